@@ -1,0 +1,14 @@
+"""Names for the array types that travel along the line."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint32]
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bits = NDArray[np.uint8]
+
+WORD = 1 << 32
+"""One: the sum of every row of weights, and the number of values a word can take."""

@@ -1,0 +1,112 @@
+"""The shape ``halfspace``: Duchi's sign vector. Send a random vector, mostly on your own side.
+
+The state is a vector of signs v. The device draws a uniform vector z of as many signs and a side;
+if z lies on the wrong side of v it is turned round as a whole. A z at right angles to v (only
+possible for an even number of signs) is sent as it is. So Pr[z | v] is ``keep``, 1/2 or ``lie``
+times 2^(1-d) as z agrees with v in more than, exactly or less than half of its signs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from math import comb
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..arrays import WORD, Bits, Floats
+from ..coins import Stream
+from ..errors import ChannelError
+from ..exact import most_lies
+from .law import MOST_OUTPUTS, Channel, Document, Proof, integer
+
+MOST_SIGNS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Halfspace(Channel):
+    """``keep`` is the weight of one's own side; bit j of an output is set where z_j = +1."""
+
+    shape: ClassVar[str] = "halfspace"
+
+    signs: int
+    keep: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.signs <= MOST_SIGNS or not WORD // 2 <= self.keep < WORD:
+            raise ChannelError(
+                f"a halfspace has 1 to {MOST_SIGNS} signs and keeps its side at least half the time"
+            )
+        object.__setattr__(self, "states", 1 << self.signs)
+        object.__setattr__(self, "words", 1 + -(-self.signs // 32))
+        object.__setattr__(self, "one_cell", 1 << self.signs <= MOST_OUTPUTS)
+        object.__setattr__(self, "cells", 1 << self.signs if self.one_cell else self.signs)
+
+    @classmethod
+    def of(cls, signs: int, epsilon: Decimal) -> Halfspace:
+        """The largest ``keep`` whose proven epsilon keeps the promise."""
+        lie = most_lies(1, epsilon)
+        if not _kept(WORD - lie, lie, epsilon):
+            lie += 1
+        return cls(signs, WORD - lie)
+
+    def proof(self) -> Proof:
+        # With an even number of signs "right angles" has weight 1/2, between keep and lie.
+        return Proof(self.keep, WORD - self.keep, (self.states - 1, 0), "all signs +")
+
+    def document(self) -> dict[str, Any]:
+        return {"shape": self.shape, "signs": self.signs, "keep": self.keep}
+
+    @classmethod
+    def parse(cls, document: Document) -> Halfspace:
+        return cls(
+            integer(document, "signs", 1, MOST_SIGNS),
+            integer(document, "keep", WORD // 2, WORD - 1),
+        )
+
+    def bits(self) -> float:
+        return float(self.signs)
+
+    def draw(self, states: np.ndarray, stream: Stream) -> np.ndarray:
+        """``states`` has a row of 0/1 signs per person. Word 0 draws the side, the rest z."""
+        own = np.asarray(states, np.int8)
+        side = stream.words(0, 1)[:, 0].astype(np.uint64) < np.uint64(self.keep)
+        raw = np.ascontiguousarray(stream.words(1, self.words - 1)).astype("<u4", copy=False)
+        drawn = np.unpackbits(raw.view(np.uint8), axis=1, bitorder="little")[:, : self.signs]
+        agree = 2 * (drawn == own).sum(axis=1, dtype=np.int64) - self.signs
+        turn = (agree != 0) & ((agree > 0) != side)
+        drawn = drawn ^ turn[:, None].astype(np.uint8)
+        if not self.one_cell:
+            return drawn
+        return drawn.astype(np.int64) @ (1 << np.arange(self.signs, dtype=np.int64))
+
+    @property
+    def pull(self) -> float:
+        """E[z_j | v] = pull * v_j."""
+        middle = comb(self.signs - 1, self.signs // 2)
+        return float(Fraction((2 * self.keep - WORD) * middle, WORD << (self.signs - 1)))
+
+    def _vectors(self) -> Bits:
+        codes = np.arange(1 << self.signs)[:, None] >> np.arange(self.signs)
+        return (codes & 1).astype(np.uint8)
+
+    def expected(self) -> Floats:
+        """Pr[z | v] over all vectors, however the tally keeps them; for at most ten signs."""
+        if self.signs > 10:
+            raise ChannelError("the law of a halfspace is written out for at most ten signs")
+        vectors = self._vectors().astype(np.int64) * 2 - 1
+        agree = np.sign(vectors @ vectors.T)
+        keep = self.keep / WORD
+        return np.where(agree > 0, keep, np.where(agree < 0, 1 - keep, 0.5)) / 2 ** (self.signs - 1)
+
+    def sign_decoder(self) -> Floats:
+        """Weights on cells, one column a sign, whose sum over a report is unbiased for the sign."""
+        if self.one_cell:
+            return np.asarray((self._vectors() * 2.0 - 1.0) / self.pull, np.float64)
+        return np.concatenate([np.eye(self.signs) * 2.0, -np.ones((1, self.signs))]) / self.pull
+
+
+def _kept(keep: int, lie: int, epsilon: Decimal) -> bool:
+    return Proof(keep, lie, (0, 0), "").keeps(epsilon)

@@ -1,0 +1,166 @@
+"""The shape ``hash``: a seed from a fixed public pool, then a small channel on the hashed item.
+
+The seed is drawn by the device whatever it holds, so epsilon is that of the small channel. Output
+``seed * cells + cell`` is one tally cell, and decoding uses the pool's own collision matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..arrays import Floats, Integers, Words
+from ..coins import Stream
+from ..errors import ChannelError
+from .law import Channel, Document, Proof, as_states, integer, nan_where_biased
+from .table import Table
+
+MOST_CELLS = 1 << 22
+MOST_ITEMS = 1 << 20
+
+
+def mixed(number: np.ndarray) -> Words:
+    """A fixed bijection of 32-bit words that looks random (xor-shifts and odd multipliers)."""
+    word = np.array(number, np.uint32)
+    word ^= word >> np.uint32(16)
+    word *= np.uint32(0x7FEB352D)
+    word ^= word >> np.uint32(15)
+    word *= np.uint32(0x846CA68B)
+    word ^= word >> np.uint32(16)
+    return word
+
+
+def hashed(salt: int, seeds: np.ndarray, items: np.ndarray, cells: int) -> Integers:
+    """The cell of each item under each seed; broadcasts."""
+    seed = mixed(np.asarray(seeds, np.uint32) ^ np.uint32(salt))
+    item = mixed(np.asarray(items, np.uint32) + np.uint32(0x9E3779B9))
+    word = mixed(np.bitwise_xor(seed, item)).astype(np.uint64)
+    return ((word * np.uint64(cells)) >> np.uint64(32)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Hash(Channel):
+    """State 0 is "no item" where ``inner`` has one row more than it has outputs; then the items."""
+
+    shape: ClassVar[str] = "hash"
+
+    items: int
+    pool: int
+    salt: int
+    inner: Table
+
+    def __post_init__(self) -> None:
+        if self.pool < 1 or self.pool & (self.pool - 1) or self.pool * self.inner.cells > MOST_CELLS:
+            raise ChannelError(f"a pool is a power of two with at most {MOST_CELLS} cells in all")
+        if not 0 <= self.inner.states - self.inner.cells <= 1:
+            raise ChannelError("the small channel has a row for each cell and maybe one for no item")
+        if not 1 <= self.items <= MOST_ITEMS:
+            raise ChannelError(f"a hash has 1 to {MOST_ITEMS} items")
+        object.__setattr__(self, "states", self.items + self.silent)
+        object.__setattr__(self, "cells", self.pool * self.inner.cells)
+        object.__setattr__(self, "words", 1 + self.inner.words)
+
+    @property
+    def silent(self) -> int:
+        """1 if state 0 means "no item"."""
+        return self.inner.states - self.inner.cells
+
+    def proof(self) -> Proof:
+        inner = self.inner.proof()
+        return Proof(inner.numerator, inner.denominator, inner.states, f"{inner.output} of a seed")
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "items": self.items,
+            "pool": self.pool,
+            "salt": self.salt,
+            "inner": self.inner.document(),
+        }
+
+    @classmethod
+    def parse(cls, document: Document) -> Hash:
+        inner = document.get("inner")
+        if not isinstance(inner, dict) or inner.get("shape") != "table":
+            raise ChannelError("the 'inner' of a hash is a table")
+        return cls(
+            integer(document, "items", 1, MOST_ITEMS),
+            integer(document, "pool", 1, MOST_CELLS),
+            integer(document, "salt", 0, (1 << 32) - 1),
+            Table.parse(inner),
+        )
+
+    def draw(self, states: np.ndarray, stream: Stream) -> Integers:
+        """Word 0's top bits are the seed; word 1 draws the small channel."""
+        states = as_states(states)
+        word = stream.words(0, 1)[:, 0].astype(np.uint64)
+        seeds = ((word * np.uint64(self.pool)) >> np.uint64(32)).astype(np.int64)
+        cells = hashed(self.salt, seeds, states - self.silent, self.inner.cells)
+        inner = np.where(states < self.silent, self.inner.cells, cells)
+        return seeds * self.inner.cells + self.inner.draw(inner, stream.skip(1))
+
+    @cached_property
+    def hashes(self) -> Integers:
+        """``hashes[seed, item]``: the pool in full."""
+        seeds, items = np.arange(self.pool), np.arange(self.items)
+        return hashed(self.salt, seeds[:, None], items[None, :], self.inner.cells)
+
+    def expected(self) -> Floats:
+        """Pr[output | state]; dense, so only for small pools and few items."""
+        law = self.inner.expected()
+        rows = [np.tile(law[self.inner.cells], self.pool)] if self.silent else []
+        rows += [law[self.hashes[:, item]].ravel() for item in range(self.items)]
+        return np.array(rows) / self.pool
+
+    def mix(self, states: Floats) -> Floats:
+        law = self.inner.expected()
+        out = np.zeros((*states.shape[:-1], self.pool, self.inner.cells))
+        own = states[..., self.silent :]
+        for cell in range(self.inner.cells):
+            held = (self.hashes == cell).astype(np.float64)
+            out += (own @ held.T)[..., None] * law[cell]
+        if self.silent:
+            out += (states[..., :1] * law[self.inner.cells])[..., None, :]
+        return out.reshape(*states.shape[:-1], self.cells) / self.pool
+
+    def back(self, weights: Floats) -> Floats:
+        law = self.inner.expected()
+        grid = weights.reshape(*weights.shape[:-1], self.pool, self.inner.cells)
+        worth = grid @ law.T  # what each seed is worth when the item falls into each inner state
+        total = np.zeros((*weights.shape[:-1], self.items))
+        for cell in range(self.inner.cells):
+            total += worth[..., cell] @ (self.hashes == cell).astype(np.float64)
+        total /= self.pool
+        if not self.silent:
+            return total
+        none = worth[..., self.inner.cells].mean(axis=-1, keepdims=True)
+        return np.concatenate([none, total], axis=-1)
+
+    @cached_property
+    def collisions(self) -> Floats:
+        """``A_ij = (c_ij - 1/t) / (1 - 1/t)``, c_ij the share of seeds on which i and j collide."""
+        share = np.zeros((self.items, self.items))
+        for cell in range(self.inner.cells):
+            held = (self.hashes == cell).astype(np.float64)
+            share += held.T @ held
+        part = 1.0 / self.inner.cells
+        return (share / self.pool - part) / (1.0 - part)
+
+    def decoder(self, weights: Floats) -> Floats:
+        """Score each item by the cells it hashes to, then undo the pool's own collisions."""
+        law, part = self.inner.expected(), 1.0 / self.inner.cells
+        keep, lie = law[0, 0], law[1, 0]
+        none = weights[0] if self.silent else np.zeros(weights.shape[1])
+        solved = np.linalg.lstsq(self.collisions, weights[self.silent :] - none, rcond=None)[0]
+        scale = (keep - lie) * (1.0 - part)
+        grid = np.empty((self.pool, self.inner.cells, weights.shape[1]))
+        for cell in range(self.inner.cells):
+            held = (self.hashes == cell).astype(np.float64)
+            grid[:, cell] = (held @ solved - part * solved.sum(axis=0)) / scale + none
+        flat = grid.reshape(self.cells, -1)
+        if self.states * self.cells <= 1 << 20:
+            return nan_where_biased(self.expected(), flat, weights)
+        return flat

@@ -1,0 +1,185 @@
+"""Channel: the exact law Pr[output | state], and everything that follows from it by computation."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..arrays import WORD, Bits, Floats, Integers
+from ..coins import Stream
+from ..errors import ChannelError
+from ..exact import keeps, log_up
+
+MOST_OUTPUTS = 4096
+"""Up to so many outputs a report is one cell per output, so the exact likelihood survives."""
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The worst ratio of any output between two states, as two exact integers."""
+
+    numerator: int
+    denominator: int
+    states: tuple[int, int]
+    output: str
+
+    @property
+    def epsilon(self) -> Decimal:
+        """The true epsilon, rounded up."""
+        return log_up(self.numerator, self.denominator)
+
+    def keeps(self, promised: Decimal) -> bool:
+        """Whether the law is ``promised``-locally differentially private, exactly."""
+        return keeps(self.numerator, self.denominator, promised)
+
+    def __str__(self) -> str:
+        likely, unlikely = self.states
+        return (
+            f"output {self.output} is {self.numerator}/{self.denominator} = "
+            f"e^{self.epsilon:.12f} times as likely from state {likely} as from state {unlikely}"
+        )
+
+
+class Channel(ABC):
+    """A finite law held as integers over 2^32, in one of a few shapes.
+
+    ``one_cell`` channels mark exactly one tally cell per report, one for each output; the others
+    mark any number of cells. Either way every report also counts once in its view's own cell,
+    which stands last in the vectors that ``expected``, ``decoder`` and ``covariance`` speak of
+    (a channel that marks one cell needs no such extra entry, and has none).
+    """
+
+    shape: ClassVar[str]
+    align: ClassVar[int] = 1
+    """The channel's words begin at the next multiple of this."""
+
+    states: int
+    cells: int
+    words: int
+    one_cell: bool = True
+
+    @abstractmethod
+    def proof(self) -> Proof:
+        """The worst pair of states, by exact integers."""
+
+    @abstractmethod
+    def document(self) -> dict[str, Any]:
+        """The integers a client needs, as JSON."""
+
+    @classmethod
+    @abstractmethod
+    def parse(cls, document: Document) -> Channel:
+        """The channel of a document, refused if it is no law."""
+
+    @abstractmethod
+    def draw(self, states: np.ndarray, stream: Stream) -> np.ndarray:
+        """Perturb: one output cell per state, or an (n, cells) array of marks."""
+
+    @abstractmethod
+    def expected(self) -> Floats:
+        """E[marks | state], one row per state; for one-cell channels Pr[output | state]."""
+
+    def mix(self, states: Floats) -> Floats:
+        """The law of the outputs (or expected marks) under laws of the states, one per row."""
+        return states @ self.expected()
+
+    def back(self, weights: Floats) -> Floats:
+        """What ``weights`` on the outputs are worth in each state; the transpose of ``mix``."""
+        return weights @ self.expected().T
+
+    def decoder(self, weights: Floats) -> Floats:
+        """Weights on cells whose sum over a report is unbiased for ``weights`` on states.
+
+        One column per column of ``weights``; a column of NaN where no estimator is unbiased.
+        Least squares: of all unbiased weights those with the least variance when every state is
+        equally likely.
+        """
+        law = self.expected()
+        seen = law.mean(axis=0)
+        scaled = law / np.sqrt(np.where(seen > 0, seen, 1.0))
+        solved = (np.linalg.pinv(scaled) @ weights) / np.sqrt(np.where(seen > 0, seen, 1.0))[:, None]
+        return nan_where_biased(law, solved, weights)
+
+    def covariance(self, decoder: Floats, states: Floats) -> Floats:
+        """The exact covariance of one report's ``decoder`` sums when states follow ``states``."""
+        return cell_covariance(decoder, self.mix(states))
+
+    def state_estimates(self, shares: Floats) -> tuple[Floats, Floats]:
+        """Each state's estimated share, and its variance for one report, from shares of cells."""
+        decoder = self.decoder(np.eye(self.states))
+        values = shares @ decoder
+        return values, shares @ decoder**2 - values**2
+
+    def bits(self) -> float:
+        """The entropy bound on one output: log2 of the number of outputs."""
+        return float(np.log2(self.cells)) if self.one_cell else float(self.cells)
+
+    def admits(self, cells: tuple[int, ...]) -> bool:
+        """Whether an honest device could mark these cells."""
+        if self.one_cell:
+            return len(cells) == 1 and 0 <= cells[0] < self.cells and bool(self.possible[cells[0]])
+        return all(0 <= c < self.cells for c in cells) and len(set(cells)) == len(cells)
+
+    @cached_property
+    def possible(self) -> Bits:
+        """Which outputs of a one-cell channel have any weight at all."""
+        return (self.expected().max(axis=0) > 0).astype(np.uint8)
+
+    def check(self, promised: Decimal) -> Proof:
+        """The proof, or an error that names the worst pair of states and its ratio."""
+        proof = self.proof()
+        if not proof.keeps(promised):
+            raise ChannelError(f"the channel breaks its promise of epsilon {promised}: {proof}")
+        return proof
+
+
+def nan_where_biased(law: Floats, solved: Floats, weights: Floats) -> Floats:
+    """Mark the columns that no estimator can answer: the law has the same report for other states."""
+    # Errors of a solvable system stay near machine precision times the solution's size.
+    slack = 1e-9 * (1.0 + np.abs(solved).max(axis=0, initial=0.0))
+    off = np.abs(law @ solved - weights).max(axis=0, initial=0.0) > slack
+    solved[:, off] = np.nan
+    return solved
+
+
+def cell_covariance(decoder: Floats, law: Floats) -> Floats:
+    """Covariance of ``decoder`` sums when exactly one cell is marked, following ``law``."""
+    mean = law @ decoder
+    return (decoder * law[:, None]).T @ decoder - np.outer(mean, mean)
+
+
+def integer(document: Document, name: str, low: int, high: int) -> int:
+    """A whole number of a document, within bounds."""
+    value = document.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ChannelError(f"a channel's {name!r} must be a whole number from {low} to {high}")
+    return value
+
+
+def weights_of(row: object, length: int | None = None) -> tuple[int, ...]:
+    """A row of whole weights that sum to 2^32."""
+    if (
+        not isinstance(row, list | tuple)
+        or any(isinstance(w, bool) or not isinstance(w, int) or w < 0 for w in row)
+        or sum(row) != WORD
+        or (length is not None and len(row) != length)
+    ):
+        raise ChannelError("a row of a channel holds whole weights that sum to 2^32")
+    return tuple(row)
+
+
+def thresholds(rows: np.ndarray) -> np.ndarray:
+    """Cumulative weights without the last, which is always 2^32."""
+    return np.cumsum(np.asarray(rows, np.uint64), axis=-1)[..., :-1]
+
+
+def as_states(states: np.ndarray) -> Integers:
+    return np.asarray(states, np.int64)

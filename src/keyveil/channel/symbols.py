@@ -1,0 +1,331 @@
+"""The shape ``symbols``: independent positions over a small alphabet (KVOH, IOH, RAPPOR, PCKV-UE).
+
+Every position follows the background law, except the one that the state marks, which follows the
+state's own law. Two states differ in at most two positions, so epsilon is the product of the two
+worst position ratios: that *is* the proof, for any number of positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..arrays import WORD, Bits, Floats, Words
+from ..coins import Stream
+from ..errors import ChannelError
+from .law import (
+    MOST_OUTPUTS,
+    Channel,
+    Document,
+    Proof,
+    as_states,
+    cell_covariance,
+    integer,
+    thresholds,
+    weights_of,
+)
+
+GROUP = 32
+MOST_POSITIONS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Symbols(Channel):
+    """``laws[0]`` is the background; ``laws[1:]`` are what a state may put in its place.
+
+    State ``silent + i`` puts law ``1 + i mod m`` at position ``i div m``, where m is the number of
+    laws besides the background; the first ``silent`` states (0 or 1) leave all as background.
+    Symbol 0 marks nothing; symbol s of position p marks cell ``p * (alphabet - 1) + s - 1``.
+    """
+
+    shape: ClassVar[str] = "symbols"
+    align: ClassVar[int] = 4
+
+    positions: int
+    laws: tuple[tuple[int, ...], ...]
+    silent: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.positions <= MOST_POSITIONS or self.silent not in (0, 1):
+            raise ChannelError(f"symbols have 1 to {MOST_POSITIONS} positions and 0 or 1 silent")
+        if len(self.laws) < 2 or not 2 <= len(self.laws[0]) <= 16:
+            raise ChannelError("symbols need a background law, one more, and 2 to 16 symbols")
+        laws = tuple(weights_of(law, len(self.laws[0])) for law in self.laws)
+        if any(w == 0 for law in laws for w in law):
+            raise ChannelError("a symbol that some law makes impossible: no epsilon covers it")
+        object.__setattr__(self, "laws", laws)
+        object.__setattr__(self, "states", self.silent + self.positions * (len(laws) - 1))
+        object.__setattr__(self, "words", self.positions)
+        outputs = len(laws[0]) ** min(self.positions, 64)
+        object.__setattr__(self, "one_cell", outputs <= MOST_OUTPUTS)
+        marks = self.positions * (len(laws[0]) - 1)
+        object.__setattr__(self, "cells", outputs if self.one_cell else marks)
+
+    @classmethod
+    def bits_of(cls, positions: int, show: int, fake: int, silent: int = 0) -> Symbols:
+        """One-hot bits: the true bit is set with weight ``show``, every other with ``fake``."""
+        return cls(positions, ((WORD - fake, fake), (WORD - show, show)), silent)
+
+    @property
+    def alphabet(self) -> int:
+        """How many symbols a position may show."""
+        return len(self.laws[0])
+
+    def marked(self, state: int) -> tuple[int, int] | None:
+        """The position and law a state puts in place of the background."""
+        if state < self.silent:
+            return None
+        position, law = divmod(state - self.silent, len(self.laws) - 1)
+        return position, law + 1
+
+    def proof(self) -> Proof:
+        background = self.laws[0]
+        best = Proof(1, 1, (0, 0), "none")
+        # One state's own position: its law against the background, and the background against it.
+        up: list[tuple[int, int, int, int]] = []
+        down: list[tuple[int, int, int, int]] = []
+        for number, law in enumerate(self.laws[1:]):
+            pairs = list(zip(law, background, strict=True))
+            most, least = max(pairs, key=_ratio), min(pairs, key=_ratio)
+            up.append((*most, number, pairs.index(most)))
+            down.append((*least, number, pairs.index(least)))
+
+        def consider(num: int, den: int, first: int, second: int, output: str) -> None:
+            nonlocal best
+            if num * best.denominator > best.numerator * den:
+                best = Proof(num, den, (first, second), output)
+
+        step = len(self.laws) - 1
+        if self.silent:
+            for own, back, number, symbol in up:
+                consider(own, back, 1 + number, 0, f"symbol {symbol} at position 0")
+            for own, back, number, symbol in down:
+                consider(back, own, 0, 1 + number, f"symbol {symbol} at position 0")
+        if self.positions > 1:
+            for own, back, number, symbol in up:
+                for own_, back_, number_, symbol_ in down:
+                    consider(
+                        own * back_,
+                        back * own_,
+                        self.silent + number,
+                        self.silent + step + number_,
+                        f"symbols {symbol} and {symbol_} at positions 0 and 1",
+                    )
+        for one, law in enumerate(self.laws[1:]):  # two laws at the same position
+            for two, other in enumerate(self.laws[1:]):
+                for symbol, (a, b) in enumerate(zip(law, other, strict=True)):
+                    consider(
+                        a, b, self.silent + one, self.silent + two, f"symbol {symbol} at position 0"
+                    )
+        return best
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "positions": self.positions,
+            "laws": [list(law) for law in self.laws],
+            "silent": self.silent,
+        }
+
+    @classmethod
+    def parse(cls, document: Document) -> Symbols:
+        laws = document.get("laws")
+        if not isinstance(laws, list) or not all(isinstance(law, list) for law in laws):
+            raise ChannelError("the 'laws' of symbols are a list of lists of weights")
+        return cls(
+            integer(document, "positions", 1, MOST_POSITIONS),
+            tuple(tuple(law) for law in laws),
+            integer(document, "silent", 0, 1),
+        )
+
+    def bits(self) -> float:
+        return self.positions * float(np.log2(self.alphabet))
+
+    # -- the sampler ---------------------------------------------------------------------------
+
+    def draw(self, states: np.ndarray, stream: Stream) -> np.ndarray:
+        """Each position's symbol from its own 32-bit number, laid out in bit planes.
+
+        Positions go in groups of 32. A group of r positions takes r words; their 32 r bits, least
+        significant first, are 32 planes of r bits, the most significant plane first: bit ``j r + p``
+        is bit ``31 - j`` of position p's number. A number picks the symbol whose slice of its
+        position's law it falls into, symbol 0 taking the topmost slice.
+        """
+        states = as_states(states)
+        symbols = np.empty((len(states), self.positions), np.uint8)
+        for first in range(0, self.positions, GROUP):
+            size = min(GROUP, self.positions - first)
+            numbers = unplane(stream.words(first, size), size)
+            symbols[:, first : first + size] = _pick(numbers, self._slices[0])
+            self._redraw(symbols, numbers, states, first, size)
+        return self._code(symbols) if self.one_cell else self._marks(symbols)
+
+    def _redraw(
+        self, symbols: Bits, numbers: np.ndarray, states: np.ndarray, first: int, size: int
+    ) -> None:
+        """Put the states' own laws in place of the background where they mark this group."""
+        per = len(self.laws) - 1
+        position = (states - self.silent) // per - first
+        inside = (states >= self.silent) & (position >= 0) & (position < size)
+        rows = np.flatnonzero(inside)
+        own = numbers[rows, position[rows]]
+        law = (states[rows] - self.silent) % per
+        for number in range(per):
+            chosen = law == number
+            at = rows[chosen]
+            symbols[at, first + position[at]] = _pick(own[chosen], self._slices[number + 1])
+
+    @cached_property
+    def _slices(self) -> np.ndarray:
+        """For each law the upper ends of the slices of symbols 1, 2, ..."""
+        laws = np.array(self.laws, np.uint64)
+        return thresholds(np.concatenate([laws[:, 1:], laws[:, :1]], axis=1))
+
+    def _code(self, symbols: Bits) -> np.ndarray:
+        """The output's number: position 0 is the least significant digit."""
+        place = self.alphabet ** np.arange(self.positions, dtype=np.int64)
+        return symbols.astype(np.int64) @ place
+
+    def _marks(self, symbols: Bits) -> Bits:
+        if self.alphabet == 2:
+            return symbols
+        shown = np.arange(1, self.alphabet, dtype=np.uint8)
+        return (symbols[:, :, None] == shown).reshape(len(symbols), -1).astype(np.uint8)
+
+    def admits(self, cells: tuple[int, ...]) -> bool:
+        if not super().admits(cells):
+            return False
+        per = self.alphabet - 1
+        return self.one_cell or len({c // per for c in cells}) == len(cells)
+
+    # -- the estimator -------------------------------------------------------------------------
+
+    @cached_property
+    def _digits(self) -> Bits:
+        """The symbols of every output, one row each; only where outputs are few."""
+        codes = np.arange(self.cells)[:, None] // self.alphabet ** np.arange(self.positions)
+        return (codes % self.alphabet).astype(np.uint8)
+
+    @cached_property
+    def _law(self) -> Floats:
+        law = np.array(self.laws, np.float64) / WORD
+        if not self.one_cell:
+            marks = np.tile(law[0, 1:], (self.states, self.positions))
+            per = self.alphabet - 1
+            for state in range(self.silent, self.states):
+                position, own = self.marked(state) or (0, 0)
+                marks[state, position * per : (position + 1) * per] = law[own, 1:]
+            return np.concatenate([marks, np.ones((self.states, 1))], axis=1)
+        rows = []
+        for state in range(self.states):
+            row = np.ones(self.cells)
+            marked = self.marked(state)
+            for position in range(self.positions):
+                own = marked[1] if marked is not None and marked[0] == position else 0
+                row *= law[own][self._digits[:, position]]
+            rows.append(row)
+        return np.array(rows)
+
+    def expected(self) -> Floats:
+        return self._law
+
+    def position_decoder(self, weights: Floats, offset: Floats | None = None) -> Floats:
+        """Unbiased weights that add up what each position shows.
+
+        Without a silent state one direction is free: any ``offset`` may be taken from the weights
+        of all states and given back with the report itself. Zero is the paper's per-bit estimator;
+        the mean, the default, is least squares under the constraint that states sum to one.
+        The last row is what the report itself is worth.
+        """
+        law = np.array(self.laws, np.float64) / WORD
+        if self.silent:
+            offset = weights[0]
+        elif offset is None:
+            offset = weights.mean(axis=0)
+        per = len(self.laws) - 1
+        lift = law[1:, 1:] - law[0, 1:]
+        wanted = (weights[self.silent :] - offset).reshape(self.positions, per, -1)
+        cells = np.einsum("sm,pmk->psk", np.linalg.pinv(lift), wanted)
+        own = offset - np.einsum("s,psk->k", law[0, 1:], cells)
+        return np.concatenate([cells.reshape(-1, weights.shape[1]), own[None, :]])
+
+    def per_output(self, decoder: Floats) -> Floats:
+        """A position decoder as weights on the outputs of a one-cell channel."""
+        shown = self._digits[:, :, None] == np.arange(1, self.alphabet)
+        return shown.reshape(self.cells, -1) @ decoder[:-1] + decoder[-1]
+
+    def decoder(self, weights: Floats) -> Floats:
+        if self.one_cell:
+            return super().decoder(weights)
+        return self.position_decoder(weights)
+
+    def state_estimates(self, shares: Floats) -> tuple[Floats, Floats]:
+        """For one-hot bits, from the share of reports that set each bit."""
+        if self.one_cell:
+            return super().state_estimates(shares)
+        if len(self.laws) != 2 or self.alphabet != 2:
+            raise ChannelError("state estimates are offered for one-hot bits")
+        fake, show = (law[1] / WORD for law in self.laws)
+        lift = show - fake
+        raw = (shares - fake) / lift
+        if self.silent:
+            spread = shares * (1 - shares) / lift**2
+            # "No item" is one less the sum of the others, whose noise is nearly independent.
+            return np.append(1.0 - raw.sum(), raw), np.append(spread.sum(), spread)
+        size = self.positions
+        values = raw + (1.0 - raw.sum()) / size
+        held = np.clip(values, 0.0, 1.0)
+        block = fake * (1 - fake) + held * (show * (1 - show) - fake * (1 - fake) + lift**2)
+        whole = block.sum() / size**2
+        own = block * ((1 - 1 / size) ** 2 - 1 / size**2)
+        return values, (whole + own) / lift**2 - (held - 1 / size) ** 2
+
+    def mix(self, states: Floats) -> Floats:
+        if self.one_cell:
+            return super().mix(states)
+        law = np.array(self.laws, np.float64) / WORD
+        per = len(self.laws) - 1
+        own = states[..., self.silent :].reshape(*states.shape[:-1], self.positions, per)
+        marks = law[0, 1:] + own @ (law[1:, 1:] - law[0, 1:])
+        whole = states.sum(axis=-1, keepdims=True)
+        return np.concatenate([marks.reshape(*states.shape[:-1], -1), whole], axis=-1)
+
+    def covariance(self, decoder: Floats, states: Floats) -> Floats:
+        """Blocks along the diagonal, one per position, less the outer square of the mean shift."""
+        if self.one_cell:
+            return cell_covariance(decoder, self.mix(states))
+        law = np.array(self.laws, np.float64) / WORD
+        per = len(self.laws) - 1
+        inner = np.array([np.diag(row[1:]) - np.outer(row[1:], row[1:]) for row in law])
+        shift = law[1:, 1:] - law[0, 1:]
+        own = states[self.silent :].reshape(self.positions, per)
+        blocks = inner[0] + np.einsum("pm,mst->pst", own, inner[1:] - inner[0])
+        blocks += np.einsum("pm,ms,mt->pst", own, shift, shift)
+        cells = decoder[:-1].reshape(self.positions, self.alphabet - 1, -1)
+        spread = np.einsum("psk,pst,ptl->kl", cells, blocks, cells, optimize=True)
+        mean = np.einsum("pm,ms,psk->k", own, shift, cells)
+        return np.asarray(spread - np.outer(mean, mean))
+
+
+def _ratio(pair: tuple[int, int]) -> Fraction:
+    return Fraction(*pair)
+
+
+def _pick(numbers: np.ndarray, slices: np.ndarray) -> Bits:
+    """Symbol s for a number below the end of slice s, the lowest that fits; 0 above them all."""
+    if len(slices) == 1:
+        return (numbers < slices[0]).astype(np.uint8)
+    number = np.searchsorted(slices, numbers, side="right") + 1
+    return np.where(number > len(slices), 0, number).astype(np.uint8)
+
+
+def unplane(words: Words, size: int) -> np.ndarray:
+    """The numbers of ``size`` positions from the bit planes of as many words."""
+    raw = np.ascontiguousarray(words).astype("<u4", copy=False).view(np.uint8)
+    planes = np.unpackbits(raw, axis=1, bitorder="little").reshape(len(words), 32, size)
+    weights = (np.uint64(1) << np.arange(31, -1, -1, dtype=np.uint64))[None, :, None]
+    return (planes * weights).sum(axis=1, dtype=np.uint64)

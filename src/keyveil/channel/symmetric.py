@@ -1,0 +1,124 @@
+"""The shape ``symmetric``: k-RR. Say your state, or else any other one, all equally likely."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..arrays import WORD, Floats, Integers
+from ..coins import Stream
+from ..errors import ChannelError
+from ..exact import at_most, most_lies
+from .law import Channel, Document, Proof, as_states, integer, nan_where_biased
+
+MOST_STATES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Symmetric(Channel):
+    """Weight ``keep`` on the true state and ``lie`` on each other one.
+
+    What the integers leave over, fewer than ``states - 1`` units, goes one unit each to the states
+    that follow the true one in a circle; the law is a circulant matrix and is inverted as such.
+    """
+
+    shape: ClassVar[str] = "symmetric"
+
+    states: int
+    keep: int
+    lie: int
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.states <= MOST_STATES:
+            raise ChannelError(f"a symmetric channel has 2 to {MOST_STATES} states")
+        if self.lie < 1 or self.keep < self.lie or not 0 <= self.rest < self.states - 1:
+            raise ChannelError(
+                "a symmetric channel keeps at least as often as it lies, and its weights sum to 2^32"
+            )
+        object.__setattr__(self, "cells", self.states)
+        object.__setattr__(self, "words", 1)
+
+    @classmethod
+    def of(cls, states: int, epsilon: Decimal) -> Symmetric:
+        """The k-RR with the largest ``keep`` whose proven epsilon keeps the promise."""
+        if not 2 <= states <= MOST_STATES:
+            raise ChannelError(f"a symmetric channel has 2 to {MOST_STATES} states")
+        others = states - 1
+        low = most_lies(others, epsilon)
+        choices = [(at_most(low, epsilon), low), (WORD - others * (low + 1), low + 1)]
+        fits = [
+            (keep, lie)
+            for keep, lie in choices
+            if lie <= keep and 0 <= WORD - keep - others * lie < max(others, 1)
+        ]
+        if not fits:
+            raise ChannelError(f"2^32 is too coarse for {states} states at epsilon {epsilon}")
+        return cls(states, *max(fits, key=lambda fit: Fraction(*fit)))
+
+    @property
+    def rest(self) -> int:
+        """How many lies are one unit heavier."""
+        return WORD - self.keep - (self.states - 1) * self.lie
+
+    def proof(self) -> Proof:
+        if self.states == 2:
+            return Proof(self.keep, self.lie, (0, 1), "0")
+        # Column 0 holds keep at state 0 and, because rest < states - 1, a plain lie at state 1.
+        return Proof(max(self.keep, self.lie + 1 if self.rest else 0), self.lie, (0, 1), "0")
+
+    def document(self) -> dict[str, Any]:
+        return {"shape": self.shape, "states": self.states, "keep": self.keep, "lie": self.lie}
+
+    @classmethod
+    def parse(cls, document: Document) -> Symmetric:
+        return cls(
+            integer(document, "states", 2, MOST_STATES),
+            integer(document, "keep", 1, WORD),
+            integer(document, "lie", 1, WORD),
+        )
+
+    def _circle(self) -> Floats:
+        row = np.full(self.states, self.lie / WORD)
+        row[0] = self.keep / WORD
+        row[1 : 1 + self.rest] = (self.lie + 1) / WORD
+        return row
+
+    def expected(self) -> Floats:
+        row = self._circle()
+        offset = np.arange(self.states)
+        return row[(offset[None, :] - offset[:, None]) % self.states]
+
+    def mix(self, states: Floats) -> Floats:
+        spectrum = np.fft.rfft(self._circle())
+        return np.fft.irfft(np.fft.rfft(states) * spectrum, self.states)
+
+    def back(self, weights: Floats) -> Floats:
+        spectrum = np.conj(np.fft.rfft(self._circle()))
+        return np.fft.irfft(np.fft.rfft(weights) * spectrum, self.states)
+
+    def decoder(self, weights: Floats) -> Floats:
+        spectrum = np.conj(np.fft.rfft(self._circle()))[:, None]
+        solved = np.fft.irfft(np.fft.rfft(weights, axis=0) / spectrum, self.states, axis=0)
+        if self.states <= 512:
+            return nan_where_biased(self.expected(), solved, weights)
+        return solved
+
+    def state_estimates(self, shares: Floats) -> tuple[Floats, Floats]:
+        """By one pass round the circle: the inverse of a circulant law is circulant too."""
+        spectrum = np.fft.rfft(self._circle())
+        inverse = np.fft.irfft(1.0 / spectrum, self.states)
+        values = np.fft.irfft(np.fft.rfft(shares) / spectrum, self.states)
+        square = np.fft.irfft(np.fft.rfft(shares) * np.fft.rfft(inverse**2), self.states)
+        return values, square - values**2
+
+    def draw(self, states: np.ndarray, stream: Stream) -> Integers:
+        """Below ``keep`` the state itself; above, walk round the circle by the lie's own slices."""
+        word = stream.words(0, 1)[:, 0].astype(np.int64)
+        over = word - self.keep
+        heavy = self.rest * (self.lie + 1)
+        steps = np.where(over < heavy, over // (self.lie + 1), self.rest + (over - heavy) // self.lie)
+        return (as_states(states) + np.where(over < 0, 0, steps + 1)) % self.states

@@ -1,0 +1,99 @@
+"""The shape ``table``: a row of weights for each state, drawn with one word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..arrays import WORD, Floats, Integers
+from ..coins import Stream
+from ..errors import ChannelError
+from .law import MOST_OUTPUTS, Channel, Document, Proof, as_states, thresholds, weights_of
+
+MOST_ENTRIES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Table(Channel):
+    """``rows[state][output]``: whole weights, each row summing to 2^32."""
+
+    shape: ClassVar[str] = "table"
+
+    rows: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        if not self.rows or len(self.rows) * len(self.rows[0]) > MOST_ENTRIES:
+            raise ChannelError(f"a table has 1 to {MOST_ENTRIES} entries")
+        if len(self.rows[0]) > MOST_OUTPUTS:
+            raise ChannelError(f"a table has at most {MOST_OUTPUTS} outputs")
+        rows = tuple(weights_of(row, len(self.rows[0])) for row in self.rows)
+        object.__setattr__(self, "rows", rows)
+        object.__setattr__(self, "states", len(rows))
+        object.__setattr__(self, "cells", len(rows[0]))
+        object.__setattr__(self, "words", 1)
+
+    @classmethod
+    def rounded(cls, rows: Sequence[Sequence[float]] | Floats) -> Table:
+        """The table nearest to real rows: round down, then one unit each to the largest rests."""
+        whole = []
+        for row in np.asarray(rows, np.float64):
+            exact = row * (WORD / row.sum())
+            low = np.floor(exact).astype(np.int64)
+            rest = WORD - int(low.sum())
+            low[np.argsort(low - exact, kind="stable")[:rest]] += 1
+            whole.append(tuple(int(w) for w in low))
+        return cls(tuple(whole))
+
+    def proof(self) -> Proof:
+        worst = Proof(1, 1, (0, 0), "0")
+        for output, column in enumerate(zip(*self.rows, strict=True)):
+            most, least = max(column), min(column)
+            if most == 0:
+                continue
+            if least == 0:
+                pair = (column.index(most), column.index(0))
+                raise ChannelError(
+                    f"output {output} is possible from state {pair[0]} and impossible from state "
+                    f"{pair[1]}: no epsilon covers it"
+                )
+            if most * worst.denominator > worst.numerator * least:
+                worst = Proof(most, least, (column.index(most), column.index(least)), str(output))
+        return worst
+
+    def document(self) -> dict[str, Any]:
+        return {"shape": self.shape, "rows": [list(row) for row in self.rows]}
+
+    @classmethod
+    def parse(cls, document: Document) -> Table:
+        rows = document.get("rows")
+        if not isinstance(rows, list) or not rows or not all(isinstance(r, list) for r in rows):
+            raise ChannelError("a table's 'rows' is a list of lists of weights")
+        return cls(tuple(tuple(row) for row in rows))
+
+    @cached_property
+    def _law(self) -> Floats:
+        return np.array(self.rows, np.float64) / WORD
+
+    def expected(self) -> Floats:
+        return self._law
+
+    @cached_property
+    def thresholds(self) -> np.ndarray:
+        """Cumulative weights of each row, without the last."""
+        return thresholds(np.array(self.rows, np.uint64))
+
+    def draw(self, states: np.ndarray, stream: Stream) -> Integers:
+        """The output whose slice of [0, 2^32) the word falls into, outputs in their order."""
+        states = as_states(states)
+        word = stream.words(0, 1)[:, 0].astype(np.uint64)
+        if self.cells <= 16:
+            return (word[:, None] >= self.thresholds[states]).sum(axis=1, dtype=np.int64)
+        outputs = np.empty(len(states), np.int64)
+        for state in np.unique(states):
+            rows = states == state
+            outputs[rows] = np.searchsorted(self.thresholds[state], word[rows], side="right")
+        return outputs

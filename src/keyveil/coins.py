@@ -1,0 +1,234 @@
+"""Randomness as addressable 32-bit words; the only source of it in the package.
+
+``words(person, i)`` is word ``i mod 4`` of ``AES_key(digest(person) || i div 4)``, so each person
+has a stream of their own and nothing depends on order, chunks, processes or retries.
+
+- ``Coins.secure()`` takes its key from the operating system and takes a new one after a fork, when
+  pickled to a worker and when copied: two processes never draw the same coins.
+- ``Coins.stated(key)`` repeats a run, for tests and experiments; clients refuse it.
+- ``Coins.recorded(words)`` plays back the words of a test vector; clients refuse it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from copy import copy
+from hashlib import blake2b, sha256
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+
+from .arrays import Words
+from .errors import CoinsError
+
+WORDS_PER_BLOCK = 4
+_NAMED = 0x80000000  # marks the address of a person who is named by a string
+_IDENTIFIER = 0x40000000  # marks the stream report ids are drawn from
+_GENERATOR = 0x20000000  # marks the block that seeds a simulation
+
+_generation = 0
+"""Counts the forks that led to this process; coins made before one take a new key."""
+
+
+def _after_fork() -> None:
+    global _generation
+    _generation += 1
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+Person = int | str
+"""How a caller names a person to the coins; never sent anywhere."""
+
+
+def address(persons: Iterable[Person] | np.ndarray) -> Words:
+    """Each person's digest as an AES block with its counter at zero: an (n, 4) array of words.
+
+    A 64-bit integer is its own digest; a string is the first 96 bits of its BLAKE2b hash with the
+    top bit set, so that the two never meet.
+    """
+    if isinstance(persons, np.ndarray) and persons.dtype.kind in "iu":
+        blocks = np.zeros((len(persons), WORDS_PER_BLOCK), np.uint32)
+        if persons.dtype == np.uint64 and len(persons) and int(persons.max()) >> 63:
+            raise CoinsError("a person's number must fit in 64 bits with its sign")
+        blocks[:, :2] = persons.astype("<i8", copy=False).reshape(-1, 1).view("<u4")
+        return blocks
+    listed = list(persons)
+    blocks = np.zeros((len(listed), WORDS_PER_BLOCK), np.uint32)
+    for row, person in zip(blocks, listed, strict=True):
+        row[:3] = _digest(person)
+    return blocks
+
+
+def _digest(person: Person) -> Sequence[int] | Words:
+    if isinstance(person, str):
+        digest = blake2b(person.encode("utf-8", "surrogatepass"), digest_size=12).digest()
+        words = np.frombuffer(digest, "<u4").astype(np.uint32)
+        words[2] |= np.uint32(_NAMED)
+        return words
+    if isinstance(person, bool) or not isinstance(person, int | np.integer):
+        raise CoinsError("a person is named by an integer or a string")
+    number = int(person)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise CoinsError("a person's number must fit in 64 bits with its sign")
+    number &= (1 << 64) - 1
+    return (number & 0xFFFFFFFF, number >> 32, 0)
+
+
+class Coins:
+    """A key, and with it every person's stream of words."""
+
+    secure_source = False
+    """Whether the key came from the operating system; devices accept nothing else."""
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) != 32:
+            raise CoinsError("the key of coins has 32 bytes; use Coins.secure() or Coins.stated()")
+        self._key = key
+
+    @staticmethod
+    def secure() -> Coins:
+        """Coins keyed by the operating system, for everything that protects a person."""
+        return _Secure()
+
+    @staticmethod
+    def stated(key: str | int | bytes) -> Coins:
+        """Coins that repeat, for tests and experiments only; a client refuses them."""
+        if isinstance(key, int):
+            key = str(key)
+        if isinstance(key, str):
+            key = key.encode()
+        return Coins(sha256(b"keyveil stated coins\0" + key).digest())
+
+    @staticmethod
+    def recorded(words: Iterable[int]) -> Coins:
+        """Coins that give back ``words`` in order, for one person; for test vectors only."""
+        return _Recorded(words)
+
+    def _cipher(self) -> CipherContext:
+        return Cipher(algorithms.AES(self._key), modes.ECB()).encryptor()
+
+    def words(self, person: Person, first: int, count: int) -> Words:
+        """``count`` words of one person's stream, from word ``first`` on."""
+        start = first // WORDS_PER_BLOCK
+        stop = -(-(first + count) // WORDS_PER_BLOCK)
+        blocks = self.blocks(address([person]), start, stop - start)[0]
+        offset = first - start * WORDS_PER_BLOCK
+        return blocks[offset : offset + count]
+
+    def blocks(self, addresses: Words, start: int, count: int) -> Words:
+        """Words ``4 * start .. 4 * (start + count)`` of many people's streams, one row each."""
+        people = len(addresses)
+        if start == 0 and count == 1:
+            plain = np.ascontiguousarray(addresses, np.uint32)
+        else:
+            wide = np.empty((people, count, WORDS_PER_BLOCK), np.uint32)
+            wide[:] = addresses[:, None, :]
+            wide[:, :, 3] = np.arange(start, start + count, dtype=np.uint32)
+            plain = wide
+        coded = self._cipher().update(plain.astype("<u4", copy=False).tobytes())
+        return np.frombuffer(coded, "<u4").reshape(people, count * WORDS_PER_BLOCK)
+
+    def identifier(self, address_words: Words, number: int = 0) -> bytes:
+        """Sixteen random bytes for a report's id, from a stream apart from every person's coins."""
+        block = address_words.reshape(1, WORDS_PER_BLOCK).copy()
+        block[0, 2] |= np.uint32(_IDENTIFIER)
+        return self.blocks(block, number, 1).astype("<u4").tobytes()
+
+    def generator(self, stream: int = 0) -> np.random.Generator:
+        """A NumPy generator seeded by these coins, for simulation and never for perturbing."""
+        block = np.array([[stream & 0xFFFFFFFF, stream >> 32, _GENERATOR, 0]], np.uint32)
+        seed = self.blocks(block, 0, 2)[0]
+        return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed.tolist())))
+
+
+class _Secure(Coins):
+    secure_source = True
+
+    def __init__(self) -> None:
+        super().__init__(os.urandom(32))
+        self._born = _generation
+
+    def _cipher(self) -> CipherContext:
+        if self._born != _generation:
+            self._key = os.urandom(32)  # before the mark: a racing thread never sees the old key
+            self._born = _generation
+        return super()._cipher()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_Secure, ())
+
+
+class _Recorded(Coins):
+    def __init__(self, words: Iterable[int]) -> None:
+        listed = list(words)
+        if any(isinstance(w, bool) or not 0 <= w < 1 << 32 for w in listed):
+            raise CoinsError("recorded words are integers from 0 to 2^32 - 1")
+        self._words = np.array(listed, np.uint32)
+
+    def blocks(self, addresses: Words, start: int, count: int) -> Words:
+        raise CoinsError("recorded words speak for one report; state a key for many people")
+
+    def words(self, person: Person, first: int, count: int) -> Words:
+        if first + count > len(self._words):
+            raise CoinsError(
+                f"{len(self._words)} words are recorded, but word {first + count - 1} was asked for"
+            )
+        return self._words[first : first + count]
+
+
+class Stream:
+    """The words of a step for some people: the plan says where the step begins.
+
+    ``words(first, count, rows)`` may be asked in any order and for any subset of the people, so
+    that a sampler can stop early for most of them; only what is asked for is ever computed.
+    """
+
+    def __init__(self, coins: Coins, addresses: Words, person: Person | None = None) -> None:
+        self._coins = coins
+        self._addresses = addresses
+        self._person = person
+        self._ready = np.empty((len(addresses), 0), np.uint32)
+        self._start = 0
+
+    @classmethod
+    def of(cls, coins: Coins, person: Person) -> Stream:
+        """One person's stream; the way recorded words are played back."""
+        return cls(coins, address([person]), person)
+
+    def __len__(self) -> int:
+        return len(self._addresses)
+
+    def skip(self, count: int) -> Stream:
+        """The same streams, from ``count`` words further on."""
+        later = copy(self)
+        later._start += count
+        return later
+
+    def only(self, rows: np.ndarray) -> Stream:
+        """The streams of some of the people."""
+        some = copy(self)
+        if self._person is None:
+            some._addresses = self._addresses[rows]
+            some._ready = self._ready[rows]
+        return some
+
+    def prefetch(self, count: int) -> None:
+        """Compute the first ``count`` words of every stream in one go."""
+        if self._person is None:
+            self._ready = self._coins.blocks(self._addresses, 0, -(-count // WORDS_PER_BLOCK))
+
+    def words(self, first: int, count: int, rows: np.ndarray | None = None) -> Words:
+        """Words ``first .. first + count`` of the step, for all people or for those in ``rows``."""
+        first += self._start
+        if self._person is not None:
+            return self._coins.words(self._person, first, count).reshape(1, -1)
+        if first + count <= self._ready.shape[1]:
+            ready = self._ready[:, first : first + count]
+            return ready if rows is None else ready[rows]
+        start = first // WORDS_PER_BLOCK
+        stop = -(-(first + count) // WORDS_PER_BLOCK)
+        chosen = self._addresses if rows is None else self._addresses[rows]
+        offset = first - start * WORDS_PER_BLOCK
+        return self._coins.blocks(chosen, start, stop - start)[:, offset : offset + count]

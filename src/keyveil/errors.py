@@ -1,0 +1,64 @@
+"""Every error keyveil raises on purpose.
+
+::
+
+    KeyveilError                 status 400, exit code 1
+    ├── SchemaError(ValueError)      the public keys, ranges or levels are not usable
+    ├── RecordError(ValueError)      a person's record breaks a rule; never says which key or value
+    ├── ChannelError(ValueError)     a law breaks its promise, or is no law
+    ├── PlanError(ValueError)        a plan cannot be made, read or trusted
+    ├── ReportError(ValueError)      no honest device could have sent this, or it is for another plan
+    ├── BudgetError(RuntimeError)    the person's budget does not allow this answer; status 403
+    ├── TableError(ValueError)       a file or table cannot be read
+    ├── CoinsError(ValueError)       coins that may not be used here, or too few recorded words
+    └── FinishedError(RuntimeError)  a chain of plans has no next round; exit code 3
+"""
+
+from __future__ import annotations
+
+
+class KeyveilError(Exception):
+    """What is wrong and what would be right, in one line."""
+
+    status = 400
+    exit_code = 1
+
+
+class SchemaError(KeyveilError, ValueError):
+    """The public keys, ranges or levels are not usable."""
+
+
+class RecordError(KeyveilError, ValueError):
+    """A record breaks a rule of the schema; the message never carries its content."""
+
+
+class ChannelError(KeyveilError, ValueError):
+    """A channel is no law, or breaks the epsilon it promises."""
+
+
+class PlanError(KeyveilError, ValueError):
+    """A plan cannot be made, read or trusted."""
+
+
+class ReportError(KeyveilError, ValueError):
+    """A report or tally that no honest device could have sent, or of another plan."""
+
+
+class BudgetError(KeyveilError, RuntimeError):
+    """The person's budget does not allow this answer."""
+
+    status = 403
+
+
+class TableError(KeyveilError, ValueError):
+    """A file or table of people cannot be read."""
+
+
+class CoinsError(KeyveilError, ValueError):
+    """Coins that may not be used here, or too few recorded words."""
+
+
+class FinishedError(KeyveilError, RuntimeError):
+    """A chain of plans is at its end: there is no next round."""
+
+    exit_code = 3

@@ -1,0 +1,147 @@
+"""Maximum likelihood by expectation-maximisation, where the tally keeps the exact likelihood.
+
+The log-likelihood is concave in the law of the states. For a law with output law p and counts n_y
+the score of state x is ``s_x = sum_y (n_y / n) C[x, y] / p_y``, and no law is better by more than
+``n (max_x s_x - 1)``. **Stopping rule**: stop when that bound is at most ``SLACK`` nats, or after
+``MOST_STEPS`` steps, which the result then says. Steps are accelerated by squared extrapolation and
+fall back to plain EM wherever that would lose likelihood.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..arrays import Floats
+from ..channel import Channel
+from ..errors import PlanError
+from .answer import Answers
+from .linear import Moments, answers_of, key_answers, key_weights
+from .project import onto_simplex
+
+if TYPE_CHECKING:
+    from ..plan import Plan
+    from ..tally import Tally
+
+SLACK = 1e-3
+MOST_STEPS = 20_000
+_FLOOR = 1e-12
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Laws of the states, one row per row of counts, and how far each may be from the best."""
+
+    laws: Floats
+    gap: Floats
+    """Nats of log-likelihood that the best law has more, at the most."""
+    steps: int
+
+    @property
+    def converged(self) -> bool:
+        """Whether the stopping rule was met before the steps ran out."""
+        return bool((self.gap <= SLACK).all())
+
+
+def fit(channel: Channel, counts: Floats) -> Fit:
+    """The most likely law of the states for each row of counts of a one-cell channel."""
+    if not channel.one_cell:
+        raise PlanError("the tally does not keep the likelihood of this channel")
+    counts = np.atleast_2d(np.asarray(counts, np.float64))
+    total = counts.sum(axis=1, keepdims=True)
+    shares = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
+    laws = _start(channel, shares)
+    gap = np.full(len(counts), np.inf)
+    steps = 0
+    while steps < MOST_STEPS:
+        once, score = _step(channel, laws, shares)
+        gap = total[:, 0] * np.maximum(score.max(axis=1) - 1.0, 0.0)
+        if (gap <= SLACK).all():
+            break
+        twice, _ = _step(channel, once, shares)
+        laws = _better(channel, shares, _leap(laws, once, twice), twice)
+        steps += 2
+    return Fit(laws, gap, steps)
+
+
+def _start(channel: Channel, shares: Floats) -> Floats:
+    """The least-squares law, moved inside the simplex; uniform where that is not to be had."""
+    uniform = np.full((len(shares), channel.states), 1.0 / channel.states)
+    if channel.states > 1024:
+        return uniform
+    decoder = channel.decoder(np.eye(channel.states))
+    if np.isnan(decoder).any():
+        return uniform
+    return 0.999 * onto_simplex(shares @ decoder) + 0.001 * uniform
+
+
+def _step(channel: Channel, laws: Floats, shares: Floats) -> tuple[Floats, Floats]:
+    """One step of EM, and the scores before it."""
+    seen = channel.mix(laws)
+    score = channel.back(np.divide(shares, seen, out=np.zeros_like(shares), where=seen > 0))
+    after = np.maximum(laws * score, _FLOOR)
+    return after / after.sum(axis=1, keepdims=True), score
+
+
+def _leap(start: Floats, once: Floats, twice: Floats) -> Floats:
+    """Squared extrapolation along two EM steps, kept inside the simplex."""
+    first = once - start
+    bend = twice - once - first
+    size = np.linalg.norm(bend, axis=1, keepdims=True)
+    length = np.linalg.norm(first, axis=1, keepdims=True)
+    stride = np.maximum(np.divide(length, size, out=np.ones_like(size), where=size > 0), 1.0)
+    after = np.maximum(start + 2 * stride * first + stride**2 * bend, _FLOOR)
+    return after / after.sum(axis=1, keepdims=True)
+
+
+def _better(channel: Channel, shares: Floats, bold: Floats, safe: Floats) -> Floats:
+    """Row by row the law with the higher likelihood."""
+    keep = _log_likelihood(channel, bold, shares) >= _log_likelihood(channel, safe, shares)
+    return np.where(keep[:, None], bold, safe)
+
+
+def _log_likelihood(channel: Channel, laws: Floats, shares: Floats) -> Floats:
+    seen = np.maximum(channel.mix(laws), 1e-300)
+    return np.asarray((shares * np.log(seen)).sum(axis=1))
+
+
+def covariance(channel: Channel, law: Floats, weights: Floats) -> Floats:
+    """Asymptotic covariance of ``weights`` on the states for one report (inverse information)."""
+    rows = channel.expected()
+    seen = np.maximum(law @ rows, 1e-300)
+    information = (rows / seen) @ rows.T
+    tangent = np.linalg.svd(np.ones((1, channel.states)))[2][1:].T
+    inner = np.linalg.pinv(tangent.T @ information @ tangent)
+    spread: Floats = weights.T @ tangent @ inner @ tangent.T @ weights
+    return spread
+
+
+def likelihood(plan: Plan, tally: Tally, level: float) -> Answers:
+    """Frequency and mean by maximum likelihood: within bounds, biased only near them.
+
+    Standard errors are those of the inverse information; near the boundary the estimate moves
+    towards the truth, so intervals cover at least as often as they say.
+    """
+    if plan.encode != "views" or any(len(view) != 1 for view in plan.views.keys):
+        raise PlanError("maximum likelihood is offered for plans that speak of one key at a time")
+    weights = key_weights(plan.schema)
+    weights = weights[:, : 1 if np.isnan(weights).any() else 2]
+    keys = len(plan.schema.keys)
+    reports = np.zeros(keys, np.int64)
+    values, spread = np.full((keys, 2), np.nan), np.full((keys, 2, 2), np.nan)
+    width = weights.shape[1]
+    for number, channel in enumerate(plan.channels):
+        of = plan.channel_of
+        views = [v for v in range(len(plan.views)) if of is None or of[v] == number]
+        counts = np.array([tally.view_counts(view)[1] for view in views], np.float64)
+        fitted = fit(channel, counts)
+        for view, law, row in zip(views, fitted.laws, counts, strict=True):
+            place, n = plan.views.keys[view][0], int(row.sum())
+            reports[place] = n
+            if n:
+                values[place, :width] = law @ weights
+                spread[place, :width, :width] = covariance(channel, law, weights) / n
+    answers = key_answers(plan, Moments(reports, values, spread), level)
+    return answers_of(plan, answers, "likelihood", level)

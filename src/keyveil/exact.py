@@ -1,0 +1,66 @@
+"""Epsilon as exact arithmetic: integers in, decimals rounded to the safe side out."""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation, localcontext
+
+from .errors import PlanError
+
+_WIDE = Context(prec=60)
+_PLACES = Decimal(1).scaleb(-18)
+
+SMALLEST, LARGEST = Decimal("0.001"), Decimal("20")
+"""The epsilons we can promise: below, 32-bit words are too coarse; above, it protects no one."""
+
+
+def decimal(number: object, name: str) -> Decimal:
+    """A finite decimal from an int, float (by its shortest form), Decimal or string."""
+    if isinstance(number, bool) or not isinstance(number, int | float | Decimal | str):
+        raise PlanError(f"{name} must be a number")
+    try:
+        value = Decimal(repr(number) if isinstance(number, float) else number)
+    except InvalidOperation:
+        raise PlanError(f"{name} must be a number, like 1 or 0.5") from None
+    if not value.is_finite():
+        raise PlanError(f"{name} must be finite")
+    return value
+
+
+def epsilon_of(number: object) -> Decimal:
+    """A promise of privacy that can be kept with 32-bit words."""
+    value = decimal(number, "epsilon")
+    if not SMALLEST <= value <= LARGEST:
+        raise PlanError(f"epsilon must lie between {SMALLEST} and {LARGEST}")
+    return value
+
+
+def text(value: Decimal) -> str:
+    """The one way a decimal is written: no exponent, no trailing zeros."""
+    plain = format(value, "f")
+    if "." in plain:
+        plain = plain.rstrip("0").rstrip(".")
+    return "0" if plain in ("", "-0") else plain
+
+
+def at_most(weight: int, epsilon: Decimal) -> int:
+    """The largest integer not above ``weight * e^epsilon``."""
+    with localcontext(_WIDE):
+        return int((weight * epsilon.exp()).to_integral_value(ROUND_FLOOR))
+
+
+def keeps(numerator: int, denominator: int, epsilon: Decimal) -> bool:
+    """Whether ``numerator / denominator <= e^epsilon``, exactly."""
+    return numerator <= at_most(denominator, epsilon)
+
+
+def log_up(numerator: int, denominator: int) -> Decimal:
+    """``ln(numerator / denominator)`` rounded up: never claims less than the truth."""
+    with localcontext(_WIDE):
+        value = (Decimal(numerator) / Decimal(denominator)).ln()
+        return value.quantize(_PLACES, ROUND_CEILING)
+
+
+def most_lies(others: int, epsilon: Decimal, whole: int = 1 << 32) -> int:
+    """The largest weight w with ``w * (e^epsilon + others) <= whole``."""
+    with localcontext(_WIDE):
+        return int((whole / (epsilon.exp() + others)).to_integral_value(ROUND_FLOOR))

@@ -1,0 +1,161 @@
+"""Mechanism: a named family of channels, with what it speaks of and how it is decoded."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from .channel import Channel, Table
+from .errors import PlanError
+from .exact import decimal, epsilon_of, text
+from .schema import Schema
+from .views import Views
+
+if TYPE_CHECKING:
+    from .estimate.answer import Answers
+    from .plan import Plan
+    from .tally import Tally
+
+CALIBRATIONS = ("paper", "tight")
+
+Estimator = Callable[["Plan", "Tally", float], "Answers"]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A choice a mechanism leaves open, with its default, its bounds and what it does."""
+
+    default: int | str
+    low: int | str
+    high: int | str
+    what: str
+
+    def read(self, name: str, value: object) -> int | Decimal:
+        """The value within bounds: whole where the default is whole, decimal otherwise."""
+        number = decimal(value, name)
+        if not Decimal(self.low) <= number <= Decimal(self.high):
+            raise PlanError(f"{name} must lie between {self.low} and {self.high}: {self.what}")
+        if isinstance(self.default, int):
+            if number != int(number):
+                raise PlanError(f"{name} must be a whole number: {self.what}")
+            return int(number)
+        return number
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a mechanism decides about a plan."""
+
+    schema: Schema
+    views: Views
+    encode: str
+    channels: tuple[Channel, ...]
+    promised: Decimal
+    channel_of: tuple[int, ...] | None = None
+    """The channel of each view; None if all share the first."""
+    chain: Mapping[str, Any] | None = None
+    parameters: Mapping[str, int | Decimal] = field(default_factory=dict)
+
+
+class Mechanism(ABC):
+    """One file, one registry line. A subclass states its facts and makes its draft."""
+
+    name: ClassVar[str]
+    source: ClassVar[str]
+    """Where it is from, with venue and year."""
+    speaks_of: ClassVar[str]
+    """What one report speaks of, in words for people."""
+    answers: ClassVar[tuple[str, ...]] = ("frequency", "mean")
+    """Which of frequency, mean and mass it can answer."""
+    note: ClassVar[str] = ""
+    """What a reader of the answers must know."""
+    wasteful: ClassVar[bool] = False
+    """Whether the published parameters prove less than they promise."""
+    bits: ClassVar[str]
+    """Bits of one report over d keys, as a formula."""
+    parameters: ClassVar[Mapping[str, Parameter]] = {}
+    estimators: ClassVar[Mapping[str, Estimator]]
+    """By name, the default first."""
+
+    @abstractmethod
+    def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
+        """The plan this mechanism makes of a schema and a promise."""
+
+    def next(self, plan: Plan, tally: Tally) -> Draft:
+        """The next round of a chain of plans."""
+        raise PlanError(f"{self.name} has one round; there is no next plan")
+
+    def true_epsilon(self, epsilon: Decimal) -> Decimal:
+        """What the published mechanism really proves at a nominal epsilon, over all its rounds."""
+        drafted = self.draft(Schema.of(2), epsilon, False, self.chosen({}))
+        return max(channel.proof().epsilon for channel in drafted.channels)
+
+    def chosen(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Every parameter's value, the given ones checked, the others at their default."""
+        unknown = set(given) - set(self.parameters)
+        if unknown:
+            known = ", ".join(self.parameters) or "none"
+            raise PlanError(f"{self.name} has no parameter {min(unknown)!r}; known: {known}")
+        return {
+            name: parameter.read(name, given.get(name, parameter.default))
+            for name, parameter in self.parameters.items()
+        }
+
+    def plan_draft(
+        self, schema: Schema, epsilon: object, calibrate: str, given: Mapping[str, Any]
+    ) -> Draft:
+        """A checked draft, with its parameters on record."""
+        if calibrate not in CALIBRATIONS:
+            raise PlanError(f"unknown calibration {calibrate!r}; known: {', '.join(CALIBRATIONS)}")
+        chosen = self.chosen(given)
+        drafted = self.draft(schema, epsilon_of(epsilon), calibrate == "tight", chosen)
+        return with_parameters(drafted, chosen)
+
+
+def with_parameters(draft: Draft, chosen: Mapping[str, Any]) -> Draft:
+    """The draft with its parameters on record."""
+    return Draft(
+        draft.schema,
+        draft.views,
+        draft.encode,
+        draft.channels,
+        draft.promised,
+        draft.channel_of,
+        draft.chain,
+        dict(chosen),
+    )
+
+
+def written(parameters: Mapping[str, Any]) -> dict[str, int | str]:
+    """Parameters as they stand in a plan: whole numbers as they are, decimals as strings."""
+    return {n: v if isinstance(v, int) else text(v) for n, v in parameters.items()}
+
+
+def fitted(build: Callable[[float], Table], nominal: float, promised: Decimal) -> Table:
+    """The table at ``nominal``, or at the nearest smaller parameter whose integers keep the promise.
+
+    Rounding to 32 bits may break a tight promise in the tenth digit; then the parameter is lowered
+    by a billionth, two, four ... of itself until the exact proof holds.
+    """
+    table, cut = build(nominal), 1e-9
+    while not table.proof().keeps(promised):
+        if cut > 1e-2:
+            table.check(promised)
+        table = build(nominal * (1 - cut))
+        cut *= 2
+    return table
+
+
+def largest(build: Callable[[float], Table], promised: Decimal) -> Table:
+    """The table with the largest nominal parameter whose proven epsilon keeps the promise."""
+    low, high = float(promised), float(promised) * 4
+    for _ in range(60):
+        middle = (low + high) / 2
+        if build(middle).proof().keeps(promised):
+            low = middle
+        else:
+            high = middle
+    return fitted(build, low, promised)

@@ -1,0 +1,84 @@
+"""F2M: a bit for the key and a bit for the value, flipped apart; an absent key has a default value.
+
+Sun et al. 2019, Sec. IV-A. Paper letters: v-bar = ``default``, epsilon_1 = ``split`` * epsilon for the
+key, the rest for the value. Only with a default of -1 or +1 is all of epsilon used; with 0 the
+nominal 1 is truly 0.781, and ``tight`` gives the rest back. ``published`` decodes the two bits
+apart, as the paper does (with e^epsilon_2 where it prints e^epsilon); ``least_squares`` uses how
+they go together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from math import exp
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..arrays import Floats
+from ..channel import Channel, Table
+from ..estimate.likelihood import likelihood
+from ..estimate.linear import answers_of, key_answers, least_squares, single_moments
+from ..mechanism import Draft, Mechanism, Parameter, fitted, largest
+from ..schema import Schema
+from ..views import Views
+
+if TYPE_CHECKING:
+    from ..estimate.answer import Answers
+    from ..plan import Plan
+    from ..tally import Tally
+
+
+def f2m_rows(key_epsilon: float, value_epsilon: float, default: float) -> Floats:
+    """Rows absent, low, high over outputs (key bit, value bit) = 00, 01, 10, 11."""
+    keep_key, keep = (exp(e) / (exp(e) + 1) for e in (key_epsilon, value_epsilon))
+    high = (1 + (2 * keep - 1) * default) / 2
+    rows = []
+    for key, value in ((1 - keep_key, high), (keep_key, 1 - keep), (keep_key, keep)):
+        rows.append([(1 - key) * (1 - value), (1 - key) * value, key * (1 - value), key * value])
+    return np.array(rows)
+
+
+_SHOWN = np.array([[1.0, 0, 0], [1, 0, 1], [1, 1, 0], [1, 1, 1]])
+"""What each output shows: itself, its key bit, its value bit."""
+
+
+def by_two_bits(channel: Channel, weights: Floats) -> Floats:
+    """The paper's decoder: the share of key bits and the share of value bits, nothing else."""
+    return np.asarray(_SHOWN @ np.linalg.solve(channel.expected() @ _SHOWN, weights))
+
+
+def published(plan: Plan, tally: Tally, level: float) -> Answers:
+    """m* = (m_all* - (1 - f*) v-bar) / f*, from the two bits apart."""
+    keys = key_answers(plan, single_moments(plan, tally, by_two_bits), level)
+    return answers_of(plan, keys, "published", level)
+
+
+class F2M(Mechanism):
+    """Three states, four outputs."""
+
+    name = "f2m"
+    source = "Sun et al. 2019, Sec. IV-A"
+    speaks_of = "one key, drawn at random: absent, low or high"
+    wasteful = True
+    bits = "log2 d + 2"
+    parameters = {
+        "default": Parameter("1", "-1", "1", "the value an absent key is given (v-bar)"),
+        "split": Parameter("0.5", "0.01", "0.99", "the key's share of epsilon"),
+    }
+    estimators = {
+        "least_squares": least_squares,
+        "published": published,
+        "likelihood": likelihood,
+    }
+
+    def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
+        default, split = float(chosen["default"]), float(chosen["split"])
+
+        def build(nominal: float) -> Table:
+            return Table.rounded(f2m_rows(split * nominal, (1 - split) * nominal, default))
+
+        table = largest(build, epsilon) if tight else fitted(build, float(epsilon), epsilon)
+        views = Views.singles(len(schema.keys))
+        return Draft(schema.at(2), views, "views", (table,), epsilon)

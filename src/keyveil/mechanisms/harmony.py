@@ -1,0 +1,44 @@
+"""Harmony: the flipped sign of one key's value, the key drawn at random; an absent key counts as 0.
+
+Nguyên, Xiao, Yang, Hui, Shin, Shin, "Collecting and analyzing data from smart device users with LDP",
+2016. What it estimates is frequency times mean, not the mean: it never says who holds the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from ..arrays import WORD
+from ..channel import Table
+from ..estimate.linear import least_squares
+from ..exact import most_lies
+from ..mechanism import Draft, Mechanism
+from ..schema import Schema
+from ..views import Views
+
+
+class Harmony(Mechanism):
+    """Three states, two outputs: an absent key is a fair coin."""
+
+    name = "harmony"
+    source = "Nguyên et al. 2016"
+    speaks_of = "one key, drawn at random: its value, absent counting as 0"
+    answers = ("mass",)
+    note = "frequency times mean (an absent key counts as 0), not the mean among holders"
+    bits = "log2 d + 1"
+    estimators = {"least_squares": least_squares}
+
+    def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
+        lie = most_lies(1, epsilon)
+        table = _harmony(lie)
+        if not table.proof().keeps(epsilon):
+            table = _harmony(lie + 1)
+        views = Views.singles(len(schema.keys))
+        return Draft(schema.at(2), views, "views", (table,), epsilon)
+
+
+def _harmony(lie: int) -> Table:
+    half = WORD // 2
+    return Table(((half, half), (WORD - lie, lie), (lie, WORD - lie)))

@@ -1,0 +1,33 @@
+"""KVUE: say which of absent, low or high you are, or else one of the other two.
+
+Sun et al., "Conditional Analysis for Key-Value Data with LDP", 2019, Sec. IV-B. In spite of its name
+it is not unary encoding but 3-ary randomised response, and as such tight: all of epsilon is used.
+Paper letters: p = keep, (1 - p) / 2 = lie, M_i counts, N_i* the estimate of a state's count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from ..channel import Symmetric
+from ..estimate.likelihood import likelihood
+from ..estimate.linear import least_squares
+from ..mechanism import Draft, Mechanism
+from ..schema import Schema
+from ..views import Views
+
+
+class KVUE(Mechanism):
+    """Three states, three outputs, one keep and one lie."""
+
+    name = "kvue"
+    source = "Sun et al. 2019, Sec. IV-B"
+    speaks_of = "one key, drawn at random: absent, low or high"
+    bits = "log2 d + log2 3"
+    estimators = {"least_squares": least_squares, "likelihood": likelihood}
+
+    def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
+        views = Views.singles(len(schema.keys))
+        return Draft(schema.at(2), views, "views", (Symmetric.of(3, epsilon),), epsilon)

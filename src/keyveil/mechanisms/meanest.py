@@ -1,0 +1,36 @@
+"""MeanEst: Duchi's vector of signs, all keys at once; an absent key counts as 0.
+
+Duchi, Jordan, Wainwright, "Privacy aware learning", JACM 2014. Every value is rounded to a sign, an
+absent one by a fair coin, and a random vector on (mostly) the same side is sent. What it estimates
+is frequency times mean, not the mean. For an even number of keys we send a vector at right angles
+as it is drawn, rather than counting it on both sides: exactly uniform without rejection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from ..channel import Halfspace
+from ..estimate.linear import least_squares
+from ..mechanism import Draft, Mechanism
+from ..schema import Schema
+from ..views import Views
+
+
+class MeanEst(Mechanism):
+    """2^d states, d bits sent."""
+
+    name = "meanest"
+    source = "Duchi, Jordan, Wainwright, JACM 2014"
+    speaks_of = "the whole record as a vector of signs, absent counting as 0"
+    answers = ("mass",)
+    note = "frequency times mean (an absent key counts as 0), not the mean among holders"
+    bits = "d"
+    estimators = {"least_squares": least_squares}
+
+    def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
+        keys = len(schema.keys)
+        channel = Halfspace.of(keys, epsilon)
+        return Draft(schema.at(2), Views.whole(keys), "signs", (channel,), epsilon)

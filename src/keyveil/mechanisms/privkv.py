@@ -1,0 +1,131 @@
+"""PrivKV: flip whether the key is held; if it is then shown, send its value's flipped sign.
+
+Ye, Hu, Meng, Zheng, "PrivKV: Key-value data collection with LDP", IEEE S&P 2019 (Algorithms 1 and 2 of
+Sun et al.). An absent key that is shown gets a random value. Paper letters: p1 keeps the key, p2 the
+sign, epsilon_1 = epsilon_2 = epsilon / 2. That is truly max{e2, e1 + ln(2 / (1 + e^-e2))}, 0.719 at a
+nominal 1; ``tight`` takes e2 = epsilon and e1 = ln((e^epsilon + 1) / 2), which proves all of it.
+
+Three estimators: ``unbiased`` is the paper's PrivKV-A (least squares: the channel is square, so
+there is only one unbiased estimator), ``published`` is PrivKV's own mean, which forgets that absent
+keys also send values and so shrinks towards 0, ``virtual`` iterates that on the collector's side
+and approaches ``unbiased``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from math import exp, log, nan
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..arrays import Floats
+from ..channel import Channel, Table
+from ..estimate.answer import KeyAnswer, biased
+from ..estimate.likelihood import likelihood
+from ..estimate.linear import answers_of, key_answers, on_scale, single_moments
+from ..mechanism import Draft, Mechanism, fitted
+from ..schema import Schema
+from ..views import Views
+
+if TYPE_CHECKING:
+    from ..estimate.answer import Answers
+    from ..plan import Plan
+    from ..tally import Tally
+
+VIRTUAL_ROUNDS = 10
+
+
+def privkv_rows(key_epsilon: float, value_epsilon: float, feedback: float = 0.0) -> Floats:
+    """Rows absent, low, high over outputs absent, low, high; ``feedback`` is what absent keys say."""
+    keep_key, keep = (exp(e) / (exp(e) + 1) for e in (key_epsilon, value_epsilon))
+    high = (1 + (2 * keep - 1) * feedback) / 2
+    return np.array(
+        [
+            [keep_key, (1 - keep_key) * (1 - high), (1 - keep_key) * high],
+            [1 - keep_key, keep_key * keep, keep_key * (1 - keep)],
+            [1 - keep_key, keep_key * (1 - keep), keep_key * keep],
+        ]
+    )
+
+
+def keeps_of(channel: Channel) -> tuple[float, float]:
+    """How often the key and the sign are kept, read off the channel."""
+    rows = channel.expected()
+    shown = rows[1, 1] + rows[1, 2]
+    return float(shown), float(rows[1, 1] / shown)
+
+
+def raw_means(plan: Plan, tally: Tally) -> Floats:
+    """PrivKV's own means on [-1, 1]: signs debiased among the shown, whoever they are, and clipped."""
+    means = []
+    for view, channel in enumerate(plan.view_channels):
+        _, (_, low, high) = tally.view_counts(view)
+        keep = keeps_of(channel)[1]
+        shown = int(low) + int(high)
+        highs, lows = (
+            min(max(((keep - 1) * shown + count) / (2 * keep - 1), 0.0), float(shown))
+            for count in (int(high), int(low))
+        )
+        means.append((highs - lows) / shown if shown else nan)
+    return np.array(means)
+
+
+def unbiased(plan: Plan, tally: Tally, level: float) -> Answers:
+    """PrivKV-A, the paper's unbiased counts N_1* and N_-1*."""
+    keys = key_answers(plan, single_moments(plan, tally), level)
+    return answers_of(plan, keys, "unbiased", level)
+
+
+def published(plan: Plan, tally: Tally, level: float) -> Answers:
+    """PrivKV's frequency, with its interval, and its biased mean, without one."""
+    return _with_means(plan, tally, level, raw_means(plan, tally), "published")
+
+
+def virtual(plan: Plan, tally: Tally, level: float) -> Answers:
+    """Virtual iterations: m_r = f* m^ + (1 - f*) m_(r-1) from the published mean, ten rounds in all.
+
+    In closed form m^ + (1 - f*)^9 (m_1 - m^), with m^ the unbiased mean that they approach.
+    """
+    moments = single_moments(plan, tally)
+    first = raw_means(plan, tally)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        goal = moments.values[:, 1] / moments.values[:, 0]
+    left = (1.0 - np.clip(moments.values[:, 0], 0.0, 1.0)) ** (VIRTUAL_ROUNDS - 1)
+    return _with_means(plan, tally, level, goal + left * (first - goal), "virtual")
+
+
+def _with_means(plan: Plan, tally: Tally, level: float, means: Floats, name: str) -> Answers:
+    moments = single_moments(plan, tally)
+    keys = []
+    for place, answer in enumerate(key_answers(plan, moments, level)):
+        mean = biased(float(means[place]), int(moments.reports[place]))
+        keys.append(KeyAnswer(answer.key, answer.frequency, on_scale(plan, place, mean)))
+    return answers_of(plan, tuple(keys), name, level)
+
+
+class PrivKV(Mechanism):
+    """Three states, three outputs."""
+
+    name = "privkv"
+    source = "Ye et al., IEEE S&P 2019; Sun et al. 2019, Sec. III"
+    speaks_of = "one key, drawn at random: absent, low or high"
+    wasteful = True
+    bits = "log2 d + log2 3"
+    estimators = {
+        "unbiased": unbiased,
+        "published": published,
+        "virtual": virtual,
+        "likelihood": likelihood,
+    }
+
+    def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
+        def build(nominal: float) -> Table:
+            if tight:
+                return Table.rounded(privkv_rows(log((exp(nominal) + 1) / 2), nominal))
+            return Table.rounded(privkv_rows(nominal / 2, nominal / 2))
+
+        table = fitted(build, float(epsilon), epsilon)
+        views = Views.singles(len(schema.keys))
+        return Draft(schema.at(2), views, "views", (table,), epsilon)

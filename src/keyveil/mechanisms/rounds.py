@@ -1,0 +1,136 @@
+"""What PrivKVM and PrivKVM+ share: rounds in which the collector tells absent keys what to say.
+
+From the second round on the key is flipped with a fair coin (it carries no information), so a round's
+share of values has mean f m + (1 - f) m~, where m~ is the feedback that the plan states for the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from math import isfinite, nan
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..arrays import Floats
+from ..channel import Table
+from ..estimate.answer import Estimate, KeyAnswer, biased, plain, ratio, shifted
+from ..estimate.linear import answers_of, key_answers, on_scale, single_moments
+from ..exact import text
+from ..mechanism import Draft, fitted
+from ..schema import Schema
+from ..views import Views
+from .privkv import keeps_of, privkv_rows, raw_means
+
+if TYPE_CHECKING:
+    from ..estimate.answer import Answers
+    from ..plan import Plan
+    from ..tally import Tally
+
+
+def round_draft(
+    schema: Schema,
+    key_epsilon: float,
+    value_epsilon: Decimal,
+    promised: Decimal,
+    feedback: Sequence[str],
+    chain: dict[str, Any],
+) -> Draft:
+    """One round: a table for each feedback, shared by the keys that have it."""
+    tables: dict[str, int] = {}
+    channels: list[Table] = []
+    for told in feedback:
+        if told not in tables:
+            tables[told] = len(channels)
+            channels.append(_told(key_epsilon, float(value_epsilon), float(told), promised))
+    of = tuple(tables[told] for told in feedback)
+    views = Views.singles(len(schema.keys))
+    chain = {**chain, "feedback": list(feedback)}
+    one = len(channels) == 1
+    return Draft(schema.at(2), views, "views", tuple(channels), promised, None if one else of, chain)
+
+
+def _told(key_epsilon: float, value_epsilon: float, told: float, promised: Decimal) -> Table:
+    def build(nominal: float) -> Table:
+        scale = nominal / (key_epsilon + value_epsilon)
+        return Table.rounded(privkv_rows(key_epsilon * scale, value_epsilon * scale, told))
+
+    return fitted(build, key_epsilon + value_epsilon, promised)
+
+
+def told_next(plan: Plan, tally: Tally) -> list[str]:
+    """The feedback of the next round: this round's raw means; a key without reports keeps its own."""
+    assert plan.chain is not None
+    return [
+        text(Decimal(f"{mean:.6f}")) if isfinite(mean) else told
+        for mean, told in zip(raw_means(plan, tally), plan.chain["feedback"], strict=True)
+    ]
+
+
+def frequencies(plan: Plan, tally: Tally) -> list[list[Any]]:
+    """What the first round learned of each key's frequency: value, standard error, reports."""
+    assert plan.chain is not None
+    if plan.chain["round"] > 1:
+        return list(plan.chain["frequency"])
+    moments = single_moments(plan, tally)
+    found: list[list[Any]] = []
+    for value, spread, n in zip(
+        moments.values[:, 0], moments.covariance[:, 0, 0], moments.reports, strict=True
+    ):
+        known = bool(n) and isfinite(value)
+        found.append([f"{value:.9f}", f"{np.sqrt(spread):.9f}", int(n)] if known else ["0", "0", 0])
+    return found
+
+
+def _frequency(row: Sequence[Any], level: float) -> Estimate:
+    value, stderr, reports = float(row[0]), float(row[1]), int(row[2])
+    return plain(value, stderr**2, reports, level)
+
+
+def published(plan: Plan, tally: Tally, level: float) -> Answers:
+    """Frequency from the first round, mean of this one as published: biased by (1 - f)^rounds."""
+    assert plan.chain is not None
+    means = raw_means(plan, tally)
+    keys = []
+    for place, key in enumerate(plan.schema.keys):
+        reports = tally.view_counts(place)[0]
+        mean = on_scale(plan, place, biased(float(means[place]), reports))
+        keys.append(KeyAnswer(key, _frequency(frequencies(plan, tally)[place], level), mean))
+    return answers_of(plan, tuple(keys), "published", level)
+
+
+def debiased(plan: Plan, tally: Tally, level: float) -> Answers:
+    """The mean without the feedback's pull: m = m~ + (share - m~) / f, with Fieller's interval."""
+    assert plan.chain is not None
+    if plan.chain["round"] == 1:
+        keys = key_answers(plan, single_moments(plan, tally), level)
+        return answers_of(plan, keys, "debiased", level)
+    found = frequencies(plan, tally)
+    made = []
+    for place, key in enumerate(plan.schema.keys):
+        frequency = _frequency(found[place], level)
+        told = float(plan.chain["feedback"][place])
+        _, (_, low, high) = tally.view_counts(place)
+        mean = _mean(plan, place, int(low), int(high), told, frequency, level)
+        made.append(KeyAnswer(key, frequency, on_scale(plan, place, mean)))
+    return answers_of(plan, tuple(made), "debiased", level)
+
+
+def _mean(
+    plan: Plan, place: int, low: int, high: int, told: float, frequency: Estimate, level: float
+) -> Estimate:
+    shown = low + high
+    if not shown or not isfinite(frequency.value):
+        return ratio(nan, nan, _NOTHING, 0, level)
+    keep = keeps_of(plan.view_channels[place])[1]
+    average = (high - low) / shown
+    share = average / (2 * keep - 1)
+    spread = (1 - average**2) / shown / (2 * keep - 1) ** 2
+    # The two rounds' noise is independent.
+    covariance = np.diag([spread, frequency.stderr**2])
+    apart = ratio(share - told, frequency.value, covariance, shown, level)
+    return shifted(apart, told - 1.0, told + 1.0)
+
+
+_NOTHING: Floats = np.zeros((2, 2))

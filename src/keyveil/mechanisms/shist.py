@@ -1,0 +1,57 @@
+"""SHist: one random row of a public matrix of signs, and the flipped sign of your key's entry.
+
+Bassily, Smith, "Local, private, efficient protocols for succinct histograms", STOC 2015, the basic
+randomiser and frequency oracle. Row j of the matrix is the hash with seed j onto two cells; the
+matrix is public and fixed by the plan, and decoding uses its own inner products, not those that a
+random matrix has on average. Who holds nothing sends a fair coin. The share of drawn keys is the
+frequency only where everyone holds at most one key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from ..arrays import WORD
+from ..channel import Hash, Table
+from ..errors import PlanError
+from ..estimate.linear import least_squares
+from ..exact import most_lies
+from ..mechanism import Draft, Mechanism, Parameter
+from ..schema import Schema
+from ..views import Views
+
+SALT = 0x5EED0001
+
+
+class SHist(Mechanism):
+    """rows x 2 outputs; d + 1 states."""
+
+    name = "shist"
+    source = "Bassily, Smith, STOC 2015"
+    speaks_of = "one held key drawn uniformly, or none"
+    answers = ("frequency",)
+    note = "the share of drawn keys: the frequency only where everyone holds at most one key"
+    bits = "log2 rows + 1"
+    parameters = {
+        "rows": Parameter(0, 0, 1 << 21, "rows of the public matrix, a power of two; 0 fits the keys")
+    }
+    estimators = {"least_squares": least_squares}
+
+    def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
+        keys = len(schema.keys)
+        rows = int(chosen["rows"]) or max(1024, 1 << (2 * keys - 1).bit_length())
+        if rows & (rows - 1) or rows < keys:
+            raise PlanError("rows must be a power of two, at least the number of keys")
+        lie = most_lies(1, epsilon)
+        table = _signs(lie)
+        if not table.proof().keeps(epsilon):
+            table = _signs(lie + 1)
+        channel = Hash(keys, rows, SALT, table)
+        return Draft(schema, Views.whole(keys), "item", (channel,), epsilon)
+
+
+def _signs(lie: int) -> Table:
+    half = WORD // 2
+    return Table(((WORD - lie, lie), (lie, WORD - lie), (half, half)))

@@ -1,0 +1,203 @@
+"""Tally: how often each cell was marked; a commutative monoid, so any engine that sums can make it."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .arrays import Integers
+from .errors import ReportError
+from .files import write_whole
+from .report import Report, Reports, is_hex
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+MAGIC = b"KVTALLY1"
+SPARSE_ABOVE = 1 << 16
+"""Tallies with more cells are written as pairs of cell and count."""
+
+
+class Tally:
+    """Counts per cell of one plan. ``add`` reports and batches; ``+`` joins tallies."""
+
+    def __init__(self, plan: Plan, counts: Integers | None = None) -> None:
+        self.plan = plan
+        self.counts = np.zeros(plan.layout.cells, np.int64) if counts is None else counts
+
+    @property
+    def reports(self) -> int:
+        """How many reports were added."""
+        return int(self.counts[self.plan.layout.own].sum())
+
+    def belongs_to(self, plan: Plan) -> None:
+        """Refuse a tally of another plan."""
+        if self.plan.hash != plan.hash:
+            raise ReportError("the tally belongs to another plan")
+
+    def add(self, report: Report | Reports) -> Tally:
+        """Count one report or a batch; what no honest device could send is refused whole."""
+        if report.plan != self.plan.hash:
+            raise ReportError("the report belongs to another plan")
+        if isinstance(report, Reports):
+            self._add_batch(report)
+        else:
+            self._add_one(report)
+        return self
+
+    def _add_one(self, report: Report) -> None:
+        layout = self.plan.layout
+        own, *marks = report.cells
+        if not 0 <= own < layout.cells:
+            raise ReportError("the report marks a cell that the plan does not have")
+        view = layout.view_of(own)
+        first = int(layout.own[view])
+        inside = tuple(cell - first - 1 for cell in marks)
+        if own != first or not layout.channels[view].admits(inside):
+            raise ReportError("no honest device could mark these cells")
+        self.counts[list(report.cells)] += 1
+
+    def _add_batch(self, batch: Reports) -> None:
+        layout = self.plan.layout
+        if layout.one_cell:
+            if batch.codes is None:
+                raise ReportError("reports of this plan are codes, not bits")
+            from .fast import histogram
+
+            seen = histogram(batch.codes, layout.codes)
+            if seen is None or seen[~layout.possible].any():
+                raise ReportError("no honest device could send one of these reports")
+            self.counts[layout.code_cells] += seen
+            self.counts[layout.own] += np.add.reduceat(seen, layout.first_code)
+            return
+        if batch.views is None or batch.bits is None or len(batch.views) != len(batch.bits):
+            raise ReportError("reports of this plan are bits, a row for each")
+        self.counts += self._marks(batch.views, batch.bits)
+
+    def _marks(self, views: np.ndarray, bits: np.ndarray) -> Integers:
+        layout = self.plan.layout
+        widest = int(layout.sizes.max())
+        if len(views) and (views.min() < 0 or views.max() >= len(layout.channels)):
+            raise ReportError("no honest device could send one of these reports")
+        if bits.shape[1] != -(-widest // 8):
+            raise ReportError("reports of this plan have another number of bits")
+        counts = np.zeros(layout.cells, np.int64)
+        for view in np.unique(views):
+            size, own = int(layout.sizes[view]), int(layout.own[view])
+            rows = np.unpackbits(bits[views == view], axis=1, bitorder="little")
+            if rows[:, size:].any() or not _honest(layout.channels[view], rows[:, :size]):
+                raise ReportError("no honest device could send one of these reports")
+            counts[own] += len(rows)
+            counts[own + 1 : own + 1 + size] += rows[:, :size].sum(axis=0, dtype=np.int64)
+        return counts
+
+    def __add__(self, other: Tally) -> Tally:
+        other.belongs_to(self.plan)
+        return Tally(self.plan, self.counts + other.counts)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Tally)
+            and self.plan.hash == other.plan.hash
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Tally({self.plan!r}, {self.reports} reports)"
+
+    def view_counts(self, view: int) -> tuple[int, Integers]:
+        """Reports of a view, and the counts of its channel's cells."""
+        own, size = int(self.plan.layout.own[view]), int(self.plan.layout.sizes[view])
+        return int(self.counts[own]), self.counts[own + 1 : own + 1 + size]
+
+    # -- files -----------------------------------------------------------------------------------
+
+    def dumps(self) -> bytes:
+        """The tally as bytes: a header, then counts, compressed; pairs if cells are many."""
+        sparse = len(self.counts) > SPARSE_ABOVE
+        if sparse:
+            cells = np.flatnonzero(self.counts)
+            body = cells.astype("<i8").tobytes() + self.counts[cells].astype("<i8").tobytes()
+        else:
+            body = self.counts.astype("<i8").tobytes()
+        header = {
+            "plan": self.plan.hash,
+            "cells": len(self.counts),
+            "reports": self.reports,
+            "sparse": sparse,
+            "crc": zlib.crc32(body),
+        }
+        text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+        return MAGIC + len(text).to_bytes(4, "little") + text + zlib.compress(body)
+
+    @classmethod
+    def parse(cls, plan: Plan, content: bytes) -> Tally:
+        """A tally of ``plan`` from bytes, refused if broken or of another plan."""
+        if content[: len(MAGIC)] != MAGIC:
+            raise ReportError("this is not a tally; make one with 'keyveil tally'")
+        try:
+            size = int.from_bytes(content[8:12], "little")
+            header = json.loads(content[12 : 12 + size])
+            name, cells, sparse = header["plan"], header["cells"], header["sparse"]
+            room = 16 * min(int(cells), plan.layout.cells)
+            unpacker = zlib.decompressobj()
+            body = unpacker.decompress(content[12 + size :], room + 1)
+            whole = unpacker.eof and len(body) <= room and zlib.crc32(body) == header["crc"]
+        except (ValueError, KeyError, TypeError, zlib.error):
+            whole, name, cells, sparse, body = False, "", 0, False, b""
+        if is_hex(name, 64) and name != plan.hash:
+            raise ReportError("the tally belongs to another plan")
+        if not whole or cells != plan.layout.cells:
+            raise ReportError("the tally is broken or cut short; make it again from its reports")
+        numbers = np.frombuffer(body, "<i8").astype(np.int64)
+        counts = numbers
+        if sparse:
+            half = len(numbers) // 2
+            counts = np.zeros(cells, np.int64)
+            if half and (numbers[:half].min() < 0 or numbers[:half].max() >= cells):
+                raise ReportError("the tally is broken; make it again from its reports")
+            counts[numbers[:half]] = numbers[half:]
+        tally = cls(plan, counts)
+        tally._check_possible()
+        return tally
+
+    def _check_possible(self) -> None:
+        """Counts that no set of honest reports could add up to are refused."""
+        layout = self.plan.layout
+        wrong = len(self.counts) != layout.cells or bool((self.counts < 0).any())
+        if not wrong and layout.one_cell:
+            seen = self.counts[layout.code_cells]
+            own = np.add.reduceat(seen, layout.first_code)
+            wrong = bool((own != self.counts[layout.own]).any() or seen[~layout.possible].any())
+        elif not wrong:
+            most = np.repeat(self.counts[layout.own], layout.sizes)
+            wrong = bool((self.counts[layout.code_cells] > most).any())
+        if wrong:
+            raise ReportError("no set of honest reports adds up to this tally")
+
+    def save(self, path: str | Path) -> None:
+        """Write the tally as a file, whole or not at all."""
+        write_whole(Path(path), self.dumps())
+
+    @classmethod
+    def load(cls, plan: Plan, path: str | Path) -> Tally:
+        """Read a tally of ``plan``."""
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise ReportError(f"cannot read the tally {path}: {error.strerror}") from None
+        return cls.parse(plan, content)
+
+
+def _honest(channel: object, marks: np.ndarray) -> bool:
+    """Whether no position shows two symbols at once."""
+    per = getattr(channel, "alphabet", 2) - 1
+    if per == 1:
+        return True
+    return bool((marks.reshape(len(marks), -1, per).sum(axis=2) <= 1).all())
