@@ -1,7 +1,8 @@
 """Randomness as addressable 32-bit words; the only source of it in the package.
 
 ``words(person, i)`` is word ``i mod 4`` of ``AES_key(digest(person) || i div 4)``, so each person
-has a stream of their own and nothing depends on order, chunks, processes or retries.
+has a stream of their own and nothing depends on order, chunks, processes or retries. A plan draws
+from ``coins.under(plan.hash)``, so that one person's answers to two plans share no words.
 
 - ``Coins.secure()`` takes its key from the operating system and takes a new one after a fork, when
   pickled to a worker and when copied: two processes never draw the same coins.
@@ -12,18 +13,17 @@ has a stream of their own and nothing depends on order, chunks, processes or ret
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from copy import copy
 from hashlib import blake2b, sha256
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
-from .arrays import Words
+from .arrays import Bits, Words
 from .errors import CoinsError
 
 WORDS_PER_BLOCK = 4
-_NAMED = 0x80000000  # marks the address of a person who is named by a string
 _IDENTIFIER = 0x40000000  # marks the stream report ids are drawn from
 _GENERATOR = 0x20000000  # marks the block that seeds a simulation
 
@@ -54,26 +54,23 @@ def address(persons: Iterable[Person] | np.ndarray) -> Words:
             raise CoinsError("a person's number must fit in 64 bits with its sign")
         blocks[:, :2] = persons.astype("<i8", copy=False).reshape(-1, 1).view("<u4")
         return blocks
-    listed = list(persons)
-    blocks = np.zeros((len(listed), WORDS_PER_BLOCK), np.uint32)
-    for row, person in zip(blocks, listed, strict=True):
-        row[:3] = _digest(person)
+    digests = np.frombuffer(b"".join(map(_digest, persons)), "<u4").reshape(-1, 3)
+    blocks = np.zeros((len(digests), WORDS_PER_BLOCK), np.uint32)
+    blocks[:, :3] = digests
     return blocks
 
 
-def _digest(person: Person) -> Sequence[int] | Words:
+def _digest(person: Person) -> bytes:
+    """Twelve bytes; the top bit of the last says whether they are a string's."""
     if isinstance(person, str):
         digest = blake2b(person.encode("utf-8", "surrogatepass"), digest_size=12).digest()
-        words = np.frombuffer(digest, "<u4").astype(np.uint32)
-        words[2] |= np.uint32(_NAMED)
-        return words
+        return digest[:11] + bytes([digest[11] | 0x80])
     if isinstance(person, bool) or not isinstance(person, int | np.integer):
         raise CoinsError("a person is named by an integer or a string")
     number = int(person)
     if not -(1 << 63) <= number < 1 << 63:
         raise CoinsError("a person's number must fit in 64 bits with its sign")
-    number &= (1 << 64) - 1
-    return (number & 0xFFFFFFFF, number >> 32, 0)
+    return number.to_bytes(8, "little", signed=True) + bytes(4)
 
 
 class Coins:
@@ -106,8 +103,15 @@ class Coins:
         """Coins that give back ``words`` in order, for one person; for test vectors only."""
         return _Recorded(words)
 
+    def under(self, context: str) -> Coins:
+        """Coins of their own for one purpose, which share no words with any other's."""
+        return _Under(self, context)
+
+    def _current_key(self) -> bytes:
+        return self._key
+
     def _cipher(self) -> CipherContext:
-        return Cipher(algorithms.AES(self._key), modes.ECB()).encryptor()
+        return Cipher(algorithms.AES(self._current_key()), modes.ECB()).encryptor()
 
     def words(self, person: Person, first: int, count: int) -> Words:
         """``count`` words of one person's stream, from word ``first`` on."""
@@ -130,6 +134,21 @@ class Coins:
         coded = self._cipher().update(plain.astype("<u4", copy=False).tobytes())
         return np.frombuffer(coded, "<u4").reshape(people, count * WORDS_PER_BLOCK)
 
+    def fill(self, addresses: Words, count: int, plain: Words, room: Bits) -> Words:
+        """``blocks(addresses, 0, count)`` without new memory, for loops over many people.
+
+        ``plain`` is a ``(people, count, 4)`` array to work in, not needed for one block; the words
+        are written into ``room``, sixteen bytes a block and fifteen to spare.
+        """
+        if count > 1:
+            plain = plain[: len(addresses)]
+            plain[:] = addresses[:, None, :]
+            plain[:, :, 3] = np.arange(count, dtype=np.uint32)
+            addresses = plain
+        raw = np.ascontiguousarray(addresses, "<u4").reshape(-1).view(np.uint8)
+        size = self._cipher().update_into(raw.data, room.data)
+        return room[:size].view("<u4").reshape(-1, count * WORDS_PER_BLOCK)
+
     def identifier(self, address_words: Words, number: int = 0) -> bytes:
         """Sixteen random bytes for a report's id, from a stream apart from every person's coins."""
         block = address_words.reshape(1, WORDS_PER_BLOCK).copy()
@@ -150,14 +169,28 @@ class _Secure(Coins):
         super().__init__(os.urandom(32))
         self._born = _generation
 
-    def _cipher(self) -> CipherContext:
+    def _current_key(self) -> bytes:
         if self._born != _generation:
             self._key = os.urandom(32)  # before the mark: a racing thread never sees the old key
             self._born = _generation
-        return super()._cipher()
+        return self._key
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_Secure, ())
+
+
+class _Under(Coins):
+    """Coins whose key is the hash of another's key and a context; re-keyed whenever that is."""
+
+    def __init__(self, parent: Coins, context: str) -> None:
+        self._parent, self._context = parent, context
+        self.secure_source = parent.secure_source
+
+    def _current_key(self) -> bytes:
+        return sha256(self._parent._current_key() + self._context.encode()).digest()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_Under, (self._parent, self._context))
 
 
 class _Recorded(Coins):
@@ -167,8 +200,14 @@ class _Recorded(Coins):
             raise CoinsError("recorded words are integers from 0 to 2^32 - 1")
         self._words = np.array(listed, np.uint32)
 
+    def under(self, context: str) -> Coins:
+        return self  # the words were recorded for this very report
+
     def blocks(self, addresses: Words, start: int, count: int) -> Words:
         raise CoinsError("recorded words speak for one report; state a key for many people")
+
+    def fill(self, addresses: Words, count: int, plain: Words, room: Bits) -> Words:
+        return self.blocks(addresses, 0, count)
 
     def words(self, person: Person, first: int, count: int) -> Words:
         if first + count > len(self._words):

@@ -94,7 +94,7 @@ class People:
         that the person is there. ``lenient`` maps what breaks a rule as the plan states for
         clients (ignore, clip); otherwise the first broken rule is an error.
         """
-        names, who = np.unique(np.asarray(persons), return_inverse=True)
+        names, who = _numbered(persons)
         places = np.asarray(keys, np.int64)
         numbers = np.asarray(values, np.float64)
         if not len(who) == len(places) == len(numbers):
@@ -102,20 +102,19 @@ class People:
         numbers = np.where(places == -2, 0.0, numbers)
         keep, numbers = _ruled(schema, places, numbers, lenient)
         who, places, numbers = who[keep], places[keep], numbers[keep]
-        order = np.lexsort((places, who))
-        if np.all(order[1:] > order[:-1]):
-            order = np.arange(len(order))
-        who, places, numbers = who[order], places[order], numbers[order]
-        twice = (who[1:] == who[:-1]) & (places[1:] == places[:-1])
+        rank = who * len(schema.keys) + places
+        if (rank[1:] < rank[:-1]).any():
+            order = np.argsort(rank, kind="stable")
+            who, places, numbers, rank = who[order], places[order], numbers[order], rank[order]
+        twice = rank[1:] == rank[:-1]
         if twice.any():
             if not lenient:
                 raise RecordError("a key appears twice; a record has each key at most once")
             first = np.concatenate([[True], ~twice])
             who, places, numbers = who[first], places[first], numbers[first]
         counts = np.bincount(who, minlength=len(names))
-        listed = names if names.dtype.kind in "iu" else names.tolist()
         return cls(
-            address(listed),
+            address(names),
             np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]),
             places.astype(place_type(schema)),
             numbers,
@@ -124,13 +123,13 @@ class People:
     @classmethod
     def of_sparse(cls, schema: Schema, matrix: Any, *, first: int = 0) -> People:
         """From a SciPy sparse matrix, a row a person: every stored entry is a held key."""
-        rows = matrix.tocsr()
-        if rows.shape[1] != len(schema.keys):
+        if matrix.shape[1] != len(schema.keys):
             raise TableError(f"the matrix needs a column for each of {len(schema.keys)} keys")
-        if not rows.has_canonical_format:
-            rows = rows.copy()
-            rows.sort_indices()
-            rows.has_canonical_format = not _repeats(rows.indptr, rows.indices)
+        if matrix.format == "coo" and len(np.unique(_flat(matrix))) < matrix.nnz:
+            raise RecordError("a key appears twice; a record has each key at most once")
+        rows = matrix.tocsr()
+        if not rows.has_sorted_indices:
+            rows = rows.sorted_indices()
         if _repeats(rows.indptr, rows.indices):
             raise RecordError("a key appears twice; a record has each key at most once")
         places = rows.indices.astype(np.int64)
@@ -142,6 +141,22 @@ class People:
             places.astype(place_type(schema)),
             numbers,
         )
+
+
+def _numbered(persons: np.ndarray | list[Person]) -> tuple[np.ndarray | list[Person], Integers]:
+    """Each person once, and which of them every row belongs to."""
+    if isinstance(persons, np.ndarray) and persons.dtype.kind in "iu":
+        names, who = np.unique(persons, return_inverse=True)
+        return names, who.astype(np.int64, copy=False)
+    listed = persons.tolist() if isinstance(persons, np.ndarray) else list(persons)
+    numbers: dict[Person, int] = {}
+    who = np.array([numbers.setdefault(person, len(numbers)) for person in listed], np.int64)
+    return list(numbers), who
+
+
+def _flat(matrix: Any) -> np.ndarray:
+    """Row and column of every entry of a coordinate matrix as one number."""
+    return matrix.row.astype(np.int64) * matrix.shape[1] + matrix.col
 
 
 def place_type(schema: Schema) -> type[np.unsignedinteger[Any]]:

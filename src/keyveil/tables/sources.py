@@ -1,0 +1,108 @@
+"""Sources: what stands behind a path, a frame or a stream, found to have the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..errors import TableError
+from .frames import BATCH, Batch, Columns, Frame, Source, Stream, arrow, readable, slices, unbroken
+from .textfiles import JsonLines, Separated
+
+
+def open_source(source: Any, columns: Columns) -> Source:
+    """The table behind a path, a frame or a stream, found to have the columns."""
+    arrow()
+    if isinstance(source, str | Path):
+        return _file(Path(source), columns)
+    if hasattr(source, "collect_schema") and hasattr(source, "collect"):  # a Polars LazyFrame
+        with unbroken("the lazy frame cannot be collected"):
+            columns.check(source.collect_schema().names())
+            source = source.select(columns.names).collect()
+    if not hasattr(source, "__arrow_c_stream__"):
+        raise TableError(
+            f"cannot read a {type(source).__name__} as a table; give a path, an Arrow, pandas or "
+            "Polars frame, or a SciPy sparse matrix"
+        )
+    return Frame(source, columns) if hasattr(source, "__len__") else Stream(source, columns)
+
+
+def _file(path: Path, columns: Columns) -> Source:
+    packed = path.suffix.lower() == ".gz"
+    ending = Path(path.stem).suffix.lower() if packed else path.suffix.lower()
+    form = (_TEXT if packed else _TEXT | _BINARY).get(ending)
+    if form is None:
+        raise TableError(
+            f"cannot tell by its ending what {path.name} is; known: {', '.join(_TEXT | _BINARY)}, "
+            f"and .gz after {', '.join(_TEXT)}"
+        )
+    try:
+        with path.open("rb") as file:
+            if not file.read(1):
+                raise TableError(f"{path} is empty; a table has at least its column names")
+    except OSError as error:
+        raise TableError(f"cannot read {path}: {error.strerror}") from None
+    return form(path, columns)
+
+
+class _Parquet:
+    """A Parquet file, a few pages at a time."""
+
+    once, held, untyped = False, False, False
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        self._path, self._columns = path, columns
+        with readable(path), self._opened() as file:
+            columns.check(file.schema_arrow.names)
+
+    def _opened(self, **options: Any) -> Any:
+        return arrow("parquet").ParquetFile(self._path, buffer_size=1 << 20, pre_buffer=False, **options)
+
+    def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
+        names = [self._columns.person] if persons_only else self._columns.names
+        with readable(self._path), self._opened(read_dictionary=[self._columns.key]) as file:
+            yield from file.iter_batches(batch_size=BATCH, columns=names)
+
+
+class _Ipc:
+    """An Arrow IPC file or stream, mapped into memory."""
+
+    once, held, untyped = False, False, False
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        self._path, self._columns = path, columns
+        with readable(path), arrow().memory_map(str(path)) as file:
+            self._names = self._opened(file, None).schema.names
+        columns.check(self._names)
+
+    @staticmethod
+    def _opened(file: Any, fields: list[int] | None) -> Any:
+        ipc = arrow("ipc")
+        options = ipc.IpcReadOptions(included_fields=fields)
+        try:
+            return ipc.open_file(file, options=options)
+        except arrow().ArrowInvalid:
+            file.seek(0)
+            return ipc.open_stream(file, options=options)
+
+    def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
+        names = [self._columns.person] if persons_only else self._columns.names
+        fields = [self._names.index(name) for name in names]
+        with readable(self._path), arrow().memory_map(str(self._path)) as file:
+            reader = self._opened(file, fields)
+            if hasattr(reader, "get_batch"):
+                for number in range(reader.num_record_batches):
+                    yield from slices(reader.get_batch(number))
+            else:
+                for batch in reader:
+                    yield from slices(batch)
+
+
+_TEXT: dict[str, Any] = {
+    ".csv": Separated,
+    ".tsv": Separated,
+    ".jsonl": JsonLines,
+    ".ndjson": JsonLines,
+}
+_BINARY: dict[str, Any] = {".parquet": _Parquet, ".arrow": _Ipc, ".feather": _Ipc}

@@ -1,0 +1,195 @@
+"""Text files as Arrow batches: cells between commas or tabs, and JSON lines."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice, product
+from pathlib import Path
+from typing import Any
+
+from ..errors import TableError
+from .frames import BATCH, Batch, Columns, arrow, is_number, readable
+
+BLOCK = 1 << 22
+"""Bytes of a text file that are parsed together; no line may be longer."""
+
+
+class Separated:
+    """A text file of cells: the first line names the columns, an empty cell is a missing one."""
+
+    once, held, untyped = False, False, True
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        self._path, self._columns = path, columns
+        self._delimiter = "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else ","
+        rows = (row for _, row in self._walk())
+        self._names: list[str] = next(rows, [])
+        columns.check(self._names, text=True)
+        self._empty = next(rows, None) is None
+
+    def _walk(self) -> Iterator[tuple[int, list[str]]]:
+        """Each row with the line it begins at: slow, for the first line and to find trouble."""
+        with readable(self._path), _text(self._path) as lines:
+            reader = csv.reader(lines, delimiter=self._delimiter)
+            line = 1
+            try:
+                for row in reader:
+                    if row:
+                        yield line, row
+                    line = reader.line_num + 1
+            except UnicodeDecodeError:
+                raise TableError(f"{self._path} is not UTF-8 text; save it as UTF-8") from None
+            except csv.Error:
+                raise TableError(
+                    f"line {line} of {self._path} cannot be read; is a quote open?"
+                ) from None
+
+    def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
+        if self._empty:
+            return
+        pa, reading, columns = arrow(), arrow("csv"), self._columns
+        types = {columns.person: pa.string()}
+        if not persons_only:
+            types[columns.key] = pa.dictionary(pa.int32(), pa.string())
+            if columns.value is not None:
+                types[columns.value] = pa.float64()
+        with readable(self._path):
+            try:
+                yield from reading.open_csv(
+                    str(self._path),
+                    reading.ReadOptions(block_size=BLOCK),
+                    reading.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+                    reading.ConvertOptions(
+                        include_columns=list(types),
+                        column_types=types,
+                        null_values=[""],
+                        strings_can_be_null=True,
+                    ),
+                )
+            except pa.ArrowInvalid:
+                raise TableError(self._trouble()) from None
+
+    def _trouble(self) -> str:
+        """Why Arrow refused the file; it says so too, but quotes the cell."""
+        value = self._columns.value
+        for line, row in islice(self._walk(), 1, None):
+            if len(row) != len(self._names):
+                return (
+                    f"line {line} of {self._path} has {len(row)} cells, but the first line names "
+                    f"{len(self._names)} columns"
+                )
+            if value is not None:
+                cell = row[self._names.index(value)]
+                if cell and not is_number(cell):
+                    return _not_numbers(value, line)
+        return f"{self._path} cannot be read: a line is too long, or a cell is no plain number"
+
+
+class JsonLines:
+    """A text file with a JSON object on each line; a member that is not there is a missing one."""
+
+    once, held, untyped = False, False, False
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        self._path, self._columns = path, columns
+        names: dict[str, None] = {}
+        for block in self._blocks():
+            for _, row in self._rows(block, 1):
+                names.update(dict.fromkeys(row))
+                if names.keys() >= set(columns.names):
+                    return
+            break
+        columns.check(list(names), text=True)
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Runs of whole lines."""
+        rest, mark = b"", codecs.BOM_UTF8
+        with readable(self._path), arrow().input_stream(str(self._path)) as file:
+            while read := file.read(BLOCK):
+                read, mark = read.removeprefix(mark), b""
+                end = read.rfind(b"\n") + 1
+                if end:
+                    yield rest + read[:end]
+                    rest = b""
+                rest += read[end:]
+                if len(rest) > BLOCK:
+                    raise TableError(f"a line of {self._path} is too long; each row has its own line")
+        if rest.strip():
+            yield rest
+
+    def _rows(self, block: bytes, first: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Each object with its line: slow, for the first lines and to find trouble."""
+        for line, text in enumerate(block.split(b"\n"), first):
+            if not text.strip():
+                continue
+            try:
+                row = json.loads(text.decode())
+            except UnicodeDecodeError:
+                raise TableError(f"{self._path} is not UTF-8 text; save it as UTF-8") from None
+            except (ValueError, RecursionError):
+                row = None
+            if not isinstance(row, dict):
+                raise TableError(f"line {line} of {self._path} is not a JSON object")
+            yield line, row
+
+    def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
+        pa, columns, first = arrow(), self._columns, 1
+        persons = [pa.int64(), pa.string(), pa.float64()]
+        others = [{}] if persons_only else [{columns.key: k} for k in (pa.string(), pa.int64())]
+        for block in self._blocks():
+            for person, other in product(persons, others):
+                table = self._table(block, {columns.person: person, **other}, persons_only)
+                if table is not None:
+                    break
+            else:
+                raise TableError(self._trouble(block, first))
+            persons = [table.schema.field(columns.person).type]  # one kind in all the file
+            first += block.count(b"\n")
+            yield from table.to_batches(max_chunksize=BATCH)
+
+    def _table(self, block: bytes, types: dict[str, Any], persons_only: bool) -> Any:
+        """The block's columns, or None if they are of other types."""
+        pa, reading = arrow(), arrow("json")
+        if self._columns.value is not None and not persons_only:
+            types = {**types, self._columns.value: pa.float64()}
+        with suppress(pa.ArrowInvalid):
+            return reading.read_json(
+                pa.BufferReader(block),
+                reading.ReadOptions(block_size=len(block) + 1, use_threads=False),
+                reading.ParseOptions(
+                    explicit_schema=pa.schema(types), unexpected_field_behavior="ignore"
+                ),
+            )
+        return None
+
+    def _trouble(self, block: bytes, first: int) -> str:
+        """Why Arrow refused a block; it says so too, but quotes it."""
+        columns = self._columns
+        for line, row in self._rows(block, first):
+            value = None if columns.value is None else row.get(columns.value)
+            if isinstance(value, bool) or not isinstance(value, int | float | None):
+                return _not_numbers(str(columns.value), line)
+        return (
+            f"columns {columns.person!r} and {columns.key!r} of {self._path} must each hold only text "
+            "or only whole numbers"
+        )
+
+
+@contextmanager
+def _text(path: Path) -> Iterator[io.TextIOWrapper]:
+    with path.open("rb") as file:
+        inner = gzip.GzipFile(fileobj=file) if path.suffix.lower() == ".gz" else file
+        with io.TextIOWrapper(inner, "utf-8-sig", newline="") as text:
+            yield text
+
+
+def _not_numbers(column: str, line: int) -> str:
+    return (
+        f"column {column!r} must hold numbers, or nothing where there is none; line {line} has neither"
+    )
