@@ -11,7 +11,8 @@ from typing import Any
 
 from .channel import Channel, Proof, parse_channel
 from .errors import KeyveilError
-from .exact import decimal, text
+from .exact import LARGEST, decimal, text
+from .mechanism import CALIBRATIONS, Mechanism
 from .mechanisms import REGISTRY
 from .plan import CLIENT, FORMAT, Plan, canonical
 from .report import is_hex
@@ -74,7 +75,11 @@ def audit(document: str | bytes | Mapping[str, Any]) -> Audit:
 
 def _object(document: str | bytes | Mapping[str, Any], findings: list[str]) -> Any:
     if isinstance(document, Mapping):
-        return dict(document)
+        try:
+            document = canonical(dict(document))
+        except (ValueError, TypeError, RecursionError):
+            findings.append("the plan cannot be written canonically, so it has no hash")
+            return None
     try:
         body = json.loads(document, object_pairs_hook=_once, parse_float=_refuse)
     except (ValueError, RecursionError) as error:
@@ -107,7 +112,8 @@ def _check_members(body: dict[str, Any], findings: list[str]) -> None:
     for name in sorted(set(body) - _MEMBERS - _MAY):
         findings.append(f"the plan has an unknown member {name!r}")
     mechanism = body.get("mechanism")
-    if not isinstance(mechanism, dict) or mechanism.get("name") not in REGISTRY:
+    called = mechanism.get("name") if isinstance(mechanism, dict) else None
+    if not isinstance(mechanism, dict) or not isinstance(called, str) or called not in REGISTRY:
         findings.append(f"unknown mechanism; known: {', '.join(REGISTRY)}")
     elif not isinstance(mechanism.get("parameters"), dict) or set(mechanism) != {
         "name",
@@ -115,8 +121,25 @@ def _check_members(body: dict[str, Any], findings: list[str]) -> None:
         "parameters",
     }:
         findings.append("a plan's mechanism has name, calibrate and parameters")
+    elif mechanism["calibrate"] not in CALIBRATIONS:
+        findings.append(f"unknown calibration; known: {', '.join(CALIBRATIONS)}")
+    elif not all(isinstance(v, int | str) for v in mechanism["parameters"].values()):
+        findings.append("a plan's parameters are whole numbers and strings")
+    else:
+        _check_chain(REGISTRY[called], body, findings)
     if body.get("client") != CLIENT:
         findings.append("the plan's mapping for clients is not one this version knows")
+
+
+def _check_chain(kind: Mechanism, body: dict[str, Any], findings: list[str]) -> None:
+    """A chain's members, where the mechanism has rounds; nothing where it has none."""
+    chain, schema = body.get("chain"), body.get("schema")
+    keys = schema.get("keys") if isinstance(schema, dict) else None
+    if not isinstance(keys, list):
+        return  # the schema's own check says so
+    wrong = kind.chain_fault(chain, len(keys))
+    if wrong:
+        findings.append(wrong)
 
 
 def _check_hash(body: dict[str, Any], findings: list[str]) -> None:
@@ -141,11 +164,15 @@ def _epsilons(body: dict[str, Any], findings: list[str]) -> tuple[Decimal | None
     for name in ("promised", "proven"):
         try:
             value = decimal(epsilon[name], name)
-            if not isinstance(epsilon[name], str) or text(value) != epsilon[name] or value < 0:
+            if not isinstance(epsilon[name], str) or text(value) != epsilon[name]:
+                raise ValueError
+            if not 0 <= value <= LARGEST:
                 raise ValueError
             found.append(value)
         except ValueError:
-            findings.append(f'the plan\'s {name} epsilon must be a decimal string like "1"')
+            findings.append(
+                f'the plan\'s {name} epsilon must be a decimal string from 0 to {LARGEST}, like "1"'
+            )
             found.append(None)
     return found[0], found[1]
 

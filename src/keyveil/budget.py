@@ -39,7 +39,8 @@ class Budget:
                 limit = decimal(cap, "cap")
                 if limit <= 0:
                     raise BudgetError("a budget's cap must be above zero")
-                self._write({"format": FORMAT, "cap": text(limit), "answers": []})
+                device = Coins.secure().identifier(address([0])).hex()
+                self._write({"format": FORMAT, "cap": text(limit), "device": device, "answers": []})
             elif cap is not None and decimal(cap, "cap") != Decimal(self._read()["cap"]):
                 raise BudgetError("this budget has another cap; a cap is set once, when it is made")
 
@@ -67,7 +68,11 @@ class Budget:
         ]
 
     def answer(self, plan: Plan, record: object, coins: Coins | None = None) -> Report:
-        """The device's one report to a plan, whatever the record holds."""
+        """The device's one report to a plan, whatever the record holds.
+
+        Coins of the caller's own must be secure; they are drawn from under this device's own random
+        name and the plan, so that no two answers share a word.
+        """
         if coins is not None and not coins.secure_source:
             raise CoinsError("a device answers with secure coins only; leave coins out")
         with self._locked():
@@ -81,9 +86,10 @@ class Budget:
                     f"this plan costs epsilon {text(cost)}, but only {text(left)} of the cap of "
                     f"{ledger['cap']} is left"
                 )
-            fresh = coins or Coins.secure()
-            drawn = plan.report_as_client(record, fresh, 0)
-            report = Report(plan.hash, drawn.cells, fresh.identifier(address([0])).hex())
+            fresh, device = coins or Coins.secure(), str(ledger["device"])
+            drawn = plan.report_as_client(record, fresh, device)
+            name = fresh.under(plan.hash).identifier(address([device])).hex()
+            report = Report(plan.hash, drawn.cells, name)
             ledger["answers"].append(
                 {
                     "plan": plan.hash,

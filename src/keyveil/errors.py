@@ -9,6 +9,7 @@
     ├── PlanError(ValueError)        a plan cannot be made, read or trusted
     ├── ReportError(ValueError)      no honest device could have sent this, or it is for another plan
     ├── BudgetError(RuntimeError)    the person's budget does not allow this answer; status 403
+    ├── QueryError(ValueError)       a query cannot be read or answered
     ├── TableError(ValueError)       a file or table cannot be read
     ├── CoinsError(ValueError)       coins that may not be used here, or too few recorded words
     └── FinishedError(RuntimeError)  a chain of plans has no next round; exit code 3
@@ -48,6 +49,10 @@ class BudgetError(KeyveilError, RuntimeError):
     """The person's budget does not allow this answer."""
 
     status = 403
+
+
+class QueryError(KeyveilError, ValueError):
+    """A query that cannot be read or answered."""
 
 
 class TableError(KeyveilError, ValueError):

@@ -23,6 +23,8 @@ def decimal(number: object, name: str) -> Decimal:
         raise PlanError(f"{name} must be a number, like 1 or 0.5") from None
     if not value.is_finite():
         raise PlanError(f"{name} must be finite")
+    if (value and abs(value.adjusted()) > 400) or len(value.as_tuple().digits) > 60:
+        raise PlanError(f"{name} has too many digits")
     return value
 
 

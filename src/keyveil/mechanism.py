@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .channel import Channel, Table
-from .errors import PlanError
+from .errors import ChannelError, PlanError
 from .exact import decimal, epsilon_of, text
 from .schema import Schema
 from .views import Views
@@ -88,6 +88,10 @@ class Mechanism(ABC):
         """The next round of a chain of plans."""
         raise PlanError(f"{self.name} has one round; there is no next plan")
 
+    def chain_fault(self, chain: object, keys: int) -> str:
+        """What is wrong with a document's chain over so many keys; empty if nothing is."""
+        return "" if chain is None else f"{self.name} has one round; its plan has no chain"
+
     def true_epsilon(self, epsilon: Decimal) -> Decimal:
         """What the published mechanism really proves at a nominal epsilon, over all its rounds."""
         drafted = self.draft(Schema.of(2), epsilon, False, self.chosen({}))
@@ -134,6 +138,14 @@ def written(parameters: Mapping[str, Any]) -> dict[str, int | str]:
     return {n: v if isinstance(v, int) else text(v) for n, v in parameters.items()}
 
 
+def kept(table: Table, promised: Decimal) -> bool:
+    """Whether a table keeps a promise; one with an output that some state never sends keeps none."""
+    try:
+        return table.proof().keeps(promised)
+    except ChannelError:
+        return False
+
+
 def fitted(build: Callable[[float], Table], nominal: float, promised: Decimal) -> Table:
     """The table at ``nominal``, or at the nearest smaller parameter whose integers keep the promise.
 
@@ -141,7 +153,7 @@ def fitted(build: Callable[[float], Table], nominal: float, promised: Decimal) -
     by a billionth, two, four ... of itself until the exact proof holds.
     """
     table, cut = build(nominal), 1e-9
-    while not table.proof().keeps(promised):
+    while not kept(table, promised):
         if cut > 1e-2:
             table.check(promised)
         table = build(nominal * (1 - cut))
@@ -154,7 +166,7 @@ def largest(build: Callable[[float], Table], promised: Decimal) -> Table:
     low, high = float(promised), float(promised) * 4
     for _ in range(60):
         middle = (low + high) / 2
-        if build(middle).proof().keeps(promised):
+        if kept(build(middle), promised):
             low = middle
         else:
             high = middle

@@ -247,21 +247,20 @@ class Plan:
     def _report(self, held: dict[int, float], coins: Coins | None, person: Person | None) -> Report:
         if coins is not None and person is None:
             raise PlanError("with coins of your own, name the person whose stream to draw from")
-        stream = Stream.of(coins or Coins.secure(), 0 if person is None else person)
+        own = (coins or Coins.secure()).under(self.hash)
+        stream = Stream.of(own, 0 if person is None else person)
         people = People.one(held, np.zeros((1, 4), np.uint32))
         views, outputs = self.perturb(people, stream)
         view = int(views[0])
-        own = int(self.layout.own[view])
-        if self.layout.one_cell:
-            return Report(self.hash, (own, own + 1 + int(outputs[0])))
-        marks = np.flatnonzero(outputs[0])
-        return Report(self.hash, (own, *(own + 1 + int(c) for c in marks)))
+        cell = int(self.layout.own[view])
+        marks = [int(outputs[0])] if self.layout.one_cell else np.flatnonzero(outputs[0]).tolist()
+        return Report(self.hash, (cell, *(cell + 1 + mark for mark in marks)))
 
     def privatise(self, people: People, coins: Coins) -> Reports:
         """The reports of many people: the same reports as one by one, whatever the chunks."""
         from .privatise import privatise
 
-        return privatise(self, people, coins)
+        return privatise(self, people, coins.under(self.hash))
 
     def perturb(self, people: People, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
         """Each person's view and output: pick, encode, draw."""

@@ -118,7 +118,10 @@ class Schema:
                 raise RecordError("a key appears twice; a record has each key at most once")
             if isinstance(value, bool) or not isinstance(value, Real):
                 raise RecordError("a value is not a number")
-            number = float(value)
+            try:
+                number = float(value)
+            except OverflowError:  # too large for a double
+                raise RecordError("a value lies outside the range of its key") from None
             if not isfinite(number):
                 raise RecordError("a value is NaN or infinite")
             if not self.low[place] <= number <= self.high[place]:
@@ -143,6 +146,8 @@ class Schema:
                 continue
             try:
                 number = float("nan") if isinstance(value, bool | str | bytes) else float(value)
+            except OverflowError:  # a whole number too large for a double: clipped like infinity
+                number = float("inf") if value > 0 else float("-inf")
             except Exception:
                 continue
             if number == number:

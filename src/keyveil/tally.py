@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .plan import Plan
 
 MAGIC = b"KVTALLY1"
+MOST_REPORTS = 1 << 53
+"""More than this no double counts exactly, and sums might run over."""
 SPARSE_ABOVE = 1 << 16
 """Tallies with more cells are written as pairs of cell and count."""
 
@@ -41,24 +43,16 @@ class Tally:
 
     def add(self, report: Report | Reports) -> Tally:
         """Count one report or a batch; what no honest device could send is refused whole."""
-        if report.plan != self.plan.hash:
-            raise ReportError("the report belongs to another plan")
         if isinstance(report, Reports):
+            if report.plan != self.plan.hash:
+                raise ReportError("the reports belong to another plan")
             self._add_batch(report)
         else:
             self._add_one(report)
         return self
 
     def _add_one(self, report: Report) -> None:
-        layout = self.plan.layout
-        own, *marks = report.cells
-        if not 0 <= own < layout.cells:
-            raise ReportError("the report marks a cell that the plan does not have")
-        view = layout.view_of(own)
-        first = int(layout.own[view])
-        inside = tuple(cell - first - 1 for cell in marks)
-        if own != first or not layout.channels[view].admits(inside):
-            raise ReportError("no honest device could mark these cells")
+        check_report(self.plan, report)
         self.counts[list(report.cells)] += 1
 
     def _add_batch(self, batch: Reports) -> None:
@@ -145,20 +139,24 @@ class Tally:
             size = int.from_bytes(content[8:12], "little")
             header = json.loads(content[12 : 12 + size])
             name, cells, sparse = header["plan"], header["cells"], header["sparse"]
-            room = 16 * min(int(cells), plan.layout.cells)
+            if not isinstance(cells, int) or not isinstance(sparse, bool):
+                raise TypeError
+            room = 16 * min(cells, plan.layout.cells)
             unpacker = zlib.decompressobj()
             body = unpacker.decompress(content[12 + size :], room + 1)
             whole = unpacker.eof and len(body) <= room and zlib.crc32(body) == header["crc"]
-        except (ValueError, KeyError, TypeError, zlib.error):
-            whole, name, cells, sparse, body = False, "", 0, False, b""
+            numbers = np.frombuffer(body, "<i8").astype(np.int64)
+            half = len(numbers) // 2
+            whole = whole and (len(numbers) == 2 * half if sparse else len(numbers) == cells)
+            whole = whole and not (sparse and half and (np.diff(numbers[:half]) <= 0).any())
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError, zlib.error):
+            whole, name, cells, sparse, half = False, "", 0, False, 0
         if is_hex(name, 64) and name != plan.hash:
             raise ReportError("the tally belongs to another plan")
         if not whole or cells != plan.layout.cells:
             raise ReportError("the tally is broken or cut short; make it again from its reports")
-        numbers = np.frombuffer(body, "<i8").astype(np.int64)
         counts = numbers
         if sparse:
-            half = len(numbers) // 2
             counts = np.zeros(cells, np.int64)
             if half and (numbers[:half].min() < 0 or numbers[:half].max() >= cells):
                 raise ReportError("the tally is broken; make it again from its reports")
@@ -170,7 +168,8 @@ class Tally:
     def _check_possible(self) -> None:
         """Counts that no set of honest reports could add up to are refused."""
         layout = self.plan.layout
-        wrong = len(self.counts) != layout.cells or bool((self.counts < 0).any())
+        wrong = len(self.counts) != layout.cells
+        wrong = wrong or bool(((self.counts < 0) | (self.counts > MOST_REPORTS)).any())
         if not wrong and layout.one_cell:
             seen = self.counts[layout.code_cells]
             own = np.add.reduceat(seen, layout.first_code)
@@ -193,6 +192,22 @@ class Tally:
         except OSError as error:
             raise ReportError(f"cannot read the tally {path}: {error.strerror}") from None
         return cls.parse(plan, content)
+
+
+def check_report(plan: Plan, report: Report) -> None:
+    """Refuse a report of another plan, and one that no honest device could send."""
+    if report.plan != plan.hash:
+        raise ReportError("the report belongs to another plan")
+    layout = plan.layout
+    if not report.cells:
+        raise ReportError("a report marks at least its view's own cell")
+    own, *marks = report.cells
+    if not 0 <= own < layout.cells:
+        raise ReportError("the report marks a cell that the plan does not have")
+    view = layout.view_of(own)
+    first = int(layout.own[view])
+    if own != first or not layout.channels[view].admits(tuple(c - first - 1 for c in marks)):
+        raise ReportError("no honest device could mark these cells")
 
 
 def _honest(channel: object, marks: np.ndarray) -> bool:

@@ -142,6 +142,7 @@ def likelihood(plan: Plan, tally: Tally, level: float) -> Answers:
             reports[place] = n
             if n:
                 values[place, :width] = law @ weights
-                spread[place, :width, :width] = covariance(channel, law, weights) / n
+                likely = (n * law + 1.0) / (n + channel.states)  # one more of each, for caution
+                spread[place, :width, :width] = covariance(channel, likely, weights) / n
     answers = key_answers(plan, Moments(reports, values, spread), level)
     return answers_of(plan, answers, "likelihood", level)

@@ -13,6 +13,7 @@ from ..channel import Channel, Halfspace
 from ..errors import PlanError
 from ..schema import Schema
 from .answer import Answers, Estimate, KeyAnswer, plain, ratio, shifted
+from .project import onto_simplex
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -64,14 +65,27 @@ def single_moments(plan: Plan, tally: Tally, decode: Decoder = by_least_squares)
         n = counts.sum(axis=1)
         cells = decode(channel, weights)
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = (counts @ cells) / n[:, None]
-            products = cells[:, :, None] * cells[:, None, :]
-            square = np.einsum("vc,cij->vij", counts, products) / n[:, None, None]
-            spread = square - mean[:, :, None] * mean[:, None, :]
-            covariance[places] = spread / n[:, None, None]
+            shares = counts / n[:, None]
+            mean = shares @ cells
+            covariance[places] = _spread(channel, shares, n, cells) / n[:, None, None]
         values[places] = mean
         reports[places] = n.astype(np.int64)
     return Moments(reports, values, covariance)
+
+
+def _spread(channel: Channel, shares: Floats, reports: Floats, cells: Floats) -> Floats:
+    """Each row's covariance of one report's sums, at the likely law that its shares point to.
+
+    Shares themselves may be those of no law at all (one report has no spread), so the covariance is
+    taken at the nearest law of the states, with one more report from each state for caution.
+    """
+    law = channel.expected()
+    nearest = onto_simplex(np.nan_to_num(shares) @ np.linalg.pinv(law))
+    n = reports[:, None]
+    seen = (n * nearest + 1.0) / (n + channel.states) @ law
+    average = seen @ cells
+    square = np.einsum("vc,cij->vij", seen, cells[:, :, None] * cells[:, None, :])
+    return np.asarray(square - average[:, :, None] * average[:, None, :])
 
 
 def key_answers(plan: Plan, moments: Moments, level: float) -> tuple[KeyAnswer, ...]:
@@ -118,7 +132,11 @@ def _item_answers(plan: Plan, tally: Tally, level: float) -> tuple[KeyAnswer, ..
     n, counts = tally.view_counts(0)
     if n == 0:
         return tuple(KeyAnswer(k, frequency=plain(0, 0, 0, level)) for k in plan.schema.keys)
-    values, variances = plan.channels[0].state_estimates(counts / n)
+    channel, shares = plan.channels[0], counts / n
+    values = channel.state_estimates(shares)[0]
+    # One more report from an average state, for caution: one report alone has no spread.
+    average = channel.mix(np.full(channel.states, 1.0 / channel.states))[: len(shares)]
+    variances = channel.state_estimates((n * shares + average) / (n + 1))[1]
     return tuple(
         KeyAnswer(key, frequency=plain(float(value), float(variance) / n, n, level))
         for key, value, variance in zip(plan.schema.keys, values[1:], variances[1:], strict=True)
@@ -134,7 +152,8 @@ def _sign_answers(plan: Plan, tally: Tally, level: float) -> tuple[KeyAnswer, ..
         return tuple(KeyAnswer(k, mass=plain(0, 0, 0, level)) for k in plan.schema.keys)
     shares = counts / n if channel.one_cell else np.append(counts / n, 1.0)
     means = shares @ channel.sign_decoder()
-    variances = (1.0 / channel.pull**2 - means**2) / n  # a sent sign is always -1 or +1
+    # A sent sign is always -1 or +1; one more fair one, for caution.
+    variances = (1.0 / channel.pull**2 - (np.clip(means, -1, 1) * n / (n + 1)) ** 2) / n
     return tuple(
         KeyAnswer(key, mass=plain(float(mean), float(variance), n, level))
         for key, mean, variance in zip(plan.schema.keys, means, variances, strict=True)

@@ -44,6 +44,6 @@ def mechanism_named(name: str) -> Mechanism:
     """The mechanism of that name, or an error that lists them all."""
     if name not in REGISTRY:
         near = get_close_matches(str(name), REGISTRY, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise PlanError(f"unknown mechanism {name!r}{hint} known: {', '.join(REGISTRY)}")
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise PlanError(f"unknown mechanism {name!r}; {hint}known: {', '.join(REGISTRY)}")
     return REGISTRY[name]

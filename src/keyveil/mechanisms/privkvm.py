@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from ..errors import FinishedError
+from ..errors import ChannelError, FinishedError
 from ..exact import text
 from ..mechanism import Draft, Mechanism, Parameter, with_parameters
 from ..schema import Schema
-from .rounds import debiased, frequencies, published, round_draft, told_next
+from .rounds import MEMBERS, chain_fault, debiased, frequencies, published, round_draft, short, told_next
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -36,7 +36,7 @@ class PrivKVM(Mechanism):
     estimators = {"debiased": debiased, "published": published}
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
-        value = epsilon / (2 * int(chosen["rounds"]))
+        value = short(epsilon / (2 * int(chosen["rounds"])))
         promised = epsilon / 2 + value
         chain = {"round": 1, "parent": "", "total": text(epsilon), "spent": "0", "frequency": []}
         told = ["0"] * len(schema.keys)
@@ -49,7 +49,7 @@ class PrivKVM(Mechanism):
         if plan.chain["round"] >= rounds:
             raise FinishedError(f"the chain is finished: round {rounds} was the last")
         total = Decimal(plan.chain["total"])
-        value = total / (2 * rounds)
+        value = short(total / (2 * rounds))
         chain = {
             "round": plan.chain["round"] + 1,
             "parent": plan.hash,
@@ -60,6 +60,9 @@ class PrivKVM(Mechanism):
         told = told_next(plan, tally)
         drafted = round_draft(plan.schema, 0.0, value, value, told, chain)
         return with_parameters(drafted, {"rounds": rounds})
+
+    def chain_fault(self, chain: object, keys: int) -> str:
+        return chain_fault(chain, keys, MEMBERS)
 
     def true_epsilon(self, epsilon: Decimal) -> Decimal:
         rounds = int(self.parameters["rounds"].default)
@@ -87,6 +90,9 @@ def _first(
     low, high = 1.0, 4.0
     for _ in range(60):
         middle = (low + high) / 2
-        kept = scaled(middle, Decimal(100)).channels[0].proof().keeps(promised)
+        try:
+            kept = scaled(middle, Decimal(100)).channels[0].proof().keeps(promised)
+        except ChannelError:
+            kept = False  # so far up that an output has no weight left
         low, high = (middle, high) if kept else (low, middle)
     return scaled(low, promised)

@@ -10,7 +10,7 @@ used, since feedback of 1 or -1 attains it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal, getcontext
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..errors import FinishedError
 from ..exact import text
 from ..mechanism import Draft, Mechanism, Parameter, with_parameters
 from ..schema import Schema
-from .rounds import debiased, frequencies, published, round_draft, told_next
+from .rounds import MEMBERS, chain_fault, debiased, frequencies, published, round_draft, short, told_next
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -41,7 +41,7 @@ class PrivKVMPlus(Mechanism):
     estimators = {"debiased": debiased, "published": published}
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
-        value = _short(epsilon / 2 / chosen["decay"])
+        value = short(epsilon / 2 / chosen["decay"])
         chain = {
             "round": 1,
             "parent": "",
@@ -66,7 +66,7 @@ class PrivKVMPlus(Mechanism):
                 f"the chain is finished: the means changed by {change:.4f} on average in round "
                 f"{plan.chain['round']}, no more than the cost of a round, {plan.parameters['cost']}"
             )
-        value = _short(Decimal(plan.chain["left"]) / decay)
+        value = short(Decimal(plan.chain["left"]) / decay)
         if value < Decimal("0.001"):
             raise FinishedError("the chain is finished: too little budget is left for a round")
         chain = {
@@ -81,12 +81,10 @@ class PrivKVMPlus(Mechanism):
         given = {"rounds": rounds, "decay": decay, "cost": Decimal(plan.parameters["cost"])}
         return with_parameters(drafted, given)
 
+    def chain_fault(self, chain: object, keys: int) -> str:
+        return chain_fault(chain, keys, MEMBERS | {"left"})
+
     def true_epsilon(self, epsilon: Decimal) -> Decimal:
         """Over all rounds that may follow: the first proves all it promises, and so do the others."""
         decay, rounds = Decimal(self.parameters["decay"].default), self.parameters["rounds"].default
         return epsilon / 2 + epsilon / 2 * (1 - (1 - 1 / decay) ** int(rounds))
-
-
-def _short(value: Decimal) -> Decimal:
-    """Rounded down to twelve places, so that plans stay readable."""
-    return Decimal(int(value.scaleb(12, getcontext()))).scaleb(-12)

@@ -17,7 +17,7 @@ from ..arrays import Floats
 from ..channel import Table
 from ..estimate.answer import Estimate, KeyAnswer, biased, plain, ratio, shifted
 from ..estimate.linear import answers_of, key_answers, on_scale, single_moments
-from ..exact import text
+from ..exact import decimal, text
 from ..mechanism import Draft, fitted
 from ..schema import Schema
 from ..views import Views
@@ -27,6 +27,15 @@ if TYPE_CHECKING:
     from ..estimate.answer import Answers
     from ..plan import Plan
     from ..tally import Tally
+
+
+MEMBERS = {"round", "parent", "total", "spent", "frequency", "feedback"}
+"""What a plan says of the chain it belongs to."""
+
+
+def short(value: Decimal) -> Decimal:
+    """Rounded down to twelve places: plans stay readable, and parts never exceed the whole."""
+    return Decimal(int(value.scaleb(12))).scaleb(-12)
 
 
 def round_draft(
@@ -59,6 +68,29 @@ def _told(key_epsilon: float, value_epsilon: float, told: float, promised: Decim
     return fitted(build, key_epsilon + value_epsilon, promised)
 
 
+def chain_fault(chain: object, keys: int, members: set[str]) -> str:
+    """What is wrong with a document's chain; empty if nothing is."""
+    if not isinstance(chain, dict) or set(chain) != members:
+        return f"the plan's chain has {', '.join(sorted(members))}"
+    told, found = chain["feedback"], chain["frequency"]
+    whole = isinstance(chain["round"], int) and chain["round"] >= 1
+    texts = all(isinstance(chain[n], str) for n in members & {"parent", "total", "spent", "left"})
+    lists = isinstance(told, list) and isinstance(found, list) and len(told) == keys
+    if not (whole and texts and lists and len(found) == (keys if chain["round"] > 1 else 0)):
+        return "the plan's chain does not fit its keys and round"
+    try:
+        numbers = [decimal(n, "a chain's number") for n in (*told, chain["total"], chain["spent"])]
+        inside = all(-1 <= number <= 1 for number in numbers[: len(told)])
+        for value, stderr, reports in found:
+            decimal(value, "a frequency")
+            inside = inside and decimal(stderr, "an error") >= 0 and isinstance(reports, int)
+        if "left" in members:
+            decimal(chain["left"], "a budget")
+    except (ValueError, TypeError):
+        inside = False
+    return "" if inside else "the plan's chain has numbers that no round could have made"
+
+
 def told_next(plan: Plan, tally: Tally) -> list[str]:
     """The feedback of the next round: this round's raw means; a key without reports keeps its own."""
     assert plan.chain is not None
@@ -79,7 +111,9 @@ def frequencies(plan: Plan, tally: Tally) -> list[list[Any]]:
         moments.values[:, 0], moments.covariance[:, 0, 0], moments.reports, strict=True
     ):
         known = bool(n) and isfinite(value)
-        found.append([f"{value:.9f}", f"{np.sqrt(spread):.9f}", int(n)] if known else ["0", "0", 0])
+        found.append(
+            [f"{value:.9f}", f"{np.sqrt(max(spread, 0.0)):.9f}", int(n)] if known else ["0", "0", 0]
+        )
     return found
 
 
@@ -126,7 +160,8 @@ def _mean(
     keep = keeps_of(plan.view_channels[place])[1]
     average = (high - low) / shown
     share = average / (2 * keep - 1)
-    spread = (1 - average**2) / shown / (2 * keep - 1) ** 2
+    # One more fair report, for caution: one report alone has no spread.
+    spread = (1 - (average * shown / (shown + 1)) ** 2) / shown / (2 * keep - 1) ** 2
     # The two rounds' noise is independent.
     covariance = np.diag([spread, frequency.stderr**2])
     apart = ratio(share - told, frequency.value, covariance, shown, level)

@@ -1,0 +1,126 @@
+"""Budget: one device answers one plan once, within a cap the person can read."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import stat
+from decimal import Decimal
+
+import pytest
+
+from keyveil import Budget, BudgetError, Coins, CoinsError, Plan, Schema, Tally
+
+SCHEMA = Schema.of(["Fries", "Pepsi"], 1, 5)
+PLAN = Plan.of(SCHEMA, "kvue", 1)
+
+
+def test_asked_again_it_gives_the_same_report_also_when_the_record_changed(tmp_path):
+    budget = Budget(tmp_path / "ledger", cap=3)
+    first = budget.answer(PLAN, {"Fries": 1})
+    assert budget.answer(PLAN, {"Pepsi": 5}) == first
+    assert Budget(tmp_path / "ledger").answer(PLAN, {}) == first, "across restarts"
+    assert first.id is not None
+    assert len(first.id) == 32
+    Tally(PLAN).add(first)
+
+
+def test_the_ledger_adds_up_proven_epsilons_to_a_hard_cap(tmp_path):
+    budget = Budget(tmp_path / "ledger", cap="1.5")
+    budget.answer(PLAN, {})
+    assert budget.spent == PLAN.proven
+    assert budget.left == Decimal("1.5") - PLAN.proven
+    with pytest.raises(BudgetError, match=r"only 0\.5"):
+        budget.answer(Plan.of(SCHEMA, "kvoh", 1), {})
+    assert budget.spent == PLAN.proven, "a refusal costs nothing"
+    half = Plan.of(SCHEMA, "kvoh", "0.5")
+    budget.answer(half, {})
+    assert [e["mechanism"] for e in budget.entries()] == ["kvue", "kvoh"]
+    assert budget.left == Decimal("1.5") - PLAN.proven - half.proven
+
+
+def test_the_file_is_private_and_never_half_written(tmp_path, monkeypatch):
+    budget = Budget(tmp_path / "ledger", cap=3)
+    assert stat.S_IMODE((tmp_path / "ledger").stat().st_mode) == 0o600
+    before = (tmp_path / "ledger").read_bytes()
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("keyveil.files.os.fsync", fail)
+    with pytest.raises(OSError, match="No space"):
+        budget.answer(PLAN, {})
+    assert (tmp_path / "ledger").read_bytes() == before, "what was not kept was not told"
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".ledger.")] == []
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": "other"}'])
+def test_a_broken_ledger_answers_nothing(tmp_path, content):
+    (tmp_path / "ledger").write_bytes(content)
+    with pytest.raises(BudgetError, match="cannot be read"):
+        Budget(tmp_path / "ledger").answer(PLAN, {})
+
+
+def test_a_cap_is_needed_once_and_stands(tmp_path):
+    with pytest.raises(BudgetError, match="needs a cap"):
+        Budget(tmp_path / "ledger")
+    with pytest.raises(BudgetError, match="above zero"):
+        Budget(tmp_path / "ledger", cap=0)
+    Budget(tmp_path / "ledger", cap=2)
+    Budget(tmp_path / "ledger", cap="2.0")
+    with pytest.raises(BudgetError, match="set once"):
+        Budget(tmp_path / "ledger", cap=9)
+
+
+def test_a_device_refuses_stated_and_recorded_coins(tmp_path):
+    budget = Budget(tmp_path / "ledger", cap=2)
+    for coins in (Coins.stated(1), Coins.recorded([1] * 9)):
+        with pytest.raises(CoinsError, match="secure coins only"):
+            budget.answer(PLAN, {}, coins)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        *(None, 5, "Fries", {3: 4}, [1, 2, 3], {"Nothing": 3}, {"Fries": "much"}, {"Fries": None}),
+        *({"Fries": float("nan")}, {"Fries": float("inf")}, {"Fries": 10**400}),
+        [("Fries", 2), ("Fries", 3)],
+    ],
+)
+def test_taking_part_never_depends_on_the_record(tmp_path, record):
+    report = Budget(tmp_path / "ledger", cap=2).answer(PLAN, record)
+    Tally(PLAN).add(report)
+
+
+def test_the_record_is_not_in_the_ledger(tmp_path):
+    Budget(tmp_path / "ledger", cap=2).answer(PLAN, {"Fries": 4.25})
+    text = (tmp_path / "ledger").read_text()
+    assert "Fries" not in text
+    assert "4.25" not in text
+    json.loads(text)
+
+
+def _answer(path, queue):
+    queue.put(Budget(path, cap=2).answer(PLAN, {"Fries": 2}).dumps())
+
+
+def test_two_processes_at_once_give_one_report(tmp_path):
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    workers = [context.Process(target=_answer, args=(tmp_path / "ledger", queue)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    told = {queue.get(timeout=60) for _ in workers}
+    for worker in workers:
+        worker.join()
+    assert len(told) == 1
+
+
+def test_a_chain_costs_the_sum_of_its_rounds(tmp_path):
+    budget = Budget(tmp_path / "ledger", cap=1)
+    plan = Plan.of(SCHEMA, "privkvm", 1, rounds=2)
+    tally = Tally(plan).add(budget.answer(plan, {"Fries": 5}))
+    after = plan.next(tally)
+    budget.answer(after, {"Fries": 5})
+    assert budget.spent == plan.proven + after.proven
+    assert budget.spent <= 1

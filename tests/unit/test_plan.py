@@ -1,0 +1,212 @@
+"""Plans: canonical, immutable, and refused unless their integers prove what they promise."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from dataclasses import FrozenInstanceError
+from decimal import Decimal
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from keyveil import REGISTRY, ChannelError, Plan, PlanError, Schema, SchemaError, audit
+from keyveil.channel import Symmetric, Table
+from keyveil.plan import canonical
+from keyveil.views import Views
+
+SCHEMA = Schema.of(["Fries", "Diet Coke", "Müsli"], 1, 5)
+
+
+def rehashed(document: dict) -> dict:
+    body = {name: part for name, part in document.items() if name != "hash"}
+    return {**body, "hash": hashlib.sha256(canonical(body)).hexdigest()}
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_a_plan_survives_its_own_text(name, tmp_path):
+    plan = Plan.of(SCHEMA, name, "0.7", "tight")
+    assert Plan.parse(plan.dumps()) == plan
+    plan.save(tmp_path / "plan.json")
+    again = Plan.load(tmp_path / "plan.json")
+    assert again.hash == plan.hash
+    assert again.dumps() == plan.dumps()
+    assert again.schema == plan.schema
+
+
+def test_a_plan_cannot_be_changed():
+    plan = Plan.of(SCHEMA, "kvue", 1)
+    with pytest.raises(FrozenInstanceError):
+        plan.promised = Decimal(2)  # type: ignore[misc]
+
+
+def test_plans_are_equal_by_content_and_differ_by_any_part():
+    plan = Plan.of(SCHEMA, "kvue", 1)
+    assert plan == Plan.of(SCHEMA, "kvue", "1.0")
+    assert plan != Plan.of(SCHEMA, "kvue", "1.1")
+    assert plan != Plan.of(Schema.of(["Fries", "Diet Coke", "Mash"], 1, 5), "kvue", 1)
+    assert len({plan, Plan.of(SCHEMA, "kvue", 1)}) == 1
+
+
+def test_the_document_is_canonical_and_its_hash_is_of_those_bytes():
+    document = json.loads(Plan.of(SCHEMA, "f2m", 1, default="0.5").dumps())
+    assert Plan.of(SCHEMA, "f2m", 1, default="0.5").dumps() == canonical(document).decode()
+    assert rehashed(document)["hash"] == document["hash"]
+
+    def numbers(part):
+        if isinstance(part, dict):
+            return [n for p in part.values() for n in numbers(p)]
+        if isinstance(part, list):
+            return [n for p in part for n in numbers(p)]
+        return [part] if isinstance(part, float) else []
+
+    assert numbers(document) == [], "every non-integer is a decimal string"
+
+
+def test_published_mechanisms_state_their_true_smaller_epsilon():
+    privkv = Plan.of(SCHEMA, "privkv", 1)
+    assert (float(privkv.promised), round(float(privkv.proven), 3)) == (1.0, 0.719)
+    assert round(float(Plan.of(SCHEMA, "f2m", 1, default=0).proven), 3) == 0.781
+    for name in ("privkv", "f2m"):
+        given = {"default": 0} if name == "f2m" else {}
+        assert 0.999 <= float(Plan.of(SCHEMA, name, 1, "tight", **given).proven) <= 1
+
+
+def test_a_channel_that_breaks_its_promise_names_the_states_and_the_ratio():
+    table = Table(((3 << 30, 1 << 30), (1 << 30, 3 << 30), (1 << 30, 3 << 30)))
+    with pytest.raises(ChannelError, match=r"epsilon 1: output 0 is 3221225472/1073741824 = e\^1\.098"):
+        Plan(SCHEMA.at(2), Views.singles(3), "views", (table,), Decimal(1), "harmony")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.update(format="keyveil/plan/2"), "unknown plan version"),
+        (lambda d: d["channels"][0].update(keep=d["channels"][0]["keep"] + 2), "sum to 2|breaks"),
+        (lambda d: d["epsilon"].update(promised="0.5"), "breaks its promise of epsilon 0.5"),
+        (lambda d: d["epsilon"].update(proven="0.1"), "claims to prove 0.1"),
+        (lambda d: d["epsilon"].update(promised=1), "decimal string"),
+        (lambda d: d["schema"]["keys"].append("Fries"), "listed twice"),
+        (lambda d: d["views"].update(keys=[[0], [1], [7]]), "from 0 to 2"),
+        (lambda d: d["views"].update(weights=[1, 2, 3]), "sum to 2"),
+        (lambda d: d.update(encode="guess"), "unknown encoding"),
+        (lambda d: d.update(client={"unknown_key": "tell"}), "mapping for clients"),
+        (lambda d: d.update(extra=1), "unknown member 'extra'"),
+        (lambda d: d.pop("views"), "lacks 'views'"),
+        (lambda d: d["mechanism"].update(name="nope"), "unknown mechanism"),
+        (lambda d: d["channels"][0].update(shape="cube"), "unknown channel shape"),
+        (lambda d: d.update(channels=[]), "channels are a list"),
+        (lambda d: d["schema"].update(levels=3), "does not fit"),
+    ],
+)
+def test_a_document_that_does_not_hold_is_refused_even_with_a_right_hash(change, message):
+    document = copy.deepcopy(Plan.of(SCHEMA, "kvue", 1).document())
+    change(document)
+    with pytest.raises(PlanError, match=message):
+        Plan.parse(canonical(rehashed(document)))
+
+
+def test_a_changed_document_with_the_old_hash_is_refused():
+    document = Plan.of(SCHEMA, "kvue", 1).document()
+    document["schema"]["keys"][0] = "Chips"
+    with pytest.raises(PlanError, match="hash does not match"):
+        Plan.parse(canonical(document))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "null", "[]", "{", '{"format": 1}', "{" * 5000, '{"a":1,"a":2}', '{"a":1.5}', b"\xff\xfe"],
+)
+def test_what_is_no_plan_is_refused_in_one_line(text):
+    with pytest.raises(PlanError) as caught:
+        Plan.parse(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_audit_reads_a_broken_plan_and_shows_what_is_wrong():
+    document = Plan.of(SCHEMA, "kvue", 1).document()
+    document["epsilon"] = {"promised": "0.9", "proven": document["epsilon"]["proven"]}
+    found = audit(rehashed(document))
+    assert not found.sound
+    assert found.plan is None
+    assert float(found.promised) == 0.9
+    assert float(found.proven) == pytest.approx(1, abs=1e-8)  # 2^-32 steps of the weights
+    assert found.worst is not None
+    assert found.worst.states == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("kvu", 1), PlanError, "did you mean kvue"),
+        (("kvue", 0), PlanError, "between 0.001 and 20"),
+        (("kvue", "one"), PlanError, "must be a number"),
+        (("kvue", float("nan")), PlanError, "finite"),
+        (("kvue", True), PlanError, "must be a number"),
+        (("kvue", 1, "loose"), PlanError, "known: paper, tight"),
+    ],
+)
+def test_bad_arguments_say_what_would_be_right(arguments, error, message):
+    with pytest.raises(error, match=message):
+        Plan.of(SCHEMA, *arguments)
+
+
+def test_parameters_are_checked():
+    with pytest.raises(PlanError, match="no parameter 'vbar'; known: default, split"):
+        Plan.of(SCHEMA, "f2m", 1, vbar=0)
+    with pytest.raises(PlanError, match="between -1 and 1"):
+        Plan.of(SCHEMA, "f2m", 1, default=2)
+    with pytest.raises(PlanError, match="whole number"):
+        Plan.of(SCHEMA, "privkvm", 1, rounds="2.5")
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ([], "1 to"),
+        (["a", "a"], "'a' is listed twice"),
+        ([""], "1 to 256 characters"),
+        ([" a"], "outer spaces"),
+        (["a\x00b"], "control characters"),
+        ([3], "1 to 256 characters"),
+    ],
+)
+def test_bad_keys_are_refused(keys, message):
+    with pytest.raises(SchemaError, match=message):
+        Schema.of(keys)
+
+
+def test_bad_ranges_are_refused():
+    with pytest.raises(SchemaError, match="LOW below HIGH"):
+        Schema.of(["a"], 5, 1)
+    with pytest.raises(SchemaError, match="not listed"):
+        Schema.of(["a"], ranges={"b": (0, 1)})
+    with pytest.raises(SchemaError, match="too wide"):
+        Schema.of(["a"], "-1.7e308", "1.7e308")
+
+
+def test_thousands_of_keys_make_a_plan_and_a_report():
+    schema = Schema.of([f"key {i}" for i in range(5000)], 0, 10)
+    plan = Plan.of(schema, "kvue", 1)
+    assert Plan.parse(plan.dumps()) == plan
+    assert len(plan.report({"key 77": 3}).cells) == 2
+
+
+def test_even_views_are_the_slices_that_their_weights_say():
+    views = Views.singles(7)
+    ends = [0, *views.bounds.tolist(), 1 << 32]
+    listed = Views(views.keys, tuple(b - a for a, b in pairwise(ends)))
+    words = np.array([w for e in views.bounds.tolist() for w in (e - 1, e)] + [0, 2**32 - 1], np.uint32)
+    assert np.array_equal(views.pick(words), listed.pick(words))
+    assert listed.shares.sum() == 1.0
+
+
+def test_several_channels_and_views_of_mixed_sizes_make_one_plan():
+    """The foundation of conditional plans: singles and pairs, each with a channel of its own."""
+    views = Views(((0,), (1,), (0, 2)), (1 << 30, 1 << 30, 1 << 31))
+    channels = (Symmetric.of(3, Decimal(1)), Symmetric.of(9, Decimal(1)))
+    plan = Plan(SCHEMA.at(2), views, "views", channels, Decimal(1), "kvue", channel_of=(0, 0, 1))
+    assert Plan.parse(plan.dumps()) == plan
+    assert plan.layout.codes == 3 + 3 + 9
