@@ -1,0 +1,123 @@
+"""``keyveil tally`` and ``estimate``: the collector's and the analyst's side."""
+
+from __future__ import annotations
+
+from math import isfinite, isnan
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import PlanError
+from ..estimate import Answers, Estimate
+from ..estimate import estimate as make_estimate
+from ..estimate.project import STEPS
+from ..plan import Plan
+from ..reportfile import reading
+from ..tally import MAGIC, Tally
+from .show import as_json, print_json, print_table, progress
+
+
+@click.command()
+@click.argument("plan_path", metavar="PLAN", type=click.Path())
+@click.argument("sources", metavar="REPORTS...", nargs=-1, required=True, type=click.Path())
+@click.option("-o", "--output", required=True, type=click.Path(), help="Where to write the tally.")
+@as_json
+def tally(plan_path: str, sources: tuple[str, ...], output: str, machine: bool) -> None:
+    """Count REPORTS (files of reports, JSON lines, or tallies made elsewhere) into one tally."""
+    plan = Plan.load(plan_path)
+    total = Tally(plan)
+    with progress("tallying") as moved:
+        for source in sources:
+            if _is_tally(source):
+                total = total + Tally.load(plan, source)
+            else:
+                for batch in reading(plan, source):
+                    total.add(batch)
+                    moved(total.reports)
+    total.save(output)
+    if machine:
+        print_json({"plan": plan.hash, "reports": total.reports, "cells": len(total.counts)})
+    else:
+        click.echo(f"{output}: {total.reports} reports in {len(total.counts)} cells")
+
+
+def _is_tally(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+@click.command()
+@click.argument("plan_path", metavar="PLAN", type=click.Path())
+@click.argument("tally_path", metavar="TALLY", type=click.Path())
+@click.option("--estimator", help="By name; the mechanism's own list is in 'keyveil mechanisms'.")
+@click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
+@click.option(
+    "--after",
+    multiple=True,
+    type=click.Choice(list(STEPS)),
+    help="Post-processing by name; may be repeated.",
+)
+@click.option("--key", "keys", multiple=True, help="Only these keys; may be repeated.")
+@click.option("--plot", type=click.Path(), help="Also draw a picture (PNG, SVG or PDF).")
+@as_json
+def estimate(
+    plan_path: str,
+    tally_path: str,
+    estimator: str | None,
+    level: float,
+    after: tuple[str, ...],
+    keys: tuple[str, ...],
+    plot: str | None,
+    machine: bool,
+) -> None:
+    """Frequency and mean of every key, each with its standard error and interval."""
+    plan = Plan.load(plan_path)
+    answers = make_estimate(plan, Tally.load(plan, tally_path), estimator, level, after)
+    if keys:
+        answers = _only(plan, answers, keys)
+    if plot:
+        from ..plot import plot_answers
+
+        plot_answers(answers, plot)
+    if machine:
+        facts = {k: v for k, v in answers.document().items() if k != "keys"}
+        print_json([{**answer.document(), **facts} for answer in answers])
+        return
+    parts: list[str] = [p for p in ("frequency", "mean", "mass") if p in plan.kind.answers]
+    headings = ["key"]
+    for part in parts:
+        headings += [part, "± stderr", f"{level:.0%} interval"]
+    print_table(headings, [[a.key, *_cells(a, parts)] for a in answers])
+    if answers.note:
+        click.echo(f"note: {answers.note}")
+
+
+def _only(plan: Plan, answers: Answers, keys: tuple[str, ...]) -> Answers:
+    from dataclasses import replace
+    from difflib import get_close_matches
+
+    for key in keys:
+        if key not in plan.schema.index:
+            near = get_close_matches(key, plan.schema.keys, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise PlanError(f"the plan has no key {key!r}{hint}")
+    return replace(answers, keys=tuple(answers[key] for key in keys))
+
+
+def _cells(answer: Any, parts: list[str]) -> list[str]:
+    cells = []
+    for part in parts:
+        made: Estimate = getattr(answer, part)
+        known = isfinite(made.value) and (made.bounded or isnan(made.low))
+        value = f"{made.value:.4f}" if known else "unknown"
+        stderr = f"{made.stderr:.4f}" if isfinite(made.stderr) else ""
+        if made.bounded:
+            ends = f"[{made.low:.4f}, {made.high:.4f}]"
+        else:
+            ends = "" if isnan(made.low) else "unbounded"
+        cells += [value, stderr, ends]
+    return cells

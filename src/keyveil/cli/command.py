@@ -1,0 +1,56 @@
+"""The group of commands, and how errors leave it.
+
+Exit codes: 0 done; 1 input that is refused; 2 a command that is not understood; 3 a chain of plans
+that is finished; 4 a plan that an audit finds broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from .. import __version__
+from ..errors import KeyveilError
+from .analyse import estimate, tally
+from .make import audit, mechanisms, plan
+from .perturb import privatise
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="keyveil")
+def keyveil() -> None:
+    """Learn which keys people have and how they value them, without collecting anyone's data.
+
+    A usual day: plan, privatise (on devices, or on a table to try it out), tally, estimate.
+    """
+
+
+for command in (mechanisms, plan, audit, privatise, tally, estimate):
+    keyveil.add_command(command)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit code."""
+    try:
+        result = keyveil.main(args=list(arguments), prog_name="keyveil", standalone_mode=False)
+    except KeyveilError as error:
+        _complain(str(error))
+        return error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 2
+    except click.ClickException as error:
+        _complain(error.format_message())
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        _complain("stopped; nothing was written")
+        return 130
+    except OSError as error:
+        _complain(f"{error.filename or 'a file'}: {error.strerror or error}")
+        return 1
+    return result if isinstance(result, int) else 0
+
+
+def _complain(message: str) -> None:
+    click.echo("keyveil: " + " ".join(message.split()), err=True)

@@ -1,0 +1,73 @@
+"""``keyveil privatise``: the device's side, for a whole table at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..coins import Coins
+from ..errors import RecordError
+from ..plan import Plan
+from ..reportfile import writing
+from .show import as_json, print_json, progress
+
+
+@click.command()
+@click.argument("plan_path", metavar="PLAN", type=click.Path())
+@click.argument("table", metavar="TABLE", type=click.Path())
+@click.option("--person", default="person", show_default=True, help="Column that names the person.")
+@click.option("--key", default="key", show_default=True, help="Column of keys.")
+@click.option("--value", default="value", show_default=True, help="Column of values.")
+@click.option(
+    "--lenient",
+    is_flag=True,
+    help="Map records as the plan states for clients (ignore unknown keys, clip values).",
+)
+@click.option(
+    "--coins",
+    "stated",
+    metavar="KEY",
+    help="Repeatable coins from a stated key; for experiments only, it protects no one.",
+)
+@click.option("-o", "--output", required=True, type=click.Path(), help="Where to write reports.")
+@as_json
+def privatise(
+    plan_path: str,
+    table: str,
+    person: str,
+    key: str,
+    value: str,
+    lenient: bool,
+    stated: str | None,
+    output: str,
+    machine: bool,
+) -> None:
+    """Perturb each person's record in TABLE (CSV, JSON lines, Parquet, Arrow) into one report."""
+    from ..tables import read_people
+
+    plan = Plan.load(plan_path)
+    coins = Coins.secure() if stated is None else Coins.stated(stated)
+    with progress("privatising") as moved, writing(plan, output) as writer:
+        try:
+            for people in read_people(
+                plan.schema, table, person=person, key=key, value=value, lenient=lenient, progress=moved
+            ):
+                writer.add(plan.privatise(people, coins))
+        except RecordError as error:
+            raise RecordError(f"{error} (--lenient maps such rows as the plan states)") from None
+    size = Path(output).stat().st_size
+    facts = {
+        "plan": plan.hash,
+        "reports": writer.reports,
+        "bytes": size,
+        "bits_sent_per_report": round(8 * size / max(writer.reports, 1), 2),
+        "bits_per_report": round(plan.bits_per_report, 4),
+    }
+    if machine:
+        print_json(facts)
+    else:
+        click.echo(
+            f"{output}: {writer.reports} reports, {size} bytes "
+            f"({facts['bits_sent_per_report']} bits each)"
+        )

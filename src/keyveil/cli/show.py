@@ -1,0 +1,65 @@
+"""What the commands print: JSON for machines, tables for people, progress to the error stream."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+as_json = click.option("--json", "machine", is_flag=True, help="Print JSON.")
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on standard output."""
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
+    """A plain table; columns of figures to the right."""
+    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    for place, heading in enumerate(headings):
+        figures = all(_figure(row[place]) for row in rows) and bool(rows)
+        table.add_column(heading, justify="right" if figures else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(cell.replace("[", "\\[") for cell in row))
+    width = None if sys.stdout.isatty() else 160
+    Console(width=width, highlight=False).print(table)
+
+
+def _figure(cell: str) -> bool:
+    return not cell or cell[:1] in "-+.0123456789[?" or cell in ("unbounded", "unknown")
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Any]:
+    """A bar on the error stream, where that is a terminal; call it with (done, total or None)."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+    with bar:
+        task = bar.add_task(label, total=None)
+
+        def moved(done: int, total: int | None = None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield moved
