@@ -39,8 +39,8 @@ def histogram(codes: np.ndarray, size: int) -> Integers | None:
         return seen if good else None
     seen = np.zeros(size, np.int64)
     for first in range(0, len(codes), _BLOCK):  # blocks that stay in the cache while widened
-        part = np.bincount(codes[first : first + _BLOCK].astype(np.int64), minlength=size)
-        if len(part) > size:
+        block = codes[first : first + _BLOCK]
+        if block.min() < 0 or block.max() >= size:
             return None
-        seen += part
+        seen += np.bincount(block.astype(np.int64), minlength=size)
     return seen

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .channel import Channel, Symmetric, Table
-from .coins import Coins, Stream
+from .arrays import Words
+from .channel import Channel, Symbols, Symmetric, Table
+from .coins import WORDS_PER_BLOCK, Coins, Stream
 from .fast import compiled
 from .people import People
 from .report import Reports
@@ -20,35 +22,42 @@ if TYPE_CHECKING:
 CHUNK = 1 << 14
 """People at a time: their words and rows stay in the cache."""
 
+BLOCKS = 1 << 16
+"""Blocks of words at a time in compiled loops, which make no wide arrays."""
+
 MOST_SLICES = 16
 
 
 def privatise(plan: Plan, people: People, coins: Coins) -> Reports:
     """Everyone's report as one batch."""
+    loops: Any = compiled()
+    if loops is not None:
+        if _singles(plan) and _few_slices(plan):
+            return Reports(plan.hash, codes=_sliced_keys(plan, people, coins, loops))
+        if plan.encode == "item" and isinstance(plan.channels[0], Symmetric):
+            return Reports(plan.hash, codes=_walked_items(plan, people, coins, loops))
+        if _one_hot(plan) and (_singles(plan) or plan.encode == "item"):
+            return _flipped_bits(plan, people, coins, loops)
     if not plan.layout.one_cell:
         return _many_marks(plan, people, coins)
     codes = np.empty(len(people), plan.layout.code_type)
-    loops: Any = compiled()
-    run = _Singles(plan, loops) if loops is not None and _singles(plan) else None
     for first in range(0, len(people), CHUNK):
-        some = people[first : first + CHUNK]
-        if run is not None:
-            run(some, coins, codes[first : first + CHUNK])
-            continue
-        views, outputs = _perturb(plan, some, coins)
+        views, outputs = _perturb(plan, people[first : first + CHUNK], coins)
         codes[first : first + CHUNK] = plan.layout.first_code[views] + outputs
     return Reports(plan.hash, codes=codes)
 
 
 def _perturb(plan: Plan, people: People, coins: Coins) -> tuple[np.ndarray, np.ndarray]:
     stream = Stream(coins, people.addresses)
-    stream.prefetch(max(plan.words_of(view) for view in _kinds(plan)))
+    stream.prefetch(_words(plan))
     return plan.perturb(people, stream)
 
 
-def _kinds(plan: Plan) -> list[int]:
-    """One view for each channel."""
-    return [0] if plan.channel_of is None else [plan.channel_of.index(c) for c in set(plan.channel_of)]
+def _words(plan: Plan) -> int:
+    """How many words a report takes, whatever its view."""
+    of = plan.channel_of
+    kinds = [0] if of is None else [of.index(c) for c in set(of)]
+    return max(plan.words_of(view) for view in kinds)
 
 
 def _many_marks(plan: Plan, people: People, coins: Coins) -> Reports:
@@ -64,24 +73,34 @@ def _many_marks(plan: Plan, people: People, coins: Coins) -> Reports:
     return Reports(plan.hash, views=views, bits=bits)
 
 
-# -- single keys, compiled -------------------------------------------------------------------------
+# -- compiled --------------------------------------------------------------------------------------
 
 
 def _singles(plan: Plan) -> bool:
-    """Whether the plan picks one key evenly and draws it with few slices of one word."""
+    """Whether the plan picks one key evenly, and all keys share a channel."""
     return (
         plan.encode == "views"
         and plan.views == Views.singles(len(plan.schema.keys))
         and plan.channel_of is None
-        and isinstance(plan.channels[0], Table | Symmetric)
-        and plan.channels[0].cells <= MOST_SLICES
-        and plan.schema.levels > 1
     )
+
+
+def _few_slices(plan: Plan) -> bool:
+    """Whether an output is drawn with few slices of one word, all words in the first block."""
+    channel = plan.channels[0]
+    sliced = isinstance(channel, Table | Symmetric) and channel.cells <= MOST_SLICES
+    return sliced and plan.words_of(0) <= WORDS_PER_BLOCK
+
+
+def _one_hot(plan: Plan) -> bool:
+    """Whether the channel flips bits, of which a state sets at most one."""
+    channel = plan.channels[0]
+    return isinstance(channel, Symbols) and channel.alphabet == 2 and len(channel.laws) == 2
 
 
 @cache
 def _sliced(channel: Channel) -> tuple[np.ndarray, np.ndarray]:
-    """Each state's slice ends, and the output that each slice stands for."""
+    """Each state's slice ends, and the output that each slice stands for: in order for state 0."""
     if isinstance(channel, Table):
         ends = channel.thresholds
         order = np.tile(np.arange(channel.cells), (channel.states, 1))
@@ -95,37 +114,105 @@ def _sliced(channel: Channel) -> tuple[np.ndarray, np.ndarray]:
     return ends, ((offset[:, None] + offset[None, :]) % channel.states).astype(np.uint64)
 
 
-class _Singles:
-    """Compiled encode and draw for single-key plans, with its work arrays."""
+def _chunks(plan: Plan, people: People, coins: Coins) -> Iterator[tuple[slice, Words]]:
+    """Runs of people with all words of their reports, in memory that is used again."""
+    count = -(-_words(plan) // WORDS_PER_BLOCK)
+    size = max(1, min(len(people), BLOCKS // count))
+    plain = np.empty((size if count > 1 else 0, count, WORDS_PER_BLOCK), np.uint32)
+    room = np.empty(size * count * 4 * WORDS_PER_BLOCK + 15, np.uint8)
+    for first in range(0, len(people), size):
+        rows = slice(first, min(first + size, len(people)))
+        yield rows, coins.fill(people.addresses[rows], count, plain, room)
 
-    def __init__(self, plan: Plan, loops: Any) -> None:
-        self.plan, self.loops = plan, loops
-        self.ends, self.order = _sliced(plan.channels[0])
-        self.column = plan.channel_start(0)
-        self.blocks = -(-plan.words_of(0) // 4)
-        self.picked = np.empty(CHUNK, np.uint16 if len(plan.schema.keys) <= 1 << 16 else np.uint32)
-        self.states = np.empty(CHUNK, np.uint8)
-        self.who = np.empty(CHUNK + 1, np.uint64)
-        self.row = np.empty(CHUNK + 1, np.uint64)
 
-    def __call__(self, people: People, coins: Coins, codes: np.ndarray) -> None:
-        plan, loops, schema = self.plan, self.loops, self.plan.schema
-        words = coins.blocks(people.addresses, 0, self.blocks)
-        picked, states = self.picked[: len(people)], self.states[: len(people)]
-        found = loops.find_singles(
-            words, people.starts, people.keys, len(plan.views), picked, self.who, self.row
-        )
-        states[:] = 0
-        loops.round_singles(
+class _Held:
+    """Who holds the key they pick, and in which state: ``found`` people ``who``, with ``states``."""
+
+    def __init__(self, plan: Plan, people: People, loops: Any) -> None:
+        self.plan, self.people, self.loops = plan, people, loops
+        self.keys = np.ascontiguousarray(people.keys)
+        size = min(len(people), BLOCKS) + 1
+        self.who, self.row = np.empty(size, np.uint32), np.empty(size, np.uint64)
+        self.states, self.values = np.empty(size, np.uint16), np.empty(size)
+        self.found = 0
+
+    def find(self, rows: slice, words: Words) -> None:
+        """Look at the people of ``rows``; ``who`` counts from the first of them."""
+        loops, schema, keys = self.loops, self.plan.schema, self.keys
+        views, lanes, who, row = len(self.plan.views), self.loops.LANES, self.who, self.row
+        starts = self.people.starts[rows.start : rows.stop + 1]
+        inside = int(np.searchsorted(starts[:-1], len(keys) - lanes, side="right"))
+        found, most = loops.find_held(words, starts, keys, views, inside, who, row)
+        if inside < len(words) or most > lanes:
+            begin = 0 if most > lanes else inside
+            found = loops.find_rest(words, starts, keys, views, begin, inside, found, who, row)
+        loops.round_held(
             words,
-            people.keys,
-            people.values,
+            keys,
+            self.people.values,
             schema.low,
             schema.high,
             schema.levels,
             found,
-            self.who,
-            self.row,
-            states,
+            who,
+            row,
+            self.values,
+            self.states,
         )
-        loops.slices(words, self.column, self.ends, self.order, picked, states, codes)
+        self.found = found
+
+
+def _sliced_keys(plan: Plan, people: People, coins: Coins, loops: Any) -> np.ndarray:
+    """Most people do not hold the key they pick, so all are drawn as if they did not, and those who
+    do are drawn again from the same words."""
+    ends, order = _sliced(plan.channels[0])
+    column, views, absent = plan.channel_start(0), len(plan.views), tuple(ends[0])
+    held = _Held(plan, people, loops)
+    codes = np.empty(len(people), plan.layout.code_type)
+    for rows, words in _chunks(plan, people, coins):
+        out = codes[rows]
+        loops.pick_and_draw(words, column, views, absent, out)
+        held.find(rows, words)
+        found, who, states = held.found, held.who, held.states
+        loops.redraw_held(words, column, views, ends, order, found, who, states, out)
+    return codes
+
+
+def _walked_items(plan: Plan, people: People, coins: Coins, loops: Any) -> np.ndarray:
+    """k-RR on one held key."""
+    channel = plan.channels[0]
+    assert isinstance(channel, Symmetric)
+    column, circle = plan.channel_start(0), (channel.states, channel.keep, channel.lie, channel.rest)
+    codes = np.empty(len(people), plan.layout.code_type)
+    for rows, words in _chunks(plan, people, coins):
+        states = np.empty(len(words), np.uint32)
+        loops.pick_items(words, people.starts[rows.start :], people.keys, states)
+        loops.walk(words, column, states, *circle, codes[rows])
+    return codes
+
+
+def _flipped_bits(plan: Plan, people: People, coins: Coins, loops: Any) -> Reports:
+    """One-hot bits of one key or of one held key, 32 at a time."""
+    channel = plan.channels[0]
+    assert isinstance(channel, Symbols)
+    (_, fake), (_, show) = channel.laws
+    column, one_cell, layout = plan.channel_start(0), channel.one_cell, plan.layout
+    held = _Held(plan, people, loops)
+    codes = np.empty(len(people) if one_cell else 0, layout.code_type)
+    bits = np.empty((0 if one_cell else len(people), -(-channel.positions // 8)), np.uint8)
+    for rows, words in _chunks(plan, people, coins):
+        states = np.zeros(len(words), np.uint32)
+        if plan.encode == "item":
+            loops.pick_items(words, people.starts[rows.start :], people.keys, states)
+        else:
+            held.find(rows, words)
+            states[held.who[: held.found]] = held.states[: held.found]
+        marks = np.empty((len(words), -(-channel.positions // 32)), "<u4")
+        loops.draw_bits(words, column, channel.positions, channel.silent, fake, show, states, marks)
+        if one_cell:
+            codes[rows] = layout.first_code[plan.views.pick(words[:, 0])] + marks[:, 0]
+        else:
+            bits[rows] = marks.view(np.uint8)[:, : bits.shape[1]]
+    if one_cell:
+        return Reports(plan.hash, codes=codes)
+    return Reports(plan.hash, views=np.zeros(len(people), np.int64), bits=bits)

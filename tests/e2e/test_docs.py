@@ -1,0 +1,66 @@
+"""Every code block of README and docs runs: Python as it stands, ``$`` lines of console blocks."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+RUN_APART = ("make ", "pip ", "git ", "python ", ".venv/bin/python ")
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return BLOCK.findall(page.read_text())
+
+
+def test_there_are_pages_with_code():
+    assert any(blocks(page) for page in PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_blocks_run(page, tmp_path):
+    """One namespace and one folder a page, blocks in their order."""
+    script: list[str] = [f"import sys; sys.path.insert(0, {str(ROOT / 'examples')!r})"]
+    for language, code in blocks(page):
+        if language == "python":
+            script.append(code)
+        elif language == "console":
+            script += [_command(line) for line in _commands(code)]
+    path = tmp_path / "page.py"
+    path.write_text("\n".join(part for part in script if part))
+    done = subprocess.run(
+        [sys.executable, path], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _commands(code: str) -> list[str]:
+    joined = code.replace("\\\n", " ")
+    return [line[2:].strip() for line in joined.splitlines() if line.startswith("$ ")]
+
+
+def _command(line: str) -> str:
+    if line.startswith(RUN_APART):
+        return ""  # set-up is what make test itself does
+    words = shlex.split(line)
+    assert words[0] == "keyveil", f"a console block runs keyveil, not {words[0]}"
+    bin_folder = os.fspath(Path(sys.executable).parent)
+    return (
+        f"import subprocess; subprocess.run([{bin_folder + '/keyveil'!r}, *{words[1:]!r}], check=True)"
+    )
+
+
+def test_every_mechanism_has_its_heading_in_the_docs():
+    from keyveil import REGISTRY
+
+    page = (ROOT / "docs" / "mechanisms.md").read_text()
+    headings = set(re.findall(r"^#+ `(\w+)`", page, re.MULTILINE))
+    assert headings == set(REGISTRY)
