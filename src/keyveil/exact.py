@@ -46,7 +46,7 @@ def text(value: Decimal) -> str:
 
 def at_most(weight: int, epsilon: Decimal) -> int:
     """The largest integer not above ``weight * e^epsilon``."""
-    with localcontext(_WIDE):
+    with localcontext(Context(prec=60 + weight.bit_length() // 3)):
         return int((weight * epsilon.exp()).to_integral_value(ROUND_FLOOR))
 
 

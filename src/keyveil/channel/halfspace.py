@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from math import comb
 from typing import Any, ClassVar
 
@@ -81,6 +82,10 @@ class Halfspace(Channel):
         if not self.one_cell:
             return drawn
         return drawn.astype(np.int64) @ (1 << np.arange(self.signs, dtype=np.int64))
+
+    @cached_property
+    def possible(self) -> Bits:
+        return np.ones(self.cells, np.uint8)
 
     @property
     def pull(self) -> float:

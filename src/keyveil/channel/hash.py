@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import Floats, Integers, Words
+from ..arrays import WORD, Bits, Floats, Integers, Words
 from ..coins import Stream
 from ..errors import ChannelError
 from .law import Channel, Document, Proof, as_states, integer, nan_where_biased
@@ -103,6 +103,10 @@ class Hash(Channel):
         return seeds * self.inner.cells + self.inner.draw(inner, stream.skip(1))
 
     @cached_property
+    def possible(self) -> Bits:
+        return np.tile(self.inner.possible, self.pool)
+
+    @cached_property
     def hashes(self) -> Integers:
         """``hashes[seed, item]``: the pool in full."""
         seeds, items = np.arange(self.pool), np.arange(self.items)
@@ -149,9 +153,23 @@ class Hash(Channel):
         part = 1.0 / self.inner.cells
         return (share / self.pool - part) / (1.0 - part)
 
+    @cached_property
+    def _even(self) -> bool:
+        """Whether the small channel is k-RR and "no item" uniform, but for rounding."""
+        cells = self.inner.cells
+        if cells < 2:
+            return False
+        rows = np.array(self.inner.rows, np.int64)
+        plain = np.full_like(rows, rows[1, 0])
+        np.fill_diagonal(plain[:cells], rows[0, 0])
+        plain[cells:] = WORD // cells
+        return bool((np.abs(rows - plain) <= cells).all())
+
     def decoder(self, weights: Floats) -> Floats:
         """Score each item by the cells it hashes to, then undo the pool's own collisions."""
         law, part = self.inner.expected(), 1.0 / self.inner.cells
+        if not self._even:
+            return super().decoder(weights)
         keep, lie = law[0, 0], law[1, 0]
         none = weights[0] if self.silent else np.zeros(weights.shape[1])
         solved = np.linalg.lstsq(self.collisions, weights[self.silent :] - none, rcond=None)[0]

@@ -112,6 +112,10 @@ class Channel(ABC):
         """The exact covariance of one report's ``decoder`` sums when states follow ``states``."""
         return cell_covariance(decoder, self.mix(states))
 
+    def unmixed(self, shares: Floats) -> Floats:
+        """The unbiased law of the states that shares of a one-cell channel's outputs point to."""
+        return shares @ self.decoder(np.eye(self.states))
+
     def state_estimates(self, shares: Floats) -> tuple[Floats, Floats]:
         """Each state's estimated share, and its variance for one report, from shares of cells."""
         decoder = self.decoder(np.eye(self.states))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import WORD, Floats, Integers
+from ..arrays import WORD, Bits, Floats, Integers
 from ..coins import Stream
 from ..errors import ChannelError
 from ..exact import at_most, most_lies
@@ -92,6 +93,10 @@ class Symmetric(Channel):
         offset = np.arange(self.states)
         return row[(offset[None, :] - offset[:, None]) % self.states]
 
+    @cached_property
+    def possible(self) -> Bits:
+        return np.ones(self.cells, np.uint8)  # a lie has at least one unit
+
     def mix(self, states: Floats) -> Floats:
         spectrum = np.fft.rfft(self._circle())
         return np.fft.irfft(np.fft.rfft(states) * spectrum, self.states)
@@ -102,7 +107,10 @@ class Symmetric(Channel):
 
     def decoder(self, weights: Floats) -> Floats:
         spectrum = np.conj(np.fft.rfft(self._circle()))[:, None]
-        solved = np.fft.irfft(np.fft.rfft(weights, axis=0) / spectrum, self.states, axis=0)
+        wanted = np.fft.rfft(weights, axis=0)
+        known = np.broadcast_to(np.abs(spectrum) > 0, wanted.shape)
+        found = np.divide(wanted, spectrum, out=np.zeros_like(wanted), where=known)
+        solved = np.fft.irfft(found, self.states, axis=0)
         if self.states <= 512:
             return nan_where_biased(self.expected(), solved, weights)
         return solved

@@ -1,0 +1,112 @@
+"""The shape ``product``: every digit of the state through the same small channel, each on its own.
+
+Its epsilon is the small channel's times the number of digits: the naive way to speak of many keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..arrays import Bits, Floats, Integers
+from ..coins import Stream
+from ..errors import ChannelError
+from .law import Channel, Document, Proof, as_states, integer, nan_where_biased
+from .symmetric import Symmetric
+from .table import Table
+
+MOST_OUTPUTS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Product(Channel):
+    """``digits`` digits, the first the most significant, each drawn from ``inner``."""
+
+    shape: ClassVar[str] = "product"
+
+    digits: int
+    inner: Table | Symmetric
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.digits <= 64 or self.inner.cells**self.digits > MOST_OUTPUTS:
+            raise ChannelError(f"a product has at most {MOST_OUTPUTS} outputs")
+        object.__setattr__(self, "states", self.inner.states**self.digits)
+        object.__setattr__(self, "cells", self.inner.cells**self.digits)
+        object.__setattr__(self, "words", self.digits * self.inner.words)
+
+    def proof(self) -> Proof:
+        one = self.inner.proof()
+        first, second = (self._all(state) for state in one.states)
+        return Proof(
+            one.numerator**self.digits,
+            one.denominator**self.digits,
+            (first, second),
+            f"{one.output} in every place",
+        )
+
+    def _all(self, digit: int) -> int:
+        return sum(digit * self.inner.states**place for place in range(self.digits))
+
+    def document(self) -> dict[str, Any]:
+        return {"shape": self.shape, "digits": self.digits, "inner": self.inner.document()}
+
+    @classmethod
+    def parse(cls, document: Document) -> Product:
+        inner = document.get("inner")
+        shapes: dict[Any, type[Table] | type[Symmetric]] = {"table": Table, "symmetric": Symmetric}
+        if not isinstance(inner, dict) or inner.get("shape") not in ("table", "symmetric"):
+            raise ChannelError("the 'inner' of a product is a table or symmetric")
+        return cls(integer(document, "digits", 1, 64), shapes[inner["shape"]].parse(inner))
+
+    def draw(self, states: np.ndarray, stream: Stream) -> Integers:
+        """Digits from the most significant on, each with words of its own."""
+        states = as_states(states)
+        outputs = np.zeros(len(states), np.int64)
+        for place in range(self.digits):
+            worth = self.inner.states ** (self.digits - 1 - place)
+            digit = states // worth % self.inner.states
+            drawn = self.inner.draw(digit, stream.skip(place * self.inner.words))
+            outputs = outputs * self.inner.cells + drawn
+        return outputs
+
+    @cached_property
+    def possible(self) -> Bits:
+        one = self.inner.possible
+        return np.asarray(reduce(np.kron, [one] * self.digits), np.uint8)
+
+    def _along(self, values: Floats, matrix: Floats) -> Floats:
+        """Apply a matrix to every digit of the last axis."""
+        lead = values.shape[:-1]
+        values = values.reshape(*lead, *(matrix.shape[0],) * self.digits)
+        for _ in range(self.digits):  # each pass eats the first digit and appends the new last one
+            values = np.tensordot(values, matrix, axes=([len(lead)], [0]))
+        return values.reshape(*lead, -1)
+
+    def mix(self, states: Floats) -> Floats:
+        return self._along(states, self.inner.expected())
+
+    def back(self, weights: Floats) -> Floats:
+        return self._along(weights, self.inner.expected().T)
+
+    def expected(self) -> Floats:
+        if self.states * self.cells > 1 << 22:
+            raise ChannelError("the law of a large product is not written out")
+        return self.mix(np.eye(self.states))
+
+    def unmixed(self, shares: Floats) -> Floats:
+        return self._along(shares, inverted(self.inner.expected()))
+
+    def decoder(self, weights: Floats) -> Floats:
+        inverse = inverted(self.inner.expected())
+        solved = self._along(weights.T, inverse.T).T
+        if self.states * self.cells <= 1 << 20:
+            return nan_where_biased(self.expected(), solved, weights)
+        return solved
+
+
+def inverted(law: Floats) -> Floats:
+    """The pseudo-inverse of a law."""
+    return np.asarray(np.linalg.pinv(law), np.float64)

@@ -1,0 +1,214 @@
+"""The shape ``subset``: send w of k states, your own among them more often than not.
+
+Ye, Barg, "Optimal schemes for discrete distribution estimation under LDP", ISIT 2017; Wang et al. 2016.
+Whether one's own state is sent is one word; the others are chosen one after the other in their order,
+each with the exact chance that leaves all choices equally likely, rounded to 32 bits. The proof takes
+the rounding into account: it bounds the likeliest and unlikeliest choice exactly, by recursion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache, cached_property
+from itertools import combinations
+from math import comb
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..arrays import WORD, Bits, Floats
+from ..coins import Stream
+from ..errors import ChannelError
+from ..exact import at_most
+from .law import MOST_OUTPUTS, Channel, Document, Proof, as_states, cell_covariance, integer
+
+MOST_STATES = 1 << 12
+
+
+@dataclass(frozen=True)
+class Subset(Channel):
+    """``show`` is the weight of sending one's own state among the ``size`` that are sent."""
+
+    shape: ClassVar[str] = "subset"
+
+    states: int
+    size: int
+    show: int
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.states <= MOST_STATES or not 1 <= self.size < self.states:
+            raise ChannelError(f"a subset takes 1 or more, but not all, of 2 to {MOST_STATES} states")
+        if not 0 < self.show < WORD:
+            raise ChannelError("a subset shows its own state sometimes, and not always")
+        object.__setattr__(self, "words", self.states)
+        outputs = comb(self.states, self.size)
+        object.__setattr__(self, "one_cell", outputs <= MOST_OUTPUTS)
+        object.__setattr__(self, "cells", outputs if self.one_cell else self.states)
+
+    @classmethod
+    def of(cls, states: int, epsilon: Decimal, size: int | None = None) -> Subset:
+        """The subset channel with the largest ``show`` that keeps the promise."""
+        if size is None:
+            size = min(max(1, round(states / (float(epsilon.exp()) + 1))), states - 1)
+        odds = at_most(1 << 80, epsilon)
+        low, high = size * WORD // states, WORD - 1  # from the fair share upwards
+        while low < high:
+            middle = (low + high + 1) // 2
+            proof = cls(states, size, middle).proof()
+            fits = proof.numerator << 80 <= odds * proof.denominator
+            low, high = (middle, high) if fits else (low, middle - 1)
+        return cls(states, size, low)
+
+    @cached_property
+    def _choices(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The likeliest and unlikeliest choice of size - 1, and of size, of the other states."""
+        others = self.states - 1
+        return _extremes(others, self.size - 1), _extremes(others, self.size)
+
+    def proof(self) -> Proof:
+        (with_most, with_least), (without_most, without_least) = self._choices
+        own, other = self.show, WORD - self.show
+        up = Proof(own * with_most, other * without_least, (0, self.states - 1), "a set with state 0")
+        down = Proof(
+            other * without_most, own * with_least, (self.states - 1, 0), "a set without the state"
+        )
+        flat = Proof(with_most, with_least, (0, 1), "a set with both states")
+        level = Proof(without_most, without_least, (0, 1), "a set with neither state")
+        return max(up, down, flat, level, key=lambda p: p.epsilon)
+
+    def document(self) -> dict[str, Any]:
+        return {"shape": self.shape, "states": self.states, "size": self.size, "show": self.show}
+
+    @classmethod
+    def parse(cls, document: Document) -> Subset:
+        return cls(
+            integer(document, "states", 2, MOST_STATES),
+            integer(document, "size", 1, MOST_STATES),
+            integer(document, "show", 1, WORD - 1),
+        )
+
+    def bits(self) -> float:
+        return float(np.log2(float(comb(self.states, self.size))))
+
+    def draw(self, states: np.ndarray, stream: Stream) -> np.ndarray:
+        """Word 0 says whether one's own state is sent; word j decides on the j-th other state."""
+        states = as_states(states)
+        words = stream.words(0, self.words).astype(np.uint64)
+        shown = words[:, 0] < np.uint64(self.show)
+        need = self.size - shown.astype(np.int64)
+        marks = np.zeros((len(states), self.states), np.uint8)
+        rows = np.arange(len(states))
+        others = self.states - 1
+        for j in range(others):
+            left = others - j
+            take = words[:, j + 1] < ((need.astype(np.uint64) << np.uint64(32)) // np.uint64(left))
+            marks[rows, j + (j >= states)] = take
+            need -= take
+        marks[rows, states] = shown
+        return self._code(marks) if self.one_cell else marks
+
+    @cached_property
+    def _sets(self) -> Bits:
+        """Every set as a row of marks, in order of its states."""
+        rows = np.zeros((self.cells, self.states), np.uint8)
+        for row, chosen in zip(rows, combinations(range(self.states), self.size), strict=True):
+            row[list(chosen)] = 1
+        return rows
+
+    @cached_property
+    def _ranks(self) -> np.ndarray:
+        """What each state adds to a set's number, by how many are yet to come."""
+        ranks = np.zeros((self.states, self.size + 1), np.int64)
+        for state in range(self.states):
+            for left in range(1, self.size + 1):
+                ranks[state, left] = comb(self.states - 1 - state, left)
+        return ranks
+
+    def _code(self, marks: Bits) -> np.ndarray:
+        """The set's number in lexicographic order, by the combinatorial number system."""
+        left = self.size - np.cumsum(marks, axis=1, dtype=np.int64) + marks
+        rank = self._ranks[np.arange(self.states)[None, :], left]
+        return comb(self.states, self.size) - 1 - (rank * marks).sum(axis=1)
+
+    def admits(self, cells: tuple[int, ...]) -> bool:
+        return super().admits(cells) and (self.one_cell or len(cells) == self.size)
+
+    def expected(self) -> Floats:
+        if self.one_cell:
+            return self._law
+        show = self.show / WORD
+        fake = (self.size - show) / (self.states - 1)
+        marks = np.full((self.states, self.states), fake) + np.eye(self.states) * (show - fake)
+        return np.concatenate([marks, np.ones((self.states, 1))], axis=1)
+
+    @cached_property
+    def _law(self) -> Floats:
+        """Pr[set | state], by walking each set through the sampler's own steps."""
+        rows = []
+        others = self.states - 1
+        for state in range(self.states):
+            sets = np.delete(self._sets, state, axis=1).astype(np.int64)
+            own = self._sets[:, state]
+            chance = np.where(own == 1, self.show, WORD - self.show) / WORD
+            need = self.size - own.astype(np.int64)
+            for j in range(others):
+                take = ((need << 32) // (others - j)) / WORD
+                chance = chance * np.where(sets[:, j] == 1, take, 1 - take)
+                need = need - sets[:, j]
+            rows.append(chance)
+        return np.array(rows)
+
+    def decoder(self, weights: Floats) -> Floats:
+        if self.one_cell:
+            return super().decoder(weights)
+        show = self.show / WORD
+        fake = (self.size - show) / (self.states - 1)
+        cells = (weights - weights.mean(axis=0)) / (show - fake)
+        own = weights.mean(axis=0) - fake * cells.sum(axis=0)
+        return np.concatenate([cells, own[None, :]])
+
+    def covariance(self, decoder: Floats, states: Floats) -> Floats:
+        """Exact up to the 2^-32 rounding of the choices: pairs of marks under each state."""
+        if self.one_cell:
+            return cell_covariance(decoder, self.mix(states))
+        k, w, show = self.states, self.size, self.show / WORD
+        marks = decoder[:-1]
+        spread = np.zeros((decoder.shape[1],) * 2)
+        # Given the state, the others are a uniform choice of w - 1 or w: first and second moments.
+        for share, own, count in ((show, 1.0, w - 1), (1 - show, 0.0, w)):
+            one = count / (k - 1)
+            two = count * (count - 1) / ((k - 1) * (k - 2)) if k > 2 else 0.0
+            total = marks.sum(axis=0)
+            rest = total[None, :] - marks
+            square = marks.T @ marks
+            own_square = np.einsum("x,xi,xj->ij", states, marks, marks)
+            others_square = square - own_square
+            rests = np.einsum("x,xi,xj->ij", states, rest, rest)
+            inner = one * others_square + two * (rests - others_square)
+            cross = own * one * (np.einsum("x,xi,xj->ij", states, marks, rest))
+            spread += share * (own * own_square + cross + cross.T + inner)
+        mean = states @ self.expected()[:, :-1] @ marks
+        return spread - np.outer(mean, mean)
+
+
+@cache
+def _extremes(others: int, size: int) -> tuple[int, int]:
+    """The likeliest and the unlikeliest choice of ``size`` of ``others``, over 2^(32 others)."""
+    best: dict[int, tuple[int, int]] = {0: (1, 1)}
+    # best[need] after looking at the last `left` states
+    for left in range(1, others + 1):
+        after: dict[int, tuple[int, int]] = {}
+        for need in range(min(left, size) + 1):
+            take = (need << 32) // left
+            options = []
+            if need and need - 1 in best:
+                options.append((best[need - 1], take))
+            if need in best and need < left:
+                options.append((best[need], WORD - take))
+            after[need] = (
+                max(b[0] * weight for b, weight in options),
+                min(b[1] * weight for b, weight in options),
+            )
+        best = after
+    return best[size]
