@@ -38,6 +38,9 @@ def plans() -> Iterator[tuple[str, str, Plan]]:
     yield "kvue_ranges", "a range for each key, names beyond ASCII", Plan.of(RANGES, "kvue", "0.5")
     yield "rappor_40_keys", "a report marks many cells, two groups of bits", Plan.of(MANY, "rappor", 2)
     yield "meanest_40_keys", "a report marks many cells, two words of signs", Plan.of(MANY, "meanest", 3)
+    yield "collision_cap", "who holds more keeps two", Plan.of(FOODS, "collision", 2, cap=2, pool=16)
+    capped = Plan.of(FOODS, "pair_collision", 2, cap=2, pool=16)
+    yield "pair_collision_cap", "who holds more keeps two and their pair", capped
     yield "symmetric_rest", "a rest goes one unit each round the circle", Plan.of(MANY, "grr", "0.7")
     yield from _by_hand()
 

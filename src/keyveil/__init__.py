@@ -7,8 +7,10 @@
     answers = estimate(plan, tally)
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .audit import Audit, audit
-from .budget import Budget
 from .channel import Channel, Proof
 from .coins import Coins
 from .errors import (
@@ -18,6 +20,7 @@ from .errors import (
     FinishedError,
     KeyveilError,
     PlanError,
+    QueryError,
     RecordError,
     ReportError,
     SchemaError,
@@ -33,6 +36,23 @@ from .schema import Record, Schema
 from .tally import Tally
 from .views import Views
 
+if TYPE_CHECKING:
+    from .budget import Budget
+    from .estimate.conditional import Conditionals
+    from .query import Query
+
+_LATER = {"Budget": "budget", "Conditionals": "estimate.conditional", "Query": "query"}
+"""Names that a device does not need, and where they are; loaded when first asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = found
+    return found
+
+
 __all__ = [
     "REGISTRY",
     "Answers",
@@ -43,6 +63,7 @@ __all__ = [
     "ChannelError",
     "Coins",
     "CoinsError",
+    "Conditionals",
     "Estimate",
     "FinishedError",
     "KeyAnswer",
@@ -52,6 +73,8 @@ __all__ = [
     "Plan",
     "PlanError",
     "Proof",
+    "Query",
+    "QueryError",
     "Record",
     "RecordError",
     "Report",

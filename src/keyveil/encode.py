@@ -8,15 +8,28 @@ Word 0 of every stream picks the view. Then, from word 1 on:
   0 is "holds nothing", 1 + place otherwise.
 - ``signs``: one word for each key. The state is a vector of signs: the value rounded to -1 or +1,
   and a fair coin for a key that is not held (whose value counts as 0).
+- ``items``: the set of held *signed keys*, of at most ``cap`` keys. With values at two levels the item
+  of a key is 2 place + level - 1. Words 0 .. cap - 1 choose which keys are kept, words
+  cap .. 2 cap - 1 round their values: 2 cap words, whatever is held.
+- ``pair_items``: the same items and words, and with them each pair of kept keys a < b as one more
+  item, 2 d + 4 (rank of the pair, in lexicographic order) + 2 (level of a - 1) + level of b - 1.
+
+Of h held keys in the plan's order, k = min(cap, h) are kept. Floyd's way draws every choice of them
+equally likely: for i = 0 .. k - 1 let last = h - k + i, and keep number floor(word i * (last + 1) /
+2^32), or number ``last`` if that one is kept already. Word cap + i rounds the value of the i-th one.
+Who holds no more than the cap keeps all, in order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from math import isqrt
+from typing import Any
 
 import numpy as np
 
-from .arrays import WORD, Bits, Integers
+from .arrays import WORD, Bits, Integers, Words
 from .coins import Stream
 from .errors import PlanError
 from .people import People
@@ -24,6 +37,9 @@ from .schema import Schema
 from .views import Views
 
 MOST_STATES = 1 << 62
+
+SETS = ("items", "pair_items")
+"""Encodings whose state is a set of items: rows of item numbers, filled up with -1."""
 
 
 def states_of(schema: Schema, keys: int) -> int:
@@ -98,15 +114,86 @@ def encode_signs(schema: Schema, views: Views, people: People, picked: Integers,
     return signs
 
 
-Encoder = Callable[[Schema, Views, People, Integers, Stream], np.ndarray]
+def items_of(encode: str, keys: int) -> int:
+    """How many items there are over so many keys: signed keys, and signed pairs of keys."""
+    return 2 * keys if encode == "items" else 2 * keys * keys
+
+
+def most_held(encode: str, cap: int) -> int:
+    """How many items a person has at the most, who keeps at most ``cap`` keys."""
+    return cap if encode == "items" else cap * (cap + 1) // 2
+
+
+def cap_of(encode: str, held: int) -> int:
+    """The cap on keys that leaves at most ``held`` items; 0 if no cap leaves just so many."""
+    cap = held if encode == "items" else (isqrt(8 * held + 1) - 1) // 2
+    return cap if most_held(encode, cap) == held else 0
+
+
+def pair_item(keys: int, one: Any, two: Any) -> Any:
+    """The first of the four items of each pair of places ``one < two``: both at the low level."""
+    rank = one * (2 * keys - one - 1) // 2 + two - one - 1
+    return 2 * keys + 4 * rank
+
+
+def _kept(people: People, cap: int, words: Words) -> Integers:
+    """The rows of the keys that each person keeps, in the order in which they are drawn; else -1."""
+    held = np.diff(people.starts)
+    kept = np.minimum(held, cap)
+    chosen = np.full((len(people), cap), -1, np.int64)
+    for i in range(cap):
+        last = held - kept + i
+        number = (words[:, i].astype(np.int64) * (last + 1)) >> 32
+        taken = (chosen[:, :i] == number[:, None]).any(axis=1)
+        chosen[:, i] = np.where(i < kept, np.where(taken, last, number), -1)
+    return np.where(chosen < 0, -1, chosen + people.starts[:-1, None])
+
+
+def encode_items(
+    schema: Schema, views: Views, people: People, picked: Integers, stream: Stream, cap: int = 0
+) -> Integers:
+    """The held signed keys, of at most ``cap`` keys."""
+    words = stream.words(0, 2 * cap)
+    rows = _kept(people, cap, words)
+    who, at = np.nonzero(rows >= 0)
+    row = rows[who, at]
+    places = people.keys[row].astype(np.int64)
+    digits = schema.rounded(places, people.values[row], words[who, cap + at])
+    items = np.full(rows.shape, -1, np.int64)
+    items[who, at] = 2 * places + digits - 1
+    return items
+
+
+def encode_pair_items(
+    schema: Schema, views: Views, people: People, picked: Integers, stream: Stream, cap: int = 0
+) -> Integers:
+    """The held signed keys and the signed pairs of them, of at most ``cap`` keys."""
+    single = encode_items(schema, views, people, picked, stream, cap)
+    first, second = np.triu_indices(cap, 1)
+    one = np.minimum(single[:, first], single[:, second])  # items ascend as places do
+    two = np.maximum(single[:, first], single[:, second])
+    pairs = pair_item(len(schema.keys), one // 2, two // 2) + 2 * (one % 2) + two % 2
+    return np.concatenate([single, np.where(one < 0, -1, pairs)], axis=1)
+
+
+Encoder = Callable[..., np.ndarray]
+"""Of schema, views, people, picked views and stream; those of sets also of the cap."""
 
 ENCODERS: dict[str, Encoder] = {
     "views": encode_views,
     "item": encode_item,
     "signs": encode_signs,
+    "items": encode_items,
+    "pair_items": encode_pair_items,
 }
 
 
-def words_taken(encode: str, schema: Schema, keys: int) -> int:
+def encoder_of(encode: str, cap: int) -> Encoder:
+    """The encoder of that name; those of sets keep at most ``cap`` keys."""
+    return partial(ENCODERS[encode], cap=cap) if encode in SETS else ENCODERS[encode]
+
+
+def words_taken(encode: str, schema: Schema, keys: int, cap: int = 0) -> int:
     """How many words encoding takes for a view of so many keys, after the word for the view."""
-    return {"views": keys, "item": 1, "signs": len(schema.keys)}[encode]
+    taken = {"views": keys, "item": 1, "signs": len(schema.keys)}
+    return 2 * cap if encode in SETS else taken[encode]

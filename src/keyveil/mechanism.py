@@ -16,6 +16,7 @@ from .views import Views
 
 if TYPE_CHECKING:
     from .estimate.answer import Answers
+    from .estimate.joint import Evidence
     from .plan import Plan
     from .tally import Tally
 
@@ -46,6 +47,35 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """A choice between names."""
+
+    default: str
+    names: tuple[str, ...]
+    what: str
+
+    def read(self, name: str, value: object) -> str:
+        """One of the names."""
+        if value not in self.names:
+            raise PlanError(f"{name} must be one of {', '.join(self.names)}: {self.what}")
+        return str(value)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A choice in words of the caller's own."""
+
+    default: str
+    what: str
+
+    def read(self, name: str, value: object) -> str:
+        """The words."""
+        if not isinstance(value, str):
+            raise PlanError(f"{name} must be text: {self.what}")
+        return value
+
+
+@dataclass(frozen=True)
 class Draft:
     """What a mechanism decides about a plan."""
 
@@ -57,7 +87,7 @@ class Draft:
     channel_of: tuple[int, ...] | None = None
     """The channel of each view; None if all share the first."""
     chain: Mapping[str, Any] | None = None
-    parameters: Mapping[str, int | Decimal] = field(default_factory=dict)
+    parameters: Mapping[str, int | str | Decimal] = field(default_factory=dict)
 
 
 class Mechanism(ABC):
@@ -74,9 +104,11 @@ class Mechanism(ABC):
     """What a reader of the answers must know."""
     wasteful: ClassVar[bool] = False
     """Whether the published parameters prove less than they promise."""
+    fewest_keys: ClassVar[int] = 1
+    most_keys: ClassVar[int] = 1 << 20
     bits: ClassVar[str]
     """Bits of one report over d keys, as a formula."""
-    parameters: ClassVar[Mapping[str, Parameter]] = {}
+    parameters: ClassVar[Mapping[str, Parameter | Choice | Text]] = {}
     estimators: ClassVar[Mapping[str, Estimator]]
     """By name, the default first."""
 
@@ -88,13 +120,18 @@ class Mechanism(ABC):
         """The next round of a chain of plans."""
         raise PlanError(f"{self.name} has one round; there is no next plan")
 
+    def evidence(self, plan: Plan, tally: Tally) -> Evidence | None:
+        """What a tally knows of several keys together; None for what the plan's shape suggests."""
+        return None
+
     def chain_fault(self, chain: object, keys: int) -> str:
         """What is wrong with a document's chain over so many keys; empty if nothing is."""
         return "" if chain is None else f"{self.name} has one round; its plan has no chain"
 
     def true_epsilon(self, epsilon: Decimal) -> Decimal:
         """What the published mechanism really proves at a nominal epsilon, over all its rounds."""
-        drafted = self.draft(Schema.of(2), epsilon, False, self.chosen({}))
+        keys = max(2, self.fewest_keys)
+        drafted = self.draft(Schema.of(keys), epsilon, False, self.chosen({}))
         return max(channel.proof().epsilon for channel in drafted.channels)
 
     def chosen(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,6 +152,11 @@ class Mechanism(ABC):
         if calibrate not in CALIBRATIONS:
             raise PlanError(f"unknown calibration {calibrate!r}; known: {', '.join(CALIBRATIONS)}")
         chosen = self.chosen(given)
+        keys = len(schema.keys)
+        if keys < self.fewest_keys:
+            raise PlanError(f"{self.name} needs at least {self.fewest_keys} keys; this plan has {keys}")
+        if keys > self.most_keys:
+            raise PlanError(f"{self.name} takes at most {self.most_keys} keys, not {keys}: use pairs")
         drafted = self.draft(schema, epsilon_of(epsilon), calibrate == "tight", chosen)
         return with_parameters(drafted, chosen)
 
@@ -135,7 +177,7 @@ def with_parameters(draft: Draft, chosen: Mapping[str, Any]) -> Draft:
 
 def written(parameters: Mapping[str, Any]) -> dict[str, int | str]:
     """Parameters as they stand in a plan: whole numbers as they are, decimals as strings."""
-    return {n: v if isinstance(v, int) else text(v) for n, v in parameters.items()}
+    return {n: text(v) if isinstance(v, Decimal) else v for n, v in parameters.items()}
 
 
 def kept(table: Table, promised: Decimal) -> bool:

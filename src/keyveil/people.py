@@ -42,6 +42,13 @@ class People:
             self.values[inside],
         )
 
+    def chosen(self, rows: Integers, numbers: Integers) -> People:
+        """The records at some rows, in that order and as often as named, of people so numbered."""
+        counts = np.diff(self.starts)[rows]
+        starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        at = np.repeat(self.starts[rows] - starts[:-1], counts) + np.arange(starts[-1])
+        return People(address(numbers), starts, self.keys[at], self.values[at])
+
     def chunks(self, size: int) -> Iterator[People]:
         """Runs of at most ``size`` people, in order."""
         for first in range(0, len(self), size):

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .channel import Channel, Proof
+from .channel import Channel, Collision, Proof
 from .coins import Coins, Person, Stream
-from .encode import ENCODERS, states_of, words_taken
+from .encode import ENCODERS, SETS, cap_of, encoder_of, items_of, states_of, words_taken
 from .errors import PlanError
 from .exact import text
 from .layout import Layout
@@ -33,6 +33,10 @@ FORMAT = "keyveil/plan/1"
 
 CLIENT = {"unknown_key": "ignore", "outside_range": "clip", "no_number": "not held", "cap": "none"}
 """What a device does with a record that breaks a rule, so that it never falls silent."""
+
+
+WHOLE = ("halfspace", "collision")
+"""Shapes whose state is no number: a vector of signs, a set of items."""
 
 
 def canonical(document: Mapping[str, Any]) -> bytes:
@@ -78,10 +82,14 @@ class Plan:
             raise PlanError("this encoding speaks of all keys in one view")
         for view, channel in zip(self.views.keys, self.view_channels, strict=True):
             if self.encode == "views":
-                fits = channel.shape != "halfspace"
+                fits = channel.shape not in WHOLE
                 fits = fits and channel.states == states_of(self.schema, len(view))
             elif self.encode == "item":
-                fits = channel.shape != "halfspace" and channel.states == keys + 1
+                fits = channel.shape not in WHOLE and channel.states == keys + 1
+            elif self.encode in SETS:
+                fits = isinstance(channel, Collision) and 0 < self.cap <= keys
+                fits = fits and getattr(channel, "items", 0) == items_of(self.encode, keys)
+                fits = fits and self.schema.levels == 2
             else:
                 fits = channel.shape == "halfspace" and channel.words == 1 + -(-keys // 32)
                 fits = fits and getattr(channel, "signs", 0) == keys and self.schema.levels == 2
@@ -133,6 +141,12 @@ class Plan:
         if self.channel_of is None:
             return (self.channels[0],) * len(self.views)
         return tuple(self.channels[c] for c in self.channel_of)
+
+    @property
+    def cap(self) -> int:
+        """How many keys a person keeps at the most, where a report speaks of a set; else 0."""
+        channel = self.view_channels[0]
+        return cap_of(self.encode, channel.held) if isinstance(channel, Collision) else 0
 
     @cached_property
     def layout(self) -> Layout:
@@ -265,7 +279,7 @@ class Plan:
     def perturb(self, people: People, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
         """Each person's view and output: pick, encode, draw."""
         picked = self.views.pick(stream.words(0, 1)[:, 0])
-        encode = ENCODERS[self.encode]
+        encode = encoder_of(self.encode, self.cap)
         states = encode(self.schema, self.views, people, picked, stream.skip(1))
         return picked, self.draw(picked, states, stream)
 
@@ -291,7 +305,7 @@ class Plan:
 
     def channel_start(self, view: int) -> int:
         """Where the channel's words begin: after the view's word and the encoder's, aligned."""
-        taken = 1 + words_taken(self.encode, self.schema, len(self.views.keys[view]))
+        taken = 1 + words_taken(self.encode, self.schema, len(self.views.keys[view]), self.cap)
         align = self.view_channels[view].align
         return -(-taken // align) * align
 

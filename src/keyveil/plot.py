@@ -14,6 +14,7 @@ from .estimate import Answers
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#767676"
 """From Okabe and Ito's colours, which everyone can tell apart."""
 
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 MOST_ROWS = 60
 
 
@@ -24,16 +25,7 @@ def plot_answers(
     title: str = "",
 ) -> None:
     """A panel for each part of the answers: values with intervals, and the truth where given."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise TableError("a picture needs matplotlib: pip install 'keyveil[plot]'") from None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    suffix = Path(path).suffix.lower()
-    if suffix not in {".png", ".svg", ".pdf"}:
-        raise TableError("a picture's name ends in .png, .svg or .pdf")
+    pyplot = _pyplot(path)
     names = ("frequency", "mean", "mass")
     parts = [p for p in names if any(getattr(a, p) is not None for a in answers)]
     shown = answers.keys[:MOST_ROWS]
@@ -56,6 +48,20 @@ def plot_answers(
     figure.tight_layout(rect=(0, 0, 1, 1 - 0.25 / height))
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
+
+
+def _pyplot(path: str | Path) -> Any:
+    """Matplotlib without a screen, once the picture's name is one it can write."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise TableError("a picture needs matplotlib: pip install 'keyveil[plot]'") from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    if Path(path).suffix.lower() not in {".png", ".svg", ".pdf"}:
+        raise TableError("a picture's name ends in .png, .svg or .pdf")
+    return pyplot
 
 
 def _panel(
@@ -94,3 +100,72 @@ def _panel(
 
 def _short(key: str) -> str:
     return key if len(key) <= 28 else key[:27] + "…"
+
+
+def plot_matrix(
+    keys: tuple[str, ...], matrix: Any, path: str | Path, title: str, numbers: int = 16
+) -> None:
+    """A heat map of one statistic of every key given every other; hatched where it is unknown."""
+    pyplot = _pyplot(path)
+    size = len(keys)
+    values = np.full((size, size), np.nan)
+    for i, row in enumerate(matrix):
+        for j, cell in enumerate(row):
+            if cell is not None and cell.estimate.bounded:
+                values[i, j] = cell.estimate.value
+    inches = min(4.0 + 0.42 * size, 16.0)
+    figure, panel = pyplot.subplots(figsize=(inches + 1.2, inches))
+    panel.set_facecolor("#eeeeee")
+    image = panel.imshow(values, cmap="viridis", interpolation="nearest")
+    if size <= numbers:
+        for i in range(size):
+            for j in range(size):
+                cell = matrix[i][j]
+                if cell is None:
+                    continue
+                made = cell.estimate
+                text = f"{made.value:.2f}\n±{(made.high - made.low) / 2:.2f}" if made.bounded else "?"
+                level = 0.0 if np.isnan(values[i, j]) else float(image.norm(values[i, j]))
+                colour = "white" if made.bounded and level < 0.6 else "black"
+                panel.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
+    step = max(1, size // 40)
+    ticks = np.arange(0, size, step)
+    panel.set_xticks(ticks, [_short(keys[i]) for i in ticks], rotation=60, ha="right", fontsize=8)
+    panel.set_yticks(ticks, [_short(keys[i]) for i in ticks], fontsize=8)
+    panel.set_xlabel("given that one holds")
+    panel.set_title(title, loc="left", fontsize=11)
+    figure.colorbar(image, ax=panel, fraction=0.046, pad=0.03)
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def plot_rows(rows: list[dict[str, Any]], path: str | Path) -> None:
+    """Error against epsilon, a line for each mechanism and estimator, a panel for each answer."""
+    pyplot = _pyplot(path)
+    parts = [name for name in rows[0] if name.startswith("mse_")]
+    figure, panels = pyplot.subplots(1, len(parts), figsize=(1 + 4.6 * len(parts), 4), squeeze=False)
+    lines = sorted({(row["mechanism"], row["estimator"]) for row in rows})
+    marks = "os^Dv<>Pd*X"
+    for panel, part in zip(panels[0], parts, strict=True):
+        for number, line in enumerate(lines):
+            some = [r for r in rows if (r["mechanism"], r["estimator"]) == line]
+            panel.plot(
+                [r["epsilon"] for r in some],
+                [r[part] for r in some],
+                marker=marks[number % len(marks)],
+                color=COLOURS[number % len(COLOURS)],
+                lw=2.5 if line[0] == "auto" else 1.2,
+                ms=5,
+                label=f"{line[0]}, {line[1]}",
+            )
+        panel.set_yscale("log")
+        panel.set_xlabel("epsilon")
+        panel.set_title(part.replace("mse_", "MSE of ").replace("_", " "), loc="left", fontsize=10)
+        panel.grid(color="#dddddd", lw=0.6)
+        for side in ("top", "right"):
+            panel.spines[side].set_visible(False)
+    panels[0][-1].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)

@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from difflib import get_close_matches
 from functools import cached_property
 from math import isfinite
 from numbers import Real
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import WORD, Floats, Integers, Words
-from .errors import RecordError, SchemaError
+from .errors import QueryError, RecordError, SchemaError
 from .exact import decimal, text
 
 MOST_KEYS = 1 << 20
@@ -85,6 +86,15 @@ class Schema:
     def index(self) -> dict[str, int]:
         """Each key's place in the schema."""
         return {key: place for place, key in enumerate(self.keys)}
+
+    def place(self, key: str) -> int:
+        """A key's place by its name; an unknown name gets the nearest one for a hint."""
+        if key in self.index:
+            return self.index[key]
+        folded = {name.casefold(): name for name in self.keys}
+        near = get_close_matches(key.casefold(), folded, 1)
+        hint = f"; did you mean {folded[near[0]]!r}?" if near else ""
+        raise QueryError(f"the plan has no key {key!r}{hint}")
 
     @cached_property
     def low(self) -> Floats:

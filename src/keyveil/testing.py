@@ -9,14 +9,16 @@ is exact or linear algebra. Needs SciPy: ``keyveil[testing]``.
 from __future__ import annotations
 
 from decimal import Decimal
+from itertools import combinations, product
 from math import isnan
 
 import numpy as np
 from scipy import stats
 
 from .arrays import WORD, Bits, Floats, Integers
-from .channel import Channel, Halfspace, Symbols
+from .channel import Channel, Collision, Halfspace, Symbols
 from .coins import Coins, Stream, address
+from .encode import SETS, pair_item
 from .errors import ReportError
 from .estimate import estimate
 from .estimate.linear import by_least_squares, key_weights, single_moments
@@ -54,6 +56,9 @@ _MANY = 1 << 36
 
 _RUN = 1 << 14
 
+_SMALL = 1 << 16
+"""Tallies with more cells are probed in fewer places."""
+
 _DENSE = 1 << 22
 """Laws with more entries are not written out."""
 
@@ -74,6 +79,17 @@ def check_mechanism(name: str, draws: int = 20_000, seed: int = 0) -> None:
                 check_sampler(channel, draws, seed)
             for record in ({}, {"0": 2.2}, {"0": 5, "1": 1.5}):
                 check_reports(plan, record, draws, seed)
+
+
+def speaks_singly(plan: Plan) -> bool:
+    """Whether every key is answered from one law: a view of its own, a drawn item, signs or sets.
+
+    Where a key is spoken of in several views, or with others, answers are put together from many
+    laws; such mechanisms bring tests of their own, and only their channels are checked here.
+    """
+    if plan.encode == "views":
+        return sorted(plan.views.keys) == [(place,) for place in range(len(plan.schema.keys))]
+    return True
 
 
 # -- privacy ---------------------------------------------------------------------------------------
@@ -129,9 +145,9 @@ def check_decoder(plan: Plan) -> None:
     for channel in plan.channels:
         if isinstance(channel, Halfspace):
             _check_signs(channel)
-        else:
+        elif not isinstance(channel, Collision):  # decoded item by item, not set by set
             _check_weights(plan, channel)
-    if plan.chain is None or plan.chain["round"] == 1:
+    if speaks_singly(plan) and (plan.chain is None or plan.chain["round"] == 1):
         _check_estimators(plan)
 
 
@@ -147,7 +163,7 @@ def _check_signs(channel: Halfspace) -> None:
 def _check_weights(plan: Plan, channel: Channel) -> None:
     law = channel.expected()
     columns = np.eye(channel.states)
-    if plan.encode == "views" and channel.states == plan.schema.levels + 1:
+    if plan.encode == "views" and speaks_singly(plan):
         wanted = key_weights(plan.schema)
         solved = by_least_squares(channel, wanted)
         needs = {"frequency": (0,), "mean": (0, 1), "mass": (1,)}
@@ -170,8 +186,6 @@ def _check_weights(plan: Plan, channel: Channel) -> None:
 
 
 def _check_estimators(plan: Plan) -> None:
-    if plan.encode == "views" and any(len(view) > 1 for view in plan.views.keys):
-        return
     shares = np.linspace(0.2, 0.7, len(plan.schema.keys))
     means = np.linspace(-0.6, 0.5, len(plan.schema.keys))
     tally, truth = ideal_tally(plan, shares, means)
@@ -203,11 +217,21 @@ def ideal_tally(plan: Plan, shares: Floats, means: Floats) -> tuple[Tally, Float
     """A tally without noise, and each key's frequency and mass on [-1, 1] that it is of.
 
     ``shares`` of people hold each key with a value of mean ``means``, all at the ends of the range.
-    For plans that draw one held key the shares are scaled to sum to one half: one key a person.
+    For plans that draw one held key, or speak of sets, the shares are scaled to sum to one half: one
+    key a person.
     """
     shares = np.asarray(shares, np.float64)
     means = np.asarray(means, np.float64)
     counts = np.zeros(plan.layout.cells, np.int64)
+    if plan.encode in SETS:
+        shares = shares / shares.sum() / 2
+        ends = np.stack([shares * (1 - means) / 2, shares * (1 + means) / 2], axis=1).ravel()
+        sets: dict[tuple[int, ...], float] = {(): 1 - float(ends.sum())}
+        sets.update({(item,): float(share) for item, share in enumerate(ends)})
+        many = _MANY << 10  # there may be 2^22 cells
+        seen = np.rint(_mixed(plan, sets) * many).astype(np.int64)
+        counts[0], counts[1:] = seen.sum(), seen
+        return Tally(plan, counts), np.stack([shares, shares * means], axis=1)
     if plan.encode == "item":
         shares = shares / shares.sum() / 2
         laws = [np.concatenate([[1 - shares.sum()], shares])]
@@ -255,8 +279,7 @@ def check_covariance(plan: Plan) -> None:
                 1.0 + float((decoder**2).max(initial=0.0)),
                 "covariance",
             )
-    single = plan.encode == "views" and all(len(view) == 1 for view in plan.views.keys)
-    if single:
+    if plan.encode == "views" and speaks_singly(plan):
         _check_plug_in(plan)
 
 
@@ -282,8 +305,8 @@ def _check_plug_in(plan: Plan) -> None:
 
 def _outputs(channel: Channel) -> tuple[Floats, Floats] | None:
     """Pr[output | state] over all outputs, and the marks of each with a last one for the report."""
-    if isinstance(channel, Halfspace):
-        return None  # decoded sign by sign
+    if isinstance(channel, Halfspace | Collision):
+        return None  # decoded sign by sign, item by item
     if channel.one_cell:
         law = _law(channel)
         return None if law is None else (law, np.eye(channel.cells))
@@ -315,7 +338,7 @@ def check_support(plan: Plan) -> None:
         channel, own = plan.view_channels[view], int(layout.own[view])
         if channel.one_cell:
             _check_codes(plan, view)
-        for cells in _sent(channel, own):
+        for cells in _sent(channel, own, 16 if layout.cells <= _SMALL else 1):
             _require(_admitted(plan, cells), f"an honest device marks {cells}, and is refused")
         last = own + 1 + channel.cells
         refused = [(own + 1,), (own, last), (own, own), (own, own + 1, own + 1), (-1, own + 1)]
@@ -330,7 +353,7 @@ def _check_codes(plan: Plan, view: int) -> None:
     """A cell is admitted if and only if some state sends it."""
     layout, channel, own = plan.layout, plan.view_channels[view], int(plan.layout.own[view])
     law = _law(channel)
-    for cell in _spread(channel.cells, 64):
+    for cell in _spread(channel.cells, 64 if layout.cells <= _SMALL else 4):
         possible = law is None or bool(law[:, cell].max() > 0)
         cells = (own, own + 1 + cell)
         _require(_admitted(plan, cells) == possible, f"cells {cells}: possible is {possible}")
@@ -344,11 +367,11 @@ def _check_codes(plan: Plan, view: int) -> None:
             _require(possible and marked == list(cells), f"code {code[0]} marks {marked}")
 
 
-def _sent(channel: Channel, own: int) -> set[tuple[int, ...]]:
+def _sent(channel: Channel, own: int, draws: int) -> set[tuple[int, ...]]:
     """The cells of some reports that were really drawn, from some of the states."""
     found = set()
     for state in _spread(channel.states, 4):
-        drawn = _drawn(channel, state, 16, "support")
+        drawn = _drawn(channel, state, draws, "support")
         for output in drawn:
             marks = [output] if drawn.ndim == 1 else np.flatnonzero(output)
             found.add((own, *(own + 1 + int(cell) for cell in marks)))
@@ -496,6 +519,8 @@ def crowd(schema: Schema, record: Record, count: int) -> People:
 def report_law(plan: Plan, record: Record) -> Floats:
     """Pr[code | record], where every report is one code: view, encoding and channel together."""
     held = plan.schema.checked(record)
+    if plan.encode in SETS:
+        return _mixed(plan, _set_law(plan, held))
     parts = []
     for view, (share, channel) in enumerate(zip(plan.views.shares, plan.view_channels, strict=True)):
         parts.append(share * (_state_law(plan, view, held) @ channel.expected()))
@@ -521,6 +546,33 @@ def _state_law(plan: Plan, view: int, held: dict[int, float]) -> Floats:
     for place in plan.views.keys[view]:  # the first key is the most significant digit
         law = np.multiply.outer(law, _digit_law(plan.schema, place, held)).ravel()
     return law
+
+
+def _set_law(plan: Plan, held: dict[int, float]) -> dict[tuple[int, ...], float]:
+    """The sets of items that encoding makes of a record with no more keys than the cap."""
+    _require(len(held) <= plan.cap, "the law of a record with more keys than the cap is not offered")
+    places, found = sorted(held), {}
+    laws = [_digit_law(plan.schema, place, held) for place in places]
+    for digits in product((1, 2), repeat=len(places)):
+        items = [2 * place + digit - 1 for place, digit in zip(places, digits, strict=True)]
+        if plan.encode == "pair_items":
+            for one, two in combinations(tuple(items), 2):
+                first = int(pair_item(len(plan.schema.keys), one // 2, two // 2))
+                items.append(first + 2 * (one % 2) + two % 2)
+        chances = [law[digit] for law, digit in zip(laws, digits, strict=True)]
+        found[tuple(items)] = float(np.prod(chances))
+    return found
+
+
+def _mixed(plan: Plan, law: dict[tuple[int, ...], float]) -> Floats:
+    """The law of the outputs when people hold these sets of items."""
+    channel = plan.view_channels[0]
+    assert isinstance(channel, Collision)
+    seen = np.zeros(channel.cells)
+    for members, chance in law.items():
+        if chance:
+            seen += chance * channel.law_of(np.array(members, np.int64))
+    return seen
 
 
 def _digit_law(schema: Schema, place: int, held: dict[int, float]) -> Floats:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import runpy
-from math import floor, isnan
+from itertools import combinations
+from math import comb, floor, isnan
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,10 @@ def client(plan: dict, record: object, words: list[int]) -> list[int]:
     elif plan["encode"] == "item":
         taken, places = 1, sorted(held)
         state = 1 + places[words[1] * len(places) >> 32] if places else 0
+    elif plan["encode"] in ("items", "pair_items"):
+        pairs = plan["encode"] == "pair_items"
+        cap = next(c for c in range(1, 1 << 20) if (c * (c + 1) // 2 if pairs else c) == channel["held"])
+        taken, state = 2 * cap, items_of(sorted(held), cap, words[1:], digit, count if pairs else 0)
     else:
         taken = count
         state = [
@@ -115,6 +120,21 @@ def client(plan: dict, record: object, words: list[int]) -> list[int]:
     marks = DRAW[channel["shape"]](channel, state, words[start:])
     own = sum(1 + cells(plan["channels"][channel_of[u]]) for u in range(view))
     return [own, *(own + 1 + mark for mark in marks)]
+
+
+def items_of(places: list[int], cap: int, words: list[int], digit, pairs: int) -> list[int]:
+    h, kept, items = len(places), [], []
+    for i in range(min(cap, h)):
+        last = h - min(cap, h) + i
+        number = words[i] * (last + 1) >> 32
+        kept.append(last if number in kept else number)
+        items.append((places[kept[i]], digit(places[kept[i]], words[cap + i])))
+    state = [2 * place + x - 1 for place, x in items]
+    if pairs:
+        for (a, x), (b, y) in combinations(sorted(items), 2):
+            rank = a * (2 * pairs - a - 1) // 2 + b - a - 1
+            state.append(2 * pairs + 4 * rank + 2 * (x - 1) + y - 1)
+    return state
 
 
 def mapped(keys: list[str], ranges: list[list[str]], record: object) -> dict[int, float]:
@@ -151,8 +171,15 @@ def cells(channel: dict) -> int:
         return len(channel["rows"][0])
     if shape == "symmetric":
         return channel["states"]
+    if shape == "collision":
+        return channel["pool"] * channel["cells"]
     if shape == "hash":
         return channel["pool"] * len(channel["inner"]["rows"][0])
+    if shape == "product":
+        return cells(channel["inner"]) ** channel["digits"]
+    if shape == "subset":
+        outputs = comb(channel["states"], channel["size"])
+        return outputs if outputs <= 4096 else channel["states"]
     if shape == "halfspace":
         return 1 << channel["signs"] if 1 << channel["signs"] <= 4096 else channel["signs"]
     letters, positions = len(channel["laws"][0]), channel["positions"]
@@ -172,6 +199,30 @@ def symmetric(channel: dict, state: int, words: list[int]) -> list[int]:
     over, heavy = words[0] - keep, rest * (lie + 1)
     steps = over // (lie + 1) if over < heavy else rest + (over - heavy) // lie
     return [(state + steps + 1) % states]
+
+
+def product(channel: dict, state: int, words: list[int]) -> list[int]:
+    inner, digits = channel["inner"], channel["digits"]
+    states = len(inner["rows"]) if inner["shape"] == "table" else inner["states"]
+    output = 0
+    for place in range(digits):
+        digit = state // states ** (digits - 1 - place) % states
+        output = output * cells(inner) + DRAW[inner["shape"]](inner, digit, words[place:])[0]
+    return [output]
+
+
+def subset(channel: dict, state: int, words: list[int]) -> list[int]:
+    states, size = channel["states"], channel["size"]
+    chosen = [state] if words[0] < channel["show"] else []
+    need = size - len(chosen)
+    others = [other for other in range(states) if other != state]
+    for place, other in enumerate(others):
+        if words[1 + place] < (need << 32) // (states - 1 - place):
+            chosen.append(other)
+            need -= 1
+    if comb(states, size) > 4096:
+        return sorted(chosen)
+    return [list(combinations(range(states), size)).index(tuple(sorted(chosen)))]
 
 
 def symbols(channel: dict, state: int, words: list[int]) -> list[int]:
@@ -212,6 +263,20 @@ def hashed(channel: dict, state: int, words: list[int]) -> list[int]:
     return [seed * t + slice_of(words[1], rows[row])]
 
 
+def collision(channel: dict, state: list[int], words: list[int]) -> list[int]:
+    t, high = channel["cells"], channel["high"]
+    seed = words[0] * channel["pool"] >> 32
+    base = mixed(seed ^ channel["salt"])
+    z = sorted({mixed(base ^ mixed((item + 0x9E3779B9) % ONE)) * t >> 32 for item in state})
+    j, word = len(z), words[1]
+    if word < j * high:
+        return [seed * t + z[word // high]]
+    over, (low, rest) = word - j * high, divmod(ONE - j * high, t - j)
+    heavy = rest * (low + 1)
+    number = over // (low + 1) if over < heavy else rest + (over - heavy) // low
+    return [seed * t + [cell for cell in range(t) if cell not in z][number]]
+
+
 def halfspace(channel: dict, state: list[int], words: list[int]) -> list[int]:
     signs = channel["signs"]
     side = words[0] < channel["keep"]
@@ -226,8 +291,11 @@ def halfspace(channel: dict, state: list[int], words: list[int]) -> list[int]:
 
 DRAW = {
     "table": table,
+    "product": product,
+    "subset": subset,
     "symmetric": symmetric,
     "symbols": symbols,
     "hash": hashed,
     "halfspace": halfspace,
+    "collision": collision,
 }

@@ -37,6 +37,7 @@ RECORDS = {
     "one": {"b": 2.3},
     "two": {"a": 5, "c": 1},
     "all": {"a": 1.25, "b": 3.0, "c": 4.999},
+    "middle": {"a": 3.0, "b": 3.0, "c": 3.0},
 }
 
 QUARTER, HALF = WORD // 4, WORD // 2
@@ -105,6 +106,7 @@ def test_weighted_views_of_several_keys_follow_their_law(scale):
         channel_of=(0, 1),
     )
     check_reports(plan, RECORDS["all"], draws=40_000 * scale)
+    check_reports(plan, RECORDS["middle"], draws=40_000 * scale)  # both keys rounded, and apart
 
 
 def test_graded_values_follow_their_law(scale):

@@ -69,7 +69,7 @@ def test_the_ends_of_what_can_be_promised_are_kept(name, epsilon, calibrate):
     assert plan.proof.keeps(plan.promised)
 
 
-@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("name", [n for n, kind in REGISTRY.items() if kind.fewest_keys == 1])
 def test_one_key_is_enough(name):
     plan = Plan.of(ONE, name, 1)
     for check in CHECKS[1:]:
@@ -135,7 +135,7 @@ def test_f2m_spends_all_of_its_epsilon_only_with_a_default_at_an_end(default, tr
 
 
 @pytest.mark.parametrize(
-    ("name", "true"), [("privkv", 0.7191), ("privkvm", 0.9747), ("privkvm_plus", 0.9995), ("f2m", 1.0)]
+    ("name", "true"), [("privkv", 0.7191), ("privkvm", 0.9747), ("privkvm_plus", 0.9980), ("f2m", 1.0)]
 )
 def test_the_true_epsilon_of_a_published_mechanism_is_stated_over_all_rounds(name, true):
     assert float(REGISTRY[name].true_epsilon(Decimal(1))) == pytest.approx(true, abs=5e-5)  # 4 places
@@ -528,6 +528,9 @@ def test_privkvm_plus_stops_when_a_round_changes_less_than_it_costs():
     second = first.next(told(first, 0.5))
     with pytest.raises(FinishedError, match="round 2"):
         second.next(told(second, 0.45))
+    equal = Plan.of(SCHEMA, "privkvm_plus", 1, cost="0.5")
+    with pytest.raises(FinishedError, match=r"changed by 0\.5000 on average in round 1"):
+        equal.next(told(equal, 0.5))
     assert second.next(told(second, 0.3)).chain["round"] == 3
 
 

@@ -10,11 +10,23 @@ from pathlib import Path
 import keyveil
 
 ROOT = Path(keyveil.__file__).parent
-HEAVY = ("numba", "llvmlite", "matplotlib", "click", "rich", "pyarrow", "scipy", "pandas", "polars")
+HEAVY = (
+    "numba",
+    "llvmlite",
+    "matplotlib",
+    "click",
+    "rich",
+    "pyarrow",
+    "scipy",
+    "pandas",
+    "polars",
+    "cvxpy",
+)
 
 LINE = [
     *("errors", "arrays", "exact", "coins", "channel", "schema", "views", "people", "encode"),
-    *("layout", "report", "files", "fast", "estimate", "mechanism", "mechanisms", "tally", "plan"),
+    *("query", "layout", "report", "files", "fast", "estimate", "mechanism", "mechanisms", "tally"),
+    "plan",
 ]
 """Along the line: a module imports only from those before it (lazily, and for types, from any)."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ..errors import PlanError
 from ..estimate import Answers, Estimate
 from ..estimate import estimate as make_estimate
 from ..estimate.project import STEPS
@@ -97,15 +97,8 @@ def estimate(
 
 
 def _only(plan: Plan, answers: Answers, keys: tuple[str, ...]) -> Answers:
-    from dataclasses import replace
-    from difflib import get_close_matches
-
-    for key in keys:
-        if key not in plan.schema.index:
-            near = get_close_matches(key, plan.schema.keys, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise PlanError(f"the plan has no key {key!r}{hint}")
-    return replace(answers, keys=tuple(answers[key] for key in keys))
+    chosen = (plan.schema.keys[plan.schema.place(key)] for key in keys)
+    return replace(answers, keys=tuple(answers[key] for key in chosen))
 
 
 def _cells(answer: Any, parts: list[str]) -> list[str]:

@@ -13,6 +13,8 @@ import click
 from .. import __version__
 from ..errors import KeyveilError
 from .analyse import estimate, tally
+from .ask import conditional, query
+from .compare import compare
 from .make import audit, mechanisms, plan
 from .perturb import privatise
 
@@ -26,7 +28,7 @@ def keyveil() -> None:
     """
 
 
-for command in (mechanisms, plan, audit, privatise, tally, estimate):
+for command in (mechanisms, plan, audit, privatise, tally, estimate, query, conditional, compare):
     keyveil.add_command(command)
 
 

@@ -27,10 +27,10 @@ MANY_KEYS = 100
 @as_json
 def mechanisms(keys: int, machine: bool) -> None:
     """List the mechanisms, what they speak of and what they really cost."""
-    schema = Schema.of(keys)
     rows: list[dict[str, Any]] = []
     for name, kind in REGISTRY.items():
-        plan = Plan.of(schema, name, 1)
+        counted = max(min(keys, kind.most_keys), kind.fewest_keys)
+        plan = Plan.of(Schema.of(counted), name, 1)
         rows.append(
             {
                 "name": name,
@@ -40,6 +40,7 @@ def mechanisms(keys: int, machine: bool) -> None:
                 "true_epsilon_at_1": float(kind.true_epsilon(Decimal(1))),
                 "bits_per_report": round(plan.bits_per_report, 4),
                 "bits_formula": kind.bits,
+                "bits_for_keys": counted,
                 "estimators": list(kind.estimators),
                 "parameters": {n: p.default for n, p in kind.parameters.items()},
                 "note": kind.note,
@@ -55,7 +56,8 @@ def mechanisms(keys: int, machine: bool) -> None:
                 row["name"],
                 ", ".join(row["answers"]),
                 f"{row['true_epsilon_at_1']:.4f}",
-                f"{row['bits_per_report']:.2f}",
+                f"{row['bits_per_report']:.2f}"
+                + (f" (at {row['bits_for_keys']})" if row["bits_for_keys"] != keys else ""),
                 row["speaks_of"],
             ]
             for row in rows
@@ -119,7 +121,7 @@ def plan(
         facts = _facts(made)
         click.echo(
             f"{output}: {made.mechanism}, {facts['keys']} keys, promises epsilon {text(made.promised)}, "
-            f"proves {made.proven:.6f}, {made.bits_per_report:.2f} bits a report"
+            f"proves {made.proven:.9f}, {made.bits_per_report:.2f} bits a report"
         )
     else:
         click.echo(made.dumps())
@@ -146,7 +148,7 @@ def _facts(made: Plan) -> dict[str, Any]:
 
 def read_schema(keys: str, ends: str) -> Schema:
     """Keys from a file or a number, with one range or one for each."""
-    low, high = _range(ends)
+    low, high = read_range(ends)
     if keys.isdigit():
         return Schema.of(int(keys), low, high)
     path = Path(keys)
@@ -172,7 +174,8 @@ def read_schema(keys: str, ends: str) -> Schema:
     return Schema.of([(row["key"] or "").strip() for row in rows], low, high, ranges=ranges)
 
 
-def _range(ends: str) -> tuple[Decimal, Decimal]:
+def read_range(ends: str) -> tuple[Decimal, Decimal]:
+    """LOW,HIGH as two decimals."""
     parts = ends.split(",")
     if len(parts) != 2:
         raise PlanError("a range is LOW,HIGH, like --range 1,5")

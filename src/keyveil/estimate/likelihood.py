@@ -3,8 +3,9 @@
 The log-likelihood is concave in the law of the states. For a law with output law p and counts n_y
 the score of state x is ``s_x = sum_y (n_y / n) C[x, y] / p_y``, and no law is better by more than
 ``n (max_x s_x - 1)``. **Stopping rule**: stop when that bound is at most ``SLACK`` nats, or after
-``MOST_STEPS`` steps, which the result then says. Steps are accelerated by squared extrapolation and
-fall back to plain EM wherever that would lose likelihood.
+``MOST_STEPS`` steps, which the result then says. Steps are Newton's on the simplex or, where states
+are many, EM's with squared extrapolation; either falls back to plain EM wherever it would lose
+likelihood.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 SLACK = 1e-3
 MOST_STEPS = 20_000
+MOST_NEWTON = 64
+"""States up to which Newton's steps are taken: each solves a system of so many equations."""
 _FLOOR = 1e-12
 
 
@@ -54,15 +57,22 @@ def fit(channel: Channel, counts: Floats) -> Fit:
     shares = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
     laws = _start(channel, shares)
     gap = np.full(len(counts), np.inf)
-    steps = 0
+    steps, left = 0, np.arange(len(counts))
     while steps < MOST_STEPS:
-        once, score = _step(channel, laws, shares)
-        gap = total[:, 0] * np.maximum(score.max(axis=1) - 1.0, 0.0)
-        if (gap <= SLACK).all():
+        now, some = laws[left], shares[left]
+        once, score = _step(channel, now, some)
+        gap[left] = total[left, 0] * np.maximum(score.max(axis=1) - 1.0, 0.0)
+        far = gap[left] > SLACK
+        if not far.any():
             break
-        twice, _ = _step(channel, once, shares)
-        laws = _better(channel, shares, _leap(laws, once, twice), twice)
-        steps += 2
+        left, now, some, once, score = left[far], now[far], some[far], once[far], score[far]
+        if channel.states <= MOST_NEWTON:
+            laws[left] = _better(channel, some, _newton(channel, now, some, score), once)
+            steps += 1
+        else:
+            twice, _ = _step(channel, once, some)
+            laws[left] = _better(channel, some, _leap(now, once, twice), twice)
+            steps += 2
     return Fit(laws, gap, steps)
 
 
@@ -83,6 +93,33 @@ def _step(channel: Channel, laws: Floats, shares: Floats) -> tuple[Floats, Float
     score = channel.back(np.divide(shares, seen, out=np.zeros_like(shares), where=seen > 0))
     after = np.maximum(laws * score, _FLOOR)
     return after / after.sum(axis=1, keepdims=True), score
+
+
+def _newton(channel: Channel, laws: Floats, shares: Floats, score: Floats) -> Floats:
+    """Newton's step for each row: states that it would take below zero stop there, the others go on."""
+    rows, size = channel.expected(), channel.states
+    seen = channel.mix(laws)
+    bend = np.divide(shares, seen**2, out=np.zeros_like(shares), where=shares > 0)
+    system = np.zeros((len(laws), size + 1, size + 1))
+    system[:, :size, :size] = np.einsum("xy,ry,zy->rxz", rows, bend, rows, optimize=True)
+    system[:, range(size), range(size)] += 1e-12  # a law that the counts leave open
+    stopped = (laws <= 10 * _FLOOR) & (score < 1.0)
+    after = laws
+    for _ in range(size):
+        equations = system.copy()
+        equations[:, :size, size] = equations[:, size, :size] = 1.0
+        wanted = np.concatenate([score, np.zeros((len(laws), 1))], axis=1)
+        row, state = np.nonzero(stopped)
+        equations[row, state] = 0.0
+        equations[row, state, state] = 1.0
+        wanted[row, state] = -laws[row, state]
+        after = laws + np.linalg.solve(equations, wanted[:, :, None])[:, :size, 0]
+        below = (after < 0.0) & ~stopped
+        if not below.any():
+            break
+        stopped |= below
+    after = np.maximum(after, _FLOOR)
+    return after / after.sum(axis=1, keepdims=True)
 
 
 def _leap(start: Floats, once: Floats, twice: Floats) -> Floats:

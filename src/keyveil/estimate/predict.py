@@ -7,11 +7,37 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..arrays import Floats
+from ..channel import Channel
 from ..errors import PlanError
 from .linear import Decoder, by_least_squares, key_weights
 
 if TYPE_CHECKING:
     from ..plan import Plan
+
+
+def prior_law(levels: int, keys: int, frequency: float = 0.3, mean: float = 0.0) -> Floats:
+    """The joint law of independent keys, each held by ``frequency`` with values at the two ends.
+
+    The default is what plans assume when nothing is known: the choice of a channel hardly depends on
+    it (a uniform law instead costs a few per cent at most).
+    """
+    one = np.zeros(levels + 1)
+    one[0] = 1 - frequency
+    one[1] += frequency * (1 - mean) / 2
+    one[-1] += frequency * (1 + mean) / 2
+    law: Floats = np.ones(1)
+    for _ in range(keys):
+        law = np.asarray(np.kron(law, one), np.float64)
+    return law
+
+
+def query_variance(channel: Channel, law: Floats, weights: Floats) -> float:
+    """Variance, for one report of a view, of the ratio of two functionals of its states (delta)."""
+    decoder = channel.decoder(weights)
+    spread = channel.covariance(decoder, law)
+    above, below = law @ weights[:, :2]
+    slope = np.array([1.0 / below, -above / below**2])
+    return float(slope @ spread[:2, :2] @ slope)
 
 
 class Predicted(NamedTuple):

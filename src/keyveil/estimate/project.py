@@ -31,6 +31,28 @@ def onto_simplex(points: Floats) -> Floats:
     return np.maximum(points - shift[:, None], 0.0)
 
 
+def nearest_law(points: Floats, covariance: Floats, steps: int = 300) -> Floats:
+    """The proper law nearest to each row, in standard errors rather than in plain distance.
+
+    Minimises (law - point)' covariance^-1 (law - point) over the simplex by accelerated projected
+    gradient: to second order the most likely law, given an unbiased estimate and its covariance.
+    """
+    metric = np.linalg.pinv(covariance, rcond=1e-9, hermitian=True)
+    metric /= np.linalg.norm(metric, ord=2, axis=(1, 2), keepdims=True)
+    law = moved = onto_simplex(points)
+    pace = 1.0
+    for _ in range(steps):
+        slope = np.einsum("vst,vt->vs", metric, moved - points)
+        after = onto_simplex(moved - slope)
+        quicker = (1 + np.sqrt(1 + 4 * pace**2)) / 2
+        moved = after + (pace - 1) / quicker * (after - law)
+        if np.abs(after - law).max() < 1e-9:
+            law = after
+            break
+        law, pace = after, quicker
+    return law
+
+
 def _within(estimate: Estimate | None, low: float, high: float) -> Estimate | None:
     """Value moved into a range, interval cut to it. The truth lies in the range, so the interval
     still covers at its level; the standard error no longer describes the value and is dropped."""

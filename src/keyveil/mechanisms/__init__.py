@@ -1,49 +1,79 @@
-"""The mechanisms, one file each, one line each."""
+"""The mechanisms, one file each, one line each; a file is loaded when its mechanism is asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
 from difflib import get_close_matches
+from importlib import import_module
 
 from ..errors import PlanError
 from ..mechanism import Mechanism
-from .bisample import BiSample
-from .f2m import F2M
-from .grr import GRR
-from .harmony import Harmony
-from .kvoh import KVOH
-from .kvue import KVUE
-from .meanest import MeanEst
-from .privkv import PrivKV
-from .privkvm import PrivKVM
-from .privkvm_plus import PrivKVMPlus
-from .rappor import Rappor
-from .rr import RR
-from .shist import SHist
 
-REGISTRY: dict[str, Mechanism] = {
-    mechanism.name: mechanism
-    for mechanism in (
-        RR(),
-        GRR(),
-        PrivKV(),
-        PrivKVM(),
-        PrivKVMPlus(),
-        F2M(),
-        KVUE(),
-        KVOH(),
-        BiSample(),
-        Rappor(),
-        SHist(),
-        Harmony(),
-        MeanEst(),
-    )
+_LINES: dict[str, tuple[str, str]] = {
+    "rr": ("rr", "RR"),
+    "grr": ("grr", "GRR"),
+    "privkv": ("privkv", "PrivKV"),
+    "privkvm": ("privkvm", "PrivKVM"),
+    "privkvm_plus": ("privkvm_plus", "PrivKVMPlus"),
+    "f2m": ("f2m", "F2M"),
+    "kvue": ("kvue", "KVUE"),
+    "kvoh": ("kvoh", "KVOH"),
+    "bisample": ("bisample", "BiSample"),
+    "rappor": ("rappor", "Rappor"),
+    "shist": ("shist", "SHist"),
+    "harmony": ("harmony", "Harmony"),
+    "meanest": ("meanest", "MeanEst"),
+    "ioh": ("ioh", "IOH"),
+    "ioh_optimal": ("ioh", "IOHOptimal"),
+    "split": ("split", "Split"),
+    "pairs": ("pairs", "Pairs"),
+    "triples": ("pairs", "Triples"),
+    "workload": ("pairs", "Workload"),
+    "coefficients": ("coefficients", "Coefficients"),
+    "collision": ("collision", "CollisionSingles"),
+    "pair_collision": ("pair_collision", "PairCollision"),
 }
+"""Name, then file and class."""
+
+
+class _Registry(MutableMapping[str, Mechanism]):
+    """Mechanisms by name, in order."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Mechanism | None] = dict.fromkeys(_LINES)
+
+    def __getitem__(self, name: str) -> Mechanism:
+        made = self._loaded[name]
+        if made is None:
+            file, kind = _LINES[name]
+            made = getattr(import_module(f"{__name__}.{file}"), kind)()
+            assert isinstance(made, Mechanism)
+            self._loaded[name] = made
+        return made
+
+    def __setitem__(self, name: str, mechanism: Mechanism) -> None:
+        self._loaded[name] = mechanism
+
+    def __delitem__(self, name: str) -> None:
+        del self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._loaded)
+
+    def __len__(self) -> int:
+        return len(self._loaded)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._loaded
+
+
+REGISTRY: MutableMapping[str, Mechanism] = _Registry()
 
 
 def mechanism_named(name: str) -> Mechanism:
     """The mechanism of that name, or an error that lists them all."""
     if name not in REGISTRY:
-        near = get_close_matches(str(name), REGISTRY, 1)
+        near = get_close_matches(str(name), list(REGISTRY), 1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise PlanError(f"unknown mechanism {name!r}; {hint}known: {', '.join(REGISTRY)}")
     return REGISTRY[name]

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from ..tally import Tally
 
 
+LEAST = Decimal("0.001")
+"""A round with less value budget than this is not worth having."""
+
+
 class PrivKVMPlus(Mechanism):
     """A chain of at most ``rounds`` plans; each person answers every one."""
 
@@ -67,7 +71,7 @@ class PrivKVMPlus(Mechanism):
                 f"{plan.chain['round']}, no more than the cost of a round, {plan.parameters['cost']}"
             )
         value = short(Decimal(plan.chain["left"]) / decay)
-        if value < Decimal("0.001"):
+        if value < LEAST:
             raise FinishedError("the chain is finished: too little budget is left for a round")
         chain = {
             "round": plan.chain["round"] + 1,
@@ -87,4 +91,10 @@ class PrivKVMPlus(Mechanism):
     def true_epsilon(self, epsilon: Decimal) -> Decimal:
         """Over all rounds that may follow: the first proves all it promises, and so do the others."""
         decay, rounds = Decimal(self.parameters["decay"].default), self.parameters["rounds"].default
-        return epsilon / 2 + epsilon / 2 * (1 - (1 - 1 / decay) ** int(rounds))
+        spent, left = epsilon / 2, epsilon / 2
+        for number in range(int(rounds)):
+            value = short(left / decay)
+            if number and value < LEAST:
+                break
+            spent, left = spent + value, left - value
+        return spent

@@ -4,6 +4,6 @@
 ``order`` cuts rows that ascend by person, ``spill`` brings all others together.
 """
 
-from .read import people_of, read_people
+from .read import key_counts, people_of, read_people
 
-__all__ = ["people_of", "read_people"]
+__all__ = ["key_counts", "people_of", "read_people"]

@@ -77,6 +77,25 @@ def people_of(
     return table.people(joined(batches), lenient)
 
 
+def key_counts(source: Any, *, person: str = "person", key: str = "key") -> dict[str, int]:
+    """How many rows each key has, by its name; to choose the keys of a plan from a table."""
+    counts: dict[str, int] = {}
+    for batch in open_source(source, Columns(person, key, None)).batches():
+        array = _decoded(batch.column(key))
+        if arrow().types.is_null(array.type):
+            continue
+        for entry in array.drop_null().value_counts().to_pylist():
+            name = entry["values"]
+            if isinstance(name, float):
+                if isnan(name):
+                    continue
+                if not name.is_integer():
+                    raise TableError(f"column {key!r} holds fractions; a key is text or a whole number")
+                name = int(name)
+            counts[str(name)] = counts.get(str(name), 0) + int(entry["counts"])
+    return counts
+
+
 def _of_table(table: _Table, lenient: bool, chunk: int, progress: Progress | None) -> Iterator[People]:
     done = 0
     for rows in table.groups(chunk):

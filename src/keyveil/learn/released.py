@@ -1,0 +1,194 @@
+"""Released: the laws of several keys that every learner reads, and nothing but them."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from itertools import combinations
+from math import erfc, exp, inf, lgamma, log, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import Floats
+from ..errors import PlanError, QueryError
+from ..estimate.answer import Estimate, plain
+from ..estimate.conditional import Conditionals, entropy_law
+from ..estimate.joint import Evidence, Moments
+from .exact import ExactEvidence
+
+Source = Conditionals | ExactEvidence
+"""Where laws come from: a tally's conditionals, or a table itself for comparison."""
+
+ROUNDS = 60
+"""Of proportional fitting; noisy laws never agree fully, and stop moving long before."""
+MOST_STATES = 3**8
+
+
+class Known(NamedTuple):
+    """A proper joint law, and how it was reached: "view" or "maximum entropy"."""
+
+    law: Floats
+    how: str
+
+
+class Released:
+    """The schema, laws and moments of a source; laws that no view holds by maximum entropy."""
+
+    def __init__(self, source: Source) -> None:
+        if isinstance(source, ExactEvidence):
+            self.evidence: Evidence = source
+            self.schema = source.schema
+        else:
+            plan = source.plan
+            self.evidence, self.schema = source.evidence, plan.schema
+            if plan.encode == "views" and max(len(view) for view in plan.views.keys) < 2:
+                raise PlanError(
+                    f"{plan.mechanism} speaks of one key at a time; learn from views, like pairs"
+                )
+        self.source, self.level = source, source.level
+        self.states = self.schema.levels + 1
+        self._laws: dict[tuple[int, ...], Floats | None] = {}
+
+    # -- names -----------------------------------------------------------------------------------
+
+    def place(self, key: str) -> int:
+        """A key's place in the schema; an unknown one gets the nearest name."""
+        if key not in self.schema.index:
+            near = get_close_matches(str(key), self.schema.keys, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise QueryError(f"the plan has no key {key!r}{hint}")
+        return self.schema.index[key]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the digits of a key are called: absent, then its levels."""
+        levels = self.schema.levels
+        if levels < 3:
+            return (("absent", "held"), ("absent", "low", "high"))[levels - 1]
+        return ("absent", *(f"level {level}" for level in range(1, levels + 1)))
+
+    # -- laws ------------------------------------------------------------------------------------
+
+    def view_law(self, keys: tuple[int, ...]) -> Floats | None:
+        """The proper joint law of keys that some view holds together."""
+        if keys not in self._laws:
+            self._laws[keys] = self.evidence.law(keys)
+        return self._laws[keys]
+
+    def law(self, keys: tuple[int, ...]) -> Known:
+        """The joint law of any keys."""
+        law = self.view_law(keys)
+        if law is not None:
+            return Known(law, "view")
+        return Known(entropy_law(keys, self._parts(keys), ROUNDS), "maximum entropy")
+
+    def speaks_of(self, key: int) -> bool:
+        """Whether any report speaks of a key."""
+        return self.view_law((key,)) is not None
+
+    def single(self, key: int) -> Floats:
+        """One key's law."""
+        law = self.view_law((key,))
+        if law is None:
+            raise PlanError(f"the tally has no report that speaks of {self.schema.keys[key]!r}")
+        return law
+
+    def _parts(self, keys: tuple[int, ...]) -> dict[tuple[int, ...], Floats]:
+        """The largest sets of the keys that views hold, with their laws."""
+        if self.states ** len(keys) > MOST_STATES:
+            raise QueryError(f"{len(keys)} keys are too many at once; ask of fewer together")
+        parts: dict[tuple[int, ...], Floats] = {}
+        for size in range(len(keys) - 1, 0, -1):
+            for some in combinations(keys, size):
+                if not any(set(some) <= set(larger) for larger in parts):
+                    law = self.view_law(some)
+                    if law is not None:
+                        parts[some] = law
+        for key in keys:
+            if not any(key in some for some in parts):
+                self.single(key)  # raises: no report speaks of it
+        return parts
+
+    # -- moments ---------------------------------------------------------------------------------
+
+    def moments(self, keys: tuple[int, ...], weights: Floats) -> Moments:
+        """Functionals with their covariance; at the law of most entropy where no view holds them.
+
+        At that law the slope of a functional in the known laws is its regression on their states.
+        Noise of different views is taken as independent, and how far the truth lies from the law
+        of most entropy is not part of the covariance.
+        """
+        found = self.evidence.moments(keys, weights)
+        if found is not None:
+            return found
+        parts = self._parts(keys)
+        law = entropy_law(keys, parts, ROUNDS).reshape(-1)
+        flat = weights.reshape(law.size, -1)
+        digits = np.indices((self.states,) * len(keys)).reshape(len(keys), -1)
+        columns, spreads, reports = [], [], []
+        for some in parts:
+            at = np.zeros(law.size, np.int64)
+            for key in some:
+                at = at * self.states + digits[keys.index(key)]
+            count = self.states ** len(some)
+            columns.append((at[:, None] == np.arange(count)).astype(np.float64))
+            part = self.evidence.moments(
+                some, np.eye(count).reshape((self.states,) * len(some) + (count,))
+            )
+            spreads.append(np.zeros((count, count)) if part is None else part.covariance)
+            reports.append(0 if part is None else part.reports)
+        root = np.sqrt(law)[:, None]
+        slopes = np.linalg.lstsq(root * np.hstack(columns), root * flat, rcond=1e-9)[0]
+        covariance = np.zeros((flat.shape[1],) * 2)
+        first = 0
+        for spread in spreads:
+            slope = slopes[first : first + len(spread)]
+            covariance += slope.T @ spread @ slope
+            first += len(spread)
+        return Moments(law @ flat, covariance, min(reports))
+
+    def share(self, value: float, found: Moments) -> Estimate:
+        """A share at a proper law, with the interval of the unbiased one cut to [0, 1] around it."""
+        raw = plain(float(found.values[0]), float(found.covariance[0, 0]), found.reports, self.level)
+        if not raw.bounded:
+            return raw
+        low, high = (min(max(end, 0.0), 1.0) for end in (raw.low, raw.high))
+        return Estimate(value, raw.stderr, min(low, value), max(high, value), raw.reports)
+
+
+def tail(z: float) -> float:
+    """The chance that a normal draw lies above ``z``."""
+    return 0.5 * erfc(z / sqrt(2))
+
+
+def chi_square_tail(value: float, freedom: int) -> float:
+    """The chance that a chi-square draw lies above ``value``."""
+    if value == inf or value <= 0 or not freedom:
+        return 0.0 if value == inf else 1.0
+    half, odd = value / 2, freedom % 2
+    total = erfc(sqrt(half)) if odd else 0.0
+    # Each two degrees of freedom add one term of the Poisson (or half-integer) series.
+    for step in range(freedom // 2):
+        power = step + odd / 2
+        total += exp(power * log(half) - half - lgamma(power + 1))
+    return total
+
+
+def score(value: float, variance: float) -> float:
+    """How many standard errors a value lies from zero; infinite for a certain value."""
+    if variance > 0:
+        return value / sqrt(variance)
+    return 0.0 if abs(value) < 1e-12 else value * float("inf")
+
+
+def shown(estimate: Estimate, digits: int = 2) -> str:
+    """A value with its interval, where it has one."""
+    ends = f" [{estimate.low:.{digits}f}, {estimate.high:.{digits}f}]" if estimate.bounded else ""
+    return f"{estimate.value:.{digits}f}{ends}"
+
+
+def check_chance(value: float, name: str) -> float:
+    """A number between 0 and 1, or one line that says so."""
+    if not 0 < value < 1:
+        raise QueryError(f"{name} lies between 0 and 1, like 0.05")
+    return value

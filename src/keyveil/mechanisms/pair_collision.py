@@ -1,0 +1,43 @@
+"""Pair collision: Collision over a person's held signed keys and all signed pairs of them.
+
+For conditional analysis of sparse records over many keys. A report speaks of every pair that the
+person holds, where pair views ask about one pair of all, which hardly anyone holds. The items are
+the 2 d signed keys and 4 d (d - 1) / 2 signed pairs; a person with c keys has c + c (c - 1) / 2 of
+them. For dense records over few keys pair views are better.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..estimate.collisions import PairEvidence
+from ..estimate.joint import Evidence, HeldEvidence
+from ..mechanism import Parameter
+from .collision import CELLS, Sets
+
+if TYPE_CHECKING:
+    from ..plan import Plan
+    from ..tally import Tally
+
+MOST_CAP = 32
+
+
+class PairCollision(Sets):
+    """pool x cells outputs; the states are the sets of signed keys with all their pairs."""
+
+    name = "pair_collision"
+    source = "keyveil; Collision of Wang et al., arXiv 2304.04410, over pairs"
+    speaks_of = "all held keys and pairs of keys with their signs: a cell that one of them falls into"
+    note = (
+        "of people who hold more keys than the cap, only so many drawn at random count: frequencies of "
+        "keys, and more so of pairs, lie below the truth by what was left out"
+    )
+    encode = "pair_items"
+    parameters = {
+        "cap": Parameter(6, 1, MOST_CAP, "keys of a person that count; who holds more keeps so many"),
+        "pool": Parameter(1024, 1, 1 << 16, "seeds of the public pool, a power of two"),
+        "cells": CELLS,
+    }
+
+    def evidence(self, plan: Plan, tally: Tally) -> Evidence | None:
+        return HeldEvidence(plan, PairEvidence(plan, tally))

@@ -1,0 +1,157 @@
+"""Query: what an analyst asks, in text or Python: ``mean(Pepsi | Hamburger, !Fries)``.
+
+::
+
+    query      = ("frequency" | "mean" | "lift") "(" key [ "|" condition { "," condition } ] ")"
+    condition  = [ "!" ] key                      held, or with ! not held
+    key        = bare words, or any text in double quotes with \\" and \\\\ inside
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from .errors import QueryError
+from .schema import Schema
+
+KINDS = ("frequency", "mean", "lift")
+_MARKS = '()|,!"'
+
+
+@dataclass(frozen=True)
+class Query:
+    """A statistic of ``target`` among the people who meet the conditions.
+
+    ``frequency`` is the share who hold it, ``mean`` the mean value among those who hold it, ``lift``
+    the frequency given the conditions over the frequency among all.
+    """
+
+    kind: str
+    target: str
+    given: tuple[tuple[str, bool], ...] = ()
+    """Each condition's key, and whether it is held."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise QueryError(f"unknown statistic {self.kind!r}; known: {', '.join(KINDS)}")
+        seen: dict[str, bool] = {}
+        for key, held in self.given:
+            if key == self.target:
+                raise QueryError(f"the target {key!r} cannot be a condition of itself")
+            if key in seen:
+                also = "both held and not held" if seen[key] != held else "given twice"
+                raise QueryError(f"the condition {key!r} is {also}; give it once")
+            seen[key] = held
+        if self.kind == "lift" and not self.given:
+            raise QueryError("lift compares with a condition; write lift(key | condition)")
+
+    @classmethod
+    def of(cls, kind: str, target: str, given: Iterable[str] = (), without: Iterable[str] = ()) -> Query:
+        """A query in Python: among those who hold ``given`` and do not hold ``without``."""
+        return cls(kind, target, (*((k, True) for k in given), *((k, False) for k in without)))
+
+    @classmethod
+    def parse(cls, text: str) -> Query:
+        """A query from text; an error names the position and what was expected there."""
+        return _Parser(text).query()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Every key the query speaks of, the target first."""
+        return (self.target, *(key for key, _ in self.given))
+
+    def places(self, schema: Schema) -> tuple[int, tuple[tuple[int, bool], ...]]:
+        """The keys by their place in a schema; an unknown one gets the nearest name."""
+        return schema.place(self.target), tuple((schema.place(k), held) for k, held in self.given)
+
+    def __str__(self) -> str:
+        conditions = ", ".join(("" if held else "!") + _quoted(key) for key, held in self.given)
+        return f"{self.kind}({_quoted(self.target)}{' | ' + conditions if conditions else ''})"
+
+
+def _quoted(key: str) -> str:
+    if any(c in _MARKS or c == "\\" for c in key) or key != " ".join(key.split()):
+        return '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return key
+
+
+class _Parser:
+    """Reads a query from left to right, one mark or key at a time."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+
+    def query(self) -> Query:
+        kind = self._word("a statistic (" + ", ".join(KINDS) + ")")
+        if kind not in KINDS:
+            near = get_close_matches(kind, KINDS, 1)
+            hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(KINDS)}"
+            raise QueryError(f"unknown statistic {kind!r} at position 1{hint}")
+        self._mark("(")
+        target = self._key()
+        given: list[tuple[str, bool]] = []
+        if self._peek() == "|":
+            self._mark("|")
+            given.append(self._condition())
+            while self._peek() == ",":
+                self._mark(",")
+                given.append(self._condition())
+        if self._peek() != ")":
+            self._expected("',' or ')'" if given else "'|' or ')'")
+        self._mark(")")
+        if self._peek():
+            self._expected("the end of the query")
+        return Query(kind, target, tuple(given))
+
+    def _peek(self) -> str:
+        while self.at < len(self.text) and self.text[self.at].isspace():
+            self.at += 1
+        return self.text[self.at : self.at + 1]
+
+    def _mark(self, mark: str) -> None:
+        if self._peek() != mark:
+            self._expected(f"'{mark}'")
+        self.at += 1
+
+    def _condition(self) -> tuple[str, bool]:
+        held = self._peek() != "!"
+        if not held:
+            self._mark("!")
+        return self._key(), held
+
+    def _key(self) -> str:
+        return self._quotation() if self._peek() == '"' else self._word("a key")
+
+    def _word(self, what: str) -> str:
+        self._peek()
+        start = self.at
+        while self.at < len(self.text) and self.text[self.at] not in _MARKS:
+            self.at += 1
+        word = self.text[start : self.at].rstrip()
+        if not word:
+            self.at = start
+            self._expected(what)
+        return word
+
+    def _quotation(self) -> str:
+        start = self.at
+        self.at += 1
+        letters = []
+        while self.at < len(self.text) and self.text[self.at] != '"':
+            if self.text[self.at] == "\\" and self.text[self.at + 1 : self.at + 2] in ('"', "\\"):
+                self.at += 1
+            letters.append(self.text[self.at])
+            self.at += 1
+        if self.at == len(self.text):
+            raise QueryError(f"the quotation that begins at position {start + 1} has no end")
+        self.at += 1
+        if not letters:
+            raise QueryError(f"expected a key at position {start + 1}, found empty quotes")
+        return "".join(letters)
+
+    def _expected(self, what: str) -> None:
+        found = self._peek()
+        place = f"position {self.at + 1}" if found else "the end"
+        raise QueryError(f"expected {what} at {place}" + (f", found {found!r}" if found else ""))

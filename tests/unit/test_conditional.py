@@ -1,0 +1,254 @@
+"""Conditionals: IOH's operators against brute force, and every plan's answers against the truth."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keyveil import Coins, People, Plan, PlanError, Schema, Tally, estimate
+from keyveil.comparison import compare_conditionals, conditional_queries, true_value
+from keyveil.estimate.conditional import Conditionals, entropy_law
+from keyveil.mechanisms.ioh import (
+    condition_vectors,
+    count_operator,
+    index_set,
+    paper_conditional,
+    paper_index,
+    paper_order,
+    sum_operator,
+)
+from keyveil.query import Query
+from keyveil.simulate import Population, simulate
+
+FOODS = Schema.of(["Hamburger", "Fries", "Pepsi"])
+TABLE = [  # the paper's conditional table: held, and the sign of the value
+    {"Hamburger": 1.0, "Pepsi": -1.0},
+    {"Hamburger": -1.0, "Fries": 1.0, "Pepsi": 1.0},
+    {"Fries": -1.0, "Pepsi": -1.0},
+]
+
+
+def cells_of(records: list[dict[str, float]], schema: Schema) -> np.ndarray:
+    """A_s without noise, in the paper's order."""
+    keys = len(schema.keys)
+    counts = np.zeros(3**keys)
+    for record in records:
+        state = 0
+        for key in schema.keys:
+            state = state * 3 + (0 if key not in record else 1 if record[key] < 0 else 2)
+        counts[state] += 1
+    return paper_order(counts, keys)
+
+
+def brute(records, target, conditions):
+    """Conditional frequency and mean by looking at everyone."""
+    meet = [r for r in records if all((key in r) == held for key, held in conditions.items())]
+    have = [r for r in meet if target in r]
+    frequency = len(have) / len(meet) if meet else np.nan
+    return frequency, (np.mean([r[target] for r in have]) if have else np.nan)
+
+
+def test_the_papers_index_of_its_first_user_is_21_not_12():
+    state = 2 * 9 + 0 * 3 + 1  # high, absent, low in our digits
+    assert paper_index(state, 3) == 21
+    assert index_set((1, 0, 1)) == [int(t, 3) for t in ("010", "012", "210", "212")]
+
+
+def test_all_conditions_of_the_papers_table_are_those_of_brute_force():
+    cells = cells_of(TABLE, FOODS)
+    for target, key in enumerate(FOODS.keys):
+        others = [i for i in range(3) if i != target]
+        for size in range(3):
+            for some in combinations(others, size):
+                for held in product((True, False), repeat=size):
+                    asked = dict(zip(some, held, strict=True))
+                    goal = brute(TABLE, key, {FOODS.keys[i]: h for i, h in asked.items()})
+                    made = paper_conditional(cells, 3, target, asked)
+                    np.testing.assert_allclose(made, goal, atol=1e-12)  # sums of whole counts
+
+
+@given(st.data())
+def test_ioh_operators_are_brute_force_for_any_keys_and_conditions(data):
+    keys = data.draw(st.integers(1, 5))
+    schema = Schema.of(keys)
+    value = st.sampled_from([None, -1.0, 1.0])
+    rows = data.draw(st.lists(st.lists(value, min_size=keys, max_size=keys), min_size=1, max_size=12))
+    records = [{str(i): v for i, v in enumerate(row) if v is not None} for row in rows]
+    target = data.draw(st.integers(0, keys - 1))
+    asked = {
+        i: data.draw(st.booleans()) for i in range(keys) if i != target and data.draw(st.booleans())
+    }
+    made = paper_conditional(cells_of(records, schema), keys, target, asked)
+    goal = brute(records, str(target), {str(i): h for i, h in asked.items()})
+    np.testing.assert_allclose(made, goal, atol=1e-12)  # sums of whole counts
+
+
+def test_operators_refuse_what_makes_no_sense():
+    cells = cells_of(TABLE, FOODS)
+    with pytest.raises(ValueError, match="alpha puts into"):
+        count_operator(cells, (0, 0, 0), (1, 0, 0))
+    with pytest.raises(ValueError, match="condition of itself"):
+        paper_conditional(cells, 3, 0, {0: True})
+    with pytest.raises(ValueError, match="from 0 to 2"):
+        condition_vectors(3, {7: True})
+    assert sum_operator(cells, 2, (0, 0, 1), (0, 0, 1)) == -1
+
+
+# -- plans ----------------------------------------------------------------------------------------
+
+KEYS = Schema.of(["a", "b", "c", "d"], 0, 10)
+
+
+def crowd(people: int = 3000) -> People:
+    """Keys that go together, with values that depend on each other."""
+    draw = Coins.stated("crowd").generator()
+    taste = draw.normal(size=people)
+    records = []
+    for t in taste:
+        record = {}
+        for place, key in enumerate(KEYS.keys):
+            if t + draw.normal() > 0.3 * place - 0.4:
+                record[key] = float(np.clip(5 + 2 * t + draw.normal(), 0, 10))
+        records.append(record)
+    return People.of_records(KEYS, records)
+
+
+POPULATION = Population(KEYS, crowd())
+PLANS = ("ioh", "ioh_optimal", "split", "pairs", "triples", "coefficients")
+
+
+def noiseless(plan: Plan) -> Tally:
+    """The tally that the population's law leads one to expect, in whole counts out of many."""
+    tally = Tally(plan)
+    for view, channel in enumerate(plan.view_channels):
+        reports = round(float(plan.views.shares[view]) * 10**12)
+        seen = np.rint(channel.mix(POPULATION.law(plan.views.keys[view])) * reports).astype(np.int64)
+        own = int(plan.layout.own[view])
+        tally.counts[own + 1 : own + 1 + channel.cells] = seen[: channel.cells]
+        tally.counts[own] = seen.sum() if channel.one_cell else reports
+    return tally
+
+
+@pytest.mark.parametrize("estimator", ["pooled", "least_squares"])
+@pytest.mark.parametrize("name", PLANS)
+def test_without_noise_every_plan_answers_the_truth(name, estimator):
+    """Two-way conditionals on presence and absence, one-way answers, and lift."""
+    plan = Plan.of(KEYS, name, 2)
+    source = Conditionals(plan, noiseless(plan), estimator)
+    for target, key in (("a", "b"), ("d", "a"), ("b", "c")):
+        for held in (True, False):
+            for kind in ("frequency", "mean"):
+                query = Query(kind, target, ((key, held),))
+                goal = true_value(POPULATION, query)
+                goal = goal if kind == "frequency" else 5 + 5 * goal
+                made = source.answer(query)
+                assert made.how == "view"
+                # Whole counts out of 10^12, and a projection that stops at 1e-9 steps.
+                assert made.estimate.value == pytest.approx(goal, abs=2e-4)
+                assert made.estimate.low <= goal + 2e-4
+                assert made.estimate.high >= goal - 2e-4
+    lift = source.answer("lift(a | b)").estimate.value
+    joint = true_value(POPULATION, Query.of("frequency", "a", ["b"]))
+    assert lift == pytest.approx(joint / true_value(POPULATION, Query("frequency", "a")), abs=1e-3)
+    for answer in estimate(plan, noiseless(plan)):
+        goal = true_value(POPULATION, Query("frequency", answer.key))
+        assert answer.frequency.value == pytest.approx(goal, abs=1e-5)  # whole counts
+
+
+def test_a_workloads_views_are_those_its_queries_need():
+    queries = "mean(a | b); frequency(c | d); frequency(a | !b); frequency(d)"
+    plan = Plan.of(KEYS, "workload", 2, queries=queries)
+    assert set(plan.views.keys) == {(0, 1), (2, 3)}
+    assert sum(plan.views.weights) == 1 << 32
+    assert plan.views.weights[plan.views.keys.index((0, 1))] > 1 << 31, "it answers more queries"
+    source = Conditionals(plan, noiseless(plan))
+    goal = 5 + 5 * true_value(POPULATION, Query.of("mean", "a", ["b"]))
+    assert source.answer("mean(a | b)").estimate.value == pytest.approx(goal, abs=1e-3)
+    mixed = Plan.of(KEYS, "workload", 2, queries="mean(a | b, c); frequency(d)")
+    assert set(mixed.views.keys) == {(0, 1, 2), (3,)}
+    assert Plan.parse(mixed.dumps()) == mixed
+
+
+def test_three_keys_come_from_a_view_or_from_the_law_of_most_entropy():
+    query = "mean(a | b, !c)"
+    goal = 5 + 5 * true_value(POPULATION, Query.parse(query))
+    triples = Plan.of(KEYS, "triples", 2)
+    made = Conditionals(triples, noiseless(triples)).answer(query)
+    assert made.how == "view"
+    assert made.estimate.value == pytest.approx(goal, abs=1e-3)
+    pairs = Plan.of(KEYS, "pairs", 2)
+    other = Conditionals(pairs, simulate(pairs, POPULATION, 10**6, Coins.stated("most"))).answer(query)
+    assert other.how == "maximum entropy"
+    assert other.estimate.bounded
+    assert abs(other.estimate.value - goal) < 0.5, "near, though not without bias"
+
+
+def test_the_law_of_most_entropy_has_the_marginals_it_was_given():
+    law = POPULATION.law((0, 1, 2)).reshape(3, 3, 3)
+    known = {(0, 1): law.sum(2), (1, 2): law.sum(0), (0, 2): law.sum(1)}
+    made = entropy_law((0, 1, 2), known, rounds=2000)
+    for keys, target in known.items():
+        axis = next(i for i in range(3) if i not in keys)
+        np.testing.assert_allclose(made.sum(axis=axis), target, atol=1e-6)  # stops at 1e-10 steps
+
+
+@pytest.mark.parametrize("name", ["pairs", "ioh", "split", "coefficients"])
+def test_simulated_and_per_person_tallies_have_one_law(name):
+    """Means over repetitions of both agree within five standard errors, cell by cell."""
+    plan = Plan.of(KEYS, name, 1)
+    people = crowd(3000)
+    runs = 40
+    drawn, walked = [], []
+    for run in range(runs):
+        drawn.append(simulate(plan, POPULATION, 3000, Coins.stated("s"), run).counts)
+        rows = Coins.stated("rows").generator(run).integers(0, len(people), 3000)
+        some = people.chosen(rows, np.arange(3000))
+        walked.append(Tally(plan).add(plan.privatise(some, Coins.stated(f"w{run}"))).counts)
+    one, two = np.array(drawn, float), np.array(walked, float)
+    spread = np.sqrt((one.var(axis=0) + two.var(axis=0) + 0.5) / runs)
+    assert (np.abs(one.mean(axis=0) - two.mean(axis=0)) < 5.5 * spread).all()
+
+
+def test_pairs_beat_ioh_and_cover_on_correlated_keys():
+    rows = list(
+        compare_conditionals(
+            KEYS, POPULATION, ["ioh", "auto"], ["1"], 100_000, 6, coins=Coins.stated("compare")
+        )
+    )
+    best = next(row for row in rows if row.mechanism == "auto")
+    assert best.chosen == "pairs"
+    printed = next(row for row in rows if row.estimator == "printed")
+    assert best.mse_conditional_frequency < printed.mse_conditional_frequency
+    assert best.mse_conditional_mean < printed.mse_conditional_mean
+    assert best.coverage_frequency > 0.85, "72 intervals: 95 % less four standard errors"
+
+
+@settings(max_examples=15)
+@given(st.integers(2, 4), st.sampled_from(["pairs", "coefficients", "ioh"]))
+def test_an_empty_tally_knows_nothing(keys, name):
+    schema = Schema.of(keys)
+    plan = Plan.of(schema, name, 1)
+    made = Conditionals(plan, Tally(plan)).answer(Query.of("mean", "0", ["1"])).estimate
+    assert not made.bounded
+
+
+def test_plans_that_cannot_be_made_say_why():
+    with pytest.raises(PlanError, match="takes at most 10 keys"):
+        Plan.of(Schema.of(11), "ioh", 1)
+    with pytest.raises(PlanError, match="needs at least 3 keys"):
+        Plan.of(Schema.of(2), "triples", 1)
+    with pytest.raises(ValueError, match="did you mean 'a'"):
+        Plan.of(Schema.of(["a", "b"]), "workload", 1, queries="mean(A | b)")
+    with pytest.raises(PlanError, match="at most 4"):
+        Plan.of(Schema.of(6), "workload", 1, queries="mean(0 | 1, 2, 3, 4)")
+    with pytest.raises(PlanError, match="one of best"):
+        Plan.of(KEYS, "pairs", 1, channel="magic")
+    with pytest.raises(PlanError, match="2 to 4 keys together"):
+        conditional_queries(KEYS, 5)
+    plan = Plan.of(KEYS, "grr", 1)
+    with pytest.raises(PlanError, match="speaks of no keys together"):
+        Conditionals(plan, Tally(plan))

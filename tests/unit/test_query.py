@@ -1,0 +1,80 @@
+"""Queries: text and Python say the same, and bad ones get the position and what was expected."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keyveil import Schema
+from keyveil.errors import QueryError
+from keyveil.query import KINDS, Query
+
+names = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=12).filter(
+    lambda name: name == name.strip()
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("frequency(Pepsi)", Query("frequency", "Pepsi")),
+        ("mean(Pepsi | Hamburger, !Fries)", Query.of("mean", "Pepsi", ["Hamburger"], ["Fries"])),
+        ('frequency("Diet Coke" | Fries)', Query.of("frequency", "Diet Coke", ["Fries"])),
+        ("frequency(Diet Coke|Fries)", Query.of("frequency", "Diet Coke", ["Fries"])),
+        ("lift( Pepsi | Hamburger )", Query.of("lift", "Pepsi", ["Hamburger"])),
+        ('mean("a, \\"b\\" | c" | ! d)', Query.of("mean", 'a, "b" | c', (), ["d"])),
+    ],
+)
+def test_text_and_python_say_the_same(text, query):
+    assert Query.parse(text) == query
+    assert Query.parse(str(query)) == query
+
+
+@given(st.sampled_from(KINDS), st.lists(names, min_size=2, max_size=5, unique=True), st.data())
+def test_every_query_survives_its_own_text(kind, keys, data):
+    held = data.draw(st.lists(st.booleans(), min_size=len(keys) - 1, max_size=len(keys) - 1))
+    query = Query(kind, keys[0], tuple(zip(keys[1:], held, strict=True)))
+    assert Query.parse(str(query)) == query
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_query_or_one_clear_line(text):
+    said = ""
+    try:
+        said = str(Query.parse(text))
+    except QueryError as error:
+        said = str(error)
+    assert said
+    assert "\n" not in said or "\n" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected a statistic"),
+        ("mean", r"expected '\(' at the end"),
+        ("meen(A)", "did you mean mean"),
+        ("mean()", "expected a key at position 6"),
+        ("mean(A", r"expected '\|' or '\)' at the end"),
+        ("mean(A | )", "expected a key at position 10"),
+        ("mean(A | B", "expected ',' or '\\)' at the end"),
+        ("mean(A | B ! C)", "expected ',' or '\\)' at position 12"),
+        ("mean(A) x", "expected the end of the query at position 9"),
+        ('mean("A | B)', "begins at position 6 has no end"),
+        ('mean("")', "empty quotes"),
+        ("mean(A | A)", "cannot be a condition of itself"),
+        ("mean(A | B, B)", "given twice"),
+        ("mean(A | B, !B)", "both held and not held"),
+        ("lift(A)", "compares with a condition"),
+    ],
+)
+def test_bad_queries_say_where_and_what_was_expected(text, message):
+    with pytest.raises(QueryError, match=message):
+        Query.parse(text)
+
+
+def test_unknown_keys_get_the_nearest_name():
+    schema = Schema.of(["Pepsi", "Fries"])
+    with pytest.raises(QueryError, match="did you mean 'Pepsi'"):
+        Query.parse("mean(Pepsy | Fries)").places(schema)
