@@ -1,0 +1,293 @@
+"""How often a 95 % interval holds the truth, over a grid of mechanisms, estimators and populations.
+
+Reports are simulated exactly and without people: a key's counts are one multinomial draw from the
+law of its outputs. Where reports speak of one key, one tally holds all repetitions, a key for each.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from functools import cache
+from itertools import product
+
+import numpy as np
+
+from keyveil import REGISTRY, Answers, Coins, KeyveilError, Plan, Schema, Tally, estimate
+from keyveil.channel import Halfspace, Hash, Symbols, Symmetric
+from keyveil.estimate.predict import state_law
+from keyveil.mechanisms.rounds import frequencies, round_draft, told_next
+
+from .table import Outcome, Table, rows
+
+LEVEL = 0.95
+REPORTS = 10_000
+LOWEST, HIGHEST = 0.93, 0.97
+MOSTLY = 0.99
+"""Where this share of intervals is bounded, they may not cover too often either."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is varied, and how often each cell is repeated."""
+
+    repetitions: int
+    epsilons: tuple[str, ...]
+    frequencies: tuple[float, ...]
+    means: tuple[float, ...]
+
+
+FULL = Grid(4_000, ("0.1", "0.5", "1", "2", "5"), (0.05, 0.2, 0.6, 0.8), (-0.8, 0.0, 0.8))
+QUICK = Grid(4_000, ("1",), (0.05, 0.6), (0.8,))
+
+CHAINS = ("privkvm", "privkvm_plus")
+ONLY_REPORTED = "likelihood"
+"""It cannot leave the simplex, so near the boundary its intervals may cover too often. It is slow,
+and has a quarter of the repetitions at one of the means. All others are held to the bounds."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid, one answer: how often it was covered, and how often bounded."""
+
+    mechanism: str
+    estimator: str
+    answer: str
+    epsilon: str
+    frequency: float
+    mean: float
+    covered: float
+    bounded: float
+
+    @property
+    def good(self) -> bool:
+        """Whether the requirement holds here."""
+        return self.covered >= LOWEST and (self.bounded < MOSTLY or self.covered <= HIGHEST)
+
+    @property
+    def off(self) -> float:
+        """How far from the level; covering too often counts only where intervals are bounded."""
+        return abs(self.covered - LEVEL) if self.bounded >= MOSTLY else LEVEL - self.covered
+
+    def __str__(self) -> str:
+        return f"epsilon {self.epsilon}, f {self.frequency:g}, m {self.mean:g}"
+
+
+# -- the run ---------------------------------------------------------------------------------------
+
+
+def run(quick: bool) -> Outcome:
+    """The coverage of every interval that is claimed, over the grid."""
+    grid = QUICK if quick else FULL
+    names = [name for name in REGISTRY if can_simulate(name)]
+    others = ", ".join(name for name in REGISTRY if name not in names)
+    tasks = [Task(name, epsilon, grid) for name in names for epsilon in grid.epsilons]
+    tasks.sort(key=lambda task: float(task.epsilon))  # likelihood takes longest where it is small
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        cells = [cell for some in pool.map(Task.cells, tasks) for cell in some]
+    cells.sort(key=lambda cell: (list(REGISTRY).index(cell.mechanism), float(cell.epsilon)))
+    groups: dict[tuple[str, str, str], list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault((cell.mechanism, cell.estimator, cell.answer), []).append(cell)
+    bad = [cell for cell in cells if not cell.good and cell.estimator != ONLY_REPORTED]
+    noise = (LEVEL * (1 - LEVEL) / grid.repetitions) ** 0.5
+    shown = Table(
+        f"Coverage of {LEVEL:.0%} intervals, {REPORTS:,} reports a key, {grid.repetitions:,} times each",
+        COLUMNS,
+        rows(_line(key, some) for key, some in groups.items()),
+        f"Aim: {LOWEST:.0%} to {HIGHEST:.0%} in cells where at least {MOSTLY:.0%} of intervals are "
+        f"bounded, at least {LOWEST:.0%} elsewhere; likelihood is reported only, at a quarter of the "
+        f"repetitions and one mean. One standard deviation of a cell's figure is {noise:.2%}, so that "
+        f"the bounds are {(LEVEL - LOWEST) / noise:.1f} of them away."
+        + (f" Not simulated here: {others}." if others else ""),
+    )
+    figures = {"cells": [asdict(cell) for cell in cells], "standard deviation": noise}
+    missed = [f"{c.mechanism} {c.estimator} {c.answer}, {c}: {c.covered:.1%}" for c in bad]
+    return Outcome("coverage", (shown,), figures, tuple(missed))
+
+
+COLUMNS = (
+    "mechanism",
+    "estimator",
+    "answer",
+    "least",
+    "median",
+    "most",
+    "cells",
+    "least elsewhere",
+    "worst cell",
+)
+
+
+def _line(key: tuple[str, str, str], cells: list[Cell]) -> tuple[str, ...]:
+    """Cells whose intervals are mostly bounded, the least of the others, and the worst of all."""
+    inside = [cell.covered for cell in cells if cell.bounded >= MOSTLY]
+    elsewhere = [cell.covered for cell in cells if cell.bounded < MOSTLY]
+    worst = max(cells, key=lambda cell: cell.off)
+    return (
+        *key,
+        f"{min(inside):.1%}",
+        f"{float(np.median(inside)):.1%}",
+        f"{max(inside):.1%}",
+        str(len(inside)),
+        f"{min(elsewhere):.1%} in {len(elsewhere)}" if elsewhere else "",
+        f"{worst.covered:.1%} at {worst}",
+    )
+
+
+@dataclass(frozen=True)
+class Task:
+    """All populations for one mechanism at one epsilon: what one worker does at a time."""
+
+    mechanism: str
+    epsilon: str
+    grid: Grid
+
+    def cells(self) -> list[Cell]:
+        """The coverage of every estimator that claims intervals."""
+        coins = Coins.stated(f"coverage {self.mechanism} {self.epsilon}")
+        found = []
+        for stream, (frequency, mean) in enumerate(product(self.grid.frequencies, self.means)):
+            rng = coins.generator(stream)
+            truth = {"frequency": frequency, "mean": mean, "mass": frequency * mean}
+            tallies = list(simulated(self, frequency, mean, rng))
+            for estimator in REGISTRY[self.mechanism].estimators:
+                some = tallies
+                if estimator == ONLY_REPORTED:
+                    if mean != self.means[-1]:
+                        continue
+                    some = _quarter(self, tallies)
+                answers = [estimate(tally.plan, tally, estimator, LEVEL) for tally in some]
+                for answer in REGISTRY[self.mechanism].answers:
+                    low, high = _ends(answers, answer)
+                    if np.isnan(low).any():
+                        continue  # biased, and says so: no interval
+                    covered = float(((low <= truth[answer]) & (truth[answer] <= high)).mean())
+                    bounded = float((np.isfinite(low) & np.isfinite(high)).mean())
+                    where = (self.mechanism, estimator, answer, self.epsilon, frequency, mean)
+                    found.append(Cell(*where, covered, bounded))
+        return found
+
+    @property
+    def means(self) -> tuple[float, ...]:
+        """Means matter only to mechanisms that look at values."""
+        return (0.0,) if REGISTRY[self.mechanism].answers == ("frequency",) else self.grid.means
+
+
+def _ends(batches: list[Answers], answer: str) -> np.ndarray:
+    """Both ends of the intervals: one key of each batch, or all keys of the only one."""
+    keys = batches[0].keys if len(batches) == 1 else [batch.keys[0] for batch in batches]
+    made = [getattr(key, answer) for key in keys]
+    return np.array([(estimate.low, estimate.high) for estimate in made]).T
+
+
+def _quarter(task: Task, tallies: list[Tally]) -> list[Tally]:
+    """The first quarter of the repetitions of a mechanism that speaks of one key."""
+    plan = _plan(task.mechanism, task.epsilon, task.grid.repetitions // 4)
+    return [Tally(plan, tallies[0].counts[: plan.layout.cells])]
+
+
+# -- exact counts ----------------------------------------------------------------------------------
+
+
+@cache
+def _plan(mechanism: str, epsilon: str, keys: int) -> Plan:
+    return Plan.of(Schema.of(keys), mechanism, epsilon)
+
+
+def can_simulate(mechanism: str) -> bool:
+    """Whether there is a way to draw counts here: reports of one key, one item or all signs."""
+    try:
+        plan = _plan(mechanism, "1", 3)
+    except KeyveilError:
+        return False  # it needs to be told more, such as which pairs
+    if plan.encode == "views":
+        return all(len(view) == 1 for view in plan.views.keys)
+    shapes = Symmetric | Symbols | Hash if plan.encode == "item" else Halfspace
+    return plan.encode in ("item", "signs") and isinstance(plan.channels[0], shapes)
+
+
+def simulated(task: Task, frequency: float, mean: float, rng: np.random.Generator) -> Iterator[Tally]:
+    """Tallies of so many repetitions: one of many keys, or many whose first key is asked about."""
+    count = task.grid.repetitions
+    plan = _plan(task.mechanism, task.epsilon, 3)
+    if plan.encode == "views":
+        plan = _plan(task.mechanism, task.epsilon, count)
+        tally = _singles(plan, frequency, mean, rng)
+        yield _second_round(plan, tally, frequency, mean, rng) if task.mechanism in CHAINS else tally
+        return
+    laws = {"item": _items, "signs": _signs}[plan.encode]
+    for counts in laws(plan, frequency, mean, count, rng):
+        yield Tally(plan, counts)
+
+
+def _singles(plan: Plan, frequency: float, mean: float, rng: np.random.Generator) -> Tally:
+    """Every key alike, REPORTS reports each."""
+    counts = np.zeros(plan.layout.cells, np.int64)
+    counts[plan.layout.own] = REPORTS
+    states = state_law(plan, frequency, mean)
+    laws = [states @ channel.expected() for channel in plan.channels]
+    of = plan.channel_of or (0,) * len(plan.views)
+    drawn = [rng.multinomial(REPORTS, laws[number] / laws[number].sum()) for number in of]
+    counts[plan.layout.code_cells] = np.concatenate(drawn)
+    return Tally(plan, counts)
+
+
+def _second_round(
+    plan: Plan, tally: Tally, frequency: float, mean: float, rng: np.random.Generator
+) -> Tally:
+    """The round after ``plan``, whose feedback the first has found; feedback to two places, so that
+    keys share their channels and a plan of thousands of keys stays small."""
+    assert plan.chain is not None
+    told = [str(round(Decimal(value), 2)) for value in told_next(plan, tally)]
+    chain = {**plan.chain, "round": 2, "parent": plan.hash, "frequency": frequencies(plan, tally)}
+    left = Decimal(plan.chain["total"]) / 2
+    value = left / (2 if plan.mechanism == "privkvm_plus" else int(plan.parameters["rounds"]))
+    draft = round_draft(plan.schema, 0.0, value, value, told, chain)
+    follow = Plan(
+        draft.schema,
+        draft.views,
+        draft.encode,
+        draft.channels,
+        draft.promised,
+        plan.mechanism,
+        channel_of=draft.channel_of,
+        parameters=plan.parameters,
+        chain=draft.chain,
+    )
+    return _singles(follow, frequency, mean, rng)
+
+
+def _items(
+    plan: Plan, frequency: float, mean: float, count: int, rng: np.random.Generator
+) -> Iterator[np.ndarray]:
+    """One key drawn with the stated frequency; the others and "none" share what is left."""
+    channel = plan.channels[0]
+    states = np.full(channel.states, (1 - frequency) / (channel.states - 1))
+    states[1] = frequency
+    if channel.one_cell:
+        law = channel.mix(states)
+        outputs = rng.multinomial(REPORTS, law / law.sum(), count)
+    else:
+        assert isinstance(channel, Symbols)
+        (_, fake), (_, show) = np.array(channel.laws) / 2**32
+        held = rng.multinomial(REPORTS, states, count)[:, 1:]
+        outputs = rng.binomial(held, show) + rng.binomial(REPORTS - held, fake)
+    for row in outputs:
+        yield np.concatenate([[REPORTS], row])
+
+
+def _signs(
+    plan: Plan, frequency: float, mean: float, count: int, rng: np.random.Generator
+) -> Iterator[np.ndarray]:
+    """Every key with the stated frequency and mean, apart from each other."""
+    channel = plan.channels[0]
+    assert isinstance(channel, Halfspace)
+    high = (1 + frequency * mean) / 2
+    signs = np.arange(1 << channel.signs)[:, None] >> np.arange(channel.signs) & 1
+    law = np.where(signs == 1, high, 1 - high).prod(axis=1) @ channel.expected()
+    for row in rng.multinomial(REPORTS, law / law.sum(), count):
+        yield np.concatenate([[REPORTS], row])

@@ -1,0 +1,257 @@
+"""People per second: keyveil beside plain NumPy and beside pure-ldp, on one core, interleaved."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from keyveil import Coins, People, Plan, Reports, Schema, Tally
+from keyveil.coins import address
+
+from .plain import Plain
+from .table import Outcome, Table, rows, times
+
+HERE = Path(__file__).parent
+PEER = HERE.parent / ".venv-bench"
+KEYS, HELD = 100, 10
+OTHERS = ("rr", "privkv", "f2m", "bisample", "harmony", "grr", "kvoh", "rappor")
+
+AIM_PLAIN, AIM_PEER, AIM_TALLY = 4.0, 20.0, 2.0
+
+
+def run(quick: bool) -> Outcome:
+    """All speed tables."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        parts = [_privatising(quick), _mechanisms(quick), _peer(quick), _tallying(quick)]
+    finally:
+        os.sched_setaffinity(0, before)
+    tables, figures, missed = zip(*parts, strict=True)
+    return Outcome(
+        "speed",
+        tables,
+        {name: value for some in figures for name, value in some.items()},
+        tuple(line for some in missed for line in some),
+    )
+
+
+Part = tuple[Table, dict[str, Any], list[str]]
+
+
+def best(forms: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Each form's shortest time in seconds; the forms take turns, so that all see the same machine."""
+    shortest = dict.fromkeys(forms, float("inf"))
+    for form in forms.values():
+        form()
+    for _ in range(rounds):
+        for name, form in forms.items():
+            start = perf_counter()
+            form()
+            shortest[name] = min(shortest[name], perf_counter() - start)
+    return shortest
+
+
+def held_keys(people: int, rng: np.random.Generator) -> np.ndarray:
+    """Ten of a hundred keys for each person, all sets equally likely, in ascending order."""
+    table = np.empty((people, HELD), np.uint16)
+    for first in range(0, people, 20_000):
+        some = table[first : first + 20_000]
+        chance = rng.random((len(some), KEYS), np.float32)
+        some[:] = np.sort(np.argpartition(chance, HELD, axis=1)[:, :HELD], axis=1)
+    return table
+
+
+def population(people: int) -> tuple[People, np.ndarray, np.ndarray]:
+    """The same people as keyveil takes them, and as a table of keys and one of values."""
+    rng = Coins.stated("speed").generator()
+    table, values = held_keys(people, rng), rng.uniform(-1, 1, (people, HELD))
+    starts = np.arange(0, people * HELD + 1, HELD)
+    return People(address(np.arange(people)), starts, table.ravel(), values.ravel()), table, values
+
+
+def without_numba() -> AbstractContextManager[object]:
+    """As with KEYVEIL_FAST=0, in the same process."""
+    return patch("keyveil.privatise.compiled", lambda: None)
+
+
+def _privatising(quick: bool) -> Part:
+    people, table, values = population(200_000 if quick else 1_000_000)
+    plan, coins = Plan.of(Schema.of(KEYS), "kvue", 1), Coins.secure()
+    plain, rng = Plain(plan, table, values), np.random.Generator(np.random.PCG64())
+
+    def uncompiled() -> Reports:
+        with without_numba():
+            return plan.privatise(people, coins)
+
+    ours = "keyveil"
+    seconds = best(
+        {
+            ours: lambda: plan.privatise(people, coins),
+            "NumPy, mask searched flat": lambda: plain.by_flat_mask(rng),
+            "NumPy, mask": lambda: plain.by_mask(rng),
+            "NumPy, searchsorted": lambda: plain.by_search(rng),
+            "keyveil, KEYVEIL_FAST=0": uncompiled,
+        },
+        15 if quick else 7,
+    )
+    words = best({"AES": lambda: _words_alone(people, coins)}, 3)["AES"]
+    ratios = {name: second / seconds[ours] for name, second in seconds.items()}
+    better = min((n for n in ratios if n.startswith("NumPy")), key=ratios.__getitem__)
+    lines = [
+        (
+            name,
+            times(ratios[name]) if name != ours else "1",
+            f"{second / len(people) * 1e9:.1f}",
+            f"{len(people) / second / 1e6:.0f}",
+        )
+        for name, second in seconds.items()
+    ]
+    note = (
+        f"Aim: {AIM_PLAIN:g} x the better NumPy form. "
+        f"keyveil's secure words (AES-256) alone take {words / len(people) * 1e9:.1f} ns a person; "
+        "the NumPy forms draw theirs from PCG64, which must not protect anyone."
+    )
+    shown = Table(
+        f"Privatising {len(people):,} people, KVUE, {KEYS} keys, {HELD} held, one core",
+        ("form", "time against keyveil", "ns a person", "million people/s"),
+        rows(lines),
+        note,
+    )
+    figures = {"privatising": {"seconds": seconds, "ratios": ratios, "people": len(people)}}
+    missed = []
+    if ratios[better] < AIM_PLAIN:
+        missed.append(f"keyveil is {ratios[better]:.1f} x {better}, aim {AIM_PLAIN:g} x")
+    return shown, figures, missed
+
+
+def _words_alone(people: People, coins: Coins) -> None:
+    size = 1 << 16
+    room = np.empty(size * 16 + 15, np.uint8)
+    none = np.empty((0, 1, 4), np.uint32)
+    for first in range(0, len(people), size):
+        coins.fill(people.addresses[first : first + size], 1, none, room)
+
+
+def _mechanisms(quick: bool) -> Part:
+    people, _, _ = population(20_000 if quick else 200_000)
+    coins, figures, lines = Coins.secure(), {}, []
+    for name in ("kvue", *OTHERS):
+        plan = Plan.of(Schema.of(KEYS), name, 1)
+
+        def compiled(plan: Plan = plan) -> Reports:
+            return plan.privatise(people, coins)
+
+        def uncompiled(plan: Plan = plan) -> Reports:
+            with without_numba():
+                return plan.privatise(people[:20_000], coins)
+
+        seconds = best({"on": compiled, "off": uncompiled}, 2 if quick else 7)
+        on, off = seconds["on"] / len(people), seconds["off"] / 20_000
+        figures[name] = {"compiled": 1 / on, "KEYVEIL_FAST=0": 1 / off}
+        lines.append((name, times(off / on), f"{on * 1e9:.0f}", f"{1 / on:,.0f}", f"{1 / off:,.0f}"))
+    shown = Table(
+        f"Privatising with every mechanism, {KEYS} keys, {HELD} held, one core",
+        ("mechanism", "gain by numba", "ns a person", "people/s", "people/s, KEYVEIL_FAST=0"),
+        rows(lines),
+    )
+    return shown, {"mechanisms": figures}, []
+
+
+# -- pure-ldp --------------------------------------------------------------------------------------
+
+
+def peer_python(quick: bool) -> Path | str:
+    """The interpreter of the peer's own environment, made on demand; or why there is none."""
+    python = PEER / "bin" / "python"
+    ready = PEER / ".ready"
+    if ready.exists():
+        return python
+    if quick:
+        return "not installed; a run without --quick installs it into .venv-bench/"
+    print("installing pure-ldp into .venv-bench/ ...", file=sys.stderr)
+    try:
+        venv.create(PEER, with_pip=True)
+        wanted = str(HERE / "requirements.txt")
+        command = [str(python), "-m", "pip", "install", "--quiet", "-r", wanted]
+        subprocess.run(command, check=True, capture_output=True, timeout=600)
+        subprocess.run([str(python), str(HERE / "peer.py"), "1", "2"], check=True, capture_output=True)
+        ready.touch()
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"not to be had here: {error}"
+    return python
+
+
+def _peer(quick: bool) -> Part:
+    python = peer_python(quick)
+    title = f"k-RR over {KEYS} keys, one core"
+    columns = ("client", "time against keyveil", "ns a person")
+    if isinstance(python, str):
+        return Table(title, columns, (), f"Skipped: pure-ldp is {python}."), {"peer": None}, []
+    people, _, _ = population(100_000)
+    plan, coins = Plan.of(Schema.of(KEYS), "grr", 1), Coins.secure()
+    record = next(people.records(plan.schema))
+    theirs = batch = single = float("inf")
+    for _ in range(1 if quick else 3):
+        command = [str(python), str(HERE / "peer.py"), "50000", str(KEYS)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        theirs = min(theirs, float(done.stdout) * 1e-9)
+        batch = min(batch, best({"": lambda: plan.privatise(people, coins)}, 3)[""] / len(people))
+        single = min(single, best({"": lambda: [plan.report(record) for _ in range(50)]}, 3)[""] / 50)
+    lines = [
+        ("keyveil, grr, a batch", "1", f"{batch * 1e9:.1f}"),
+        ("pure-ldp 1.2.0, DEClient, a call each", times(theirs / batch), f"{theirs * 1e9:.0f}"),
+        (
+            "keyveil, grr, Plan.report, a call and a new AES key each",
+            times(single / batch),
+            f"{single * 1e9:.0f}",
+        ),
+    ]
+    figures = {"peer": {"keyveil": batch, "pure-ldp": theirs, "Plan.report": single}}
+    missed = [] if theirs / batch >= AIM_PEER else [f"pure-ldp: {theirs / batch:.1f}, aim {AIM_PEER:g}"]
+    note = (
+        f"Aim: {AIM_PEER:g} x. pure-ldp draws from Python's Mersenne Twister and is given its item; "
+        "keyveil also draws one of the held keys."
+    )
+    return Table(title, columns, rows(lines), note), figures, missed
+
+
+# -- tallying --------------------------------------------------------------------------------------
+
+
+def _tallying(quick: bool) -> Part:
+    count = 1_000_000 if quick else 10_000_000
+    plan, rng = Plan.of(Schema.of(KEYS), "kvue", 1), Coins.stated("tallying").generator()
+    law = np.tile([0.55, 0.25, 0.2], KEYS) / KEYS
+    codes = rng.choice(len(law), count, p=law).astype(plan.layout.code_type)
+    reports = Reports(plan.hash, codes=codes)
+    seconds = best(
+        {
+            "keyveil, Tally.add": lambda: Tally(plan).add(reports),
+            "numpy.bincount": lambda: np.bincount(codes, minlength=plan.layout.codes),
+        },
+        15 if quick else 7,
+    )
+    ours, theirs = seconds.values()
+    lines = [
+        (name, times(second / ours) if second != ours else "1", f"{second / count * 1e9:.2f}")
+        for name, second in seconds.items()
+    ]
+    shown = Table(
+        f"Tallying {count:,} reports of {codes.dtype}, one core",
+        ("form", "time against keyveil", "ns a report"),
+        rows(lines),
+        f"Aim: {AIM_TALLY:g} x. Tally.add also refuses codes that the plan does not have.",
+    )
+    missed = [] if theirs / ours >= AIM_TALLY else [f"tallying: {theirs / ours:.1f}, aim {AIM_TALLY:g}"]
+    return shown, {"tallying": {"seconds": seconds, "reports": count}}, missed
