@@ -99,8 +99,8 @@ def compare_conditionals(
     done, jobs = 0, len(mechanisms) * len(epsilons) * repetitions
     for epsilon in epsilons:
         for name in mechanisms:
-            chosen = _auto(order) if name == "auto" else name
-            plan = Plan.of(scaled, chosen, epsilon)
+            chosen, _, channel = (_auto(order) if name == "auto" else name).partition(":")
+            plan = Plan.of(scaled, chosen, epsilon, **({"channel": channel} if channel else {}))
             estimators = _estimators(plan, name)
             found: dict[str, dict[str, list[Floats]]] = {e: {k: [] for k in kinds} for e in estimators}
             for run in range(repetitions):

@@ -230,3 +230,36 @@ def test_help_speaks_of_every_command(tmp_path):
         assert name in said
         assert keyveil(name, "--help", cwd=tmp_path)
     assert "0.1.0" in keyveil("--version", cwd=tmp_path)
+
+
+def test_queries_matrices_and_comparisons(folder):
+    keyveil("plan", "--keys", "keys.csv", "--epsilon", 3, "--mechanism", "pairs", "--people", "2e3",
+            "-o", "p.json", cwd=folder)  # fmt: skip
+    keyveil(
+        "privatise", "p.json", "people.csv", "--person", "user", "--coins", "q", "-o", "r.kv", cwd=folder
+    )
+    keyveil("tally", "p.json", "r.kv", "-o", "t.kv", cwd=folder)
+    asked = ('mean(Pepsi | "Diet Coke")', "frequency(Diet Coke | Pepsi)", "lift(Pepsi | Diet Coke)")
+    rows = json.loads(keyveil("query", "p.json", "t.kv", *asked, "--json", cwd=folder))
+    assert [row["how"] for row in rows] == ["view"] * 3
+    assert (
+        abs(rows[1]["value"] - 0.5) < 5 * rows[1]["stderr"]
+    )  # fixed coins; half of Pepsi's also hold it
+    assert "Diet Coke" in keyveil("query", "p.json", "t.kv", "mean(Pepsi | Diet Coke)", cwd=folder)
+    cells = json.loads(keyveil("conditional", "p.json", "t.kv", "--json", "--plot", "m.png", cwd=folder))
+    assert {(c["target"], c["given"]) for c in cells} == {("Pepsi", "Diet Coke"), ("Diet Coke", "Pepsi")}
+    assert (folder / "m.png").stat().st_size > 5000
+    keyveil("compare", "--conditional", 2, "--data", "people.csv", "--person", "user", "--range", "0,10",
+            "--top", 2, "--people", "1e4", "--epsilon", "1,2", "--mechanism", "ioh,auto", "--repeat", 3,
+            "--json", "out.json", "--plot", "c.png", cwd=folder)  # fmt: skip
+    out = json.loads((folder / "out.json").read_text())
+    wanted = {"mechanism", "epsilon", "d", "n", "mse_conditional_frequency", "mse_conditional_mean",
+              "coverage_frequency", "coverage_mean"}  # fmt: skip
+    assert all(set(row) >= wanted for row in out)
+    assert {row["mechanism"] for row in out} == {"ioh", "auto"}
+    assert (folder / "c.png").stat().st_size > 5000
+    for bad, code in (("mean(Pepsy)", 1), ("mean(", 1), ("mean(Pepsi | Pepsi)", 1)):
+        keyveil("query", "p.json", "t.kv", bad, cwd=folder, code=code)
+    keyveil(
+        "compare", "--conditional", 5, "--data", "people.csv", "--person", "user", cwd=folder, code=1
+    )

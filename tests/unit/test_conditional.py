@@ -21,6 +21,7 @@ from keyveil.mechanisms.ioh import (
     paper_order,
     sum_operator,
 )
+from keyveil.outlook import outlook
 from keyveil.query import Query
 from keyveil.simulate import Population, simulate
 
@@ -252,3 +253,24 @@ def test_plans_that_cannot_be_made_say_why():
     plan = Plan.of(KEYS, "grr", 1)
     with pytest.raises(PlanError, match="speaks of no keys together"):
         Conditionals(plan, Tally(plan))
+
+
+def test_a_plan_that_cannot_answer_says_so_with_what_it_would_take():
+    hopeless = outlook(Plan.of(Schema.of(100), "pairs", "0.5"), 10_000)
+    assert not hopeless.answers
+    assert hopeless.people_needed > 10**6
+    assert "cannot answer" in str(hopeless)
+    weak = outlook(Plan.of(Schema.of(8), "ioh", 1), 100_000)
+    assert weak.epsilon_needed is not None
+    fine = outlook(Plan.of(Schema.of(8), "pairs", 1), 100_000)
+    assert fine.answers
+    assert fine.stderr < 0.2
+    assert outlook(Plan.of(Schema.of(8), "kvue", 1), 100) is None
+
+
+def test_single_keys_never_say_how_keys_go_together():
+    plan = Plan.of(KEYS, "kvue", 2)
+    tally = Tally(plan).add(plan.privatise(crowd(500), Coins.stated(1)))
+    made = Conditionals(plan, tally).answer("frequency(a | b)").estimate
+    assert not made.bounded
+    assert np.isnan(made.value)

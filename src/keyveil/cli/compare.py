@@ -29,7 +29,12 @@ from .show import print_table, progress
 @click.option("--range", "ends", default="-1,1", show_default=True, help="LOW,HIGH of the values.")
 @click.option("--top", default=8, show_default=True, help="Only the keys that most people hold.")
 @click.option("--people", default="100000", show_default=True, help="People to simulate, like 1e6.")
-@click.option("--mechanism", default="ioh,auto", show_default=True, help="Names with commas between.")
+@click.option(
+    "--mechanism",
+    default="ioh,auto",
+    show_default=True,
+    help="Names with commas between; pairs:grr names the channel.",
+)
 @click.option("--epsilon", default="1", show_default=True, help="Epsilons with commas between.")
 @click.option("--repeat", default=20, show_default=True, help="Repetitions.")
 @click.option("--conditional", "order", type=int, required=True, help="Keys together: 2 asks k given c.")
@@ -60,7 +65,7 @@ def compare(
     names = [name.strip() for name in mechanism.split(",") if name.strip()]
     for name in names:
         if name != "auto":
-            mechanism_named(name)
+            mechanism_named(name.partition(":")[0])
     epsilons = [part.strip() for part in epsilon.split(",") if part.strip()]
     keys, table = top_people(data, person, key, value, (float(low), float(high)), top)
     schema = Schema.of(keys, low, high)

@@ -86,6 +86,7 @@ def mechanisms(keys: int, machine: bool) -> None:
     metavar="PLAN TALLY",
     help="The next round after PLAN, from its TALLY.",
 )
+@click.option("--people", help="How many people will answer, like 1e5: says what to expect.")
 @click.option("-o", "--output", type=click.Path(), help="Where to write the plan.")
 @as_json
 def plan(
@@ -96,6 +97,7 @@ def plan(
     calibrate: str,
     given: tuple[str, ...],
     chain: tuple[str, str] | None,
+    people: str | None,
     output: str | None,
     machine: bool,
 ) -> None:
@@ -113,10 +115,20 @@ def plan(
             raise click.UsageError(f"plan needs {', '.join(missing)} (or --next PLAN TALLY)")
         schema = read_schema(str(keys), ends)
         made = Plan.of(schema, str(mechanism), str(epsilon), calibrate, **_parameters(given))
+    expected = None
+    if people is not None:
+        from ..outlook import outlook
+
+        count = decimal(people, "people")
+        if count < 1:
+            raise PlanError("people must be at least 1")
+        expected = outlook(made, int(count))
     if output:
         made.save(output)
+    if expected is not None and not machine:
+        click.echo(str(expected), err=not expected.answers)
     if machine:
-        print_json(_facts(made))
+        print_json({**_facts(made), "outlook": None if expected is None else expected.document()})
     elif output:
         facts = _facts(made)
         click.echo(
