@@ -224,11 +224,18 @@ class Stream:
     that a sampler can stop early for most of them; only what is asked for is ever computed.
     """
 
-    def __init__(self, coins: Coins, addresses: Words, person: Person | None = None) -> None:
+    def __init__(
+        self,
+        coins: Coins,
+        addresses: Words,
+        person: Person | None = None,
+        ready: Words | None = None,
+    ) -> None:
+        """``ready`` are words that were computed already, from the first on."""
         self._coins = coins
         self._addresses = addresses
         self._person = person
-        self._ready = np.empty((len(addresses), 0), np.uint32)
+        self._ready = np.empty((len(addresses), 0), np.uint32) if ready is None else ready
         self._start = 0
 
     @classmethod

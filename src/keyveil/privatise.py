@@ -11,6 +11,7 @@ import numpy as np
 from .arrays import Words
 from .channel import Channel, Symbols, Symmetric, Table
 from .coins import WORDS_PER_BLOCK, Coins, Stream
+from .encode import encode_views
 from .fast import compiled
 from .people import People
 from .report import Reports
@@ -36,7 +37,7 @@ def privatise(plan: Plan, people: People, coins: Coins) -> Reports:
             return Reports(plan.hash, codes=_sliced_keys(plan, people, coins, loops))
         if plan.encode == "item" and isinstance(plan.channels[0], Symmetric):
             return Reports(plan.hash, codes=_walked_items(plan, people, coins, loops))
-        if _one_hot(plan) and (_singles(plan) or plan.encode == "item"):
+        if _one_hot(plan) and (_singles(plan) or plan.encode == "item" or _whole(plan)):
             return _flipped_bits(plan, people, coins, loops)
     if not plan.layout.one_cell:
         return _many_marks(plan, people, coins)
@@ -90,6 +91,11 @@ def _few_slices(plan: Plan) -> bool:
     channel = plan.channels[0]
     sliced = isinstance(channel, Table | Symmetric) and channel.cells <= MOST_SLICES
     return sliced and plan.words_of(0) <= WORDS_PER_BLOCK
+
+
+def _whole(plan: Plan) -> bool:
+    """Whether the plan speaks of all keys in one view."""
+    return plan.encode == "views" and len(plan.views) == 1
 
 
 def _one_hot(plan: Plan) -> bool:
@@ -192,18 +198,23 @@ def _walked_items(plan: Plan, people: People, coins: Coins, loops: Any) -> np.nd
 
 
 def _flipped_bits(plan: Plan, people: People, coins: Coins, loops: Any) -> Reports:
-    """One-hot bits of one key or of one held key, 32 at a time."""
+    """One-hot bits of one key, of one held key or of all keys at once, 32 at a time."""
     channel = plan.channels[0]
     assert isinstance(channel, Symbols)
     (_, fake), (_, show) = channel.laws
     column, one_cell, layout = plan.channel_start(0), channel.one_cell, plan.layout
-    held = _Held(plan, people, loops)
+    held = None if _whole(plan) else _Held(plan, people, loops)
     codes = np.empty(len(people) if one_cell else 0, layout.code_type)
     bits = np.empty((0 if one_cell else len(people), -(-channel.positions // 8)), np.uint8)
     for rows, words in _chunks(plan, people, coins):
         states = np.zeros(len(words), np.uint32)
         if plan.encode == "item":
             loops.pick_items(words, people.starts[rows.start :], people.keys, states)
+        elif held is None:
+            some = people[rows]
+            stream = Stream(coins, some.addresses, ready=words).skip(1)
+            picked = np.zeros(len(some), np.int64)
+            states[:] = encode_views(plan.schema, plan.views, some, picked, stream)
         else:
             held.find(rows, words)
             states[held.who[: held.found]] = held.states[: held.found]
