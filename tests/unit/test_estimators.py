@@ -12,7 +12,6 @@ from scipy import optimize
 
 from keyveil import REGISTRY, Plan, PlanError, ReportError, Schema, Tally, estimate
 from keyveil.channel import Halfspace, Symmetric, Table
-from keyveil.encode import SETS
 from keyveil.estimate import likelihood as by_likelihood
 from keyveil.estimate.answer import Estimate, biased, plain, quantile, ratio, shifted
 from keyveil.estimate.likelihood import SLACK, _better, covariance, fit
@@ -182,8 +181,6 @@ SINGLY = [
 def test_the_stated_standard_error_is_that_of_the_exact_law(name):
     """Plug-in at a tally without noise against the covariance of all outputs, key by key."""
     plan = Plan.of(WIDE, name, 1)
-    if plan.encode in SETS:
-        pytest.skip("cell by cell in test_collision.py")
     tally, truth = ideal_tally(plan, [0.4, 0.7], [0.5, -0.2])
     answers = estimate(plan, tally)
     for place, answer in enumerate(answers):

@@ -610,8 +610,7 @@ def crowd_of(schema: Schema, count: int) -> People:
     "name", ["rr", "privkv", "kvue", "kvoh", "f2m", "bisample", "harmony", "rappor", "grr", "shist"]
 )
 def test_the_compiled_path_sends_the_identical_codes(name, keys, slow):
-    if compiled() is None:
-        pytest.skip("Numba is not installed")
+    assert compiled() is not None
     schema = Schema.of(keys, "-0.3", "4.7")
     plan, coins = Plan.of(schema, name, 1), Coins.stated("fast")
     people = crowd_of(schema, 700)

@@ -15,8 +15,9 @@ from ..errors import PlanError, QueryError
 from ..query import Query
 from ..schema import Schema
 from .answer import Estimate, biased, plain, quantile, ratio, shifted
-from .joint import Evidence, Moments, ViewEvidence, evidence
+from .joint import Evidence, Moments, evidence
 from .likelihood import fit
+from .viewlaws import ViewEvidence
 
 if TYPE_CHECKING:
     from ..plan import Plan

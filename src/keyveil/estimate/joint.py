@@ -2,28 +2,21 @@
 
 A *functional* is a weight for every joint state of some keys (digit 0 not held, then the levels);
 its value is the mean weight over people. Frequencies, sums of values and all conditionals are
-ratios of two of them. A source of evidence says which functionals it can estimate:
-
-- ``ViewEvidence``: plans whose views are small. Every view's law is estimated without bias; what
-  the other views know of each single key is folded in (people of different views are different
-  people, so their noise is independent); views that hold all the keys asked about are pooled.
-- ``WholeEvidence``: plans with one large view (IOH, split): weights are decoded as they are asked.
-- ``SumEvidence``: plans whose views each estimate one product of {x, |x|} (coefficients).
+ratios of two of them. A source of evidence says which functionals it can estimate: ``viewlaws`` for
+plans of small views, ``whole`` for plans with one view of all keys, ``products`` for plans that tell
+products of signs and presences.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from ..arrays import Floats, Integers
-from ..channel import Channel, Symbols
 from ..errors import PlanError
-from .project import nearest_law, onto_simplex
+from .project import nearest_law
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -60,285 +53,6 @@ def lifted(weights: Floats, keys: tuple[int, ...], view: tuple[int, ...], levels
     return weights[tuple(rows.T)]
 
 
-class Group(NamedTuple):
-    """Views of one size and channel: their laws without bias, and the laws' covariance."""
-
-    views: Integers
-    reports: Integers
-    laws: Floats
-    covariance: Floats
-
-
-class ViewEvidence:
-    """Laws of small views, sharpened by what other views know of each key."""
-
-    def __init__(self, plan: Plan, tally: Tally, sharpen: bool = True) -> None:
-        self.plan, self.levels = plan, plan.schema.levels
-        self.raw = _groups(plan, tally)
-        self.groups = self._sharpened() if sharpen else self.raw
-
-    # -- building --------------------------------------------------------------------------------
-
-    def _marginals(self, group: Group, place: int) -> tuple[Floats, Floats]:
-        """The held levels' shares of the key at a place of each view, and their covariance."""
-        size = len(self.plan.views.keys[int(group.views[0])])
-        at = digits(self.levels, size)[:, place]
-        pick = (at[:, None] == np.arange(1, self.levels + 1)).astype(np.float64)
-        return group.laws @ pick, np.einsum("si,vst,tj->vij", pick, group.covariance, pick)
-
-    @cached_property
-    def singles(self) -> tuple[Floats, Floats, Integers]:
-        """Each key's pooled information matrix, information vector, and reports."""
-        keys, levels = len(self.plan.schema.keys), self.levels
-        information, vector = np.zeros((keys, levels, levels)), np.zeros((keys, levels))
-        reports = np.zeros(keys, np.int64)
-        for group in self.raw:
-            for place, held in enumerate(np.array([self.plan.views.keys[v] for v in group.views]).T):
-                shares, spread = self._marginals(group, place)
-                precision = _inverse(spread) * (group.reports > 0)[:, None, None]
-                np.add.at(information, held, precision)
-                np.add.at(vector, held, np.einsum("vij,vj->vi", precision, shares))
-                np.add.at(reports, held, group.reports)
-        return information, vector, reports
-
-    def _sharpened(self) -> list[Group]:
-        """Fold what the other views know of a view's keys into its law (generalised least squares)."""
-        information, vector, _ = self.singles
-        made = []
-        for group in self.raw:
-            size = len(self.plan.views.keys[int(group.views[0])])
-            if size == 1:
-                made.append(group)
-                continue
-            held = np.array([self.plan.views.keys[v] for v in group.views])
-            laws, covariance = group.laws, group.covariance
-            rows = digits(self.levels, size)
-            for place in range(size):
-                shares, spread = self._marginals(group, place)
-                own = _inverse(spread) * (group.reports > 0)[:, None, None]
-                others = information[held[:, place]] - own
-                known = vector[held[:, place]] - np.einsum("vij,vj->vi", own, shares)
-                pick = (rows[:, place][:, None] == np.arange(1, self.levels + 1)).astype(float)
-                laws, covariance = _updated(laws, covariance, pick, others, known)
-            made.append(Group(group.views, group.reports, laws, covariance))
-        return made
-
-    @cached_property
-    def _places(self) -> dict[int, tuple[int, int]]:
-        """Each view's group and row."""
-        return {
-            int(view): (number, row)
-            for number, group in enumerate(self.raw)
-            for row, view in enumerate(group.views)
-        }
-
-    @cached_property
-    def _holding(self) -> dict[int, set[int]]:
-        """The views that hold each key."""
-        holding: dict[int, set[int]] = defaultdict(set)
-        for number, view in enumerate(self.plan.views.keys):
-            for key in view:
-                holding[key].add(number)
-        return holding
-
-    def covering(self, keys: tuple[int, ...]) -> list[int]:
-        """The views that hold all of the keys."""
-        sets = [self._holding.get(key, set()) for key in keys]
-        return sorted(set.intersection(*sets)) if sets else []
-
-    # -- asking ----------------------------------------------------------------------------------
-
-    def moments(self, keys: tuple[int, ...], weights: Floats) -> Moments | None:
-        views = [v for v in self.covering(keys) if self._row(self.raw, v)[0] > 0]
-        if not views:
-            return None
-        if len(keys) == 1:
-            return self._single(keys[0], weights)
-        if len(views) == 1:
-            return self._of_view(self.groups, views[0], keys, weights)
-        parts = [self._of_view(self.raw, view, keys, weights) for view in views]
-        return _pooled(parts)
-
-    def _row(self, groups: list[Group], view: int) -> tuple[int, Floats, Floats]:
-        number, row = self._places[view]
-        group = groups[number]
-        return int(group.reports[row]), group.laws[row], group.covariance[row]
-
-    def _of_view(
-        self, groups: list[Group], view: int, keys: tuple[int, ...], weights: Floats
-    ) -> Moments:
-        reports, law, covariance = self._row(groups, view)
-        flat = lifted(weights, keys, self.plan.views.keys[view], self.levels)
-        return Moments(law @ flat, flat.T @ covariance @ flat, reports)
-
-    def _single(self, key: int, weights: Floats) -> Moments:
-        information, vector, reports = self.singles
-        spread = np.linalg.pinv(information[key])
-        shares = spread @ vector[key]
-        slope = weights[1:] - weights[0]  # the share of "not held" is what the levels leave
-        return Moments(weights[0] + shares @ slope, slope.T @ spread @ slope, int(reports[key]))
-
-    @cached_property
-    def _nearest(self) -> list[Floats]:
-        return [nearest_law(group.laws, group.covariance) for group in self.groups]
-
-    def law(self, keys: tuple[int, ...]) -> Floats | None:
-        shape = (self.levels + 1,) * len(keys)
-        views = [v for v in self.covering(keys) if self._row(self.raw, v)[0] > 0]
-        if not views:
-            return None
-        if len(keys) == 1:
-            found = self._single(keys[0], np.eye(self.levels + 1))
-            return onto_simplex(found.values[None, :])[0]
-        total, weight = np.zeros(shape), 0
-        for view in views:
-            number, row = self._places[view]
-            held = self.plan.views.keys[view]
-            whole = self._nearest[number][row].reshape((self.levels + 1,) * len(held))
-            others = tuple(i for i, key in enumerate(held) if key not in keys)
-            kept = [key for key in held if key in keys]
-            part = whole.sum(axis=others).transpose([kept.index(key) for key in keys])
-            reports = int(self.raw[number].reports[row])
-            total, weight = total + reports * part, weight + reports
-        return total / weight
-
-
-def _groups(plan: Plan, tally: Tally) -> list[Group]:
-    """Least-squares laws of all views, channel by channel."""
-    members: dict[int, list[int]] = defaultdict(list)
-    for view in range(len(plan.views)):
-        members[0 if plan.channel_of is None else plan.channel_of[view]].append(view)
-    made = []
-    for number, views in sorted(members.items()):
-        channel = plan.channels[number]
-        counts = np.array([tally.view_counts(view)[1] for view in views], np.float64)
-        reports = np.array([tally.view_counts(view)[0] for view in views], np.int64)
-        laws, covariance = view_laws(channel, counts, reports)
-        made.append(Group(np.array(views), reports, laws, covariance))
-    return made
-
-
-def view_laws(channel: Channel, counts: Floats, reports: Integers) -> tuple[Floats, Floats]:
-    """Unbiased laws of the states, one row per row of counts, and each law's covariance.
-
-    The covariance is taken at the nearest proper law with one more report from each state, as for
-    single keys; a view without reports has the uniform law and a covariance to match.
-    """
-    if not channel.one_cell:
-        raise PlanError("small views keep one cell for every output")
-    law = channel.expected()
-    decoder = channel.decoder(np.eye(channel.states))
-    if np.isnan(decoder).any():
-        raise PlanError("this channel does not tell all states of its view apart")
-    n = np.maximum(reports, 1)[:, None].astype(np.float64)
-    shares = np.where(reports[:, None] > 0, counts / n, law.mean(axis=0))
-    laws = shares @ decoder
-    likely = (n * onto_simplex(laws) + 1.0) / (n + channel.states)
-    seen = likely @ law
-    square = np.einsum("vc,cs,ct->vst", seen, decoder, decoder, optimize=True)
-    return laws, (square - likely[:, :, None] * likely[:, None, :]) / n[:, :, None]
-
-
-def _inverse(matrices: Floats) -> Floats:
-    """Inverses of small covariance matrices, guarded against rounding."""
-    size = matrices.shape[-1]
-    scale = np.trace(matrices, axis1=-2, axis2=-1)[..., None, None] / size
-    return np.asarray(np.linalg.inv(matrices + 1e-12 * scale * np.eye(size)))
-
-
-def _updated(
-    laws: Floats, covariance: Floats, pick: Floats, information: Floats, vector: Floats
-) -> tuple[Floats, Floats]:
-    """Laws after independent knowledge of ``pick``: information matrix and vector, one per row."""
-    cross = covariance @ pick
-    spread = np.einsum("sk,vsl->vkl", pick, cross)
-    # K = C M (M C M' + T)^-1 with T^-1 = information: written so that T need not be inverted.
-    size = pick.shape[1]
-    inner = np.linalg.solve(np.eye(size) + information @ spread, information)
-    gap = np.einsum(
-        "vij,vj->vi", np.linalg.solve(np.eye(size) + information @ spread, np.eye(size)), vector
-    )
-    shares = laws @ pick
-    step = gap - np.einsum("vij,vj->vi", inner, shares)
-    laws = laws + np.einsum("vsk,vk->vs", cross, step)
-    covariance = covariance - np.einsum("vsk,vkl,vtl->vst", cross, inner, cross)
-    return laws, (covariance + covariance.transpose(0, 2, 1)) / 2
-
-
-def _pooled(parts: list[Moments]) -> Moments:
-    """Independent estimates of the same functionals, weighted by their precision."""
-    precision = [np.linalg.pinv(part.covariance, hermitian=True) for part in parts]
-    spread = np.linalg.pinv(np.sum(precision, axis=0), hermitian=True)
-    total = np.sum([p @ part.values for p, part in zip(precision, parts, strict=True)], axis=0)
-    exact = np.trace(spread) == 0
-    values = parts[0].values if exact else spread @ total
-    # Functionals that are certain (their weights are the same everywhere) have no precision.
-    certain = np.array([part.covariance.diagonal() for part in parts]).max(axis=0) <= 1e-18
-    values = np.where(certain, parts[0].values, values)
-    return Moments(values, spread, sum(part.reports for part in parts))
-
-
-class WholeEvidence:
-    """One view of all keys with many states; weights are decoded as they are asked for."""
-
-    def __init__(self, plan: Plan, tally: Tally) -> None:
-        self.plan, self.levels = plan, plan.schema.levels
-        self.view, self.channel = plan.views.keys[0], plan.channels[0]
-        self.reports, counts = tally.view_counts(0)
-        self.shares = counts / max(self.reports, 1)
-        self._laws: dict[tuple[int, ...], Floats | None] = {}
-
-    @cached_property
-    def raw(self) -> Floats:
-        """The unbiased law of the states, which sums to one."""
-        if self.channel.one_cell:
-            return self.channel.unmixed(self.shares)
-        return self.channel.state_estimates(self.shares)[0]
-
-    @cached_property
-    def states(self) -> Floats:
-        """The nearest proper law of all states (Norm-Sub of the unbiased one)."""
-        return onto_simplex(self.raw[None, :])[0]
-
-    def moments(self, keys: tuple[int, ...], weights: Floats) -> Moments | None:
-        if not self.reports or not set(keys) <= set(self.view):
-            return None
-        flat = lifted(weights, keys, self.view, self.levels)
-        decoder = self._decoder(flat)
-        marks = self.shares if self.channel.one_cell else np.append(self.shares, 1.0)
-        covariance = self.channel.covariance(decoder, self.states) / self.reports
-        return Moments(marks @ decoder, covariance, self.reports)
-
-    def _decoder(self, weights: Floats) -> Floats:
-        return self.channel.decoder(weights)
-
-    def law(self, keys: tuple[int, ...]) -> Floats | None:
-        if keys not in self._laws:
-            self._laws[keys] = nearest_of(self, keys, self.levels)
-        return self._laws[keys]
-
-
-class PrintedEvidence(WholeEvidence):
-    """IOH as the paper prints it: every cell from its own bit, with no constraint on their sum."""
-
-    def _decoder(self, weights: Floats) -> Floats:
-        if not isinstance(self.channel, Symbols) or self.channel.one_cell:
-            raise PlanError("the printed estimator is IOH's")
-        return self.channel.position_decoder(weights, np.zeros(weights.shape[1]))
-
-
-class SimplexEvidence(WholeEvidence):
-    """The law of all states after projection onto the simplex (Norm-Sub)."""
-
-    def law(self, keys: tuple[int, ...]) -> Floats | None:
-        if not self.reports or not set(keys) <= set(self.view):
-            return None
-        whole = self.states.reshape((self.levels + 1,) * len(self.view))
-        others = tuple(i for i, key in enumerate(self.view) if key not in keys)
-        kept = [key for key in self.view if key in keys]
-        return np.asarray(whole.sum(axis=others).transpose([kept.index(key) for key in keys]))
-
-
 class HeldPairs(Protocol):
     """Estimates of functionals of one or two keys from reports about whole sets."""
 
@@ -362,54 +76,6 @@ class HeldEvidence:
         return nearest_of(self, keys, self.levels)
 
 
-class SumEvidence:
-    """Means of products of {x, |x|} over small sets of keys, one for each view."""
-
-    def __init__(self, plan: Plan, tally: Tally) -> None:
-        self.plan = plan
-        self.found: dict[tuple[tuple[int, int], ...], tuple[float, float, int]] = {}
-        assert plan.channel_of is not None
-        for number, (view, of) in enumerate(zip(plan.views.keys, plan.channel_of, strict=True)):
-            channel = plan.channels[of]
-            reports, counts = tally.view_counts(number)
-            powers, worth = _monomial(channel, len(view))
-            decoder = channel.decoder(worth[:, None])[:, 0]
-            shares = (counts + 1.0) / (reports + 2.0)
-            value = float(counts @ decoder) / reports if reports else 0.0
-            mean = float(shares @ decoder)
-            spread = float(shares @ decoder**2) - mean**2
-            name = tuple(sorted(zip(view, powers, strict=True)))
-            self.found[name] = (value, spread / max(reports, 1), reports)
-
-    def moments(self, keys: tuple[int, ...], weights: Floats) -> Moments | None:
-        """Expand the weights over products of {1, x, |x|}; different products are different people."""
-        # Row d of the basis change: the weights of absent, low, high as c0 + c1 x + c2 |x|.
-        change = np.array([[1.0, 0, 0], [0, -0.5, 0.5], [-1, 0.5, 0.5]])
-        parts = weights
-        for axis in range(len(keys)):
-            parts = np.moveaxis(np.tensordot(change, np.moveaxis(parts, axis, 0), axes=(1, 0)), 0, axis)
-        values = np.zeros(weights.shape[-1])
-        spread = np.zeros((weights.shape[-1],) * 2)
-        least = None
-        for powers in product(range(3), repeat=len(keys)):
-            worth = parts[powers]
-            if not np.abs(worth).max() > 1e-15:
-                continue
-            name = tuple(sorted((k, p) for k, p in zip(keys, powers, strict=True) if p))
-            if not name:
-                values = values + worth
-                continue
-            if name not in self.found or not self.found[name][2]:
-                return None
-            value, variance, reports = self.found[name]
-            values, spread = values + worth * value, spread + variance * np.outer(worth, worth)
-            least = reports if least is None else min(least, reports)
-        return Moments(values, spread, least or 0)
-
-    def law(self, keys: tuple[int, ...]) -> Floats | None:
-        return nearest_of(self, keys, self.plan.schema.levels)
-
-
 def nearest_of(source: Evidence, keys: tuple[int, ...], levels: int) -> Floats | None:
     """The proper law nearest to a source's unbiased one, in standard errors."""
     states, count = levels + 1, (levels + 1) ** len(keys)
@@ -420,29 +86,11 @@ def nearest_of(source: Evidence, keys: tuple[int, ...], levels: int) -> Floats |
     return law.reshape((states,) * len(keys))
 
 
-def _monomial(channel: Channel, keys: int) -> tuple[tuple[int, ...], Floats]:
-    """Which product of {x (1), |x| (2)} a two-output channel tells, read off its law."""
-    side = np.sign(np.round(channel.expected()[:, 1] - channel.expected()[:, 0], 9))
-    rows = digits(2, keys)
-    sign, held = np.array([0.0, -1.0, 1.0])[rows], (rows > 0).astype(np.float64)
-    for powers in product((1, 2), repeat=keys):
-        worth = np.prod(np.where(np.array(powers) == 1, sign, held), axis=1)
-        told = 2 * worth - 1 if set(powers) == {2} else worth
-        if np.array_equal(told, side):
-            return powers, worth
-    raise PlanError("a channel of this plan tells no product of signs and presences")
-
-
-WHOLE = {
-    "pooled": WholeEvidence,
-    "least_squares": WholeEvidence,
-    "printed": PrintedEvidence,
-    "simplex": SimplexEvidence,
-}
-
-
 def evidence(plan: Plan, tally: Tally, estimator: str = "pooled") -> Evidence:
     """The source of evidence that fits a plan."""
+    from .viewlaws import ViewEvidence
+    from .whole import WHOLE, WholeEvidence
+
     tally.belongs_to(plan)
     made = plan.kind.evidence(plan, tally)
     if made is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -44,7 +45,7 @@ def digit_chances(schema: Schema, people: People | Iterable[Record]) -> Iterable
         yield Population(schema, part, schema.levels).chances
 
 
-class Classifier:
+class Classifier(ABC):
     """``fit`` on released laws, then ``predict`` for people whose records are at hand."""
 
     classes: Classes | None = None
@@ -71,8 +72,9 @@ class Classifier:
             raise QueryError("fit comes before predict")
         return self.classes
 
+    @abstractmethod
     def _chances(self, digits: Floats) -> Floats:
-        raise NotImplementedError
+        """Each class's chance for some people, from the chances of their keys' digits."""
 
 
 def true_classes(schema: Schema, classes: Classes, people: People) -> np.ndarray:

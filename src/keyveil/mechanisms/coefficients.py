@@ -18,8 +18,9 @@ import numpy as np
 from ..arrays import WORD
 from ..channel import Table
 from ..errors import PlanError
-from ..estimate.joint import Evidence, SumEvidence, digits
+from ..estimate.joint import Evidence, digits
 from ..estimate.pooled import pooled_answers
+from ..estimate.products import SumEvidence
 from ..exact import most_lies
 from ..mechanism import Draft, Mechanism, Parameter
 from ..schema import Schema
