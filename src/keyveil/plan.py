@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .channel import Channel, Collision, Proof
+from .channel import Channel, Proof
 from .coins import Coins, Person, Stream
 from .encode import ENCODERS, SETS, cap_of, encoder_of, items_of, states_of, words_taken
 from .errors import PlanError
@@ -87,7 +87,7 @@ class Plan:
             elif self.encode == "item":
                 fits = channel.shape not in WHOLE and channel.states == keys + 1
             elif self.encode in SETS:
-                fits = isinstance(channel, Collision) and 0 < self.cap <= keys
+                fits = channel.shape == "collision" and 0 < self.cap <= keys
                 fits = fits and getattr(channel, "items", 0) == items_of(self.encode, keys)
                 fits = fits and self.schema.levels == 2
             else:
@@ -146,7 +146,9 @@ class Plan:
     def cap(self) -> int:
         """How many keys a person keeps at the most, where a report speaks of a set; else 0."""
         channel = self.view_channels[0]
-        return cap_of(self.encode, channel.held) if isinstance(channel, Collision) else 0
+        if channel.shape != "collision":
+            return 0
+        return cap_of(self.encode, int(getattr(channel, "held", 0)))
 
     @cached_property
     def layout(self) -> Layout:

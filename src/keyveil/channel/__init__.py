@@ -1,33 +1,74 @@
 """The exact law of what a device sends, in a few shapes, one file each.
 
 A shape brings its own proof of epsilon, sampler, estimator and compact integers; a new mechanism
-of a known shape is one file in ``mechanisms`` and needs nothing here.
+of a known shape is one file in ``mechanisms`` and needs nothing here. A shape's file is loaded when
+it is first asked for: a device needs one of them.
 """
 
 from __future__ import annotations
 
-from ..errors import ChannelError
-from .collision import Collision
-from .halfspace import Halfspace
-from .hash import Hash
-from .law import Channel, Document, Proof
-from .product import Product
-from .subset import Subset
-from .symbols import Symbols
-from .symmetric import Symmetric
-from .table import Table
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-SHAPES: dict[str, type[Channel]] = {
-    shape.shape: shape
-    for shape in (Table, Symmetric, Symbols, Subset, Product, Hash, Halfspace, Collision)
+from ..errors import ChannelError
+from .law import Channel, Document, Proof
+
+if TYPE_CHECKING:
+    from .collision import Collision
+    from .halfspace import Halfspace
+    from .hash import Hash
+    from .product import Product
+    from .subset import Subset
+    from .symbols import Symbols
+    from .symmetric import Symmetric
+    from .table import Table
+
+_CLASSES = {
+    "table": "Table",
+    "symmetric": "Symmetric",
+    "symbols": "Symbols",
+    "subset": "Subset",
+    "product": "Product",
+    "hash": "Hash",
+    "collision": "Collision",
+    "halfspace": "Halfspace",
 }
+"""Each shape's class; its file has the shape's name."""
+
+_FILES = {kind: file for file, kind in _CLASSES.items()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FILES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_FILES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+class _Shapes(Mapping[str, type[Channel]]):
+    """Shapes by name."""
+
+    def __getitem__(self, name: str) -> type[Channel]:
+        kind: type[Channel] = __getattr__(_CLASSES[name])
+        return kind
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_CLASSES)
+
+    def __len__(self) -> int:
+        return len(_CLASSES)
+
+
+SHAPES: Mapping[str, type[Channel]] = _Shapes()
 
 
 def parse_channel(document: object) -> Channel:
     """The channel that a plan's document describes."""
     shape = document.get("shape") if isinstance(document, dict) else None
-    if not isinstance(document, dict) or not isinstance(shape, str) or shape not in SHAPES:
-        raise ChannelError(f"unknown channel shape; known: {', '.join(SHAPES)}")
+    if not isinstance(document, dict) or not isinstance(shape, str) or shape not in _CLASSES:
+        raise ChannelError(f"unknown channel shape; known: {', '.join(_CLASSES)}")
     return SHAPES[shape].parse(document)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..arrays import Floats, Integers
-from ..channel import Channel, Halfspace
+from ..channel import Channel
 from ..errors import PlanError
 from ..schema import Schema
 from .answer import Answers, Estimate, KeyAnswer, plain, ratio, shifted
@@ -144,6 +144,8 @@ def _item_answers(plan: Plan, tally: Tally, level: float) -> tuple[KeyAnswer, ..
 
 
 def _sign_answers(plan: Plan, tally: Tally, level: float) -> tuple[KeyAnswer, ...]:
+    from ..channel import Halfspace
+
     channel = plan.channels[0]
     if not isinstance(channel, Halfspace):
         raise PlanError("this estimator is for vectors of signs")
