@@ -40,7 +40,6 @@ class Row:
     coverage_mean: float | None
     bounded_frequency: float
     bounded_mean: float
-    predicted_conditional_frequency: float | None = None
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -87,7 +86,7 @@ def compare_conditionals(
     Values are on the [-1, 1] scale and clipped to their range; a value that is unknown counts as the
     middle of its range. Coverage is over bounded intervals.
     """
-    scaled = Schema.of(list(schema.keys))
+    scaled, population = Schema.of(list(schema.keys)), population.on_unit_scale()
     asked = conditional_queries(scaled, order)
     kinds = ("frequency", "mean")
     queries = {

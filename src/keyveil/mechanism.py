@@ -156,7 +156,8 @@ class Mechanism(ABC):
         if keys < self.fewest_keys:
             raise PlanError(f"{self.name} needs at least {self.fewest_keys} keys; this plan has {keys}")
         if keys > self.most_keys:
-            raise PlanError(f"{self.name} takes at most {self.most_keys} keys, not {keys}: use pairs")
+            other = "pairs" if keys <= 1000 and self.name != "pairs" else "pair_collision"
+            raise PlanError(f"{self.name} takes at most {self.most_keys} keys, not {keys}: use {other}")
         drafted = self.draft(schema, epsilon_of(epsilon), calibrate == "tight", chosen)
         return with_parameters(drafted, chosen)
 

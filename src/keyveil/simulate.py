@@ -8,6 +8,7 @@ per-person path.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,16 @@ class Population:
             raise PlanError("a population needs at least one person")
         self.schema, self.people, self.levels = schema.at(levels), people, levels
         self._laws: dict[tuple[int, ...], Floats] = {}
+
+    def on_unit_scale(self) -> Population:
+        """The same population with every key's values on [-1, 1]."""
+        schema, people = self.schema, self.people
+        if bool((schema.low == -1).all() and (schema.high == 1).all()):
+            return self
+        keys = people.keys.astype(np.int64)
+        low, high = schema.low[keys], schema.high[keys]
+        values = np.clip((people.values - low) / (high - low) * 2 - 1, -1, 1)
+        return Population(Schema.of(list(schema.keys)), replace(people, values=values), self.levels)
 
     @cached_property
     def chances(self) -> Floats:

@@ -11,7 +11,7 @@ import click
 from ..coins import Coins
 from ..comparison import Row, compare_conditionals
 from ..errors import PlanError, TableError
-from ..exact import decimal
+from ..exact import decimal, epsilon_of, text
 from ..files import write_whole
 from ..mechanisms import mechanism_named
 from ..people import People
@@ -26,7 +26,9 @@ from .show import print_table, progress
 @click.option("--person", default="person", show_default=True)
 @click.option("--key", default="key", show_default=True)
 @click.option("--value", default="value", show_default=True)
-@click.option("--range", "ends", default="-1,1", show_default=True, help="LOW,HIGH of the values.")
+@click.option(
+    "--range", "ends", default="-1,1", show_default=True, help="LOW,HIGH; values outside are clipped."
+)
 @click.option("--top", default=8, show_default=True, help="Only the keys that most people hold.")
 @click.option("--people", default="100000", show_default=True, help="People to simulate, like 1e6.")
 @click.option(
@@ -66,7 +68,7 @@ def compare(
     for name in names:
         if name != "auto":
             mechanism_named(name.partition(":")[0])
-    epsilons = [part.strip() for part in epsilon.split(",") if part.strip()]
+    epsilons = [text(epsilon_of(part.strip())) for part in epsilon.split(",") if part.strip()]
     keys, table = top_people(data, person, key, value, (float(low), float(high)), top)
     schema = Schema.of(keys, low, high)
     population = Population(schema, table)
@@ -78,8 +80,7 @@ def compare(
             )
         )
     if output:
-        text = json.dumps([row.document() for row in rows], indent=2)
-        write_whole(Path(output), text.encode())
+        write_whole(Path(output), json.dumps([row.document() for row in rows], indent=2).encode())
     if plot:
         from ..plot import plot_rows
 

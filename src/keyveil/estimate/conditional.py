@@ -214,6 +214,9 @@ def _moved(raw: Estimate, value: float, low: float, high: float) -> Estimate:
     if not raw.bounded:
         return Estimate(value, raw.stderr, raw.low, raw.high, raw.reports)
     ends = [min(max(end, low), high) for end in (raw.low, raw.high)]
+    if ends[0] == ends[1]:  # wholly outside: half its width inside, at the nearest end
+        reach = (raw.high - raw.low) / 2
+        ends = [max(ends[0] - reach, low), min(ends[1] + reach, high)]
     return Estimate(value, raw.stderr, min(ends[0], value), max(ends[1], value), raw.reports)
 
 
