@@ -271,6 +271,7 @@ def test_a_plan_that_cannot_answer_says_so_with_what_it_would_take():
 def test_single_keys_never_say_how_keys_go_together():
     plan = Plan.of(KEYS, "kvue", 2)
     tally = Tally(plan).add(plan.privatise(crowd(500), Coins.stated(1)))
-    made = Conditionals(plan, tally).answer("frequency(a | b)").estimate
-    assert not made.bounded
-    assert np.isnan(made.value)
+    answer = Conditionals(plan, tally).answer("frequency(a | b)")
+    assert answer.how == "nothing"
+    assert not answer.estimate.bounded
+    assert np.isnan(answer.estimate.value)

@@ -38,7 +38,8 @@ class QueryAnswer:
     query: Query
     estimate: Estimate
     how: str
-    """"view" if some view holds all keys of the query, "maximum entropy" if none does."""
+    """"view" if some view holds all keys of the query, "maximum entropy" if pairs of them are known,
+    "nothing" if no report says how these keys go together."""
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -89,8 +90,8 @@ class Conditionals:
         found = self.evidence.moments(keys, weights)
         how = "view"
         if found is None:
-            how = "maximum entropy"
             made = self._by_entropy(asked, keys, weights)
+            how = "maximum entropy" if isfinite(made.value) else "nothing"
         else:
             made = self._made(asked, keys, weights, found)
         if asked.kind == "mean":
