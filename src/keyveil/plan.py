@@ -150,6 +150,11 @@ class Plan:
             return 0
         return cap_of(self.encode, int(getattr(channel, "held", 0)))
 
+    def views_of(self, channel: int) -> list[int]:
+        """The views that draw from a channel, by its number."""
+        of = self.channel_of
+        return [view for view in range(len(self.views)) if of is None or of[view] == channel]
+
     @cached_property
     def layout(self) -> Layout:
         """Where reports leave their marks."""

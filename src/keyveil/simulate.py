@@ -106,8 +106,7 @@ def simulate(plan: Plan, population: Population, people: int, coins: Coins, run:
     reports = draw.multinomial(people, plan.views.shares)
     tally.counts[layout.own] = reports
     for number, channel in enumerate(plan.channels):
-        of = plan.channel_of
-        views = [v for v in range(len(plan.views)) if of is None or of[v] == number]
+        views = plan.views_of(number)
         laws = np.array([population.law(plan.views.keys[view]) for view in views])
         cells = layout.own[views][:, None] + 1 + np.arange(channel.cells)
         if channel.one_cell:

@@ -24,7 +24,8 @@ HEAVY = (
 )
 
 LINE = [
-    *("errors", "arrays", "exact", "coins", "channel", "schema", "views", "people", "encode"),
+    *("errors", "arrays", "exact", "coins", "channel", "viewchannels", "schema", "views", "people"),
+    "encode",
     *("query", "layout", "report", "files", "fast", "estimate", "mechanism", "mechanisms", "tally"),
     "plan",
 ]

@@ -31,6 +31,10 @@ also ``simplex``: the value at the law of all cells, projected (Norm-Sub), and `
 paper has it. Intervals are those of the unbiased estimate (Fieller's), cut to the possible range."""
 
 
+RANGES = {"frequency": (0.0, 1.0), "mean": (-1.0, 1.0), "lift": (0.0, inf)}
+"""Where each statistic must lie, means on the [-1, 1] scale."""
+
+
 @dataclass(frozen=True)
 class QueryAnswer:
     """A query, its estimate, and how it was reached."""
@@ -124,7 +128,7 @@ class Conditionals:
         law = self._likely.get(keys) if self._likely is not None else None
         law = self.evidence.law(keys) if law is None else law
         value = _at(law, weights) if law is not None else nan
-        low, high = (-1.0, 1.0) if query.kind == "mean" else (0.0, 1.0 if query.kind != "lift" else inf)
+        low, high = RANGES[query.kind]
         return _moved(raw, value, low, high)
 
     # -- no view holds all keys ------------------------------------------------------------------
@@ -151,7 +155,7 @@ class Conditionals:
             variance += self._sensitivity(keys, weights, known, pair, value)
         stderr = sqrt(variance)
         reach = quantile(self.level) * stderr
-        low, high = (-1.0, 1.0) if query.kind == "mean" else (0.0, 1.0 if query.kind != "lift" else inf)
+        low, high = RANGES[query.kind]
         return Estimate(value, stderr, max(value - reach, low), min(value + reach, high), 0)
 
     def _sensitivity(
@@ -246,8 +250,7 @@ def _likely_laws(plan: Plan, tally: Tally) -> dict[tuple[int, ...], Floats]:
     laws: dict[tuple[int, ...], Floats] = {}
     states = plan.schema.levels + 1
     for number, channel in enumerate(plan.channels):
-        of = plan.channel_of
-        views = [v for v in range(len(plan.views)) if of is None or of[v] == number]
+        views = plan.views_of(number)
         if not channel.one_cell or channel.states > 243:
             continue
         fitted = fit(channel, np.array([tally.view_counts(v)[1] for v in views], np.float64))

@@ -170,8 +170,7 @@ def likelihood(plan: Plan, tally: Tally, level: float) -> Answers:
     values, spread = np.full((keys, 2), np.nan), np.full((keys, 2, 2), np.nan)
     width = weights.shape[1]
     for number, channel in enumerate(plan.channels):
-        of = plan.channel_of
-        views = [v for v in range(len(plan.views)) if of is None or of[v] == number]
+        views = plan.views_of(number)
         counts = np.array([tally.view_counts(view)[1] for view in views], np.float64)
         fitted = fit(channel, counts)
         for view, law, row in zip(views, fitted.laws, counts, strict=True):

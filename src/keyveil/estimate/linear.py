@@ -58,8 +58,7 @@ def single_moments(plan: Plan, tally: Tally, decode: Decoder = by_least_squares)
     reports = np.zeros(keys, np.int64)
     values, covariance = np.full((keys, 2), np.nan), np.full((keys, 2, 2), np.nan)
     for number, channel in enumerate(plan.channels):
-        of = plan.channel_of
-        views = [v for v in range(len(plan.views)) if of is None or of[v] == number]
+        views = plan.views_of(number)
         counts = np.array([tally.view_counts(view)[1] for view in views], np.float64)
         places = [plan.views.keys[view][0] for view in views]
         n = counts.sum(axis=1)

@@ -169,12 +169,11 @@ class ViewEvidence:
 
 def _groups(plan: Plan, tally: Tally) -> list[Group]:
     """Least-squares laws of all views, channel by channel."""
-    members: dict[int, list[int]] = defaultdict(list)
-    for view in range(len(plan.views)):
-        members[0 if plan.channel_of is None else plan.channel_of[view]].append(view)
     made = []
-    for number, views in sorted(members.items()):
-        channel = plan.channels[number]
+    for number, channel in enumerate(plan.channels):
+        views = plan.views_of(number)
+        if not views:
+            continue
         counts = np.array([tally.view_counts(view)[1] for view in views], np.float64)
         reports = np.array([tally.view_counts(view)[0] for view in views], np.int64)
         laws, covariance = view_laws(channel, counts, reports)

@@ -16,23 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import WORD, Floats
+from ..arrays import Floats
 from ..channel import Symbols
 from ..errors import QueryError
 from ..estimate.pooled import pooled_answers
-from ..exact import most_lies
 from ..mechanism import Draft, Mechanism
 from ..schema import Schema
+from ..viewchannels import optimal_bits
 from ..views import Views
 from .kvoh import flipped_bits
-
-
-def optimal_bits(positions: int, epsilon: Decimal) -> Symbols:
-    """One-hot bits whose true one is a fair coin: the least noise on cells that are mostly empty."""
-    fake = most_lies(1, epsilon)
-    while not Symbols.bits_of(positions, WORD // 2, fake).proof().keeps(epsilon):
-        fake += 1
-    return Symbols.bits_of(positions, WORD // 2, fake)
 
 
 class IOH(Mechanism):
