@@ -15,9 +15,13 @@ from .schema import Schema
 from .views import Views
 
 if TYPE_CHECKING:
+    from .arrays import Integers
     from .estimate.answer import Answers
+    from .estimate.forecast import Forecast
     from .estimate.joint import Evidence
+    from .estimate.linear import Moments
     from .plan import Plan
+    from .prior import Prior
     from .tally import Tally
 
 CALIBRATIONS = ("paper", "tight")
@@ -120,9 +124,35 @@ class Mechanism(ABC):
         """The next round of a chain of plans."""
         raise PlanError(f"{self.name} has one round; there is no next plan")
 
+    def moments(self, plan: Plan, counts: Integers) -> Moments:
+        """Frequency and mass of every key, unbiased, from counts ``(..., cells)``; see ``Moments``."""
+        from .estimate.linear import item_moments, sign_moments, single_keys, view_moments
+
+        if single_keys(plan):
+            return view_moments(plan, counts)
+        if plan.encode == "views":
+            from .estimate.pooled import pooled_moments
+
+            return pooled_moments(plan, counts)
+        if plan.encode == "item":
+            return item_moments(plan, counts)
+        if plan.encode == "signs":
+            return sign_moments(plan, counts)
+        raise PlanError(f"{self.name} has no unbiased estimate of single keys")
+
+    def has_moments(self, plan: Plan) -> bool:
+        """Whether ``moments`` knows this plan."""
+        return type(self).moments is not Mechanism.moments or plan.encode in ("views", "item", "signs")
+
     def evidence(self, plan: Plan, tally: Tally) -> Evidence | None:
         """What a tally knows of several keys together; None for what the plan's shape suggests."""
         return None
+
+    def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
+        """The error of the least-squares answers when so many people answer."""
+        from .estimate.forecast import by_shape
+
+        return by_shape(plan, people, prior)
 
     def chain_fault(self, chain: object, keys: int) -> str:
         """What is wrong with a document's chain over so many keys; empty if nothing is."""
@@ -131,8 +161,13 @@ class Mechanism(ABC):
     def true_epsilon(self, epsilon: Decimal) -> Decimal:
         """What the published mechanism really proves at a nominal epsilon, over all its rounds."""
         keys = max(2, self.fewest_keys)
-        drafted = self.draft(Schema.of(keys), epsilon, False, self.chosen({}))
+        schema = Schema.of(keys)
+        drafted = self.draft(schema, epsilon, False, self.chosen(self.example(schema)))
         return max(channel.proof().epsilon for channel in drafted.channels)
+
+    def example(self, schema: Schema) -> dict[str, str]:
+        """What a plan that only shows the mechanism must be told; nothing where defaults will do."""
+        return {}
 
     def chosen(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Every parameter's value, the given ones checked, the others at their default."""

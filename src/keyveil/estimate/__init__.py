@@ -5,13 +5,56 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..errors import PlanError
-from .answer import Answers, Estimate, KeyAnswer
+import numpy as np
+
+from ..arrays import Integers
+from ..errors import PlanError, ReportError
+from .answer import Answers, Band, Estimate, KeyAnswer, KeyBands
+from .estimator import ArrayEstimator, bands_from
 from .project import STEPS
 
 if TYPE_CHECKING:
+    from ..mechanism import Estimator
     from ..plan import Plan
     from ..tally import Tally
+
+
+def estimators_of(plan: Plan) -> dict[str, Estimator]:
+    """Every estimator that a plan has: the mechanism's own, its default first, then the general ones.
+
+    General are those made from moments, whatever the mechanism: ``shrunk`` and, for means,
+    ``corrected`` and ``jackknife``.
+    """
+    known = dict(plan.kind.estimators)
+    for name, made in _general(plan).items():
+        known.setdefault(name, made)
+    return known
+
+
+def _general(plan: Plan) -> dict[str, Estimator]:
+    from ..mechanism import Mechanism
+    from .corrected import corrected, jackknife
+    from .linear import single_keys
+    from .shrink import shrunk
+
+    if plan.chain is not None or not plan.kind.has_moments(plan):
+        return {}  # a later round's answers lean on an earlier one's
+    made: dict[str, Estimator] = {"shrunk": shrunk}
+    if "mean" in plan.kind.answers:
+        made["corrected"] = corrected
+        plain = type(plan.kind).moments is Mechanism.moments
+        if plain and single_keys(plan) and plan.layout.one_cell:
+            made["jackknife"] = jackknife
+    return made
+
+
+def estimator_named(plan: Plan, name: str | None) -> Estimator:
+    """A plan's estimator by name; without a name the mechanism's first."""
+    known = estimators_of(plan)
+    name = next(iter(known)) if name is None else name
+    if name not in known:
+        raise PlanError(f"unknown estimator {name!r} for {plan.mechanism}; known: {', '.join(known)}")
+    return known[name]
 
 
 def estimate(
@@ -23,11 +66,7 @@ def estimate(
 ) -> Answers:
     """Answers for every key; ``estimator`` defaults to the mechanism's first, ``after`` to none."""
     tally.belongs_to(plan)
-    known = plan.kind.estimators
-    name = next(iter(known)) if estimator is None else estimator
-    if name not in known:
-        raise PlanError(f"unknown estimator {name!r} for {plan.mechanism}; known: {', '.join(known)}")
-    answers = known[name](plan, tally, level)
+    answers = estimator_named(plan, estimator)(plan, tally, level)
     for step in after:
         if step not in STEPS:
             raise PlanError(f"unknown post-processing {step!r}; known: {', '.join(STEPS)}")
@@ -35,4 +74,31 @@ def estimate(
     return answers
 
 
-__all__ = ["Answers", "Estimate", "KeyAnswer", "estimate"]
+def bands(plan: Plan, counts: Integers, estimator: str | None = None, level: float = 0.95) -> KeyBands:
+    """The same answers as arrays on the [-1, 1] scale, from counts ``(..., cells)`` of many tallies.
+
+    Estimators that are defined for one tally only are called for each in turn.
+    """
+    if np.shape(counts)[-1:] != (plan.layout.cells,):
+        raise ReportError(f"counts of this plan have {plan.layout.cells} cells along their last axis")
+    chosen = estimator_named(plan, estimator)
+    if isinstance(chosen, ArrayEstimator):
+        return chosen.bands(plan, counts, level)
+    from ..tally import Tally
+
+    rows = np.asarray(counts).reshape(-1, plan.layout.cells)
+    made = [chosen(plan, Tally(plan, row), level) for row in rows]
+    return bands_from(plan, made, np.shape(counts)[:-1])
+
+
+__all__ = [
+    "Answers",
+    "Band",
+    "Estimate",
+    "KeyAnswer",
+    "KeyBands",
+    "bands",
+    "estimate",
+    "estimator_named",
+    "estimators_of",
+]

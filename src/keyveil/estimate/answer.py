@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Floats
+from ..arrays import Floats, Integers
 from ..errors import PlanError
 
 
@@ -119,37 +119,80 @@ def quantile(level: float) -> float:
     return NormalDist().inv_cdf(0.5 + level / 2)
 
 
+@dataclass(frozen=True)
+class Band:
+    """Estimates as arrays of one shape: values, standard errors and the two ends of intervals."""
+
+    value: Floats
+    stderr: Floats
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def plain(cls, value: Floats, variance: Floats, reports: Integers, level: float) -> Band:
+        """Unbiased estimates with normal intervals; nothing is known without reports."""
+        unknown = (np.asarray(reports) == 0) | np.isnan(value)
+        value = np.where(unknown, nan, value)
+        stderr = np.where(unknown, inf, np.sqrt(np.maximum(variance, 0.0)))
+        reach = quantile(level) * stderr
+        low, high = np.where(unknown, -inf, value - reach), np.where(unknown, inf, value + reach)
+        return cls(value, stderr, low, high)
+
+    @classmethod
+    def ratio(
+        cls, above: Floats, below: Floats, covariance: Floats, reports: Integers, level: float
+    ) -> Band:
+        """``above / below`` with Fieller's intervals, unbounded unless ``below`` is clearly above zero.
+
+        ``covariance`` holds a 2 x 2 matrix of the two for each.
+        """
+        reach = quantile(level)
+        va, cov, vb = covariance[..., 0, 0], covariance[..., 0, 1], covariance[..., 1, 1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            nothing = (np.asarray(reports) == 0) | ~(below > 0)
+            value = np.where(nothing, nan, above / below)
+            square = below * below - reach**2 * vb
+            unknown = nothing | (square <= 0)
+            middle = above * below - reach**2 * cov
+            root = middle * middle - square * (above * above - reach**2 * va)
+            half = np.sqrt(np.maximum(root, 0.0))
+            spread = np.maximum(va - 2 * value * cov + value * value * vb, 0.0)
+            stderr = np.where(unknown, inf, np.sqrt(spread) / below)
+            low = np.where(unknown, -inf, (middle - half) / square)
+            high = np.where(unknown, inf, (middle + half) / square)
+        return cls(value, stderr, low, high)
+
+    def estimate(self, place: Any, reports: int) -> Estimate:
+        """The estimate at one place."""
+        return Estimate(
+            self.value[place], self.stderr[place], self.low[place], self.high[place], reports
+        )
+
+
+@dataclass(frozen=True)
+class KeyBands:
+    """What is known of every key, on the [-1, 1] scale, as arrays ``(..., keys)``.
+
+    Leading axes are tallies that were estimated at once, such as a simulation's repetitions. None
+    stands for what the mechanism cannot answer.
+    """
+
+    reports: Integers
+    frequency: Band | None = None
+    mean: Band | None = None
+    mass: Band | None = None
+
+
 def plain(value: float, variance: float, reports: int, level: float) -> Estimate:
     """An unbiased estimate with a normal interval; nothing is known without reports."""
-    if reports == 0 or isnan(value):
-        return Estimate(nan, inf, -inf, inf, reports)
-    stderr = float(np.sqrt(max(variance, 0.0)))
-    reach = quantile(level) * stderr
-    return Estimate(value, stderr, value - reach, value + reach, reports)
+    made = Band.plain(np.asarray(value), np.asarray(variance), np.asarray(reports), level)
+    return made.estimate((), reports)
 
 
 def ratio(above: float, below: float, covariance: Floats, reports: int, level: float) -> Estimate:
     """``above / below`` with Fieller's interval, unbounded unless ``below`` is clearly above zero."""
-    unknown = Estimate(nan, inf, -inf, inf, reports)
-    if reports == 0 or not below > 0:
-        return unknown
-    value = above / below
-    reach = quantile(level)
-    va, cov, vb = covariance[0, 0], covariance[0, 1], covariance[1, 1]
-    square = below**2 - reach**2 * vb
-    if square <= 0:
-        return replace(unknown, value=value)
-    middle = above * below - reach**2 * cov
-    root = middle**2 - square * (above**2 - reach**2 * va)
-    half = float(np.sqrt(max(root, 0.0)))
-    spread = max(va - 2 * value * cov + value**2 * vb, 0.0)
-    return Estimate(
-        value,
-        float(np.sqrt(spread)) / below,
-        (middle - half) / square,
-        (middle + half) / square,
-        reports,
-    )
+    made = Band.ratio(np.asarray(above), np.asarray(below), covariance, np.asarray(reports), level)
+    return made.estimate((), reports)
 
 
 def biased(value: float, reports: int) -> Estimate:

@@ -3,9 +3,10 @@
 The log-likelihood is concave in the law of the states. For a law with output law p and counts n_y
 the score of state x is ``s_x = sum_y (n_y / n) C[x, y] / p_y``, and no law is better by more than
 ``n (max_x s_x - 1)``. **Stopping rule**: stop when that bound is at most ``SLACK`` nats, or after
-``MOST_STEPS`` steps, which the result then says. Steps are Newton's on the simplex or, where states
-are many, EM's with squared extrapolation; either falls back to plain EM wherever it would lose
-likelihood.
+``MOST_STEPS`` steps, or when a law moves by no more than the smallest share it may have: doubles can
+tell it no better then. In the last two cases the result says so. Steps are Newton's on the simplex or,
+where states are many, EM's with squared extrapolation; either falls back to plain EM wherever it would
+lose likelihood.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import Floats
+from ..arrays import Floats, Integers
 from ..channel import Channel
 from ..errors import PlanError
-from .answer import Answers
-from .linear import Moments, answers_of, key_answers, key_weights
+from .answer import KeyBands
+from .estimator import on_arrays
+from .linear import Moments, key_bands, key_weights, single_keys, view_counts
 from .project import onto_simplex
 
 if TYPE_CHECKING:
     from ..plan import Plan
-    from ..tally import Tally
 
 SLACK = 1e-3
 MOST_STEPS = 20_000
@@ -73,6 +74,9 @@ def fit(channel: Channel, counts: Floats) -> Fit:
             twice, _ = _step(channel, once, some)
             laws[left] = _better(channel, some, _leap(now, once, twice), twice)
             steps += 2
+        left = left[np.abs(laws[left] - now).max(axis=1) > 10 * _FLOOR]
+        if not len(left):
+            break
     return Fit(laws, gap, steps)
 
 
@@ -145,40 +149,49 @@ def _log_likelihood(channel: Channel, laws: Floats, shares: Floats) -> Floats:
 
 
 def covariance(channel: Channel, law: Floats, weights: Floats) -> Floats:
-    """Asymptotic covariance of ``weights`` on the states for one report (inverse information)."""
+    """Asymptotic covariance of ``weights`` on the states for one report (inverse information).
+
+    ``law`` may have leading axes; so has the covariance then.
+    """
     rows = channel.expected()
     seen = np.maximum(law @ rows, 1e-300)
-    information = (rows / seen) @ rows.T
+    information = np.einsum("xy,...y,zy->...xz", rows, 1.0 / seen, rows, optimize=True)
     tangent = np.linalg.svd(np.ones((1, channel.states)))[2][1:].T
     inner = np.linalg.pinv(tangent.T @ information @ tangent)
-    spread: Floats = weights.T @ tangent @ inner @ tangent.T @ weights
-    return spread
+    side = tangent.T @ weights
+    return np.asarray(side.T @ inner @ side)
 
 
-def likelihood(plan: Plan, tally: Tally, level: float) -> Answers:
+@on_arrays("likelihood")
+def likelihood(plan: Plan, counts: Integers, level: float) -> KeyBands:
     """Frequency and mean by maximum likelihood: within bounds, biased only near them.
 
     Standard errors are those of the inverse information; near the boundary the estimate moves
     towards the truth, so intervals cover at least as often as they say.
     """
-    if plan.encode != "views" or any(len(view) != 1 for view in plan.views.keys):
+    return key_bands(plan, likely_moments(plan, counts), level)
+
+
+def likely_moments(plan: Plan, counts: Integers) -> Moments:
+    """Frequency and mass of every key at the most likely law, from counts ``(..., cells)``."""
+    if not single_keys(plan):
         raise PlanError("maximum likelihood is offered for plans that speak of one key at a time")
     weights = key_weights(plan.schema)
     weights = weights[:, : 1 if np.isnan(weights).any() else 2]
-    keys = len(plan.schema.keys)
-    reports = np.zeros(keys, np.int64)
-    values, spread = np.full((keys, 2), np.nan), np.full((keys, 2, 2), np.nan)
     width = weights.shape[1]
+    shape = np.shape(counts)[:-1]
+    made = Moments.unknown(shape, len(plan.schema.keys))
     for number, channel in enumerate(plan.channels):
-        views = plan.views_of(number)
-        counts = np.array([tally.view_counts(view)[1] for view in views], np.float64)
-        fitted = fit(channel, counts)
-        for view, law, row in zip(views, fitted.laws, counts, strict=True):
-            place, n = plan.views.keys[view][0], int(row.sum())
-            reports[place] = n
-            if n:
-                values[place, :width] = law @ weights
-                likely = (n * law + 1.0) / (n + channel.states)  # one more of each, for caution
-                spread[place, :width, :width] = covariance(channel, likely, weights) / n
-    answers = key_answers(plan, Moments(reports, values, spread), level)
-    return answers_of(plan, answers, "likelihood", level)
+        places, held = view_counts(plan, counts, number)
+        rows = held.reshape(-1, channel.cells)
+        n = rows.sum(axis=1)
+        laws = fit(channel, rows).laws
+        likely = (n[:, None] * laws + 1.0) / (n[:, None] + channel.states)  # one more, for caution
+        with np.errstate(divide="ignore", invalid="ignore"):
+            spread = covariance(channel, likely, weights) / n[:, None, None]
+        values = np.where(n[:, None] > 0, laws @ weights, np.nan)
+        lead = (*shape, len(places))
+        made.reports[..., places] = n.astype(np.int64).reshape(lead)
+        made.values[..., places, :width] = values.reshape(*lead, width)
+        made.covariance[..., places, :width, :width] = spread.reshape(*lead, width, width)
+    return made

@@ -12,7 +12,8 @@ from ..arrays import Floats, Integers
 from ..channel import Channel
 from ..errors import PlanError
 from ..schema import Schema
-from .answer import Answers, Estimate, KeyAnswer, plain, ratio, shifted
+from .answer import Band, KeyAnswer, KeyBands
+from .estimator import answers_from, answers_of, on_arrays, on_scale
 from .project import onto_simplex
 
 if TYPE_CHECKING:
@@ -40,36 +41,64 @@ def by_least_squares(channel: Channel, weights: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Moments:
-    """Frequency and mass of every key with their covariance; NaN where they cannot be known."""
+    """Frequency and mass of every key with their covariance; NaN where they cannot be known.
+
+    Leading axes, if any, are tallies that were decoded at once, such as a simulation's repetitions.
+    """
 
     reports: Integers
+    """``(..., keys)``."""
     values: Floats
-    """One row per key: frequency, mass."""
+    """``(..., keys, 2)``: frequency, mass."""
     covariance: Floats
-    """One 2 x 2 matrix per key, of the two values."""
+    """``(..., keys, 2, 2)``, of the two values of each key."""
+
+    @classmethod
+    def unknown(cls, shape: tuple[int, ...], keys: int) -> Moments:
+        """Nothing is known yet."""
+        lead = (*shape, keys)
+        return cls(np.zeros(lead, np.int64), np.full((*lead, 2), np.nan), np.full((*lead, 2, 2), np.nan))
+
+
+def single_keys(plan: Plan) -> bool:
+    """Whether every report speaks of one key."""
+    return plan.encode == "views" and all(len(view) == 1 for view in plan.views.keys)
+
+
+def view_counts(plan: Plan, counts: Integers, number: int) -> tuple[list[int], Floats]:
+    """The keys that draw from a channel, and their counts ``(..., keys, cells)``."""
+    views = plan.views_of(number)
+    cells = plan.layout.own[views][:, None] + 1 + np.arange(plan.channels[number].cells)
+    places = [plan.views.keys[view][0] for view in views]
+    return places, np.asarray(counts)[..., cells].astype(np.float64)
 
 
 def single_moments(plan: Plan, tally: Tally, decode: Decoder = by_least_squares) -> Moments:
-    """Frequency and mass of every key, for plans whose views are single keys."""
-    keys = len(plan.schema.keys)
-    if plan.encode != "views" or any(len(view) != 1 for view in plan.views.keys):
+    """Frequency and mass of every key of one tally, for plans whose views are single keys."""
+    return view_moments(plan, tally.counts, decode)
+
+
+def view_moments(plan: Plan, counts: Integers, decode: Decoder = by_least_squares) -> Moments:
+    """Frequency and mass of every key from counts ``(..., cells)`` of views of single keys."""
+    if not single_keys(plan):
         raise PlanError("this estimator is for plans that speak of one key at a time")
     weights = key_weights(plan.schema)
-    reports = np.zeros(keys, np.int64)
-    values, covariance = np.full((keys, 2), np.nan), np.full((keys, 2, 2), np.nan)
+    shape = np.shape(counts)[:-1]
+    made = Moments.unknown(shape, len(plan.schema.keys))
     for number, channel in enumerate(plan.channels):
-        views = plan.views_of(number)
-        counts = np.array([tally.view_counts(view)[1] for view in views], np.float64)
-        places = [plan.views.keys[view][0] for view in views]
-        n = counts.sum(axis=1)
+        places, held = view_counts(plan, counts, number)
+        rows = held.reshape(-1, channel.cells)
+        n = rows.sum(axis=1)
         cells = decode(channel, weights)
         with np.errstate(invalid="ignore", divide="ignore"):
-            shares = counts / n[:, None]
+            shares = rows / n[:, None]
             mean = shares @ cells
-            covariance[places] = _spread(channel, shares, n, cells) / n[:, None, None]
-        values[places] = mean
-        reports[places] = n.astype(np.int64)
-    return Moments(reports, values, covariance)
+            spread = _spread(channel, shares, n, cells) / n[:, None, None]
+        lead = (*shape, len(places))
+        made.values[..., places, :] = mean.reshape(*lead, 2)
+        made.covariance[..., places, :, :] = spread.reshape(*lead, 2, 2)
+        made.reports[..., places] = n.astype(np.int64).reshape(lead)
+    return made
 
 
 def _spread(channel: Channel, shares: Floats, reports: Floats, cells: Floats) -> Floats:
@@ -87,75 +116,95 @@ def _spread(channel: Channel, shares: Floats, reports: Floats, cells: Floats) ->
     return np.asarray(square - average[:, :, None] * average[:, None, :])
 
 
-def key_answers(plan: Plan, moments: Moments, level: float) -> tuple[KeyAnswer, ...]:
-    """Frequency and mean (or mass, where that is all a mechanism knows) of every key."""
-    wanted = plan.kind.answers
-    answers = []
-    for place, key in enumerate(plan.schema.keys):
-        n = int(moments.reports[place])
-        (frequency, mass), spread = moments.values[place], moments.covariance[place]
-        made: dict[str, Estimate] = {}
-        if "frequency" in wanted:
-            made["frequency"] = plain(frequency, spread[0, 0], n, level)
-        if "mean" in wanted:
-            swapped = np.array([[spread[1, 1], spread[0, 1]], [spread[0, 1], spread[0, 0]]])
-            made["mean"] = on_scale(plan, place, ratio(mass, frequency, swapped, n, level))
-        if "mass" in wanted:
-            made["mass"] = plain(mass, spread[1, 1], n, level)
-        answers.append(KeyAnswer(key, **made))
-    return tuple(answers)
-
-
-def on_scale(plan: Plan, place: int, estimate: Estimate) -> Estimate:
-    """A mean on [-1, 1], on its key's own scale."""
-    return shifted(estimate, float(plan.schema.low[place]), float(plan.schema.high[place]))
-
-
-def answers_of(plan: Plan, keys: tuple[KeyAnswer, ...], estimator: str, level: float) -> Answers:
-    """Answers with the plan's mechanism and its note."""
-    return Answers(keys, plan.mechanism, estimator, level, plan.kind.note)
-
-
-def least_squares(plan: Plan, tally: Tally, level: float) -> Answers:
-    """The generic estimator: works for every mechanism, unbiased, with intervals."""
-    if plan.encode == "views":
-        keys = key_answers(plan, single_moments(plan, tally), level)
-    elif plan.encode == "item":
-        keys = _item_answers(plan, tally, level)
-    else:
-        keys = _sign_answers(plan, tally, level)
-    return answers_of(plan, keys, "least_squares", level)
-
-
-def _item_answers(plan: Plan, tally: Tally, level: float) -> tuple[KeyAnswer, ...]:
-    n, counts = tally.view_counts(0)
-    if n == 0:
-        return tuple(KeyAnswer(k, frequency=plain(0, 0, 0, level)) for k in plan.schema.keys)
-    channel, shares = plan.channels[0], counts / n
-    values = channel.state_estimates(shares)[0]
+def item_moments(plan: Plan, counts: Integers) -> Moments:
+    """Frequency of every key, where a report speaks of one item drawn from a person's own."""
+    channel = plan.channels[0]
+    rows = np.asarray(counts).reshape(-1, plan.layout.cells)
+    made = Moments.unknown((len(rows),), len(plan.schema.keys))
     # One more report from an average state, for caution: one report alone has no spread.
-    average = channel.mix(np.full(channel.states, 1.0 / channel.states))[: len(shares)]
-    variances = channel.state_estimates((n * shares + average) / (n + 1))[1]
-    return tuple(
-        KeyAnswer(key, frequency=plain(float(value), float(variance) / n, n, level))
-        for key, value, variance in zip(plan.schema.keys, values[1:], variances[1:], strict=True)
-    )
+    average = channel.mix(np.full(channel.states, 1.0 / channel.states))[: channel.cells]
+    for place, (own, *cells) in enumerate(rows):
+        n = int(own)
+        made.reports[place] = n
+        if n:
+            shares = np.array(cells) / n
+            made.values[place, :, 0] = channel.state_estimates(shares)[0][1:]
+            variances = channel.state_estimates((n * shares + average) / (n + 1))[1]
+            made.covariance[place, :, 0, 0] = variances[1:] / n
+    return _shaped(made, np.shape(counts)[:-1])
 
 
-def _sign_answers(plan: Plan, tally: Tally, level: float) -> tuple[KeyAnswer, ...]:
+def sign_moments(plan: Plan, counts: Integers) -> Moments:
+    """Mass of every key, where a report is a vector of signs."""
     from ..channel import Halfspace
 
     channel = plan.channels[0]
     if not isinstance(channel, Halfspace):
         raise PlanError("this estimator is for vectors of signs")
-    n, counts = tally.view_counts(0)
-    if n == 0:
-        return tuple(KeyAnswer(k, mass=plain(0, 0, 0, level)) for k in plan.schema.keys)
-    shares = counts / n if channel.one_cell else np.append(counts / n, 1.0)
-    means = shares @ channel.sign_decoder()
-    # A sent sign is always -1 or +1; one more fair one, for caution.
-    variances = (1.0 / channel.pull**2 - (np.clip(means, -1, 1) * n / (n + 1)) ** 2) / n
-    return tuple(
-        KeyAnswer(key, mass=plain(float(mean), float(variance), n, level))
-        for key, mean, variance in zip(plan.schema.keys, means, variances, strict=True)
+    rows = np.asarray(counts).reshape(-1, plan.layout.cells)
+    made = Moments.unknown((len(rows),), len(plan.schema.keys))
+    n = rows[:, :1].astype(np.float64)
+    made.reports[:] = rows[:, :1]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = rows[:, 1:] / n if channel.one_cell else np.append(rows[:, 1:] / n, n / n, axis=1)
+        means = shares @ channel.sign_decoder()
+        # A sent sign is always -1 or +1; one more fair one, for caution.
+        variances = (1.0 / channel.pull**2 - (np.clip(means, -1, 1) * n / (n + 1)) ** 2) / n
+    made.values[:, :, 1] = means
+    made.covariance[:, :, 1, 1] = variances
+    return _shaped(made, np.shape(counts)[:-1])
+
+
+def _shaped(moments: Moments, shape: tuple[int, ...]) -> Moments:
+    """Rows of tallies along their own leading axes again."""
+    keys = moments.reports.shape[-1]
+    return Moments(
+        moments.reports.reshape(*shape, keys),
+        moments.values.reshape(*shape, keys, 2),
+        moments.covariance.reshape(*shape, keys, 2, 2),
     )
+
+
+def key_bands(plan: Plan, moments: Moments, level: float) -> KeyBands:
+    """Frequency and mean (or mass, where that is all a mechanism knows) of every key."""
+    wanted = plan.kind.answers
+    frequency, mass = moments.values[..., 0], moments.values[..., 1]
+    spread, n = moments.covariance, moments.reports
+    made: dict[str, Band] = {}
+    if "frequency" in wanted:
+        made["frequency"] = Band.plain(frequency, spread[..., 0, 0], n, level)
+    if "mean" in wanted:
+        made["mean"] = Band.ratio(mass, frequency, spread[..., ::-1, ::-1], n, level)
+    if "mass" in wanted:
+        made["mass"] = Band.plain(mass, spread[..., 1, 1], n, level)
+    return KeyBands(n, **made)
+
+
+def key_answers(plan: Plan, moments: Moments, level: float) -> tuple[KeyAnswer, ...]:
+    """The answers of one tally's moments, means on their keys' own scales."""
+    return answers_from(plan, key_bands(plan, moments, level))
+
+
+@on_arrays("least_squares")
+def least_squares(plan: Plan, counts: Integers, level: float) -> KeyBands:
+    """The generic estimator: works for every mechanism that has moments, unbiased, with intervals."""
+    return key_bands(plan, plan.kind.moments(plan, counts), level)
+
+
+__all__ = [
+    "Decoder",
+    "Moments",
+    "answers_of",
+    "by_least_squares",
+    "item_moments",
+    "key_answers",
+    "key_bands",
+    "key_weights",
+    "least_squares",
+    "on_scale",
+    "sign_moments",
+    "single_keys",
+    "single_moments",
+    "view_counts",
+    "view_moments",
+]

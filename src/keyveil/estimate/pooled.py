@@ -6,26 +6,35 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .answer import Answers
+from ..arrays import Integers
+from .answer import KeyBands
+from .estimator import on_arrays
 from .joint import evidence
-from .linear import Moments, answers_of, key_answers, key_weights
+from .linear import Moments, key_bands, key_weights
 
 if TYPE_CHECKING:
     from ..plan import Plan
+
+
+def pooled_moments(plan: Plan, counts: Integers) -> Moments:
+    """Frequency and mass of every key, whatever the views, one tally after the other."""
     from ..tally import Tally
 
-
-def pooled_answers(plan: Plan, tally: Tally, level: float) -> Answers:
-    """Unbiased answers for single keys, whatever the views."""
-    known = evidence(plan, tally)
     weights = key_weights(plan.schema)
-    keys = len(plan.schema.keys)
-    reports = np.zeros(keys, np.int64)
-    values, covariance = np.full((keys, 2), np.nan), np.full((keys, 2, 2), np.nan)
-    for key in range(keys):
-        found = known.moments((key,), weights)
-        if found is not None:
-            reports[key] = found.reports
-            values[key], covariance[key] = found.values, found.covariance
-    answers = key_answers(plan, Moments(reports, values, covariance), level)
-    return answers_of(plan, answers, "least_squares", level)
+    shape = np.shape(counts)[:-1]
+    made = Moments.unknown(shape, len(plan.schema.keys))
+    for place in np.ndindex(*shape):
+        known = evidence(plan, Tally(plan, np.asarray(counts)[place]))
+        for key in range(len(plan.schema.keys)):
+            found = known.moments((key,), weights)
+            if found is not None:
+                made.reports[(*place, key)] = found.reports
+                made.values[(*place, key)] = found.values
+                made.covariance[(*place, key)] = found.covariance
+    return made
+
+
+@on_arrays("least_squares")
+def pooled_answers(plan: Plan, counts: Integers, level: float) -> KeyBands:
+    """Unbiased answers for single keys, whatever the views."""
+    return key_bands(plan, pooled_moments(plan, counts), level)

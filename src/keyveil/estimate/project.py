@@ -139,4 +139,5 @@ def _projected(plan: Plan, tally: Tally) -> Floats:
     return made
 
 
-STEPS: dict[str, Step] = {"clip": clip, "simplex": simplex}
+STEPS: dict[str, Step] = {"clip": clip, "simplex": simplex, "norm_sub": simplex}
+"""By name; Norm-Sub is the name of the projection in the literature."""

@@ -1,0 +1,164 @@
+"""Estimators side by side on KVUE: raw, corrected, likely and shrunk; error, coverage and bias.
+
+``python -m bench.estimators [--write] [--data DIR] [--repeat 50]``: the paper's populations and PCKV's,
+with ``--data`` real ratings too. Errors are on [-1, 1], clipped to their range for all, averaged over
+keys.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from math import inf, lgamma
+from pathlib import Path
+
+import numpy as np
+
+from keyveil import Coins, Plan, Schema
+from keyveil.estimate import KeyBands, bands
+from keyveil.simulate import Population, simulate_runs
+
+from .planner import populations
+
+PAGE = Path(__file__).parents[1] / "docs" / "estimators.md"
+EPSILONS = ("0.1", "0.2", "0.4", "1", "2", "5")
+SETTINGS = (
+    *(("0.5", 1000, 0.6, 0.5), ("1", 400, 0.3, 0.5), ("1", 400, 0.5, 0.5), ("1", 400, 0.8, 0.8)),
+    *(("2", 200, 0.3, 0.8), ("2", 400, 0.3, -0.6), ("5", 100, 0.2, 0.5)),
+)
+"""Epsilon, reports of the key, frequency and mean, for the exact bias."""
+
+
+def truth(population: Population) -> tuple[np.ndarray, np.ndarray]:
+    """Frequency and mean of every key; a mean that no one has is NaN."""
+    laws = np.array([population.law((key,)) for key in range(len(population.schema.keys))])
+    held = laws[:, 1:].sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        return held, (laws[:, 2] - laws[:, 1]) / held
+
+
+def errors(made: KeyBands, held: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Squared errors of clipped values, the unknown counting as the middle of the range."""
+    assert made.frequency is not None
+    assert made.mean is not None
+    f = np.clip(np.nan_to_num(made.frequency.value, nan=0.5), 0, 1)
+    m = np.clip(np.nan_to_num(made.mean.value, nan=0.0), -1, 1)
+    return (f - held) ** 2, (m - means) ** 2
+
+
+def covered(made: KeyBands, held: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which intervals hold the truth; an unbounded one always does."""
+    assert made.frequency is not None
+    assert made.mean is not None
+    return tuple(  # type: ignore[return-value]
+        (band.low <= true) & (true <= band.high)
+        for band, true in ((made.frequency, held), (made.mean, means))
+    )
+
+
+def shrinkage(found: dict[str, tuple[Population, int]], repeat: int) -> tuple[list[str], list[str]]:
+    """Error over the raw one's and coverage, and the coverage of classes of keys by frequency."""
+    lines = [
+        "| population | people | epsilon | MSE f raw | likelihood | shrunk | MSE m raw | corrected "
+        "| likelihood | shrunk | coverage f raw | shrunk | coverage m raw (bounded) | shrunk |",
+        "| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |",
+    ]
+    classes = [
+        "| population | epsilon | answer | most held third, raw | shrunk | middle third, raw | shrunk "
+        "| least held third, raw | shrunk |",
+        "| --- | --: | --- | --: | --: | --: | --: | --: | --: |",
+    ]
+    for name, (population, people) in found.items():
+        held, means = truth(population)
+        thirds = np.array_split(np.argsort(-held, kind="stable"), 3)
+        for epsilon in EPSILONS:
+            plan = Plan.of(population.schema, "kvue", epsilon)
+            coins = Coins.stated(f"bench estimators {name}")
+            counts = simulate_runs(plan, population, people, coins, repeat)
+            names = ("least_squares", "corrected", "likelihood", "shrunk")
+            made = {e: bands(plan, counts, e) for e in names}
+            off = {e: [part.mean() for part in errors(made[e], held, means)] for e in names}
+            inside = {e: covered(made[e], held, means) for e in names}
+            raw, own = off["least_squares"], made["least_squares"].mean
+            assert own is not None
+            bounded = np.isfinite(own.low)
+            lines.append(
+                f"| {name} | {people:,} | {epsilon} | {raw[0]:.2e} "
+                f"| {off['likelihood'][0] / raw[0]:.2f} | {off['shrunk'][0] / raw[0]:.2f} "
+                f"| {raw[1]:.2e} | {off['corrected'][1] / raw[1]:.2f} "
+                f"| {off['likelihood'][1] / raw[1]:.2f} | {off['shrunk'][1] / raw[1]:.2f} "
+                f"| {inside['least_squares'][0].mean():.1%} | {inside['shrunk'][0].mean():.1%} "
+                f"| {inside['least_squares'][1][bounded].mean():.1%} ({bounded.mean():.0%}) "
+                f"| {inside['shrunk'][1].mean():.1%} |"
+            )
+            if epsilon in ("0.4", "2"):
+                for column, answer in enumerate(("frequency", "mean")):
+                    cells = " | ".join(
+                        f"{inside[e][column][:, third].mean():.1%}"
+                        for third in thirds
+                        for e in ("least_squares", "shrunk")
+                    )
+                    classes.append(f"| {name} | {epsilon} | {answer} | {cells} |")
+    return lines, classes
+
+
+def biases() -> Iterator[str]:
+    """The exact bias of a mean over all counts that its key can have, given a bounded interval."""
+    yield (
+        "| epsilon | reports | f | m | f over its error | bounded | ratio: bias, RMSE | corrected "
+        "| jackknife |"
+    )
+    yield "| --: | --: | --: | --: | --: | --: | --- | --- | --- |"
+    for epsilon, reports, f, m in SETTINGS:
+        plan = Plan.of(Schema.of(1), "kvue", epsilon)
+        law = np.array([1 - f, f * (1 - m) / 2, f * (1 + m) / 2]) @ plan.channels[0].expected()
+        number = np.arange(reports + 1)
+        low, high = np.nonzero(np.add.outer(number, number) <= reports)
+        cells = np.stack([reports - low - high, low, high], axis=1)
+        logs = np.array([lgamma(i + 1) for i in number])
+        chance = np.exp(logs[reports] - logs[cells].sum(axis=1) + cells @ np.log(law))
+        counts = np.concatenate([np.full((len(cells), 1), reports), cells], axis=1)
+        raw = bands(plan, counts)
+        assert raw.mean is not None
+        assert raw.frequency is not None
+        error = np.sqrt(chance @ (raw.frequency.value[:, 0] - f) ** 2)
+        known = chance * (raw.mean.low[:, 0] > -inf)
+        shown = []
+        for name in ("least_squares", "corrected", "jackknife"):
+            made = bands(plan, counts, name).mean
+            assert made is not None
+            off = np.where(known > 0, made.value[:, 0] - m, 0.0)
+            bias, square = (known @ off**power / known.sum() for power in (1, 2))
+            shown.append(f"{bias:+.4f}, {np.sqrt(square):.4f}")
+        yield (
+            f"| {epsilon} | {reports} | {f} | {m} | {f / error:.1f} | {known.sum():.4%} "
+            f"| {' | '.join(shown)} |"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.estimators", description=__doc__)
+    parser.add_argument("--repeat", type=int, default=50)
+    parser.add_argument("--data", type=Path, help="a folder with the tables of ratings")
+    parser.add_argument("--only", default="", help="populations by name, with commas between")
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    only = {name for name in given.only.split(",") if name}
+    lines, classes = shrinkage(populations(given.data, only), given.repeat)
+    made = {"shrinkage": lines, "classes": classes, "bias": list(biases())}
+    for name, table in made.items():
+        print("\n".join(table))
+        if given.write:
+            write(name, table)
+
+
+def write(name: str, lines: list[str]) -> None:
+    """Replace a table on the page."""
+    page = PAGE.read_text()
+    start, end = f"<!-- bench:{name} -->", "<!-- /bench -->"
+    before, rest = page.split(start)
+    PAGE.write_text(before + start + "\n\n" + "\n".join(lines) + "\n\n" + end + rest.split(end, 1)[1])
+
+
+if __name__ == "__main__":
+    main()
