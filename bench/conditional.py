@@ -1,13 +1,15 @@
 """Conditionals side by side: IOH as printed and improved, split, coefficients, and views of pairs.
 
-``python -m bench.conditional [--write] [--repeat 20] [--data FILE]``: correlated keys, all ordered
-pairs, values clipped to their range; with ``--data`` also the whole matrix of a table's top 100 keys.
+``python -m bench.conditional [--write] [--repeat 20] [--channels] [--data FILE]``: correlated keys, all
+ordered pairs, values clipped to their range; with ``--channels`` the optimal channel of pairs against
+every closed form instead, with ``--data`` the whole matrix of a table's top 100 keys.
 """
 
 from __future__ import annotations
 
 import argparse
 import resource
+from itertools import permutations
 from pathlib import Path
 from statistics import NormalDist
 from time import perf_counter
@@ -19,9 +21,11 @@ from keyveil.cli.compare import top_people
 from keyveil.comparison import Row, compare_conditionals, true_value
 from keyveil.estimate.conditional import Conditionals
 from keyveil.simulate import Population, simulate
+from keyveil.viewchannels import CLOSED_FORMS, conditional_errors, default_prior
 
 PAGE = Path(__file__).parents[1] / "docs" / "conditional.md"
 EPSILONS = ("0.5", "1", "2", "4")
+CHANNEL_EPSILONS = ("0.25", "0.5", "0.75", "1", "2")
 MECHANISMS = ("ioh", "split", "coefficients", "pairs:grr", "pairs:subset", "auto")
 
 
@@ -58,6 +62,56 @@ def table(rows: list[Row]) -> list[str]:
             f"| {base.mse_conditional_mean / row.mse_conditional_mean:.1f} x | {cover} |"
         )
     return lines
+
+
+def channels(population: Population, people: int, repeat: int) -> list[str]:
+    """The optimal channel on pairs against the best closed form, by measured error, and as predicted."""
+    schema, kinds = population.schema, ("frequency", "mean")
+    queries = {
+        kind: [Query(kind, k, ((c, True),)) for k, c in permutations(schema.keys, 2)] for kind in kinds
+    }
+    truth = {kind: np.array([true_value(population, q) for q in queries[kind]]) for kind in kinds}
+    names, lines = ("optimal", *CLOSED_FORMS), []
+    for epsilon in CHANNEL_EPSILONS:
+        errors: dict[str, list[np.ndarray]] = {kind: [] for kind in kinds}
+        predicted = []
+        for name in names:
+            plan = Plan.of(schema, "pairs", epsilon, channel=name)
+            runs = []
+            for run in range(repeat):
+                coins = Coins.stated(f"channels {people}")
+                source = Conditionals(plan, simulate(plan, population, people, coins, run))
+                runs.append([_error(source, queries[kind], truth[kind]) for kind in kinds])
+            for kind, made in zip(kinds, np.array(runs).T, strict=True):
+                errors[kind].append(made)
+            predicted.append(
+                conditional_errors(plan.channels[0], default_prior(2, 2), 2, len(schema.keys) - 1)
+            )
+        for column, kind in enumerate(kinds):
+            error = np.mean(errors[kind], axis=1)
+            spread = np.std(errors[kind], axis=1, ddof=1) / np.sqrt(repeat) / error
+            best = 1 + int(np.argmin(error[1:]))
+            ratio = error[0] / error[best]
+            foreseen = np.array(predicted)[:, column]
+            cells = " | ".join(f"{value:.2e}" for value in error)
+            lines.append(
+                f"| {people:,} | {epsilon} | {kind} | {cells} | {names[best]} "
+                f"| {ratio:.3f} ± {ratio * np.hypot(spread[0], spread[best]):.3f} "
+                f"| {foreseen[0] / foreseen[1:].min():.3f} |"
+            )
+    return lines
+
+
+def _error(source: Conditionals, queries: list[Query], truth: np.ndarray) -> float:
+    values = np.array([answer.estimate.value for answer in source.answers(queries)])
+    return float(np.mean((values - truth) ** 2))
+
+
+CHANNELS_HEAD = [
+    f"| n | epsilon | answer | optimal | {' | '.join(CLOSED_FORMS)} | best closed form "
+    "| optimal over it | predicted |",
+    f"| --: | --: | --- | {'--: | ' * (len(CLOSED_FORMS) + 1)}--- | --: | --: |",
+]
 
 
 def matrix(data: str, ends: tuple[float, float], people: int = 10**7) -> list[str]:
@@ -111,7 +165,8 @@ def write(name: str, lines: list[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.conditional", description=__doc__)
-    parser.add_argument("--repeat", type=int, default=20)
+    parser.add_argument("--repeat", type=int, help="20; with --channels 100")
+    parser.add_argument("--channels", action="store_true", help="the optimal channel and closed forms")
     parser.add_argument("--people", default="100000,1000000")
     parser.add_argument("--data", help="a table with columns user, key, value")
     parser.add_argument("--range", default="0.5,5", dest="ends")
@@ -121,6 +176,10 @@ def main() -> None:
     if given.data:
         low, high = (float(end) for end in given.ends.split(","))
         lines = matrix(given.data, (low, high))
+    elif given.channels:
+        lines, population = [*CHANNELS_HEAD], crowd()
+        for people in given.people.split(","):
+            lines += channels(population, int(people), given.repeat or 100)
     else:
         population = crowd()
         rows: list[Row] = []
@@ -131,13 +190,13 @@ def main() -> None:
                 MECHANISMS,
                 EPSILONS,
                 int(people),
-                given.repeat,
+                given.repeat or 20,
                 coins=Coins.stated(f"bench {people}"),
             )
         lines = table(rows)
     print("\n".join(lines))
     if given.write:
-        write(given.name if given.data else "pairs", lines)
+        write(given.name if given.data else "channels" if given.channels else "pairs", lines)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,11 @@ from .arrays import Floats
 from .coins import Coins
 from .errors import PlanError
 from .estimate.conditional import Conditionals, query_weights
+from .estimate.forecast import clipped
+from .outlook import FORESEEN, Foreseen
 from .plan import Plan
+from .planner import advise
+from .prior import Prior
 from .query import Query
 from .schema import Schema
 from .simulate import Population, simulate
@@ -36,6 +40,10 @@ class Row:
     repetitions: int
     mse_conditional_frequency: float
     mse_conditional_mean: float
+    predicted_conditional_frequency: float | None
+    """The mean squared error that the plan itself predicts at the population's law; None if it does
+    not. ``pooled`` moves values to a proper law afterwards, so its error is this much at most."""
+    predicted_conditional_mean: float | None
     coverage_frequency: float | None
     coverage_mean: float | None
     bounded_frequency: float
@@ -48,8 +56,12 @@ class Row:
 
 def conditional_queries(schema: Schema, order: int) -> list[tuple[str, tuple[str, ...]]]:
     """Every key given every ``order - 1`` others that are held, in both directions."""
+    if len(schema.keys) < 2:
+        raise PlanError("conditionals need at least two keys, and there is one")
     if not 2 <= order <= len(schema.keys):
-        raise PlanError(f"conditional takes 2 to {len(schema.keys)} keys together, target included")
+        raise PlanError(
+            f"conditional takes 2 to {len(schema.keys)} keys together, target included, not {order}"
+        )
     made: list[tuple[str, tuple[str, ...]]] = []
     for keys in permutations(schema.keys, order):
         if list(keys[1:]) == sorted(keys[1:], key=schema.index.__getitem__):
@@ -87,37 +99,101 @@ def compare_conditionals(
     middle of its range. Coverage is over bounded intervals.
     """
     scaled, population = Schema.of(list(schema.keys)), population.on_unit_scale()
-    asked = conditional_queries(scaled, order)
-    kinds = ("frequency", "mean")
-    queries = {
-        kind: [Query(kind, k, tuple((c, True) for c in given)) for k, given in asked] for kind in kinds
-    }
-    truth = {
-        kind: np.array([true_value(population, query) for query in queries[kind]]) for kind in kinds
-    }
-    done, jobs = 0, len(mechanisms) * len(epsilons) * repetitions
-    for epsilon in epsilons:
-        for name in mechanisms:
-            chosen, _, channel = (_auto(order) if name == "auto" else name).partition(":")
-            plan = Plan.of(scaled, chosen, epsilon, **({"channel": channel} if channel else {}))
-            estimators = _estimators(plan, name)
-            found: dict[str, dict[str, list[Floats]]] = {e: {k: [] for k in kinds} for e in estimators}
-            for run in range(repetitions):
-                tally = simulate(plan, population, people, coins or Coins.secure(), run)
-                for estimator in estimators:
-                    source = Conditionals(plan, tally, estimator)
-                    for kind in kinds:
-                        made = [answer.estimate for answer in source.answers(queries[kind])]
-                        found[estimator][kind].append(np.array([[e.value, e.low, e.high] for e in made]))
-                done += 1
-                if moved is not None:
-                    moved(done, jobs)
+    asked = _asked(population, conditional_queries(scaled, order))
+    plans = [
+        (name, epsilon, _plan(population, name, epsilon, order, people))
+        for epsilon in epsilons
+        for name in mechanisms
+    ]
+    done, jobs = 0, len(plans) * repetitions
+    for name, epsilon, plan in plans:
+        estimators = _estimators(plan, name)
+        found: dict[str, dict[str, list[Floats]]] = {e: {k: [] for k in KINDS} for e in estimators}
+        for run in range(repetitions):
+            tally = simulate(plan, population, people, coins or Coins.secure(), run)
             for estimator in estimators:
-                yield _row(plan, name, chosen, estimator, epsilon, people, found[estimator], truth)
+                source = Conditionals(plan, tally, estimator)
+                for kind, one in asked.items():
+                    made = [answer.estimate for answer in source.answers(one.queries)]
+                    found[estimator][kind].append(np.array([[e.value, e.low, e.high] for e in made]))
+            done += 1
+            if moved is not None:
+                moved(done, jobs)
+        for estimator in estimators:
+            measured = {kind: _measured(one, found[estimator][kind]) for kind, one in asked.items()}
+            expected = _predicted(plan, population, people, estimator, asked)
+            frequency, mean = measured["frequency"], measured["mean"]
+            yield Row(
+                mechanism=name,
+                chosen=plan.mechanism,
+                estimator=estimator,
+                epsilon=float(epsilon),
+                true_epsilon=float(plan.proven),
+                d=len(plan.schema.keys),
+                n=people,
+                repetitions=repetitions,
+                mse_conditional_frequency=frequency.error,
+                mse_conditional_mean=mean.error,
+                predicted_conditional_frequency=expected["frequency"],
+                predicted_conditional_mean=expected["mean"],
+                coverage_frequency=frequency.coverage,
+                coverage_mean=mean.coverage,
+                bounded_frequency=frequency.bounded,
+                bounded_mean=mean.bounded,
+            )
 
 
-def _auto(order: int) -> str:
-    return "pairs" if order == 2 else "triples"
+class _Asked(NamedTuple):
+    """Queries of one kind whose truth is known, their true values, and where these may lie."""
+
+    queries: list[Query]
+    truth: Floats
+    low: float
+
+
+class _Measured(NamedTuple):
+    """Mean squared error, and over bounded intervals how many hold the truth; how many are bounded."""
+
+    error: float
+    coverage: float | None
+    bounded: float
+
+
+KINDS = {"frequency": 0.0, "mean": -1.0}
+"""The statistics that are compared, and the least value of each; the largest is 1."""
+
+
+def _asked(population: Population, asked: list[tuple[str, tuple[str, ...]]]) -> dict[str, _Asked]:
+    made = {}
+    for kind, low in KINDS.items():
+        queries = [Query(kind, key, _held(given)) for key, given in asked]
+        truth = np.array([true_value(population, query) for query in queries])
+        known = np.isfinite(truth)
+        if not known.any():
+            raise PlanError(f"no one holds the keys together, so there is no conditional {kind}")
+        kept = [query for query, is_known in zip(queries, known, strict=True) if is_known]
+        made[kind] = _Asked(kept, truth[known], low)
+    return made
+
+
+def _plan(population: Population, name: str, epsilon: str, order: int, people: int) -> Plan:
+    """The plan of a mechanism; the planner's choice where it is ``auto``, which knows the table."""
+    schema = Schema.of(list(population.schema.keys))
+    if name == "auto":
+        asked = conditional_queries(schema, order)[0]
+        ask = "conditional" if order == 2 else [str(Query("mean", asked[0], _held(asked[1])))]
+        prior = Prior.of_people(schema, population.people)
+        options = advise(schema, epsilon, people, ask=ask, prior=prior, hope=False).options
+        return next(option.plan for option in options if option.mechanism != "workload")
+    chosen, _, channel = name.partition(":")
+    plan = Plan.of(schema, chosen, epsilon, **({"channel": channel} if channel else {}))
+    if plan.encode == "views" and max(plan.views.sizes) < 2:
+        raise PlanError(f"{chosen} speaks of one key at a time; conditionals need views, like pairs")
+    return plan
+
+
+def _held(keys: tuple[str, ...]) -> tuple[tuple[str, bool], ...]:
+    return tuple((key, True) for key in keys)
 
 
 def _estimators(plan: Plan, name: str) -> tuple[str, ...]:
@@ -126,40 +202,28 @@ def _estimators(plan: Plan, name: str) -> tuple[str, ...]:
     return ("pooled",) if name == "auto" else ("least_squares", "pooled")
 
 
-def _row(
-    plan: Plan,
-    name: str,
-    chosen: str,
-    estimator: str,
-    epsilon: str,
-    people: int,
-    found: dict[str, list[Floats]],
-    truth: dict[str, Floats],
-) -> Row:
-    measured: dict[str, tuple[float, float | None, float]] = {}
-    for kind, low in (("frequency", 0.0), ("mean", -1.0)):
-        known = np.isfinite(truth[kind])
-        true = truth[kind][known]
-        made = np.array(found[kind])[:, known]
-        values = np.clip(np.nan_to_num(made[:, :, 0], nan=(low + 1) / 2), low, 1.0)
-        bounded = np.isfinite(made[:, :, 1]) & np.isfinite(made[:, :, 2])
-        inside = (made[:, :, 1] <= true) & (true <= made[:, :, 2])
-        coverage = float(inside[bounded].mean()) if bounded.any() else None
-        measured[kind] = (float(((values - true) ** 2).mean()), coverage, float(bounded.mean()))
-    frequency, mean = measured["frequency"], measured["mean"]
-    return Row(
-        name,
-        chosen,
-        estimator,
-        float(epsilon),
-        float(plan.proven),
-        len(plan.schema.keys),
-        people,
-        len(found["frequency"]),
-        frequency[0],
-        mean[0],
-        frequency[1],
-        mean[1],
-        frequency[2],
-        mean[2],
-    )
+def _measured(asked: _Asked, found: list[Floats]) -> _Measured:
+    """Error and coverage over all repetitions of all queries."""
+    made = np.array(found)
+    values = np.clip(np.nan_to_num(made[:, :, 0], nan=(asked.low + 1) / 2), asked.low, 1.0)
+    bounded = np.isfinite(made[:, :, 1]) & np.isfinite(made[:, :, 2])
+    inside = (made[:, :, 1] <= asked.truth) & (asked.truth <= made[:, :, 2])
+    coverage = float(inside[bounded].mean()) if bounded.any() else None
+    return _Measured(float(((values - asked.truth) ** 2).mean()), coverage, float(bounded.mean()))
+
+
+def _predicted(
+    plan: Plan, population: Population, people: int, estimator: str, asked: dict[str, _Asked]
+) -> dict[str, float | None]:
+    """The mean squared error that the plan predicts, of values clipped to their range."""
+    if estimator not in FORESEEN or plan.encode != "views":
+        return dict.fromkeys(asked)
+    foreseen = Foreseen(plan, population.law, people, estimator)
+    made: dict[str, float | None] = {}
+    for kind, one in asked.items():
+        variances = [foreseen.variance(query) for query in one.queries]
+        known = [variance for variance in variances if variance is not None]
+        whole = len(known) == len(variances)
+        errors = clipped(np.array(known), one.truth, one.low, 1.0) if whole else np.empty(0)
+        made[kind] = float(errors.mean()) if whole else None
+    return made

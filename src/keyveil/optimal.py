@@ -1,21 +1,32 @@
-"""The workload-optimal channel for a pair of two-level keys: solved once, shipped as integers.
+"""Workload-optimal channels for a pair of two-level keys: solved once, shipped as integers.
 
 Every column of a channel that keeps epsilon is a sum of patterns, columns with only two weights, low
 and e^epsilon * low, and splitting a column loses nothing. So the best channel for the conditionals of
-a pair is a convex program over how often each of the 2^9 - 2 patterns is sent: minimise the sum of
-w' M^-1 w over the workload, M the Fisher information of the states. It does not change when the two
-keys are swapped or either one's values are turned round; patterns that these moves map onto each
-other have the same weight, which leaves 100 variables and makes the solution exactly symmetric. Of
-all channels with the same M, one with few outputs is then picked by a linear program.
+a pair is a convex program over how often each of the 2^9 - 2 patterns is sent. It does not change when
+the two keys are swapped or either one's values are turned round; patterns that these moves map onto
+each other have the same weight, which leaves 100 variables and makes the solution exactly symmetric.
+Of all channels with the same information, one with few outputs is then picked by a linear program.
 
-The workload alone would leave E[v_a v_b] unseen below epsilon 2.5, and with it the single states: no
-conditional frequency or mean needs it. It is added with a weight of 1/100, which costs the workload
-1 to 2 % and lets every state be estimated, though how values go together only coarsely.
+What is least is the larger of two errors, of conditional frequencies and of conditional means, each
+over that of subset selection (``over_subset``). Where V views hold each key, an answer is made of a
+view's own reports and of what V - 1 others know of its single keys. With M the Fisher information of
+the states, and T that of one key's levels when the rest is unknown, an answer w has the variance
 
-``optimal_pairs.json`` holds the solutions for ``default_prior``: for each epsilon one pattern of each
-class, as a number whose bit x is set where state x is favoured, with its low weight over 2^32. It is
-made by ``python -m keyveil.optimal`` (extra ``design``), the same bytes each time with the same
-solver, in about 15 seconds.
+    w' (M + (V - 1) sum over keys of P T P')^-1 w,
+
+P the columns that pick the key's levels. T is the largest matrix with M - P T P' positive
+semidefinite, so the program stays convex with T as variables. The more views hold a key, the more a
+channel should tell how two keys go together, and the less of each alone: channels are shipped for the
+numbers of views in ``DESIGNED``, and every plan takes the one with the least predicted error.
+
+The workload alone would leave E[v_a v_b] unseen, and with it the single states: no conditional
+frequency or mean needs it. Its error is added with a weight of 1/100, which costs the workload 2 to
+3 % and lets every state be estimated, though how values go together only coarsely.
+
+``optimal_pairs.json`` holds the solutions for ``default_prior``: for each number of views and each
+epsilon one pattern of each class, as a number whose bit x is set where state x is favoured, with its
+low weight over 2^32. It is made by ``python -m keyveil.optimal`` (extra ``design``), the same bytes
+each time with the same solver, in about two minutes.
 """
 
 from __future__ import annotations
@@ -29,7 +40,7 @@ from importlib import import_module
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,16 +49,19 @@ from .arrays import WORD, Floats
 from .channel import Table
 from .errors import ChannelError, PlanError
 from .exact import at_most, text
-from .viewchannels import checked_prior, default_prior, workload
+from .viewchannels import best_subset, checked_prior, default_prior, held_levels, workload
 
 STATES = 9
+DESIGNED = (1, 3, 15)
+"""Numbers of views that hold each key: the shipped channels are for pairs of 2, of 4, of 16 keys."""
+
 SMALLEST_TABLED = Decimal("0.1")
 LARGEST_SOLVED = Decimal(10)
 TINY = 1e-6
 """A class of patterns that fewer reports than this would show is a solver's noise."""
 
 ASIDE = 0.01
-"""The weight of E[v_a v_b] beside the workload."""
+"""The weight of the error of E[v_a v_b], over that of subset selection, beside the workload's."""
 
 Move = tuple[int, ...]
 """Where each state goes."""
@@ -101,42 +115,46 @@ def table_of(weights: Mapping[int, int], epsilon: Decimal) -> Table:
 
 
 @cache
-def tabled() -> dict[Decimal, list[list[int]]]:
-    """One (pattern, low weight) of each class, for each tabled epsilon in rising order."""
+def tabled() -> dict[int, dict[Decimal, list[list[int]]]]:
+    """For each number of views, and each tabled epsilon in rising order: the classes that are sent.
+
+    Of each class one pattern and its low weight.
+    """
     document = json.loads(files("keyveil").joinpath("optimal_pairs.json").read_text("utf-8"))
-    return {Decimal(epsilon): classes for epsilon, classes in document["channels"].items()}
+    return {
+        int(views): {Decimal(epsilon): classes for epsilon, classes in channels.items()}
+        for views, channels in document["views"].items()
+    }
 
 
 @cache
-def tabled_pair(epsilon: Decimal) -> Table:
-    """The channel at a tabled epsilon."""
-    return table_of({p: low for one, low in tabled()[epsilon] for p in orbit(one)}, epsilon)
+def tabled_pair(epsilon: Decimal, views: int) -> Table:
+    """The channel at a tabled epsilon and number of views."""
+    return table_of({p: low for one, low in tabled()[views][epsilon] for p in orbit(one)}, epsilon)
 
 
-def optimal_pair(epsilon: Decimal, *, solve: bool = False) -> Table | None:
-    """The optimal channel at the largest tabled epsilon not above the promise; None below them all.
+def designs(epsilon: Decimal) -> list[Table]:
+    """For each tabled number of views the channel at the largest tabled epsilon within the promise.
 
-    With ``solve`` it is found anew, at the promise itself; that takes CVXPY and a tenth of a second.
+    None at all below the smallest.
     """
-    if solve:
-        return solve_pair(epsilon)
-    below = [each for each in tabled() if each <= epsilon]
-    return tabled_pair(max(below)) if below else None
+    below = {views: [e for e in channels if e <= epsilon] for views, channels in tabled().items()}
+    return [tabled_pair(max(known), views) for views, known in below.items() if known]
 
 
 # -- the solver ----------------------------------------------------------------------------------
 
 
-def solve_pair(epsilon: Decimal, prior: ArrayLike | None = None) -> Table:
-    """The channel with the least ``conditional_error`` at the prior (and a little more, see above)."""
+def solve_pair(epsilon: Decimal, prior: ArrayLike | None = None, views: float = 1) -> Table:
+    """The channel with the least ``over_subset`` at the prior (but for E[v_a v_b], see above)."""
     law = default_prior(2, 2) if prior is None else checked_prior(prior, STATES)
-    weights = {p: low for members, low in _solved(epsilon, law) for p in members}
+    weights = {p: low for members, low in _solved(epsilon, law, views) for p in members}
     table = table_of(weights, epsilon)
     table.check(epsilon)
     return table
 
 
-def _solved(epsilon: Decimal, law: Floats) -> list[tuple[tuple[int, ...], int]]:
+def _solved(epsilon: Decimal, law: Floats, views: float) -> list[tuple[tuple[int, ...], int]]:
     """The classes of patterns that are sent, each with its low weight."""
     if epsilon > LARGEST_SOLVED:
         raise PlanError(f"optimal channels are solved up to epsilon {LARGEST_SOLVED}; use grr above")
@@ -148,17 +166,61 @@ def _solved(epsilon: Decimal, law: Floats) -> list[tuple[tuple[int, ...], int]]:
     columns = [_columns(members, odds) for members in classes]
     sums = np.array([column.sum(axis=0) for column in columns])
     seen = sums @ law
-    information = np.array([(c.T / (c @ law)) @ c for c in columns])
+    information = np.array([_information(column.T, law) for column in columns])
     states = sorted({min(move[state] for move in moves) for state in range(STATES)})
     shares = _minimise(
         information / seen[:, None, None],
         sums[:, states] / seen[:, None],
         np.array([float(len(members)) for members in classes]),
-        min(1.0, odds - 1.0),
+        Scale.of(_information(best_subset(STATES, epsilon).expected(), law), law, views),
     )
     sent = np.flatnonzero(shares > TINY)
     lows = _whole(shares[sent] / seen[sent], sums[sent], [classes[i] for i in sent], epsilon)
     return [(classes[i], low) for i, low in zip(sent, lows, strict=True)]
+
+
+def _information(given: Floats, law: Floats) -> Floats:
+    """The Fisher information of the states, from one report whose outputs are the columns."""
+    return np.asarray((given / (law @ given)) @ given.T)
+
+
+class Scale(NamedTuple):
+    """The program's coordinates: in them subset selection's own information is the identity.
+
+    Near epsilon 0 all channels tell next to nothing; on this scale they are numbers near one.
+    """
+
+    states: Floats
+    """States to coordinates, a symmetric matrix."""
+    singles: list[Floats]
+    """For each key an orthonormal basis of what its levels are."""
+    others: float
+    """How many other views hold each key."""
+    total: Floats
+    """Coordinates to those in which subset selection knows all directions alike, other views' part
+    included."""
+    wanted: list[Floats]
+    """Frequencies, means and E[v_a v_b], each with an error of 1 for subset selection."""
+
+    @classmethod
+    def of(cls, information: Floats, law: Floats, views: float) -> Scale:
+        states = _inverse_root(information)
+        # Shares sum to one, so this direction, the same for every channel, is known.
+        certain = np.linalg.solve(states, law)
+        free = np.eye(STATES) - np.outer(certain, certain)
+        singles = [np.linalg.qr(free @ states @ levels)[0] for levels in held_levels(2, 2)]
+        total = _inverse_root(np.eye(STATES) + (views - 1) * sum(one @ one.T for one in singles))
+        value = np.array([0.0, -1.0, 1.0])
+        wanted = []
+        for columns in (*workload(law, 2), np.outer(value, value).reshape(-1, 1)):
+            scaled = total @ free @ states @ columns
+            wanted.append(scaled / np.linalg.norm(scaled))
+        return cls(states, singles, views - 1, total, wanted)
+
+
+def _inverse_root(matrix: Floats) -> Floats:
+    sizes, axes = np.linalg.eigh(matrix)
+    return np.asarray((axes / np.sqrt(sizes)) @ axes.T)
 
 
 def _columns(members: tuple[int, ...], odds: float) -> Floats:
@@ -166,13 +228,7 @@ def _columns(members: tuple[int, ...], odds: float) -> Floats:
     return np.where(favoured == 1, odds, 1.0)
 
 
-def _wanted() -> Floats:
-    """The workload's columns, and the product of the two values."""
-    value = np.array([0.0, -1.0, 1.0])
-    return np.column_stack([workload(2, 2), np.sqrt(ASIDE) * np.outer(value, value).ravel()])
-
-
-def _minimise(information: Floats, sums: Floats, sizes: Floats, gap: float) -> Floats:
+def _minimise(information: Floats, sums: Floats, sizes: Floats, scale: Scale) -> Floats:
     """How often each class is seen at the prior, so that the workload's error is least."""
     try:
         cvxpy: Any = import_module("cvxpy")
@@ -191,17 +247,20 @@ def _minimise(information: Floats, sums: Floats, sizes: Floats, gap: float) -> F
             raise PlanError("the solver found no optimal channel here; use a closed form")
         return np.maximum(np.asarray(shares.value, np.float64), 0.0)
 
-    # Near epsilon 0 all columns are nearly flat: stretch what differs to the size of what does not.
-    flat = np.full((STATES, STATES), 1.0 / STATES)
-    stretch = flat + (np.eye(STATES) - flat) / gap
-    flattened = (stretch @ information @ stretch).reshape(len(information), -1)
+    flattened = (scale.states @ information @ scale.states).reshape(len(information), -1)
     shares = cvxpy.Variable(len(information), nonneg=True)
-    matrix = cvxpy.reshape(flattened.T @ shares, (STATES, STATES), order="C")
-    error = cvxpy.matrix_frac(gap * stretch @ _wanted(), (matrix + matrix.T) / 2)
-    whole = sums.T @ shares == 1
-    found = solve(error, [whole], "CLARABEL")
+    own = cvxpy.reshape(flattened.T @ shares, (STATES, STATES), order="C")
+    own = (own + own.T) / 2
+    constraints, known = [sums.T @ shares == 1], own
+    for single in scale.singles if scale.others > 0 else []:
+        told = cvxpy.Variable((2, 2), symmetric=True)
+        constraints.append(own - single @ told @ single.T >> 0)
+        known = known + scale.others * (single @ told @ single.T)
+    known = scale.total @ known @ scale.total
+    errors = [cvxpy.matrix_frac(wanted, (known + known.T) / 2) for wanted in scale.wanted]
+    found = solve(cvxpy.maximum(*errors[:2]) + ASIDE * errors[2], constraints, "CLARABEL")
     # A corner of the channels that tell as much, the one that shows small classes most.
-    entries = np.unique(np.round(flattened, 12), axis=1, return_index=True)[1]
+    entries = np.unique(np.round(flattened, 9), axis=1, return_index=True)[1]
     alike = flattened[:, entries].T @ shares == flattened[:, entries].T @ found
     return solve(sizes @ shares, [sums.T @ shares == sums.T @ found, alike], "SCIPY")
 
@@ -235,12 +294,15 @@ def _grid() -> list[Decimal]:
 
 
 def main() -> None:
-    """Solve for the whole grid and write the table beside this module."""
-    law, lines = default_prior(2, 2), []
-    for epsilon in _grid():
-        classes = sorted([members[0], low] for members, low in _solved(epsilon, law))
-        lines.append(f"  {json.dumps(text(epsilon))}: {json.dumps(classes, separators=(',', ':'))}")
-    whole = '{"states": 9, "channels": {\n' + ",\n".join(lines) + "\n}}\n"
+    """Solve for the whole grid and write the tables beside this module."""
+    law, tables = default_prior(2, 2), []
+    for views in DESIGNED:
+        lines = []
+        for epsilon in _grid():
+            classes = sorted([members[0], low] for members, low in _solved(epsilon, law, views))
+            lines.append(f"  {json.dumps(text(epsilon))}: {json.dumps(classes, separators=(',', ':'))}")
+        tables.append(f' "{views}": {{\n' + ",\n".join(lines) + "\n }")
+    whole = '{"states": 9, "views": {\n' + ",\n".join(tables) + "\n}}\n"
     Path(__file__).with_name("optimal_pairs.json").write_text(whole, "utf-8")
 
 

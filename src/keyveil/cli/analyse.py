@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from math import isfinite, isnan
 from pathlib import Path
@@ -28,18 +29,32 @@ def tally(plan_path: str, sources: tuple[str, ...], output: str, machine: bool) 
     plan = Plan.load(plan_path)
     total = Tally(plan)
     with progress("tallying") as moved:
+        seen: dict[str, str] = {}
         for source in sources:
+            before = total.reports
             if _is_tally(source):
                 total = total + Tally.load(plan, source)
             else:
                 for batch in reading(plan, source):
                     total.add(batch)
                     moved(total.reports)
+            if total.reports > before:
+                _check_new(source, seen)
     total.save(output)
     if machine:
         print_json({"plan": plan.hash, "reports": total.reports, "cells": len(total.counts)})
     else:
         click.echo(f"{output}: {total.reports} reports in {len(total.counts)} cells")
+
+
+def _check_new(source: str, seen: dict[str, str]) -> None:
+    """Warn of a file with the very bytes of one that was counted before."""
+    with Path(source).open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest in seen:
+        said = f"warning: {source} has the same content as {seen[digest]}; its reports count twice"
+        click.echo(said, err=True)
+    seen.setdefault(digest, source)
 
 
 def _is_tally(path: str) -> bool:
@@ -53,7 +68,11 @@ def _is_tally(path: str) -> bool:
 @click.command()
 @click.argument("plan_path", metavar="PLAN", type=click.Path())
 @click.argument("tally_path", metavar="TALLY", type=click.Path())
-@click.option("--estimator", help="By name; the mechanism's own list is in 'keyveil mechanisms'.")
+@click.option(
+    "--estimator",
+    help="By name: one of the mechanism's own, which 'keyveil mechanisms' lists, or shrunk, corrected, "
+    "jackknife.",
+)
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
 @click.option(
     "--after",

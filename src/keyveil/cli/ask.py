@@ -7,11 +7,16 @@ from math import isfinite
 import click
 
 from ..estimate.answer import Estimate
-from ..estimate.conditional import ESTIMATORS, Conditionals
+from ..estimate.conditional import ESTIMATORS, Conditionals, QueryAnswer
 from ..plan import Plan
 from ..query import KINDS, Query
 from ..tally import Tally
 from .show import as_json, print_json, print_table
+
+NOTE = (
+    "maximum entropy: no view holds these keys together; the value is a guess, its interval speaks of "
+    "sampling alone, and possible is the range over all laws that agree with the views"
+)
 
 _estimator = click.option(
     "--estimator", type=click.Choice(ESTIMATORS), default="pooled", show_default=True
@@ -44,10 +49,22 @@ def query(
     if machine:
         print_json([answer.document() for answer in answers])
         return
-    print_table(
-        ["query", "value", "± stderr", f"{level:.0%} interval", "from"],
-        [[str(a.query), *_cells(a.estimate), a.how] for a in answers],
-    )
+    headings = ["query", "value", "± stderr", f"{level:.0%} interval", "from"]
+    rows = [[str(a.query), *_cells(a.estimate), a.how] for a in answers]
+    guessed = any(a.how == "maximum entropy" for a in answers)
+    if guessed:
+        headings.append("possible")
+        rows = [[*row, _ends(a)] for row, a in zip(rows, answers, strict=True)]
+    print_table(headings, rows)
+    if guessed:
+        click.echo(NOTE)
+
+
+def _ends(answer: QueryAnswer) -> str:
+    if answer.possible is None:
+        return "" if answer.how == "view" else "unknown"
+    low, high = answer.possible
+    return f"[{low:.4f}, {high:.4f}]" if isfinite(high) else f"above {low:.4f}"
 
 
 def _cells(made: Estimate) -> list[str]:

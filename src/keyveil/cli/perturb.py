@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -11,6 +12,13 @@ from ..errors import RecordError
 from ..plan import Plan
 from ..reportfile import writing
 from .show import as_json, print_json, progress
+
+MAPPED = {
+    "unknown_key": "name a key that the plan does not list, and are ignored",
+    "no_number": "have no number as value, and count as not held",
+    "outside_range": "have a value outside the range of its key, clipped to it",
+}
+"""How a table's rows are mapped where the plan states it, by rule."""
 
 
 @click.command()
@@ -48,26 +56,38 @@ def privatise(
 
     plan = Plan.load(plan_path)
     coins = Coins.secure() if stated is None else Coins.stated(stated)
+    mapped: Counter[str] = Counter()
     with progress("privatising") as moved, writing(plan, output) as writer:
         try:
             for people in read_people(
-                plan.schema, table, person=person, key=key, value=value, lenient=lenient, progress=moved
+                plan.schema,
+                table,
+                person=person,
+                key=key,
+                value=value,
+                lenient=lenient,
+                progress=moved,
+                mapped=mapped,
             ):
                 writer.add(plan.privatise(people, coins))
         except RecordError as error:
             raise RecordError(f"{error} (--lenient maps such rows as the plan states)") from None
     size = Path(output).stat().st_size
+    each = round(8 * size / writer.reports, 2) if writer.reports else None
     facts = {
         "plan": plan.hash,
         "reports": writer.reports,
         "bytes": size,
-        "bits_sent_per_report": round(8 * size / max(writer.reports, 1), 2),
+        "bits_sent_per_report": each,
         "bits_per_report": round(plan.bits_per_report, 4),
     }
+    if lenient:
+        facts["mapped"] = {rule: mapped[rule] for rule in MAPPED}
+        for rule, said in MAPPED.items():
+            if mapped[rule]:
+                click.echo(f"{mapped[rule]:,} rows {said}", err=True)
     if machine:
         print_json(facts)
     else:
-        click.echo(
-            f"{output}: {writer.reports} reports, {size} bytes "
-            f"({facts['bits_sent_per_report']} bits each)"
-        )
+        sent = "" if each is None else f" ({each} bits each)"
+        click.echo(f"{output}: {writer.reports} reports, {size} bytes{sent}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import exp, inf, isfinite, log, nan, sqrt
@@ -17,6 +17,7 @@ from ..schema import Schema
 from .answer import Estimate, biased, plain, quantile, ratio, shifted
 from .joint import Evidence, Moments, evidence
 from .likelihood import fit
+from .possible import possible_range, told
 from .viewlaws import ViewEvidence
 
 if TYPE_CHECKING:
@@ -44,10 +45,19 @@ class QueryAnswer:
     how: str
     """"view" if some view holds all keys of the query, "maximum entropy" if pairs of them are known,
     "nothing" if no report says how these keys go together."""
+    possible: tuple[float, float] | None = None
+    """By maximum entropy the interval speaks of sampling alone; this is the range of the query over all
+    laws that agree with what is known, within its sampling error. None elsewhere, or without SciPy."""
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
-        return {"query": str(self.query), "how": self.how, **self.estimate.document()}
+        ends = None if self.possible is None else [e if isfinite(e) else None for e in self.possible]
+        return {
+            "query": str(self.query),
+            "how": self.how,
+            **self.estimate.document(),
+            "possible": ends,
+        }
 
 
 def query_weights(schema: Schema, query: Query) -> Floats:
@@ -92,15 +102,22 @@ class Conditionals:
         keys = (target, *(place for place, _ in given))
         weights = query_weights(schema, asked)
         found = self.evidence.moments(keys, weights)
-        how = "view"
-        if found is None:
-            made = self._by_entropy(asked, keys, weights)
-            how = "maximum entropy" if isfinite(made.value) else "nothing"
-        else:
+        how, possible = "view", None
+        if found is not None:
             made = self._made(asked, keys, weights, found)
+        else:
+            parts = known_parts(keys, self.evidence.law)
+            made = self._by_entropy(asked, keys, weights, parts)
+            how = "maximum entropy" if isfinite(made.value) else "nothing"
+            if how != "nothing":
+                possible = self._possible(asked, keys, weights, parts)
         if asked.kind == "mean":
-            made = shifted(made, float(schema.low[target]), float(schema.high[target]))
-        return QueryAnswer(asked, made, how)
+            low, high = float(schema.low[target]), float(schema.high[target])
+            made = shifted(made, low, high)
+            if possible is not None:
+                half = (high - low) / 2
+                possible = low + (possible[0] + 1) * half, low + (possible[1] + 1) * half
+        return QueryAnswer(asked, made, how, possible)
 
     def answers(self, queries: Iterable[Query | str]) -> list[QueryAnswer]:
         """The answers to many queries."""
@@ -116,13 +133,7 @@ class Conditionals:
     # -- one view --------------------------------------------------------------------------------
 
     def _made(self, query: Query, keys: tuple[int, ...], weights: Floats, found: Moments) -> Estimate:
-        level = self.level
-        if query.kind == "lift":
-            raw = _lift(found, level)
-        elif query.kind == "frequency" and not query.given:
-            raw = plain(found.values[0], found.covariance[0, 0], found.reports, level)
-        else:
-            raw = ratio(found.values[0], found.values[1], found.covariance, found.reports, level)
+        raw = self._raw(query, found)
         if self.estimator in ("least_squares", "printed"):
             return raw
         law = self._likely.get(keys) if self._likely is not None else None
@@ -131,62 +142,116 @@ class Conditionals:
         low, high = RANGES[query.kind]
         return _moved(raw, value, low, high)
 
+    def _raw(self, query: Query, found: Moments) -> Estimate:
+        """The query's value and interval from its functionals."""
+        if query.kind == "lift":
+            return _lift(found, self.level)
+        if query.kind == "frequency" and not query.given:
+            return plain(found.values[0], found.covariance[0, 0], found.reports, self.level)
+        return ratio(found.values[0], found.values[1], found.covariance, found.reports, self.level)
+
     # -- no view holds all keys ------------------------------------------------------------------
 
-    def _by_entropy(self, query: Query, keys: tuple[int, ...], weights: Floats) -> Estimate:
-        """The law of most entropy that agrees with what the views know of each two keys.
-
-        The interval speaks of sampling alone, by the delta method on the two-key laws, and not of
-        how far the truth may be from the law of most entropy.
-        """
-        known: dict[tuple[int, ...], Floats] = {}
-        for some in (*((key,) for key in keys), *combinations(keys, 2)):
-            law = self.evidence.law(some)
-            if law is not None:
-                known[some] = law
-        together = {key for some in known if len(some) == 2 for key in some}
-        if not set(keys) <= together:
-            return Estimate(nan, inf, -inf, inf, 0)  # nothing says how these keys go together
-        value = _at(entropy_law(keys, known), weights)
-        if not isfinite(value) or not isinstance(self.evidence, ViewEvidence):
-            return biased(value, 0)
-        variance = 0.0
-        for pair in (k for k in known if len(k) == 2):
-            variance += self._sensitivity(keys, weights, known, pair, value)
-        stderr = sqrt(variance)
-        reach = quantile(self.level) * stderr
-        low, high = RANGES[query.kind]
-        return Estimate(value, stderr, max(value - reach, low), min(value + reach, high), 0)
-
-    def _sensitivity(
+    def _by_entropy(
         self,
+        query: Query,
         keys: tuple[int, ...],
         weights: Floats,
-        known: dict[tuple[int, ...], Floats],
-        pair: tuple[int, ...],
-        value: float,
-    ) -> float:
-        """How much variance one pair's law brings into the answer."""
-        states = self.plan.schema.levels + 1
-        count = states**2
-        found = self.evidence.moments(pair, np.eye(count).reshape(states, states, count))
-        if found is None:
-            return 0.0
-        spread, axes = np.linalg.eigh(found.covariance)
-        total = 0.0
-        for size, axis in zip(spread, axes.T, strict=True):
-            if size <= 0:
-                continue
-            step = 0.1 * sqrt(size)
-            moved = np.maximum(known[pair] + step * axis.reshape(states, states), 1e-12)
-            law = entropy_law(keys, {**known, pair: moved / moved.sum()})
-            slope = (_at(law, weights) - value) / step
-            total += slope**2 * size if isfinite(slope) else 0.0
-        return total
+        parts: Mapping[tuple[int, ...], Floats],
+    ) -> Estimate:
+        """The law of most entropy that agrees with what the views know of fewer keys together.
+
+        The interval speaks of sampling alone, and not of how far the truth may be from the law of
+        most entropy; ``possible`` does.
+        """
+        if not set(keys) <= {key for some in parts if len(some) > 1 for key in some}:
+            return Estimate(nan, inf, -inf, inf, 0)  # nothing says how these keys go together
+        law = entropy_law(keys, parts)
+        value = _at(law, weights)
+        if not isfinite(value) or not isinstance(self.evidence, ViewEvidence):
+            return biased(value, 0)
+        found = entropy_moments(self.evidence, keys, weights, law, parts)
+        low, high = RANGES[query.kind]
+        return _moved(self._raw(query, found), value, low, high)
+
+    def _possible(
+        self,
+        query: Query,
+        keys: tuple[int, ...],
+        weights: Floats,
+        parts: Mapping[tuple[int, ...], Floats],
+    ) -> tuple[float, float] | None:
+        found = told(self.evidence.moments, parts, keys, self.plan.schema.levels)
+        if query.kind != "lift":
+            ends = possible_range(keys, weights, found, self.level)
+            low, high = RANGES[query.kind]
+            return None if ends is None else (max(ends[0], low), min(ends[1], high))
+        # Lift is the frequency over that among all people, which is known by itself: half of the
+        # chance of error for each.
+        half = (1 + self.level) / 2
+        ends = possible_range(keys, weights[..., [0, 2]], found, half)
+        alone = self.evidence.moments(
+            keys[:1], query_weights(self.plan.schema, Query("frequency", query.target))
+        )
+        if ends is None or alone is None:
+            return None
+        share = plain(alone.values[0], alone.covariance[0, 0], alone.reports, half)
+        low = max(ends[0], 0.0) / min(share.high, 1.0)
+        return low, (min(ends[1], 1.0) / share.low if share.low > 0 else inf)
+
+
+def known_parts(
+    keys: tuple[int, ...], law: Callable[[tuple[int, ...]], Floats | None]
+) -> dict[tuple[int, ...], Floats]:
+    """The largest sets of the keys, none inside another, whose laws are known."""
+    parts: dict[tuple[int, ...], Floats] = {}
+    for size in range(len(keys) - 1, 0, -1):
+        for some in combinations(keys, size):
+            if not any(set(some) <= set(larger) for larger in parts):
+                found = law(some)
+                if found is not None:
+                    parts[some] = found
+    return parts
+
+
+def entropy_moments(
+    source: Evidence,
+    keys: tuple[int, ...],
+    weights: Floats,
+    law: Floats,
+    parts: Mapping[tuple[int, ...], Floats],
+) -> Moments:
+    """Functionals at the law of most entropy that has these parts, and their covariance.
+
+    At that law the slope of a functional in the parts is its regression on their states; one more
+    report from every state keeps states that look empty in the sum. Noise of different parts is taken
+    as independent, and how far the truth lies from the law of most entropy is no part of the covariance.
+    """
+    states, shares = law.shape[0], law.reshape(-1)
+    flat = weights.reshape(law.size, -1)
+    digits = np.indices(law.shape).reshape(len(keys), -1)
+    columns, spreads, reports = [], [], []
+    for some in parts:
+        at = np.zeros(law.size, np.int64)
+        for key in some:
+            at = at * states + digits[keys.index(key)]
+        count = states ** len(some)
+        columns.append((at[:, None] == np.arange(count)).astype(np.float64))
+        found = source.moments(some, np.eye(count).reshape((states,) * len(some) + (count,)))
+        spreads.append(np.zeros((count, count)) if found is None else found.covariance)
+        reports.append(0 if found is None else found.reports)
+    root = np.sqrt((min(reports) * shares + 1) / (min(reports) + law.size))[:, None]
+    slopes = np.linalg.lstsq(root * np.hstack(columns), root * flat, rcond=1e-9)[0]
+    covariance, first = np.zeros((flat.shape[1],) * 2), 0
+    for spread in spreads:
+        slope = slopes[first : first + len(spread)]
+        covariance += slope.T @ spread @ slope
+        first += len(spread)
+    return Moments(shares @ flat, covariance, min(reports))
 
 
 def entropy_law(
-    keys: tuple[int, ...], known: dict[tuple[int, ...], Floats], rounds: int = 200
+    keys: tuple[int, ...], known: Mapping[tuple[int, ...], Floats], rounds: int = 200
 ) -> Floats:
     """The joint law of most entropy with the known marginals, by iterative proportional fitting."""
     states = next(iter(known.values())).shape[0]

@@ -9,6 +9,7 @@ products of signs and presences.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -41,9 +42,12 @@ class Evidence(Protocol):
         """The likeliest joint law of the keys, a proper probability array, if it is known."""
 
 
+@lru_cache(maxsize=16)
 def digits(levels: int, keys: int) -> Integers:
-    """The digits of every state of a view, one row each, the first key first."""
-    return np.array(list(product(range(levels + 1), repeat=keys)), np.int64).reshape(-1, keys)
+    """The digits of every state of a view, one row each, the first key first; not to be changed."""
+    rows = np.array(list(product(range(levels + 1), repeat=keys)), np.int64).reshape(-1, keys)
+    rows.flags.writeable = False
+    return rows
 
 
 def lifted(weights: Floats, keys: tuple[int, ...], view: tuple[int, ...], levels: int) -> Floats:

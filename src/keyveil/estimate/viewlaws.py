@@ -229,13 +229,14 @@ def _updated(
 
 
 def _pooled(parts: list[Moments]) -> Moments:
-    """Independent estimates of the same functionals, weighted by their precision."""
-    precision = [np.linalg.pinv(part.covariance, hermitian=True) for part in parts]
-    spread = np.linalg.pinv(np.sum(precision, axis=0), hermitian=True)
-    total = np.sum([p @ part.values for p, part in zip(precision, parts, strict=True)], axis=0)
-    exact = np.trace(spread) == 0
-    values = parts[0].values if exact else spread @ total
-    # Functionals that are certain (their weights are the same everywhere) have no precision.
-    certain = np.array([part.covariance.diagonal() for part in parts]).max(axis=0) <= 1e-18
-    values = np.where(certain, parts[0].values, values)
+    """Independent estimates of the same functionals, weighted by their precision.
+
+    Where some combination of the functionals is certain (states add up to one), all parts agree on it:
+    only what they differ by is weighted.
+    """
+    precision = [np.linalg.pinv(part.covariance, rcond=1e-10, hermitian=True) for part in parts]
+    spread = np.linalg.pinv(np.sum(precision, axis=0), rcond=1e-10, hermitian=True)
+    first = parts[0].values
+    moves = [p @ (part.values - first) for p, part in zip(precision, parts, strict=True)]
+    values = first + spread @ np.sum(moves, axis=0)
     return Moments(values, spread, sum(part.reports for part in parts))

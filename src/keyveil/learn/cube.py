@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -189,9 +190,23 @@ class Cube:
 
     # -- printing --------------------------------------------------------------------------------
 
+    @property
+    def where(self) -> dict[str, str]:
+        """What was sliced off: which part of each key the cube's people are in."""
+        return {self._released.schema.keys[place]: words for place, words in self._said.items()}
+
+    def document(self) -> dict[str, Any]:
+        """As JSON: every cell with its share of all people, and of the people in this cube."""
+        cells = []
+        for parts, share in self.cells():
+            cell = {"parts": parts, "share": share.document(), "of_slice": self.share(parts).document()}
+            if self.people is not None:
+                cell["count"] = self.count(parts).document()
+            cells.append(cell)
+        return {"keys": list(self.keys), "where": self.where, "how": self.how, "cells": cells}
+
     def table(self) -> str:
         """The cells as lines of text, largest digit last, under what was sliced off."""
-        names = self._released.schema.keys
         rows = [(*words.values(), shown(estimate, 4)) for words, estimate in self.cells()]
         head = (*self.keys, "share")
         widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
@@ -199,6 +214,6 @@ class Cube:
             "  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)).rstrip()
             for r in (head, *rows)
         ]
-        said = [f"{names[place]} {words}" for place, words in self._said.items()]
+        said = [f"{key} {words}" for key, words in self.where.items()]
         notes = [f"where {', '.join(said)}"] if said else []
         return "\n".join([*notes, *lines, *(["by maximum entropy"] if self.how != "view" else [])])

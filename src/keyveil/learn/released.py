@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from itertools import combinations
 from math import erfc, exp, inf, lgamma, log, sqrt
 from typing import NamedTuple
-
-import numpy as np
 
 from ..arrays import Floats
 from ..errors import PlanError, QueryError
 from ..estimate.answer import Estimate, plain
-from ..estimate.conditional import Conditionals, entropy_law
+from ..estimate.conditional import Conditionals, entropy_law, entropy_moments, known_parts
 from ..estimate.joint import Evidence, Moments
 from .exact import ExactEvidence
 
@@ -97,13 +94,7 @@ class Released:
         """The largest sets of the keys that views hold, with their laws."""
         if self.states ** len(keys) > MOST_STATES:
             raise QueryError(f"{len(keys)} keys are too many at once; ask of fewer together")
-        parts: dict[tuple[int, ...], Floats] = {}
-        for size in range(len(keys) - 1, 0, -1):
-            for some in combinations(keys, size):
-                if not any(set(some) <= set(larger) for larger in parts):
-                    law = self.view_law(some)
-                    if law is not None:
-                        parts[some] = law
+        parts = known_parts(keys, self.view_law)
         for key in keys:
             if not any(key in some for some in parts):
                 self.single(key)  # raises: no report speaks of it
@@ -112,40 +103,12 @@ class Released:
     # -- moments ---------------------------------------------------------------------------------
 
     def moments(self, keys: tuple[int, ...], weights: Floats) -> Moments:
-        """Functionals with their covariance; at the law of most entropy where no view holds them.
-
-        At that law the slope of a functional in the known laws is its regression on their states.
-        Noise of different views is taken as independent, and how far the truth lies from the law
-        of most entropy is not part of the covariance.
-        """
+        """Functionals with their covariance; at the law of most entropy where no view holds them."""
         found = self.evidence.moments(keys, weights)
         if found is not None:
             return found
         parts = self._parts(keys)
-        law = entropy_law(keys, parts, ROUNDS).reshape(-1)
-        flat = weights.reshape(law.size, -1)
-        digits = np.indices((self.states,) * len(keys)).reshape(len(keys), -1)
-        columns, spreads, reports = [], [], []
-        for some in parts:
-            at = np.zeros(law.size, np.int64)
-            for key in some:
-                at = at * self.states + digits[keys.index(key)]
-            count = self.states ** len(some)
-            columns.append((at[:, None] == np.arange(count)).astype(np.float64))
-            part = self.evidence.moments(
-                some, np.eye(count).reshape((self.states,) * len(some) + (count,))
-            )
-            spreads.append(np.zeros((count, count)) if part is None else part.covariance)
-            reports.append(0 if part is None else part.reports)
-        root = np.sqrt(law)[:, None]
-        slopes = np.linalg.lstsq(root * np.hstack(columns), root * flat, rcond=1e-9)[0]
-        covariance = np.zeros((flat.shape[1],) * 2)
-        first = 0
-        for spread in spreads:
-            slope = slopes[first : first + len(spread)]
-            covariance += slope.T @ spread @ slope
-            first += len(spread)
-        return Moments(law @ flat, covariance, min(reports))
+        return entropy_moments(self.evidence, keys, weights, entropy_law(keys, parts, ROUNDS), parts)
 
     def share(self, value: float, found: Moments) -> Estimate:
         """A share at a proper law, with the interval of the unbiased one cut to [0, 1] around it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -168,6 +168,23 @@ class DecisionTree(Classifier):
         """The tree, one line a question or leaf."""
         self._fitted()
         return "\n".join(self._lines(self.root, ""))
+
+    def document(self) -> dict[str, Any]:
+        """As JSON: nodes with their share of all people and the law of their classes, and splits."""
+        classes = self._fitted()
+        return {
+            "target": self.target,
+            "how": self.how,
+            "classes": [classes.name(label) for label in classes.labels],
+            "root": self._node(self.root),
+        }
+
+    def _node(self, node: Node) -> dict[str, Any]:
+        made: dict[str, Any] = {"share": node.share, "law": list(node.law)}
+        if node.split is not None and node.yes is not None and node.no is not None:
+            made["key"], made["is"] = self.schema.keys[node.split.key], node.split.words
+            made["yes"], made["no"] = self._node(node.yes), self._node(node.no)
+        return made
 
     def _lines(self, node: Node, indent: str) -> Iterator[str]:
         classes = self._fitted()

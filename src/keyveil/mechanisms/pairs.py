@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from itertools import combinations
+from itertools import chain, combinations
 from math import comb, sqrt
 from typing import Any
 
@@ -33,6 +33,12 @@ CHANNELS = ("best", "grr", "subset", "bits", "hadamard", "optimal")
 _CHANNEL = Choice("best", CHANNELS, "the channel on a view; best takes the least predicted error")
 
 
+TRUSTED = 0.5
+"""How much each other view of a key counts when a channel is chosen. Where reports are few, answers are
+moved far to a proper law, and a channel that tells too little of single keys loses more by it than the
+predicted error knows; where they are many, half costs next to nothing."""
+
+
 class Pairs(Mechanism):
     """Every two keys are a view of nine states."""
 
@@ -49,7 +55,7 @@ class Pairs(Mechanism):
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         keys = len(schema.keys)
         views = Views(tuple(combinations(range(keys), self.size)))
-        channel = view_channel(self.size, epsilon, chosen["channel"], len(views))
+        channel = view_channel(self.size, epsilon, chosen["channel"], views.keys)
         return Draft(schema.at(2), views, "views", (channel,), epsilon)
 
 
@@ -82,11 +88,13 @@ class Workload(Mechanism):
         schema = schema.at(2)
         texts = [text for text in str(chosen["queries"]).split(";") if text.strip()]
         if not texts:
-            first, second = schema.keys[:2]
-            texts = [str(Query("mean", first, ((second, True),)))]
+            raise PlanError(
+                "workload must know what it will be asked: give queries, with ; between them, like "
+                "'mean(A | B); frequency(C | !D)'"
+            )
         needs = self._needs(schema, [Query.parse(text) for text in texts])
         channels = {
-            size: view_channel(size, epsilon, chosen["channel"], len(needs))
+            size: view_channel(size, epsilon, chosen["channel"], tuple(needs))
             for size in sorted({len(view) for view in needs})
         }
         order = {size: number for number, size in enumerate(channels)}
@@ -108,6 +116,10 @@ class Workload(Mechanism):
             tuple(order[len(view)] for view in needs),
         )
 
+    def example(self, schema: Schema) -> dict[str, str]:
+        first, second = schema.keys[:2]
+        return {"queries": str(Query("mean", first, ((second, True),)))}
+
     def _needs(
         self, schema: Schema, queries: Sequence[Query]
     ) -> dict[tuple[int, ...], list[tuple[Query, tuple[int, ...]]]]:
@@ -128,26 +140,31 @@ class Workload(Mechanism):
         return needs
 
 
-def view_channel(size: int, epsilon: Decimal, name: str, views: int) -> Channel:
-    """The best channel on so many views of ``size`` keys whose tally keeps the likelihood and fits."""
-    from ..viewchannels import candidates, choose, conditional_error, default_prior
+def view_channel(size: int, epsilon: Decimal, name: str, views: Sequence[tuple[int, ...]]) -> Channel:
+    """The best channel on the views of ``size`` keys whose tally keeps the likelihood and fits.
+
+    How much other views tell of a view's keys goes by how many views hold a key.
+    """
+    from ..viewchannels import candidates, choose, default_prior, over_subset
 
     if name == "optimal" and size != 2:
         name = "best"  # there is an optimal channel for pairs alone
-    channel = choose(size, 2, epsilon, channel=name)[1]
-    most = MOST_CELLS // views - 1
+    others = sum(map(len, views)) / len(set(chain.from_iterable(views))) - 1
+    holding = 1 + TRUSTED * others
+    channel = choose(size, 2, epsilon, channel=name, views=holding)[1]
+    most = MOST_CELLS // len(views) - 1
     if channel.one_cell and channel.cells <= most:
         return channel
     if name != "best":
         raise PlanError(
-            f"the channel {name} on {views} views of {size} keys has too many cells; take best"
+            f"the channel {name} on {len(views)} views of {size} keys has too many cells; take best"
         )
     prior = default_prior(size, 2)
     fit = [c for c in candidates(3**size, epsilon).values() if c.one_cell and c.cells <= most]
     fit += [Subset.of(3**size, epsilon, w) for w in (2, 3) if comb(3**size, w) <= min(most, 4096)]
     if not fit:
-        raise PlanError(f"{views} views of {size} keys have too many cells; take fewer keys")
-    return min(fit, key=lambda c: conditional_error(c, prior, size))
+        raise PlanError(f"{len(views)} views of {size} keys have too many cells; take fewer keys")
+    return min(fit, key=lambda c: over_subset(c, epsilon, prior, size, holding))
 
 
 def _weights(schema: Schema, query: Query, keys: tuple[int, ...], view: tuple[int, ...]) -> Any:

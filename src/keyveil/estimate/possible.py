@@ -1,0 +1,100 @@
+"""Possible: the range of a query over all joint laws that agree with what is known of fewer keys.
+
+Where no view holds all keys of a query, the law of most entropy is one guess among many. This is the
+range of all of them: over every joint law whose shares lie within their intervals, for every set of keys
+that is known together. The intervals hold all at once at the stated level (Bonferroni), so the range
+holds the truth at least that often, whatever the joint law is. One linear program for each end; needs
+SciPy (``keyveil[bounds]``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from statistics import NormalDist
+from typing import Protocol
+
+import numpy as np
+
+from ..arrays import Floats
+from .joint import Moments
+
+Keys = tuple[int, ...]
+
+
+class Tells(Protocol):
+    """Whatever estimates functionals of some keys."""
+
+    def __call__(self, keys: Keys, weights: Floats) -> Moments | None:
+        """Values and covariance, or None."""
+
+
+def told(moments: Tells, parts: Mapping[Keys, object], keys: Keys, levels: int) -> dict[Keys, Moments]:
+    """What is known of each part of the keys, and of each key alone, in the weights of ``asked_of``."""
+    found = {}
+    for part in {*parts, *((key,) for key in keys)}:
+        known = moments(part, asked_of(len(part), levels))
+        if known is not None:
+            found[part] = known
+    return found
+
+
+def asked_of(keys: int, levels: int) -> Floats:
+    """Shares of people by what they do with each key: absent, a level, held at all, and the value.
+
+    Shares of coarse parts have smaller errors than the sums of their fine parts' errors.
+    """
+    held = np.concatenate([[0.0], np.ones(levels)])
+    more = [held, np.concatenate([[0.0], np.linspace(-1, 1, levels)])] if levels > 1 else []
+    one = np.column_stack([*np.eye(levels + 1), *more])
+    whole = reduce(np.kron, [one] * keys)
+    return np.asarray(whole.reshape((levels + 1,) * keys + (-1,)))
+
+
+def possible_range(
+    keys: Keys, weights: Floats, found: Mapping[Keys, Moments], level: float
+) -> tuple[float, float] | None:
+    """The least and the largest value of numerator over denominator; None without SciPy.
+
+    Charnes and Cooper (1962): with y = t * law and the denominator of y set to 1, a ratio of two
+    linear functions is a linear one.
+    """
+    try:
+        from scipy.optimize import linprog
+    except ImportError:
+        return None
+    states = weights.shape[0]
+    flat = weights.reshape(states ** len(keys), -1)
+    rows, values, errors = [], [], []
+    for part, known in found.items():
+        rows.append(_on_all(asked_of(len(part), states - 1), part, keys, states))
+        values.append(known.values)
+        errors.append(np.sqrt(np.maximum(known.covariance.diagonal(), 0.0)))
+    told_rows, centre, stderr = np.vstack(rows), np.concatenate(values), np.concatenate(errors)
+    reach = NormalDist().inv_cdf(1 - (1 - level) / (2 * len(centre)))
+    equal = np.vstack([np.append(flat[:, 1], 0.0), np.append(np.ones(len(flat)), -1.0)])
+    for _ in range(20):  # intervals that no law agrees with are too narrow
+        slack = reach * stderr + 1e-9
+        most = np.column_stack([told_rows, -(centre + slack)])
+        least = np.column_stack([-told_rows, centre - slack])
+        ends = []
+        for sign in (1.0, -1.0):
+            solved = linprog(
+                np.append(sign * flat[:, 0], 0.0),
+                A_ub=np.vstack([most, least]),
+                b_ub=np.zeros(2 * len(centre)),
+                A_eq=equal,
+                b_eq=np.array([1.0, 0.0]),
+            )
+            if solved.status == 0 and solved.fun is not None:
+                ends.append(sign * float(solved.fun))
+        if len(ends) == 2:
+            return min(ends), max(ends)
+        reach *= 1.5
+    return None
+
+
+def _on_all(weights: Floats, part: Keys, keys: Keys, states: int) -> Floats:
+    """Weights on the states of a part as rows over the joint states of all keys."""
+    digits = np.indices((states,) * len(keys)).reshape(len(keys), -1)
+    return weights[tuple(digits[keys.index(key)] for key in part)].T
