@@ -1,0 +1,51 @@
+"""Blend: part of the way from KVUE to BiSample.
+
+Below epsilon 0.7 BiSample's mean has less variance than KVUE's and its frequency about twice as much.
+Both are mixtures of five patterns, {absent}, {low}, {high}, {absent, low} and {absent, high}, which
+favour the states they name: KVUE sends the first three alike, BiSample the last four. With weights 1 - s
+for {absent}, 1 for {low} and {high} and s for the last two, every state is favoured equally often, so
+each ``share`` s from 0 to 1 is a tight channel too, and chooses between frequency and mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from ..channel import Channel, Symmetric
+from ..estimate.likelihood import likelihood
+from ..estimate.linear import least_squares
+from ..mechanism import Draft, Mechanism, Parameter
+from ..patterns import table_of
+from ..schema import Schema
+from ..valuechannels import LARGEST
+from ..views import Views
+
+ABSENT, LOW, HIGH = 1, 2, 4
+"""Patterns of a single state."""
+
+
+class Blend(Mechanism):
+    """Outputs: the patterns in the order absent, low, absent or low, high, absent or high; a blank."""
+
+    name = "blend"
+    source = "KVUE and BiSample in one family, ours"
+    speaks_of = "one key, drawn at random: absent, low or high"
+    bits = "log2 d + log2 6"
+    parameters = {"share": Parameter("0.5", "0", "1", "share of the way from kvue to bisample")}
+    estimators = {"least_squares": least_squares, "likelihood": likelihood}
+
+    def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
+        views = Views.singles(len(schema.keys))
+        return Draft(schema.at(2), views, "views", (blended(chosen["share"], epsilon),), epsilon)
+
+
+def blended(share: Decimal, epsilon: Decimal) -> Channel:
+    """The channel at a share of the way; where 2^32 is too coarse for five patterns, KVUE's."""
+    whole = 10 ** max(0, -int(share.normalize().as_tuple().exponent))
+    both = int(share * whole)
+    if both == 0 or epsilon > LARGEST:
+        return Symmetric.of(3, epsilon)
+    weights = {ABSENT: whole - both, LOW: whole, HIGH: whole, ABSENT | LOW: both, ABSENT | HIGH: both}
+    return table_of({pattern: weight for pattern, weight in weights.items() if weight}, 3, epsilon)

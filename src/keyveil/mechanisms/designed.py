@@ -1,0 +1,141 @@
+"""What mechanisms have in common whose channel is made for a design: parameters, decoding, forecast.
+
+Outputs are weighed so that the variance is least at the design's law, and unbiased at any other. Where
+a report speaks of several keys, it tells of each whatever the others are: a key's answer is the average
+over all reports that speak of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..arrays import Floats, Integers
+from ..channel import Channel, Symmetric
+from ..estimate.forecast import Forecast
+from ..estimate.joint import lifted
+from ..estimate.linear import Moments, key_weights, single_keys, view_moments
+from ..mechanism import Parameter
+from ..patterns import decoder_at
+from ..schema import Schema
+from ..valuechannels import LEVELS, Design
+from ..views import Views
+
+if TYPE_CHECKING:
+    from ..plan import Plan
+    from ..prior import Prior
+
+DESIGN = {
+    "frequency": Parameter("0.3", "0.001", "0.999", "how often keys are expected to be held"),
+    "spread": Parameter("0.5", "0.05", "0.95", "expected spread of a key's values on [-1, 1]"),
+    "mean": Parameter("0", "-0.9", "0.9", "expected mean of keys' values on [-1, 1]"),
+    "weight": Parameter("0.5", "0.05", "0.95", "how much the mean counts beside the frequency"),
+}
+"""What is believed of keys and wanted of them; estimates use it only to weigh outputs."""
+
+
+MOST_VIEWS = 512
+"""So many views are enough for every key to meet many others; where keys are more, each has one."""
+
+
+def design_of(chosen: Mapping[str, Any], keys: int = 1, levels: int = LEVELS[1]) -> Design:
+    """What a plan's parameters say its channel is made for."""
+    held, spread, mean, weight = (Decimal(chosen[name]) for name in DESIGN)
+    return Design(held, spread, mean, weight, keys, levels)
+
+
+def cyclic_views(keys: int, size: int) -> Views:
+    """Views in which every key stands equally often at every place; one view if it has all keys.
+
+    Each key with those that follow it round the circle in equal strides, for as many strides as
+    there is room for. Keys are often listed by how common they are: strides mix them.
+    """
+    if size == keys:
+        return Views.whole(keys)
+    apart = range(1, size + 1)
+    strides = [s for s in range(1, (keys + 1) // 2) if all(j * s % keys for j in apart)] or [1]
+    count = min(len(strides), max(1, MOST_VIEWS // keys))
+    chosen = [strides[(2 * i + 1) * len(strides) // (2 * count)] for i in range(count)]
+    return Views(
+        tuple(
+            tuple((first + i * stride) % keys for i in range(size))
+            for stride in chosen
+            for first in range(keys)
+        )
+    )
+
+
+@lru_cache(maxsize=256)
+def _cells(channel: Channel, levels: int, size: int, design: Design | None) -> Floats:
+    """Unbiased weights on outputs for frequency and mass of the key at each place of a view."""
+    weights = key_weights(Schema.of(1).at(levels))
+    weights = weights[:, ~np.isnan(weights).any(axis=0)]
+    made = []
+    for place in range(size):
+        flat = lifted(weights, (place,), tuple(range(size)), levels)
+        if design is None or isinstance(channel, Symmetric):
+            made.append(channel.decoder(flat))  # as many outputs as states: there is but one
+        else:
+            made.append(decoder_at(channel, flat, design.law))
+    return np.array(made)
+
+
+def designed_moments(plan: Plan, counts: Integers, design: Design | None) -> Moments:
+    """Frequency and mass of every key from counts ``(..., cells)``."""
+    channel, levels = plan.channels[0], plan.schema.levels
+    size = len(plan.views.keys[0])
+    cells = _cells(channel, levels, size, design)
+    if single_keys(plan):
+        return view_moments(plan, counts, lambda _, __: cells[0])
+    keys, width = len(plan.schema.keys), cells.shape[-1]
+    at = plan.layout.own[:, None] + 1 + np.arange(channel.cells)
+    block = np.asarray(counts)[..., at].astype(np.float64)
+    shape = block.shape[:-2]
+    reports = np.zeros((*shape, keys))
+    sums = np.zeros((*shape, keys, width))
+    squares = np.zeros((*shape, keys, width, width))
+    # One more report from an average state, for caution: one report alone has no spread.
+    even = channel.mix(np.full(channel.states, 1.0 / channel.states))
+    for place in range(size):
+        who = np.array([view[place] for view in plan.views.keys])
+        square = cells[place][:, :, None] * cells[place][:, None, :]
+        there = np.unique(who)
+        order = np.argsort(who, kind="stable").reshape(len(there), -1)
+        reports[..., there] += block.sum(axis=-1)[..., order].sum(axis=-1)
+        sums[..., there, :] += (block @ cells[place])[..., order, :].sum(axis=-2)
+        told = np.tensordot(block, square, axes=1)
+        squares[..., there, :, :] += told[..., order, :, :].sum(axis=-3)
+    made = Moments.unknown(shape, keys)
+    made.reports[...] = reports.astype(np.int64)
+    n = reports[..., None]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        made.values[..., :width] = sums / n
+        more = np.einsum("c,cij->ij", even, cells[0][:, :, None] * cells[0][:, None, :])
+        middle = (sums + even @ cells[0]) / (n + 1)
+        spread = (squares + more) / (n + 1)[..., None] - middle[..., :, None] * middle[..., None, :]
+        made.covariance[..., :width, :width] = spread / n[..., None]
+    return made
+
+
+def designed_forecast(plan: Plan, people: float, prior: Prior, design: Design | None) -> Forecast:
+    """The error of ``designed_moments``; where views hold several keys, the others are average ones."""
+    channel, levels = plan.channels[0], plan.schema.levels
+    size = len(plan.views.keys[0])
+    cells = _cells(channel, levels, size, design)[0]
+    kinds, width = len(prior.count), cells.shape[-1]
+    states = prior.states(levels)
+    rest = np.ones(1)
+    for _ in range(size - 1):
+        rest = np.asarray(np.kron(rest, prior.weight @ states))
+    seen = channel.mix(np.einsum("kx,y->kxy", states, rest).reshape(kinds, -1))
+    middle = seen @ cells
+    square = np.einsum("kc,ci,cj->kij", seen, cells, cells, optimize=True)
+    reports = people * size / len(plan.schema.keys)
+    bias, covariance = np.full((kinds, 2), np.nan), np.full((kinds, 2, 2), np.nan)
+    bias[:, :width] = 0.0
+    covariance[:, :width, :width] = (square - middle[:, :, None] * middle[:, None, :]) / reports
+    return Forecast(bias, covariance)

@@ -1,0 +1,35 @@
+"""Graded: k-RR over "not held" and a few levels of value.
+
+KVUE rounds a value to one of two ends, and from epsilon 2 on that rounding is most of the error. With
+more levels there is less rounding and more lying: on common keys three levels are best at epsilon 2,
+five at 4; on rare ones fewer. ``optimal`` is better still, at the price of a design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from ..channel import Symmetric
+from ..estimate.likelihood import likelihood
+from ..estimate.linear import least_squares
+from ..mechanism import Draft, Mechanism, Parameter
+from ..schema import Schema
+from ..views import Views
+
+
+class Graded(Mechanism):
+    """Say your state, or else any other one: not held, or one of the levels."""
+
+    name = "graded"
+    source = "KVUE with more levels, ours"
+    speaks_of = "one key, drawn at random: not held, or its value's level"
+    bits = "log2 d + log2 (levels + 1)"
+    parameters = {"levels": Parameter(3, 2, 9, "levels that a value is rounded to; 2 is kvue")}
+    estimators = {"least_squares": least_squares, "likelihood": likelihood}
+
+    def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
+        levels, views = chosen["levels"], Views.singles(len(schema.keys))
+        channel = Symmetric.of(levels + 1, epsilon)
+        return Draft(schema.at(levels), views, "views", (channel,), epsilon)

@@ -1,0 +1,96 @@
+"""Several keys in one report: each person speaks of a few keys at once, with all of epsilon.
+
+A report on w keys lies more often than a report on one, but there are w times as many reports for each
+key. From epsilon 2 on that pays for frequencies, and from 2.5 on for frequency and mean together (two
+keys at four levels). ``several`` looks at values, ``several_rr`` at presence alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from ..channel import Channel, Symmetric
+from ..errors import PlanError
+from ..estimate.linear import least_squares
+from ..mechanism import Choice, Draft, Mechanism, Parameter
+from ..schema import Schema
+from ..valuechannels import Design, channel_for, is_tabled
+from .designed import DESIGN, cyclic_views, design_of, designed_forecast, designed_moments
+
+if TYPE_CHECKING:
+    from ..arrays import Integers
+    from ..estimate.forecast import Forecast
+    from ..estimate.linear import Moments
+    from ..plan import Plan
+    from ..prior import Prior
+
+MOST_STATES = 4096
+"""Larger views would need more people than there are to fill their cells."""
+
+_CHANNEL = Choice(
+    "best", ("best", "optimal", "grr", "solved"), "best is optimal where tabled (solved needs CVXPY)"
+)
+
+
+class Several(Mechanism):
+    """A view of a few keys that follow each other, through the optimal channel or k-RR."""
+
+    name = "several"
+    source = "k-RR or a convex program over a few keys, ours"
+    speaks_of = "a few keys together, drawn at random: not held, or the value's level"
+    bits = "log2 d + the channel's"
+    parameters = {
+        "keys": Parameter(2, 2, 6, "keys that a report speaks of"),
+        "levels": Parameter(4, 2, 9, "levels that a value is rounded to"),
+        "channel": _CHANNEL,
+        **DESIGN,
+    }
+    estimators = {"least_squares": least_squares}
+    fewest_keys = 2
+
+    def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
+        design = self.design(chosen)
+        if design.keys > len(schema.keys):
+            raise PlanError(f"a report cannot speak of {design.keys} keys where there are fewer")
+        if design.states > MOST_STATES:
+            raise PlanError(
+                f"{design.keys} keys at {design.levels} levels have {design.states} states; take fewer"
+            )
+        views = cyclic_views(len(schema.keys), design.keys)
+        channel = self._channel(epsilon, design, chosen["channel"])
+        return Draft(schema.at(design.levels), views, "views", (channel,), epsilon)
+
+    def _channel(self, epsilon: Decimal, design: Design, name: str) -> Channel:
+        if name == "grr" or (name == "best" and not is_tabled(design)):
+            return Symmetric.of(design.states, epsilon)
+        return channel_for(epsilon, design, name == "solved")
+
+    def design(self, chosen: Mapping[str, Any]) -> Design:
+        """What a plan's parameters say its channel is made for."""
+        return design_of(chosen, chosen["keys"], chosen["levels"])
+
+    def moments(self, plan: Plan, counts: Integers) -> Moments:
+        return designed_moments(plan, counts, self.design(plan.parameters))
+
+    def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
+        return designed_forecast(plan, people, prior, self.design(plan.parameters))
+
+
+class SeveralRR(Several):
+    """Which of a few keys one holds."""
+
+    name = "several_rr"
+    speaks_of = "a few keys together, drawn at random: held or not"
+    answers = ("frequency",)
+    note = "frequency only: values are not asked"
+    parameters = {
+        "keys": Parameter(2, 2, 12, "keys that a report speaks of"),
+        "channel": _CHANNEL,
+        "frequency": DESIGN["frequency"],
+    }
+
+    def design(self, chosen: Mapping[str, Any]) -> Design:
+        held = Decimal(chosen["frequency"])
+        return Design(held, weight=Decimal(0), keys=chosen["keys"], levels=1)
