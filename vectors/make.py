@@ -29,8 +29,9 @@ TOP = WORD - 1
 
 def plans() -> Iterator[tuple[str, str, Plan]]:
     """Name, one sentence, plan."""
-    for name in REGISTRY:
-        yield name, f"{name} as published, epsilon 1", Plan.of(FOODS, name, 1)
+    for name, kind in REGISTRY.items():
+        plan = Plan.of(FOODS, name, 1, **kind.example(FOODS))
+        yield name, f"{name} as published, epsilon 1", plan
     first = Plan.of(FOODS, "privkvm", 2, rounds=3)
     yield "privkvm_round_2", "each key has a channel of its own", first.next(_answered(first))
     tight = Plan.of(FOODS, "f2m", 1, "tight", default=0)
@@ -41,6 +42,13 @@ def plans() -> Iterator[tuple[str, str, Plan]]:
     yield "collision_cap", "who holds more keeps two", Plan.of(FOODS, "collision", 2, cap=2, pool=16)
     capped = Plan.of(FOODS, "pair_collision", 2, cap=2, pool=16)
     yield "pair_collision_cap", "who holds more keeps two and their pair", capped
+    padded = Plan.of(MANY, "pckv_ue", 1, length=3)
+    yield "pckv_ue_40_keys", "padded to three, a report marks many cells", padded
+    yield "signed_ue_40_keys", "four symbols", Plan.of(MANY, "signed_ue", 1, length=3)
+    yield "coco_cap", "who holds more keeps two", Plan.of(FOODS, "coco", 2, cap=2, pool=16)
+    sized = Plan.of(FOODS, "sized", 2, rule="quantile")
+    yield "sized_round_2", "the cap that a first plan found", sized.next(_answered(sized))
+    yield "sized_40_keys", "sizes in buckets", Plan.of(MANY, "sized", 1)
     yield "symmetric_rest", "a rest goes one unit each round the circle", Plan.of(MANY, "grr", "0.7")
     yield from _by_hand()
 

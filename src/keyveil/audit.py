@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from .channel import Channel, Proof, parse_channel
+from .encode import proof_over_records
 from .errors import KeyveilError
 from .exact import LARGEST, decimal, text
 from .mechanism import CALIBRATIONS, Mechanism
@@ -184,10 +185,13 @@ def _channels(body: dict[str, Any], findings: list[str]) -> tuple[tuple[Channel,
         return (), None
     channels: list[Channel] = []
     worst: Proof | None = None
+    schema = body.get("schema")
+    keys = schema.get("keys") if isinstance(schema, dict) else None
+    many = len(keys) if isinstance(keys, list) else 0
     for document in listed:
         try:
             channel = parse_channel(document)
-            proof = channel.proof()
+            proof = proof_over_records(str(body.get("encode")), channel, many)
         except KeyveilError as error:
             findings.append(str(error))
             continue

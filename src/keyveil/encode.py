@@ -13,6 +13,12 @@ Word 0 of every stream picks the view. Then, from word 1 on:
   cap .. 2 cap - 1 round their values: 2 cap words, whatever is held.
 - ``pair_items``: the same items and words, and with them each pair of kept keys a < b as one more
   item, 2 d + 4 (rank of the pair, in lexicographic order) + 2 (level of a - 1) + level of b - 1.
+- ``padded``: one signed key, drawn from the held keys and, where these are fewer than the *length*,
+  from as many dummy keys as there are to it. With h held keys let m = max(h, length) and number =
+  floor(word 0 * m / 2^32): the held key of that number, or if there is none the dummy key
+  d + floor(word 1 * length / 2^32), whose value is 0. Word 2 rounds the value. The state is
+  2 place + level - 1, dummies included: 3 words, whatever is held.
+- ``size``: how many keys are held, in buckets: no words. See ``bucket_of``.
 
 Of h held keys in the plan's order, k = min(cap, h) are kept. Floyd's way draws every choice of them
 equally likely: for i = 0 .. k - 1 let last = h - k + i, and keep number floor(word i * (last + 1) /
@@ -30,6 +36,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import WORD, Bits, Integers, Words
+from .channel import Channel, Proof
 from .coins import Stream
 from .errors import PlanError
 from .people import People
@@ -176,8 +183,52 @@ def encode_pair_items(
     return np.concatenate([single, np.where(one < 0, -1, pairs)], axis=1)
 
 
+def encode_padded(
+    schema: Schema, views: Views, people: People, picked: Integers, stream: Stream, cap: int = 0
+) -> Integers:
+    """One held signed key, or a dummy; ``cap`` is the padding length."""
+    held = np.diff(people.starts)
+    words = stream.words(0, 3)
+    number = (words[:, 0].astype(np.int64) * np.maximum(held, cap)) >> 32
+    dummy = (words[:, 1].astype(np.int64) * cap) >> 32
+    states = 2 * (len(schema.keys) + dummy) + (words[:, 2] < np.uint32(WORD // 2))
+    own = np.flatnonzero(number < held)
+    row = people.starts[own] + number[own]
+    places = people.keys[row].astype(np.int64)
+    states[own] = 2 * places + schema.rounded(places, people.values[row], words[own, 2]) - 1
+    return states
+
+
+def bucket_of(held: Any) -> Any:
+    """The bucket of a number of keys: each of 0 .. 7 for itself, then four to every doubling.
+
+    With e = floor(log2 h) it is 4 (e - 1) + floor(h / 2^(e - 2)) - 4: 8 and 9 together, 10 and 11,
+    12 and 13, 14 and 15, then 16 to 19, and so on.
+    """
+    number = np.asarray(held, np.int64)
+    power = np.maximum(np.frexp(np.maximum(number, 1).astype(np.float64))[1] - 1, 2)
+    return np.where(number < 8, number, 4 * (power - 1) + (number >> (power - 2)) - 4)
+
+
+def bucket_ends(buckets: int) -> Integers:
+    """The largest number of keys in each bucket; the last one has no end, and says its first."""
+    last = [int(b) for b in range(8)]
+    while len(last) < buckets:
+        last.append(last[-1] + (1 << (len(last) // 4 - 1)))
+    ends = np.array(last[:buckets], np.int64)
+    ends[-1] = last[buckets - 2] + 1 if buckets > 1 else 0
+    return ends
+
+
+def encode_size(
+    schema: Schema, views: Views, people: People, picked: Integers, stream: Stream, cap: int = 0
+) -> Integers:
+    """The bucket of how many keys are held; ``cap`` is the number of buckets."""
+    return np.minimum(bucket_of(np.diff(people.starts)), cap - 1)
+
+
 Encoder = Callable[..., np.ndarray]
-"""Of schema, views, people, picked views and stream; those of sets also of the cap."""
+"""Of schema, views, people, picked views and stream; some also of a cap, see ``cap_in``."""
 
 ENCODERS: dict[str, Encoder] = {
     "views": encode_views,
@@ -185,15 +236,60 @@ ENCODERS: dict[str, Encoder] = {
     "signs": encode_signs,
     "items": encode_items,
     "pair_items": encode_pair_items,
+    "padded": encode_padded,
+    "size": encode_size,
 }
 
 
+def cap_in(encode: str, channel: Channel, keys: int) -> int:
+    """What a channel says of the encoding before it: how many keys count, at the most.
+
+    The cap of a set, the padding length, or the number of buckets of a size; 0 where there is none.
+    """
+    if encode in SETS:
+        return cap_of(encode, int(getattr(channel, "held", 0)))
+    if encode == "padded":
+        if channel.shape == "symbols":
+            return max(0, int(getattr(channel, "positions", 0)) - keys)
+        return max(0, channel.states // 2 - keys)
+    return channel.states if encode == "size" else 0
+
+
 def encoder_of(encode: str, cap: int) -> Encoder:
-    """The encoder of that name; those of sets keep at most ``cap`` keys."""
-    return partial(ENCODERS[encode], cap=cap) if encode in SETS else ENCODERS[encode]
+    """The encoder of that name; those of sets and sizes with their cap."""
+    capped = encode in (*SETS, "padded", "size")
+    return partial(ENCODERS[encode], cap=cap) if capped else ENCODERS[encode]
 
 
 def words_taken(encode: str, schema: Schema, keys: int, cap: int = 0) -> int:
     """How many words encoding takes for a view of so many keys, after the word for the view."""
-    taken = {"views": keys, "item": 1, "signs": len(schema.keys)}
+    taken = {"views": keys, "item": 1, "signs": len(schema.keys), "padded": 3, "size": 0}
     return 2 * cap if encode in SETS else taken[encode]
+
+
+# -- the promise is over records -------------------------------------------------------------------
+
+
+def proof_over_records(encode: str, channel: Channel, keys: int) -> Proof:
+    """The worst ratio of any output between two *records*, by exact integers.
+
+    A record is a mixture of states, so the worst ratio between states always bounds it, and is the
+    proof wherever records reach it: all encodings but one. Padding spreads a record over at least
+    ``length`` states, and k-RR after it gains by that: an output is likelier by its own state alone,
+    whose share of a record is at most ceil(2^32 / length) of 2^32 words, for a held key (m >= length
+    numbers share the words) and all the more for a dummy. From the other states, and from records
+    without it, the output is a lie. So the worst ratio is
+
+        (share keep + (2^32 - share) lie') / (2^32 lie),
+
+    with lie' = lie + 1 where the channel's rest gives some lies one unit more.
+    """
+    from .channel import Symmetric
+
+    length = cap_in(encode, channel, keys)
+    if encode != "padded" or not isinstance(channel, Symmetric) or length < 1:
+        return channel.proof()
+    share = -(-WORD // length)
+    lie = channel.lie + (channel.rest > 0)
+    likely = share * max(channel.keep, lie) + (WORD - share) * lie
+    return Proof(likely, WORD * channel.lie, (1, 0), f"an item (states: holds it, one of {length})")

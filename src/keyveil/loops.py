@@ -11,8 +11,12 @@ from numba.extending import intrinsic
 
 __all__ = [
     "LANES",
+    "collide",
+    "collide_signed",
     "count",
     "draw_bits",
+    "draw_coco",
+    "draw_collision",
     "find_held",
     "find_rest",
     "pick_and_draw",
@@ -266,3 +270,251 @@ def draw_bits(
                 own = U(1) << U(marked - first)
                 bits = (bits & ~own) | (_below(words, p, at, size, U(show)) & own)
             out[p, first // 32] = bits
+
+
+@_jit
+def collide(hashes: Any, cells: int, total: Any) -> None:
+    """Count for every two items, the later first, the rows in which they have the same of ``cells``."""
+    newest, before = np.empty(cells, np.int64), np.empty(hashes.shape[1], np.int64)
+    for seed in range(hashes.shape[0]):
+        newest[:] = -1
+        for item in range(hashes.shape[1]):
+            cell = hashes[seed, item]
+            other = newest[cell]
+            while other >= 0:
+                total[item, other] += 1.0
+                other = before[other]
+            before[item] = newest[cell]
+            newest[cell] = item
+
+
+@_jit
+def collide_signed(cells: Any, half: int, told: Any, together: Any, agree: Any, lent: Any) -> None:
+    """For every two keys, over the rows in which their cells are the same or ``half`` apart.
+
+    Adds 1 to ``together``, +1 or -1 to ``agree`` (the later key first), and the same sign times the
+    second key's entry of ``told`` to ``lent``.
+    """
+    newest, before = np.empty(half, np.int64), np.empty(cells.shape[1], np.int64)
+    for seed in range(cells.shape[0]):
+        newest[:] = -1
+        for key in range(cells.shape[1]):
+            cell = cells[seed, key]
+            pair = cell - half if cell >= half else cell
+            other = newest[pair]
+            while other >= 0:
+                sign = 1.0 if cells[seed, other] == cell else -1.0
+                together[key, other] += 1.0
+                agree[key, other] += sign
+                lent[key, other] += sign * told[seed, other]
+                lent[other, key] += sign * told[seed, key]
+                other = before[other]
+            before[key] = newest[pair]
+            newest[pair] = key
+
+
+# -- simulation: people drawn from a table, with a generator of their own, for sets ------------------
+
+
+@_jit
+def _random(state: Any) -> Any:
+    """64 random bits: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014)."""
+    state[0] += U(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> U(30))) * U(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> U(27))) * U(0x94D049BB133111EB)
+    return z ^ (z >> U(31))
+
+
+@_jit
+def _mixed(number: Any) -> Any:
+    """``hash.mixed`` of one 32-bit word."""
+    ones = U(0xFFFFFFFF)
+    word = number ^ (number >> U(16))
+    word = (word * U(0x7FEB352D)) & ones
+    word ^= word >> U(15)
+    word = (word * U(0x846CA68B)) & ones
+    return word ^ (word >> U(16))
+
+
+@_jit
+def _keep(state: Any, first: Any, held: Any, cap: Any, chosen: Any) -> Any:
+    """Up to ``cap`` of a record's rows, every choice equally likely: how many, and which."""
+    kept = min(held, cap)
+    if held <= cap:
+        for i in range(kept):
+            chosen[i] = first + i
+        return kept
+    for i in range(kept):  # Floyd's way
+        last = held - kept + i
+        number = first + (((_random(state) >> U(32)) * (last + U(1))) >> U(32))
+        for j in range(i):
+            if chosen[j] == number:
+                number = first + last
+                break
+        chosen[i] = number
+    return kept
+
+
+@_jit
+def _other(number: Any, taken: Any, count: Any) -> Any:
+    """The cell of that number among those that are not taken, in ascending order."""
+    cell = number
+    while True:
+        below = U(0)
+        for j in range(count):
+            below += U(taken[j] <= cell)
+        if number + below == cell:
+            return cell
+        cell = number + below
+
+
+@_jit
+def draw_collision(
+    people: int,
+    once: bool,
+    starts: Any,
+    keys: Any,
+    ups: Any,
+    cap: int,
+    pairs: int,
+    words: Any,
+    salt: int,
+    pool: int,
+    small: int,
+    high: int,
+    lows: Any,
+    seed: int,
+    counts: Any,
+) -> None:
+    """Reports of people drawn from a table, through ``Collision``; as the encoder and sampler do it.
+
+    Each person is drawn from all rows of the table, or the rows are taken ``once`` each, in order.
+    ``ups`` are the thresholds below which a row's value is rounded up, ``words[item]`` the mixed
+    numbers of single items, ``pairs`` the number of keys where pairs of them are items too, else 0,
+    ``lows[j]`` weight and rest of the cells without an item when j have one.
+    """
+    state = np.array([seed], np.uint64)
+    rows, most = np.float64(len(starts) - 1), U(cap)
+    chosen, items = np.empty(cap, np.uint64), np.empty(cap, np.uint64)
+    taken = np.empty(cap * (cap + 1) // 2 if pairs else cap, np.uint64)
+    marked = np.zeros(small, np.int64)
+    d = U(pairs)
+    for p in range(1, people + 1):
+        row = U(p - 1)
+        if not once:
+            row = U(np.float64(_random(state) >> U(11)) * (rows / 9007199254740992.0))
+        first = U(starts[row])
+        kept = _keep(state, first, U(starts[row + U(1)]) - first, most, chosen)
+        base = _random(state)
+        cell_word = base >> U(32)
+        at = ((base & U(0xFFFFFFFF)) * U(pool)) >> U(32)
+        base = _mixed(at ^ U(salt))
+        count = U(0)
+        bits = U(0)
+        for i in range(kept):
+            if i & U(1):
+                bits >>= U(32)
+            else:
+                bits = _random(state)
+            up = U((bits & U(0xFFFFFFFF)) < ups[chosen[i]])
+            items[i] = U(2) * U(keys[chosen[i]]) + up
+            cell = (_mixed(base ^ U(words[items[i]])) * U(small)) >> U(32)
+            taken[count] = cell
+            count += U(marked[cell] != p)
+            marked[cell] = p
+        if pairs:
+            for i in range(kept):
+                for j in range(i):
+                    a, b = min(items[i], items[j]), max(items[i], items[j])
+                    one, two = a >> U(1), b >> U(1)
+                    rank = one * (U(2) * d - one - U(1)) // U(2) + two - one - U(1)
+                    item = U(2) * d + U(4) * rank + U(2) * (a & U(1)) + (b & U(1))
+                    word = _mixed((item + U(0x9E3779B9)) & U(0xFFFFFFFF))
+                    cell = (_mixed(base ^ word) * U(small)) >> U(32)
+                    taken[count] = cell
+                    count += U(marked[cell] != p)
+                    marked[cell] = p
+        own = count * U(high)
+        if cell_word < own:
+            cell = taken[cell_word // U(high)]
+        else:
+            over, low, rest = cell_word - own, U(lows[count, 0]), U(lows[count, 1])
+            heavy = rest * (low + U(1))
+            number = over // (low + U(1)) if over < heavy else rest + (over - heavy) // low
+            cell = _other(number, taken, count)
+        counts[at * U(small) + cell] += 1
+
+
+@_jit
+def draw_coco(
+    people: int,
+    once: bool,
+    starts: Any,
+    keys: Any,
+    ups: Any,
+    cap: int,
+    words: Any,
+    salt: int,
+    pool: int,
+    small: int,
+    high: int,
+    low: int,
+    lefts: Any,
+    seed: int,
+    counts: Any,
+) -> None:
+    """The same through ``CoCo``; ``words[key]`` are the mixed numbers of keys."""
+    state = np.array([seed], np.uint64)
+    rows, most, half = np.float64(len(starts) - 1), U(cap), U(small // 2)
+    chosen, taken = np.empty(cap, np.uint64), np.empty(2 * cap, np.uint64)
+    claimed = np.empty(cap, np.uint64)
+    marked, best = np.zeros(small // 2, np.int64), np.zeros(small // 2, np.uint64)
+    place = np.zeros(small // 2, np.uint64)
+    for p in range(1, people + 1):
+        row = U(p - 1)
+        if not once:
+            row = U(np.float64(_random(state) >> U(11)) * (rows / 9007199254740992.0))
+        first = U(starts[row])
+        kept = _keep(state, first, U(starts[row + U(1)]) - first, most, chosen)
+        base = _random(state)
+        word = base >> U(32)
+        at = ((base & U(0xFFFFFFFF)) * U(pool)) >> U(32)
+        base = _mixed(at ^ U(salt))
+        count = U(0)
+        for i in range(most):
+            bits = _random(state)
+            up = U(1)
+            own = bits & U(0xFFFFFFFF)
+            if i < kept:
+                up = U((bits >> U(32)) < ups[chosen[i]])
+                own = _mixed(base ^ U(words[keys[chosen[i]]]))
+            own *= U(small)
+            cell, rank = own >> U(32), own & U(0xFFFFFFFF)
+            upper = U(cell >= half)
+            pair = cell - upper * half
+            rank = (rank << U(1)) | upper
+            if marked[pair] != p:
+                marked[pair] = p
+                place[pair] = count
+                count += U(1)
+            elif rank >= best[pair]:
+                continue
+            best[pair] = rank
+            claimed[place[pair]] = pair + half * (upper ^ (U(1) - up))
+        own = count * U(high)
+        both = count * U(high + low)
+        if word < own:
+            cell = claimed[word // U(high)]
+        elif word < both:
+            cell = claimed[(word - own) // U(low)]
+            cell = cell + half if cell < half else cell - half
+        else:
+            over, weight, rest = word - both, U(lefts[count, 0]), U(lefts[count, 1])
+            heavy = rest * (weight + U(1))
+            number = over // (weight + U(1)) if over < heavy else rest + (over - heavy) // weight
+            for j in range(count):
+                taken[U(2) * j] = claimed[j]
+                taken[U(2) * j + U(1)] = claimed[j] + half if claimed[j] < half else claimed[j] - half
+            cell = _other(number, taken, U(2) * count)
+        counts[at * U(small) + cell] += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
@@ -15,8 +15,17 @@ import numpy as np
 
 from .channel import Channel, Proof
 from .coins import Coins, Person, Stream
-from .encode import ENCODERS, SETS, cap_of, encoder_of, items_of, states_of, words_taken
-from .errors import PlanError
+from .encode import (
+    ENCODERS,
+    SETS,
+    cap_in,
+    encoder_of,
+    items_of,
+    proof_over_records,
+    states_of,
+    words_taken,
+)
+from .errors import ChannelError, PlanError
 from .exact import text
 from .layout import Layout
 from .mechanism import Draft, Mechanism, written
@@ -27,6 +36,7 @@ from .schema import Record, Schema
 from .views import Views
 
 if TYPE_CHECKING:
+    from .prior import Prior
     from .tally import Tally
 
 FORMAT = "keyveil/plan/1"
@@ -35,7 +45,7 @@ CLIENT = {"unknown_key": "ignore", "outside_range": "clip", "no_number": "not he
 """What a device does with a record that breaks a rule, so that it never falls silent."""
 
 
-WHOLE = ("halfspace", "collision")
+WHOLE = ("halfspace", "collision", "coco")
 """Shapes whose state is no number: a vector of signs, a set of items."""
 
 
@@ -63,8 +73,9 @@ class Plan:
 
     def __post_init__(self) -> None:
         self._check_parts()
-        for channel in self.channels:
-            channel.check(self.promised)
+        for proof in self._proofs:
+            if not proof.keeps(self.promised):
+                raise ChannelError(f"the channel breaks its promise of epsilon {self.promised}: {proof}")
         _ = self.layout.cells
 
     def _check_parts(self) -> None:
@@ -87,9 +98,16 @@ class Plan:
             elif self.encode == "item":
                 fits = channel.shape not in WHOLE and channel.states == keys + 1
             elif self.encode in SETS:
-                fits = channel.shape == "collision" and 0 < self.cap <= keys
+                fits = channel.shape in ("collision", "coco") and 0 < self.cap <= keys
+                fits = fits and (channel.shape == "collision" or self.encode == "items")
                 fits = fits and getattr(channel, "items", 0) == items_of(self.encode, keys)
                 fits = fits and self.schema.levels == 2
+            elif self.encode == "padded":
+                fits = channel.shape in ("symbols", "symmetric") and 0 < self.cap <= keys
+                fits = fits and channel.states == 2 * (keys + self.cap) and self.schema.levels == 2
+                fits = fits and not getattr(channel, "silent", 0)
+            elif self.encode == "size":
+                fits = channel.shape not in WHOLE
             else:
                 fits = channel.shape == "halfspace" and channel.words == 1 + -(-keys // 32)
                 fits = fits and getattr(channel, "signs", 0) == keys and self.schema.levels == 2
@@ -111,6 +129,28 @@ class Plan:
         kind = mechanism_named(mechanism)
         drafted = kind.plan_draft(schema, epsilon, calibrate, parameters)
         return cls._drafted(kind, drafted, calibrate)
+
+    @classmethod
+    def choose(
+        cls,
+        schema: Schema,
+        epsilon: float | str | Decimal,
+        people: float,
+        *,
+        ask: str | Sequence[str] = "both",
+        prior: Prior | None = None,
+        force: bool = False,
+    ) -> Plan:
+        """The plan with the least predicted error when so many people answer; see ``planner.advise``.
+
+        Refused where nothing can answer, with what it would take; ``force`` makes the best all the same.
+        """
+        from .planner import advise
+
+        found = advise(schema, epsilon, people, ask=ask, prior=prior, hope=not force)
+        if not found.answers and not force:
+            raise PlanError(str(found))
+        return found.plan
 
     @classmethod
     def _drafted(cls, kind: Mechanism, drafted: Draft, calibrate: str) -> Plan:
@@ -142,13 +182,10 @@ class Plan:
             return (self.channels[0],) * len(self.views)
         return tuple(self.channels[c] for c in self.channel_of)
 
-    @property
+    @cached_property
     def cap(self) -> int:
-        """How many keys a person keeps at the most, where a report speaks of a set; else 0."""
-        channel = self.view_channels[0]
-        if channel.shape != "collision":
-            return 0
-        return cap_of(self.encode, int(getattr(channel, "held", 0)))
+        """How many keys of a person count, kept or padded to; the buckets of a size; otherwise 0."""
+        return cap_in(self.encode, self.view_channels[0], len(self.schema.keys))
 
     def views_of(self, channel: int) -> list[int]:
         """The views that draw from a channel, by its number."""
@@ -161,10 +198,14 @@ class Plan:
         return Layout(self.view_channels)
 
     @cached_property
+    def _proofs(self) -> list[Proof]:
+        """Of each channel the worst ratio between two records, with the encoding before it."""
+        return [proof_over_records(self.encode, c, len(self.schema.keys)) for c in self.channels]
+
+    @cached_property
     def proof(self) -> Proof:
-        """The worst pair of states over all channels."""
-        proofs = [channel.proof() for channel in self.channels]
-        return max(proofs, key=lambda proof: proof.epsilon)
+        """The worst pair of records over all channels."""
+        return max(self._proofs, key=lambda proof: proof.epsilon)
 
     @property
     def proven(self) -> Decimal:

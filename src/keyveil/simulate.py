@@ -1,24 +1,32 @@
 """Simulation without people: tallies drawn straight from a population's law.
 
 People are an independent draw from the population (a table's records, each equally likely). Then the
-outputs of a view's reports are one multinomial draw, and bits are binomial given the states: a
-repetition costs the same for a thousand people as for a billion, and its law is exactly that of the
-per-person path.
+outputs of a view's reports are one multinomial draw, and so are the states of those who are drawn one
+item of their own; what positions show is multinomial given the states. A repetition costs the same for
+a thousand people as for a billion, and its law is exactly that of the per-person path. Only reports
+that speak of a whole set need people: those are drawn from the table, in a compiled loop.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .arrays import WORD, Floats
-from .channel import Symbols
-from .coins import Coins
+from .arrays import WORD, Floats, Integers
+from .channel import Channel, CoCo, Collision, Symbols
+from .channel.hash import mixed
+from .coins import Coins, Stream
+from .encode import SETS, bucket_of
 from .errors import PlanError
+from .fast import compiled
 from .people import People
+from .report import Reports
 from .schema import Schema
 from .tally import Tally
 
@@ -26,16 +34,28 @@ if TYPE_CHECKING:
     from .plan import Plan
 
 CHUNK = 1 << 14
+MANY = 1 << 16
+"""People at a time in compiled loops, where they are made as they are drawn."""
 
 
 class Population:
     """The law of records: the share of every joint state of any keys, rounding included."""
+
+    people: People
 
     def __init__(self, schema: Schema, people: People, levels: int = 2) -> None:
         if not len(people):
             raise PlanError("a population needs at least one person")
         self.schema, self.people, self.levels = schema.at(levels), people, levels
         self._laws: dict[tuple[int, ...], Floats] = {}
+        self._at: dict[int, Population] = {levels: self}
+
+    def at(self, levels: int) -> Population:
+        """The same people, their values rounded to other levels; made once."""
+        if levels not in self._at:
+            self._at[levels] = Population(self.schema, self.people, levels)
+            self._at[levels]._at = self._at
+        return self._at[levels]
 
     def on_unit_scale(self) -> Population:
         """The same population with every key's values on [-1, 1]."""
@@ -47,32 +67,108 @@ class Population:
         values = np.clip((people.values - low) / (high - low) * 2 - 1, -1, 1)
         return Population(Schema.of(list(schema.keys)), replace(people, values=values), self.levels)
 
+    def draw(self, people: int, draw: np.random.Generator, first: int = 0) -> People:
+        """So many independent people, numbered from ``first`` on."""
+        rows = draw.integers(0, len(self.people), people)
+        return self.people.chosen(rows, np.arange(first, first + people, dtype=np.int64))
+
+    # -- the laws of single keys, from the rows that there are -------------------------------------
+
     @cached_property
-    def chances(self) -> Floats:
-        """Person by key by state: the chance that the key's digit is that after rounding."""
+    def _digits(self) -> tuple[Integers, Integers, Floats]:
+        """Of every row: its key, the level below its value, and the chance of the one above."""
         people, schema = self.people, self.schema
-        states = self.levels + 1
-        made = np.zeros((len(people), len(schema.keys), states))
-        made[:, :, 0] = 1.0
-        who = np.repeat(np.arange(len(people)), np.diff(people.starts))
         keys = people.keys.astype(np.int64)
-        made[who, keys, 0] = 0.0
         if self.levels == 1:
-            made[who, keys, 1] = 1.0
-            return made
+            return keys, np.zeros(len(keys), np.int64), np.zeros(len(keys))
         low, high = schema.low[keys], schema.high[keys]
         at = (people.values - low) / (high - low) * (self.levels - 1)
         below = np.minimum(np.floor(at), self.levels - 2).astype(np.int64)
-        made[who, keys, below + 1] = 1.0 - (at - below)
-        made[who, keys, below + 2] = at - below
+        return keys, below, at - below
+
+    def _counted(self, weights: Floats) -> Floats:
+        """The weight of every key's levels, from a weight for each row."""
+        keys, below, up = self._digits
+        size, cells = len(self.schema.keys) * self.levels, keys * self.levels + below
+        made = np.bincount(cells, weights * (1.0 - up), size)
+        if self.levels > 1:
+            made += np.bincount(cells + 1, weights * up, size)
+        return made.reshape(-1, self.levels) / len(self.people)
+
+    @cached_property
+    def _one(self) -> Floats:
+        """The law of every single key: (key, state)."""
+        held = self._counted(np.ones(len(self.people.keys)))
+        return np.concatenate([1.0 - held.sum(axis=1, keepdims=True), held], axis=1)
+
+    def drawn(self, length: int) -> Floats:
+        """How often each key and level is drawn, one in max(h, length) of those who hold h keys."""
+        held = np.diff(self.people.starts)
+        return self._counted(np.repeat(1.0 / np.maximum(held, length), held))
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """The share of people who hold 0, 1, 2, ... keys."""
+        return np.bincount(np.diff(self.people.starts)) / len(self.people)
+
+    # -- of several keys ---------------------------------------------------------------------------
+
+    @property
+    def chances(self) -> Floats:
+        """Person by key by state: the chance that the key's digit is that after rounding; dense."""
+        return self._dense(0, len(self.people))
+
+    def _dense(self, first: int, last: int) -> Floats:
+        people, (keys, below, up) = self.people, self._digits
+        rows = slice(int(people.starts[first]), int(people.starts[last]))
+        made = np.zeros((last - first, len(self.schema.keys), self.levels + 1))
+        made[:, :, 0] = 1.0
+        who = np.repeat(np.arange(last - first), np.diff(people.starts[first : last + 1]))
+        made[who, keys[rows], 0] = 0.0
+        made[who, keys[rows], below[rows] + 1] = 1.0 - up[rows]
+        if self.levels > 1:
+            made[who, keys[rows], below[rows] + 2] = up[rows]
         return made
 
     @cached_property
     def _two(self) -> Floats:
-        """The joint law of every two keys: (key, state, key, state)."""
-        people, keys, states = self.chances.shape
-        flat = self.chances.reshape(people, keys * states)
-        return (flat.T @ flat / people).reshape(keys, states, keys, states)
+        """The joint law of every two different keys: (key, state, key, state)."""
+        keys, levels = len(self.schema.keys), self.levels
+        both = np.zeros((keys * levels, keys * levels))
+        step = max(1, (1 << 21) // (keys * levels))
+        for first in range(0, len(self.people), step):
+            held = self._dense(first, min(first + step, len(self.people)))[:, :, 1:]
+            flat = held.reshape(-1, keys * levels)
+            both += flat.T @ flat
+        law = np.zeros((keys, levels + 1, keys, levels + 1))
+        law[:, 1:, :, 1:] = both.reshape(keys, levels, keys, levels) / len(self.people)
+        one = self._one[:, 1:]
+        law[:, 1:, :, 0] = one[:, :, None] - law[:, 1:, :, 1:].sum(axis=3)
+        law[:, 0, :, 1:] = one[None, :, :] - law[:, 1:, :, 1:].sum(axis=1)
+        law[:, 0, :, 0] = 1.0 - one.sum(axis=1)[:, None] - law[:, 0, :, 1:].sum(axis=2)
+        return law
+
+    @cached_property
+    def _by_key(self) -> tuple[Integers, Integers, Integers]:
+        """Rows sorted by key, where each key's begin, and whose each row is."""
+        keys = self._digits[0]
+        order = np.argsort(keys, kind="stable")
+        starts = np.searchsorted(keys[order], np.arange(len(self.schema.keys) + 1))
+        who = np.repeat(np.arange(len(self.people)), np.diff(self.people.starts))
+        return order, starts, who[order]
+
+    def _column(self, key: int) -> Floats:
+        """Person by state, for one key."""
+        order, starts, whose = self._by_key
+        rows, who = order[starts[key] : starts[key + 1]], whose[starts[key] : starts[key + 1]]
+        _, below, up = self._digits
+        made = np.zeros((len(self.people), self.levels + 1))
+        made[:, 0] = 1.0
+        made[who, 0] = 0.0
+        made[who, below[rows] + 1] = 1.0 - up[rows]
+        if self.levels > 1:
+            made[who, below[rows] + 2] = up[rows]
+        return made
 
     def law(self, keys: tuple[int, ...]) -> Floats:
         """The share of every joint state of the keys, the first key the most significant digit."""
@@ -82,57 +178,203 @@ class Population:
 
     def _law(self, keys: tuple[int, ...]) -> Floats:
         if len(keys) == 1:
-            return np.asarray(self.chances[:, keys[0]].mean(axis=0))
+            return np.asarray(self._one[keys[0]])
         if len(keys) == 2:
             return np.asarray(self._two[keys[0], :, keys[1], :].reshape(-1))
         total = np.zeros((self.levels + 1) ** len(keys))
+        columns = [self._column(key) for key in keys]
         for first in range(0, len(self.people), CHUNK):
-            part = self.chances[first : first + CHUNK]
-            joint = part[:, keys[0]]
-            for key in keys[1:-1]:
-                joint = (joint[:, :, None] * part[:, key, None, :]).reshape(len(part), -1)
-            total += (joint.T @ part[:, keys[-1]]).reshape(-1)
+            part = [column[first : first + CHUNK] for column in columns]
+            joint = part[0]
+            for column in part[1:-1]:
+                joint = (joint[:, :, None] * column[:, None, :]).reshape(len(joint), -1)
+            total += (joint.T @ part[-1]).reshape(-1)
         return total / len(self.people)
+
+    # -- for compiled loops ------------------------------------------------------------------------
+
+    @cached_property
+    def ups(self) -> np.ndarray:
+        """Of every row, at two levels, the word below which its value is rounded up."""
+        return np.floor(self.at(2)._digits[2] * WORD).astype(np.uint64)
+
+
+# -- tallies ---------------------------------------------------------------------------------------
 
 
 def simulate(plan: Plan, population: Population, people: int, coins: Coins, run: int = 0) -> Tally:
     """A tally of ``people`` independent draws from the population; ``run`` numbers repetitions."""
-    if plan.encode != "views":
-        return _by_person(plan, population, people, coins, run)
-    if population.levels != plan.schema.levels or population.schema.keys != plan.schema.keys:
-        raise PlanError("the population has other keys or levels than the plan")
-    draw = coins.under(plan.hash).generator(run)
-    tally, layout = Tally(plan), plan.layout
-    reports = draw.multinomial(people, plan.views.shares)
-    tally.counts[layout.own] = reports
-    for number, channel in enumerate(plan.channels):
-        views = plan.views_of(number)
-        laws = np.array([population.law(plan.views.keys[view]) for view in views])
-        cells = layout.own[views][:, None] + 1 + np.arange(channel.cells)
-        if channel.one_cell:
-            tally.counts[cells] = draw.multinomial(reports[views], _proper(channel.mix(laws)))
-        elif isinstance(channel, Symbols) and channel.alphabet == 2 and len(channel.laws) == 2:
-            fake, show = (law[1] / WORD for law in channel.laws)
-            states = draw.multinomial(reports[views], _proper(laws))
-            true = states[:, channel.silent :]
-            rest = reports[views][:, None] - true
-            tally.counts[cells] = draw.binomial(true, show) + draw.binomial(rest, fake)
-        else:
-            raise PlanError(f"reports of shape {channel.shape} that mark many cells are not simulated")
-    return tally
+    counts = _counts(plan, population, people, coins.under(plan.hash).generator(run), 1)
+    return Tally(plan, counts[0])
+
+
+def simulate_runs(
+    plan: Plan, population: Population, people: int, coins: Coins, runs: int | Sequence[int]
+) -> Integers:
+    """Counts ``(runs, cells)`` of so many independent tallies, each of the same law as ``simulate``'s.
+
+    ``runs`` is their number, or the numbers of some repetitions; they are drawn together, so that a row
+    is not the tally that ``simulate`` draws under its number.
+    """
+    numbers = range(runs) if isinstance(runs, int) else runs
+    if not len(numbers):
+        return np.zeros((0, plan.layout.cells), np.int64)
+    draw = coins.under(f"{plan.hash} together").generator(numbers[0])
+    return _counts(plan, population, people, draw, len(numbers))
+
+
+def _counts(
+    plan: Plan, population: Population, people: int, draw: np.random.Generator, runs: int
+) -> Integers:
+    if population.schema.keys != plan.schema.keys:
+        raise PlanError("the population has other keys than the plan")
+    if plan.encode == "views":
+        return _of_views(plan, population.at(plan.schema.levels), people, draw, runs)
+    if plan.encode in ("item", "padded", "size"):
+        made = _of_states(plan, population.at(plan.schema.levels), people, draw, runs)
+        if made is not None:
+            return made
+    counts = np.zeros((runs, plan.layout.cells), np.int64)
+    loops: Any = compiled()
+    if plan.encode not in SETS or loops is None:
+        for row in counts:
+            _by_person(plan, population, people, draw, row)
+        return counts
+    counts[:, 0] = people
+    sets = _Sets(plan, loops)
+    if type(population).draw is not Population.draw:  # people are made as they are drawn, not a table
+        for row, each in zip(counts, draw.spawn(runs), strict=True):
+            for first in range(0, people, MANY):
+                some = Population(plan.schema, population.draw(min(MANY, people - first), each, first))
+                sets.add(some, len(some.people), True, each, row)
+        return counts
+    _ = population.ups  # made once, before threads ask for it
+    with ThreadPoolExecutor(min(runs, os.cpu_count() or 1)) as workers:
+        jobs = zip(counts, draw.spawn(runs), strict=True)
+        list(workers.map(lambda job: sets.add(population, people, False, job[1], job[0]), jobs))
+    return counts
 
 
 def _proper(laws: Floats) -> Floats:
     laws = np.maximum(laws, 0.0)
-    return laws / laws.sum(axis=1, keepdims=True)
+    return laws / laws.sum(axis=-1, keepdims=True)
 
 
-def _by_person(plan: Plan, population: Population, people: int, coins: Coins, run: int) -> Tally:
-    """Encodings whose state is no view's: draw people from the table and run the line itself."""
-    draw = coins.under(plan.hash).generator(run)
-    table, tally = population.people, Tally(plan)
-    for first in range(0, people, CHUNK):
-        rows = draw.integers(0, len(table), min(CHUNK, people - first))
-        numbers = np.arange(first, first + len(rows), dtype=np.int64)
-        tally.add(plan.privatise(table.chosen(rows, numbers), coins.under(f"run {run}")))
-    return tally
+def _of_views(
+    plan: Plan, population: Population, people: int, draw: np.random.Generator, runs: int
+) -> Integers:
+    """Reports of views: one multinomial each."""
+    layout = plan.layout
+    counts = np.zeros((runs, layout.cells), np.int64)
+    reports = draw.multinomial(people, plan.views.shares, size=runs)
+    counts[:, layout.own] = reports
+    for number, channel in enumerate(plan.channels):
+        views = plan.views_of(number)
+        laws = np.array([population.law(plan.views.keys[view]) for view in views])
+        made = _drawn(channel, _proper(laws), reports[:, views], draw)
+        if made is None:
+            for row in counts:
+                row[:] = 0
+                _by_person(plan, population, people, draw, row)
+            return counts
+        cells = layout.own[views][:, None] + 1 + np.arange(channel.cells)
+        counts[:, cells] = made
+    return counts
+
+
+def _of_states(
+    plan: Plan, population: Population, people: int, draw: np.random.Generator, runs: int
+) -> Integers | None:
+    """Reports of one view whose state is one drawn item, or a size."""
+    channel = plan.channels[0]
+    if plan.encode == "size":
+        held = np.minimum(bucket_of(np.arange(len(population.sizes))), channel.states - 1)
+        law: Floats = np.bincount(held, population.sizes, channel.states).astype(np.float64)
+    elif plan.encode == "item":
+        items = population.drawn(1).sum(axis=1)
+        law = np.concatenate([[max(0.0, 1.0 - items.sum())], items])
+    else:
+        items = population.drawn(plan.cap).reshape(-1)
+        dummy = max(0.0, 1.0 - items.sum()) / (2 * plan.cap)
+        law = np.concatenate([items, np.full(2 * plan.cap, dummy)])
+    made = _drawn(channel, _proper(law[None, :]), np.full((runs, 1), people), draw)
+    if made is None:
+        return None
+    return np.concatenate([np.full((runs, 1), people), made[:, 0]], axis=1)
+
+
+def _drawn(
+    channel: Channel, laws: Floats, reports: Integers, draw: np.random.Generator
+) -> Integers | None:
+    """Counts ``(..., cells)`` of so many reports ``(...,)`` whose states follow the laws, or None.
+
+    Where a report marks many cells, its states are drawn first; given these, what positions show is
+    independent of each other and of everything else.
+    """
+    if channel.one_cell:
+        return draw.multinomial(reports, _proper(channel.mix(laws)))
+    if not isinstance(channel, Symbols):
+        return None
+    states = draw.multinomial(reports, laws)
+    own = states[..., channel.silent :].reshape(*reports.shape, channel.positions, -1)
+    rest = reports[..., None] - own.sum(axis=-1)
+    law = np.array(channel.laws, np.float64) / WORD
+    if channel.alphabet == 2 and len(law) == 2:
+        return draw.binomial(own[..., 0], law[1, 1]) + draw.binomial(rest, law[0, 1])
+    law = np.roll(law, -1, axis=1)  # symbol 0 last: it marks nothing
+    shown = draw.multinomial(rest, law[0])
+    for number, row in enumerate(law[1:]):
+        shown = shown + draw.multinomial(own[..., number], row)
+    return shown[..., :-1].reshape(*reports.shape, channel.cells)
+
+
+def _by_person(
+    plan: Plan, population: Population, people: int, draw: np.random.Generator, counts: Integers
+) -> None:
+    """Draw people and run the line itself, with words from the generator."""
+    words = max(plan.words_of(view) for view in range(len(plan.views)))
+    chunk = max(1, min(CHUNK, (1 << 22) // words))
+    tally = Tally(plan, counts)
+    for first in range(0, people, chunk):
+        some = population.draw(min(chunk, people - first), draw, first)
+        ready = draw.integers(0, WORD, (len(some), words), np.uint32)
+        stream = Stream(Coins.stated("not used"), some.addresses, ready=ready)
+        views, outputs = plan.perturb(some, stream)
+        if plan.layout.one_cell:
+            codes = (plan.layout.first_code[views] + outputs).astype(plan.layout.code_type)
+            tally.add(Reports(plan.hash, codes=codes))
+        else:
+            bits = np.packbits(outputs, axis=1, bitorder="little")
+            tally.add(Reports(plan.hash, views=views, bits=bits))
+
+
+class _Sets:
+    """Reports about whole sets, by the compiled loop of the plan's channel."""
+
+    def __init__(self, plan: Plan, loops: Any) -> None:
+        channel, keys = plan.channels[0], len(plan.schema.keys)
+        numbers = np.arange(2 * keys, dtype=np.uint32) + np.uint32(0x9E3779B9)
+        if isinstance(channel, CoCo):
+            rest = np.array([channel.left(j) for j in range(channel.held + 1)], np.int64)
+            more: tuple[Any, ...] = (mixed(numbers[:keys]), channel.salt, channel.pool, channel.small)
+            self._draw, self._more = loops.draw_coco, (*more, channel.high, channel.low, rest)
+        else:
+            assert isinstance(channel, Collision)
+            rest = np.array([channel.low(j) for j in range(channel.held + 1)], np.int64)
+            pairs = keys if plan.encode == "pair_items" else 0
+            more = (pairs, mixed(numbers), channel.salt, channel.pool, channel.small)
+            self._draw, self._more = loops.draw_collision, (*more, channel.high, rest)
+        self._cap = plan.cap
+
+    def add(
+        self,
+        population: Population,
+        people: int,
+        once: bool,
+        draw: np.random.Generator,
+        counts: Integers,
+    ) -> None:
+        """Add so many people's reports: drawn from the population's table, or each of it once."""
+        table, seed = population.people, draw.integers(0, 1 << 64, dtype=np.uint64)
+        rows = table.starts, np.ascontiguousarray(table.keys), population.ups
+        self._draw(people, once, *rows, self._cap, *self._more, seed, counts[1:])

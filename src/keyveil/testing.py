@@ -16,14 +16,15 @@ import numpy as np
 from scipy import stats
 
 from .arrays import WORD, Bits, Floats, Integers
-from .channel import Channel, Collision, Halfspace, Symbols
+from .channel import Channel, CoCo, Collision, Halfspace, Symbols
 from .coins import Coins, Stream, address
-from .encode import SETS, pair_item
+from .encode import SETS, bucket_of, pair_item, proof_over_records
 from .errors import ReportError
 from .estimate import estimate
 from .estimate.linear import by_least_squares, key_weights, single_moments
 from .estimate.predict import predicted
 from .mechanism import CALIBRATIONS
+from .mechanisms import mechanism_named
 from .people import People, place_type
 from .plan import Plan
 from .report import Report, Reports
@@ -69,16 +70,23 @@ def check_mechanism(name: str, draws: int = 20_000, seed: int = 0) -> None:
         schema = Schema.of(keys, 1, 5)
         for calibrate in CALIBRATIONS:
             for epsilon in EPSILONS:
-                plan = Plan.of(schema, name, epsilon, calibrate)
+                plan = example_plan(schema, name, epsilon, calibrate)
                 check_privacy(plan)
                 check_decoder(plan)
                 check_covariance(plan)
                 check_support(plan)
-            plan = Plan.of(schema, name, 1, calibrate)
+            plan = example_plan(schema, name, 1, calibrate)
             for channel in plan.channels:
                 check_sampler(channel, draws, seed)
             for record in ({}, {"0": 2.2}, {"0": 5, "1": 1.5}):
                 check_reports(plan, record, draws, seed)
+
+
+def example_plan(
+    schema: Schema, name: str, epsilon: float | str | Decimal = 1, calibrate: str = "paper"
+) -> Plan:
+    """A plan that shows a mechanism, whatever it must be told (what queries to answer, say)."""
+    return Plan.of(schema, name, epsilon, calibrate, **mechanism_named(name).example(schema))
 
 
 def speaks_singly(plan: Plan) -> bool:
@@ -97,9 +105,9 @@ def speaks_singly(plan: Plan) -> bool:
 
 def check_privacy(plan: Plan) -> None:
     """Every row is a law, the integers keep the promise, and without waste they use it up."""
+    _check_records(plan)
     for channel in plan.channels:
         proof = channel.proof()
-        _require(proof.keeps(plan.promised), f"promised {plan.promised}, but {proof}")
         law = _law(channel)
         if law is None:
             continue
@@ -115,6 +123,23 @@ def check_privacy(plan: Plan) -> None:
             plan.proven >= TIGHT * plan.promised,
             f"promises {plan.promised} and proves only {plan.proven}",
         )
+
+
+def _check_records(plan: Plan) -> None:
+    """The promise is over records; where encoding hides a state among others, they are written out."""
+    keys = len(plan.schema.keys)
+    for channel in plan.channels:
+        proof = proof_over_records(plan.encode, channel, keys)
+        _require(proof.keeps(plan.promised), f"promised {plan.promised}, but {proof}")
+        if plan.encode != "padded" or not channel.one_cell or 3**keys * channel.states > _DENSE:
+            continue
+        states = []
+        for digits in product((0, 1, 2), repeat=keys):
+            ends = plan.schema.low, plan.schema.high
+            held = {k: float(ends[x - 1][k]) for k, x in enumerate(digits) if x}
+            states.append(_state_law(plan, 0, held))
+        worst = _worst_ratio(np.array(states) @ channel.expected())
+        _require(worst <= float(proof.epsilon) * (1 + 1e-9) + 1e-12, f"{worst} is worse than {proof}")
 
 
 def _worst_ratio(law: Floats) -> float:
@@ -145,7 +170,7 @@ def check_decoder(plan: Plan) -> None:
     for channel in plan.channels:
         if isinstance(channel, Halfspace):
             _check_signs(channel)
-        elif not isinstance(channel, Collision):  # decoded item by item, not set by set
+        elif not isinstance(channel, Collision | CoCo):  # decoded item by item, not set by set
             _check_weights(plan, channel)
     if speaks_singly(plan) and (plan.chain is None or plan.chain["round"] == 1):
         _check_estimators(plan)
@@ -235,6 +260,13 @@ def ideal_tally(plan: Plan, shares: Floats, means: Floats) -> tuple[Tally, Float
     if plan.encode == "item":
         shares = shares / shares.sum() / 2
         laws = [np.concatenate([[1 - shares.sum()], shares])]
+    elif plan.encode == "size":
+        shares = shares / shares.sum() / 2
+        laws = [np.concatenate([[1 - shares.sum(), shares.sum()], np.zeros(plan.cap - 2)])]
+    elif plan.encode == "padded":
+        shares = shares / shares.sum() / 2
+        ends = np.stack([shares * (1 - means) / 2, shares * (1 + means) / 2], axis=1).ravel() / plan.cap
+        laws = [np.concatenate([ends, np.full(2 * plan.cap, (1 - ends.sum()) / (2 * plan.cap))])]
     elif plan.encode == "signs":
         high = (1 + shares * means) / 2
         law = np.ones(1)
@@ -305,7 +337,7 @@ def _check_plug_in(plan: Plan) -> None:
 
 def _outputs(channel: Channel) -> tuple[Floats, Floats] | None:
     """Pr[output | state] over all outputs, and the marks of each with a last one for the report."""
-    if isinstance(channel, Halfspace | Collision):
+    if isinstance(channel, Halfspace | Collision | CoCo):
         return None  # decoded sign by sign, item by item
     if channel.one_cell:
         law = _law(channel)
@@ -395,11 +427,11 @@ def _admitted(plan: Plan, cells: tuple[int, ...]) -> bool:
 
 def check_sampler(channel: Channel, draws: int = 20_000, seed: int | str = 0) -> None:
     """Each state's outputs follow the channel's row. False alarm: ``ALPHA`` for each state."""
+    laws = channel.expected() if channel.one_cell else None
     for state in _spread(channel.states, 64 if channel.one_cell else 16):
         drawn = _drawn(channel, state, draws, f"sampler {seed} {state}")
-        if drawn.ndim == 1:
-            counts = _counted(drawn, channel.cells)
-            check_counts(counts, channel.expected()[state], f"state {state}")
+        if laws is not None:
+            check_counts(_counted(drawn, channel.cells), laws[state], f"state {state}")
         else:
             law = _marginals(channel, state)
             _check_tails(drawn.sum(axis=0, dtype=np.int64), draws, law, f"state {state}")
@@ -537,6 +569,10 @@ def _state_law(plan: Plan, view: int, held: dict[int, float]) -> Floats:
             law[1 + place] = (last - first) / WORD
         law[0] = 0.0 if places else 1.0
         return law
+    if plan.encode == "padded":
+        return _padded_law(plan, held)
+    if plan.encode == "size":
+        return np.eye(plan.cap)[min(int(bucket_of(len(held))), plan.cap - 1)]
     law = np.ones(1)
     if plan.encode == "signs":
         for place in range(len(plan.schema.keys)):  # the first key is the least significant bit
@@ -545,6 +581,25 @@ def _state_law(plan: Plan, view: int, held: dict[int, float]) -> Floats:
         return law
     for place in plan.views.keys[view]:  # the first key is the most significant digit
         law = np.multiply.outer(law, _digit_law(plan.schema, place, held)).ravel()
+    return law
+
+
+def _padded_law(plan: Plan, held: dict[int, float]) -> Floats:
+    """The signed key that is drawn: so many words for each number, and for each dummy."""
+    places, keys, length = sorted(held), len(plan.schema.keys), plan.cap
+
+    def words(number: int, of: int) -> int:
+        first, last = (-(-i * WORD // of) for i in (number, number + 1))
+        return last - first
+
+    of = max(len(places), length)
+    law = np.zeros(2 * (keys + length))
+    for number, place in enumerate(places):
+        digits = _digit_law(plan.schema, place, held)
+        law[2 * place : 2 * place + 2] = words(number, of) / WORD * digits[1:]
+    left = 1.0 - law.sum()
+    for dummy in range(length):
+        law[2 * (keys + dummy) :][:2] = left * words(dummy, length) / WORD / 2
     return law
 
 
@@ -567,7 +622,7 @@ def _set_law(plan: Plan, held: dict[int, float]) -> dict[tuple[int, ...], float]
 def _mixed(plan: Plan, law: dict[tuple[int, ...], float]) -> Floats:
     """The law of the outputs when people hold these sets of items."""
     channel = plan.view_channels[0]
-    assert isinstance(channel, Collision)
+    assert isinstance(channel, Collision | CoCo)
     seen = np.zeros(channel.cells)
     for members, chance in law.items():
         if chance:

@@ -109,6 +109,12 @@ def client(plan: dict, record: object, words: list[int]) -> list[int]:
         pairs = plan["encode"] == "pair_items"
         cap = next(c for c in range(1, 1 << 20) if (c * (c + 1) // 2 if pairs else c) == channel["held"])
         taken, state = 2 * cap, items_of(sorted(held), cap, words[1:], digit, count if pairs else 0)
+    elif plan["encode"] == "padded":
+        shape = channel["shape"]
+        length = (channel["positions"] if shape == "symbols" else channel["states"] // 2) - count
+        taken, state = 3, padded(sorted(held), count, length, words[1:4], digit)
+    elif plan["encode"] == "size":
+        taken, state = 0, size(len(held), states_of(channel))
     else:
         taken = count
         state = [
@@ -120,6 +126,26 @@ def client(plan: dict, record: object, words: list[int]) -> list[int]:
     marks = DRAW[channel["shape"]](channel, state, words[start:])
     own = sum(1 + cells(plan["channels"][channel_of[u]]) for u in range(view))
     return [own, *(own + 1 + mark for mark in marks)]
+
+
+def padded(places: list[int], count: int, length: int, words: list[int], digit) -> int:
+    pick_word, dummy_word, round_word = words
+    number = pick_word * max(len(places), length) >> 32
+    if number < len(places):
+        return 2 * places[number] + digit(places[number], round_word) - 1
+    dummy = dummy_word * length >> 32
+    return 2 * (count + dummy) + (round_word < ONE // 2)
+
+
+def size(h: int, states: int) -> int:
+    if h < 8:
+        return min(h, states - 1)
+    e = h.bit_length() - 1
+    return min(4 * (e - 1) + (h >> (e - 2)) - 4, states - 1)
+
+
+def states_of(channel: dict) -> int:
+    return len(channel["rows"]) if channel["shape"] == "table" else channel["states"]
 
 
 def items_of(places: list[int], cap: int, words: list[int], digit, pairs: int) -> list[int]:
@@ -171,7 +197,7 @@ def cells(channel: dict) -> int:
         return len(channel["rows"][0])
     if shape == "symmetric":
         return channel["states"]
-    if shape == "collision":
+    if shape in ("collision", "coco"):
         return channel["pool"] * channel["cells"]
     if shape == "hash":
         return channel["pool"] * len(channel["inner"]["rows"][0])
@@ -203,7 +229,7 @@ def symmetric(channel: dict, state: int, words: list[int]) -> list[int]:
 
 def product(channel: dict, state: int, words: list[int]) -> list[int]:
     inner, digits = channel["inner"], channel["digits"]
-    states = len(inner["rows"]) if inner["shape"] == "table" else inner["states"]
+    states = states_of(inner)
     output = 0
     for place in range(digits):
         digit = state // states ** (digits - 1 - place) % states
@@ -277,6 +303,33 @@ def collision(channel: dict, state: list[int], words: list[int]) -> list[int]:
     return [seed * t + [cell for cell in range(t) if cell not in z][number]]
 
 
+def coco(channel: dict, state: list[int], words: list[int]) -> list[int]:
+    t, high, low = channel["cells"], channel["high"], channel["low"]
+    seed, word = words[0] * channel["pool"] >> 32, words[1]
+    base = mixed(seed ^ channel["salt"])
+    dummies = [words[2 + i] for i in range(channel["held"])]
+    best: dict[int, tuple[int, int, int, int]] = {}
+    for i in range(channel["held"]):
+        item = state[i] if i < len(state) else None
+        key = None if item is None else mixed((item // 2 + 0x9E3779B9) % ONE)
+        v, rank = divmod((dummies[i] if key is None else mixed(base ^ key)) * t, ONE)
+        cell = v if item is None or item % 2 else (v + t // 2) % t
+        claim = (rank, v, item or 0, cell)
+        pair = v % (t // 2)
+        best[pair] = min(best.get(pair, claim), claim)
+    z = sorted(claim[3] for claim in best.values())
+    j = len(z)
+    if word < j * high:
+        return [seed * t + z[word // high]]
+    if word < j * (high + low):
+        return [seed * t + (z[(word - j * high) // low] + t // 2) % t]
+    over, (weight, rest) = word - j * (high + low), divmod(ONE - j * (high + low), t - 2 * j)
+    heavy = rest * (weight + 1)
+    number = over // (weight + 1) if over < heavy else rest + (over - heavy) // weight
+    others = [cell for cell in range(t) if cell % (t // 2) not in best]
+    return [seed * t + others[number]]
+
+
 def halfspace(channel: dict, state: list[int], words: list[int]) -> list[int]:
     signs = channel["signs"]
     side = words[0] < channel["keep"]
@@ -298,4 +351,5 @@ DRAW = {
     "hash": hashed,
     "halfspace": halfspace,
     "collision": collision,
+    "coco": coco,
 }

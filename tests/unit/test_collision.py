@@ -7,6 +7,7 @@ sampler with a chance of at most ``testing.FALSE_ALARM``.
 from __future__ import annotations
 
 import json
+import sys
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations, product
@@ -16,18 +17,19 @@ import pytest
 
 from keyveil import ChannelError, Coins, People, Plan, PlanError, Schema, Tally, estimate
 from keyveil.arrays import WORD
-from keyveil.channel import Collision, Symmetric, parse_channel
+from keyveil.channel import CoCo, Collision, Symmetric, parse_channel
 from keyveil.channel.collision import best_small
 from keyveil.coins import Stream, address
 from keyveil.encode import cap_of, encode_items, encode_pair_items, items_of, most_held, pair_item
-from keyveil.estimate.collisions import (
-    PairEvidence,
-    Scores,
+from keyveil.estimate.collisions import PairEvidence, Scores, scores_of
+from keyveil.estimate.pools import (
+    _mirrored,
+    collided,
     core_size,
+    pool_moments,
     predicted_variance,
-    scores_of,
 )
-from keyveil.mechanisms.collision import pool_for
+from keyveil.mechanisms.collision import LEAST_POOL, fitting, pool_for
 from keyveil.testing import check_counts, check_sampler, check_support, crowd
 from keyveil.views import Views
 
@@ -315,15 +317,34 @@ def test_a_plan_whose_channel_is_for_other_sets_is_refused():
     ("given", "why"),
     [
         ({"pool": 1000}, "power of two"),
-        ({"pool": 1 << 16, "cap": 64}, "smaller pool or cap"),
-        ({"cells": 3}, "cells must lie between 5 and 4096"),
+        ({"cells": 3}, "cells must be at least 5 for this cap"),
         ({"cap": 0}, "cap must lie between 1"),
     ],
 )
 def test_parameters_that_make_no_plan_are_refused(given, why):
-    schema = Schema.of(100) if "cap" in given else SCHEMA
     with pytest.raises(PlanError, match=why):
-        Plan.of(schema, "collision", 1, **given)
+        Plan.of(SCHEMA, "collision", 1, **given)
+
+
+@pytest.mark.parametrize("name", ["collision", "coco"])
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "5", "10"])
+@pytest.mark.parametrize("cap", [1, 8, 64])
+def test_the_pool_makes_room_for_the_cells_whatever_the_epsilon_and_cap(name, epsilon, cap):
+    plan = Plan.of(Schema.of(1000), name, epsilon, cap=cap, pool=1 << 16)
+    channel = plan.channels[0]
+    assert channel.cells <= 1 << 22
+    assert channel.pool >= LEAST_POOL
+    best = plan.kind.best(cap, Decimal(epsilon))
+    assert channel.small == min(best, (1 << 22) // channel.pool)
+    assert channel.small == best or channel.pool == LEAST_POOL, "cells give way last"
+    assert plan.proven >= Decimal("0.999") * plan.promised
+
+
+def test_seeds_give_way_to_cells():
+    assert fitting(1024, 100) == (1024, 100)
+    assert fitting(1024, 4097) == (512, 4097)
+    assert fitting(1024, 1 << 20) == (LEAST_POOL, (1 << 22) // LEAST_POOL)
+    assert fitting(4, 1 << 20) == (4, 1 << 20), "a small pool is asked for"
 
 
 def test_the_pool_grows_with_the_people():
@@ -346,9 +367,13 @@ def told(plan: Plan, law: dict[tuple[int, ...], float]) -> Tally:
     return Tally(plan, np.concatenate([[counts.sum()], counts]))
 
 
+ENDS = np.array([[0.5, -0.5], [0.5, 0.5]])
+"""Low and high from frequency and mass."""
+
+
 def singles(plan: Plan, law: dict[tuple[int, ...], float]) -> np.ndarray:
-    keys = len(plan.schema.keys)
-    return scores_of(plan, told(plan, law)).singles(keys)[0].ravel()
+    """Low and high of every key, from a tally without noise."""
+    return (pool_moments(plan, told(plan, law).counts).values @ ENDS.T).ravel()
 
 
 def test_a_pool_that_cannot_tell_two_items_apart_is_no_error():
@@ -356,12 +381,12 @@ def test_a_pool_that_cannot_tell_two_items_apart_is_no_error():
     plan = Plan(
         plan.schema, plan.views, "items", (_blind(plan.channels[0]),), plan.promised, "collision"
     )
-    scores = scores_of(plan, told(plan, {(0,): 0.5, (3,): 0.5}))
-    assert scores.core == 8
-    values, spread = scores.singles(4)
-    assert np.isfinite(values).all()
-    assert np.abs(values).max() < 2
-    assert np.isfinite(spread).all()
+    tally = told(plan, {(0,): 0.5, (3,): 0.5})
+    assert scores_of(plan, tally).core == 8
+    found = pool_moments(plan, tally.counts)
+    assert np.isfinite(found.values).all()
+    assert np.abs(found.values).max() < 2
+    assert np.isfinite(found.covariance).all()
 
 
 def _blind(channel: Collision) -> Collision:
@@ -394,7 +419,7 @@ def test_sets_of_one_are_decoded_without_bias_whatever_the_pool_collides(pool):
     assert np.abs(found - truth).max() < 1e-6
     raw = Scores(plan.channels[0], told(plan, law).view_counts(0)[1], 8)
     raw.core = 0
-    assert np.abs(raw.singles(4)[0].ravel() - truth).max() > 0.1 / pool, "the pool does collide"
+    assert np.abs(raw.of(np.arange(8))[0] - truth).max() > 0.1 / pool, "the pool does collide"
 
 
 def test_larger_sets_leave_a_second_order_that_falls_with_the_pool():
@@ -440,13 +465,52 @@ def test_the_covariance_is_that_of_the_cells_weights(core):
     scores.core = core
     scores._core_hashes = scores.channel.hashes(np.arange(core)).astype(np.int32)
     items = np.array([0, 1, 2, 3, 8, 9, 10, 11, 31])
-    made = scores.of(items)[1] - np.diag(np.where(items < core, 0, scores.pool_variance))
+    made = scores.of(items)[1] - np.diag(np.full(len(items), scores.pool_variance))
     goal = brute(scores, items) / scores.reports
     assert np.abs(made - goal).max() < 1e-12 * np.abs(goal).max() * 100  # doubles
-    values, spread = scores.singles(4)
-    at = [0, 1, 2, 3]
-    assert np.allclose(values.ravel()[at], scores.of(np.array(at))[0], atol=1e-12)
-    assert np.allclose(spread[0], scores.of(np.array([0, 1]))[1], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("pool", [64, 1024])
+def test_the_moments_of_single_keys_are_those_of_the_cells_weights(name, pool):
+    plan = Plan.of(SCHEMA, name, 1, pool=pool, cap=3)
+    records = [{"a": 5, "b": 1}, {"c": 5}, {"a": 1, "b": 5, "d": 2}] * 3000
+    tally = Tally(plan).add(plan.privatise(People.of_records(SCHEMA, records), Coins.stated("cov")))
+    scores, found = scores_of(plan, tally), pool_moments(plan, tally.counts)
+    assert scores.core == plan.channels[0].items
+    values, spread = scores.of(np.arange(8))
+    assert np.allclose((found.values @ ENDS.T).ravel(), values, atol=1e-10)
+    turn = np.linalg.inv(ENDS)
+    for key in range(4):
+        goal = turn @ spread[2 * key : 2 * key + 2, 2 * key : 2 * key + 2] @ turn.T
+        # What collides is added as if no one held anything: off by a part of a small part.
+        assert np.abs(found.covariance[key] - goal).max() < 0.3 / np.sqrt(pool) * goal[0, 0]
+
+
+def test_collisions_are_counted_alike_with_and_without_compiled_loops(monkeypatch):
+    hashes = np.random.default_rng(1).integers(0, 5, (40, 12)).astype(np.int32)
+    coco = CoCo.of(24, 2, Decimal(1), 64, 1)
+    fast, mirrored = collided(hashes), _mirrored(coco, 12)
+    monkeypatch.setattr(sys.modules["keyveil.estimate.pools"], "compiled", lambda: None)
+    same = (hashes[:, :, None] == hashes[:, None, :]).sum(axis=0)
+    assert np.array_equal(fast, same)
+    assert np.array_equal(collided(hashes), same)
+    for quick, plain in zip(mirrored, _mirrored(coco, 12), strict=True):
+        assert np.allclose(quick, plain, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "coco"])
+def test_many_tallies_are_decoded_as_one_by_one(name):
+    plan = Plan.of(SCHEMA, name, 2, cap=2)
+    people = People.of_records(SCHEMA, [{"a": 5, "b": 1}, {"c": 5}] * 200)
+    rows = [Tally(plan).add(plan.privatise(people, Coins.stated(str(i)))).counts for i in range(5)]
+    rows.append(np.zeros_like(rows[0]))
+    together = plan.kind.moments(plan, np.array(rows).reshape(2, 3, -1))
+    for number, row in enumerate(rows):
+        alone, at = plan.kind.moments(plan, row), np.unravel_index(number, (2, 3))
+        assert np.array_equal(together.values[at], alone.values, equal_nan=True)
+        assert np.array_equal(together.covariance[at], alone.covariance, equal_nan=True)
+        assert np.array_equal(together.reports[at], alone.reports)
 
 
 JOINT = {(): 0.2, ("a+",): 0.1, ("a+", "b-"): 0.3, ("a-", "b+", "d+"): 0.25, ("b-", "c+"): 0.15}
@@ -490,6 +554,8 @@ def test_what_reports_do_not_speak_of_has_no_moments():
     other = Plan.of(SCHEMA, "kvue", 1)
     with pytest.raises(PlanError, match="sets of items"):
         PairEvidence(other, Tally(other))
+    with pytest.raises(PlanError, match="sets of items"):
+        pool_moments(other, Tally(other).counts)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -15,6 +15,7 @@ from ..errors import ChannelError
 from .law import Channel, Document, Proof
 
 if TYPE_CHECKING:
+    from .coco import CoCo
     from .collision import Collision
     from .halfspace import Halfspace
     from .hash import Hash
@@ -32,6 +33,7 @@ _CLASSES = {
     "product": "Product",
     "hash": "Hash",
     "collision": "Collision",
+    "coco": "CoCo",
     "halfspace": "Halfspace",
 }
 """Each shape's class; its file has the shape's name."""
@@ -75,6 +77,7 @@ def parse_channel(document: object) -> Channel:
 __all__ = [
     "SHAPES",
     "Channel",
+    "CoCo",
     "Collision",
     "Document",
     "Halfspace",

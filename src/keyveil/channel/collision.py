@@ -60,12 +60,7 @@ class Collision(Channel):
             raise ChannelError("a collision has more cells than one can hold items")
         if self.high < 1 or WORD - self.held * self.high < self.small - self.held:
             raise ChannelError("a collision leaves at least one unit for every cell without an item")
-        sets = 0
-        for size in range(self.held + 1):
-            sets = min(sets + comb(self.items, size), _MOST_NUMBER)
-            if sets == _MOST_NUMBER:
-                break
-        object.__setattr__(self, "states", sets)
+        object.__setattr__(self, "states", sets_up_to(self.items, self.held))
         object.__setattr__(self, "cells", self.pool * self.small)
         object.__setattr__(self, "words", 2)
 
@@ -191,20 +186,7 @@ class Collision(Channel):
 
     def sets(self, numbers: np.ndarray) -> Integers:
         """The sets of these numbers: by size, then in lexicographic order."""
-        rows = np.full((len(numbers), self.held), -1, np.int64)
-        for row, number in zip(rows, np.asarray(numbers).tolist(), strict=True):
-            size = 0
-            while number >= comb(self.items, size):
-                number -= comb(self.items, size)
-                size += 1
-            item = 0
-            for place in range(size):
-                while number >= (block := comb(self.items - 1 - item, size - 1 - place)):
-                    number -= block
-                    item += 1
-                row[place] = item
-                item += 1
-        return rows
+        return numbered_sets(numbers, self.items, self.held)
 
     def law_of(self, members: np.ndarray) -> Floats:
         """Pr[output] for one set."""
@@ -226,6 +208,34 @@ class Collision(Channel):
             raise ChannelError("a collision over so many items is not written out set by set")
         each = chain.from_iterable(combinations(range(self.items), j) for j in range(self.held + 1))
         return np.array([self.law_of(np.array(members, np.int64)) for members in each])
+
+
+def sets_up_to(items: int, held: int) -> int:
+    """How many sets of at most so many items there are; at most 2^62."""
+    sets = 0
+    for size in range(held + 1):
+        sets = min(sets + comb(items, size), _MOST_NUMBER)
+        if sets == _MOST_NUMBER:
+            break
+    return sets
+
+
+def numbered_sets(numbers: np.ndarray, items: int, held: int) -> Integers:
+    """The sets of these numbers, a row each, filled up with -1: by size, then in lexicographic order."""
+    rows = np.full((len(numbers), held), -1, np.int64)
+    for row, number in zip(rows, np.asarray(numbers).tolist(), strict=True):
+        size = 0
+        while number >= comb(items, size):
+            number -= comb(items, size)
+            size += 1
+        item = 0
+        for place in range(size):
+            while number >= (block := comb(items - 1 - item, size - 1 - place)):
+                number -= block
+                item += 1
+            row[place] = item
+            item += 1
+    return rows
 
 
 def best_small(held: int, epsilon: Decimal) -> int:

@@ -33,12 +33,16 @@ def mixed(number: np.ndarray) -> Words:
     return word
 
 
-def hashed(salt: int, seeds: np.ndarray, items: np.ndarray, cells: int) -> Integers:
-    """The cell of each item under each seed; broadcasts."""
+def words_of(salt: int, seeds: np.ndarray, items: np.ndarray) -> np.ndarray:
+    """The word of each item under each seed, in 64 bits; broadcasts."""
     seed = mixed(np.asarray(seeds, np.uint32) ^ np.uint32(salt))
     item = mixed(np.asarray(items, np.uint32) + np.uint32(0x9E3779B9))
-    word = mixed(np.bitwise_xor(seed, item)).astype(np.uint64)
-    return ((word * np.uint64(cells)) >> np.uint64(32)).astype(np.int64)
+    return mixed(np.bitwise_xor(seed, item)).astype(np.uint64)
+
+
+def hashed(salt: int, seeds: np.ndarray, items: np.ndarray, cells: int) -> Integers:
+    """The cell of each item under each seed; broadcasts."""
+    return ((words_of(salt, seeds, items) * np.uint64(cells)) >> np.uint64(32)).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -164,6 +168,15 @@ class Hash(Channel):
         np.fill_diagonal(plain[:cells], rows[0, 0])
         plain[cells:] = WORD // cells
         return bool((np.abs(rows - plain) <= cells).all())
+
+    @cached_property
+    def _each(self) -> Floats:
+        """The decoder of every state by itself."""
+        return self.decoder(np.eye(self.states))
+
+    def state_estimates(self, shares: Floats) -> tuple[Floats, Floats]:
+        values = shares @ self._each
+        return values, shares @ self._each**2 - values**2
 
     def decoder(self, weights: Floats) -> Floats:
         """Score each item by the cells it hashes to, then undo the pool's own collisions."""

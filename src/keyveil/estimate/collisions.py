@@ -1,20 +1,7 @@
-"""Decoding collisions: how often each item's cell is named, and what the pool's collisions explain.
+"""Decoding collisions of items and pairs of items: any of their frequencies, with any covariance.
 
-The score of an item is the share of reports whose cell is the item's own under the report's seed,
-less 1/t, by ``high`` less 1/t. Over all hashes it is unbiased. Over the fixed seeds of a pool the
-scores of a population with frequencies x are on average A x, where A_ij = (c_ij - 1/t) / (1 - 1/t)
-and c_ij is the share of seeds on which items i and j collide: the best linear prediction for any
-sizes of sets, and exact for sets of one. What it leaves is of second order (three items at a time) and
-falls with the pool: measured with four keys held, it adds about 1 % to the variance at a million reports
-and 1,024 seeds; in proportion more with more reports, so that ten million want a larger pool.
-
-The *core* are the items whose A is undone by a dense solve: all items, or only the single keys, or
-none, the first of these that is affordable and takes away more than it costs. Left alone, the pool adds
-a part n gain^2 sum(x^2) / G to the variance; undoing it for k items adds about k / (G (t - 1)), and is
-always done where that is at most ``SMALL_SHARE``. Items outside the core are relieved of what collides
-with the core; what they do to each other is estimated from the tally (two reports with one seed agree
-more often than 1/t) and added to their variance.
-
+The scores and the core are those of ``pools``. Items outside the core are relieved of what collides with
+the core; what they do to each other is estimated from the tally and added to their variance.
 Covariances are those of the tally's own cell weights: sums over cells of weight x weight x share.
 """
 
@@ -29,24 +16,11 @@ from ..arrays import Floats, Integers
 from ..channel import Collision
 from ..encode import SETS, pair_item
 from ..errors import PlanError
-from .answer import Answers
-from .linear import Moments, answers_of, key_answers
-from .predict import Predicted
+from .pools import collided, core_size, energy_of, excess, undoing
 
 if TYPE_CHECKING:
     from ..plan import Plan
     from ..tally import Tally
-
-MOST_CORE = 4096
-"""Items of a dense solve."""
-MOST_SHARE = 1 / 4
-"""Items of the core by cells of the pool: more would blow up the noise."""
-SMALL_SHARE = 1 / 64
-"""Up to so many the solve costs next to nothing."""
-MOST_PAIRS = 1 << 29
-"""Collisions that are counted one by one for a core."""
-_BLOCK = 1 << 22
-_SINGULAR = 1e6
 
 
 class Scores:
@@ -85,9 +59,8 @@ class Scores:
     def _solved(self) -> tuple[Floats, Floats, Floats]:
         """The core's frequencies, their covariance, and the matrix that undoes its collisions."""
         hashes = self._core_hashes
-        together, weighted = _collided(hashes, self._seen)
-        excess = _excess(together / self.channel.pool, self.channel.small)
-        undo = _undone(excess)
+        weighted = collided(hashes, self._seen)
+        undo = undoing(self.channel, self.core)[0]
         values: Floats = undo @ self._scored(hashes)
         spread: Floats = undo @ self._spread(weighted, np.diag(weighted), np.diag(weighted)) @ undo.T
         return values, spread, undo
@@ -119,6 +92,7 @@ class Scores:
             core, of_core, _ = self._solved
             values[inside] = core[own]
             spread[np.ix_(inside, inside)] = of_core[np.ix_(own, own)]
+            spread[inside, inside] += self.pool_variance
         if len(other):
             values[~inside], cross, outer = self._outside(other)
             spread[np.ix_(~inside, ~inside)] = outer
@@ -136,7 +110,7 @@ class Scores:
             return values, np.zeros((len(items), 0)), spread
         core, of_core, undo = self._solved
         share, both = self._met(hashes, self._core_hashes)
-        pull = _excess(share, self.channel.small)
+        pull = excess(share, self.channel.small)
         told = (
             self._spread(both, one, self._core_named) @ undo.T
         )  # covariance of these scores with the core
@@ -158,89 +132,7 @@ class Scores:
     @property
     def energy(self) -> float:
         """The sum over all items of their squared frequencies: reports of one seed agree more for it."""
-        each = self._grid.sum(axis=1)
-        pairs = float((each * (each - 1)).sum())
-        if pairs <= 0:
-            return 0.0
-        agree = float((self._grid * (self._grid - 1)).sum()) / pairs
-        part = 1.0 / self.channel.small
-        return (agree - part) * (1.0 - part) / self.channel.gain**2
-
-    def singles(self, keys: int) -> tuple[Floats, Floats]:
-        """Low and high of every key: frequencies (keys, 2) and covariances (keys, 2, 2)."""
-        if self.core >= 2 * keys:
-            core, of_core, _ = self._solved
-            at = np.arange(2 * keys).reshape(keys, 2)
-            return core[at], of_core[at[:, :, None], at[:, None, :]]
-        values, spread = np.empty((keys, 2)), np.empty((keys, 2, 2))
-        step = max(1, _BLOCK // (2 * self.channel.pool))
-        for first in range(0, keys, step):
-            rows = slice(first, min(first + step, keys))
-            hashes = self.channel.hashes(np.arange(2 * rows.start, 2 * rows.stop))
-            values[rows] = self._scored(hashes).reshape(-1, 2)
-            seen = self._seen[self._seeds, hashes]
-            named = seen.sum(axis=0).reshape(-1, 2)
-            same = ((hashes[:, 0::2] == hashes[:, 1::2]) * seen[:, 0::2]).sum(axis=0)
-            both = np.stack([named[:, 0], same, same, named[:, 1]], axis=1).reshape(-1, 2, 2)
-            scale = self.channel.gain**2 * max(self.reports, 1)
-            spread[rows] = (both - named[:, :, None] * named[:, None, :]) / scale
-        return values, spread + self.pool_variance * np.eye(2)
-
-
-def core_size(channel: Collision, singles: int, told: float) -> int:
-    """How many items, from item 0 on, are solved for; ``told`` is n gain^2 sum(x^2)."""
-    for count in (channel.items, singles):
-        share = count / (channel.pool * (channel.small - 1))
-        counted = channel.pool * count**2 // (2 * channel.small)
-        if count > MOST_CORE or share > MOST_SHARE or counted > MOST_PAIRS:
-            continue
-        if share <= SMALL_SHARE or told / channel.pool > share / (1 - share):
-            return count
-    return 0
-
-
-def _excess(share: Floats, small: int) -> Floats:
-    """``(c - 1/t) / (1 - 1/t)``: 1 for an item with itself, 0 on average for two."""
-    return np.asarray((share - 1.0 / small) / (1.0 - 1.0 / small))
-
-
-def _undone(excess: Floats) -> Floats:
-    """The inverse; of a pool that cannot tell some items apart, the inverse where it can."""
-    try:
-        undo = np.asarray(np.linalg.inv(excess), np.float64)
-    except np.linalg.LinAlgError:
-        undo = np.full_like(excess, np.inf)
-    if np.abs(undo).max(initial=0.0) < _SINGULAR:
-        return undo
-    return np.asarray(np.linalg.pinv(excess, rcond=1 / _SINGULAR, hermitian=True), np.float64)
-
-
-def _collided(hashes: np.ndarray, seen: Floats) -> tuple[Floats, Floats]:
-    """On how many seeds items collide, and the share of reports in the cells where they do.
-
-    Items are sorted by their cell, seed by seed: those that collide are then neighbours, next ones,
-    next but one, and so on until no two are so far apart in one cell.
-    """
-    seeds, items = hashes.shape
-    together, weighted = np.zeros(items * items), np.zeros(items * items)
-    step = max(1, _BLOCK // max(items, 1))
-    for first in range(0, seeds, step):
-        block = hashes[first : first + step]
-        order = np.argsort(block, axis=1, kind="stable")
-        cells = np.take_along_axis(block, order, axis=1)
-        named = np.take_along_axis(seen[first : first + step], cells, axis=1)
-        for lag in range(1, items):
-            same = cells[:, lag:] == cells[:, :-lag]
-            if not same.any():
-                break
-            at = order[:, :-lag][same] * items + order[:, lag:][same]
-            together += np.bincount(at, minlength=items * items)
-            weighted += np.bincount(at, named[:, lag:][same], minlength=items * items)
-    together, weighted = together.reshape(items, items), weighted.reshape(items, items)
-    together, weighted = together + together.T, weighted + weighted.T
-    np.fill_diagonal(together, seeds)
-    np.fill_diagonal(weighted, seen[np.arange(seeds)[:, None], hashes].sum(axis=0))
-    return together, weighted
+        return energy_of(self.channel, self._grid)[0]
 
 
 # -- answers ---------------------------------------------------------------------------------------
@@ -253,38 +145,6 @@ def scores_of(plan: Plan, tally: Tally) -> Scores:
     if plan.encode not in SETS or not isinstance(channel, Collision):
         raise PlanError("this estimator is for plans that speak of sets of items")
     return Scores(channel, tally.view_counts(0)[1], 2 * len(plan.schema.keys))
-
-
-def least_squares(plan: Plan, tally: Tally, level: float) -> Answers:
-    """Frequency and mean of every key, of at most ``cap`` keys a person."""
-    scores, keys = scores_of(plan, tally), len(plan.schema.keys)
-    ends, spread = (
-        scores.singles(keys) if tally.reports else (np.zeros((keys, 2)), np.zeros((keys, 2, 2)))
-    )
-    turn = np.array([[1.0, 1.0], [-1.0, 1.0]])  # frequency and mass from low and high
-    moments = Moments(np.full(keys, tally.reports, np.int64), ends @ turn.T, turn @ spread @ turn.T)
-    return answers_of(plan, key_answers(plan, moments, level), "least_squares", level)
-
-
-def predicted_variance(
-    channel: Collision, people: float, frequency: float, mean: float, energy: float = 0.0
-) -> Predicted:
-    """Variances of a key's answers when ``people`` answer; those of a pair are of the same form.
-
-    ``energy`` is the sum of squared frequencies of items that decoding does not correct for.
-    """
-    part, gain = 1.0 / channel.small, channel.gain
-    low, high = (part + gain * frequency * (1 + sign * mean) / 2 for sign in (-1, 1))
-    both = part * (part + gain * frequency)  # the two ends collide under one seed in t
-    pool = energy / ((channel.small - 1) * channel.pool)
-    scale = gain**2 * people
-    of_frequency = (low + high + 2 * both - (low + high) ** 2) / scale + 2 * pool
-    of_mass = (low + high - 2 * both - (high - low) ** 2) / scale + 2 * pool
-    shared = (high - low - (high**2 - low**2)) / scale
-    if frequency <= 0:
-        return Predicted(of_frequency, float("nan"), of_mass)
-    of_mean = (of_mass - 2 * mean * shared + mean**2 * of_frequency) / frequency**2
-    return Predicted(of_frequency, of_mean, of_mass)
 
 
 class PairEvidence:

@@ -19,6 +19,11 @@ _LINES: dict[str, tuple[str, str]] = {
     "kvue": ("kvue", "KVUE"),
     "kvoh": ("kvoh", "KVOH"),
     "bisample": ("bisample", "BiSample"),
+    "blend": ("blend", "Blend"),
+    "graded": ("graded", "Graded"),
+    "optimal": ("optimal", "Optimal"),
+    "several": ("several", "Several"),
+    "several_rr": ("several", "SeveralRR"),
     "rappor": ("rappor", "Rappor"),
     "shist": ("shist", "SHist"),
     "harmony": ("harmony", "Harmony"),
@@ -31,7 +36,12 @@ _LINES: dict[str, tuple[str, str]] = {
     "workload": ("pairs", "Workload"),
     "coefficients": ("coefficients", "Coefficients"),
     "collision": ("collision", "CollisionSingles"),
+    "coco": ("coco", "CoCoSingles"),
     "pair_collision": ("pair_collision", "PairCollision"),
+    "pckv_ue": ("pckv", "PCKVUE"),
+    "pckv_grr": ("pckv", "PCKVGRR"),
+    "signed_ue": ("signed_ue", "SignedUE"),
+    "sized": ("sized", "Sized"),
 }
 """Name, then file and class."""
 

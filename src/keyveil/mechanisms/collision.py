@@ -15,20 +15,42 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 from math import ceil
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..channel import Collision
+from ..arrays import Integers
+from ..channel import CoCo, Collision
+from ..channel.collision import best_small
 from ..channel.hash import MOST_CELLS
 from ..encode import items_of, most_held
 from ..errors import PlanError
-from ..estimate.collisions import least_squares
+from ..estimate.linear import Moments, least_squares
+from ..estimate.pools import pool_forecast, pool_moments
 from ..mechanism import Draft, Mechanism, Parameter
 from ..schema import Schema
 from ..views import Views
 
+if TYPE_CHECKING:
+    from ..estimate.forecast import Forecast
+    from ..plan import Plan
+    from ..prior import Prior
+
 SALT = 0x5EED0002
 
 MOST_CAP = 64
+
+LEAST_POOL = 16
+"""A pool shrinks no further to make room for cells; then the cells are fewer than would be best."""
+
+
+def fitting(pool: int, cells: int) -> tuple[int, int]:
+    """The pool and cells nearest to what was asked for whose product fits a tally.
+
+    What a pool leaves behind falls with pool times cells, so few seeds with many cells are as good as
+    many with few: the pool is halved until the cells fit, down to ``LEAST_POOL``.
+    """
+    while pool > LEAST_POOL and pool * cells > MOST_CELLS:
+        pool //= 2
+    return pool, min(cells, MOST_CELLS // pool)
 
 
 class Sets(Mechanism):
@@ -38,25 +60,44 @@ class Sets(Mechanism):
     estimators = {"least_squares": least_squares}
     bits = "log2 pool + log2 cells"
 
+    def best(self, held: int, epsilon: Decimal) -> int:
+        """The number of cells for so many items, if they fit."""
+        return best_small(held, epsilon)
+
+    def channel(
+        self, items: int, held: int, epsilon: Decimal, pool: int, cells: int
+    ) -> Collision | CoCo:
+        """The channel, with as many seeds and cells."""
+        return Collision.of(items, held, epsilon, pool, SALT, cells)
+
+    def least(self, held: int) -> int:
+        """The fewest cells that so many items can have."""
+        return held + 1
+
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         keys, pool = len(schema.keys), int(chosen["pool"])
         cap = min(int(chosen["cap"]), keys)
         held = most_held(self.encode, cap)
         if pool & (pool - 1):
             raise PlanError("pool must be a power of two")
-        if pool * (held + 1) > MOST_CELLS:
-            raise PlanError(f"pool times cells is at most {MOST_CELLS}; take a smaller pool or cap")
-        small = int(chosen["cells"]) or None
-        if small is not None and not held < small <= MOST_CELLS // pool:
-            raise PlanError(
-                f"cells must lie between {held + 1} and {MOST_CELLS // pool} for this cap and pool"
-            )
-        items = items_of(self.encode, keys)
-        channel = Collision.of(items, held, epsilon, pool, SALT, small)
+        asked, least = int(chosen["cells"]), self.least(held)
+        if asked and asked < least:
+            raise PlanError(f"cells must be at least {least} for this cap, or 0 for the best number")
+        pool, cells = fitting(pool, asked or self.best(held, epsilon))
+        channel = self.channel(items_of(self.encode, keys), held, epsilon, pool, max(cells, least))
         return Draft(schema.at(2), Views.whole(keys), self.encode, (channel,), epsilon)
 
+    def moments(self, plan: Plan, counts: Integers) -> Moments:
+        return pool_moments(plan, counts)
 
-CELLS = Parameter(0, 0, 1 << 21, "cells that items are hashed to; 0 takes the authors' number")
+    def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
+        return pool_forecast(plan, people, prior)
+
+
+CELLS = Parameter(0, 0, 1 << 21, "cells that items are hashed to; 0 takes the best number")
+POOL = Parameter(
+    1024, 1, 1 << 16, "seeds of the public pool, a power of two; fewer where cells are many"
+)
 
 
 class CollisionSingles(Sets):
@@ -72,7 +113,7 @@ class CollisionSingles(Sets):
     encode = "items"
     parameters = {
         "cap": Parameter(8, 1, MOST_CAP, "keys of a person that count; who holds more keeps so many"),
-        "pool": Parameter(1024, 1, 1 << 16, "seeds of the public pool, a power of two"),
+        "pool": POOL,
         "cells": CELLS,
     }
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..estimate.collisions import PairEvidence
 from ..estimate.joint import Evidence, HeldEvidence
 from ..mechanism import Parameter
-from .collision import CELLS, Sets
+from .collision import CELLS, POOL, Sets
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -35,7 +35,7 @@ class PairCollision(Sets):
     encode = "pair_items"
     parameters = {
         "cap": Parameter(6, 1, MOST_CAP, "keys of a person that count; who holds more keeps so many"),
-        "pool": Parameter(1024, 1, 1 << 16, "seeds of the public pool, a power of two"),
+        "pool": POOL,
         "cells": CELLS,
     }
 

@@ -17,10 +17,22 @@ from ..errors import ChannelError, FinishedError
 from ..exact import text
 from ..mechanism import Draft, Mechanism, Parameter, with_parameters
 from ..schema import Schema
-from .rounds import MEMBERS, chain_fault, debiased, frequencies, published, round_draft, short, told_next
+from .rounds import (
+    MEMBERS,
+    chain_fault,
+    chain_forecast,
+    debiased,
+    frequencies,
+    published,
+    round_draft,
+    short,
+    told_next,
+)
 
 if TYPE_CHECKING:
+    from ..estimate.forecast import Forecast
     from ..plan import Plan
+    from ..prior import Prior
     from ..tally import Tally
 
 
@@ -60,6 +72,9 @@ class PrivKVM(Mechanism):
         told = told_next(plan, tally)
         drafted = round_draft(plan.schema, 0.0, value, value, told, chain)
         return with_parameters(drafted, {"rounds": rounds})
+
+    def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
+        return chain_forecast(plan, people, prior)
 
     def chain_fault(self, chain: object, keys: int) -> str:
         return chain_fault(chain, keys, MEMBERS)

@@ -16,6 +16,7 @@ import numpy as np
 from ..arrays import Floats
 from ..channel import Table
 from ..estimate.answer import Estimate, KeyAnswer, biased, plain, ratio, shifted
+from ..estimate.forecast import Forecast, by_shape
 from ..estimate.linear import answers_of, key_answers, on_scale, single_moments
 from ..exact import decimal, text
 from ..mechanism import Draft, fitted
@@ -26,6 +27,7 @@ from .privkv import keeps_of, privkv_rows, raw_means
 if TYPE_CHECKING:
     from ..estimate.answer import Answers
     from ..plan import Plan
+    from ..prior import Prior
     from ..tally import Tally
 
 
@@ -169,3 +171,23 @@ def _mean(
 
 
 _NOTHING: Floats = np.zeros((2, 2))
+
+
+def chain_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
+    """The error of ``debiased`` after a later round with the first round's budget for values.
+
+    The mean is m~ + (share - m~) / f: the noise of the last round's share by f, and that of the first
+    round's frequency by how far the feedback lies from the mean, which is the noise of the round before.
+    """
+    first = by_shape(plan, people, prior)
+    told = first.covariance[:, 0, 0]
+    keep = keeps_of(plan.view_channels[0])[1]
+    shown = people / len(plan.schema.keys) / 2
+    share = 1.0 / (2 * keep - 1) ** 2 / shown
+    f, m = np.maximum(prior.frequency, 1e-12), prior.mean
+    mean = (share + np.minimum(share, 1.0) * told / f**2) / f**2
+    covariance = np.empty((len(f), 2, 2))
+    covariance[:, 0, 0] = told
+    covariance[:, 0, 1] = covariance[:, 1, 0] = m * told
+    covariance[:, 1, 1] = m**2 * told + f**2 * mean
+    return Forecast(np.zeros((len(f), 2)), covariance)

@@ -1,0 +1,134 @@
+"""PCKV: pad what a person holds to a length, sample one pair of it, and perturb key and value together.
+
+Gu, Li, Cheng, Xiong, Cao, "PCKV: Locally Differentially Private Correlated Key-Value Data Collection
+with Optimized Utility", USENIX Security 2020. A held key is drawn with chance 1 / max(h, l) by who
+holds h keys, else one of l dummy keys with the value 0. Paper letters: l = length, d' = d + l,
+a = show the sampled key, b = fake another one, p = keep the sign.
+
+The budgets of key and value compose more tightly than by adding them up, and the authors' optimal
+split uses that up: for bits a = 1/2, b = 2 / (E + 3), p = E / (E + 1) with E = e^epsilon; for k-RR
+a = (l (E - 1) + 2) / (l (E - 1) + 2 d') and p = (l (E - 1) + 1) / (l (E - 1) + 2), which makes every
+lie alike: it is k-RR over the 2 d' signed keys whose odds l (E - 1) + 1 are larger than E, because
+padding hides a held key among l. That is proven on records, with the plan's own integers
+(``encode.proof_over_records``); the padding's share of words is not exactly 1 / l, and is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from ..arrays import WORD, Integers
+from ..channel import Channel, Symbols, Symmetric
+from ..encode import proof_over_records
+from ..errors import ChannelError
+from ..estimate.linear import Moments, least_squares
+from ..estimate.sets import baseline, padded_forecast, padded_moments, published
+from ..exact import at_most
+from ..mechanism import Draft, Mechanism, Parameter
+from ..schema import Schema
+from ..views import Views
+
+if TYPE_CHECKING:
+    from ..estimate.forecast import Forecast
+    from ..plan import Plan
+    from ..prior import Prior
+
+MOST_LENGTH = 64
+
+
+class Padded(Mechanism):
+    """One signed key of a padded record through a channel over keys and dummies."""
+
+    speaks_of = "one held key with its sign, drawn from a padded record: real or dummy"
+    note = (
+        "people who hold more keys than the padding length count as if they held that many: frequencies "
+        "lie below the truth by what was left out, and means are those of the keys that were drawn"
+    )
+    parameters = {
+        "length": Parameter(4, 1, MOST_LENGTH, "keys that a record is padded to (the paper's l)")
+    }
+    estimators = {"least_squares": least_squares, "published": published, "baseline": baseline}
+
+    def channel(self, keys: int, length: int, epsilon: Decimal, chosen: Mapping[str, Any]) -> Channel:
+        """The channel over so many keys and dummies."""
+        raise NotImplementedError
+
+    def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
+        keys = len(schema.keys)
+        channel = self.channel(keys, min(int(chosen["length"]), keys), epsilon, chosen)
+        return Draft(schema.at(2), Views.whole(keys), "padded", (channel,), epsilon)
+
+    def moments(self, plan: Plan, counts: Integers) -> Moments:
+        return padded_moments(plan, counts)
+
+    def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
+        return padded_forecast(plan, people, prior)
+
+    def true_epsilon(self, epsilon: Decimal) -> Decimal:
+        drafted = self.draft(Schema.of(8), epsilon, False, self.chosen({}))
+        return proof_over_records("padded", drafted.channels[0], 8).epsilon
+
+
+class PCKVUE(Padded):
+    """d + l positions, each with three symbols."""
+
+    name = "pckv_ue"
+    source = "Gu et al., USENIX Security 2020"
+    bits = "(d + l) log2 3"
+    most_keys = (1 << 20) - MOST_LENGTH
+
+    def channel(self, keys: int, length: int, epsilon: Decimal, chosen: Mapping[str, Any]) -> Symbols:
+        flip = _least(lambda w: WORD // 2 - w <= at_most(w, epsilon), WORD // 4)
+        keep, half = WORD // 2 - flip, WORD // 2
+        fake = _least(
+            lambda w: keep * (WORD - 2 * w) <= at_most(w * half, epsilon), max(keep, WORD // 4)
+        )
+        laws = ((WORD - 2 * fake, fake, fake), (half, keep, flip), (half, flip, keep))
+        return Symbols(keys + length, laws)
+
+
+class PCKVGRR(Padded):
+    """2 (d + l) outputs, one for each signed key and dummy."""
+
+    name = "pckv_grr"
+    source = "Gu et al., USENIX Security 2020"
+    bits = "log2 (d + l) + 1"
+    most_keys = (1 << 19) - MOST_LENGTH
+
+    def channel(self, keys: int, length: int, epsilon: Decimal, chosen: Mapping[str, Any]) -> Symmetric:
+        return padded_symmetric(keys, length, epsilon)
+
+
+def _least(fits: Any, high: int) -> int:
+    """The least weight from 1 on that fits, where all above it do; at most ``high``."""
+    low = 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle + 1, high)
+    return low
+
+
+def padded_symmetric(keys: int, length: int, epsilon: Decimal) -> Symmetric:
+    """The k-RR over signed keys and dummies with the largest odds whose *records* keep the promise."""
+    states, share = 2 * (keys + length), -(-WORD // length)
+    others = states - 1
+    # Without rounding: lie = 2^32 / (length (E - 1) + states).
+    spread = Fraction(at_most(1 << 64, epsilon), 1 << 64) - 1
+    near = int(WORD / (length * spread + states))
+    best: Symmetric | None = None
+    for lie in range(max(1, near - 1), near + 3):
+        room = at_most(WORD * lie, epsilon)
+        for over in (0, 1):  # whether some lies are one unit heavier
+            keep = min((room - (WORD - share) * (lie + over)) // share, WORD - others * lie)
+            if keep < lie or not 0 <= WORD - keep - others * lie < others:
+                continue
+            made = Symmetric(states, keep, lie)
+            kept = proof_over_records("padded", made, keys).keeps(epsilon)
+            if kept and (best is None or made.keep * best.lie > best.keep * made.lie):
+                best = made
+    if best is None:
+        raise ChannelError(f"2^32 is too coarse for {states} states at epsilon {epsilon}")
+    return best

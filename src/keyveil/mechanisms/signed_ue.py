@@ -1,0 +1,110 @@
+"""Signed unary encoding: of every key, whether it looks held with a low value, a high one, or both.
+
+keyveil. PCKV-UE (Gu et al., USENIX Security 2020) and optimal unary encoding over the 2 d signed keys
+(Wang et al., USENIX Security 2017) are two members of one family, and neither is its best. A key that
+was not sampled shows "high" with chance alpha, "low" with chance alpha and both at once with chance
+gamma. One that was sampled with a high value shows what includes "high" e^epsilon times as likely as
+what does not, in proportion to that: so no report of d keys is more than e^epsilon times as likely from
+one sampled key as from another, and padding hides no more. With E = e^epsilon and
+k = ((1 + alpha (E - 1)) / (E - 1))^2, for keys that hardly anyone holds and one report
+
+    variance of the mass       2 k / (alpha - gamma)
+    variance of the frequency    k / ((alpha + gamma) / 2 - alpha^2)
+
+PCKV-UE is alpha = 1 / (E + 3), gamma = 0; unary encoding alpha = 1 / (E + 1), gamma = alpha^2. We take
+the two numbers that make the first plus ``weight`` times the second least: given alpha, gamma has a
+closed form, and alpha is found by a search in one dimension. The weight is 1/3 unless stated otherwise:
+a mean's variance is the mass's plus the mean's square times the frequency's, by the frequency's square,
+and 1/3 is the mean square of a mean that may lie anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from math import exp, sqrt
+from typing import Any
+
+import numpy as np
+
+from ..arrays import WORD
+from ..channel import Symbols
+from ..errors import ChannelError
+from ..estimate.linear import least_squares
+from ..estimate.sets import baseline
+from ..mechanism import Parameter
+from .pckv import MOST_LENGTH, Padded
+
+
+def variances(odds: float, alpha: Any, gamma: Any) -> tuple[Any, Any]:
+    """For one report and a key that hardly anyone holds: variance of the mass, and of the frequency."""
+    scale = ((1.0 + alpha * (odds - 1.0)) / (odds - 1.0)) ** 2
+    return 2.0 * scale / (alpha - gamma), scale / ((alpha + gamma) / 2.0 - alpha**2)
+
+
+def best_pair(odds: float, weight: float) -> tuple[float, float]:
+    """The alpha and gamma with the least variance of the mass plus ``weight`` x the frequency's.
+
+    For fixed alpha both variances have the same factor, and setting the slope in gamma to zero gives
+    gamma = alpha (2 alpha - 1 + sqrt(weight)) / (1 + sqrt(weight)), or 0 where that is negative.
+    """
+    root = sqrt(weight)
+    low, high = 1e-9, 0.5
+    for _ in range(6):  # each time densely around the best: ten digits in the end
+        alpha = np.linspace(low, high, 401)
+        gamma = np.maximum(alpha * (2.0 * alpha - 1.0 + root) / (1.0 + root), 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mass, frequency = variances(odds, alpha, gamma)
+            cost = np.where((alpha + gamma) / 2.0 > alpha**2, mass + weight * frequency, np.inf)
+        best = int(np.argmin(cost))
+        low, high = float(alpha[max(best - 2, 0)]), float(alpha[min(best + 2, 400)])
+    return float(alpha[best]), float(gamma[best])
+
+
+def signed_symbols(positions: int, epsilon: Decimal, alpha: float, gamma: float) -> Symbols:
+    """The channel of so many positions, its integers rounded so that the promise is kept and used up.
+
+    Symbols: 0 nothing, 1 low, 2 high, 3 both (left out where gamma is 0).
+    """
+    one = max(1, round((alpha - gamma) * WORD))
+    two = round(gamma * WORD)
+    back = (WORD - 2 * one - two, one, one, *([two] if two else []))
+    nominal, cut = float(epsilon), 1e-10
+    while True:
+        made = _told(positions, back, exp(nominal))
+        if made is not None and made.proof().keeps(epsilon):
+            return made
+        if cut > 1e-2:
+            raise ChannelError(f"2^32 is too coarse for this mechanism at epsilon {epsilon}")
+        nominal, cut = float(epsilon) * (1 - cut), 2 * cut
+
+
+def _told(positions: int, back: tuple[int, ...], odds: float) -> Symbols | None:
+    """What a sampled key shows: in proportion to the background, ``odds`` times where it says so."""
+    liar = odds * (back[1] + sum(back[3:])) + back[0] + back[1]
+    own = [int(odds * w * WORD / liar) for w in (back[2], *back[3:])]
+    other = -int(-back[1] * WORD // liar)
+    left = WORD - sum(own) - other
+    if left < 1 or min(own) < 1 or other < 1:
+        return None
+    high = (left, other, *own)
+    low = (left, own[0], other, *own[1:])
+    return Symbols(positions, (back, low, high))
+
+
+class SignedUE(Padded):
+    """d + l positions, each with four symbols, or three where showing both does not pay."""
+
+    name = "signed_ue"
+    source = "keyveil; contains PCKV-UE of Gu et al. 2020 and OUE of Wang et al. 2017"
+    bits = "2 (d + l), or (d + l) log2 3 where both signs at once do not pay"
+    most_keys = (1 << 20) - MOST_LENGTH
+    parameters = {
+        "length": Padded.parameters["length"],
+        "weight": Parameter("0.333333", "0.001", "1000", "of the frequency's variance by the mass's"),
+    }
+    estimators = {"least_squares": least_squares, "baseline": baseline}
+
+    def channel(self, keys: int, length: int, epsilon: Decimal, chosen: Mapping[str, Any]) -> Symbols:
+        alpha, gamma = best_pair(float(epsilon.exp()), float(chosen["weight"]))
+        return signed_symbols(keys + length, epsilon, alpha, gamma)

@@ -1,0 +1,220 @@
+"""Sized: ask a few people how many keys they hold, then the others about their keys, capped to fit.
+
+keyveil. Mechanisms that speak of a whole record need a number that no one knows beforehand: the cap on
+a person's keys, or the length that records are padded to. Too small, and those who hold more are cut
+short; too large, and all answers are noisier for it. So a chain of two plans: the first asks a ``share``
+of people for the number of keys they hold, in buckets, through subset selection (Ye, Barg, ISIT 2017);
+its tally gives the cap of the second, which asks everyone else about their keys with one of the
+mechanisms for sets. Everyone answers one plan, with all of epsilon: the chain costs the larger of the
+two, not their sum. Who answers which is up to the collector and must not depend on records; a person
+who answers both has spent both, and the plan's chain says so.
+
+The cap is the one with the least predicted squared error of frequency and mass together for as many
+people as are left; or (``rule`` quantile) where the stated part of people holds no more, which is no
+better known than the sizes are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..arrays import Floats, Integers
+from ..channel import Channel, Symmetric
+from ..encode import bucket_ends, bucket_of
+from ..errors import FinishedError, PlanError
+from ..estimate.linear import Moments, least_squares
+from ..estimate.project import onto_simplex
+from ..exact import decimal, text
+from ..mechanism import Choice, Draft, Mechanism, Parameter, with_parameters
+from ..schema import Schema
+from ..viewchannels import best_subset
+from ..views import Views
+
+if TYPE_CHECKING:
+    from ..estimate.forecast import Forecast
+    from ..plan import Plan
+    from ..prior import Prior
+    from ..tally import Tally
+
+CAPS = {
+    "collision": "cap",
+    "coco": "cap",
+    "pckv_ue": "length",
+    "pckv_grr": "length",
+    "signed_ue": "length",
+}
+"""The mechanisms that may come second, and what each calls its cap."""
+
+MOST_CAP = 64
+MEMBERS = {"round", "parent", "total", "spent", "share", "cap"}
+"""What a plan says of the chain it belongs to; ``share`` is the part of all people who answer it."""
+
+
+class Sized(Mechanism):
+    """A chain of two plans between which people are split."""
+
+    name = "sized"
+    source = "keyveil; subset selection of Ye, Barg, ISIT 2017, for the sizes"
+    speaks_of = "how many keys are held, from a few people; from the others as the second mechanism does"
+    note = (
+        "of people who hold more keys than the cap that the first plan found, only so many count: "
+        "frequencies lie below the truth by what was left out"
+    )
+    bits = "log2 of the sets of buckets; then those of the second mechanism"
+    parameters = {
+        "then": Choice("collision", tuple(CAPS), "what the second plan asks with"),
+        "rule": Choice("best", ("best", "quantile"), "how the cap is chosen from the sizes"),
+        "quantile": Parameter("0.9", "0.01", "1", "the part of people who hold no more than the cap"),
+        "share": Parameter("0.1", "0.001", "0.9", "the part of all people who are asked for sizes"),
+    }
+    estimators = {"least_squares": least_squares}
+
+    def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
+        keys = len(schema.keys)
+        buckets = int(bucket_of(min(keys, MOST_CAP))) + 1
+        channel: Channel = best_subset(buckets, epsilon)
+        if getattr(channel, "size", 0) == 1:
+            channel = Symmetric.of(buckets, epsilon)
+        chain = {
+            "round": 1,
+            "parent": "",
+            "total": text(epsilon),
+            "spent": "0",
+            "share": text(chosen["share"]),
+            "cap": 0,
+        }
+        return Draft(schema, Views.whole(keys), "size", (channel,), epsilon, chain=chain)
+
+    def next(self, plan: Plan, tally: Tally) -> Draft:
+        assert plan.chain is not None
+        if plan.chain["round"] > 1:
+            raise FinishedError("the chain is finished: its second round was the last")
+        if not tally.reports:
+            raise PlanError("no one has told a size yet; the cap is chosen from what people tell")
+        share = Decimal(plan.chain["share"])
+        left = float(tally.reports / share * (1 - share))
+        cap = self._cap(plan, sizes_of(plan, tally.counts), left)
+        chosen = self.chosen(plan.parameters)
+        drafted = self._second(plan.schema, plan.promised, plan.calibrate == "tight", chosen, cap)
+        chain = {
+            "round": 2,
+            "parent": plan.hash,
+            "total": plan.chain["total"],
+            "spent": text(plan.proven),
+            "share": text(1 - share),
+            "cap": cap,
+        }
+        made = Draft(
+            drafted.schema,
+            drafted.views,
+            drafted.encode,
+            drafted.channels,
+            drafted.promised,
+            chain=chain,
+        )
+        return with_parameters(made, chosen)
+
+    def _second(
+        self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any], cap: int
+    ) -> Draft:
+        kind = _kind(chosen["then"])
+        own = kind.chosen({CAPS[kind.name]: cap})
+        return kind.draft(schema, epsilon, tight, own)
+
+    def _cap(self, plan: Plan, sizes: Floats, people: float) -> int:
+        """The cap for people whose sizes follow a law, when so many of them will answer."""
+        keys = min(len(plan.schema.keys), MOST_CAP)
+        if plan.parameters["rule"] == "quantile":
+            reached = np.cumsum(sizes) >= float(plan.parameters["quantile"]) - 1e-12
+            return max(1, min(int(np.argmax(reached)) if reached.any() else keys, keys))
+        return self._best_cap(plan, sizes, people)
+
+    def _best_cap(self, plan: Plan, sizes: Floats, people: float) -> int:
+        """The cap with the least predicted squared error of frequency plus mass, over all keys."""
+        from ..plan import Plan as Made
+        from ..prior import Prior
+
+        keys = min(len(plan.schema.keys), MOST_CAP)
+        if not sizes[1:].sum():
+            return 1
+        prior = Prior.of(len(plan.schema.keys), sizes=sizes)
+        kind = _kind(str(plan.parameters["then"]))
+        best, least = 1, np.inf
+        for cap in sorted({int(min(max(end, 1), keys)) for end in bucket_ends(_buckets(plan))}):
+            given: dict[str, Any] = {CAPS[kind.name]: cap}
+            made = Made.of(plan.schema, kind.name, plan.promised, **given)
+            told = kind.forecast(made, people, prior)
+            error = float(prior.weight @ (told.frequency + told.mass))
+            if error < least:
+                best, least = cap, error
+        return best
+
+    def moments(self, plan: Plan, counts: Integers) -> Moments:
+        if plan.encode == "size":
+            return Moments.unknown(np.shape(counts)[:-1], len(plan.schema.keys))
+        return _kind(str(plan.parameters["then"])).moments(plan, counts)
+
+    def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
+        kind = _kind(str(plan.parameters["then"]))
+        if plan.encode != "size":
+            return kind.forecast(plan, people, prior)
+        from ..plan import Plan as Made
+
+        assert plan.chain is not None
+        left = people * (1 - float(plan.chain["share"]))
+        cap = self._cap(plan, prior.sizes, left)
+        given: dict[str, Any] = {CAPS[kind.name]: cap}
+        made = Made.of(plan.schema, kind.name, plan.promised, **given)
+        return kind.forecast(made, left, prior)
+
+    def chain_fault(self, chain: object, keys: int) -> str:
+        if not isinstance(chain, dict) or set(chain) != MEMBERS:
+            return f"the plan's chain has {', '.join(sorted(MEMBERS))}"
+        number, cap = chain["round"], chain["cap"]
+        whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (number, cap))
+        if not whole or number not in (1, 2) or not 0 <= cap <= keys or (number == 2) != (cap > 0):
+            return "the plan's chain does not fit its keys and round"
+        try:
+            numbers = [decimal(chain[name], name) for name in ("total", "spent", "share")]
+            if all(isinstance(chain[n], str) for n in MEMBERS - {"round", "cap"}) and min(numbers) >= 0:
+                return ""
+        except ValueError:
+            pass
+        return "the plan's chain has numbers that no round could have made"
+
+
+def _kind(name: str) -> Mechanism:
+    from . import mechanism_named
+
+    return mechanism_named(name)
+
+
+def _buckets(plan: Plan) -> int:
+    return int(bucket_of(min(len(plan.schema.keys), MOST_CAP))) + 1
+
+
+def bucket_law(plan: Plan, counts: Integers) -> Floats:
+    """The likely law of the buckets, nearest to the unbiased one, from the first plan's counts."""
+    channel = plan.channels[0]
+    n, cells = int(counts[0]), np.asarray(counts[1:], np.float64)
+    shares = cells / max(n, 1)
+    if not channel.one_cell:
+        shares = np.append(shares, 1.0)
+    return np.asarray(onto_simplex(shares @ channel.decoder(np.eye(channel.states)))[0])
+
+
+def sizes_of(plan: Plan, counts: Integers) -> Floats:
+    """The likely share of people who hold 0, 1, 2, ... keys; within a bucket all alike."""
+    law = bucket_law(plan, counts)
+    ends = bucket_ends(len(law))
+    keys = len(plan.schema.keys)
+    made = np.zeros(int(ends[-1]) + 1)
+    first = 0
+    for share, end in zip(law, ends.tolist(), strict=True):
+        made[first : end + 1] = share / (end + 1 - first)
+        first = end + 1
+    return made[: keys + 1] / made[: keys + 1].sum()
