@@ -169,3 +169,111 @@ def plot_rows(rows: list[dict[str, Any]], path: str | Path) -> None:
     figure.tight_layout()
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
+
+
+def plot_curves(curves: Any, path: str | Path, epsilon: float, people: int) -> None:
+    """Predicted errors of a few mechanisms: against epsilon above, against people below."""
+    pyplot = _pyplot(path)
+    both = curves.ask != "frequency"
+    parts = ("frequency", "mean") if both else ("frequency",)
+    figure, panels = pyplot.subplots(
+        2, len(parts), figsize=(1.8 + 4.4 * len(parts), 7), squeeze=False, sharey="col"
+    )
+    rows = (
+        (panels[0], curves.epsilons, curves.by_epsilon, epsilon, "epsilon"),
+        (panels[1], curves.people, curves.by_people, people, "people"),
+    )
+    for line, places, errors, here, label in rows:
+        for panel, part in zip(line, parts, strict=True):
+            for number, (name, found) in enumerate(errors.items()):
+                panel.plot(
+                    places,
+                    np.sqrt(found[part]),
+                    color=COLOURS[number % len(COLOURS)],
+                    marker="os^Dv<>"[number % 7],
+                    lw=2.4 if number == 0 else 1.2,
+                    ms=4,
+                    label=name,
+                )
+            panel.axvline(here, color=GREY, lw=0.8, ls=":")
+            panel.set_xscale("log")
+            panel.set_yscale("log")
+            panel.set_xlabel(label)
+            panel.set_title(f"predicted error of {_asked_of(part, curves.ask)}", loc="left", fontsize=10)
+            panel.grid(color="#dddddd", lw=0.6)
+            for side in ("top", "right"):
+                panel.spines[side].set_visible(False)
+    panels[0][-1].legend(frameon=False, fontsize=8, loc="upper right")
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def _asked_of(part: str, ask: str) -> str:
+    return f"a conditional {part}" if ask == "conditional" else f"a {part}"
+
+
+def plot_limit(
+    panels: Mapping[str, Mapping[str, list[float]]], epsilons: list[float], path: str | Path
+) -> None:
+    """Errors of a few mechanisms over the least there can be, against epsilon; a panel for each law."""
+    pyplot = _pyplot(path)
+    figure, axes = pyplot.subplots(
+        1, len(panels), figsize=(1 + 3.9 * len(panels), 3.8), squeeze=False, sharey=True
+    )
+    for panel, (title, lines) in zip(axes[0], panels.items(), strict=True):
+        panel.axhline(1.0, color=GREY, lw=1.0, ls=":")
+        for number, (name, ratios) in enumerate(lines.items()):
+            colour, mark = COLOURS[number % len(COLOURS)], "os^Dv<>"[number % 7]
+            panel.plot(epsilons, ratios, color=colour, marker=mark, ms=4, lw=1.4, label=name)
+        panel.set_xscale("log")
+        ticks = [e for e in epsilons if e in (0.1, 0.2, 0.5, 1, 2, 4, 6)]
+        panel.set_xticks(ticks, [f"{e:g}" for e in ticks])
+        panel.minorticks_off()
+        panel.set_xlabel("epsilon")
+        panel.set_title(title, loc="left", fontsize=10)
+        panel.grid(color="#dddddd", lw=0.6)
+        for side in ("top", "right"):
+            panel.spines[side].set_visible(False)
+    axes[0][0].set_ylim(0.97, 1.75)  # what is further off is off the picture
+    axes[0][0].set_ylabel("error over the limit")
+    axes[0][0].legend(frameon=False, fontsize=8, loc="upper left")
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def plot_gains(rows: list[dict[str, Any]], path: str | Path, share: float, epsilon: float) -> None:
+    """What fakes add to a frequency under each mechanism: chosen and drawn reports, and the mean's."""
+    pyplot = _pyplot(path)
+    parts = [p for p in ("frequency", "mean") if any(row[p] is not None for row in rows)]
+    shown = [row for row in rows if not row["reason"]]
+    height = 1.6 + 0.26 * len(shown)
+    figure, panels = pyplot.subplots(
+        1, len(parts), figsize=(2.2 + 4.4 * len(parts), height), squeeze=False, sharey=True
+    )
+    at = np.arange(len(shown))[::-1]
+    for panel, part in zip(panels[0], parts, strict=True):
+        for name, shift, colour, words in (
+            (part, 0.18, ORANGE, "view and seed chosen"),
+            (f"{part}_drawn", -0.18, BLUE, "drawn or assigned"),
+        ):
+            lengths = [np.nan if row[name] is None else max(row[name], 1e-6) for row in shown]
+            panel.barh(at + shift, lengths, 0.34, color=colour, label=words)
+        panel.set_xscale("log")
+        panel.set_xlim(left=max(share, 1e-5) / 2)
+        panel.set_xlabel(f"what is added to the {part}")
+        panel.grid(axis="x", color="#dddddd", lw=0.6)
+        panel.set_axisbelow(True)
+        for side in ("top", "right", "left"):
+            panel.spines[side].set_visible(False)
+        panel.tick_params(axis="y", length=0)
+    panels[0][0].set_yticks(at, [row["mechanism"] for row in shown])
+    panels[0][0].set_ylim(-0.7, len(shown) - 0.3)
+    heading = f"crafted reports of {share:.3g} of all clients, one key, epsilon {epsilon:g}"
+    figure.suptitle(heading, x=0.01, ha="left", fontsize=11)
+    handles, labels = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper right", ncols=2, frameon=False, fontsize=9)
+    figure.tight_layout(rect=(0, 0, 1, 1 - 0.25 / height))
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)

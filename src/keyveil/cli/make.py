@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 from decimal import Decimal
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +20,9 @@ from ..schema import Schema
 from ..tally import Tally
 from .show import as_json, print_json, print_table
 
+if TYPE_CHECKING:
+    from ..planner import Advice
+
 MANY_KEYS = 100
 
 
@@ -30,7 +34,8 @@ def mechanisms(keys: int, machine: bool) -> None:
     rows: list[dict[str, Any]] = []
     for name, kind in REGISTRY.items():
         counted = max(min(keys, kind.most_keys), kind.fewest_keys)
-        plan = Plan.of(Schema.of(counted), name, 1)
+        schema = Schema.of(counted)
+        plan = Plan.of(schema, name, 1, **kind.example(schema))
         rows.append(
             {
                 "name": name,
@@ -69,7 +74,10 @@ def mechanisms(keys: int, machine: bool) -> None:
 @click.option("--keys", help="A file (one key a line, or CSV key,low,high), or how many: 0, 1, ...")
 @click.option("--range", "ends", default="-1,1", show_default=True, help="LOW,HIGH of the values.")
 @click.option("--epsilon", help="The promise, like 1 or 0.5.")
-@click.option("--mechanism", help="One of: " + ", ".join(REGISTRY) + ".")
+@click.option(
+    "--mechanism",
+    help="One of: " + ", ".join(REGISTRY) + "; or auto, the one with the least predicted error.",
+)
 @click.option(
     "--calibrate",
     type=click.Choice(CALIBRATIONS),
@@ -87,6 +95,18 @@ def mechanisms(keys: int, machine: bool) -> None:
     help="The next round after PLAN, from its TALLY.",
 )
 @click.option("--people", help="How many people will answer, like 1e5: says what to expect.")
+@click.option(
+    "--ask",
+    default="both",
+    show_default=True,
+    help="For auto: both, frequency, mean, conditional, or queries with ; between them.",
+)
+@click.option("--held", help="For auto: how many keys a person holds on average.")
+@click.option("--mean", help="For auto: where values lie on average, on [-1, 1].")
+@click.option("--spread", help="For auto: the standard deviation of values on [-1, 1].")
+@click.option("--explain", is_flag=True, help="For auto: the table of options, and why.")
+@click.option("--plot", type=click.Path(), help="For auto: error against epsilon and people.")
+@click.option("--force", is_flag=True, help="For auto: make the best plan even if it cannot answer.")
 @click.option("-o", "--output", type=click.Path(), help="Where to write the plan.")
 @as_json
 def plan(
@@ -98,10 +118,18 @@ def plan(
     given: tuple[str, ...],
     chain: tuple[str, str] | None,
     people: str | None,
+    ask: str,
+    held: str | None,
+    mean: str | None,
+    spread: str | None,
+    explain: bool,
+    plot: str | None,
+    force: bool,
     output: str | None,
     machine: bool,
 ) -> None:
     """Make the public contract: keys, mechanism, and integers that prove epsilon."""
+    advice = None
     if chain:
         before = Plan.load(chain[0])
         made = before.next(Tally.load(before, chain[1]))
@@ -114,29 +142,62 @@ def plan(
         if missing:
             raise click.UsageError(f"plan needs {', '.join(missing)} (or --next PLAN TALLY)")
         schema = read_schema(str(keys), ends)
-        made = Plan.of(schema, str(mechanism), str(epsilon), calibrate, **_parameters(given))
+        if mechanism == "auto":
+            advice = _advice(schema, str(epsilon), people, ask, (held, mean, spread), given, force)
+            made = advice.plan
+        else:
+            made = Plan.of(schema, str(mechanism), str(epsilon), calibrate, **_parameters(given))
+    if advice is None and (explain or plot):
+        raise click.UsageError("--explain and --plot are for --mechanism auto")
     expected = None
-    if people is not None:
+    if advice is not None:
+        from .choose import explain as explained
+        from .choose import picture
+
+        if plot:
+            picture(advice, made.schema, plot)
+        if explain and not machine:
+            explained(advice)
+        elif not machine:
+            click.echo(str(advice), err=not output)
+    elif people is not None:
         from ..outlook import outlook
 
-        count = decimal(people, "people")
-        if count < 1:
-            raise PlanError("people must be at least 1")
-        expected = outlook(made, int(count))
+        expected = outlook(made, read_count(people, "people"))
     if output:
         made.save(output)
     if expected is not None and not machine:
         click.echo(str(expected), err=not expected.answers)
     if machine:
-        print_json({**_facts(made), "outlook": None if expected is None else expected.document()})
+        facts = {**_facts(made), "outlook": None if expected is None else expected.document()}
+        print_json(facts if advice is None else {**facts, "advice": advice.document()})
     elif output:
         facts = _facts(made)
         click.echo(
             f"{output}: {made.mechanism}, {facts['keys']} keys, promises epsilon {text(made.promised)}, "
             f"proves {made.proven:.9f}, {made.bits_per_report:.2f} bits a report"
         )
-    else:
+    elif not explain:
         click.echo(made.dumps())
+
+
+def _advice(
+    schema: Schema,
+    epsilon: str,
+    people: str | None,
+    ask: str,
+    believed: tuple[str | None, str | None, str | None],
+    given: tuple[str, ...],
+    force: bool,
+) -> Advice:
+    from .choose import advice_for, prior_of
+
+    if people is None:
+        raise click.UsageError("--mechanism auto needs --people: how many will answer")
+    if given:
+        raise PlanError("--set is for a mechanism that you name; auto sets the parameters itself")
+    prior = prior_of(len(schema.keys), *believed)
+    return advice_for(schema, epsilon, read_count(people, "people"), ask, prior, force)
 
 
 def _facts(made: Plan) -> dict[str, Any]:
@@ -161,8 +222,8 @@ def _facts(made: Plan) -> dict[str, Any]:
 def read_schema(keys: str, ends: str) -> Schema:
     """Keys from a file or a number, with one range or one for each."""
     low, high = read_range(ends)
-    if keys.isdigit():
-        return Schema.of(int(keys), low, high)
+    if _is_number(keys):
+        return Schema.of(read_count(keys, "the number of keys"), low, high)
     path = Path(keys)
     try:
         content = path.read_text("utf-8-sig")
@@ -186,12 +247,27 @@ def read_schema(keys: str, ends: str) -> Schema:
     return Schema.of([(row["key"] or "").strip() for row in rows], low, high, ranges=ranges)
 
 
+def _is_number(words: str) -> bool:
+    try:
+        return isfinite(float(words))
+    except ValueError:
+        return False
+
+
 def read_range(ends: str) -> tuple[Decimal, Decimal]:
     """LOW,HIGH as two decimals."""
     parts = ends.split(",")
     if len(parts) != 2:
         raise PlanError("a range is LOW,HIGH, like --range 1,5")
     return decimal(parts[0].strip(), "LOW"), decimal(parts[1].strip(), "HIGH")
+
+
+def read_count(words: str, name: str) -> int:
+    """A whole number of at least 1, as it is or like 1e6."""
+    number = decimal(words, name)
+    if number < 1 or number != int(number):
+        raise PlanError(f"{name} must be a whole number of at least 1, like 100000 or 1e6")
+    return int(number)
 
 
 def _parameters(given: tuple[str, ...]) -> dict[str, str]:

@@ -1,0 +1,77 @@
+"""Mechanisms side by side: rows that say what was measured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from keyveil import Coins, PlanError
+from keyveil.measure import Contest, described, everything, measure, parsed
+from keyveil.populations import gaussian
+from keyveil.simulate import Population
+
+
+@pytest.fixture(scope="module")
+def crowd():
+    made = gaussian(12)
+    return Population(made.schema, made.people.chosen(np.arange(5000), np.arange(5000)))
+
+
+def contest(crowd, repetitions=6, **more):
+    return Contest(crowd, 20_000, repetitions, Coins.stated("measure"), **more)
+
+
+def test_rows_are_the_same_whatever_the_number_of_processes(crowd):
+    names, epsilons = ["kvue", "pckv_grr", "collision", "auto"], ["1", "3"]
+    one = measure(contest(crowd), names, epsilons, processes=1)
+    two = measure(contest(crowd), names, epsilons, processes=2)
+    assert [row.document() for row in one.rows] == [row.document() for row in two.rows]
+    assert [row.mechanism for row in one.rows if row.estimator == "shrunk"] == names * 2
+
+
+def test_a_row_has_what_people_ask_for(crowd):
+    row = measure(contest(crowd), ["kvue"], ["2"], processes=1).rows[0].document()
+    for name in ("mechanism", "estimator", "epsilon", "true_epsilon", "mse_frequency", "mse_mean"):
+        assert row[name] is not None
+    assert row["true_epsilon"] == pytest.approx(2, rel=1e-3)
+    assert 0.85 < row["coverage_frequency"] <= 1
+    assert 0.5 < row["predicted_frequency"] / row["mse_frequency"] < 2
+    assert row["mae_mean"] ** 2 <= row["mse_mean"]
+
+
+def test_as_published_may_prove_less(crowd):
+    tight = measure(contest(crowd), ["privkv"], ["1"], processes=1).rows[0]
+    paper = measure(contest(crowd, calibrate="paper"), ["privkv"], ["1"], processes=1).rows[0]
+    assert paper.true_epsilon < 0.8 < tight.true_epsilon
+    assert paper.mse_frequency > tight.mse_frequency
+
+
+def test_all_leaves_out_what_cannot_be_had_and_says_so(crowd):
+    found = measure(contest(crowd, 2), everything(12), ["1"], lenient=True, processes=1)
+    seen = {row.mechanism for row in found.rows}
+    assert {"kvue", "privkvm", "pckv_ue", "auto", "rr"} <= seen
+    assert seen | {name for name, _ in found.skipped} == set(everything(12))
+    alone = next(row for row in found.rows if row.mechanism == "rr")
+    assert alone.mse_mean is None
+
+
+def test_parameters_are_said_with_the_name(crowd):
+    row = measure(contest(crowd, 2), ["graded:levels=5"], ["3"], processes=1).rows[0]
+    assert (row.mechanism, row.chosen) == ("graded:levels=5", "graded:levels=5")
+    assert parsed("pairs:grr") == ("pairs", {"channel": "grr"})
+    plan = contest(crowd).plan("pckv_ue", "1")
+    assert described(plan).startswith("pckv_ue:length=")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("kvueue", "unknown mechanism"), ("graded:levels=77", "between"), ("kvue:depth=2", "no parameter")],
+)
+def test_what_is_named_wrongly_is_refused(crowd, name, said):
+    with pytest.raises(PlanError, match=said):
+        measure(contest(crowd, 1), [name], ["1"], processes=1)
+
+
+def test_nobody_is_refused(crowd):
+    with pytest.raises(PlanError, match="at least 1"):
+        Contest(crowd, 0, 1, Coins.stated("x"))
