@@ -1,0 +1,268 @@
+"""``keyveil poison``, ``health``, ``shuffle``: what fakes could do, whether any did, what one learns."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+import click
+
+from ..errors import PlanError
+from ..exact import decimal
+from ..health import FALSE_ALARM
+from ..health import health as check_health
+from ..plan import Plan
+from ..poison import (
+    ATTACKS,
+    CHOICES,
+    GOALS,
+    Change,
+    Gain,
+    Reach,
+    Row,
+    compare_gains,
+    fakes_needed,
+    gain,
+    reach,
+)
+from ..shuffle import DELTA, amplified
+from ..tally import Tally
+from .show import as_json, print_json, print_table
+
+
+@click.command()
+@click.argument("plan_path", metavar="PLAN", type=click.Path())
+@click.argument("tally_path", metavar="[TALLY]", required=False, type=click.Path())
+@click.option("--fakes", default="0.01", show_default=True, help="Share of all clients that are fake.")
+@click.option("--target", "targets", multiple=True, help="A key they are after; may be repeated.")
+@click.option("--goal", type=click.Choice(GOALS), help="What they want; raise-frequency if they can.")
+@click.option("--attack", type=click.Choice(ATTACKS), default="crafted", show_default=True)
+@click.option(
+    "--views",
+    type=click.Choice(CHOICES["views"]),
+    default="chosen",
+    show_default=True,
+    help="Whether fakes choose what to speak of, or draw it.",
+)
+@click.option(
+    "--seeds",
+    type=click.Choice(CHOICES["seeds"]),
+    default="chosen",
+    show_default=True,
+    help="Whether fakes choose their seed, or it is assigned with a token.",
+)
+@click.option("--frequency", default="0.3", show_default=True, help="Of keys, where there is no tally.")
+@click.option("--mean", default="0", show_default=True, help="Of keys, on [-1, 1], likewise.")
+@click.option(
+    "--people", default="1e6", show_default=True, help="Honest people, where there is no tally."
+)
+@click.option("--compare", is_flag=True, help="All mechanisms at the plan's epsilon, side by side.")
+@click.option("--plot", type=click.Path(), help="With --compare: also draw a picture (PNG, SVG or PDF).")
+@as_json
+def poison(
+    plan_path: str,
+    tally_path: str | None,
+    fakes: str,
+    targets: tuple[str, ...],
+    goal: str | None,
+    attack: str,
+    views: str,
+    seeds: str,
+    frequency: str,
+    mean: str,
+    people: str,
+    compare: bool,
+    plot: str | None,
+    machine: bool,
+) -> None:
+    """How far fake clients could move the answers: of TARGETs together, or of each key alone."""
+    plan = Plan.load(plan_path)
+    tally = None if tally_path is None else Tally.load(plan, tally_path)
+    share = float(decimal(fakes, "fakes"))
+    held, middle = float(decimal(frequency, "frequency")), float(decimal(mean, "mean"))
+    count = _people(people)
+    if compare:
+        rows = compare_gains(
+            plan.schema, str(plan.promised), share, people=count, frequency=held, mean=middle
+        )
+        _show_rows(rows, share, float(plan.promised), plot, machine)
+        return
+    if plot:
+        raise PlanError("a picture is drawn with --compare")
+    wanted = goal or ("raise-frequency" if "frequency" in plan.kind.answers else "raise-mean")
+    stated: dict[str, Any] = {"tally": tally, "frequency": held, "mean": middle}
+    choice: dict[str, Any] = {"seeds": seeds, "views": views}
+    each = [list(targets)] if targets else [[key] for key in plan.schema.keys]
+    made = [gain(plan, share, some, wanted, attack, **stated, **choice) for some in each]
+    needed = []
+    if attack == "crafted":
+        for one in made:
+            for shift in one.shifts:
+                found = fakes_needed(plan, shift.key, wanted, people=count, **stated, **choice)
+                needed.append(found)
+    if machine:
+        print_json(
+            {
+                "gains": [one.document() for one in made],
+                "one_standard_error": [one.document() for one in needed],
+            }
+        )
+        return
+    _show_gains(made, {one.key: one.fakes for one in needed})
+
+
+def _show_gains(made: list[Gain], needed: dict[str, float]) -> None:
+    first = made[0]
+    parts = [p for p in ("frequency", "mean", "mass") if getattr(first.shifts[0], p) is not None]
+    headings = ["key"]
+    for part in parts:
+        headings += [part, "after", "shift"]
+    if needed:
+        headings.append("fakes for one ± stderr")
+    rows = []
+    for one in made:
+        for shift in one.shifts:
+            row = [shift.key]
+            for part in parts:
+                change: Change = getattr(shift, part)
+                row += [_number(change.before), _number(change.after), _signed(change.shift)]
+            if needed:
+                row.append(f"{needed[shift.key]:,.0f}" if isfinite(needed[shift.key]) else "no number")
+            rows.append(row)
+    how = f"{first.share:.3g} of all clients fake, {first.attack}, to {first.goal.replace('-', ' the ')}"
+    who = "targets together" if len(first.shifts) > 1 else "each key alone"
+    print_table(headings, rows, f"{first.mechanism}: {how}; {who}")
+
+
+def _show_rows(rows: list[Row], share: float, epsilon: float, plot: str | None, machine: bool) -> None:
+    if plot:
+        from ..plot import plot_gains
+
+        plot_gains([row.document() for row in rows], plot, share, epsilon)
+    if machine:
+        print_json([row.document() for row in rows])
+        return
+    offered = [row for row in rows if not row.reason]
+    print_table(
+        ["mechanism", "frequency", "drawn", "mean", "drawn", "fakes for one ± stderr"],
+        [
+            [
+                row.mechanism,
+                *(
+                    "" if shift is None else _signed(shift)
+                    for shift in (row.frequency, row.frequency_drawn, row.mean, row.mean_drawn)
+                ),
+                "" if row.fakes is None or not isfinite(row.fakes) else f"{row.fakes:,.0f}",
+            ]
+            for row in offered
+        ],
+        f"what {share:.3g} of all clients add to a key at epsilon {epsilon:g}; drawn: nothing is chosen",
+    )
+    for row in rows:
+        if row.reason:
+            click.echo(f"{row.mechanism}: {row.reason}")
+
+
+@click.command()
+@click.argument("plan_path", metavar="PLAN", type=click.Path())
+@click.argument("tally_path", metavar="TALLY", type=click.Path())
+@click.argument("other_path", metavar="[TALLY2]", required=False, type=click.Path())
+@click.option("--false-alarm", default=f"{FALSE_ALARM:g}", show_default=True, help="Rate of each check.")
+@click.option(
+    "--fakes", help="Also: how far so large a share of the reports may have moved each answer."
+)
+@as_json
+def health(
+    plan_path: str,
+    tally_path: str,
+    other_path: str | None,
+    false_alarm: str,
+    fakes: str | None,
+    machine: bool,
+) -> None:
+    """Whether honest people could have sent a TALLY, and TALLY2 like it; each check with its rate."""
+    plan = Plan.load(plan_path)
+    tally = Tally.load(plan, tally_path)
+    other = None if other_path is None else Tally.load(plan, other_path)
+    rate = float(decimal(false_alarm, "false-alarm"))
+    found = check_health(plan, tally, other, false_alarm=rate)
+    moved = None if fakes is None else reach(plan, tally, float(decimal(fakes, "fakes")))
+    if machine:
+        body = found.document()
+        print_json({**body, "reach": None if moved is None else [one.document() for one in moved]})
+        return
+    print_table(
+        ["check", "verdict", "p-value", "meaning"],
+        [
+            [
+                finding.check,
+                finding.verdict,
+                "" if finding.verdict == "not checked" else f"{finding.p_value:.2g}",
+                finding.meaning + _where(finding.where),
+            ]
+            for finding in found.findings
+        ],
+    )
+    verdict = "suspicious" if found.suspicious else "nothing suspicious"
+    click.echo(
+        f"{verdict} in {found.reports:,} reports; of honest tallies at most {found.false_alarm:.2g} are "
+        "found suspicious"
+    )
+    if moved is not None:
+        _show_reach(moved, float(decimal(fakes, "fakes")))
+
+
+def _where(names: tuple[str, ...]) -> str:
+    shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    return f" ({shown})" if names else ""
+
+
+def _show_reach(moved: list[Reach], share: float) -> None:
+    parts = [p for p in ("frequency", "mean", "mass") if getattr(moved[0], p) is not None]
+    print_table(
+        ["key", *parts],
+        [[one.key, *(_ends(getattr(one, part)) for part in parts)] for one in moved],
+        f"where the honest answers may lie if {share:.3g} of the reports are fake and drew their views",
+    )
+
+
+def _ends(pair: tuple[float, float]) -> str:
+    return f"[{_number(pair[0])}, {_number(pair[1])}]"
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}" if isfinite(value) else "unknown"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.4f}" if isfinite(value) else "unknown"
+
+
+@click.command()
+@click.argument("plan_path", metavar="PLAN", type=click.Path())
+@click.option("--people", default="1e6", show_default=True, help="Reports that are shuffled together.")
+@click.option("--delta", default=f"{DELTA:g}", show_default=True)
+@as_json
+def shuffle(plan_path: str, people: str, delta: str, machine: bool) -> None:
+    """The epsilon towards someone who sees all reports, but not who sent which."""
+    plan = Plan.load(plan_path)
+    made = amplified(plan, int(_people(people)), float(decimal(delta, "delta")))
+    if machine:
+        print_json(made.document())
+        return
+    known = made.parameters
+    click.echo(f"local     epsilon {made.local_epsilon:.9f}, whoever sees one report")
+    click.echo(
+        f"shuffled  epsilon {made.epsilon:.6g} at delta {made.delta:g}, whoever sees all {made.people:,}"
+    )
+    shape = f"variation {known.variation:.6g}, blanket {known.blanket:.6g}"
+    click.echo(f"from      ratio {known.ratio:.6g}, {shape}")
+    if made.closed_form is not None:
+        click.echo(f"by the closed form of Feldman, McMillan and Talwar: {made.closed_form:.6g}")
+
+
+def _people(people: str) -> float:
+    number = decimal(people, "people")
+    if number < 1 or number != int(number):
+        raise PlanError("people must be a whole number, at least 1, like 1e6")
+    return float(number)

@@ -1,0 +1,108 @@
+"""Fakes: the reports of an attack, drawn, for trials of defences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .arrays import Integers
+from .channel import Channel, Halfspace, Symbols
+from .coins import Coins, address
+from .errors import PlanError
+from .people import People
+from .plan import Plan
+from .poison import FREQUENCY, MEAN, attacked, check, honest_values, places_of
+from .tally import Tally
+from .worth import Options
+
+
+def fake_tally(
+    plan: Plan,
+    count: int,
+    targets: Sequence[str],
+    goal: str = "raise-frequency",
+    attack: str = "crafted",
+    *,
+    coins: Coins,
+    tally: Tally | None = None,
+    frequency: float = FREQUENCY,
+    mean: float = MEAN,
+    seeds: str = "chosen",
+    views: str = "chosen",
+) -> Tally:
+    """The reports of so many fakes, to be added to an honest tally: for trials of defences.
+
+    ``tally``, ``frequency`` and ``mean`` are what the attacker believes of the honest answers.
+    """
+    check(plan, 0.0, goal, attack, seeds, views)
+    places = places_of(plan, targets)
+    draw = coins.under(plan.hash).generator(0)
+    if attack == "pairs":
+        return _by_the_line(plan, count, places, goal, coins, draw)
+    options = Options.of(plan, places)
+    before = honest_values(plan, places, tally, frequency, mean)
+    aimed = attacked(plan, options, before, 0.01, goal, attack, seeds, views)
+    made = Tally(plan)
+    number: Integers = np.zeros(len(plan.views), np.int64)
+    if attack == "crafted":
+        left = max(0.0, 1.0 - float(aimed.drawn.sum()))
+        law = np.append(aimed.drawn, left)
+        each = draw.multinomial(count, law / law.sum())
+        for group, sent, pick in zip(options.groups, each[:-1], aimed.picks, strict=True):
+            split = _split(draw, int(sent), plan, group.members)
+            for view, some in zip(group.members, split, strict=True):
+                group.best.mark(_opened(made, view, int(some)), int(some), pick, draw)
+        # Fakes whose drawn view holds no target report as if they held nothing.
+        others = sorted(set(range(len(plan.views))) - {v for g in options.groups for v in g.members})
+        if others:
+            number[others] = _split(draw, int(each[-1]), plan, others)
+    else:
+        even = np.full(len(plan.views), 1.0 / len(plan.views))
+        number = np.asarray(draw.multinomial(count, even), np.int64)
+    send = _nothing if attack == "crafted" else _anything
+    for view in np.flatnonzero(number).tolist():
+        send(plan.view_channels[view], _opened(made, view, int(number[view])), int(number[view]), draw)
+    return made
+
+
+def _opened(tally: Tally, view: int, count: int) -> Integers:
+    """The cells of a view, in which so many reports have just been counted."""
+    tally.counts[tally.plan.layout.own[view]] += count
+    return tally.view_counts(view)[1]
+
+
+def _split(draw: Any, count: int, plan: Plan, views: list[int]) -> Integers:
+    shares = plan.views.shares[views]
+    return np.asarray(draw.multinomial(count, shares / shares.sum()), np.int64)
+
+
+def _by_the_line(plan: Plan, count: int, places: list[int], goal: str, coins: Coins, draw: Any) -> Tally:
+    """Records of one target each, or of none, through the line itself."""
+    rows = np.array(places)[draw.integers(0, len(places), count)]
+    ends = plan.schema.low if goal == "lower-mean" else plan.schema.high
+    held = 0 if goal == "lower-frequency" else 1
+    keys = rows if held else rows[:0]
+    starts = np.arange(count + 1, dtype=np.int64) * held
+    people = People(address(np.arange(count)), starts, keys, ends[keys])
+    return Tally(plan).add(plan.privatise(people, coins.under("fakes")))
+
+
+def _nothing(channel: Channel, cells: Integers, count: int, draw: Any) -> None:
+    """Add the honest reports of so many people who hold nothing to a view's cells."""
+    law = np.maximum(channel.mix(np.eye(1, channel.states)[0]), 0.0)
+    cells += draw.multinomial(count, law / law.sum())
+
+
+def _anything(channel: Channel, cells: Integers, count: int, draw: Any) -> None:
+    """Add the marks of so many reports, each any that is valid, to a view's cells."""
+    if channel.one_cell:
+        cells += draw.multinomial(count, channel.possible / channel.possible.sum())
+    elif isinstance(channel, Symbols):
+        law = np.full(channel.alphabet, 1.0 / channel.alphabet)
+        cells += draw.multinomial(np.full(channel.positions, count), law)[:, 1:].ravel()
+    elif isinstance(channel, Halfspace):
+        cells += draw.binomial(count, 0.5, channel.cells)
+    else:
+        raise PlanError(f"fakes for reports of shape {channel.shape} are not offered")

@@ -1,0 +1,432 @@
+"""Checks of a tally: valid by enumeration, honest in simulation, and able to find what is planted."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from functools import cache
+from itertools import product
+from math import comb
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from keyveil import REGISTRY, Coins, People, Plan, PlanError, ReportError, Schema, Tally
+from keyveil.arrays import WORD
+from keyveil.channel import Subset, Symbols
+from keyveil.cli.command import run
+from keyveil.fakes import fake_tally
+from keyveil.health import (
+    _alike,
+    _chernoff,
+    _lacking,
+    check_change,
+    check_marks,
+    check_mixture,
+    check_seeds,
+    check_shares,
+    check_views,
+    drawn_evenly,
+    health,
+    holm,
+)
+from keyveil.simulate import Population, simulate
+from keyveil.tails import above, below, entropy_above
+from keyveil.views import Views
+
+COINS = Coins.stated("health")
+TWIN_ALARM = 1e-4
+"""How often a sampled check of the false-alarm rate may itself fail."""
+
+
+def plan_of(name: str, keys: int = 6, epsilon: float = 1, **parameters: object) -> Plan:
+    schema = Schema.of(keys)
+    return Plan.of(schema, name, epsilon, **{**REGISTRY[name].example(schema), **parameters})
+
+
+@cache
+def people_of(schema: Schema, count: int, share: float = 0.4) -> People:
+    draw = np.random.default_rng(7)
+    held = draw.random((count, len(schema.keys))) < share
+    values = np.clip(draw.normal(0.3, 0.5, held.shape), -1, 1)
+    records = [
+        {schema.keys[k]: float(values[i, k]) for k in np.flatnonzero(held[i])} for i in range(count)
+    ]
+    return People.of_records(schema, records)
+
+
+def honest_tally(plan: Plan, count: int = 20_000, run: int = 0, share: float = 0.4) -> Tally:
+    people = people_of(plan.schema, min(count, 2000), share)
+    rows = COINS.generator(run).integers(0, len(people), count)
+    chosen = people.chosen(rows, np.arange(count, dtype=np.int64))
+    return Tally(plan).add(plan.privatise(chosen, COINS.under(f"run {run}")))
+
+
+# -- valid, by enumeration ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weight", [0.5, 0.2, 0.02])
+def test_the_oddest_count_is_an_exact_binomial(weight):
+    """Two views: over all counts of 30 reports the chance of a p-value below any rate is below it."""
+    n, weights = 30, np.array([weight, 1 - weight])
+    found = []
+    for count in range(n + 1):
+        each = drawn_evenly(np.array([count, n - count]), weights)[2]
+        found.append((min(1.0, 2 * each.min()), stats.binom.pmf(count, n, weight)))
+    for rate in (0.001, 0.01, 0.05, 0.2):
+        assert sum(chance for p, chance in found if p < rate) <= rate
+
+
+@pytest.mark.parametrize("law", [(1, 0, 0), (0.3, 0.3, 0.4), (0.6, 0.1, 0.3), (0, 0, 1)])
+@pytest.mark.parametrize("name", ["kvue", "f2m"])
+def test_mixture_is_valid_for_every_honest_law(name, law):
+    channel = plan_of(name).channels[0]
+    n, cells = 9, channel.cells
+    every = np.array([c for c in product(range(n + 1), repeat=cells) if sum(c) == n], np.float64)
+    chance = stats.multinomial.pmf(every, n, channel.mix(np.array(law, float)))
+    p_values = np.array([entropy_above(nats, cells) for nats in _lacking(channel, every)])
+    for rate in (0.01, 0.1, 0.5):
+        assert chance[p_values < rate].sum() <= rate
+
+
+def test_mixture_holds_for_people_who_are_not_alike():
+    """A fixed crowd of two kinds: the exact law of their counts, not that of a mixture."""
+    channel = plan_of("kvue").channels[0]
+    rows = channel.expected()
+    made = {(0, 0, 0): 1.0}
+    for state in (0, 0, 0, 0, 2, 2, 2, 2):
+        after: dict = {}
+        for counts, p in made.items():
+            for output in range(3):
+                more = tuple(c + (i == output) for i, c in enumerate(counts))
+                after[more] = after.get(more, 0.0) + p * rows[state, output]
+        made = after
+    nats = _lacking(channel, np.array(list(made), np.float64))
+    p_values = np.array([entropy_above(x, 3) for x in nats])
+    for rate in (0.01, 0.1, 0.5):
+        assert np.array(list(made.values()))[p_values < rate].sum() <= rate
+
+
+def test_shares_hold_for_people_who_are_not_alike():
+    """A count of unlike coins is no higher than the binomial of the most likely one."""
+    chances = [0.2] * 6 + [0.5] * 6
+    law = np.ones(1)
+    for chance in chances:
+        law = np.convolve(law, [1 - chance, chance])
+    for count in range(13):
+        assert law[count:].sum() <= float(above(count, 12, 0.5)) + 1e-12
+        assert law[: count + 1].sum() <= float(below(count, 12, 0.2)) + 1e-12
+
+
+def test_marks_are_bounded_from_both_sides():
+    """Three reports of four positions: the exact law of their marks, whatever the states are."""
+    back, own = 0.3, 0.6
+    law = np.ones(1)
+    for _ in range(3):
+        for chance in (back, back, back, own):
+            law = np.convolve(law, [1 - chance, chance])
+    for total in range(13):
+        assert law[total:].sum() <= _chernoff(total, 3, 3, back, own, up=True) + 1e-12
+        assert law[: total + 1].sum() <= _chernoff(total, 3, 3, back, own, up=False) + 1e-12
+
+
+def test_holm_rejects_step_by_step():
+    p_values = np.array([0.001, 0.4, 0.02, 0.015])
+    assert holm(p_values, 0.05).tolist() == [True, False, True, True]
+    assert holm(p_values, 0.03).tolist() == [True, False, False, False]
+
+
+@pytest.mark.parametrize(("n", "m"), [(40, 40), (12, 60)])
+def test_two_rows_of_one_law_are_found_alike(n, m):
+    """Every pair of counts of two coins: chi-square and its exact stand-in keep their rate."""
+    rate = 0.05
+    odd = np.array(
+        [
+            [
+                _alike(np.array([a, n - a], float), np.array([b, m - b], float)) < rate
+                for b in range(m + 1)
+            ]
+            for a in range(n + 1)
+        ]
+    )
+    for chance in (0.5, 0.1, 0.02):
+        one, two = (stats.binom.pmf(np.arange(k + 1), k, chance) for k in (n, m))
+        assert (
+            one @ odd @ two <= 1.35 * rate
+        )  # chi-square with ten expected is nearly, not exactly, right
+
+
+# -- honest, in simulation ---------------------------------------------------------------------------
+
+
+def alarms(plan: Plan, check, runs: int, people: int, rate: float) -> int:
+    population = Population(plan.schema, people_of(plan.schema, 500), plan.schema.levels)
+    found = 0
+    for number in range(runs):
+        if plan.encode == "views":
+            tally = simulate(plan, population, people, COINS, number)
+        else:
+            tally = honest_tally(plan, people, number)
+        found += check(plan, tally, rate).suspicious
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [
+        ("kvue", check_views),
+        ("pairs", check_views),
+        ("kvue", check_mixture),
+        ("kvoh", check_mixture),
+        ("f2m", check_mixture),
+        ("pairs", check_shares),
+        ("ioh", check_marks),
+        ("ioh", check_shares),
+    ],
+)
+def test_honest_tallies_are_found_fine(name, check):
+    """400 honest tallies: no more alarms than the rate allows, but for a chance of 1e-4."""
+    rate, runs = 0.05, 400
+    plan = plan_of(name, 5 if name == "ioh" else 6)
+    found = alarms(plan, check, runs, 4000, rate)
+    assert found <= stats.binom.ppf(1 - TWIN_ALARM, runs, rate)
+    if check is check_views:
+        assert found >= stats.binom.ppf(TWIN_ALARM, runs, rate / 5)  # and not for want of looking
+
+
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [
+        ("collision", check_seeds),
+        ("shist", check_seeds),
+        ("collision", check_shares),
+        ("coco", check_shares),
+        ("grr", check_shares),
+        ("rappor", check_marks),
+        ("pckv_ue", check_marks),
+        ("pckv_ue", check_shares),
+        ("pckv_grr", check_shares),
+        ("meanest", check_shares),
+    ],
+)
+def test_honest_tallies_of_whole_records_are_found_fine(name, check):
+    """50 honest tallies, each person through the line."""
+    rate, runs = 0.1, 50
+    plan = plan_of(name, 20, **({"pool": 64} if name in ("collision", "coco") else {}))
+    found = alarms(plan, check, runs, 1500, rate)
+    assert found <= stats.binom.ppf(1 - TWIN_ALARM, runs, rate)
+
+
+@pytest.mark.parametrize("name", ["kvue", "ioh"])
+def test_two_honest_days_are_found_alike(name):
+    plan = plan_of(name, 5)
+    population = Population(plan.schema, people_of(plan.schema, 500))
+    rate, runs, found = 0.05, 150, 0
+    for number in range(0, 2 * runs, 2):
+        days = [simulate(plan, population, n, COINS, number + i) for i, n in enumerate((3000, 1000))]
+        found += check_change(plan, *days, rate).suspicious
+    assert found <= stats.binom.ppf(1 - TWIN_ALARM, runs, 1.3 * rate)  # nearly: chi-square
+
+
+def test_a_check_that_halves_its_p_values_is_caught():
+    """The broken twin of the false-alarm test: it must see a rate that is twice what is stated."""
+    plan = plan_of("kvue", 6)
+    found = alarms(plan, lambda p, t, rate: check_views(p, t, 4 * rate), 400, 4000, 0.05)
+    assert found > stats.binom.ppf(1 - TWIN_ALARM, 400, 0.05)
+
+
+# -- what is planted ---------------------------------------------------------------------------------
+
+PLANTED = [
+    ("kvue", 20, "views", "chosen"),
+    ("graded", 20, "views", "chosen"),
+    ("optimal", 20, "views", "chosen"),
+    ("pairs", 8, "views", "chosen"),
+    ("privkv", 20, "shares", "chosen"),
+    ("kvoh", 20, "mixture", "chosen"),
+    ("f2m", 20, "mixture", "chosen"),
+    ("bisample", 20, "mixture", "chosen"),
+    ("workload", 6, "mixture", "drawn"),
+    ("ioh", 5, "marks", "drawn"),
+    ("ioh_optimal", 5, "marks", "drawn"),
+    ("signed_ue", 20, "shares", "drawn"),
+    ("grr", 200, "shares", "drawn"),
+    ("pckv_grr", 200, "shares", "drawn"),
+    ("collision", 50, "seeds", "chosen"),
+    ("collision", 12, "shares", "assigned"),
+    ("coco", 50, "seeds", "chosen"),
+    ("shist", 50, "seeds", "chosen"),
+    ("pair_collision", 20, "shares", "assigned"),
+]
+
+
+@pytest.mark.parametrize(("name", "keys", "check", "how"), PLANTED)
+def test_crafted_fakes_of_five_per_cent_are_flagged(name, keys, check, how):
+    plan = plan_of(name, keys)
+    honest = honest_tally(plan)
+    assert not health(plan, honest).suspicious
+    choice = {"views": "chosen" if how == "chosen" else "drawn"}
+    choice["seeds"] = "chosen" if how == "chosen" else "assigned"
+    planted = fake_tally(plan, 1053, ["0"], coins=COINS, **choice)
+    found = {f.check: f for f in health(plan, honest + planted).findings}
+    assert found[check].suspicious
+    assert found[check].p_value < 1e-6
+    if check in ("views", "shares", "mixture") and keys != 5:
+        assert any(name.split(" + ")[0] == "0" or "0" in name for name in found[check].where)
+
+
+def test_many_targets_at_once_mark_too_many_positions():
+    plan = plan_of("pckv_ue", 60)
+    targets = [str(k) for k in range(40)]
+    planted = fake_tally(plan, 1053, targets, coins=COINS)
+    found = check_marks(plan, honest_tally(plan) + planted)
+    assert found.suspicious
+    assert found.p_value < 1e-6
+
+
+def test_a_day_with_fakes_is_not_like_the_day_before():
+    plan = plan_of("kvue", 10)
+    before, after = honest_tally(plan, run=1), honest_tally(plan, run=2)
+    assert not check_change(plan, before, after).suspicious
+    planted = fake_tally(plan, 4000, ["3"], coins=COINS, views="drawn")
+    found = check_change(plan, before, after + planted)
+    assert found.suspicious
+    assert found.where == ("3",)
+    assert not health(plan, after + planted).suspicious  # alone it looks like more people who hold it
+
+
+def test_a_client_that_draws_its_view_wrongly_is_found():
+    """The broken twin: a client that picks a view by its person's number."""
+    plan = plan_of("kvue", 10)
+    tally = honest_tally(plan, 5000)
+    counts = tally.counts.reshape(10, 4)
+    counts[::2] *= 2
+    assert check_views(plan, Tally(plan, counts.ravel())).suspicious
+
+
+def test_a_client_that_lies_too_seldom_is_found():
+    """The broken twin of the sampler: everyone holds the key and says so more often than ``keep``."""
+    plan = plan_of("kvue", 1, 1)
+    keep = plan.channels[0].keep / WORD
+    n = 20_000
+    for share, odd in ((keep, False), (keep + 0.05, True)):
+        high = round(n * share)
+        rest = (n - high) // 2
+        tally = Tally(plan, np.array([high + 2 * rest, rest, rest, high]))
+        assert check_mixture(plan, tally).suspicious is odd
+        assert check_shares(plan, tally).suspicious is odd
+
+
+def test_bits_set_more_often_than_shown_are_found():
+    plan = plan_of("ioh", 5)
+    channel = plan.channels[0]
+    assert isinstance(channel, Symbols)
+    show, n = channel.laws[1][1] / WORD, 20_000
+    tally = honest_tally(plan, n)
+    tally.counts[1 + 17] = round(n * (show + 0.03))
+    found = check_shares(plan, tally)
+    assert found.suspicious
+    assert found.statistic == pytest.approx(0.03, abs=1e-3)
+
+
+def test_sets_have_exactly_so_many_members():
+    channel = Subset.of(27, Decimal(1), 8)
+    plan = Plan(Schema.of(3).at(2), Views.whole(3), "views", (channel,), Decimal(1), "triples")
+    tally = honest_tally(plan, 2000)
+    assert not health(plan, tally).suspicious
+    tally.counts[5] += 1
+    assert check_marks(plan, tally).suspicious
+    tally.counts[5] = 2000
+    assert check_shares(plan, tally).suspicious
+
+
+# -- saying so ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(REGISTRY))
+def test_every_mechanism_is_checked_or_says_why_not(name):
+    plan = plan_of(name, 5)
+    tally = honest_tally(plan, 3000)
+    found = health(plan, tally, tally)
+    assert [f.check for f in found.findings] == [
+        "views",
+        "seeds",
+        "mixture",
+        "shares",
+        "marks",
+        "change",
+    ]
+    assert not found.suspicious
+    assert any(f.verdict == "fine" for f in found.findings[:5])
+    for finding in found.findings:
+        assert finding.meaning
+        assert finding.verdict in ("fine", "not checked")
+        assert 0 <= finding.p_value <= 1
+    json.dumps(found.document(), allow_nan=False)
+    assert found.false_alarm == pytest.approx(1e-3 * sum(f.verdict == "fine" for f in found.findings))
+
+
+@pytest.mark.parametrize("name", ["ioh", "pckv_ue", "rappor"])
+def test_plans_without_a_drawn_view_or_seed_say_so(name):
+    plan = plan_of(name, 5)
+    views, seeds = health(plan, honest_tally(plan, 100)).findings[:2]
+    assert views.verdict == seeds.verdict == "not checked"
+    assert "one view" in views.meaning
+    assert "no seed" in seeds.meaning
+    assert views.document()["p_value"] is None
+
+
+def test_many_sparse_views_are_put_together():
+    """4950 views and 3000 reports: the chi-square is over runs of views that expect ten each."""
+    weights = np.full(4950, 1 / 4950)
+    draw = np.random.default_rng(3)
+    low = 0
+    for _ in range(100):
+        low += drawn_evenly(draw.multinomial(3000, weights), weights)[1] < 0.05
+    assert low <= stats.binom.ppf(1 - TWIN_ALARM, 100, 0.05)
+    tilted = np.where(np.arange(4950) < 99, 3.0, 1.0)
+    counts = draw.multinomial(3000, tilted / tilted.sum())
+    assert drawn_evenly(counts, weights)[1] < 1e-6
+
+
+def test_bad_input_is_one_line():
+    plan = plan_of("kvue", 3)
+    for wrong in (
+        lambda: health(plan, Tally(plan)),
+        lambda: health(plan, honest_tally(plan, 10), false_alarm=0),
+    ):
+        with pytest.raises(PlanError) as caught:
+            wrong()
+        assert "\n" not in str(caught.value)
+    with pytest.raises(ReportError, match="another plan"):
+        health(plan, Tally(plan_of("kvue", 4)))
+
+
+def test_the_command_says_the_same(tmp_path, capsys):
+    plan = plan_of("kvue", 4)
+    plan.save(tmp_path / "plan.json")
+    honest = honest_tally(plan, 4000)
+    odd = honest + fake_tally(plan, 400, ["2"], coins=COINS)
+    honest.save(tmp_path / "honest.kv")
+    odd.save(tmp_path / "odd.kv")
+    path, first, second = (str(tmp_path / name) for name in ("plan.json", "honest.kv", "odd.kv"))
+    assert run(["health", path, second, first, "--fakes", "0.05", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {k: v for k, v in told.items() if k != "reach"} == health(plan, odd, honest).document()
+    assert [row["key"] for row in told["reach"]] == list(plan.schema.keys)
+    assert run(["health", path, first, "--fakes", "0.05"]) == 0
+    out = capsys.readouterr().out
+    assert "nothing suspicious in 4,000 reports" in out
+    assert "honest answers may lie" in out
+    assert run(["health", path, second]) == 0
+    assert "(2)" in capsys.readouterr().out
+    assert run(["health", path, second, "--false-alarm", "7"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_chernoff_is_near_the_exact_tail():
+    """A binomial by itself: the bound is above the tail, within the usual factor."""
+    exact = sum(comb(400, k) * 0.2**k * 0.8 ** (400 - k) for k in range(110, 401))
+    bound = _chernoff(110, 400, 0, 0.5, 0.2, up=True)
+    assert exact <= bound <= 20 * exact
