@@ -12,7 +12,17 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from keyveil import ChannelError, Coins, FinishedError, People, Plan, Schema, Tally, estimate
+from keyveil import (
+    ChannelError,
+    Coins,
+    FinishedError,
+    People,
+    Plan,
+    QueryError,
+    Schema,
+    Tally,
+    estimate,
+)
 from keyveil.arrays import WORD
 from keyveil.channel import Channel, Symbols, Symmetric, Table
 from keyveil.coins import Stream
@@ -21,6 +31,7 @@ from keyveil.estimate import bounds
 from keyveil.estimate.linear import key_weights
 from keyveil.estimate.predict import predicted, state_law
 from keyveil.mechanisms.f2m import by_two_bits, f2m_rows
+from keyveil.mechanisms.ioh import count_operator, paper_conditional, paper_index, sum_operator
 from keyveil.mechanisms.kvoh import by_bits, by_constrained_bits, flipped_bits
 from keyveil.mechanisms.privkv import keeps_of, privkv_rows, raw_means
 from keyveil.views import Views
@@ -170,6 +181,7 @@ def test_erratum_09_the_ternary_number_210_is_21():
     stream = Stream.of(Coins.recorded([0, 0, 0]), 0)
     states = encode_views(Schema.of(3), Views.whole(3), user, np.zeros(1, np.int64), stream)
     assert states.tolist() == [int("201", 3)]
+    assert paper_index(int("201", 3), 3) == 21
 
 
 def test_erratum_10_ioh_indexes_each_key_once_and_flips_by_a_budget():
@@ -202,6 +214,8 @@ def test_erratum_12_all_keys_together_have_three_to_the_d_states():
 PEOPLE = [(2, 1, 0), (0, 2, 2), (1, 0, 0), (2, 1, 1), (2, 2, 2), (1, 1, 1), (0, 1, 2), (2, 1, 0)]
 CELLS = {record: PEOPLE.count(record) for record in product(range(3), repeat=3)}
 HELD = {1: (0, 2), 0: (1,)}
+PAPER_CELLS = np.array([float(CELLS[record]) for record in product(range(3), repeat=3)])
+"""The paper's array A_s in its own order, without noise."""
 
 
 def frequency_cell(gamma):
@@ -234,6 +248,8 @@ def test_erratum_13_the_counting_operator_counts():
     share = counted((1, 0, 1), (1, 0, 1)) / counted((0, 0, 1), (0, 0, 1))
     held = [person for person in PEOPLE if person[2] != 1]
     assert share == sum(person[0] != 1 for person in held) / len(held)
+    assert count_operator(PAPER_CELLS, (0, 0, 1), (0, 0, 0)) == without
+    assert paper_conditional(PAPER_CELLS, 3, 0, {2: True})[0] == pytest.approx(share)
 
 
 def test_erratum_14_terms_without_the_key_cancel():
@@ -247,6 +263,9 @@ def test_erratum_14_terms_without_the_key_cancel():
     )
     values = [person[0] - 1 for person in PEOPLE if person[0] != 1 and person[2] != 1]
     assert sum(terms.values()) / counted((1, 0, 1), (1, 0, 1)) == sum(values) / len(values)
+    assert sum_operator(PAPER_CELLS, key, alpha, beta) == sum(values)
+    mean = paper_conditional(PAPER_CELLS, 3, key, {2: True})[1]
+    assert mean == pytest.approx(sum(values) / len(values))
 
 
 def test_erratum_15_conditions_must_lie_in_alpha_and_leave_the_target_out():
@@ -254,6 +273,10 @@ def test_erratum_15_conditions_must_lie_in_alpha_and_leave_the_target_out():
     # With the target among the conditions as absent, "or 1" overwrites the condition.
     target_held, target_absent = counted((1, 0, 0), (1, 0, 0)), counted((1, 0, 0), (0, 0, 0))
     assert target_held / target_absent == 3, "no probability"
+    with pytest.raises(QueryError, match="beta may hold only"):
+        count_operator(PAPER_CELLS, (1, 0, 0), (1, 1, 0))
+    with pytest.raises(QueryError, match="condition of itself"):
+        paper_conditional(PAPER_CELLS, 3, 0, {0: False})
 
 
 def test_erratum_16_randomised_response_keeps_with_p():
@@ -508,3 +531,61 @@ def test_erratum_32_an_error_of_a_twentieth_needs_more_reports():
     assert sqrt(made.mean) == pytest.approx(0.360, abs=5e-4)
     alone = predicted(Plan.of(ONE_KEY, "kvue", "0.4"), 100_000, 0.5, 0)
     assert sqrt(alone.mean) < 0.05
+    raw = plan_of("privkv", "0.6")
+    bias = 0.25 - raw_means(raw, expected_tally(raw, 0.5, 0.25))[0]
+    assert bias == pytest.approx(0.106, abs=5e-4)
+
+
+@pytest.mark.parametrize("mechanism", ["kvue", "f2m"])
+def test_erratum_33_hoeffding_bounds_a_count_around_its_expectation(mechanism):
+    """Exact tails of a count of outputs given the states, which is a sum of binomials."""
+    rows, states, n = channel_of(mechanism).expected()[:, -1], (800, 150, 50), 1000
+    law = np.ones(1)
+    for chance, count in zip(rows, states, strict=True):
+        law = np.convolve(law, binom.pmf(range(count + 1), count, chance))
+    expected = float(rows @ states)
+    off = np.abs(np.arange(n + 1) - expected)
+    for t in (5, 20, 50):
+        assert law[off >= t].sum() <= 2 * exp(-2 * t**2 / n)
+    # Around N_i, which is the only other count there is, it fails.
+    away = np.abs(np.arange(n + 1) - states[-1])
+    assert law[away >= 50].sum() > 2 * exp(-2 * 50**2 / n)
+
+
+def test_erratum_34_ioh_beats_the_naive_way_only_at_small_epsilon():
+    """The share who hold both of two keys, of eight: exact variance of one report, states fixed."""
+    keys, found = 8, {}
+    for epsilon in (0.5, 1, 2, 5):
+        t = exp(epsilon / 2)
+        cells = 4 * 3 ** (keys - 2)  # low or high for both, anything for the others; each has its bit
+        ioh = cells * t / (t - 1) ** 2
+        one = channel_of("kvue", epsilon / keys)
+        held = one.decoder(np.array([[0.0], [1.0], [1.0]]))[:, 0]
+        both = np.outer(held, held).ravel()  # the two keys' outputs are independent given the states
+        split = 0.0
+        for states in product(range(3), repeat=2):
+            law = np.outer(*(one.expected()[state] for state in states)).ravel()
+            chance = np.prod([(0.2, 0.4, 0.4)[state] for state in states])
+            split += chance * (law @ both**2 - (law @ both) ** 2)
+        found[epsilon] = ioh / split
+    assert [found[e] for e in (1, 2, 5)] == pytest.approx([0.76, 3.02, 12.5], rel=0.01)
+    assert list(found.values()) == sorted(found.values())
+    # A pair through nine-state k-RR with all of epsilon, but from 1 in 28 of the people.
+    for epsilon, ratio in found.items():
+        pair = Plan.of(Schema.of(2), "pairs", epsilon, channel="grr").channels[0]
+        decoder = pair.decoder(np.array([[float(s // 3 > 0 and s % 3 > 0)] for s in range(9)]))
+        law = np.outer((0.2, 0.4, 0.4), (0.2, 0.4, 0.4)).ravel()
+        views = 28 * pair.covariance(decoder, law)[0, 0]
+        t = exp(epsilon / 2)
+        ioh = 4 * 3 ** (keys - 2) * t / (t - 1) ** 2
+        assert views < min(ioh, ioh / ratio)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1, 2, 4])
+@pytest.mark.parametrize(("f", "m"), [(0.05, 0.0), (0.2, 0.8), (0.8, -0.8), (0.6, 0.3)])
+def test_erratum_35_four_outputs_do_not_tell_more_than_three(epsilon, f, m):
+    three = predicted(plan_of("privkv", epsilon, calibrate="tight"), 1, f, m).mean
+    for default in ("-1", "-0.5", "0", "0.5", "1"):
+        assert (
+            predicted(plan_of("f2m", epsilon, calibrate="tight", default=default), 1, f, m).mean > three
+        )

@@ -37,6 +37,8 @@ class Columns:
     person: str
     key: str
     value: str | None
+    lenient: bool = False
+    """Whether a cell of text where a value should be counts as no value."""
 
     def __post_init__(self) -> None:
         if len(set(self.names)) != len(self.names):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import isnan
@@ -42,6 +43,7 @@ def read_people(
     lenient: bool = False,
     chunk: int = CHUNK,
     progress: Progress | None = None,
+    mapped: Counter[str] | None = None,
 ) -> Iterator[People]:
     """Everyone in a table, in chunks of about ``chunk`` rows; memory does not grow with the table.
 
@@ -49,13 +51,15 @@ def read_people(
     an Arrow, pandas or Polars frame, an Arrow stream, or a SciPy sparse matrix, a row a person.
     Rows of a person may stand anywhere. People are named by whole numbers or by text; in a .csv or
     .tsv they are numbers if every cell of the column is written as one. ``value=None`` is for
-    schemas of one level, where values are not looked at.
+    schemas of one level, where values are not looked at. ``lenient`` maps rows as the plan states for
+    clients, and ``mapped`` counts them by rule: unknown_key, no_number, outside_range.
     """
     if chunk < 1:
         raise TableError("a chunk has at least one row")
     if hasattr(source, "tocsr"):
         return _of_sparse(schema, source.tocsr(), lenient, chunk, progress)
-    return _of_table(_Table(schema, source, Columns(person, key, value)), lenient, chunk, progress)
+    table = _Table(schema, source, Columns(person, key, value, lenient), mapped)
+    return _of_table(table, lenient, chunk, progress)
 
 
 def people_of(
@@ -66,11 +70,12 @@ def people_of(
     key: str = "key",
     value: str | None = "value",
     lenient: bool = False,
+    mapped: Counter[str] | None = None,
 ) -> People:
     """Everyone in a table at once; as ``read_people``, for what fits in memory."""
     if hasattr(source, "tocsr"):
         return _matrix_people(schema, source.tocsr(), lenient, 0)
-    table = _Table(schema, source, Columns(person, key, value))
+    table = _Table(schema, source, Columns(person, key, value, lenient), mapped)
     batches = list(table.everything())
     if not batches:
         return People.of_records(schema, [])
@@ -136,7 +141,10 @@ def _matrix_people(schema: Schema, matrix: Any, lenient: bool, first: int) -> Pe
 class _Table:
     """A source's rows as (person, place of the key, value), none of them missing."""
 
-    def __init__(self, schema: Schema, source: Any, columns: Columns) -> None:
+    def __init__(
+        self, schema: Schema, source: Any, columns: Columns, mapped: Counter[str] | None = None
+    ) -> None:
+        self._mapped = mapped
         if columns.value is None and schema.levels != 1:
             raise TableError("name the column of values; only a schema of one level goes without")
         self.total: int | None = None
@@ -200,6 +208,8 @@ class _Table:
         """The people of some rows, each with its address."""
         persons = rows.column("person")
         places, values = rows.column("place").to_numpy(), rows.column("value").to_numpy()
+        if self._mapped is not None:
+            self._mapped.update(_broken(self._schema, places, values))
         if arrow().types.is_integer(persons.type):
             return People.of_rows(self._schema, persons.to_numpy(), places, values, lenient=lenient)
         coded = persons.dictionary_encode()
@@ -280,6 +290,17 @@ class _Table:
                 f"column {self._columns.value!r} holds {_kind(kind)}; values must be numbers"
             )
         return array.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy()
+
+
+def _broken(schema: Schema, places: np.ndarray, values: Floats) -> dict[str, int]:
+    """How many rows break each rule that a client has an answer to."""
+    known = places >= 0
+    low, high = schema.low[np.maximum(places, 0)], schema.high[np.maximum(places, 0)]
+    return {
+        "unknown_key": int((places == UNKNOWN).sum()),
+        "no_number": int((known & np.isnan(values)).sum()),
+        "outside_range": int((known & ((values < low) | (values > high))).sum()),
+    }
 
 
 def _is_text(kind: Any) -> bool:

@@ -58,10 +58,10 @@ class Separated:
         if not persons_only:
             types[columns.key] = pa.dictionary(pa.int32(), pa.string())
             if columns.value is not None:
-                types[columns.value] = pa.float64()
+                types[columns.value] = pa.string() if columns.lenient else pa.float64()
         with readable(self._path):
             try:
-                yield from reading.open_csv(
+                batches = reading.open_csv(
                     str(self._path),
                     reading.ReadOptions(block_size=BLOCK),
                     reading.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
@@ -72,8 +72,21 @@ class Separated:
                         strings_can_be_null=True,
                     ),
                 )
+                lenient = columns.lenient and not persons_only and columns.value is not None
+                yield from map(self._numbered, batches) if lenient else batches
             except pa.ArrowInvalid:
                 raise TableError(self._trouble()) from None
+
+    def _numbered(self, batch: Batch) -> Batch:
+        """The batch with text where a value should be as no value."""
+        pa, place = arrow(), batch.schema.get_field_index(self._columns.value)
+        cells = batch.column(place)
+        try:
+            values = cells.cast(pa.float64())
+        except pa.ArrowInvalid:
+            listed = [None if c is None or not is_number(c) else float(c) for c in cells.to_pylist()]
+            values = pa.array(listed, pa.float64())
+        return batch.set_column(place, self._columns.value, values)
 
     def _trouble(self) -> str:
         """Why Arrow refused the file; it says so too, but quotes the cell."""
@@ -143,15 +156,34 @@ class JsonLines:
         persons = [pa.int64(), pa.string(), pa.float64()]
         others = [{}] if persons_only else [{columns.key: k} for k in (pa.string(), pa.int64())]
         for block in self._blocks():
-            for person, other in product(persons, others):
-                table = self._table(block, {columns.person: person, **other}, persons_only)
-                if table is not None:
-                    break
-            else:
+            table = self._read(block, persons, others, persons_only)
+            if table is None and columns.lenient and not persons_only:
+                table = self._read(self._numbered(block, first), persons, others, persons_only)
+            if table is None:
                 raise TableError(self._trouble(block, first))
             persons = [table.schema.field(columns.person).type]  # one kind in all the file
             first += block.count(b"\n")
             yield from table.to_batches(max_chunksize=BATCH)
+
+    def _read(
+        self, block: bytes, persons: list[Any], others: list[dict[str, Any]], persons_only: bool
+    ) -> Any:
+        """The block's columns in the first types that fit, or None."""
+        for person, other in product(persons, others):
+            table = self._table(block, {self._columns.person: person, **other}, persons_only)
+            if table is not None:
+                return table
+        return None
+
+    def _numbered(self, block: bytes, first: int) -> bytes:
+        """The block without values that are no numbers."""
+        lines = []
+        for _, row in self._rows(block, first):
+            kept = {name: row[name] for name in self._columns.names if name in row}
+            if not _number(kept.get(str(self._columns.value))):
+                kept.pop(str(self._columns.value), None)
+            lines.append(json.dumps(kept))
+        return "\n".join(lines).encode() + b"\n"
 
     def _table(self, block: bytes, types: dict[str, Any], persons_only: bool) -> Any:
         """The block's columns, or None if they are of other types."""
@@ -173,7 +205,7 @@ class JsonLines:
         columns = self._columns
         for line, row in self._rows(block, first):
             value = None if columns.value is None else row.get(columns.value)
-            if isinstance(value, bool) or not isinstance(value, int | float | None):
+            if not _number(value):
                 return _not_numbers(str(columns.value), line)
         return (
             f"columns {columns.person!r} and {columns.key!r} of {self._path} must each hold only text "
@@ -189,7 +221,13 @@ def _text(path: Path) -> Iterator[io.TextIOWrapper]:
             yield text
 
 
+def _number(value: object) -> bool:
+    """Whether a JSON value is a number, or nothing."""
+    return not isinstance(value, bool) and isinstance(value, int | float | None)
+
+
 def _not_numbers(column: str, line: int) -> str:
     return (
-        f"column {column!r} must hold numbers, or nothing where there is none; line {line} has neither"
+        f"column {column!r} must hold numbers, or nothing where there is none; line {line} has neither "
+        "(lenient reading counts it as not held)"
     )

@@ -1,0 +1,79 @@
+"""``keyveil reproduce``: the paper's figures, tables and claims, with ours beside them."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import click
+
+from .show import as_json, print_json, print_table, progress
+
+
+@click.command()
+@click.option("--only", help="Experiments with commas between, like fig1,fig5; all if not said.")
+@click.option("--quick", is_flag=True, help="Few repetitions and settings: seconds, and rough numbers.")
+@click.option(
+    "--movielens",
+    type=click.Path(),
+    help="The unpacked MovieLens folder (100K to 32M); else a shipped summary stands in.",
+)
+@click.option(
+    "--per-person", is_flag=True, help="Also run a part of Fig. 1 with every person's record and report."
+)
+@click.option("--seed", help="Another seed; the same seed gives the same numbers.")
+@click.option("--processes", type=click.IntRange(1), help="Processes; as many as cores if not said.")
+@click.option("-o", "--output", default="out", show_default=True, type=click.Path(), help="Folder.")
+@as_json
+def reproduce(
+    only: str | None,
+    quick: bool,
+    movielens: str | None,
+    per_person: bool,
+    seed: str | None,
+    processes: int | None,
+    output: str,
+    machine: bool,
+) -> int:
+    """Make the paper's Section VI again: figures, numbers, and a report with a verdict per claim.
+
+    What an interrupted run had finished is kept in the folder and taken from there.
+    """
+    from ..experiments.report import all_claims, write_report
+    from ..experiments.runner import SEED, chosen, prepared, run
+
+    names = chosen([part.strip() for part in (only or "").split(",") if part.strip()], per_person)
+    began = perf_counter()
+    setup = prepared(seed or SEED, quick=quick, movielens=movielens)
+    try:
+        with progress("reproducing") as moved:
+            outcome = run(setup, names, output, processes=processes, moved=moved)
+    except KeyboardInterrupt:
+        click.echo(
+            f"keyveil: stopped; what is finished is kept in {output}: run again to go on", err=True
+        )
+        return 130
+    report = write_report(outcome, output)
+    claims = [claim for _, claim in all_claims(outcome)]
+    if machine:
+        print_json(
+            {
+                "report": str(report),
+                "seconds": round(perf_counter() - began, 1),
+                "experiments": list(outcome.names),
+                "taken_from_an_earlier_run": list(outcome.taken),
+                "claims": [
+                    {"claim": c.text, "place": c.place, "verdict": c.verdict, "evidence": c.evidence}
+                    for c in claims
+                ],
+            }
+        )
+        return 0
+    print_table(
+        ["verdict", "the paper says", "place"], [[c.verdict, c.text, c.place] for c in claims], "Claims"
+    )
+    taken = f", {len(outcome.taken)} of them finished before" if outcome.taken else ""
+    click.echo(
+        f"{report}: {len(outcome.names)} experiments{taken}, {len(outcome.figures)} figures, "
+        f"{perf_counter() - began:.0f} s"
+    )
+    return 0

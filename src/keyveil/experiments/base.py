@@ -1,0 +1,139 @@
+"""What experiments share: their settings, rows of numbers, figures and claims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..arrays import Floats
+from ..coins import Coins
+from ..populations import KnownPopulation
+
+Row = dict[str, Any]
+"""One line of an experiment's numbers: names to texts, whole numbers and floats."""
+
+CONFIRMED, REFUTED, ONLY_IF = "confirmed", "not confirmed", "true only if"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One setting of an experiment: what to run, and about how long it takes beside the others."""
+
+    what: dict[str, Any]
+    cost: float = 1.0
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper, and what the numbers say of it."""
+
+    place: str
+    text: str
+    verdict: str
+    """CONFIRMED, REFUTED, or ONLY_IF and the condition."""
+    evidence: str
+    """The numbers, in words."""
+    figure: str
+    """The figure that shows it."""
+
+    @property
+    def kind(self) -> str:
+        """The verdict without its condition."""
+        return ONLY_IF if self.verdict.startswith(ONLY_IF) else self.verdict
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawn figure: its name, what it shows, and the matplotlib figure itself."""
+
+    name: str
+    caption: str
+    made: Any
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all experiments are given."""
+
+    seed: str
+    quick: bool
+    movielens: KnownPopulation
+    movielens_note: str
+    """Where the film ratings are from, for figures and the report."""
+    gaussian: KnownPopulation
+    uniform: KnownPopulation
+
+    def coins(self, *address: object) -> Coins:
+        """Coins of their own for one setting of one experiment; repetitions number their streams."""
+        return Coins.stated(self.seed).under("/".join(str(part) for part in address))
+
+    def runs(self, whole: int, quick: int) -> range:
+        """The repetitions: as many as the paper's, or a few."""
+        return range(quick if self.quick else whole)
+
+    def population(self, name: str) -> KnownPopulation:
+        """A data set of Fig. 1 by its name."""
+        made = {"MovieLens": self.movielens, "Gaussian": self.gaussian, "Uniform": self.uniform}
+        return made[name]
+
+
+class Experiment(Protocol):
+    """A module of this package."""
+
+    NAME: str
+    TITLE: str
+    ABOUT: str
+    ROWS_OF: str
+    """The experiment whose rows it takes: itself, unless two figures show one run."""
+
+    @staticmethod
+    def jobs(setup: Setup) -> list[Job]:
+        """The settings to run."""
+
+    @staticmethod
+    def work(setup: Setup, what: dict[str, Any]) -> list[Row]:
+        """The rows of one setting."""
+
+    @staticmethod
+    def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
+        """The figures of all rows."""
+
+    @staticmethod
+    def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
+        """What the rows say of the paper's claims."""
+
+
+def picked(rows: Sequence[Row], **wanted: object) -> list[Row]:
+    """The rows with these entries, in their order."""
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+
+
+def one(rows: Sequence[Row], **wanted: object) -> Row:
+    """The only row with these entries."""
+    found = picked(rows, **wanted)
+    if len(found) != 1:
+        raise LookupError(f"{len(found)} rows with {wanted}")
+    return found[0]
+
+
+def verdict(holds: bool) -> str:
+    """Confirmed or not."""
+    return CONFIRMED if holds else REFUTED
+
+
+def only_if(condition: str) -> str:
+    """True under a condition that the paper does not state."""
+    return f"{ONLY_IF} {condition}"
+
+
+def number(value: float) -> str:
+    """A number for people: three digits, plain where it can be."""
+    if value != 0 and (abs(value) < 1e-3 or abs(value) >= 1e5):
+        return f"{value:.2e}"
+    return f"{value:.3g}"
+
+
+def spread_over(values: Floats) -> float:
+    """The largest of some positive numbers over the smallest."""
+    return float(values.max() / values.min())

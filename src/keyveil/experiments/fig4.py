@@ -1,0 +1,48 @@
+"""Fig. 4: boxes of both errors on Uniform data, by frequency and average."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import figures
+from .base import Claim, Figure, Job, Row, Setup
+from .boxes import ABOUT, box_figure, box_jobs, box_rows, close, drawn
+from .fig2 import lowest, not_influenced
+from .fig3 import steadier
+
+__all__ = ["ABOUT", "NAME", "TITLE", "claims", "draw", "jobs", "work"]
+
+NAME = ROWS_OF = "fig4"
+TITLE = "Fig. 4: errors on Uniform data"
+PARTS = ("frequency", "mean")
+
+
+def jobs(setup: Setup) -> list[Job]:
+    return box_jobs(with_ones=False)
+
+
+def work(setup: Setup, what: dict[str, Any]) -> list[Row]:
+    return box_rows(setup, "Uniform", what, PARTS)
+
+
+def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
+    with figures.look() as pyplot:
+        caption = (
+            "Fig. 4: signed errors on Uniform data, by frequency and average. Every panel has a scale "
+            "of its own."
+        )
+        labels = drawn(rows)
+        bands = [
+            ("frequency", labels, "error of the frequency"),
+            ("mean", labels, "error of the mean"),
+            ("mean", close(labels), "error of the mean, closer"),
+        ]
+        return [box_figure(pyplot, rows, NAME, caption, bands)]
+
+
+def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
+    return [
+        not_influenced(rows, NAME),
+        lowest(rows, "mean", "Sec. VI-B", NAME),
+        steadier(rows, NAME),
+    ]

@@ -1,0 +1,197 @@
+"""The mechanisms that figures compare, each with its published estimator, and how they are measured.
+
+A line that names a mechanism which this version does not have is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Floats, Integers
+from ..coins import Coins
+from ..encode import SETS
+from ..estimate import bands, estimators_of
+from ..estimate.linear import Decoder, by_least_squares, key_weights, view_counts
+from ..mechanisms import REGISTRY
+from ..mechanisms.f2m import by_two_bits
+from ..mechanisms.kvoh import by_bits
+from ..mechanisms.privkv import keeps_of
+from ..plan import Plan
+from ..planner import MOST_CAP, advise
+from ..populations import KnownPopulation, StatedPopulation, TablePopulation
+from ..prior import Prior
+from ..schema import Schema
+from ..simulate import simulate_runs
+from .chains import chain_runs, raw_means
+
+PAPER, OTHERS, OURS = "the paper's", "others'", "ours"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a figure."""
+
+    label: str
+    mechanism: str
+    estimator: str | None = None
+    """By name; None for the mechanism's first."""
+    calibrate: str = "paper"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    whose: str = PAPER
+
+    @property
+    def there(self) -> bool:
+        """Whether this version has the mechanism."""
+        return self.mechanism == "auto" or self.mechanism in REGISTRY
+
+
+MOST_DRAWN = 200_000
+"""People who are drawn one by one at the most, for each repetition that is asked for."""
+ROUNDS = 10
+"""The paper's c."""
+
+SIX = (
+    Line("PrivKV", "privkv", "published"),
+    Line("PrivKVM", "privkvm", "published", parameters={"rounds": ROUNDS}),
+    Line("PrivKV-A", "privkv", "unbiased"),
+    Line("F2M", "f2m", "published", parameters={"default": "1"}),
+    Line("KVUE", "kvue"),
+    Line("KVOH", "kvoh", "per_bit"),
+)
+"""The six of the paper, as it has them."""
+
+MORE = (
+    Line("PCKV-UE", "pckv_ue", whose=OTHERS),
+    Line("PCKV-GRR", "pckv_grr", whose=OTHERS),
+    Line("auto", "auto", "shrunk", whose=OURS),
+)
+"""What others and we have since."""
+
+TRUE = (
+    Line("PrivKV-A, tight", "privkv", "unbiased", "tight"),
+    Line("F2M at 0, tight", "f2m", "least_squares", "tight", {"default": "0"}),
+    Line("KVOH, least squares", "kvoh", "least_squares", "tight"),
+)
+"""The paper's at the same true epsilon as KVUE, and decoded as well as can be."""
+
+
+def there(lines: Sequence[Line]) -> list[Line]:
+    """The lines that this version can draw."""
+    return [line for line in lines if line.there]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Errors of every repetition and key, estimates clipped to their ranges, and what made them."""
+
+    frequency: Floats
+    mean: Floats
+    epsilon: float
+    """What the plan (or the whole chain) truly proves."""
+    chosen: str
+    """The mechanism; for ``auto`` the one it took."""
+
+
+def found(
+    population: KnownPopulation, frequency: Floats, mean: Floats, epsilon: float, chosen: str
+) -> Found:
+    """The errors of some estimates; an unknown mean counts as 0, the middle of its range."""
+    mean = np.clip(np.nan_to_num(mean, nan=0.0), -1.0, 1.0)
+    return Found(
+        np.clip(frequency, 0.0, 1.0) - population.frequency, mean - population.mean, epsilon, chosen
+    )
+
+
+def measure(
+    line: Line,
+    population: KnownPopulation,
+    epsilon: float,
+    people: int,
+    coins: Coins,
+    runs: range,
+) -> Found:
+    """A line's errors for every repetition and key, on [-1, 1]."""
+    if line.mechanism == "privkvm":
+        rounds = int(line.parameters["rounds"])
+        frequency, mean = chain_runs(population, epsilon, rounds, people, coins, runs)
+        true = float(REGISTRY["privkvm"].true_epsilon(decimal_of(epsilon)))
+        return found(population, frequency, mean, true, "privkvm")
+    plan = plan_of(line, population, epsilon, people)
+    if plan.encode in SETS:
+        # Whole sets are drawn person by person: from a table, which is quick, and not too often.
+        if isinstance(population, StatedPopulation):
+            population = TablePopulation(population.schema, population.people)
+        runs = runs[: max(1, MOST_DRAWN * len(runs) // people)]
+    counts = simulate_runs(plan, population.at(plan.schema.levels), people, coins, runs)
+    frequency, mean = decoded(plan, counts, line.estimator)
+    return found(population, frequency, mean, float(plan.proven), described(plan))
+
+
+DECODERS: dict[tuple[str, str | None], Decoder] = {
+    ("privkv", "unbiased"): by_least_squares,
+    ("privkv", "published"): by_least_squares,
+    ("f2m", "published"): by_two_bits,
+    ("f2m", "least_squares"): by_least_squares,
+    ("kvue", None): by_least_squares,
+    ("kvoh", "per_bit"): by_bits,
+    ("kvoh", "least_squares"): by_least_squares,
+}
+"""Published estimators that are weights on outputs: values without intervals, at once for all runs."""
+
+
+def decoded(plan: Plan, counts: Integers, estimator: str | None) -> tuple[Floats, Floats]:
+    """Frequencies and means on [-1, 1] of every repetition and key; NaN where a mean is unknown."""
+    decoder = DECODERS.get((plan.mechanism, estimator))
+    if decoder is None:
+        known = estimators_of(plan)
+        made = bands(plan, counts, estimator if estimator in known else None)
+        assert made.frequency is not None
+        assert made.mean is not None
+        return made.frequency.value, made.mean.value
+    channel = plan.channels[0]
+    cells = view_counts(plan, counts, 0)[1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = cells / cells.sum(axis=-1, keepdims=True)
+        frequency, mass = np.moveaxis(shares @ decoder(channel, key_weights(plan.schema)), -1, 0)
+        mean = np.where(frequency > 0, mass / frequency, np.nan)
+    if plan.mechanism == "privkv" and estimator == "published":
+        mean = raw_means(cells, keeps_of(channel)[1])
+    return frequency, mean
+
+
+def plan_of(line: Line, population: KnownPopulation, epsilon: float, people: int) -> Plan:
+    """The plan of a line; sets get a padding length that nine people in ten do not exceed."""
+    schema = population.schema
+    if line.mechanism == "auto":
+        held = float(population.frequency.sum())
+        return _advised(len(schema.keys), round(held, 6), epsilon, people)
+    given = dict(line.parameters)
+    for name in {"cap", "length"} & set(REGISTRY[line.mechanism].parameters) - set(given):
+        held = int(np.searchsorted(np.cumsum(population.sizes), 0.9))
+        given[name] = min(max(1, held), MOST_CAP, len(schema.keys))
+    return Plan.of(schema, line.mechanism, decimal_of(epsilon), line.calibrate, **given)
+
+
+@lru_cache(maxsize=64)
+def _advised(keys: int, held: float, epsilon: float, people: int) -> Plan:
+    """The planner's choice, told how many keys people hold on average and nothing else of them."""
+    prior = Prior.of(keys, held=held)
+    return advise(Schema.of(keys), decimal_of(epsilon), people, prior=prior, hope=False).plan
+
+
+def decimal_of(epsilon: float) -> Decimal:
+    """An epsilon of a list as the decimal that it is written as."""
+    return Decimal(str(epsilon))
+
+
+def described(plan: Plan) -> str:
+    """The mechanism with the parameters that are not at their default."""
+    known = plan.kind.parameters
+    said = [f"{n}={v}" for n, v in plan.parameters.items() if str(v) != str(known[n].default)]
+    return plan.mechanism + (f" ({', '.join(said)})" if said else "")

@@ -1,0 +1,194 @@
+"""The report: every claim with its verdict and numbers, every figure and table, in one HTML file.
+
+Nothing is fetched: figures are inside the file, and there are no scripts.
+``python -m keyveil.experiments.report out docs/reproduction.md`` puts a run's claims into the docs.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..errors import TableError
+from ..files import write_whole
+from . import experiment
+from .base import CONFIRMED, ONLY_IF, REFUTED, Claim, Row
+from .runner import Outcome, as_csv
+
+BEGIN, END = "<!-- claims -->\n", "<!-- /claims -->\n"
+"""Where the table of claims stands in the docs."""
+MARKS = {CONFIRMED: "yes", REFUTED: "no", ONLY_IF: "if"}
+TABLES = {
+    "cost": (
+        *("line", "keys", "printed_formula", "printed", "corrected_formula", "corrected"),
+        *("plan_bits", "packed_bytes", "json_bytes"),
+    ),
+    "privacy": ("mechanism", "nominal", "true", "share", "tight_share"),
+    "bounds": (
+        *("line", "part", "epsilon", "frequency", "reports", "promised", "measured", "printed"),
+        *("printed_covers", "corrected", "corrected_covers", "loose"),
+    ),
+}
+"""Experiments whose numbers are shown as tables, and their columns."""
+
+STYLE = """
+:root { color-scheme: light; }
+body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; margin: 0 auto;
+       max-width: 76rem; padding: 1.5rem; }
+h1 { font-size: 1.6rem; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2.4rem 0 .4rem; }
+p { max-width: 52rem; } a { color: #00588c; }
+table { border-collapse: collapse; font-size: .86rem; margin: .8rem 0; }
+th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid #ddd; }
+th { border-bottom: 2px solid #888; } td.n { text-align: right; font-variant-numeric: tabular-nums; }
+td.verdict { font-weight: 600; min-width: 9rem; border-left: .35rem solid; }
+td.yes { border-left-color: #009E73; } td.no { border-left-color: #D55E00; }
+td.if { border-left-color: #E69F00; }
+figure { margin: 1rem 0; } figure img { max-width: 100%; height: auto; }
+figcaption { font-size: .88rem; color: #444; max-width: 52rem; }
+details { margin: .6rem 0; } .scroll { overflow-x: auto; }
+"""
+
+
+def all_claims(outcome: Outcome) -> list[tuple[str, Claim]]:
+    """Every claim with the experiment that speaks of it."""
+    return [(name, claim) for name in outcome.names for claim in outcome.claims[name]]
+
+
+def write_report(outcome: Outcome, out: str | Path) -> Path:
+    """Write report.html, claims.csv and claims.md; where the report is."""
+    folder = Path(out)
+    claims = all_claims(outcome)
+    write_whole(folder / "claims.csv", as_csv([_claim_row(*each) for each in claims]).encode())
+    write_whole(folder / "claims.md", as_markdown(claims).encode())
+    path = folder / "report.html"
+    write_whole(path, as_html(outcome).encode())
+    return path
+
+
+def _claim_row(name: str, claim: Claim) -> Row:
+    return {
+        "experiment": name,
+        "place": claim.place,
+        "claim": claim.text,
+        "verdict": claim.verdict,
+        "evidence": claim.evidence,
+        "figure": claim.figure,
+    }
+
+
+def as_markdown(claims: Sequence[tuple[str, Claim]]) -> str:
+    """The table of claims for docs."""
+    lines = [
+        "| place | the paper says | verdict | numbers of the run | figure |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for _, claim in claims:
+        cells = (claim.place, claim.text, f"**{claim.verdict}**", claim.evidence, f"`{claim.figure}`")
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+# -- HTML --------------------------------------------------------------------------------------------
+
+
+def as_html(outcome: Outcome) -> str:
+    """The whole report."""
+    setup = outcome.setup
+    claims = all_claims(outcome)
+    counts = {kind: sum(claim.kind == kind for _, claim in claims) for kind in MARKS}
+    parts = [
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>",
+        f"<title>keyveil reproduce</title><style>{STYLE}</style></head><body>",
+        "<h1>Conditional Analysis for Key-Value Data with LDP, again</h1>",
+        "<p>The figures, tables and claims of Sun, Zhao, Ye, Feng, Wang, Bai (2019, arXiv "
+        "1907.05014), made "
+        f"anew by keyveil {escape(__version__)} with seed {escape(setup.seed)}"
+        + (" in a quick run with few repetitions: numbers are rough" if setup.quick else "")
+        + f". Film ratings: {escape(setup.movielens_note)}. "
+        "Errors are on the [-1, 1] scale. The paper's formulas are used as corrected in "
+        "docs/errata.md.</p>",
+        f"<p><b>{len(claims)} claims:</b> {counts[CONFIRMED]} confirmed, {counts[ONLY_IF]} true "
+        "only under a "
+        f"condition, {counts[REFUTED]} not confirmed.</p>",
+        "<h2 id='claims'>Claims</h2><div class='scroll'>",
+        _claims(claims, outcome),
+        "</div>",
+    ]
+    for name in outcome.names:
+        parts.append(_section(name, outcome))
+    return "\n".join([*parts, "</body></html>\n"])
+
+
+def _claims(claims: Sequence[tuple[str, Claim]], outcome: Outcome) -> str:
+    there = {figure.name for figure in outcome.figures}
+    rows = [
+        "<table><tr><th>verdict</th><th>the paper says</th><th>numbers of this run</th>"
+        "<th>figure</th></tr>"
+    ]
+    for name, claim in claims:
+        link = claim.figure if claim.figure in there else name
+        rows.append(
+            f"<tr><td class='verdict {MARKS[claim.kind]}'>{escape(claim.verdict)}</td>"
+            f"<td>{escape(claim.text)} <small>({escape(claim.place)})</small></td>"
+            f"<td>{escape(claim.evidence)}</td><td><a href='#{link}'>{escape(link)}</a></td></tr>"
+        )
+    return "\n".join([*rows, "</table>"])
+
+
+def _section(name: str, outcome: Outcome) -> str:
+    about = experiment(name)
+    parts = [f"<h2 id='{name}'>{escape(about.TITLE)}</h2><p>{escape(about.ABOUT)}</p>"]
+    for figure in outcome.figures:
+        if figure.experiment == name:
+            image = base64.b64encode(figure.svg).decode()
+            anchor = "" if figure.name == name else f" id='{figure.name}'"
+            parts.append(
+                f"<figure{anchor}><img alt='{escape(figure.caption, quote=True)}' "
+                f"src='data:image/svg+xml;base64,{image}'>"
+                f"<figcaption>{escape(figure.caption)}</figcaption></figure>"
+            )
+    if name in TABLES:
+        table = _table(outcome.rows[about.ROWS_OF], TABLES[name])
+        if len(outcome.rows[about.ROWS_OF]) > 20:
+            table = f"<details><summary>All numbers</summary>{table}</details>"
+        parts.append(f"<div class='scroll'>{table}</div>")
+    parts.append(f"<p><small>Numbers: numbers/{about.ROWS_OF}.csv</small></p>")
+    return "\n".join(parts)
+
+
+def _table(rows: Sequence[Row], columns: Sequence[str]) -> str:
+    heads = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in columns)
+    lines = [f"<table><tr>{heads}</tr>"]
+    for row in rows:
+        cells = "".join(_cell(row[name]) for name in columns)
+        lines.append(f"<tr>{cells}</tr>")
+    return "\n".join([*lines, "</table>"])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"<td class='n'>{value:.4g}</td>"
+    if isinstance(value, int):
+        return f"<td class='n'>{value:,}</td>"
+    return f"<td>{escape(str(value))}</td>"
+
+
+def write_docs(out: str | Path, page: str | Path) -> None:
+    """Put the table of claims of a finished run between its marks on a page."""
+    text = Path(page).read_text("utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, mark, after = rest.partition(END)
+    if not mark:
+        raise TableError(f"{page} has no place for claims: {BEGIN.strip()} and {END.strip()}")
+    table = (Path(out) / "claims.md").read_text("utf-8")
+    write_whole(Path(page), f"{before}{BEGIN}\n{table}\n{END}{after}".encode())
+
+
+if __name__ == "__main__":
+    write_docs(*sys.argv[1:3])

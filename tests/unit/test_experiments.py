@@ -1,0 +1,485 @@
+"""The reproduction's own machinery: populations, the fast ways and the long ways, claims, what is "
+"kept."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from functools import cache
+from itertools import product
+from math import inf, sqrt
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from keyveil import Coins, FinishedError, Plan, PlanError, Schema, TableError, Tally, estimate
+from keyveil.estimate.conditional import Conditionals
+from keyveil.experiments import NAMES, PER_PERSON, experiment, fig1, fig5, fig7
+from keyveil.experiments.base import CONFIRMED, ONLY_IF, REFUTED, Setup
+from keyveil.experiments.bounds import printed
+from keyveil.experiments.chains import chain_runs, raw_means, round_law
+from keyveil.experiments.conditionals import answered
+from keyveil.experiments.lines import DECODERS, MORE, SIX, TRUE, decoded, measure
+from keyveil.experiments.report import all_claims, as_html, as_markdown
+from keyveil.experiments.runner import as_csv, chosen, of_csv, prepared, run
+from keyveil.experiments.summary import parsed, shipped, summarise
+from keyveil.mechanisms.ioh import paper_conditional, paper_order
+from keyveil.mechanisms.kvoh import by_bits
+from keyveil.mechanisms.privkv import raw_means as plan_raw_means
+from keyveil.people import People
+from keyveil.populations import (
+    StatedPopulation,
+    TablePopulation,
+    gaussian,
+    normal_values,
+    of_keys,
+    of_table,
+    pckv_gaussian,
+    pckv_uniform,
+    tied,
+    uniform,
+    uniform_values,
+)
+from keyveil.prior import GRID
+from keyveil.query import Query
+from keyveil.simulate import simulate, simulate_runs
+
+FALSE_ALARM = 1e-6
+"""Chance that a sampled check fails though all is right; coins are stated, so it fails always or "
+"never."""
+
+
+@cache
+def setup() -> Setup:
+    return prepared("test", quick=True)
+
+
+def small() -> StatedPopulation:
+    """Three tied keys whose frequencies and means all differ."""
+    chance = np.array([[0.2, 0.5, 0.9], [0.6, 0.1, 0.4]])
+    laws = np.array([[uniform_values(m) for m in row] for row in ((-0.6, 0.1, 0.5), (0.3, -0.8, 0.0))])
+    return StatedPopulation(np.array([0.3, 0.7]), chance, laws)
+
+
+# -- populations -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mean", [-0.97, -0.4, 0, 0.1234, 0.75, 0.9])
+@pytest.mark.parametrize("law", [uniform_values, normal_values])
+def test_laws_of_values_have_their_mean_and_sum_to_one(law, mean):
+    made = law(mean)
+    assert made.sum() == pytest.approx(1, abs=1e-9)
+    assert made @ GRID == pytest.approx(mean, abs=1e-9)
+    assert made.min() >= 0
+    assert made @ GRID**2 > mean**2, "values spread"
+
+
+def test_the_papers_populations_are_what_the_page_says():
+    for made, again in ((gaussian(), gaussian()), (uniform(), uniform())):
+        assert np.array_equal(made.frequency, again.frequency)
+        assert np.array_equal(made.mean, again.mean)
+        assert len(made.frequency) == 100
+        assert made.frequency.min() >= 0.05
+        assert made.frequency.max() <= 0.95
+        assert np.abs(made.mean).max() <= 0.9 + 1e-9
+    assert gaussian().frequency.std() < uniform().frequency.std()
+    assert gaussian(coins=Coins.stated("other")).frequency[0] != gaussian().frequency[0]
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3, 5])
+def test_a_stated_population_rounds_without_bias_and_its_laws_agree(levels):
+    population = small().at(levels)
+    assert population is small().at(levels) or population.at(levels) is population
+    pair = population.law((0, 2)).reshape(levels + 1, levels + 1)
+    assert pair.sum() == pytest.approx(1)
+    assert pair.sum(axis=1) == pytest.approx(population.law((0,)))
+    assert pair.sum(axis=0) == pytest.approx(population.law((2,)))
+    assert population.law((0,))[0] == pytest.approx(1 - small().frequency[0])
+    if levels > 1:
+        values = np.linspace(-1, 1, levels)
+        mean = population.law((0,))[1:] @ values / small().frequency[0]
+        assert mean == pytest.approx(small().mean[0])
+    assert not np.allclose(pair, np.outer(pair.sum(axis=1), pair.sum(axis=0))), "kinds tie keys"
+
+
+def test_tied_keys_have_the_stated_frequency_and_mean_and_go_together():
+    for keys, f, m in ((2, 0.8, -0.8), (4, 0.5, 0.0), (3, 0.95, 0.9)):
+        made = tied(keys, f, m)
+        assert made.frequency == pytest.approx(np.full(keys, f))
+        assert made.mean == pytest.approx(np.full(keys, m))
+    law = tied(2).law((0, 1)).reshape(3, 3)
+    assert law[1:, 1:].sum() / law[1:, :].sum() > 0.8 + 0.02, "f(k | c) is above f(k)"
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7])
+def test_drawn_keys_are_those_of_all_records_one_by_one(length):
+    """Every set that a person can hold, with its chance, by enumeration."""
+    population = small()
+    means = population.values @ population.points
+    want, sizes = np.zeros((3, 2)), np.zeros(4)
+    for kind, share in enumerate(population.shares):
+        for held in product((0, 1), repeat=3):
+            chances = np.where(held, population.chance[kind], 1 - population.chance[kind])
+            weight = share * chances.prod()
+            sizes[sum(held)] += weight
+            for key in np.flatnonzero(held):
+                up = (1 + means[kind, key]) / 2
+                want[key] += weight / max(sum(held), length) * np.array([1 - up, up])
+    assert population.drawn(length) == pytest.approx(want)
+    assert population.sizes == pytest.approx(sizes)
+
+
+def test_pckvs_people_hold_one_key_each():
+    even, bent = pckv_uniform(), pckv_gaussian()
+    assert [even.sizes[1], bent.sizes[1]] == pytest.approx([1, 1])
+    assert even.frequency == pytest.approx(np.full(100, 0.01))
+    assert bent.frequency[0] > 4 * bent.frequency[-1]
+    assert np.abs(bent.mean).max() <= 1
+    assert even.drawn(1).sum() == pytest.approx(1)
+
+
+def test_people_drawn_from_a_stated_population_follow_its_law():
+    """Chi-square over all 27 joint states of three keys after rounding, false alarm 1e-6."""
+    population, n = small(), 40_000
+    people = population.draw(n, Coins.stated("people").generator())
+    table = TablePopulation(population.schema, people)
+    seen = table.law((0, 1, 2))
+
+    def distance(law: np.ndarray) -> float:
+        return float((n * (seen - law) ** 2 / law).sum())
+
+    # Rounding is averaged in a table's law, so it spreads less than counts would: one-sided.
+    limit = chi2.isf(FALSE_ALARM, 26)
+    assert distance(population.law((0, 1, 2))) < limit
+    shares = population.shares[::-1].copy()
+    twin = StatedPopulation(shares, population.chance, population.values)
+    assert distance(twin.law((0, 1, 2))) > limit, "a population of other shares is told apart"
+    assert table.prior().frequency == pytest.approx(population.prior().frequency, abs=0.02)
+    assert population.prior().mean == pytest.approx(population.mean, abs=1e-9)
+
+
+def test_stated_populations_that_are_no_laws_are_refused():
+    law = np.array([[uniform_values(0)]])
+    with pytest.raises(PlanError, match="shares"):
+        StatedPopulation(np.array([0.5]), np.array([[0.5]]), law)
+    with pytest.raises(PlanError, match="chance"):
+        StatedPopulation(np.ones(1), np.array([[1.5]]), law)
+    with pytest.raises(PlanError, match="sums to one"):
+        StatedPopulation(np.ones(1), np.array([[0.5]]), law * 2)
+    with pytest.raises(PlanError, match="for each key"):
+        StatedPopulation(np.ones(1), np.array([[0.5, 0.5]]), law)
+
+
+def test_a_table_is_brought_to_the_unit_scale():
+    schema = Schema.of(["a", "b"], 1, 5)
+    people = People.of_records(schema, [{"a": 5}, {"a": 3, "b": 1}, {}])
+    made = of_table(schema, people)
+    assert made.frequency == pytest.approx([2 / 3, 1 / 3])
+    assert made.mean == pytest.approx([0.5, -1])
+
+
+# -- the shipped summary -----------------------------------------------------------------------------
+
+
+def test_the_shipped_summary_is_what_its_command_makes_of_a_table(tmp_path):
+    population, note = shipped()
+    assert len(population.frequency) == 100
+    assert (np.diff(population.frequency) <= 0).all(), "the most held first"
+    assert "summary" in note
+    rows = [(user, f"{film:03}") for film in range(100) for user in range(100 - film // 2)]
+    table = tmp_path / "long.csv"
+    table.write_text(
+        "user,key,value\n" + "".join(f"{u},{f},{0.5 * (1 + u % 10)}\n" for u, f in rows) + "999,none,1\n"
+    )
+    made = summarise(table, "user", "key", "value", "made up")
+    assert made["people"] == 101
+    assert made["frequency"][0] == pytest.approx(100 / 101, abs=1e-6)
+    again, _ = parsed(json.loads(json.dumps(made)))
+    assert again.frequency[99] == pytest.approx(51 / 101, abs=1e-6)
+    assert again.mean[0] == pytest.approx(0, abs=1e-3), "all ten ratings alike"
+    with pytest.raises(TableError, match="format"):
+        parsed({"format": "other"})
+
+
+# -- fast ways and long ways -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("told", ["0", "0.25", "-1"])
+def test_a_round_has_the_law_of_its_plan(told):
+    """Exact: the outputs' law, from the plan's integers and from the formula."""
+    from keyveil.mechanisms.rounds import round_draft
+
+    laws = np.array([small().law((key,)) for key in range(3)])
+    for key_epsilon, value_epsilon in ((0.5, 0.05), (0.0, 0.2)):
+        draft = round_draft(
+            Schema.of(3), key_epsilon, Decimal(str(value_epsilon)), Decimal(10), [told] * 3, {}
+        )
+        made = round_law(laws, key_epsilon, value_epsilon, np.full(3, float(told)))
+        assert draft.channels[0].mix(laws) == pytest.approx(made, abs=1e-8)
+
+
+def real_chain(population, epsilon, rounds, people, coins, run):
+    """PrivKVM as a chain of plans, each tally drawn under its own plan."""
+    plan = Plan.of(population.schema, "privkvm", epsilon, rounds=rounds)
+    while True:
+        tally = simulate(plan, population, people, coins, run)
+        try:
+            plan = plan.next(tally)
+        except FinishedError:
+            answers = estimate(plan, tally, "published")
+            return [[a.frequency.value, a.mean.value] for a in answers]
+
+
+def test_the_fast_chain_agrees_with_the_chain_of_plans():
+    """Means and variances of frequency and mean, 150 runs each way; z below 5.3 is 1e-6 for ten."""
+    population, epsilon, rounds, people, runs = small(), 4, 3, 3000, 150
+    coins = Coins.stated("chain")
+    long = np.array([real_chain(population, epsilon, rounds, people, coins, r) for r in range(runs)])
+
+    def apart(told: float) -> float:
+        fast = np.stack(
+            chain_runs(population, epsilon, rounds, people, coins, range(runs), told), axis=-1
+        )
+        spread = sqrt(1 / runs) * np.sqrt(long.var(axis=0) + fast.var(axis=0))
+        centre = np.abs(long.mean(axis=0) - fast.mean(axis=0)) / spread
+        # The logarithm of a normal sample's variance has a variance of about 2 / (n - 1).
+        width = np.abs(np.log(long.var(axis=0) / fast.var(axis=0))) / sqrt(4 / (runs - 1))
+        return float(max(centre.max(), width.max()))
+
+    assert apart(0.0) < 5.3
+    assert apart(1.0) > 5.3, "a chain that starts with other feedback is told apart"
+
+
+def test_fast_decoders_give_the_published_estimates():
+    """Exact: every line's vectorised decoder against the estimator of the library."""
+    population, coins = small(), Coins.stated("decoders")
+    for line in (*SIX, *TRUE):
+        if line.mechanism == "privkvm":
+            continue
+        plan = Plan.of(population.schema, line.mechanism, 1, line.calibrate, **dict(line.parameters))
+        assert (line.mechanism, line.estimator) in DECODERS
+        counts = simulate_runs(plan, population, 3000, coins, 4)
+        frequency, mean = decoded(plan, counts, line.estimator)
+        for row, one_frequency, one_mean in zip(counts, frequency, mean, strict=True):
+            answers = estimate(plan, Tally(plan, row), line.estimator)
+            assert one_frequency == pytest.approx([a.frequency.value for a in answers])
+            assert one_mean == pytest.approx([a.mean.value for a in answers], nan_ok=True)
+
+
+def test_fast_raw_means_are_the_plans():
+    plan = Plan.of(Schema.of(3), "privkv", 1)
+    counts = simulate_runs(plan, small(), 50, Coins.stated("raw"), 5)
+    from keyveil.mechanisms.privkv import keeps_of
+
+    keep = keeps_of(plan.channels[0])[1]
+    for row in counts:
+        cells = row.reshape(3, 4)[:, 1:]
+        assert raw_means(cells, keep) == pytest.approx(
+            plan_raw_means(plan, Tally(plan, row)), nan_ok=True
+        )
+
+
+@pytest.mark.parametrize("mechanism", ["privkv", "f2m", "kvue", "kvoh", "pairs"])
+def test_counts_and_people_agree_in_distribution(mechanism):
+    """Chi-square of the tally over all cells, made both ways, against the exact law; 1e-6 each."""
+    population, n = small(), 30_000
+    plan = Plan.of(population.schema, mechanism, 2)
+    coins = Coins.stated("both ways")
+    people = population.draw(n, coins.generator())
+    by_person = Tally(plan).add(plan.privatise(people, coins)).counts
+    by_counts = simulate_runs(plan, population, n, coins, 1)[0]
+
+    def distance(counts: np.ndarray, source: StatedPopulation) -> tuple[float, float]:
+        total, cells = 0.0, 0
+        for view, channel in enumerate(plan.view_channels):
+            law = channel.mix(source.law(plan.views.keys[view]))
+            first = int(plan.layout.own[view])
+            seen = counts[first + 1 : first + 1 + channel.cells]
+            expected = n * plan.views.shares[view] * law
+            total += float(((seen - expected) ** 2 / expected).sum())
+            cells += channel.cells
+        return total, float(chi2.isf(FALSE_ALARM, cells - 1))
+
+    shares = population.shares[::-1].copy()
+    twin = StatedPopulation(shares, population.chance, population.values)
+    for counts in (by_person, by_counts):
+        found, limit = distance(counts, population)
+        assert found < limit
+        found, limit = distance(counts, twin)
+        assert found > limit, "a population of other shares is told apart"
+
+
+def test_per_person_errors_are_those_of_the_fast_simulation():
+    """The experiment for doubters, one repetition: errors averaged over 100 keys agree within 25 %."""
+    module = experiment(PER_PERSON)
+    rows = module.work(setup(), {"run": 0})
+    for label in ("KVUE", "F2M", "PrivKVM"):
+        rows += module.work(setup(), {"line": label})
+        for epsilon in (1.0, 5.0):
+            by = {r["way"]: r["mae_mean"] for r in rows if (r["line"], r["epsilon"]) == (label, epsilon)}
+            assert by["person"] == pytest.approx(by["counts"], rel=0.25)
+
+
+@pytest.mark.parametrize("keys", [2, 3])
+def test_printed_conditionals_are_the_papers_operators(keys):
+    """Exact: F and S of the paper's own array, against the library's estimator where both exist."""
+    population = tied(keys)
+    plan = Plan.of(population.schema, "ioh", 3)
+    tally = simulate(plan, population, 20_000, Coins.stated("operators"))
+    queries = [Query(kind, "0", (("1", True),)) for kind in ("frequency", "mean")]
+    found = answered(plan, tally, "printed", queries)
+    reports, counts = tally.view_counts(0)
+    channel = plan.channels[0]
+    if channel.one_cell:
+        cells = counts / reports @ by_bits(channel, np.eye(channel.states))
+    else:
+        fake, show = (law[1] / 2**32 for law in channel.laws)
+        cells = (counts / reports - fake) / (show - fake)
+        long = [a.estimate.value for a in Conditionals(plan, tally, "printed").answers(queries)]
+        assert found == pytest.approx(long)
+    want = paper_conditional(paper_order(cells, keys), keys, 0, {1: True})
+    assert found == pytest.approx(want)
+    assert found[0] == pytest.approx(0.83, abs=0.1)
+
+
+def test_printed_bounds_are_the_papers_figures():
+    assert printed("F2M", "mean", 0.5, 0.5, 2000) == pytest.approx(1.584, abs=5e-4)
+    assert printed("KVUE", "mean", 0.5, 0.2, 1000) == inf, "negative as printed"
+    assert printed("KVUE", "mean", 1, 0.8, 1000) == pytest.approx(0.418, abs=5e-4)
+    assert printed("KVOH", "frequency", 1, 0.5, 10_000) > printed("KVUE", "frequency", 1, 0.5, 10_000)
+
+
+def test_auto_and_others_are_measured_like_the_papers_lines():
+    population = of_keys(np.full(6, 0.3), np.linspace(-0.5, 0.5, 6), uniform_values)
+    coins = Coins.stated("lines")
+    for line in (*SIX, *(line for line in MORE if line.there)):
+        made = measure(line, population, 2.0, 20_000, coins, range(3))
+        assert made.frequency.shape[1] == made.mean.shape[1] == 6
+        assert np.abs(made.frequency).mean() < 0.2
+        again = measure(line, population, 2.0, 20_000, coins, range(3))
+        assert np.array_equal(made.mean, again.mean), "the same coins, the same numbers"
+
+
+# -- claims ------------------------------------------------------------------------------------------
+
+
+def test_verdicts_follow_the_numbers():
+    """Rows made up so that a claim holds, and then so that it does not."""
+    rows = [
+        {
+            "line": "IOH",
+            "keys": d,
+            "people": n,
+            "epsilon": 1.0,
+            "mae_frequency": 0.01 * d,
+            "mae_mean": 0.05 * d,
+        }
+        for d in (2, 4, 8)
+        for n in (100_000, 1_000_000)
+    ]
+    assert [claim.kind for claim in fig7.claims(setup(), rows)] == [CONFIRMED, CONFIRMED]
+    for row in rows:
+        row["mae_frequency"], row["mae_mean"] = row["mae_mean"], 0.4 / row["keys"]
+    rows[0]["mae_frequency"] = rows[1]["mae_frequency"] = 1.0
+    assert [claim.kind for claim in fig7.claims(setup(), rows)][1] == REFUTED
+
+    def defaults(bend: float) -> list[dict]:
+        return [
+            {
+                "data": d,
+                "epsilon": e,
+                "calibrate": c,
+                "default": v,
+                "true_epsilon": e,
+                "mae_mean": 0.02 * (1 + bend * v),
+                "mse_mean": 1e-3 * (1 + bend * v),
+            }
+            for d in ("Gaussian", "low average", "high average")
+            for e in (0.5, 1.0)
+            for c in ("paper", "tight")
+            for v in (-1.0, 0.0, 1.0)
+        ]
+
+    assert fig5.claims(setup(), defaults(0.01))[0].kind == CONFIRMED
+    assert fig5.claims(setup(), defaults(0.3))[0].kind == REFUTED
+
+
+def test_the_error_under_a_twentieth_is_judged_by_both_readings():
+    def rows(people: float, reports: float) -> list[dict]:
+        errors = {"people": people, "reports": reports}
+        return [
+            {
+                "data": d,
+                "reading": r,
+                "line": line.label,
+                "epsilon": e,
+                **dict.fromkeys(fig1.PARTS, errors[r]),
+            }
+            for d in fig1.DATA
+            for r in fig1.READINGS
+            for line in SIX
+            for e in (0.2, 0.6, 1.0)
+        ]
+
+    assert fig1._under(rows(0.01, 0.01)).kind == CONFIRMED
+    assert fig1._under(rows(0.2, 0.01)).kind == ONLY_IF
+    assert "100,000 reports" in fig1._under(rows(0.2, 0.01)).verdict
+    assert fig1._under(rows(0.2, 0.2)).kind == REFUTED
+
+
+# -- what is kept ------------------------------------------------------------------------------------
+
+
+def test_numbers_do_not_depend_on_processes_and_are_taken_from_an_earlier_run(tmp_path):
+    names, one, two = ("fig5", "bounds"), tmp_path / "one", tmp_path / "two"
+    file = two / "numbers" / "fig5.csv"
+
+    def again(what: Setup, *some: str):
+        return run(what, some, two, processes=1, draw=False).taken
+
+    run(setup(), names, one, processes=1, draw=False)
+    made = run(setup(), names, two, processes=2, draw=False)
+    assert made.taken == ()
+    for name in names:
+        first, second = (folder / "numbers" / f"{name}.csv" for folder in (one, two))
+        assert first.read_bytes() == second.read_bytes()
+    kept = run(setup(), names, two, processes=1, draw=False)
+    assert kept.taken == names
+    assert kept.rows == made.rows
+    assert kept.claims == made.claims
+    right = file.read_bytes()
+    file.write_text(file.read_text().replace("Gaussian", "Gauss", 1))
+    assert again(setup(), "fig5") == (), "a changed file is made anew"
+    assert file.read_bytes() == right
+    assert again(prepared("another seed", quick=True), "fig5") == (), "as is another seed's"
+    assert file.read_bytes() != right
+
+
+def test_rows_survive_csv():
+    rows = [{"a": 1, "b": 0.1 + 0.2, "c": "x, y", "d": inf}, {"a": -3, "b": 1e-300, "c": "", "d": 0.5}]
+    assert of_csv(as_csv(rows)) == rows
+
+
+def test_experiments_are_chosen_in_the_papers_order():
+    assert chosen(["fig5", "fig1"]) == ("fig1", "fig5")
+    assert chosen(None) == NAMES
+    assert chosen(None, per_person=True) == (*NAMES, PER_PERSON)
+    with pytest.raises(PlanError, match="unknown experiment 'fig9'; known: fig1"):
+        chosen(["fig9"])
+
+
+def test_a_report_stands_alone_and_says_every_claim(tmp_path):
+    outcome = run(setup(), ("fig5", "bounds"), tmp_path, processes=1)
+    page = as_html(outcome)
+    assert "src='http" not in page
+    assert "href='http" not in page
+    assert "<script" not in page
+    assert page.count("data:image/svg+xml;base64,") == len(outcome.figures) == 2
+    claims = all_claims(outcome)
+    assert claims
+    table = as_markdown(claims)
+    for _, claim in claims:
+        assert claim.kind in (CONFIRMED, REFUTED, ONLY_IF)
+        assert any(digit in claim.evidence for digit in "0123456789"), "every row has a number"
+        assert claim.text in table
