@@ -1,0 +1,246 @@
+"""The collector under load: wrk on loopback, the same server with its store and without, in one run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from statistics import median
+
+from keyveil import Plan, Schema
+
+from .table import Outcome, Table, rows, times
+
+KEYS = 100
+AIM_SINGLE, AIM_BATCH, AIM_ESTIMATE = 0.5, 20.0, 0.050
+BATCH = 100
+
+# With "none" reports are decoded and checked, and answered without any store.
+SERVER = """
+import sys
+from pathlib import Path
+from keyveil.collector.serve import listening, serve
+from keyveil.collector.store import store_at
+from keyveil.collector.writer import Writer
+
+if sys.argv[1] == "none":
+    def submit(self, parcel):
+        future = self._loop.create_future()
+        future.set_result(None)
+        return future
+    Writer.submit = submit
+store = store_at("store.sqlite")
+store.open()
+found = listening("127.0.0.1", 0)
+print(found.getsockname()[1], flush=True)
+serve(store, Path("segments"), "127.0.0.1", found)
+store.close()
+"""
+
+LOAD = """
+local plan, epoch, n = os.getenv("PLAN"), tonumber(os.getenv("EPOCH")), tonumber(os.getenv("N"))
+local keys, random, text, raw = tonumber(os.getenv("KEYS")), math.random, {}, {}
+math.randomseed(os.time() + tonumber(os.getenv("SEED")))
+for i = 0, 65535 do
+  text[i] = string.format("%04x", i)
+  raw[i] = string.char(i % 256, math.floor(i / 256))
+end
+local function r() return random(0, 65535) end
+local function id(a)
+  return a[r()] .. a[r()] .. a[r()] .. a[r()] .. a[r()] .. a[r()] .. a[r()] .. a[r()]
+end
+local function u32(x)
+  return string.char(x % 256, math.floor(x / 256) % 256, math.floor(x / 65536) % 256, 0)
+end
+local head = "KVBATCH1" .. plan:gsub("..", function(h) return string.char(tonumber(h, 16)) end)
+wrk.method = "POST"
+local json = os.getenv("KIND") == "json"
+wrk.headers["Content-Type"] = json and "application/json" or "application/vnd.keyveil.batch"
+request = function()
+  local t = {}
+  for i = 1, n do
+    local view, output = random(0, keys - 1), random(0, 2)
+    if json then
+      local cells = 4 * view .. "," .. 4 * view + 1 + output
+      t[i] = '{"id":"' .. id(text) .. '","cells":[' .. cells .. ']}'
+    else
+      t[i] = id(raw) .. raw[3 * view + output]
+    end
+  end
+  local body = head .. u32(epoch) .. u32(n) .. table.concat(t)
+  if json then
+    body = '{"plan":"' .. plan .. '","epoch":' .. epoch .. ',"reports":[' .. table.concat(t, ",") .. "]}"
+  end
+  return wrk.format(nil, nil, nil, body)
+end
+"""
+
+LOADS = {
+    "one report, JSON": ("json", 1),
+    "100 reports, JSON": ("json", BATCH),
+    "100, binary": ("raw", BATCH),
+}
+
+
+class Collector:
+    """A server process with its own folder."""
+
+    def __init__(self, mode: str, plan: Plan) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="kv-bench-"))
+        plan.save(self.folder / "plan.json")
+        (self.folder / "load.lua").write_text(LOAD)
+        keyveil = str(Path(sys.executable).parent / "keyveil")
+        words = ["collection", "create", "bench", "plan.json", "--store", "store.sqlite"]
+        subprocess.run([keyveil, *words], cwd=self.folder, check=True, capture_output=True)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SERVER, mode],
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}/v1/collections/bench"
+        self.plan = plan
+
+    def load(self, kind: str, number: int, seconds: int, connections: int = 64) -> tuple[float, float]:
+        """Requests a second, and the 99th percentile of their latency in milliseconds."""
+        done = subprocess.run(self._wrk(seconds, connections), **self._how(kind, number), check=True)
+        text = str(done.stdout)
+        if "Non-2xx" in text or "Socket errors" in text:
+            raise RuntimeError(f"the collector refused or broke: {text}")
+        rate = re.search(r"Requests/sec:\s+([\d.]+)", text)
+        late = re.search(r"99%\s+([\d.]+)(us|ms|s)", text)
+        assert rate is not None
+        assert late is not None
+        return float(rate[1]), float(late[1]) * {"us": 0.001, "ms": 1.0, "s": 1000.0}[late[2]]
+
+    def estimates(self, seconds: int) -> list[float]:
+        """Seconds that an estimate takes while reports come in."""
+        loading = subprocess.Popen(self._wrk(seconds, 32), **self._how("raw", BATCH))
+        taken = []
+        end = time.monotonic() + seconds - 0.5
+        while time.monotonic() < end:
+            time.sleep(0.2)
+            begun = time.perf_counter()
+            urllib.request.urlopen(f"{self.url}/estimates").read()
+            taken.append(time.perf_counter() - begun)
+        loading.communicate()
+        return taken
+
+    def memory(self) -> float:
+        """Megabytes that the process holds."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+)", text)
+        assert found is not None
+        return int(found[1]) / 1024
+
+    def _wrk(self, seconds: int, connections: int) -> list[str]:
+        words = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}", "--latency", "-s", "load.lua"]
+        return [*words, f"{self.url}/reports"]
+
+    def _how(self, kind: str, number: int) -> dict[str, object]:
+        facts = {"PLAN": self.plan.hash, "EPOCH": int(time.time()) // 86_400, "N": number, "KIND": kind}
+        facts |= {"KEYS": KEYS, "SEED": int.from_bytes(os.urandom(3), "big")}
+        environment = {**os.environ, **{name: str(value) for name, value in facts.items()}}
+        return {"cwd": self.folder, "env": environment, "stdout": subprocess.PIPE, "text": True}
+
+    def end(self) -> None:
+        """Stop it and remove its folder."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.communicate()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def run(quick: bool) -> Outcome:
+    """Rates in interleaved rounds, estimates while ingesting, memory over many reports."""
+    if shutil.which("wrk") is None:
+        return Outcome("collector", (), {}, ("collector: wrk is not installed, nothing was measured",))
+    plan = Plan.of(Schema.of(KEYS, 1, 5), "kvue", 1)
+    rounds, seconds = (1, 2) if quick else (3, 5)
+    rates: dict[tuple[str, str], list[float]] = {}
+    late: dict[tuple[str, str], list[float]] = {}
+    for _ in range(rounds):
+        for mode in ("none", "sqlite"):
+            server = Collector(mode, plan)
+            try:
+                server.load("json", 1, 1)  # warm
+                for name, (kind, number) in LOADS.items():
+                    rate, slow = server.load(kind, number, seconds)
+                    rates.setdefault((mode, name), []).append(rate * number)
+                    late.setdefault((mode, name), []).append(slow)
+            finally:
+                server.end()
+    middle = {key: median(values) for key, values in rates.items()}
+    first, *batches = LOADS
+    lines = [
+        (
+            name,
+            f"{middle['sqlite', name]:,.0f}",
+            f"{middle['none', name]:,.0f}",
+            f"{middle['sqlite', name] / middle['none', name]:.0%}",
+            times(middle["sqlite", name] / middle["sqlite", first]),
+            f"{median(late['sqlite', name]):.0f} ms",
+        )
+        for name in LOADS
+    ]
+    shown = Table(
+        f"Durable reports a second, {KEYS} keys, median of {rounds}",
+        ("request", "SQLite", "no store", "share", "against one by one", "99th percentile"),
+        rows(lines),
+        f"Aims: at least {AIM_SINGLE:.0%} of the same server without a store, one report a request; "
+        f"{AIM_BATCH:.0f} x as many reports in batches of {BATCH}. wrk shares the machine.",
+    )
+    beside, memory = _beside(plan, quick)
+    missed = []
+    if middle["sqlite", first] < AIM_SINGLE * middle["none", first]:
+        missed.append(f"collector: {lines[0][3]} of the server without a store, aim {AIM_SINGLE:.0%}")
+    best = max(middle["sqlite", name] for name in batches) / middle["sqlite", first]
+    if best < AIM_BATCH:
+        missed.append(f"collector: {best:.0f} x as many in batches, aim {AIM_BATCH:.0f} x")
+    if beside > AIM_ESTIMATE:
+        missed.append(f"collector: an estimate took {beside * 1000:.0f} ms, aim 50 ms")
+    figures = {
+        "rates": {f"{mode}, {name}": value for (mode, name), value in middle.items()},
+        "estimate": beside,
+        "memory": memory,
+    }
+    return Outcome("collector", (shown, _memory_table(beside, memory)), figures, tuple(missed))
+
+
+def _beside(plan: Plan, quick: bool) -> tuple[float, list[tuple[int, float]]]:
+    """The median time of an estimate while reports come in; memory as reports add up."""
+    server = Collector("sqlite", plan)
+    try:
+        taken = server.estimates(3 if quick else 8)
+        memory = []
+        most = 400_000 if quick else 10_000_000
+        while len(memory) < 2 or memory[-1][0] < most:
+            server.load("raw", 5000, 3 if quick else 10, connections=8)
+            with urllib.request.urlopen(f"{server.url}/estimates") as answer:
+                found = re.search(rb'"reports":(\d+)', answer.read())
+            assert found is not None
+            memory.append((int(found[1]), server.memory()))
+        return median(taken), memory
+    finally:
+        server.end()
+
+
+def _memory_table(beside: float, memory: list[tuple[int, float]]) -> Table:
+    shown = [memory[0], *memory[len(memory) // 2 : -1 : max(1, len(memory) // 4)], memory[-1]]
+    lines = [(f"{reports:,}", f"{size:.0f} MB") for reports, size in dict(shown).items()]
+    growth = (memory[-1][1] - memory[0][1]) * 2**20 / max(1, memory[-1][0] - memory[0][0])
+    return Table(
+        "Memory as one epoch's reports add up",
+        ("reports", "resident"),
+        rows(lines),
+        f"{growth:.0f} bytes more a report while its epoch is open; its id takes 16. "
+        f"An estimate of {KEYS} keys while reports came in took {beside * 1000:.0f} ms (median).",
+    )

@@ -1,0 +1,106 @@
+"""Who may do what: tokens, origins, and the own machine where there are no tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from .collections import Collection
+from .problems import Problem
+from .service import Service
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+def header(headers: Headers, name: bytes) -> str | None:
+    """A header's value; the first, if it is given twice."""
+    for key, value in headers:
+        if key == name:
+            return value.decode("latin-1")
+    return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address is the own machine's."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def require(service: Service, headers: Headers, role: str, collection: Collection | None = None) -> None:
+    """Refuse a request that may not act in a role.
+
+    While there is no token at all the collector serves its own machine only (``serve`` sees to that),
+    and then a page of the web that reaches it through the person's browser is refused here: by the
+    Host that it named, and by the Origin that the browser names for it.
+    """
+    if service.guarded:
+        authorization = header(headers, b"authorization")
+        if authorization is None:
+            raise Problem("token")
+        token = service.token_of(authorization)
+        if token is None:
+            raise Problem("token", "this token is not known, or was revoked")
+        if not token.allows(role, None if collection is None else collection.id):
+            raise Problem("forbidden")
+        return
+    host = urlsplit("//" + (header(headers, b"host") or "")).hostname or ""
+    if not is_loopback(host):
+        raise Problem("host")
+    origin = header(headers, b"origin")
+    if origin is not None and not is_loopback(_origin_host(origin)):
+        raise Problem("origin")
+
+
+def require_ingest(service: Service, headers: Headers, collection: Collection) -> None:
+    """Refuse reports without an ingest token, where the collection asks for one."""
+    if not collection.terms.token:
+        return
+    authorization = header(headers, b"authorization")
+    if authorization is None:
+        raise Problem("token", "this collection takes reports with a token only")
+    token = service.token_of(authorization)
+    if token is None:
+        raise Problem("token", "this token is not known, or was revoked")
+    if not token.allows("ingest", collection.id):
+        raise Problem("forbidden")
+
+
+def cors(collection: Collection, origin: str | None) -> list[tuple[bytes, bytes]]:
+    """The headers that let a page of an allowed origin read a response; no cookies are ever meant."""
+    if origin is None or not allowed(collection, origin):
+        return []
+    every = "*" in collection.terms.origins
+    return [
+        (b"access-control-allow-origin", b"*" if every else origin.encode("latin-1")),
+        (b"vary", b"origin"),
+    ]
+
+
+def preflight(collection: Collection, origin: str | None) -> list[tuple[bytes, bytes]]:
+    """The headers that answer a browser that asks before it sends."""
+    basic = cors(collection, origin)
+    if not basic:
+        return [(b"vary", b"origin")]
+    return [
+        *basic,
+        (b"access-control-allow-methods", b"GET, POST"),
+        (b"access-control-allow-headers", b"authorization, content-type"),
+        (b"access-control-max-age", b"600"),
+    ]
+
+
+def allowed(collection: Collection, origin: str) -> bool:
+    """Whether pages of an origin may use a collection."""
+    return "*" in collection.terms.origins or origin in collection.terms.origins
+
+
+def _origin_host(origin: str) -> str:
+    try:
+        return urlsplit(origin).hostname or ""
+    except ValueError:
+        return ""

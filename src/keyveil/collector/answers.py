@@ -1,0 +1,169 @@
+"""Answers from the live counts: made in a thread of their own, and remembered while nothing changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ..estimate import estimate, estimators_of
+from ..estimate.conditional import ESTIMATORS, Conditionals
+from ..estimate.project import STEPS
+from ..plan import Plan
+from ..query import KINDS, Query
+from ..tally import Tally
+from .clock import Clock
+from .collections import Round
+from .metrics import Metrics
+from .problems import Problem
+from .settings import Settings
+from .store import Store
+from .writer import Writer
+
+REMEMBERED = 64
+MOST_QUERIES = 100
+MOST_MATRIX = 200
+"""Keys up to which the whole matrix is answered at once."""
+
+
+class Answers:
+    """What analysts ask. The event loop only waits; reports come in meanwhile."""
+
+    def __init__(
+        self, store: Store, writer: Writer, clock: Clock, settings: Settings, metrics: Metrics
+    ) -> None:
+        self._store, self._writer, self._clock = store, writer, clock
+        self._settings, self._metrics = settings, metrics
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="keyveil-answers")
+        self._done: OrderedDict[tuple[Any, ...], dict[str, Any]] = OrderedDict()
+        self._asked = 0
+
+    def close(self) -> None:
+        """End the thread."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def tally(self, one: Round) -> tuple[int, Tally]:
+        """A round's tally as of the last commit that is known, and its version."""
+        book = self._store.has_book(one)
+        if book is None:
+            book = await asyncio.to_thread(self._store.book, one)
+        found = self._store.counts_now(one)
+        if found is None:
+            await self._writer.call(lambda store: store.load(one))
+            found = self._store.counts_now(one)
+            if found is None:
+                raise Problem("unknown", "the round is gone")
+        version, counts = found
+        return version, Tally(book.plan, counts)
+
+    async def estimates(
+        self, one: Round, estimator: str | None, level: float, after: Sequence[str]
+    ) -> dict[str, Any]:
+        """Frequency and mean of every key."""
+
+        def work(plan: Plan, tally: Tally) -> dict[str, Any]:
+            return estimate(plan, tally, estimator, level, after).document()
+
+        _check_level(level)
+        for step in after:
+            if step not in STEPS:
+                raise Problem("invalid", f"unknown post-processing; known: {', '.join(STEPS)}")
+        return await self._answer(one, ("estimates", estimator, level, tuple(after)), work)
+
+    async def queries(
+        self, one: Round, texts: Sequence[str], estimator: str, level: float
+    ) -> dict[str, Any]:
+        """Answers to queries in the library's own language."""
+        if not 1 <= len(texts) <= MOST_QUERIES:
+            raise Problem("invalid", f"ask 1 to {MOST_QUERIES} queries at once")
+        parsed = [Query.parse(text) for text in texts]
+
+        def work(plan: Plan, tally: Tally) -> dict[str, Any]:
+            for query in parsed:
+                query.places(plan.schema)
+            source = Conditionals(plan, tally, estimator, level)
+            return {"answers": [answer.document() for answer in source.answers(parsed)]}
+
+        _check_conditional(estimator, level)
+        return await self._answer(one, ("queries", tuple(texts), estimator, level), work)
+
+    async def matrix(self, one: Round, kind: str, estimator: str, level: float) -> dict[str, Any]:
+        """A statistic of each key given each other key."""
+        if kind not in KINDS:
+            raise Problem("invalid", f"unknown statistic; known: {', '.join(KINDS)}")
+
+        def work(plan: Plan, tally: Tally) -> dict[str, Any]:
+            keys = plan.schema.keys
+            if len(keys) > MOST_MATRIX:
+                raise Problem("invalid", f"the matrix is answered up to {MOST_MATRIX} keys: use queries")
+            rows = Conditionals(plan, tally, estimator, level).matrix(kind)
+            cells = [[None if cell is None else cell.document() for cell in row] for row in rows]
+            return {"kind": kind, "keys": list(keys), "matrix": cells}
+
+        _check_conditional(estimator, level)
+        return await self._answer(one, ("matrix", kind, estimator, level), work)
+
+    async def checks(self, one: Round, false_alarm: float) -> dict[str, Any]:
+        """What no honest population could have sent; the latest epoch compared with those before."""
+        split = await asyncio.to_thread(self._store.split_counts, one)
+
+        def work(plan: Plan, tally: Tally) -> dict[str, Any]:
+            from ..health import Health, check_change, health
+
+            found = health(plan, tally, false_alarm=false_alarm)
+            if split is not None:
+                later, before = Tally(plan, split[1]), Tally(plan, split[2])
+                change = check_change(plan, before, later, false_alarm)
+                found = Health(tally.reports, (*found.findings, change))
+            return {**found.document(), "latest_epoch": None if split is None else split[0]}
+
+        epoch = None if split is None else (split[0], int(split[1].sum()))
+        return await self._answer(one, ("checks", false_alarm, epoch), work)
+
+    async def _answer(
+        self, one: Round, asked: tuple[Any, ...], work: Callable[[Plan, Tally], dict[str, Any]]
+    ) -> dict[str, Any]:
+        version, tally = await self.tally(one)
+        key = (one.id, version, *asked)
+        found = self._done.get(key)
+        if found is not None:
+            self._done.move_to_end(key)
+            return found
+        if self._asked >= self._settings.analyses:
+            raise Problem("busy")
+        self._asked += 1
+        begun = self._clock.elapsed()
+        try:
+            loop = asyncio.get_running_loop()
+            made = await loop.run_in_executor(self._pool, work, tally.plan, tally)
+        finally:
+            self._asked -= 1
+        self._metrics.estimates.add(self._clock.elapsed() - begun)
+        facts = {"round": one.number, "plan": one.plan, "reports": tally.reports, "version": version}
+        result = {**facts, **made}
+        self._done[key] = result
+        while len(self._done) > REMEMBERED:
+            self._done.popitem(last=False)
+        return result
+
+    def offers(self, plan: Plan) -> dict[str, Any]:
+        """What can be asked of a plan."""
+        return {
+            "estimators": list(estimators_of(plan)),
+            "after": list(STEPS),
+            "conditional": list(ESTIMATORS),
+            "statistics": list(KINDS),
+        }
+
+
+def _check_level(level: float) -> None:
+    if not 0 < level < 1:
+        raise Problem("invalid", "a level lies between 0 and 1, like 0.95")
+
+
+def _check_conditional(estimator: str, level: float) -> None:
+    _check_level(level)
+    if estimator not in ESTIMATORS:
+        raise Problem("invalid", f"unknown estimator; known: {', '.join(ESTIMATORS)}")

@@ -1,0 +1,200 @@
+"""The process: uvicorn over the application, with bounds on slow clients, ended gracefully."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from ..errors import KeyveilError
+from .access import is_loopback
+from .app import app
+from .clock import Clock
+from .logs import Log
+from .service import Service
+from .settings import Settings
+from .store import Store
+
+
+class _ServerLog(logging.Handler):
+    """The server's own warnings as events: the words of the message, never what fills them in."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
+        self._log.say("server", text=str(record.msg)[:200], error=kind)
+
+
+class ServeError(KeyveilError):
+    """The collector may not be served like this."""
+
+
+class Protocol(HttpToolsProtocol):
+    """One connection. A request that does not arrive whole in time ends it, and so does silence.
+
+    The server itself only bounds the silence between two requests.
+    """
+
+    seconds = 20.0
+    send_seconds = 30.0
+    most = 4096
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._taking: asyncio.TimerHandle | None = None
+        if len(self.connections) > self.most:
+            transport.abort()
+            return
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._unwatch()
+        self._taken()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._deadline is None:
+            self._watch()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._unwatch()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()  # the client does not take what is sent
+        self._taken()
+        self._taking = self.loop.call_later(self.send_seconds, self._expire)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._taken()
+
+    def _taken(self) -> None:
+        if self._taking is not None:
+            self._taking.cancel()
+            self._taking = None
+
+    def _watch(self) -> None:
+        self._deadline = self.loop.call_later(self.seconds, self._expire)
+
+    def _unwatch(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _expire(self) -> None:
+        self._deadline = self._taking = None
+        self.transport.abort()
+
+
+class Server(uvicorn.Server):
+    """Tells the service at once when the process is told to end, so that streams finish."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._service.draining.set()
+        super().handle_exit(sig, frame)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End by returning, not by the signal: the store is closed, and the exit code is ours."""
+        before = {
+            number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def check_address(store: Store, host: str) -> None:
+    """Refuse to be reachable from elsewhere while anyone could do anything."""
+    if is_loopback(host):
+        return
+    admins = [t for t in store.control.tokens.values() if t.role == "admin" and not t.revoked]
+    if not admins:
+        raise ServeError(
+            "without an admin token the collector serves this machine only: "
+            "make one with 'keyveil token create --role admin', or use --host 127.0.0.1"
+        )
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket at an address; port 0 takes any that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host.strip("[]"), port))
+        found.listen(2048)
+    except (OSError, OverflowError) as error:
+        found.close()
+        if isinstance(error, OverflowError):
+            raise ServeError("a port is a whole number from 0 to 65535") from None
+        raise ServeError(f"cannot listen at {host}, port {port}: {error.strerror}") from None
+    found.setblocking(False)
+    return found
+
+
+def address_of(found: socket.socket) -> str:
+    """The address of a listening socket as people write it."""
+    host, port = found.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def serve(
+    store: Store,
+    segments: Path,
+    host: str,
+    found: socket.socket,
+    settings: Settings | None = None,
+    clock: Clock | None = None,
+    log: TextIO | None = None,
+) -> int:
+    """Serve until told to end; the exit code."""
+    check_address(store, host)
+    service = Service(store, segments, clock, settings, log)
+    bounds = service.settings
+    limits = {
+        "seconds": bounds.request_seconds,
+        "send_seconds": bounds.send_seconds,
+        "most": bounds.connections,
+    }
+    kind = type("BoundProtocol", (Protocol,), limits)
+    config = uvicorn.Config(
+        app(service),
+        http=kind,
+        loop="uvloop",
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=max(1, int(bounds.idle_seconds)),
+        timeout_graceful_shutdown=max(1, int(bounds.shutdown_seconds)),
+    )
+    for name in ("uvicorn", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [_ServerLog(service.log)], False
+    server = Server(config, service)
+    server.run([found])
+    return 1 if service.writer.broken else 0

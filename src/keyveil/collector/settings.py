@@ -1,0 +1,39 @@
+"""Settings: the bounds within which the collector serves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Limits of one collector process; every one of them has a test that tries to get around it."""
+
+    body_bytes: int = 4 << 20
+    """Of one request's body."""
+    reports: int = 10_000
+    """In one request."""
+    waiting_bytes: int = 64 << 20
+    """Of all bodies that are being read or wait for the store; above, 429."""
+    waiting_requests: int = 4096
+    """That are being read or wait for the store."""
+    request_seconds: float = 20.0
+    """Within which a request must have arrived, head and body."""
+    idle_seconds: float = 15.0
+    """After which a connection without a request is closed."""
+    send_seconds: float = 30.0
+    """Within which a client must take what is sent to it."""
+    connections: int = 4096
+    """Open at once."""
+    group_reports: int = 10_000
+    """In one transaction."""
+    streams: int = 64
+    """Live answers at once."""
+    analyses: int = 32
+    """Estimates and queries that wait at once."""
+    tick_seconds: float = 0.5
+    """How often other processes' counts and changes are looked up."""
+    keep_seconds: float = 5.0
+    """How often epochs are looked at, for closing and sealing."""
+    shutdown_seconds: float = 20.0
+    """Within which accepted requests finish when the process is told to end."""

@@ -1,0 +1,62 @@
+"""The tables, step by step: each migration runs once, in a step of its own, under a lock.
+
+``{blob}``, ``{big}`` and ``{serial}`` are the types' names in either kind of database.
+"""
+
+from __future__ import annotations
+
+MIGRATIONS: list[list[str]] = [
+    [
+        """create table collections (
+            id {serial}, name text not null unique, state text not null, terms text not null,
+            closed_before {big} not null, made {big} not null)""",
+        """create table rounds (
+            id {serial}, collection {big} not null, number {big} not null, plan text not null,
+            closed {big} not null, document text not null, unique (collection, number))""",
+        """create table tokens (
+            id text primary key, role text not null, collection {big}, digest {blob} not null,
+            label text not null, revoked {big} not null)""",
+        # the log: immutable until its epoch is sealed
+        """create table segments (
+            id {serial}, round {big} not null, epoch {big} not null, reports {big} not null,
+            crc {big} not null, ids {blob} not null, payload {blob} not null)""",
+        "create index segments_of on segments (round, epoch, reports)",
+        # the counts of open epochs, a shard for each process; epoch -1: sealed, -2: brought in
+        """create table counts (
+            round {big} not null, epoch {big} not null, shard {big} not null, chunk {big} not null,
+            version {big} not null, counts {blob} not null,
+            primary key (round, epoch, shard, chunk)){tail}""",
+        """create table heads (
+            round {big} not null, shard {big} not null, reports {big} not null,
+            version {big} not null, primary key (round, shard)){tail}""",
+        """create table sealed (
+            round {big} not null, epoch {big} not null, reports {big} not null,
+            sealed {big} not null, expired {big} not null, manifest text not null,
+            tally {blob} not null, primary key (round, epoch))""",
+        """create table imports (
+            round {big} not null, digest text not null, reports {big} not null,
+            tally {blob} not null, primary key (round, digest))""",
+        """create table refusals (
+            collection {big} not null, shard {big} not null, reason text not null,
+            number {big} not null, primary key (collection, shard, reason))""",
+    ],
+]
+"""In order; the number of those that ran is the store's version."""
+
+SQLITE = {"blob": "blob", "big": "integer", "serial": "integer primary key autoincrement", "tail": ""}
+POSTGRES = {
+    "blob": "bytea",
+    "big": "bigint",
+    "serial": "bigserial primary key",
+    "tail": " with (fillfactor = 50)",
+}
+POSTGRES_ONLY: dict[int, list[str]] = {
+    0: [
+        """create table ids (
+            round bigint not null, epoch bigint not null, id uuid not null,
+            primary key (round, epoch, id))""",
+        "create table control (one bigint primary key, generation bigint not null)",
+        "insert into control values (1, 0)",
+    ],
+}
+"""What only PostgreSQL needs: ids that several processes share, and a number for every change."""

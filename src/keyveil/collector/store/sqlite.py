@@ -1,0 +1,279 @@
+"""The embedded store: one SQLite file in WAL mode, every commit on disk before it is acknowledged.
+
+One process serves a file at a time (a lock beside it sees to that); the CLI may change collections
+and tokens meanwhile. A disk that is full refuses reports until it has room. Any other error of
+input or output leaves it unknown what is on disk: the store stops for good, and nothing is retried.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from ..collections import Round
+from ..ids import IdSet
+from .base import Store
+from .interface import Session, StoreBroken, StoreError, StoreUnready
+from .migrations import MIGRATIONS, SQLITE
+
+NEEDED = (3, 51, 3)
+"""Before this version two connections could corrupt the log when it was reset."""
+
+
+class SqliteSession:
+    """One connection."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.connection = connection
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self.connection.execute(sql, parameters).fetchall()
+
+    def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
+        self.connection.execute(sql, parameters)
+
+    def many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
+        self.connection.executemany(sql, parameters)
+
+    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        yield from self.connection.execute(sql, parameters)
+
+
+class SqliteStore(Store):
+    """A file, nothing else to start. ``vfs`` and ``synchronous`` are for tests of lost power."""
+
+    kind = "sqlite"
+
+    def __init__(self, path: str | Path, vfs: str | None = None, synchronous: str = "FULL") -> None:
+        super().__init__()
+        self.path = Path(path)
+        self._vfs, self._synchronous = vfs, synchronous
+        self._connection: apsw.Connection | None = None
+        self._lock_file: int | None = None
+        self._data_version = -1
+        self._ids: dict[tuple[int, int], IdSet] = {}
+        self.broken = False
+
+    # -- opening -----------------------------------------------------------------------------------
+
+    def open(self, serving: bool = True) -> None:
+        """Connect; ``serving`` also takes the file for this process alone. A new file is made."""
+        check_library()
+        if serving:
+            self._take_lock()
+        try:
+            self._connection = self._connect()
+            self._ready_tables()
+            self.reload()
+            self._data_version = self._read_data_version()
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self, flags: int | None = None) -> apsw.Connection:
+        make = flags is None
+        flags = flags or apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        try:
+            if make and not self._vfs and not self.path.exists():  # readable by its owner alone
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            connection = apsw.Connection(str(self.path), flags=flags, vfs=self._vfs)
+            connection.set_busy_timeout(10_000)
+            connection.pragma("journal_mode", "wal")
+            connection.pragma("synchronous", self._synchronous)
+            connection.pragma("secure_delete", 1)  # ids that expired are overwritten
+            connection.pragma("wal_autocheckpoint", 4000)
+            connection.pragma("mmap_size", 0)
+        except (apsw.Error, OSError) as error:
+            raise StoreError(f"cannot open the store {self.path}: {_plain(error)}") from None
+        return connection
+
+    def _ready_tables(self) -> None:
+        ran = self.version()
+        if ran == 0 and not self._session().rows("select 1 from sqlite_master limit 1"):
+            self._migrate()
+        elif ran < len(MIGRATIONS):
+            raise StoreError(f"the store {self.path} is of an older version: run 'keyveil migrate'")
+        elif ran > len(MIGRATIONS):
+            raise StoreError(f"the store {self.path} is of a newer version than this keyveil")
+
+    def _take_lock(self) -> None:
+        lock = self.path.with_name(self.path.name + ".lock")
+        try:
+            handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise StoreError(f"cannot open the store {self.path}: {error.strerror}") from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            raise StoreError(f"the store {self.path} is being served by another process") from None
+        self._lock_file = handle
+
+    def close(self) -> None:
+        if self._connection is not None:
+            with suppress(apsw.Error):
+                self._connection.close()
+            self._connection = None
+        if self._lock_file is not None:
+            os.close(self._lock_file)
+            self._lock_file = None
+
+    # -- migrations --------------------------------------------------------------------------------
+
+    def version(self) -> int:
+        return int(self._session().rows("pragma user_version")[0][0])
+
+    def migrate_alone(self) -> int:
+        check_library()
+        self._take_lock()
+        self._connection = self._connect()
+        return self._migrate()
+
+    def _migrate(self) -> int:
+        session = self._session()
+        session.run("begin exclusive")
+        try:
+            first = self.version()
+            for number in range(first, len(MIGRATIONS)):
+                for statement in MIGRATIONS[number]:
+                    session.run(statement.format(**SQLITE))
+            session.run(f"pragma user_version = {len(MIGRATIONS)}")
+            session.run("commit")
+        except BaseException:
+            self._roll_back()
+            raise
+        return len(MIGRATIONS) - first
+
+    # -- transactions ------------------------------------------------------------------------------
+
+    def _session(self) -> SqliteSession:
+        if self._connection is None:
+            raise StoreError("the store is not open")
+        return SqliteSession(self._connection)
+
+    @contextmanager
+    def _writing(self, exclusive: bool = False) -> Iterator[Session]:
+        if self.broken:
+            raise StoreBroken("the store has stopped")
+        session = self._session()
+        try:
+            session.run("begin immediate")
+            yield session
+            session.run("commit")
+        except apsw.FullError:
+            self._roll_back()
+            raise StoreUnready("the disk is full") from None
+        except (apsw.BusyError, apsw.LockedError):
+            self._roll_back()
+            raise StoreUnready("another process holds the store") from None
+        except apsw.Error as error:
+            self.broken = True
+            self._roll_back()
+            raise StoreBroken(f"the store failed: {_plain(error)}") from None
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            if connection.in_transaction:
+                connection.execute("rollback")
+        except apsw.Error:
+            self.broken = True
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        try:
+            connection = self._connect(apsw.SQLITE_OPEN_READWRITE)
+        except StoreError as error:
+            raise StoreUnready(str(error)) from None
+        try:
+            connection.execute("begin")
+            yield SqliteSession(connection)
+        except apsw.Error as error:
+            raise StoreUnready(f"the store cannot be read: {_plain(error)}") from None
+        finally:
+            with suppress(apsw.Error):
+                connection.close()
+
+    # -- other processes ---------------------------------------------------------------------------
+
+    def _read_data_version(self) -> int:
+        return int(self._session().rows("pragma data_version")[0][0])
+
+    def _changed(self, session: Session) -> bool:
+        found = self._read_data_version()
+        changed = found != self._data_version
+        self._data_version = found
+        return changed
+
+    def _mark_changed(self, session: Session) -> None:
+        """SQLite counts changes itself."""
+
+    def refresh(self) -> None:
+        """See what the CLI has changed since."""
+        try:
+            super().refresh()
+        except apsw.Error as error:
+            self._data_version = -1
+            raise StoreUnready(f"the store cannot be read: {_plain(error)}") from None
+
+    # -- ids ---------------------------------------------------------------------------------------
+
+    def _set(self, session: Session, one: Round, epoch: int) -> IdSet:
+        """The ids of an epoch, rebuilt from the log when first asked for.
+
+        An epoch without any is not remembered: whoever names epochs at random fills no memory.
+        """
+        found = self._ids.get((one.id, epoch))
+        if found is None:
+            sql = "select ids from segments where round = ? and epoch = ?"
+            packed = b"".join([row[0] for row in session.rows(sql, (one.id, epoch))])
+            found = IdSet(packed)
+            if packed:
+                self._ids[one.id, epoch] = found
+        return found
+
+    def _known(self, session: Session, one: Round, epoch: int, ids: list[bytes]) -> set[int]:
+        return self._set(session, one, epoch).known(ids)
+
+    def _claim(self, session: Session, one: Round, epoch: int, ids: list[bytes]) -> set[int]:
+        return self._set(session, one, epoch).known(ids)
+
+    def _claimed(self, one: Round, epoch: int, ids: list[bytes]) -> None:
+        # only now: ids of a transaction that failed must not be taken for counted ones
+        self._ids.setdefault((one.id, epoch), IdSet()).add(ids)
+
+    def _drop_ids(self, session: Session, one: Round, epoch: int | None) -> Callable[[], None]:
+        def forget() -> None:
+            for key in list(self._ids):
+                if key[0] == one.id and epoch in (None, key[1]):
+                    del self._ids[key]
+            with suppress(apsw.Error):
+                self._session().run("pragma wal_checkpoint(truncate)")  # they also leave the log
+
+        return forget
+
+
+def check_library() -> None:
+    """Refuse a library with the known fault."""
+    found = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
+    if found < NEEDED:
+        needed = ".".join(map(str, NEEDED))
+        raise StoreError(f"SQLite {apsw.sqlite_lib_version()} can corrupt its log; {needed} or newer")
+
+
+def _plain(error: Exception) -> str:
+    """An error without what a statement carried."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return type(error).__name__

@@ -1,0 +1,189 @@
+"""A collector in process, without sockets, on a stated clock; and a PostgreSQL of the tests' own."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from keyveil import Plan, Schema
+from keyveil.collector.app import app
+from keyveil.collector.clock import StatedClock
+from keyveil.collector.service import Service
+from keyveil.collector.settings import Settings
+from keyveil.collector.store import Store, store_at
+from keyveil.collector.wire import BINARY
+
+KEYS = ["Fries", "Pepsi", "Salad"]
+NOW = StatedClock().time
+
+
+def plan_of(
+    mechanism: str = "kvue", keys: list[str] | int = KEYS, epsilon: object = 1, **more: Any
+) -> Plan:
+    names = [f"k{i}" for i in range(keys)] if isinstance(keys, int) else keys
+    return Plan.of(Schema.of(names, 1, 5), mechanism, epsilon, **more)
+
+
+PLAN = plan_of()
+
+
+class Desk:
+    """One collector process, in process: requests go straight into the application."""
+
+    def __init__(
+        self,
+        address: str,
+        folder: Path,
+        clock: StatedClock | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.address, self.folder = address, folder
+        self.clock = clock or StatedClock()
+        self.store: Store = store_at(address)
+        self.store.open()
+        self.log = io.StringIO()
+        self.loop = asyncio.new_event_loop()
+        self.service = Service(
+            self.store, folder / "segments", self.clock, settings, self.log, threaded=False
+        )
+        self.app = app(self.service, keep=False)
+        self.run(self.service.start(keep=False))
+        transport = httpx.ASGITransport(self.app)
+        self.client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+
+    def run(self, work: Any) -> Any:
+        return self.loop.run_until_complete(work)
+
+    def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
+        response: httpx.Response = self.run(self.client.request(method, path, **more))
+        return response
+
+    def get(self, path: str, **more: Any) -> httpx.Response:
+        return self.ask("GET", path, **more)
+
+    def post(self, path: str, **more: Any) -> httpx.Response:
+        return self.ask("POST", path, **more)
+
+    # -- what most tests do ------------------------------------------------------------------------
+
+    def create(self, name: str = "menu", plan: Plan = PLAN, **terms: Any) -> dict[str, Any]:
+        response = self.post(
+            "/v1/collections", json={"name": name, "plan": plan.document(), "terms": terms}
+        )
+        assert response.status_code == 201, response.text
+        return response.json()
+
+    def epoch(self) -> int:
+        return int(self.clock.now()) // 86_400
+
+    def send(self, reports: list[dict[str, Any]], name: str = "menu", **more: Any) -> httpx.Response:
+        body = {"plan": PLAN.hash, "epoch": self.epoch(), "reports": reports, **more}
+        return self.post(f"/v1/collections/{name}/reports", json=body)
+
+    def send_bytes(
+        self, body: bytes, name: str = "menu", kind: str = BINARY, **headers: str
+    ) -> httpx.Response:
+        return self.post(
+            f"/v1/collections/{name}/reports", content=body, headers={"content-type": kind, **headers}
+        )
+
+    def status(self, name: str = "menu") -> dict[str, Any]:
+        self.service.writer.tick()
+        return self.get(f"/v1/collections/{name}/status").json()
+
+    def reports(self, name: str = "menu") -> int:
+        return int(self.status(name)["rounds"][-1]["reports"])
+
+    def keep(self) -> None:
+        self.run(self.service.keeper.keep())
+
+    def close(self) -> None:
+        if not self.loop.is_closed():
+            self.run(self.client.aclose())
+            self.run(self.service.stop())
+            self.run(self.loop.shutdown_default_executor())
+            self.loop.close()
+            self.store.close()
+
+    def die(self) -> None:
+        """As by kill -9: nothing is finished, nothing is told."""
+        self.run(self.client.aclose())
+        self.service.answers.close()
+        self.run(self.loop.shutdown_default_executor())
+        self.loop.close()
+        self.store.close()
+
+
+def fresh(number: int = 1, plan: Plan = PLAN, record: Any = None) -> list[dict[str, Any]]:
+    """Reports of honest clients, under new ids."""
+    return [
+        {"id": os.urandom(16).hex(), "cells": list(plan.report(record or {"Pepsi": 4}).cells)}
+        for _ in range(number)
+    ]
+
+
+# -- PostgreSQL ------------------------------------------------------------------------------------
+
+
+def postgres_binaries() -> Path | None:
+    """The newest PostgreSQL on this machine."""
+    found = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    if found:
+        return max(found, key=lambda path: float(path.parent.name))
+    on_path = shutil.which("initdb")
+    return Path(on_path).resolve().parent if on_path else None
+
+
+class Postgres:
+    """A server of our own: private folder, private socket, no network port; stopped after."""
+
+    def __init__(self, binaries: Path) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="kv-pg-"))
+        self._binaries = binaries
+        self._user = "postgres" if os.geteuid() == 0 else None
+        if self._user:
+            shutil.chown(self.folder, self._user)
+        self._run("initdb", "-D", str(self.folder / "data"), "-U", "keyveil", "-A", "trust", "--no-sync")
+        options = (
+            f"-c listen_addresses='' -c unix_socket_directories={self.folder} -c max_connections=60"
+        )
+        self._run(
+            *("pg_ctl", "-D", str(self.folder / "data"), "-w", "-o", options),
+            *("-l", str(self.folder / "log"), "start"),
+        )
+        self._number = 0
+
+    def _run(self, program: str, *arguments: str) -> None:
+        words = [str(self._binaries / program), *arguments]
+        if self._user:
+            words = [
+                "setpriv",
+                f"--reuid={self._user}",
+                f"--regid={self._user}",
+                "--clear-groups",
+                *words,
+            ]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL, cwd=self.folder, timeout=60)
+
+    def database(self) -> str:
+        """The address of a new, empty schema: as good as a database, and made at once."""
+        import psycopg
+
+        self._number += 1
+        name = f"test_{self._number}"
+        address = f"postgresql://keyveil@/postgres?host={self.folder}"
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute(f"create schema {name}")
+        return f"{address}&options=-csearch_path%3D{name}"
+
+    def stop(self) -> None:
+        self._run("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "-w", "stop")
+        shutil.rmtree(self.folder, ignore_errors=True)

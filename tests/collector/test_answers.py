@@ -1,0 +1,331 @@
+"""Answers out: the library's own, from counts that are never recounted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import numpy as np
+import pytest
+from desk import PLAN, Desk, fresh, plan_of
+
+from keyveil import Tally, estimate
+from keyveil.collector.packing import Packing
+from keyveil.collector.segments import read_part
+from keyveil.estimate.conditional import Conditionals
+
+TALLY = "application/vnd.keyveil.tally"
+
+
+def tally_of(desk, plan=PLAN):
+    return Tally.parse(plan, desk.get("/v1/collections/menu/tally").content)
+
+
+@pytest.fixture
+def pairs(file_desk):
+    plan = plan_of("pairs", 4)
+    file_desk.create(plan=plan)
+    file_desk.send(fresh(300, plan, {"k1": 2, "k2": 5}), plan=plan.hash)
+    file_desk.plan = plan
+    return file_desk
+
+
+def test_estimates_are_the_library_s(desk):
+    desk.create()
+    desk.send(fresh(200))
+    found = desk.get("/v1/collections/menu/estimates?level=0.9&after=clip").json()
+    expected = estimate(PLAN, tally_of(desk), level=0.9, after=["clip"]).document()
+    assert {key: found[key] for key in expected} == json.loads(json.dumps(expected))
+    assert found["plan"] == PLAN.hash
+    assert found["reports"] == 200
+
+
+def test_queries_and_the_matrix_are_the_library_s(pairs):
+    asked = ["frequency(k1 | k2)", "mean(k2 | k1, !k0)", "lift(k1 | k2)"]
+    found = pairs.get("/v1/collections/menu/queries", params={"q": asked}).json()
+    source = Conditionals(pairs.plan, tally_of(pairs, pairs.plan))
+    assert found["answers"] == json.loads(json.dumps([a.document() for a in source.answers(asked)]))
+    matrix = pairs.get("/v1/collections/menu/conditional?kind=frequency").json()
+    assert matrix["keys"] == ["k0", "k1", "k2", "k3"]
+    assert matrix["matrix"][0][0] is None
+    assert matrix["matrix"][1][2] == found["answers"][0]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "estimates?level=0",
+        "estimates?level=1",
+        "estimates?level=nan",
+        "estimates?level=x",
+        "estimates?estimator=best",
+        "estimates?after=magic",
+        "queries",
+        "queries?q=",
+        "queries?q=frequency(",
+        "queries?q=frequency(nothing)",
+        "queries?q=frequency(k1)&estimator=best",
+        "queries?" + "&".join(["q=frequency(k1)"] * 101),
+        "conditional?kind=best",
+        "conditional?level=2",
+        "estimates?round=x",
+    ],
+)
+def test_what_cannot_be_answered_is_a_problem(pairs, path):
+    answer = pairs.get(f"/v1/collections/menu/{path}")
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["reason"] == "invalid"
+
+
+def findings(desk, path="checks"):
+    answer = desk.get(f"/v1/collections/menu/{path}")
+    assert answer.status_code == 200, answer.text
+    return answer.json(), {found["check"]: found["verdict"] for found in answer.json()["findings"]}
+
+
+def test_checks_tell_people_from_fakes(desk):
+    desk.create()
+    desk.send(fresh(300))
+    found, verdicts = findings(desk)
+    assert not found["suspicious"]
+    assert found["latest_epoch"] is None
+    assert "change" not in verdicts
+    desk.clock.advance(86_400)
+    desk.send(fresh(300))
+    found, verdicts = findings(desk)
+    assert not found["suspicious"]
+    assert found["latest_epoch"] == desk.epoch()
+    assert "change" in verdicts
+    fakes = [{**report, "cells": [0, 2]} for report in fresh(200)]  # all of one view
+    assert desk.send(fakes).json()["accepted"] == 200
+    found, verdicts = findings(desk)
+    assert found["suspicious"]
+    assert verdicts["views"] == "suspicious"
+    desk.clock.advance(3 * 86_400)
+    desk.keep()
+    sealed, again = findings(desk)
+    assert (sealed["latest_epoch"], again) == (found["latest_epoch"], verdicts)
+    assert desk.get("/v1/collections/menu/checks?false_alarm=2").status_code == 400
+
+
+def test_a_collection_without_reports_has_no_health(file_desk):
+    file_desk.create()
+    assert file_desk.get("/v1/collections/menu/checks").status_code == 400
+
+
+def test_the_tally_is_counted_as_reports_come(desk):
+    desk.create()
+    total = 0
+    for number in (3, 40, 1):
+        desk.send(fresh(number))
+        total += number
+        found = desk.get("/v1/collections/menu/tally", headers={"accept": "application/json"}).json()
+        assert found["reports"] == total
+        assert found["counts"] == tally_of(desk).counts.tolist()
+
+
+def test_an_answer_is_remembered_until_something_changes(file_desk, monkeypatch):
+    file_desk.create()
+    file_desk.send(fresh(20))
+    calls = []
+    monkeypatch.setattr("keyveil.collector.answers.estimate", lambda *a: calls.append(a) or estimate(*a))
+    first = file_desk.get("/v1/collections/menu/estimates").json()
+    assert file_desk.get("/v1/collections/menu/estimates").json() == first
+    assert len(calls) == 1
+    file_desk.send(fresh(1))
+    assert file_desk.get("/v1/collections/menu/estimates").json()["reports"] == 21
+    assert len(calls) == 2
+
+
+def test_too_many_questions_at_once_are_refused(file_desk):
+    file_desk.create()
+    file_desk.service.answers._asked = file_desk.service.settings.analyses
+    answer = file_desk.get("/v1/collections/menu/estimates")
+    assert (answer.status_code, answer.json()["reason"]) == (429, "busy")
+
+
+def test_a_tally_made_elsewhere_is_brought_in_once(desk):
+    desk.create(people=100)
+    desk.send(fresh(5))
+    other = Tally(PLAN)
+    for _ in range(7):
+        other.add(PLAN.report({"Fries": 2}))
+    before = tally_of(desk)
+    for added in (True, False):
+        answer = desk.post(
+            "/v1/collections/menu/tallies", content=other.dumps(), headers={"content-type": TALLY}
+        )
+        assert answer.json() == {"added": added, "reports": 7}
+    assert tally_of(desk) == before + other
+    named = desk.post(
+        "/v1/collections/menu/tallies?id=site2", content=other.dumps(), headers={"content-type": TALLY}
+    )
+    assert named.json()["added"] is True
+    assert desk.reports() == 19
+    from keyveil.collector.verify import verify
+
+    (verdict,) = verify(desk.store, desk.folder / "segments")
+    assert (verdict.findings, verdict.reports) == ([], 19)
+
+
+def test_a_round_that_made_its_feedback_takes_no_tally(file_desk):
+    plan = plan_of("privkvm", rounds=2)
+    file_desk.create(plan=plan)
+    file_desk.post("/v1/collections/menu/rounds")
+    late = Tally(plan).add(plan.report({}))
+    answer = file_desk.post(
+        "/v1/collections/menu/tallies?round=1", content=late.dumps(), headers={"content-type": TALLY}
+    )
+    assert (answer.status_code, answer.json()["reason"]) == (410, "closed_round")
+
+
+def test_a_tally_that_does_not_belong_is_refused(file_desk):
+    file_desk.create(people=3)
+    foreign = plan_of(epsilon=2)
+    many = Tally(PLAN)
+    for _ in range(4):
+        many.add(PLAN.report({}))
+    impossible = Tally(PLAN)
+    impossible.counts[0] = 5
+    for body, status in (
+        (Tally(foreign).dumps(), 400),
+        (b"nothing", 400),
+        (b"", 400),
+        (many.dumps()[:-3], 400),
+        (impossible.dumps(), 400),
+        (many.dumps(), 410),
+    ):
+        answer = file_desk.post(
+            "/v1/collections/menu/tallies", content=body, headers={"content-type": TALLY}
+        )
+        assert answer.status_code == status, answer.text
+    answer = file_desk.post("/v1/collections/menu/tallies", content=b"x")
+    assert answer.status_code == 415
+    assert file_desk.reports() == 0
+
+
+def test_segments_are_exported_and_add_up(file_desk):
+    file_desk.create()
+    file_desk.send(fresh(25))
+    file_desk.clock.advance(3 * 86_400)
+    file_desk.keep()
+    (manifest,) = file_desk.get("/v1/collections/menu/segments").json()["segments"]
+    assert manifest["reports"] == 25
+    assert manifest["plan"] == PLAN.hash
+    (file,) = manifest["files"]
+    path = f"/v1/collections/menu/segments/1/{manifest['epoch']}/{file['name']}"
+    content = file_desk.get(path).content
+    saved = file_desk.folder / "copy.parquet"
+    saved.write_bytes(content)
+    packing = Packing(PLAN)
+    rows = read_part(saved, packing)
+    assert Tally(PLAN).add(packing.reports(rows)) == tally_of(file_desk)
+    assert (np.diff(packing.reports(rows).codes.astype(int)) >= 0).all(), "no order of arrival"
+    for wrong in (
+        "/1/1/part-0001.parquet",
+        f"/2/{manifest['epoch']}/{file['name']}",
+        f"/1/{manifest['epoch']}/manifest.json",
+        f"/1/{manifest['epoch']}/..%2F..%2F..%2Fstore.sqlite",
+        f"/1/{manifest['epoch']}/x",
+    ):
+        assert file_desk.get("/v1/collections/menu/segments" + wrong).status_code == 404
+
+
+# -- live ------------------------------------------------------------------------------------------
+
+
+async def _events(desk, path, number):
+    """The first events of a stream, straight from the application."""
+    found, done = [], asyncio.Event()
+
+    async def send(message):
+        if message["type"] == "http.response.body" and message["body"]:
+            found.append(message["body"].decode())
+            if len(found) >= number:
+                done.set()
+
+    async def receive():
+        await done.wait()
+        return {"type": "http.disconnect"}
+
+    route, _, query = path.partition("?")
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": route,
+        "raw_path": route.encode(),
+        "query_string": query.encode(),
+        "headers": [(b"host", b"127.0.0.1")],
+        "http_version": "1.1",
+        "scheme": "http",
+    }
+    task = asyncio.ensure_future(desk.app(scope, receive, send))
+    await asyncio.wait_for(done.wait(), 20)
+    await asyncio.wait_for(task, 20)
+    return found
+
+
+def test_live_answers_follow_what_comes(desk):
+    desk.create()
+    desk.send(fresh(5))
+
+    async def both():
+        watching = asyncio.ensure_future(_events(desk, "/v1/collections/menu/live?estimates=true", 4))
+        await asyncio.sleep(0.3)
+        body = {"plan": PLAN.hash, "epoch": desk.epoch(), "reports": fresh(3)}
+        await desk.client.post("/v1/collections/menu/reports", json=body)
+        return await watching
+
+    events = desk.run(both())
+    kinds = [event.split("\n")[0] for event in events]
+    assert kinds == ["event: tally", "event: estimates"] * 2
+    data = [json.loads(event.split("data: ")[1]) for event in events]
+    assert [found["reports"] for found in data] == [5, 5, 8, 8]
+    assert desk.service.streams == 0
+
+
+def test_streams_end_when_the_process_ends_and_are_bounded(file_desk):
+    file_desk.create()
+    file_desk.service.streams = file_desk.service.settings.streams
+    assert file_desk.get("/v1/collections/menu/live").status_code == 429
+    file_desk.service.streams = 0
+
+    async def ended():
+        watching = asyncio.ensure_future(file_desk.client.get("/v1/collections/menu/live"))
+        await asyncio.sleep(0.2)
+        file_desk.service.draining.set()
+        return await asyncio.wait_for(watching, 5)
+
+    assert "event: tally" in file_desk.run(ended()).text
+
+
+def test_another_process_s_reports_are_seen_within_a_tick(database, tmp_path):
+    first, second = Desk(database, tmp_path), Desk(database, tmp_path)
+    assert first.store.shard != second.store.shard
+    first.create()
+    second.service.writer.tick()
+    assert second.send(fresh(4)).status_code == 200
+    assert first.send(fresh(5)).status_code == 200
+    assert first.get("/v1/collections/menu/estimates").json()["reports"] == 9
+    for number in (6, 1):
+        sent = fresh(number)
+        second.send(sent)
+        first.send(sent)
+    first.service.writer.tick()
+    found = first.get("/v1/collections/menu/tally", headers={"accept": "application/json"}).json()
+    assert found["reports"] == 16
+    assert found["counts"] == first.store.counts_stored(first.store.control.named("menu").round).tolist()
+    first.clock.advance(3 * 86_400)
+    first.keep()
+    second.send(fresh(2), epoch=first.epoch())
+    second.clock.advance(3 * 86_400)
+    assert second.send(fresh(2)).status_code == 200
+    for desk in (first, second):
+        desk.service.writer.tick()
+        assert desk.get("/v1/collections/menu/estimates").json()["reports"] == 18
+    from keyveil.collector.verify import verify
+
+    (verdict,) = verify(first.store, tmp_path / "segments")
+    assert (verdict.findings, verdict.reports) == ([], 18)
+    first.close()
+    second.close()

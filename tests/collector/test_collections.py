@@ -1,0 +1,256 @@
+"""Collections: made from plans, opened, paused, closed, deleted; rounds; new versions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from desk import KEYS, PLAN, fresh, plan_of
+
+from keyveil import Plan, Schema, Tally
+from keyveil.collector.collections import Terms
+from keyveil.collector.compare import compare_plans
+from keyveil.collector.problems import Problem
+
+
+def reason(answer):
+    return answer.status_code, answer.json()["reason"]
+
+
+def test_a_collection_is_made_listed_and_shown(desk):
+    made = desk.create(people=100)
+    assert made["state"] == "open"
+    assert made["plan"] == PLAN.hash
+    assert made["epoch"]["now"] == desk.epoch()
+    assert desk.get("/v1/collections/menu").json() == made
+    assert desk.get("/v1/collections").json() == {"collections": [made]}
+    status = desk.get("/v1/collections/menu/status").json()
+    assert status["terms"]["people"] == 100
+    assert status["rounds"][0]["reports"] == 0
+
+
+def test_the_plan_is_served_as_it_was_made(desk):
+    desk.create()
+    answer = desk.get("/v1/collections/menu/plan")
+    assert answer.text == PLAN.dumps()
+    assert Plan.parse(answer.content) == PLAN
+    again = desk.get("/v1/collections/menu/plan", headers={"if-none-match": answer.headers["etag"]})
+    assert again.status_code == 304
+
+
+def test_a_name_is_taken_once(desk):
+    desk.create()
+    again = desk.post("/v1/collections", json={"name": "menu", "plan": PLAN.document()})
+    assert reason(again) == (409, "exists")
+
+
+def tampered(**change):
+    document = PLAN.document()
+    document.update(change)
+    return document
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": "a", "plan": tampered(hash="0" * 64)},
+        {"name": "a", "plan": tampered(epsilon={"promised": "0.5", "proven": "0.5"})},
+        {"name": "a", "plan": {}},
+        {"name": "a", "plan": None},
+        {"name": "a", "plan": "x"},
+        {"name": "A", "plan": PLAN.document()},
+        {"name": "a/b", "plan": PLAN.document()},
+        {"name": "", "plan": PLAN.document()},
+        {"name": "-a", "plan": PLAN.document()},
+        {"name": "a" * 65, "plan": PLAN.document()},
+        {"name": "a", "plan": PLAN.document(), "state": "closed"},
+        {"name": "a", "plan": PLAN.document(), "extra": 1},
+        {"name": "a", "plan": PLAN.document(), "terms": {"people": 0}},
+        {"name": "a", "plan": PLAN.document(), "terms": {"epoch": 0}},
+        {"name": "a", "plan": PLAN.document(), "terms": {"epoch": 1, "grace": 100}},
+        {"name": "a", "plan": PLAN.document(), "terms": {"opens": 5, "closes": 5}},
+        {"name": "a", "plan": PLAN.document(), "terms": {"origins": ["shop.example"]}},
+        {"name": "a", "plan": PLAN.document(), "terms": {"origins": ["https://shop.example/"]}},
+        {"name": "a", "plan": PLAN.document(), "terms": {"origins": ["https://a@shop.example"]}},
+        {"name": "a", "plan": PLAN.document(), "terms": {"token": 1}},
+        {"name": "a", "plan": PLAN.document(), "terms": {"unknown": 1}},
+    ],
+)
+def test_what_cannot_be_made_is_refused(file_desk, body):
+    answer = file_desk.post("/v1/collections", json=body)
+    assert answer.status_code == 400, answer.text
+    assert file_desk.get("/v1/collections").json() == {"collections": []}
+
+
+def test_a_later_round_cannot_begin_a_collection(file_desk):
+    plan = plan_of("privkvm", rounds=2)
+    later = plan.next(Tally(plan))
+    answer = file_desk.post("/v1/collections", json={"name": "a", "plan": later.document()})
+    assert reason(answer) == (400, "invalid")
+
+
+def test_there_is_no_way_to_change_a_plan(file_desk):
+    file_desk.create()
+    file_desk.send(fresh(1))
+    other = plan_of(epsilon=2)
+    for method, path in (("PATCH", ""), ("PUT", "/plan"), ("POST", "/plan"), ("PATCH", "/plan")):
+        answer = file_desk.ask(method, "/v1/collections/menu" + path, json={"plan": other.document()})
+        assert answer.status_code in (400, 405)
+    assert file_desk.get("/v1/collections/menu").json()["plan"] == PLAN.hash
+
+
+def test_terms_change_but_for_those_that_ids_hang_on(desk):
+    desk.create(people=5)
+    answer = desk.ask("PATCH", "/v1/collections/menu", json={"people": 7, "origins": ["https://a.org"]})
+    assert answer.status_code == 200
+    terms = desk.get("/v1/collections/menu/status").json()["terms"]
+    assert (terms["people"], terms["origins"]) == (7, ["https://a.org"])
+    assert desk.ask("PATCH", "/v1/collections/menu", json={"people": None}).status_code == 200
+    for fixed in ({"epoch": 5}, {"grace": 5}, {"early": 5}, {"replaces": "menu"}):
+        answer = desk.ask("PATCH", "/v1/collections/menu", json=fixed)
+        assert reason(answer) == (400, "invalid")
+
+
+def test_closed_is_for_good_and_only_closed_ones_are_deleted(desk):
+    desk.create()
+    desk.send(fresh(3))
+    assert reason(desk.ask("DELETE", "/v1/collections/menu")) == (409, "state")
+    for state in ("paused", "open", "closed", "closed"):
+        assert desk.post("/v1/collections/menu/state", json={"state": state}).json()["state"] == state
+    for state in ("open", "paused"):
+        assert reason(desk.post("/v1/collections/menu/state", json={"state": state})) == (409, "state")
+    assert desk.post("/v1/collections/menu/state", json={"state": "gone"}).status_code == 400
+    assert desk.ask("DELETE", "/v1/collections/menu").status_code == 204
+    assert desk.get("/v1/collections/menu").status_code == 404
+    desk.create()
+    assert desk.reports() == 0
+
+
+def test_a_deleted_collection_s_segments_are_gone_too(file_desk):
+    file_desk.create()
+    file_desk.send(fresh(3))
+    file_desk.clock.advance(3 * 86_400)
+    file_desk.keep()
+    assert list(file_desk.folder.rglob("*.parquet"))
+    file_desk.post("/v1/collections/menu/state", json={"state": "closed"})
+    file_desk.ask("DELETE", "/v1/collections/menu")
+    assert not list(file_desk.folder.rglob("*.parquet"))
+
+
+# -- rounds ----------------------------------------------------------------------------------------
+
+
+def test_an_interactive_mechanism_runs_in_rounds(desk):
+    plan = plan_of("privkvm", rounds=2)
+    desk.create(plan=plan)
+    sent = fresh(400, plan)
+    assert desk.send(sent, plan=plan.hash).json()["accepted"] == 400
+    tally = Tally.parse(plan, desk.get("/v1/collections/menu/tally").content)
+    answer = desk.post("/v1/collections/menu/rounds")
+    assert answer.status_code == 201
+    assert answer.json()["round"] == 2
+    second = Plan.parse(desk.get("/v1/collections/menu/plan").content)
+    assert second == plan.next(tally), "the feedback is made from exactly what was collected"
+    assert second.chain["parent"] == plan.hash
+    late = desk.send(fresh(1, plan), plan=plan.hash)
+    assert reason(late) == (410, "closed_round")
+    assert desk.send(sent[:5], plan=plan.hash).status_code == 200, "it was counted"
+    assert desk.send(fresh(50, second), plan=second.hash).json()["accepted"] == 50
+    estimates = desk.get("/v1/collections/menu/estimates").json()
+    assert (estimates["round"], estimates["reports"]) == (2, 50)
+    assert desk.get("/v1/collections/menu/estimates?round=1").json()["reports"] == 400
+    assert desk.get("/v1/collections/menu/plan?round=1").text == plan.dumps()
+    assert reason(desk.post("/v1/collections/menu/rounds")) == (409, "finished")
+    assert desk.send(fresh(1, second), plan=second.hash).status_code == 200, (
+        "asking too much closes nothing"
+    )
+    for wrong in ("3", "x", "0", "-1", "9" * 30):
+        assert desk.get(f"/v1/collections/menu/plan?round={wrong}").status_code in (400, 404)
+
+
+def test_a_mechanism_with_one_round_has_no_next(file_desk):
+    file_desk.create()
+    assert reason(file_desk.post("/v1/collections/menu/rounds")) == (409, "finished")
+    assert file_desk.send(fresh(1)).status_code == 200
+
+
+def test_a_round_that_was_closed_before_a_crash_goes_on(desk, monkeypatch):
+    plan = plan_of("privkvm", rounds=2)
+    desk.create(plan=plan)
+    desk.send(fresh(20, plan), plan=plan.hash)
+
+    def crash(*_):
+        raise RuntimeError("crash")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(desk.store, "counts_stored", crash)
+        assert desk.post("/v1/collections/menu/rounds").status_code == 500
+    assert reason(desk.send(fresh(1, plan), plan=plan.hash)) == (410, "closed_round")
+    assert desk.post("/v1/collections/menu/rounds").json()["round"] == 2
+
+
+# -- new versions ----------------------------------------------------------------------------------
+
+
+def test_a_new_version_names_what_is_unsafe(desk):
+    desk.create("old")
+    new = Plan.of(Schema.of([*KEYS[:2], "Tea"], 0, 5), "privkv", 2)
+    desk.create("new", new, replaces="old")
+    found = desk.get("/v1/collections/old/compare/new").json()
+    assert set(found["unsafe"]) == {"epsilon", "total epsilon", "keys removed", "ranges", "mechanism"}
+    assert {d["what"] for d in found["differences"]} >= {"keys added", "proven epsilon"}
+    assert not found["comparable"]
+    assert found["epsilon_of_both"] == str(PLAN.proven + new.proven)
+    back = desk.get("/v1/collections/new/compare/old").json()
+    assert "epsilon" not in back["unsafe"]
+    assert desk.get("/v1/collections/new/compare/nothing").status_code == 404
+    missing = desk.post(
+        "/v1/collections", json={"name": "x", "plan": new.document(), "terms": {"replaces": "nothing"}}
+    )
+    assert missing.status_code == 404
+
+
+def test_the_same_plan_is_the_same_report():
+    found = compare_plans(PLAN, PLAN)
+    assert found["same_plan"]
+    assert found["unsafe"] == ["plan"]
+    assert json.dumps(found)
+
+
+def test_a_safe_change_is_called_safe():
+    found = compare_plans(plan_of(epsilon=2), plan_of(epsilon=1))
+    assert found["unsafe"] == []
+    assert found["comparable"]
+
+
+def test_terms_say_what_is_wrong():
+    with pytest.raises(Problem, match="unknown terms; known: closes, early"):
+        Terms.of({"colour": 1})
+    with pytest.raises(Problem, match="closes after it opens"):
+        Terms.of({"opens": 5, "closes": 4})
+
+
+@pytest.mark.parametrize("now", [0, 99, 100, 149, 150, 151, 1_000_000_049, 1_000_000_050])
+def test_first_open_is_the_first_epoch_that_is_not_over(now):
+    terms = Terms.of({"epoch": 100, "grace": 50})
+    first = terms.first_open(now)
+    assert not terms.over(first, now)
+    assert first == 0 or terms.over(first - 1, now)
+
+
+def test_a_plan_that_is_no_text_at_all_is_refused(file_desk):
+    """A lone half of a character pair cannot be written as UTF-8."""
+    from keyveil.collector import admin
+
+    text = json.dumps({**PLAN.document(), "hash": "\ud800"})
+    answer = file_desk.post(
+        "/v1/collections",
+        content=('{"name":"a","plan":' + text + "}").encode(),
+        headers={"content-type": "application/json"},
+    )
+    assert answer.status_code == 400
+    with pytest.raises(Problem):
+        admin.checked_plan(text)
+    schema = {**PLAN.document()["schema"], "keys": ["\ud800", "a", "b"]}
+    with pytest.raises(Problem):
+        admin.checked_plan(json.dumps({**PLAN.document(), "schema": schema}))

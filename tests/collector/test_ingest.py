@@ -1,0 +1,411 @@
+"""Reports in: every refusal and every limit, and a try to get around each."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+
+import pytest
+from desk import PLAN, Desk, fresh, plan_of
+
+from keyveil.collector import wire
+from keyveil.collector.packing import Packing
+from keyveil.collector.settings import Settings
+
+PATH = "/v1/collections/menu/reports"
+
+
+def reason(answer):
+    return answer.status_code, answer.json()["reason"]
+
+
+def test_one_or_many_in_json_or_binary(desk):
+    desk.create()
+    assert desk.send(fresh(1)).json() == {"accepted": 1, "failed": []}
+    assert desk.send(fresh(50)).json() == {"accepted": 50, "failed": []}
+    body = wire.encode_binary(PLAN.hash, desk.epoch(), os.urandom(16 * 9), bytes(range(9)))
+    answer = desk.send_bytes(body)
+    assert answer.json() == {"accepted": 9, "failed": []}
+    assert answer.headers["cache-control"] == "no-store"
+    assert desk.reports() == 60
+    assert desk.get("/v1/collections/menu/estimates").json()["reports"] == 60
+
+
+def test_sending_again_is_success_and_counts_once(desk):
+    desk.create()
+    sent = fresh(5)
+    for _ in range(3):
+        assert desk.send(sent).json() == {"accepted": 5, "failed": []}
+    packing = Packing(PLAN)
+    rows = b"".join(packing.row(report["cells"]) for report in sent)
+    ids = b"".join(bytes.fromhex(report["id"]) for report in sent)
+    assert desk.send_bytes(wire.encode_binary(PLAN.hash, desk.epoch(), ids, rows)).status_code == 200
+    assert desk.reports() == 5
+
+
+def test_an_answer_names_only_the_failed(desk):
+    desk.create()
+    sent = fresh(4)
+    sent[1]["cells"] = [0, 999]
+    sent[3]["cells"] = [1, 2]
+    answer = desk.send(sent)
+    assert answer.status_code == 200
+    assert answer.json()["accepted"] == 2
+    assert answer.json()["failed"] == [
+        {"id": sent[1]["id"], "reason": "impossible", "retry": False},
+        {"id": sent[3]["id"], "reason": "impossible", "retry": False},
+    ]
+    assert desk.status()["refusals"] == {"impossible": 2}
+    assert desk.reports() == 2
+
+
+def test_if_all_fail_for_one_reason_the_request_is_refused(file_desk):
+    file_desk.create()
+    sent = fresh(2)
+    for report in sent:
+        report["cells"] = [0, 0]
+    answer = file_desk.send(sent)
+    assert reason(answer) == (422, "impossible")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert [failed["id"] for failed in answer.json()["failed"]] == [report["id"] for report in sent]
+    body = wire.encode_binary(PLAN.hash, file_desk.epoch(), os.urandom(32), bytes([200, 201]))
+    assert reason(file_desk.send_bytes(body)) == (422, "impossible")
+    assert file_desk.status()["refusals"] == {"impossible": 4}
+
+
+def test_another_plan_is_refused(file_desk):
+    file_desk.create()
+    other = plan_of(epsilon=2)
+    assert reason(file_desk.send(fresh(1), plan=other.hash)) == (409, "other_plan")
+    assert reason(file_desk.send(fresh(1), plan="x")) == (409, "other_plan")
+    assert file_desk.reports() == 0
+
+
+def test_an_unknown_collection_is_refused(file_desk):
+    assert reason(file_desk.send(fresh(1))) == (404, "unknown")
+    assert reason(file_desk.send(fresh(1), name="a.b%00")) == (404, "unknown")
+
+
+def test_paused_and_closed_collections_refuse_what_is_new_only(desk):
+    desk.create()
+    sent = fresh(2)
+    desk.send(sent)
+    desk.post("/v1/collections/menu/state", json={"state": "paused"})
+    answer = desk.send(fresh(1))
+    assert reason(answer) == (503, "paused")
+    assert answer.json()["retry"] is True
+    assert answer.headers["retry-after"] == "60"
+    assert desk.send(sent).status_code == 200, "it was counted; sending again is success"
+    mixed = desk.send(sent + fresh(1)).json()
+    assert (mixed["accepted"], mixed["failed"][0]["reason"]) == (2, "paused")
+    desk.post("/v1/collections/menu/state", json={"state": "open"})
+    assert desk.send(fresh(1)).status_code == 200
+    desk.post("/v1/collections/menu/state", json={"state": "closed"})
+    assert reason(desk.send(fresh(1))) == (410, "closed_collection")
+    assert desk.send(sent).status_code == 200
+    assert desk.reports() == 3
+
+
+def test_dates_open_and_close(file_desk):
+    now = int(file_desk.clock.now())
+    file_desk.create(opens=now + 100, closes=now + 200)
+    assert reason(file_desk.send(fresh(1))) == (503, "not_open")
+    file_desk.clock.advance(100)
+    assert file_desk.send(fresh(1)).status_code == 200
+    file_desk.clock.advance(100)
+    assert reason(file_desk.send(fresh(1))) == (410, "closed_collection")
+
+
+def test_epochs_open_early_and_close_late_and_for_good(desk):
+    desk.create(epoch=100, grace=50, early=10)
+    now = int(desk.clock.now()) // 100
+    assert desk.clock.now() % 100 == 0
+    assert desk.send(fresh(1), epoch=now).status_code == 200
+    assert desk.send(fresh(1), epoch=now - 1).status_code == 200
+    answer = desk.send(fresh(1), epoch=now + 1)
+    assert reason(answer) == (425, "early_epoch")
+    assert answer.json()["retry"] is True
+    assert reason(desk.send(fresh(1), epoch=now - 2)) == (410, "closed_epoch")
+    desk.clock.advance(50)
+    assert reason(desk.send(fresh(1), epoch=now - 1)) == (410, "closed_epoch")
+    desk.clock.advance(40)
+    assert desk.send(fresh(1), epoch=now + 1).status_code == 200
+    assert reason(desk.send(fresh(1), epoch=2**31 - 1)) == (425, "early_epoch")
+    assert reason(desk.send(fresh(1), epoch=0)) == (410, "closed_epoch")
+    assert desk.reports() == 3
+
+
+def test_epochs_named_at_random_fill_no_memory(file_desk):
+    file_desk.create()
+    for epoch in range(2**30, 2**30 + 50):
+        file_desk.send(fresh(1), epoch=epoch)
+    file_desk.post("/v1/collections/menu/state", json={"state": "paused"})
+    for _ in range(3):
+        file_desk.send(fresh(1))
+    assert file_desk.store._ids == {}
+
+
+def test_a_store_that_cannot_be_read_is_no_client_s_fault(desk, monkeypatch):
+    from keyveil.collector.store import StoreUnready
+
+    desk.create()
+
+    def away(*_):
+        raise StoreUnready("away")
+
+    desk.store._books.clear()
+    monkeypatch.setattr(desk.store, "reading", away)
+    assert reason(desk.send(fresh(1))) == (503, "storage")
+    assert reason(desk.get("/v1/collections/menu/plan")) == (503, "storage")
+    assert reason(desk.get("/v1/collections/menu/status")) == (503, "storage")
+
+
+def test_an_unforeseen_error_is_told_by_its_kind_alone(file_desk, monkeypatch):
+    file_desk.create()
+
+    def fail(*_):
+        raise RuntimeError("what was sent")
+
+    monkeypatch.setattr(wire, "pack", fail)
+    assert reason(file_desk.send(fresh(1))) == (500, "internal")
+    assert "what was sent" not in file_desk.log.getvalue()
+    assert "RuntimeError" in file_desk.log.getvalue()
+
+
+def test_a_late_repetition_succeeds_until_ids_are_gone_and_never_counts_again(desk):
+    desk.create(epoch=100, grace=50)
+    sent, now = fresh(3), int(desk.clock.now()) // 100
+    desk.send(sent, epoch=now)
+    desk.clock.advance(150)
+    assert desk.send(sent, epoch=now).status_code == 200
+    desk.keep()
+    assert reason(desk.send(sent, epoch=now)) == (410, "closed_epoch")
+    desk.clock.jump(-150)
+    assert reason(desk.send(sent, epoch=now)) == (410, "closed_epoch"), "a clock set back opens nothing"
+    assert desk.reports() == 3
+
+
+def test_a_clock_that_jumps_ahead_closes_nothing(desk):
+    desk.create(epoch=100, grace=50)
+    now = int(desk.clock.now()) // 100
+    sent = fresh(2)
+    desk.send(sent, epoch=now)
+    desk.clock.jump(10_000)
+    answer = desk.send(fresh(1), epoch=now)
+    assert reason(answer) == (503, "clock")
+    assert answer.json()["retry"] is True, "the device keeps its report"
+    desk.keep()
+    assert desk.get("/health").json()["warnings"]
+    desk.clock.jump(-10_000)
+    assert desk.send(fresh(1), epoch=now).status_code == 200
+    assert desk.get("/health").json()["warnings"] == []
+    assert desk.send(sent, epoch=now).status_code == 200
+    assert desk.reports() == 3
+
+
+def test_the_cap_refuses_what_is_too_many(desk):
+    desk.create(people=3)
+    sent = fresh(2)
+    desk.send(sent)
+    answer = desk.send(sent + fresh(3)).json()
+    assert answer["accepted"] == 3
+    assert [failed["reason"] for failed in answer["failed"]] == ["full", "full"]
+    assert reason(desk.send(fresh(1))) == (410, "full")
+    assert desk.send(sent).status_code == 200
+    assert desk.reports() == 3
+
+
+# -- limits ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small(tmp_path):
+    made = Desk(
+        str(tmp_path / "store.sqlite"),
+        tmp_path,
+        settings=Settings(body_bytes=2000, reports=10, waiting_bytes=4000, request_seconds=0.2),
+    )
+    made.create()
+    yield made
+    made.close()
+
+
+def test_a_request_carries_a_bounded_number_of_reports(small):
+    assert small.send(fresh(10)).status_code == 200
+    assert reason(small.send(fresh(11))) == (413, "too_many")
+
+
+async def _pieces(*parts):
+    for part in parts:
+        yield part
+
+
+def test_a_body_is_bounded_whatever_it_says_of_its_length(small):
+    body = b" " * 2001
+    assert reason(small.send_bytes(body, kind="application/json")) == (413, "too_large")
+    streamed = small.run(
+        small.client.post(
+            PATH, content=_pieces(*[b" " * 500] * 5), headers={"content-type": "application/json"}
+        )
+    )
+    assert reason(streamed) == (413, "too_large")
+    assert streamed.headers["connection"] == "close"
+    said = small.send_bytes(b"{}", kind="application/json", **{"content-length": "9" * 30})
+    assert said.status_code in (400, 413)
+    assert reason(small.send_bytes(b"{}", kind="application/json", **{"content-length": "x"}))[0] == 400
+    assert small.app.routes[0].app.waiting_bytes == 0
+
+
+def test_a_slow_body_is_given_up(small):
+    import asyncio
+
+    async def slow():
+        yield b"{"
+        await asyncio.sleep(5)
+
+    answer = small.run(
+        small.client.post(PATH, content=slow(), headers={"content-type": "application/json"})
+    )
+    assert reason(answer) == (408, "slow")
+
+
+def test_what_waits_is_bounded(small):
+    ingest = small.app.routes[0].app
+    ingest.waiting_bytes = 3900
+    answer = small.send(fresh(3))
+    assert reason(answer) == (429, "overload")
+    assert int(answer.headers["retry-after"]) >= 1
+    ingest.waiting_bytes = 0
+    ingest.waiting_requests = small.service.settings.waiting_requests
+    assert reason(small.send(fresh(1))) == (429, "overload")
+    ingest.waiting_requests = 0
+    assert small.send(fresh(1)).status_code == 200
+    assert ingest.waiting_bytes == ingest.waiting_requests == 0
+
+
+def test_a_collection_s_rate_is_bounded(file_desk):
+    file_desk.create(rate=10)
+    assert file_desk.send(fresh(8)).status_code == 200
+    answer = file_desk.send(fresh(8))
+    assert reason(answer) == (429, "rate")
+    assert answer.headers["retry-after"] == "1"
+    file_desk.clock.advance(1)
+    assert file_desk.send(fresh(8)).status_code == 200
+    file_desk.clock.advance(1)
+    assert file_desk.send(fresh(25)).status_code == 200, "a large batch passes, and leaves a debt"
+    file_desk.clock.advance(1)
+    assert reason(file_desk.send(fresh(1)))[0] == 429
+    file_desk.clock.advance(2)
+    assert file_desk.send(fresh(1)).status_code == 200
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "deflate", "GZIP", "identity, gzip"])
+def test_compressed_bodies_are_refused_unread(small, encoding):
+    bomb = gzip.compress(b" " * 10_000_000)[:1500]
+    answer = small.send_bytes(bomb, kind="application/json", **{"content-encoding": encoding})
+    assert reason(answer) == (415, "encoding")
+    assert answer.headers["accept-encoding"] == "identity"
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "", "application/x-www-form-urlencoded", "multipart/form-data"]
+)
+def test_other_content_types_are_refused(small, kind):
+    """Those that a page may send without asking first are among them."""
+    body = json.dumps({"plan": PLAN.hash, "epoch": small.epoch(), "reports": fresh(1)})
+    assert reason(small.send_bytes(body.encode(), kind=kind)) == (415, "content_type")
+
+
+def test_a_charset_may_be_named(small):
+    body = json.dumps({"plan": PLAN.hash, "epoch": small.epoch(), "reports": fresh(1)})
+    answer = small.send_bytes(body.encode(), kind="Application/JSON; charset=utf-8")
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH"])
+def test_other_methods_are_refused(small, method):
+    assert reason(small.ask(method, PATH)) == (405, "method")
+
+
+@pytest.mark.parametrize("body", [b"", b"[" * 1900, b"\xff" * 50, b"{}", b'{"plan": NaN}', b"KVBATCH1"])
+@pytest.mark.parametrize("kind", ["application/json", wire.BINARY])
+def test_what_cannot_be_read_is_malformed(small, body, kind):
+    assert reason(small.send_bytes(body, kind=kind)) == (400, "malformed")
+
+
+# -- pages of other sites --------------------------------------------------------------------------
+
+
+def test_pages_of_allowed_origins_may_send(file_desk):
+    file_desk.create(origins=["https://shop.example"])
+    body = {"plan": PLAN.hash, "epoch": file_desk.epoch(), "reports": fresh(1)}
+    asked = file_desk.ask("OPTIONS", PATH, headers={"origin": "https://shop.example"})
+    assert asked.status_code == 204
+    assert asked.headers["access-control-allow-origin"] == "https://shop.example"
+    assert "content-type" in asked.headers["access-control-allow-headers"]
+    assert "POST" in asked.headers["access-control-allow-methods"]
+    assert "access-control-allow-credentials" not in asked.headers
+    assert "set-cookie" not in asked.headers
+    answer = file_desk.post(PATH, json=body, headers={"origin": "https://shop.example"})
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == "https://shop.example"
+    assert answer.headers["vary"] == "origin"
+    for path in ("/v1/collections/menu", "/v1/collections/menu/plan"):
+        asked = file_desk.ask("OPTIONS", path, headers={"origin": "https://shop.example"})
+        assert asked.headers["access-control-allow-origin"] == "https://shop.example"
+        found = file_desk.get(path, headers={"origin": "https://shop.example"})
+        assert found.headers["access-control-allow-origin"] == "https://shop.example"
+    private = file_desk.get("/v1/collections/menu/status", headers={"origin": "https://shop.example"})
+    assert "access-control-allow-origin" not in private.headers
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "https://shop.example.evil.org", "http://shop.example"]
+)
+def test_pages_of_other_origins_may_not(file_desk, origin):
+    file_desk.create(origins=["https://shop.example"])
+    body = {"plan": PLAN.hash, "epoch": file_desk.epoch(), "reports": fresh(1)}
+    asked = file_desk.ask("OPTIONS", PATH, headers={"origin": origin})
+    assert "access-control-allow-origin" not in asked.headers
+    answer = file_desk.post(PATH, json=body, headers={"origin": origin})
+    assert reason(answer) == (403, "origin")
+    assert "access-control-allow-origin" not in answer.headers
+    assert file_desk.reports() == 0
+
+
+def test_every_origin_may_be_allowed(file_desk):
+    file_desk.create(origins=["*"])
+    body = {"plan": PLAN.hash, "epoch": file_desk.epoch(), "reports": fresh(1)}
+    answer = file_desk.post(PATH, json=body, headers={"origin": "https://any.example"})
+    assert answer.headers["access-control-allow-origin"] == "*"
+    refused = file_desk.post(PATH, json={}, headers={"origin": "https://any.example"})
+    assert refused.headers["access-control-allow-origin"] == "*", "a page may read why"
+
+
+# -- nothing of it is kept -------------------------------------------------------------------------
+
+
+def test_nothing_that_was_sent_is_logged(file_desk):
+    file_desk.create()
+    secret = "5ec4e7" * 5 + "ab"
+    for body in (
+        {"plan": PLAN.hash, "epoch": file_desk.epoch(), "reports": [{"id": secret, "cells": [0, 1]}]},
+        {"plan": PLAN.hash, "epoch": file_desk.epoch(), "reports": [{"id": secret, "cells": [0, 77]}]},
+        {"plan": secret * 2, "epoch": 1, "reports": [{"id": secret, "cells": [0, 77]}]},
+        {"plan": PLAN.hash, "epoch": 5, "reports": [{"id": secret, "cells": [0, 1]}]},
+        {secret: 1},
+    ):
+        answer = file_desk.post(
+            PATH + "?" + secret,
+            json=body,
+            headers={"user-agent": secret, "x-forwarded-for": "203.0.113.9", "cookie": secret},
+        )
+        named = [failed["id"] for failed in answer.json().get("failed", [])]
+        assert set(named) <= {secret}
+    file_desk.service.writer.tick()
+    assert secret not in file_desk.log.getvalue()
+    assert "203.0.113.9" not in file_desk.log.getvalue()
+    raw = b"".join(path.read_bytes() for path in file_desk.folder.glob("store.sqlite*"))
+    assert b"203.0.113.9" not in raw
+    assert secret.encode() not in raw

@@ -1,0 +1,328 @@
+"""Real processes on real sockets: started, loaded, killed, restarted, backed up, ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import sqlite3
+import threading
+import time
+
+import apsw
+import httpx
+import pytest
+from desk import PLAN, fresh
+from process import Process, keyveil
+
+from keyveil.collector import wire
+from keyveil.collector.store.sqlite import SqliteStore
+
+
+@pytest.fixture
+def plan_file(tmp_path):
+    path = tmp_path / "plan.json"
+    PLAN.save(path)
+    return str(path)
+
+
+def epoch():
+    return int(time.time()) // 86_400
+
+
+def batch(reports):
+    return {"plan": PLAN.hash, "epoch": epoch(), "reports": reports}
+
+
+def post(process, reports, **more):
+    return process.client.post("/v1/collections/menu/reports", json=batch(reports), **more)
+
+
+def counted(process):
+    status = process.client.get("/v1/collections/menu/status").json()
+    return status["rounds"][0]["reports"]
+
+
+class Sender(threading.Thread):
+    """A client that sends each report until it is acknowledged, whatever happens meanwhile."""
+
+    def __init__(self, urls):
+        super().__init__(daemon=True)
+        self.urls, self.acknowledged, self.going = urls, 0, True
+
+    def run(self):
+        client = httpx.Client(verify=False, timeout=5)
+        while self.going:
+            sent = fresh(random.randint(1, 20))
+            while True:
+                try:
+                    url = random.choice(self.urls) + "/v1/collections/menu/reports"
+                    answer = client.post(url, json=batch(sent))
+                    if answer.status_code == 200:
+                        assert answer.json()["failed"] == []
+                        self.acknowledged += len(sent)
+                        break
+                except httpx.TransportError:
+                    pass
+                time.sleep(0.02)
+        client.close()
+
+
+def test_killed_under_load_nothing_is_lost_and_nothing_doubled(address, tmp_path, plan_file):
+    """Two collectors where the store allows it; the full harness counts many more kills."""
+    keyveil("collection", "create", "menu", plan_file, "--store", address)
+    several = 2 if address.startswith("postgresql") else 1
+    processes = [Process(address, tmp_path) for _ in range(several)]
+    urls = [process.url for process in processes]
+    senders = [Sender(urls) for _ in range(4)]
+    for sender in senders:
+        sender.start()
+    for _ in range(2):
+        time.sleep(0.6)
+        victim = random.randrange(several)
+        processes[victim].kill()
+        processes[victim] = Process(address, tmp_path)
+        urls[victim] = processes[victim].url
+    time.sleep(0.5)
+    for sender in senders:
+        sender.going = False
+    for sender in senders:
+        sender.join(30)
+    acknowledged = sum(sender.acknowledged for sender in senders)
+    assert acknowledged > 0
+    assert counted(processes[0]) == acknowledged
+    found = json.loads(keyveil("verify", "--store", address, "--json").stdout)
+    assert [(v["findings"], v["reports"]) for v in found] == [([], acknowledged)]
+    for process in processes:
+        assert process.end() == 0
+
+
+def test_a_restart_takes_less_than_a_second_with_a_million_open_ids(tmp_path, plan_file):
+    path = str(tmp_path / "store.sqlite")
+    keyveil("collection", "create", "menu", plan_file, "--store", path)
+    store = SqliteStore(path)
+    store.open()
+    one = store.control.named("menu").round
+    from keyveil.collector.store import Parcel
+
+    for _ in range(100):
+        raw = os.urandom(160_000)
+        ids = [raw[at : at + 16] for at in range(0, len(raw), 16)]
+        store.append([Parcel(one.collection, one.id, epoch(), ids, bytes(10_000))], time.time())
+    store.close()
+    begun = time.process_time()
+    store = SqliteStore(path)
+    store.open()
+    again = Parcel(one.collection, one.id, epoch(), ids, bytes(10_000))
+    store.append([again], time.time())
+    seconds = time.process_time() - begun
+    assert store.counts_stored(one)[PLAN.layout.own].sum() == 1_000_000
+    store.close()
+    assert seconds < 1.0, "the ids are read and sorted anew"
+
+
+def test_graceful_end_finishes_what_was_accepted(tmp_path, plan_file):
+    path = str(tmp_path / "store.sqlite")
+    keyveil("collection", "create", "menu", plan_file, "--store", path)
+    process = Process(path, tmp_path)
+    body = json.dumps(batch(fresh(3))).encode()
+    head = (
+        f"POST /v1/collections/menu/reports HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    ).encode()
+    with socket.create_connection(("127.0.0.1", process.port)) as connection:
+        connection.sendall(head + body[:50])
+        time.sleep(0.3)
+        os.kill(process.process.pid, signal.SIGTERM)
+        time.sleep(0.3)
+        connection.sendall(body[50:])
+        answer = b""
+        while part := connection.recv(4096):
+            answer += part
+    assert b"200 OK" in answer
+    assert b'{"accepted":3,"failed":[]}' in answer
+    assert process.end() == 0
+    assert "stopped" in process.log.read_text()
+    with sqlite3.connect(path) as file:
+        assert file.execute("select sum(reports) from heads").fetchone() == (3,)
+    file.close()
+
+
+def test_slow_clients_are_let_go(tmp_path, plan_file):
+    path = str(tmp_path / "store.sqlite")
+    keyveil("collection", "create", "menu", plan_file, "--store", path)
+    process = Process(path, tmp_path, "--request-seconds", "1")
+    begun = time.monotonic()
+    silent = socket.create_connection(("127.0.0.1", process.port))
+    dripping = socket.create_connection(("127.0.0.1", process.port))
+    stuck = socket.create_connection(("127.0.0.1", process.port))
+    stuck.sendall(
+        b"POST /v1/collections/menu/reports HTTP/1.1\r\nhost: a\r\n"
+        b"content-type: application/json\r\ncontent-length: 900\r\n\r\n{"
+    )
+    gone = False
+    while not gone and time.monotonic() < begun + 10:
+        try:
+            dripping.sendall(b"G")
+            time.sleep(0.2)
+        except OSError:
+            gone = True
+    assert gone, "a drop now and then does not keep a connection"
+    for connection in (silent, stuck):
+        connection.settimeout(10)
+        try:
+            while connection.recv(1000):
+                pass
+        except ConnectionError:
+            pass
+        connection.close()
+    dripping.close()
+    assert time.monotonic() < begun + 12
+    assert post(process, fresh(1)).status_code == 200
+    assert process.end() == 0
+
+
+def test_backup_while_it_serves_and_back(tmp_path, plan_file):
+    path = str(tmp_path / "store.sqlite")
+    keyveil("collection", "create", "menu", plan_file, "--store", path)
+    process = Process(path, tmp_path)
+    first = fresh(20)
+    post(process, first)
+    sender = Sender([process.url])
+    sender.start()
+    segments = str(tmp_path / "segments")
+    keyveil("backup", str(tmp_path / "copy"), "--store", path, "--segments", segments)
+    sender.going = False
+    sender.join(30)
+    again = keyveil("backup", str(tmp_path / "copy"), "--store", path, check=False)
+    assert again.returncode == 1
+    assert "already" in again.stderr
+    over = keyveil("restore", str(tmp_path / "copy"), "--store", path, check=False)
+    assert over.returncode == 1
+    assert "never writes over" in over.stderr
+    process.kill()
+    new = str(tmp_path / "new" / "store.sqlite")
+    (tmp_path / "new").mkdir()
+    keyveil("restore", str(tmp_path / "copy"), "--store", new)
+    assert "counts match" in keyveil("verify", "--store", new).stdout
+    process = Process(new, tmp_path / "new")
+    kept = counted(process)
+    assert 20 <= kept <= 20 + sender.acknowledged
+    assert post(process, first).status_code == 200
+    assert counted(process) == kept, "what the backup holds is still known"
+    assert process.end() == 0
+
+
+def test_a_damaged_backup_is_refused(tmp_path, plan_file):
+    path = str(tmp_path / "store.sqlite")
+    keyveil("collection", "create", "menu", plan_file, "--store", path)
+    keyveil("backup", str(tmp_path / "copy"), "--store", path)
+    copy = tmp_path / "copy" / "store.sqlite"
+    copy.write_bytes(copy.read_bytes()[:-1] + b"x")
+    for folder, text in ((tmp_path / "copy", "does not match"), (tmp_path, "no backup")):
+        done = keyveil("restore", str(folder), "--store", str(tmp_path / "new"), check=False)
+        assert done.returncode == 1
+        assert text in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_cli_rules_a_running_collector(address, tmp_path, plan_file):
+    def run(*words):
+        return keyveil(*words, "--store", address).stdout
+
+    run("collection", "create", "menu", plan_file, "--people", "100", "--origin", "https://a.org")
+    process = Process(address, tmp_path)
+    assert post(process, fresh(1)).status_code == 200
+    assert "menu  open" in run("collection", "list")
+    assert json.loads(run("collection", "show", "menu"))["rounds"][0]["reports"] == 1
+    run("collection", "pause", "menu")
+    assert post(process, fresh(1)).json()["reason"] == "paused"
+    run("collection", "open", "menu")
+    assert post(process, fresh(1)).status_code == 200
+    token = run("token", "create", "--role", "analyst").strip()
+    deadline = time.monotonic() + 10
+    while process.client.get("/v1/collections").status_code != 401:
+        assert time.monotonic() < deadline, "within a tick or two every admin route asks for a token"
+        time.sleep(0.1)
+    assert process.client.get("/v1/collections", headers={"authorization": f"Bearer {token}"}).is_success
+    listed = json.loads(run("token", "list", "--json"))
+    assert [row["state"] for row in listed] == ["works"]
+    new = run("token", "rotate", token).strip()
+    assert new != token
+    assert run("token", "revoke", listed[0]["id"]) == "revoked\n"
+    run("collection", "close", "menu")
+    assert post(process, fresh(1)).json()["reason"] == "closed_collection"
+    assert "deleted" in run("collection", "delete", "menu", "--yes")
+    time.sleep(1.5)
+    assert process.client.get("/v1/collections/menu").status_code == 404
+    assert process.end() == 0
+
+
+def test_commands_say_what_is_wrong_in_one_line(tmp_path, plan_file):
+    path = str(tmp_path / "store.sqlite")
+    taken = socket.create_server(("127.0.0.1", 0))
+    for words, text in (
+        (("collection", "list"), "no store"),
+        (("collection", "create", "Menu", plan_file), "small letters"),
+        (("collection", "create", "menu", str(tmp_path / "none")), "cannot read the plan"),
+        (("collection", "create", "menu", plan_file, "--opens", "soon"), "a date looks like"),
+        (("collection", "pause", "menu"), "no collection"),
+        (("token", "revoke", "nothing"), "no token"),
+        (("serve", "--host", "0.0.0.0", "--port", "0"), "keyveil token create"),
+        (("serve", "--port", str(taken.getsockname()[1])), "cannot listen"),
+        (("serve", "--port", "70000"), "a port is"),
+        (("backup", str(tmp_path / "x"), "--segments", str(tmp_path)), ""),
+    ):
+        done = keyveil(*words, "--store", path, check=False)
+        assert done.returncode == (1 if text else 0), done.stderr
+        assert text in done.stderr
+        assert len(done.stderr.splitlines()) <= 1
+        assert "Traceback" not in done.stderr
+    taken.close()
+    done = keyveil("backup", str(tmp_path / "y"), "--store", "postgresql://x", check=False)
+    assert "pg_dump" in done.stderr
+
+
+def test_a_public_address_works_with_a_token(tmp_path, plan_file):
+    path = str(tmp_path / "store.sqlite")
+    keyveil("token", "create", "--role", "admin", "--store", path)
+    process = Process(path, tmp_path, "--host", "0.0.0.0")
+    assert process.client.get("/v1/collections").status_code == 401
+    assert process.client.get("/health").status_code == 200
+    assert process.end() == 0
+
+
+def test_two_servers_of_one_file_cannot_be(tmp_path):
+    path = str(tmp_path / "store.sqlite")
+    process = Process(path, tmp_path)
+    done = keyveil("serve", "--store", path, "--port", "0", check=False)
+    assert done.returncode == 1
+    assert "served by another process" in done.stderr
+    assert process.end() == 0
+
+
+def test_an_old_store_asks_for_migrate(tmp_path):
+    path = tmp_path / "store.sqlite"
+    apsw.Connection(str(path)).execute("create table other (one integer)").close()
+    done = keyveil("serve", "--store", str(path), "--port", "0", check=False)
+    assert "keyveil migrate" in done.stderr
+    assert "1 migrations ran" in keyveil("migrate", "--store", str(path)).stdout
+    assert "nothing to do" in keyveil("migrate", "--store", str(path)).stdout
+
+
+def test_binary_batches_over_a_real_socket(tmp_path, plan_file):
+    path = str(tmp_path / "store.sqlite")
+    keyveil("collection", "create", "menu", plan_file, "--store", path)
+    process = Process(path, tmp_path)
+    body = wire.encode_binary(PLAN.hash, epoch(), os.urandom(16 * 5000), bytes(5000))
+    answer = process.client.post(
+        "/v1/collections/menu/reports", content=body, headers={"content-type": wire.BINARY}
+    )
+    assert answer.json() == {"accepted": 5000, "failed": []}
+    assert "server" not in answer.headers
+    assert process.client.get("/v1/collections/menu/estimates").json()["reports"] == 5000
+    log = process.log.read_text()
+    assert process.end() == 0
+    assert "127.0.0.1" not in log

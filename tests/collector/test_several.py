@@ -1,0 +1,169 @@
+"""Several collector processes on one database: once in all, exact caps, exact pauses."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import numpy as np
+import pytest
+from desk import NOW, PLAN
+
+from keyveil.collector import admin
+from keyveil.collector.store import Parcel, StoreUnready, store_at
+from keyveil.collector.store.postgres import PostgresStore
+from keyveil.collector.verify import verify
+
+EPOCH = int(NOW) // 86_400
+
+
+@pytest.fixture
+def stores(database):
+    made = [store_at(database) for _ in range(3)]
+    for store in made:
+        store.open()
+    yield made
+    for store in made:
+        store.close()
+
+
+def at_once(works):
+    """Run each in a thread of its own; what they raised."""
+    raised = []
+
+    def run(work):
+        try:
+            work()
+        except Exception as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return raised
+
+
+def parcel(collection, ids):
+    rows = (np.arange(len(ids)) % 9).astype(PLAN.layout.code_type).tobytes()
+    return Parcel(collection.id, collection.round.id, EPOCH, list(ids), rows)
+
+
+def total(store, collection):
+    return int(store.counts_stored(collection.round)[PLAN.layout.own].sum())
+
+
+def test_the_same_reports_sent_to_all_at_once_count_once(stores, tmp_path):
+    collection = admin.create(stores[0], "menu", PLAN.dumps(), {}, NOW)
+    groups = [[os.urandom(16) for _ in range(40)] for _ in range(12)]
+
+    def send(store, order):
+        for number in order:
+            names = list(groups[number])
+            np.random.default_rng(number + order[0]).shuffle(names)
+            sent = parcel(collection, names)
+            store.append([sent], NOW)
+            assert not sent.refused
+
+    orders = [list(range(12)), list(range(11, -1, -1)), [*range(6, 12), *range(6)]]
+    pairs = zip(stores, orders, strict=True)
+    raised = at_once([lambda s=store, o=order: send(s, o) for store, order in pairs])
+    assert raised == []
+    assert total(stores[0], collection) == 12 * 40
+    (verdict,) = verify(stores[1], tmp_path)
+    assert (verdict.findings, verdict.reports) == ([], 480)
+
+
+def test_the_cap_is_exact_over_all_processes(stores):
+    collection = admin.create(stores[0], "menu", PLAN.dumps(), {"people": 100}, NOW)
+    taken = []
+
+    def send(store):
+        for _ in range(10):
+            sent = parcel(collection, [os.urandom(16) for _ in range(7)])
+            store.append([sent], NOW)
+            taken.append(7 - len(sent.refused))
+
+    assert at_once([lambda s=store: send(s) for store in stores]) == []
+    assert sum(taken) == 100
+    assert total(stores[0], collection) == 100
+
+
+def test_without_running_alone_near_the_cap_it_would_not_be(stores, monkeypatch):
+    """The broken twin: the check above can see the fault."""
+    collection = admin.create(stores[0], "menu", PLAN.dumps(), {"people": 100}, NOW)
+    monkeypatch.setattr(PostgresStore, "_near_cap", lambda *_: None)
+    both = threading.Barrier(2)
+    original = PostgresStore._room
+
+    def slow(self, *more):
+        room = original(self, *more)
+        both.wait(10)
+        return room
+
+    monkeypatch.setattr(PostgresStore, "_room", slow)
+    works = [
+        lambda s=store: s.append([parcel(collection, [os.urandom(16) for _ in range(80)])], NOW)
+        for store in stores[:2]
+    ]
+    assert at_once(works) == []
+    assert total(stores[0], collection) == 160
+
+
+def test_no_report_is_taken_after_a_pause_has_been_answered(stores):
+    collection = admin.create(stores[0], "menu", PLAN.dumps(), {}, NOW)
+    going = threading.Event()
+    after = []
+
+    def send(store):
+        while not going.is_set():
+            store.append([parcel(collection, [os.urandom(16)])], NOW)
+        late = parcel(collection, [os.urandom(16)])
+        store.append([late], NOW)
+        after.append(late.refused)
+
+    def pause():
+        admin.set_state(stores[2], "menu", "paused")
+        before = total(stores[2], collection)
+        going.set()
+        counts.append(before)
+
+    counts: list[int] = []
+    assert at_once([lambda: send(stores[0]), lambda: send(stores[1]), pause]) == []
+    assert after == [{0: "paused"}, {0: "paused"}]
+    assert total(stores[2], collection) == counts[0]
+
+
+def test_each_process_has_a_shard_of_its_own_and_leaves_it(stores, database):
+    assert sorted(store.shard for store in stores) == [0, 1, 2]
+    stores[1].close()
+    again = store_at(database)
+    again.open()
+    assert again.shard == 1
+    again.close()
+
+
+def test_a_shard_that_was_lost_is_not_written_to(stores, database):
+    """A process whose connection ends loses its shard with it, and comes back under a free one."""
+    collection = admin.create(stores[0], "menu", PLAN.dumps(), {}, NOW)
+    first = [os.urandom(16) for _ in range(5)]
+    stores[1].append([parcel(collection, first)], NOW)
+    pid = stores[1]._connection.info.backend_pid
+    stores[0]._session().rows("select pg_terminate_backend(?)", (pid,))
+    raised = at_once([lambda: stores[1].append([parcel(collection, first)], NOW)] * 1)
+    assert [type(error) for error in raised] == [StoreUnready]
+    stores[1].append([parcel(collection, [*first, os.urandom(16)])], NOW)
+    assert total(stores[0], collection) == 6
+    assert len({store.shard for store in stores}) == 3
+
+
+def test_two_migrations_at_once_do_not_collide(postgres):
+    address = postgres.database()
+    made = [store_at(address) for _ in range(2)]
+    assert at_once([store.migrate_alone for store in made]) == []
+    for store in made:
+        store.close()
+    store = store_at(address)
+    store.open()
+    store.close()

@@ -1,0 +1,226 @@
+"""What a request's bytes become: JSON and binary agree, and only what honest clients send passes."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+from desk import PLAN, plan_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keyveil import Coins, People, Tally
+from keyveil.collector import wire
+from keyveil.collector.packing import Packing
+from keyveil.collector.problems import Problem
+from keyveil.errors import ReportError
+from keyveil.report import Report
+from keyveil.tally import check_report
+
+PLANS = {
+    "kvue": plan_of("kvue", 5),
+    "kvoh": plan_of("kvoh", 5),
+    "ioh": plan_of("ioh", 8),
+    "ioh small": plan_of("ioh", 2),
+    "harmony": plan_of("harmony", 20),
+    "collision": plan_of("collision", 6),
+    "shist": plan_of("shist", 4),
+    "pckv_ue": plan_of("pckv_ue", 200),
+}
+
+
+@pytest.fixture(params=PLANS, ids=str)
+def plan(request):
+    return PLANS[request.param]
+
+
+def batch_of(plan, number=40):
+    people = People.of_records(
+        plan.schema, [dict.fromkeys(plan.schema.keys[: i % 4], 1 + i % 5) for i in range(number)]
+    )
+    return plan.privatise(people, Coins.stated("wire"))
+
+
+def cells_of(plan, packing, rows):
+    """The cells that rows mark, one by one, as a client would list them."""
+    found = []
+    for row in rows:
+        counts = Tally(plan).add(packing.reports(row[None])).counts
+        cells = np.flatnonzero(counts)
+        own = next(c for c in cells if c in set(plan.layout.own.tolist()))
+        found.append([int(own), *(int(c) for c in cells if c != own)])
+    return found
+
+
+def test_json_and_binary_become_the_same_rows(plan):
+    packing = Packing(plan)
+    rows = packing.packed(batch_of(plan))
+    ids = os.urandom(16 * len(rows))
+    body = wire.encode_binary(plan.hash, 7, ids, rows.tobytes())
+    binary = wire.decode_binary(body, 1000)
+    reports = [
+        {"id": ids[16 * i : 16 * i + 16].hex(), "cells": cells}
+        for i, cells in enumerate(cells_of(plan, packing, rows))
+    ]
+    text = json.dumps({"plan": plan.hash, "epoch": 7, "reports": reports}).encode()
+    read = wire.decode_json(text, 1000)
+    assert (read.plan, read.epoch, read.count) == (binary.plan, binary.epoch, binary.count)
+    one, other = wire.pack(read, packing), wire.pack(binary, packing)
+    assert (one.ids, one.rows, one.impossible) == (other.ids, other.rows, [])
+    assert one.rows == rows.tobytes()
+
+
+def test_marks_are_the_tally(plan):
+    packing = Packing(plan)
+    batch = batch_of(plan, 300)
+    cells, often = packing.marks(packing.packed(batch))
+    counts = np.zeros(plan.layout.cells, np.int64)
+    counts[cells] += often
+    assert np.array_equal(counts, Tally(plan).add(batch).counts)
+    assert (np.diff(cells) > 0).all(), "each cell once, in order"
+
+
+def test_a_plan_with_very_many_codes_is_counted_alike(monkeypatch):
+    monkeypatch.setattr("keyveil.collector.packing.DENSE", 2)
+    test_marks_are_the_tally(PLANS["kvue"])
+    test_marks_are_the_tally(PLANS["collision"])
+
+
+def verdict(plan, cells):
+    try:
+        check_report(plan, Report(plan.hash, tuple(cells)))
+    except ReportError:
+        return False
+    return True
+
+
+@given(st.data())
+def test_exactly_what_the_tally_admits_is_packed(data):
+    plan = data.draw(st.sampled_from(list(PLANS.values())))
+    packing = Packing(plan)
+    cells = data.draw(st.lists(st.integers(0, min(60, plan.layout.cells + 2)), max_size=6))
+    if data.draw(st.booleans()):
+        own = int(data.draw(st.sampled_from(plan.layout.own.tolist())))
+        cells = [own, *(own + 1 + c for c in cells)]
+    row = packing.row(cells)
+    assert (row is not None) == verdict(plan, cells)
+    if row is not None:
+        counts = Tally(plan).add(packing.reports(packing.rows(row))).counts
+        assert np.flatnonzero(counts).tolist() == sorted(cells)
+
+
+@given(st.data())
+def test_exactly_what_the_tally_admits_passes_as_rows(data):
+    plan = data.draw(st.sampled_from(list(PLANS.values())))
+    packing = Packing(plan)
+    raw = bytearray(data.draw(st.binary(min_size=packing.width, max_size=packing.width)))
+    if not packing.one_cell and data.draw(st.booleans()):
+        raw[:4] = bytes(4)
+    rows = packing.rows(bytes(raw))
+    layout = plan.layout
+    if packing.one_cell:
+        code = int.from_bytes(raw, "little")
+        expected = code < layout.codes and bool(layout.possible[code])
+    else:
+        view = int.from_bytes(raw[:4], "little")
+        expected = view < len(layout.channels)
+        if expected:
+            marks = np.flatnonzero(np.unpackbits(rows[0, 4:], bitorder="little"))
+            expected = layout.channels[view].admits(tuple(marks.tolist()))
+    assert packing.admitted(rows).tolist() == [expected]
+
+
+GOOD = {"plan": PLAN.hash, "epoch": 1, "reports": [{"id": "0" * 32, "cells": [0, 1]}]}
+
+
+def changed(**more):
+    return json.dumps({**GOOD, **more}).encode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b"[" * 100_000,
+        b'{"plan":' + b"[" * 100_000,
+        b"\xff\xfe",
+        json.dumps(GOOD).replace("0", "\x00", 1).encode(),
+        json.dumps(GOOD).encode("utf-16"),
+        json.dumps(GOOD).encode() + b"x",
+        changed(epoch=-1),
+        changed(epoch=2**31),
+        changed(epoch="1"),
+        changed(epoch=1.5),
+        changed(epoch=True),
+        changed(epoch=None),
+        changed(extra=1),
+        changed(reports=[]),
+        changed(reports={}),
+        changed(reports=[{"id": "0" * 32}]),
+        changed(reports=[{"id": "0" * 31, "cells": [0, 1]}]),
+        changed(reports=[{"id": "0" * 33, "cells": [0, 1]}]),
+        changed(reports=[{"id": "0" * 31 + "g", "cells": [0, 1]}]),
+        changed(reports=[{"id": "0" * 31 + "A", "cells": [0, 1]}]),
+        changed(reports=[{"id": " " * 2 + "0" * 30, "cells": [0, 1]}]),
+        changed(reports=[{"id": "0" * 30, "cells": [0, 1]}, {"id": "0" * 34, "cells": [0, 1]}]),
+        changed(reports=[{"id": "0" * 32, "cells": [0, 1.5]}]),
+        changed(reports=[{"id": "0" * 32, "cells": "01"}]),
+        changed(reports=[{"id": "0" * 32, "cells": [0, 1], "person": "x"}]),
+        json.dumps(GOOD).replace("[0, 1]", "[0, NaN]").encode(),
+        json.dumps(GOOD).replace("[0, 1]", "[0, 1e999]").encode(),
+    ],
+)
+def test_bad_json_is_refused_without_quoting_it(body):
+    with pytest.raises(Problem) as refusal:
+        wire.decode_json(body, 10)
+    assert refusal.value.reason == "malformed"
+    assert refusal.value.http_status == 400
+
+
+def test_a_number_of_a_thousand_digits_is_only_an_impossible_cell():
+    body = json.dumps(GOOD).replace("[0, 1]", f"[0, {'9' * 1000}]").encode()
+    assert _outcome(wire.decode_json, body) in ("malformed", "impossible")
+
+
+def _outcome(read, body):
+    try:
+        packed = wire.pack(read(body, 5), Packing(PLAN))
+    except Problem as problem:
+        return problem.reason
+    return "impossible" if packed.impossible else "fine"
+
+
+def test_bad_binary_is_refused():
+    packing = Packing(PLAN)
+    good = wire.encode_binary(PLAN.hash, 3, bytes(32), bytes(2 * packing.width))
+    assert wire.pack(wire.decode_binary(good, 10), packing).count == 2
+    for body in (b"", good[:47], b"X" + good[1:], good[:40] + b"\xff" * 4 + good[44:]):
+        with pytest.raises(Problem, match="batch"):
+            wire.decode_binary(body, 10)
+    for body in (good[:-1], good + b"\0"):
+        with pytest.raises(Problem, match="as long as"):
+            wire.pack(wire.decode_binary(body, 10), packing)
+    with pytest.raises(Problem, match="at least one"):
+        wire.decode_binary(good[:44] + bytes(4), 10)
+
+
+def test_too_many_reports_are_refused_before_they_are_looked_at():
+    many = {**GOOD, "reports": GOOD["reports"] * 11}
+    for read, body in (
+        (wire.decode_json, json.dumps(many).encode()),
+        (wire.decode_binary, wire.encode_binary(PLAN.hash, 3, bytes(16 * 11), bytes(11))),
+    ):
+        with pytest.raises(Problem) as refusal:
+            read(body, 10)
+        assert refusal.value.reason == "too_many"
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_at_all_crash_a_decoder(body):
+    for read in (wire.decode_json, wire.decode_binary):
+        assert _outcome(read, body) in ("malformed", "too_many", "impossible", "fine")
