@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m bench [speed|coverage|start] [--quick] [--json FILE] [--write]``."""
+"""Run the benchmarks: ``python -m bench [NAME ...] [--quick] [--json FILE] [--write]``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 
-from . import coverage, speed, start
+from . import collector, coverage, speed, start
 
-BENCHMARKS = {"speed": speed.run, "start": start.run, "coverage": coverage.run}
+BENCHMARKS = {
+    "speed": speed.run,
+    "start": start.run,
+    "coverage": coverage.run,
+    "collector": collector.run,
+}
 
 
 def machine() -> str:

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keyveil import REGISTRY, Coins, Plan, Schema, Tally
+from keyveil import REGISTRY, Coins, People, Plan, Schema, Tally
+from keyveil.cli.command import run
 from keyveil.tables import people_of
 
 KEYVEIL = os.fspath(Path(sys.executable).parent / "keyveil")
@@ -27,6 +28,20 @@ def keyveil(*arguments: object, cwd: Path, code: int = 0) -> str:
         assert len(done.stderr.strip().splitlines()) <= 1, done.stderr
         assert "Traceback" not in done.stderr
     return done.stdout if not code else done.stderr + done.stdout
+
+
+@pytest.fixture
+def here(monkeypatch, capsys):
+    """The command without a process of its own, for input that is refused: its one line."""
+
+    def refused(cwd: Path, code: int, *arguments: str) -> str:
+        monkeypatch.chdir(cwd)
+        assert run(arguments) == code
+        lines = capsys.readouterr().err.strip().splitlines()
+        assert len(lines) == 1
+        return lines[0]
+
+    return refused
 
 
 @pytest.fixture
@@ -90,10 +105,12 @@ def test_tallies_and_reports_join(folder):
     )
     keyveil("privatise", "p.json", "people.csv", "--person", "user", "-o", "a.kv", cwd=folder)
     keyveil("tally", "p.json", "a.kv", "-o", "one.kv", cwd=folder)
-    made = json.loads(
-        keyveil("tally", "p.json", "a.kv", "one.kv", "a.kv", "-o", "t.kv", "--json", cwd=folder)
-    )
-    assert made["reports"] == 6000
+    done = subprocess.run(
+        [KEYVEIL, "tally", "p.json", "a.kv", "one.kv", "a.kv", "-o", "t.kv", "--json"],
+        cwd=folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["reports"] == 6000
+    assert done.stderr.strip() == ("warning: a.kv has the same content as a.kv; its reports count twice")
 
 
 def test_mechanisms_are_listed_for_machines(tmp_path):
@@ -173,6 +190,22 @@ def test_a_chain_of_plans_runs_to_its_end(name, folder):
         ),
         (["plan", "--keys", "3", "--epsilon", "1", "--mechanism", "f2m", "--set", "x"], 1, "NAME=VALUE"),
         (
+            ["plan", "--keys=-1", "--epsilon", "1", "--mechanism", "kvue"],
+            1,
+            "number of keys .* at least 1",
+        ),
+        (
+            ["plan", "--keys", "2.5", "--epsilon", "1", "--mechanism", "kvue"],
+            1,
+            "number of keys .* whole",
+        ),
+        (["plan", "--keys", "3", "--epsilon", "1", "--mechanism", "workload"], 1, "give queries"),
+        (
+            ["plan", "--keys", "3", "--epsilon", "1", "--mechanism", "pairs", "--people", "2.5"],
+            1,
+            "people must be a whole number",
+        ),
+        (
             ["plan", "--keys", "people.csv", "--epsilon", "1", "--mechanism", "kvue"],
             1,
             "listed twice|1 to 256",
@@ -224,9 +257,57 @@ def test_a_record_that_breaks_a_rule_is_refused_without_being_told(folder):
     assert made["reports"] == 2000
 
 
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("t.csv", "user,key,value\n1,Pepsi,4\n2,Pepsi,lots\n3,Pepsi,\n4,Tea,2\n5,Pepsi,9\n6,,\n"),
+        (
+            "t.jsonl",
+            '{"user": 1, "key": "Pepsi", "value": 4}\n{"user": 2, "key": "Pepsi", "value": "lots"}\n'
+            '{"user": 3, "key": "Pepsi"}\n{"user": 4, "key": "Tea", "value": [2]}\n'
+            '{"user": 5, "key": "Pepsi", "value": 9}\n{"user": 6}\n',
+        ),
+    ],
+)
+def test_lenient_counts_what_it_maps_and_no_one_falls_silent(name, rows, tmp_path):
+    plan = Plan.of(Schema.of(["Pepsi"], 1, 5), "kvue", 1)
+    plan.save(tmp_path / "plan.json")
+    (tmp_path / name).write_text(rows)
+    arguments = ("privatise", "plan.json", name, "--person", "user", "-o", "r.kv", "--coins", "x")
+    assert "lenient" in keyveil(*arguments, cwd=tmp_path, code=1)
+    done = subprocess.run(
+        [KEYVEIL, *arguments, "--lenient", "--json"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    made = json.loads(done.stdout)
+    assert made["reports"] == 6
+    assert made["mapped"] == {"unknown_key": 1, "no_number": 2, "outside_range": 1}
+    assert "2 rows have no number as value, and count as not held" in done.stderr
+    assert "lots" not in done.stderr
+    keyveil("tally", "plan.json", "r.kv", "-o", "t.kv", cwd=tmp_path)
+    records = [{"Pepsi": 4}, {}, {}, {}, {"Pepsi": 5}, {}]
+    coins, goal = Coins.stated("x"), Tally(plan)
+    for person, record in enumerate(records, 1):
+        goal.add(plan.report(record, coins, person))
+    assert Tally.load(plan, tmp_path / "t.kv") == goal
+
+
+def test_no_reports_have_no_size(tmp_path):
+    Plan.of(Schema.of(["Pepsi"], 1, 5), "kvue", 1).save(tmp_path / "plan.json")
+    (tmp_path / "none.csv").write_text("person,key,value\n")
+    said = keyveil("privatise", "plan.json", "none.csv", "-o", "r.kv", cwd=tmp_path)
+    assert "0 reports" in said
+    assert "bits each" not in said
+    again = json.loads(
+        keyveil("privatise", "plan.json", "none.csv", "-o", "r.kv", "--json", cwd=tmp_path)
+    )
+    assert again["bits_sent_per_report"] is None
+    assert "0 reports" in keyveil("tally", "plan.json", "r.kv", "r.kv", "-o", "t.kv", cwd=tmp_path)
+
+
 def test_help_speaks_of_every_command(tmp_path):
     said = keyveil("--help", cwd=tmp_path)
-    for name in ("mechanisms", "plan", "audit", "privatise", "tally", "estimate"):
+    for name in ("mechanisms", "plan", "audit", "privatise", "tally", "estimate", "learn"):
         assert name in said
         assert keyveil(name, "--help", cwd=tmp_path)
     assert "0.1.0" in keyveil("--version", cwd=tmp_path)
@@ -255,11 +336,187 @@ def test_queries_matrices_and_comparisons(folder):
     out = json.loads((folder / "out.json").read_text())
     wanted = {"mechanism", "epsilon", "d", "n", "mse_conditional_frequency", "mse_conditional_mean",
               "coverage_frequency", "coverage_mean"}  # fmt: skip
+    wanted |= {"predicted_conditional_frequency", "predicted_conditional_mean"}
     assert all(set(row) >= wanted for row in out)
+    assert all(row["predicted_conditional_mean"] > 0 for row in out)
     assert {row["mechanism"] for row in out} == {"ioh", "auto"}
     assert (folder / "c.png").stat().st_size > 5000
     for bad, code in (("mean(Pepsy)", 1), ("mean(", 1), ("mean(Pepsi | Pepsi)", 1)):
         keyveil("query", "p.json", "t.kv", bad, cwd=folder, code=code)
-    keyveil(
-        "compare", "--conditional", 5, "--data", "people.csv", "--person", "user", cwd=folder, code=1
+
+
+def test_a_guess_by_maximum_entropy_says_so_and_what_else_is_possible(tmp_path):
+    plan = Plan.of(Schema.of(["a", "b", "c"]), "pairs", 3)
+    plan.save(tmp_path / "p.json")
+    records = ({"a": 1, "b": 1}, {"a": 1, "c": 1}, {"b": 1, "c": 1}, {})
+    people = People.of_records(plan.schema, records * 2000)
+    Tally(plan).add(plan.privatise(people, Coins.stated("guess"))).save(tmp_path / "t.kv")
+    asked = ("p.json", "t.kv", "frequency(c | a, b)", "frequency(c | a)")
+    guess, known = json.loads(keyveil("query", *asked, "--json", cwd=tmp_path))
+    assert (guess["how"], known["how"]) == ("maximum entropy", "view")
+    assert known["possible"] is None
+    low, high = guess["possible"]
+    assert low < guess["low"] < guess["high"] < high
+    said = keyveil("query", *asked, cwd=tmp_path)
+    assert "possible" in said
+    assert "the interval speaks of sampling alone" in said.replace("its interval", "the interval")
+    assert "possible" not in keyveil("query", "p.json", "t.kv", "frequency(c | a)", cwd=tmp_path)
+
+
+COMPARE = ("compare", "--conditional", "2", "--person", "user", "--data")
+
+
+def test_compare_says_what_it_did_to_the_table(folder):
+    arguments = ("--range", "2,4", "--people", "1e4", "--mechanism", "auto", "--repeat", "1")
+    done = subprocess.run(
+        [KEYVEIL, *COMPARE, "people.csv", *arguments],
+        cwd=folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    values = [line.split(",") for line in (folder / "people.csv").read_text().splitlines()[1:]]
+    held = [float(value) for _, _, value in values if value]
+    outside = sum(not 2 <= value <= 4 for value in held)
+    assert done.stderr.strip() == (
+        f"{outside:,} of {len(held):,} values lay outside 2,4 and were clipped to it"
     )
+    (folder / "text.csv").write_text("user,key,value\n1,a,x\n2,a,1\n2,b,0\n3,a,\n")
+    done = subprocess.run(
+        [KEYVEIL, *COMPARE, "text.csv", "--people", "1e4", "--mechanism", "auto", "--repeat", "1"],
+        cwd=folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stderr.strip() == "2 rows had no number as value and count as not held"
+
+
+@pytest.mark.parametrize(
+    ("table", "arguments", "message"),
+    [
+        ("user,key,value\n", [], "has no keys"),
+        ("", [], "is empty"),
+        ("user,key,value\n1,,\n", [], "has no keys"),
+        ("user,key,value\n1,a,x\n2,b,y\n", [], "no number in column 'value'"),
+        ("user,key,value\n1,a,1\n2,b,0\n", [], "no one holds the keys together"),
+        ("user,key,value\n1,a,1\n2,a,0\n", [], "at least two keys"),
+        ("who,key,value\n1,a,1\n", [], "column 'user' is not in the table"),
+        ("user,thing,value\n1,a,1\n", [], "column 'key' is not in the table"),
+        ("user,key,rating\n1,a,1\n", [], "column 'value' is not in the table"),
+        (None, ["--people", "2.5"], "people must be a whole number"),
+        (None, ["--people", "0"], "people must be a whole number"),
+        (None, ["--repeat", "0"], "at least 1"),
+        (None, ["--range", "5,1"], "LOW below HIGH"),
+        (None, ["--mechanism", ","], "name at least one mechanism"),
+        (None, ["--mechanism", "kvue"], "one key at a time"),
+        (None, ["--mechanism", "workload"], "give queries"),
+        (None, ["--mechanism", "pairs:magic"], "one of best"),
+        (None, ["--epsilon", ","], "at least one epsilon"),
+        (None, ["--epsilon", "1,x"], "epsilon must be a number"),
+        (None, ["--conditional", "5"], "2 to 2 keys together, target included, not 5"),
+    ],
+)
+def test_bad_comparisons_get_one_clear_line(table, arguments, message, folder, here):
+    if table is not None:
+        (folder / "people.csv").write_text(table)
+    assert re.search(message, here(folder, 1, *COMPARE, "people.csv", *arguments))
+
+
+@pytest.fixture(scope="module")
+def meals(tmp_path_factory):
+    """Fries go with hamburgers, Pepsi with neither: 20,000 people, pairs at epsilon 4."""
+    made = []
+    for drink in ({}, {"Pepsi": 4}):
+        made += [{"Hamburger": 5, "Fries": 5, **drink}] * 30 + [{"Hamburger": 1, **drink}] * 10
+        made += [{"Fries": 1, **drink}] * 10 + [drink] * 50
+    plan = Plan.of(Schema.of(["Hamburger", "Fries", "Pepsi"], 1, 5), "pairs", 4)
+    place = tmp_path_factory.mktemp("meals")
+    plan.save(place / "p.json")
+    people = People.of_records(plan.schema, made * 100)
+    Tally(plan).add(plan.privatise(people, Coins.stated("meals"))).save(place / "t.kv")
+    Tally(plan).save(place / "none.kv")
+    single = Plan.of(plan.schema, "kvue", 1)
+    single.save(place / "single.json")
+    Tally(single).add(single.report({})).save(place / "single.kv")
+    return place
+
+
+def test_learn_rules(meals):
+    found = json.loads(keyveil("learn", "rules", "p.json", "t.kv", "--json", cwd=meals))
+    assert {(r["antecedent"][0]["key"], r["consequent"]) for r in found} == {
+        ("Hamburger", "Fries"),
+        ("Fries", "Hamburger"),
+    }
+    for rule in found:
+        assert rule["frequency"]["low"] < 0.75 < rule["frequency"]["high"]  # fixed coins
+        assert rule["adjusted"] < 0.05
+    said = keyveil("learn", "rules", "p.json", "t.kv", cwd=meals)
+    assert "with Hamburger" in said
+    assert "Pepsi" not in said
+    few = keyveil("learn", "rules", "p.json", "t.kv", "--key", "Pepsi", "--key", "Fries", cwd=meals)
+    assert few == "no rule is above noise at a false-discovery rate of 0.05\n"
+    assert json.loads(keyveil("learn", "rules", "p.json", "none.kv", "--json", cwd=meals)) == []
+
+
+def test_learn_a_tree(meals):
+    said = keyveil("learn", "tree", "p.json", "t.kv", "Fries", "--depth", 1, cwd=meals)
+    assert said.startswith("if Hamburger is ")
+    assert "maximum entropy" not in said
+    deep = json.loads(
+        keyveil("learn", "tree", "p.json", "t.kv", "Fries", "--levels", "--json", cwd=meals)
+    )
+    assert deep["classes"] == ["absent", "low", "high"]
+    assert deep["root"]["key"] == "Hamburger"
+    assert sum(deep["root"]["law"]) == pytest.approx(1)
+    assert deep["root"]["yes"]["share"] + deep["root"]["no"]["share"] == pytest.approx(1)
+
+
+def test_learn_a_cube(meals):
+    asked = ("learn", "cube", "p.json", "t.kv", "Hamburger", "Fries")
+    made = json.loads(keyveil(*asked, "--people", "2e4", "--json", cwd=meals))
+    assert (made["how"], made["keys"], len(made["cells"])) == ("view", ["Hamburger", "Fries"], 9)
+    assert sum(cell["share"]["value"] for cell in made["cells"]) == pytest.approx(1)
+    assert made["cells"][0]["count"]["value"] == 20_000 * made["cells"][0]["share"]["value"]
+    part = json.loads(
+        keyveil(*asked, "--slice", "Hamburger=held", "--roll-up", "Fries=held", "--json", cwd=meals)
+    )
+    assert part["where"] == {"Hamburger": "held"}
+    (absent, held) = part["cells"]
+    assert held["of_slice"]["low"] < 0.75 < held["of_slice"]["high"]  # fixed coins
+    assert absent["of_slice"]["value"] + held["of_slice"]["value"] == pytest.approx(1)
+    said = keyveil(*asked, "--dice", "Fries=low,high", "--roll-up", "Hamburger", cwd=meals)
+    assert said.splitlines()[0].split() == ["Fries", "share", "of", "all", "of", "these"]
+    assert len(said.splitlines()) == 3
+    assert "maximum entropy" in keyveil(*asked, "Pepsi", cwd=meals)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["rules", "p.json", "none.txt"], 1, "cannot read the tally"),
+        (["rules", "p.json", "single.kv"], 1, "another plan"),
+        (["rules", "single.json", "single.kv"], 1, "one key at a time"),
+        (["rules", "p.json", "t.kv", "--key", "Frie"], 1, "did you mean 'Fries'"),
+        (["rules", "p.json", "t.kv", "--false-discovery", "2"], 1, "between 0 and 1"),
+        (["rules", "p.json", "t.kv", "--min-lift", "0"], 1, "above 0"),
+        (["rules", "p.json", "t.kv", "--conditions", "0"], 1, "at least 1"),
+        (["rules", "p.json", "t.kv", "--given", "maybe"], 2, "held"),
+        (["rules", "p.json", "t.kv", "--level", "1"], 1, "between 0 and 1"),
+        (["tree", "p.json", "t.kv"], 2, "Missing argument"),
+        (["tree", "p.json", "t.kv", "Frie"], 1, "did you mean 'Fries'"),
+        (["tree", "p.json", "t.kv", "Fries", "--depth", "9"], 1, "from 0 to 6"),
+        (["tree", "p.json", "t.kv", "Fries", "--min-share", "0.7"], 1, "below 0.5"),
+        (["tree", "p.json", "t.kv", "Fries", "--significance", "0"], 1, "between 0 and 1"),
+        (["tree", "p.json", "none.kv", "Fries"], 1, "no report that speaks of 'Fries'"),
+        (["tree", "single.json", "single.kv", "Fries"], 1, "one key at a time"),
+        (["cube", "p.json", "t.kv"], 2, "Missing argument"),
+        (["cube", "p.json", "t.kv", "Fries", "Fries"], 1, "each once"),
+        (["cube", "p.json", "t.kv", "Pepsy"], 1, "did you mean 'Pepsi'"),
+        (["cube", "p.json", "t.kv", "Fries", "--slice", "Fries"], 1, "--slice KEY=PART"),
+        (["cube", "p.json", "t.kv", "Fries", "--slice", "Pepsi=held"], 1, "no axis"),
+        (["cube", "p.json", "t.kv", "Fries", "--slice", "Fries=much"], 1, "unknown part 'much'"),
+        (["cube", "p.json", "t.kv", "Fries", "--dice", "Fries=held,low"], 1, "overlap"),
+        (["cube", "p.json", "t.kv", "Fries", "--dice", "Fries=,"], 1, "at least one part"),
+        (["cube", "p.json", "t.kv", "Fries", "--roll-up", "Fries=low"], 1, "all or held"),
+        (["cube", "p.json", "t.kv", "Fries", "--people", "1.5"], 1, "whole number"),
+        (["cube", "p.json", "none.kv", "Fries", "Pepsi"], 1, "no report that speaks of"),
+        (["forest", "p.json", "t.kv"], 2, "No such command"),
+    ],
+)
+def test_bad_learning_gets_one_clear_line(arguments, code, message, meals, here):
+    assert re.search(message, here(meals, code, "learn", *arguments))

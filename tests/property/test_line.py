@@ -33,6 +33,7 @@ from keyveil import (
 )
 from keyveil.arrays import WORD
 from keyveil.plan import canonical
+from keyveil.testing import example_plan
 from keyveil.views import Views
 
 COINS = Coins.stated("line")
@@ -72,7 +73,7 @@ def plans(draw, schema=None):
     keys = len(schema.keys)
     fit = [n for n, kind in REGISTRY.items() if kind.fewest_keys <= keys <= kind.most_keys]
     name = draw(st.sampled_from(sorted(fit)))
-    return Plan.of(schema, name, draw(epsilons), draw(st.sampled_from(["paper", "tight"])))
+    return example_plan(schema, name, draw(epsilons), draw(st.sampled_from(["paper", "tight"])))
 
 
 def records(schema: Schema):
@@ -233,7 +234,7 @@ def test_parse_of_dump_is_the_same_report_and_tally(case, name):
 @pytest.mark.parametrize("name", [n for n, kind in REGISTRY.items() if kind.most_keys >= 3000])
 def test_thousands_of_keys_go_there_and_back(name):
     schema = Schema.of([f"clé {i} \N{HOT BEVERAGE}" for i in range(3000)], "0.5", "5")
-    plan = Plan.of(schema, name, 1)
+    plan = example_plan(schema, name)
     again = Plan.parse(plan.dumps())
     assert again == plan
     held = {schema.keys[i]: 3.25 for i in (0, 17, 2999)}
@@ -463,7 +464,7 @@ CHAINED = CHAINED.next(Tally(CHAINED, np.array([90, 20, 30, 40, 90, 10, 60, 20])
 
 @settings(max_examples=400)
 @given(
-    st.sampled_from([CHAINED, *(Plan.of(Schema.of(["a", "b", "c"], 1, 5), n, 1) for n in REGISTRY)]),
+    st.sampled_from([CHAINED, *(example_plan(Schema.of(["a", "b", "c"], 1, 5), n) for n in REGISTRY)]),
     st.data(),
 )
 def test_a_forged_plan_is_refused_or_says_what_it_is(plan, data):

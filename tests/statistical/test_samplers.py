@@ -27,6 +27,7 @@ from keyveil.testing import (
     check_reports,
     check_sampler,
     crowd,
+    example_plan,
     report_law,
 )
 from keyveil.views import Views
@@ -70,7 +71,7 @@ def test_every_shape_draws_its_law(shape, scale):
 @pytest.mark.parametrize("record", RECORDS)
 @pytest.mark.parametrize("name", REGISTRY)
 def test_a_records_reports_follow_the_mixture_of_its_states(name, record, scale):
-    plan = Plan.of(SCHEMA, name, 1)
+    plan = example_plan(SCHEMA, name)
     check_reports(plan, RECORDS[record], draws=40_000 * scale, seed=f"records {record}")
 
 

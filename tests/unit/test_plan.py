@@ -15,6 +15,7 @@ import pytest
 from keyveil import REGISTRY, ChannelError, Plan, PlanError, Schema, SchemaError, audit
 from keyveil.channel import Symmetric, Table
 from keyveil.plan import canonical
+from keyveil.testing import example_plan
 from keyveil.views import Views
 
 SCHEMA = Schema.of(["Fries", "Diet Coke", "Müsli"], 1, 5)
@@ -27,7 +28,7 @@ def rehashed(document: dict) -> dict:
 
 @pytest.mark.parametrize("name", REGISTRY)
 def test_a_plan_survives_its_own_text(name, tmp_path):
-    plan = Plan.of(SCHEMA, name, "0.7", "tight")
+    plan = example_plan(SCHEMA, name, "0.7", "tight")
     assert Plan.parse(plan.dumps()) == plan
     plan.save(tmp_path / "plan.json")
     again = Plan.load(tmp_path / "plan.json")

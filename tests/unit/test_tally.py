@@ -7,11 +7,12 @@ import pytest
 
 from keyveil import REGISTRY, Coins, People, Plan, Report, ReportError, Reports, Schema, Tally
 from keyveil.reportfile import batch_of, reading, writing
+from keyveil.testing import example_plan
 
 SCHEMA = Schema.of([f"k{i}" for i in range(15)], 0, 10)
 RECORDS = [{"k1": 3, "k7": 9.5}, {}, {"k14": 0}, {f"k{i}": i / 2 for i in range(15)}] * 25
 PLANS = {
-    name: Plan.of(Schema.of(SCHEMA.keys[: 15 if kind.most_keys >= 15 else 6], 0, 10), name, 1)
+    name: example_plan(Schema.of(SCHEMA.keys[: 15 if kind.most_keys >= 15 else 6], 0, 10), name, 1)
     for name, kind in REGISTRY.items()
 }
 

@@ -15,8 +15,12 @@ from ..errors import KeyveilError
 from .analyse import estimate, tally
 from .ask import conditional, query
 from .compare import compare
+from .learn import learn
 from .make import audit, mechanisms, plan
 from .perturb import privatise
+from .reproduce import reproduce
+from .serve import backup, collection, migrate, restore, serve, token, verify
+from .trust import health, poison, shuffle
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -28,7 +32,23 @@ def keyveil() -> None:
     """
 
 
-for command in (mechanisms, plan, audit, privatise, tally, estimate, query, conditional, compare):
+for command in (
+    mechanisms,
+    plan,
+    audit,
+    privatise,
+    tally,
+    estimate,
+    query,
+    conditional,
+    learn,
+    compare,
+    reproduce,
+):
+    keyveil.add_command(command)
+for command in (poison, health, shuffle):
+    keyveil.add_command(command)
+for command in (serve, collection, token, verify, backup, restore, migrate):
     keyveil.add_command(command)
 
 
