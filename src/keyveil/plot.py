@@ -203,7 +203,7 @@ def plot_curves(curves: Any, path: str | Path, epsilon: float, people: int) -> N
             panel.grid(color="#dddddd", lw=0.6)
             for side in ("top", "right"):
                 panel.spines[side].set_visible(False)
-    panels[0][-1].legend(frameon=False, fontsize=8, loc="upper right")
+    panels[0][0].legend(frameon=False, fontsize=8, loc="lower left")
     figure.tight_layout()
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
