@@ -386,23 +386,32 @@ def draw_collision(
     lows: Any,
     seed: int,
     counts: Any,
+    law: Any,
 ) -> None:
     """Reports of people drawn from a table, through ``Collision``; as the encoder and sampler do it.
 
     Each person is drawn from all rows of the table, or the rows are taken ``once`` each, in order.
+    Where ``law`` has room, (pool, 1 + small), nothing is reported: each person's whole law is added to
+    their seed's row, the weight of an empty cell in column 0 and what their own cells have more. The
+    table is then gone through whole several times, and values are rounded up in their share of these.
     ``ups`` are the thresholds below which a row's value is rounded up, ``words[item]`` the mixed
     numbers of single items, ``pairs`` the number of keys where pairs of them are items too, else 0,
     ``lows[j]`` weight and rest of the cells without an item when j have one.
     """
     state = np.array([seed], np.uint64)
     rows, most = np.float64(len(starts) - 1), U(cap)
+    step = (1 << 32) * (len(starts) - 1) // people
+    turn = U(0)
     chosen, items = np.empty(cap, np.uint64), np.empty(cap, np.uint64)
     taken = np.empty(cap * (cap + 1) // 2 if pairs else cap, np.uint64)
     marked = np.zeros(small, np.int64)
     d = U(pairs)
     for p in range(1, people + 1):
         row = U(p - 1)
-        if not once:
+        if len(law):
+            row = U((p - 1) % (len(starts) - 1))
+            turn = U(((p - 1) // (len(starts) - 1)) * step)
+        elif not once:
             row = U(np.float64(_random(state) >> U(11)) * (rows / 9007199254740992.0))
         first = U(starts[row])
         kept = _keep(state, first, U(starts[row + U(1)]) - first, most, chosen)
@@ -417,6 +426,8 @@ def draw_collision(
                 bits >>= U(32)
             else:
                 bits = _random(state)
+            if len(law):
+                bits = (_mixed(chosen[i] ^ U(salt)) + turn) & U(0xFFFFFFFF)
             up = U((bits & U(0xFFFFFFFF)) < ups[chosen[i]])
             items[i] = U(2) * U(keys[chosen[i]]) + up
             cell = (_mixed(base ^ U(words[items[i]])) * U(small)) >> U(32)
@@ -435,6 +446,11 @@ def draw_collision(
                     taken[count] = cell
                     count += U(marked[cell] != p)
                     marked[cell] = p
+        if len(law):
+            law[at, 0] += lows[count, 0]
+            for j in range(count):
+                law[at, U(1) + taken[j]] += high - lows[count, 0]
+            continue
         own = count * U(high)
         if cell_word < own:
             cell = taken[cell_word // U(high)]
@@ -463,17 +479,23 @@ def draw_coco(
     lefts: Any,
     seed: int,
     counts: Any,
+    law: Any,
 ) -> None:
     """The same through ``CoCo``; ``words[key]`` are the mixed numbers of keys."""
     state = np.array([seed], np.uint64)
     rows, most, half = np.float64(len(starts) - 1), U(cap), U(small // 2)
+    step = (1 << 32) * (len(starts) - 1) // people
+    turn = U(0)
     chosen, taken = np.empty(cap, np.uint64), np.empty(2 * cap, np.uint64)
     claimed = np.empty(cap, np.uint64)
     marked, best = np.zeros(small // 2, np.int64), np.zeros(small // 2, np.uint64)
     place = np.zeros(small // 2, np.uint64)
     for p in range(1, people + 1):
         row = U(p - 1)
-        if not once:
+        if len(law):
+            row = U((p - 1) % (len(starts) - 1))
+            turn = U(((p - 1) // (len(starts) - 1)) * step)
+        elif not once:
             row = U(np.float64(_random(state) >> U(11)) * (rows / 9007199254740992.0))
         first = U(starts[row])
         kept = _keep(state, first, U(starts[row + U(1)]) - first, most, chosen)
@@ -487,6 +509,8 @@ def draw_coco(
             up = U(1)
             own = bits & U(0xFFFFFFFF)
             if i < kept:
+                if len(law):
+                    bits = ((_mixed(chosen[i] ^ U(salt)) + turn) & U(0xFFFFFFFF)) << U(32)
                 up = U((bits >> U(32)) < ups[chosen[i]])
                 own = _mixed(base ^ U(words[keys[chosen[i]]]))
             own *= U(small)
@@ -502,6 +526,14 @@ def draw_coco(
                 continue
             best[pair] = rank
             claimed[place[pair]] = pair + half * (upper ^ (U(1) - up))
+        if len(law):
+            law[at, 0] += lefts[count, 0]
+            for j in range(count):
+                cell = claimed[j]
+                law[at, U(1) + cell] += high - lefts[count, 0]
+                cell = cell + half if cell < half else cell - half
+                law[at, U(1) + cell] += low - lefts[count, 0]
+            continue
         own = count * U(high)
         both = count * U(high + low)
         if word < own:

@@ -550,5 +550,5 @@ def line(plan: Plan, share: float = 0.01) -> str:
     shown = part if part in answers else "mass"
     said = f"if {share:.3g} of all clients are fake, they can raise a key's {shown} by {most:.3g}"
     if most > 1.01 * least:
-        said += f", or by {least:.3g} without choosing view or seed, which the health check notices"
+        said += f", or by {least:.3g} where view and seed are drawn (the health check sees to that)"
     return said

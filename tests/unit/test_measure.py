@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from keyveil import Coins, PlanError
+from keyveil import Coins, People, Plan, PlanError, Schema
+from keyveil.estimate import bands
+from keyveil.fast import compiled
 from keyveil.measure import Contest, described, everything, measure, parsed
 from keyveil.populations import gaussian
-from keyveil.simulate import Population
+from keyveil.simulate import Population, _Sets, simulate_runs
 
 
 @pytest.fixture(scope="module")
@@ -75,3 +77,30 @@ def test_what_is_named_wrongly_is_refused(crowd, name, said):
 def test_nobody_is_refused(crowd):
     with pytest.raises(PlanError, match="at least 1"):
         Contest(crowd, 0, 1, Coins.stated("x"))
+
+
+@pytest.mark.parametrize("name", ["collision", "coco"])
+def test_the_average_law_of_one_record_is_that_records_own(name):
+    """A pool small enough that everyone's seed is drawn; coco's dummies make its law an average."""
+    schema = Schema.of(4)
+    people = People.of_records(schema, [{"0": 1, "2": -1}])
+    plan = Plan.of(schema, name, 1, cap=2, pool=2)
+    channel = plan.channels[0]
+    law = _Sets(plan, compiled()).law(Population(schema, people), 1 << 16, np.random.default_rng(1))
+    own = channel.law_of(np.array([1, 4]))
+    assert law.ravel() / channel.pool == pytest.approx(own, rel=1e-6)
+    other = channel.law_of(np.array([0, 4]))
+    assert law.ravel() / channel.pool != pytest.approx(other, rel=1e-6)  # the broken twin
+
+
+def test_sets_drawn_from_their_average_law_are_unbiased(crowd):
+    """40 repetitions: the mean over 12 keys lies within 5 of its standard errors (odds 6e-7)."""
+    plan = Plan.of(crowd.schema, "collision", 2, cap=12)
+    counts = simulate_runs(plan, crowd, 20_000, Coins.stated("law"), 40)
+    assert (counts[:, 0] == 20_000).all()
+    assert (counts[:, 1:].sum(axis=1) == 20_000).all()
+    found = bands(plan, counts).frequency.value.mean(axis=1)
+    truth = contest(crowd).truth[0].mean()
+    reach = 5 * found.std(ddof=1) / np.sqrt(40)
+    assert abs(found.mean() - truth) < reach
+    assert abs(found.mean() - 1.1 * truth) > reach  # the broken twin
