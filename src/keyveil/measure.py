@@ -154,9 +154,10 @@ class Contest:
             yield simulate_runs(plan, self.population, self.people, self.coins, runs)
 
     def _chain(self, plan: Plan, run: int) -> tuple[Plan, Integers]:
-        """The last round's plan and counts; everyone answers every round."""
+        """The last round's plan and counts; everyone answers every round, or people are split."""
         while True:
-            tally: Tally = simulate(plan, self.population, self.people, self.coins, run)
+            people = max(1, round(self.people * float((plan.chain or {}).get("share", 1))))
+            tally: Tally = simulate(plan, self.population, people, self.coins, run)
             try:
                 plan = plan.next(tally)
             except FinishedError:
@@ -260,8 +261,8 @@ def described(plan: Plan) -> str:
 
 
 def _true_epsilon(plan: Plan) -> Decimal:
-    """Of a chain the sum over its rounds, as everyone answers all of them."""
-    if plan.chain is None:
+    """Of a chain the sum over its rounds, or one round's where people are split between them."""
+    if plan.chain is None or "share" in plan.chain:
         return plan.proven
     total = Decimal(plan.chain["total"])
     return total if plan.calibrate == "tight" else plan.kind.true_epsilon(total)

@@ -24,9 +24,8 @@ NAME = ROWS_OF = "bounds"
 TITLE = "Error bounds: the paper's, corrected, and measured"
 ABOUT = (
     "One key, delta 0.05. Printed: as the paper has it. Corrected: docs/errata.md. Measured: the "
-    "error that "
-    "as many of the repetitions stay below as the bound promises. A bound holds if enough of them stay "
-    "below it; it is loose by its ratio to what is measured."
+    "error that as many of the repetitions stay below as the bound promises. A bound holds if enough "
+    "of them stay below it; it is loose by its ratio to what is measured."
 )
 
 MISS = 0.05
@@ -287,11 +286,9 @@ def _bound(rows: list[Row], label: str) -> Claim:
         outcome,
         f"As printed they cover too little in {len(short)} of {len(finite)} settings (least: "
         f"{least['printed_covers']:.1%} of the promised {least['printed_promises']:.1%}, "
-        f"{least['part']}, "
-        f"epsilon {least['epsilon']:g}, f = {least['frequency']:g}, {least['reports']:,} reports) "
-        "and are "
-        f"negative in {unknown}. Corrected, they hold in {'all' if held else 'not all'} settings "
-        "and are "
-        f"{number(min(loose))} to {number(max(loose))} times too wide.{shares}",
+        f"{least['part']}, epsilon {least['epsilon']:g}, f = {least['frequency']:g}, "
+        f"{least['reports']:,} reports) and are negative in {unknown}. Corrected, they hold in "
+        f"{'all' if held else 'not all'} settings and are {number(min(loose))} to "
+        f"{number(max(loose))} times too wide.{shares}",
         NAME,
     )

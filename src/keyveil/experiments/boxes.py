@@ -143,9 +143,8 @@ def drawn(rows: list[Row]) -> list[str]:
 
 ABOUT = (
     f"{KEYS} keys of one frequency with means around one average, {REPORTS:,} reports for each key, "
-    f"epsilon {EPSILON:g} (the paper does not state it). Boxes are quartiles, whiskers the middle "
-    "90 % of "
-    "signed errors over keys and repetitions."
+    f"epsilon {EPSILON:g} (the paper does not state it). Boxes are quartiles, whiskers the middle 90 % "
+    "of signed errors over keys and repetitions."
 )
 
 

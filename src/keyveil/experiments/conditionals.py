@@ -32,11 +32,9 @@ LINES = {
 """Label, then mechanism and estimator: the paper's, its naive way with epsilon / d a key, and ours."""
 KINDS = ("frequency", "mean")
 ABOUT = (
-    "Keys held by 80 % with a mean of -0.8; two kinds of people tie them together (one kind holds "
-    "65 % and "
-    "values lower, the other 95 %; the paper does not say how its keys go together). Errors are "
-    "averaged "
-    "over all ordered pairs of keys, estimates clipped to their range."
+    "Keys held by 80 % with a mean of -0.8; two kinds of people tie them together (one kind holds 65 "
+    "% and values lower, the other 95 %; the paper does not say how its keys go together). Errors are "
+    "averaged over all ordered pairs of keys, estimates clipped to their range."
 )
 
 
@@ -61,7 +59,7 @@ def conditional_rows(setup: Setup, what: dict[str, Any]) -> list[Row]:
         kind: [Query(kind, k, ((c, True),)) for k in names for c in names if k != c] for kind in KINDS
     }
     truth = {kind: np.array([true_value(population, q) for q in queries[kind]]) for kind in KINDS}
-    runs = setup.runs(20, 4)
+    runs = setup.runs(20, 3)
     made = []
     for epsilon in QUICK if setup.quick else EPSILONS:
         plan = Plan.of(population.schema, mechanism, Decimal(str(epsilon)))

@@ -140,9 +140,8 @@ def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
             "All the proposed methods have low communication cost and need no frequent interaction.",
             verdict(least < 16),
             f"F2M, KVUE and KVOH send at most {least:.2f} bytes a report in a packed file, once; "
-            "PrivKVM with "
-            f"ten rounds {ratio:.1f} times KVUE's, and {KEYS} means come down in each round. IOH with "
-            f"{IOH_KEYS} keys sends {one(rows, line='IOH')['packed_bytes']:.0f} bytes.",
+            f"PrivKVM with ten rounds {ratio:.1f} times KVUE's, and {KEYS} means come down in each "
+            f"round. IOH with {IOH_KEYS} keys sends {one(rows, line='IOH')['packed_bytes']:.0f} bytes.",
             NAME,
         ),
     ]

@@ -109,7 +109,7 @@ def _no_means(rows: list[Row]) -> Claim:
         only_if("'acceptable' may mean no better: F2M's key bit is PrivKV's, KVOH's estimator is worse")
         if kvoh > 1.05 * privkv
         else verdict(True),
-        f"Mean absolute error: KVUE {number(kvue)}, F2M {number(f2m)}, PrivKV {number(privkv)}, KVOH as "
-        f"printed {number(kvoh)}; the average of the mean matters by at most {worst:.2f} times.",
+        f"Mean absolute error: KVUE {number(kvue)}, F2M {number(f2m)}, PrivKV {number(privkv)}, KVOH "
+        f"as printed {number(kvoh)}; the average of the mean matters by at most {worst:.2f} times.",
         NAME,
     )

@@ -32,8 +32,8 @@ def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
         ]
         ones = ["PrivKV", ONES[0].label, "PrivKV-A", ONES[1].label]
         told = (
-            "Algorithm 1 as printed (a random value for an absent key) beside a program in which absent "
-            "keys say 1: only the second favours high averages."
+            "Algorithm 1 as printed (a random value for an absent key) beside a program in which "
+            "absent keys say 1: only the second favours high averages."
         )
         return [
             box_figure(pyplot, rows, NAME, caption, bands),

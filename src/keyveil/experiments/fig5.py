@@ -15,10 +15,8 @@ NAME = ROWS_OF = "fig5"
 TITLE = "Fig. 5: F2M against its default value"
 ABOUT = (
     "100,000 reports for each key, the paper's estimator. Nominal: epsilon / 2 each for key and "
-    "value, as "
-    "the paper has it, which proves less than epsilon unless the default is -1 or 1. True: budgets "
-    "raised "
-    "until the proof uses all of epsilon."
+    "value, as the paper has it, which proves less than epsilon unless the default is -1 or 1. True: "
+    "budgets raised until the proof uses all of epsilon."
 )
 
 DEFAULTS = (-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0)
@@ -134,9 +132,8 @@ def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
             "Sec. VI-C",
             "A default of 1 avoids additional errors, as it is always rounded to 1.",
             verdict(rounding > 1.03),
-            f"At epsilon 1 on Gaussian data the error with default 0 is {rounding:.2f} times that "
-            "with 1 at "
-            f"equal nominal epsilon; but default 0 proves only "
+            f"At epsilon 1 on Gaussian data the error with default 0 is {rounding:.2f} times that with "
+            "1 at equal nominal epsilon; but default 0 proves only "
             + ", ".join(f"{number(p)} of {e:g}" for e, p in proven.items())
             + ", and with all of epsilon used its squared error is "
             + ", ".join(f"{g:.2f} times smaller at epsilon {e:g}" for e, g in gains.items())

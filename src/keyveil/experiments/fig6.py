@@ -90,8 +90,7 @@ def dimensions(rows: list[Row], kind: str, figure: str) -> Claim:
             f"errors do not reach the width of the range; in {np.mean(rising):.0%} of settings"
         ),
         f"IOH's error rises from 2 to 4 to 8 keys in {sum(rising)} of {len(rising)} settings; at "
-        "epsilon 1 "
-        f"and 100,000 people it is "
+        "epsilon 1 and 100,000 people it is "
         + ", ".join(f"{number(v)} with {d} keys" for d, v in at.items())
         + ". (The encoded space is 3^d, not O(d^3).)",
         figure,
@@ -107,8 +106,8 @@ def _more_people(rows: list[Row]) -> Claim:
         "Sec. VI-D",
         "Estimates get better from 100,000 to 1,000,000 people.",
         verdict(min(ratios) > 1),
-        f"IOH's error of the conditional frequency falls {min(ratios):.2f} to {max(ratios):.2f} times, "
-        f"{np.median(ratios):.2f} at the median (the square root of 10 is 3.16).",
+        f"IOH's error of the conditional frequency falls {min(ratios):.2f} to {max(ratios):.2f} "
+        f"times, {np.median(ratios):.2f} at the median (the square root of 10 is 3.16).",
         NAME,
     )
 

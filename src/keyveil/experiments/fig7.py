@@ -32,8 +32,7 @@ def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
             if share == 1 or share < 0.5
             else only_if(f"a few settings are left out ({share:.0%} agree)"),
             f"So in {sum(lower)} of {len(lower)} settings of IOH; the mean's error is {ratio:.2f} "
-            "times the "
-            "frequency's at the median, on a range twice as wide.",
+            "times the frequency's at the median, on a range twice as wide.",
             NAME,
         ),
         dimensions(rows, "mean", NAME),

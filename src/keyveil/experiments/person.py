@@ -24,8 +24,8 @@ from .lines import SIX, decimal_of, found
 NAME = ROWS_OF = "person"
 TITLE = "Person by person: a part of Fig. 1 without the fast simulation"
 ABOUT = (
-    "Gaussian data, 100,000 people in all. Ways: 'person' makes every record and report, 'counts' draws "
-    "the tallies from their law as all other figures do."
+    "Gaussian data, 100,000 people in all. Ways: 'person' makes every record and report, 'counts' "
+    "draws the tallies from their law as all other figures do."
 )
 
 PEOPLE = 100_000

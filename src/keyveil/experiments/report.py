@@ -107,15 +107,13 @@ def as_html(outcome: Outcome) -> str:
         f"<title>keyveil reproduce</title><style>{STYLE}</style></head><body>",
         "<h1>Conditional Analysis for Key-Value Data with LDP, again</h1>",
         "<p>The figures, tables and claims of Sun, Zhao, Ye, Feng, Wang, Bai (2019, arXiv "
-        "1907.05014), made "
-        f"anew by keyveil {escape(__version__)} with seed {escape(setup.seed)}"
+        f"1907.05014), made anew by keyveil {escape(__version__)} with seed {escape(setup.seed)}"
         + (" in a quick run with few repetitions: numbers are rough" if setup.quick else "")
         + f". Film ratings: {escape(setup.movielens_note)}. "
         "Errors are on the [-1, 1] scale. The paper's formulas are used as corrected in "
         "docs/errata.md.</p>",
-        f"<p><b>{len(claims)} claims:</b> {counts[CONFIRMED]} confirmed, {counts[ONLY_IF]} true "
-        "only under a "
-        f"condition, {counts[REFUTED]} not confirmed.</p>",
+        f"<p><b>{len(claims)} claims:</b> {counts[CONFIRMED]} confirmed, {counts[ONLY_IF]} true only "
+        f"under a condition, {counts[REFUTED]} not confirmed.</p>",
         "<h2 id='claims'>Claims</h2><div class='scroll'>",
         _claims(claims, outcome),
         "</div>",
@@ -128,15 +126,16 @@ def as_html(outcome: Outcome) -> str:
 def _claims(claims: Sequence[tuple[str, Claim]], outcome: Outcome) -> str:
     there = {figure.name for figure in outcome.figures}
     rows = [
-        "<table><tr><th>verdict</th><th>the paper says</th><th>numbers of this run</th>"
-        "<th>figure</th></tr>"
+        "<table><tr><th>verdict</th><th>the paper says</th><th>numbers of this "
+        "run</th><th>figure</th></tr>"
     ]
     for name, claim in claims:
         link = claim.figure if claim.figure in there else name
         rows.append(
-            f"<tr><td class='verdict {MARKS[claim.kind]}'>{escape(claim.verdict)}</td>"
-            f"<td>{escape(claim.text)} <small>({escape(claim.place)})</small></td>"
-            f"<td>{escape(claim.evidence)}</td><td><a href='#{link}'>{escape(link)}</a></td></tr>"
+            "<tr><td class='verdict "
+            f"{MARKS[claim.kind]}'>{escape(claim.verdict)}</td><td>{escape(claim.text)} "
+            f"<small>({escape(claim.place)})</small></td><td>{escape(claim.evidence)}</td><td><a "
+            f"href='#{link}'>{escape(link)}</a></td></tr>"
         )
     return "\n".join([*rows, "</table>"])
 
@@ -150,8 +149,8 @@ def _section(name: str, outcome: Outcome) -> str:
             anchor = "" if figure.name == name else f" id='{figure.name}'"
             parts.append(
                 f"<figure{anchor}><img alt='{escape(figure.caption, quote=True)}' "
-                f"src='data:image/svg+xml;base64,{image}'>"
-                f"<figcaption>{escape(figure.caption)}</figcaption></figure>"
+                f"src='data:image/svg+xml;base64,{image}'><figcaption>{escape(figure.caption)}</figcapt"
+                "ion></figure>"
             )
     if name in TABLES:
         table = _table(outcome.rows[about.ROWS_OF], TABLES[name])

@@ -29,8 +29,8 @@ FILE = "ml_top100.json"
 TOP = 100
 STARS = np.arange(1, 11) / 2
 TERMS = (
-    "GroupLens: for research; cite F. M. Harper and J. A. Konstan, The MovieLens Datasets: History and "
-    "Context, ACM TiiS 5(4), 2015; pass on under the same terms only; no commercial use without "
+    "GroupLens: for research; cite F. M. Harper and J. A. Konstan, The MovieLens Datasets: History "
+    "and Context, ACM TiiS 5(4), 2015; pass on under the same terms only; no commercial use without "
     "permission"
 )
 
@@ -56,7 +56,8 @@ def of_folder(path: str | Path) -> tuple[KnownPopulation, str]:
 
     read = read_movielens(path, TOP)
     note = f"{read.rows:,} ratings by {len(read.people):,} people"
-    return of_table(read.schema, read.people), note
+    low, high = read.schema.ranges[0]
+    return of_table(Schema.of(TOP, low, high), read.people), note  # films by their rank
 
 
 def summarise(source: str | Path, person: str, key: str, value: str, title: str) -> dict[str, Any]:
