@@ -36,7 +36,7 @@ def test_the_quick_run_makes_every_figure_number_and_claim(quick):
     out, facts = quick
     assert facts["experiments"] == list(NAMES)
     figures = {path.stem for path in (out / "figures").glob("*.svg")}
-    assert {path.stem for path in (out / "figures").glob("*.png")} == figures
+    assert not list((out / "figures").glob("*.png"))  # these are for whole runs
     assert {"fig1-people", "fig1-reports", *(f"fig{n}" for n in range(2, 8))} <= figures
     for name in ("fig1", "fig2", "fig4", "fig5", "fig6", "rivals", "cost", "bounds", "privacy"):
         for ending in ("csv", "parquet", "json"):

@@ -1,9 +1,9 @@
-"""The reproduction's own machinery: populations, the fast ways and the long ways, claims, what is "
-"kept."""
+"""The reproduction's own machinery: populations, fast ways and long ways, claims, what is kept."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 from itertools import product
@@ -483,3 +483,9 @@ def test_a_report_stands_alone_and_says_every_claim(tmp_path):
         assert claim.kind in (CONFIRMED, REFUTED, ONLY_IF)
         assert any(digit in claim.evidence for digit in "0123456789"), "every row has a number"
         assert claim.text in table
+
+
+def test_a_whole_run_also_draws_for_slides(tmp_path):
+    run(replace(setup(), quick=False), ("cost",), tmp_path, processes=1)
+    assert (tmp_path / "figures" / "cost.png").read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in (tmp_path / "figures" / "cost.svg").read_bytes()

@@ -169,8 +169,8 @@ def plan_of(line: Line, population: KnownPopulation, epsilon: float, people: int
     """The plan of a line; sets get a padding length that nine people in ten do not exceed."""
     schema = population.schema
     if line.mechanism == "auto":
-        held = float(population.frequency.sum())
-        return _advised(len(schema.keys), round(held, 6), epsilon, people)
+        sizes = tuple(np.round(population.sizes, 9).tolist())
+        return _advised(len(schema.keys), sizes, epsilon, people)
     given = dict(line.parameters)
     for name in {"cap", "length"} & set(REGISTRY[line.mechanism].parameters) - set(given):
         held = int(np.searchsorted(np.cumsum(population.sizes), 0.9))
@@ -179,9 +179,9 @@ def plan_of(line: Line, population: KnownPopulation, epsilon: float, people: int
 
 
 @lru_cache(maxsize=64)
-def _advised(keys: int, held: float, epsilon: float, people: int) -> Plan:
-    """The planner's choice, told how many keys people hold on average and nothing else of them."""
-    prior = Prior.of(keys, held=held)
+def _advised(keys: int, sizes: tuple[float, ...], epsilon: float, people: int) -> Plan:
+    """The planner's choice, told how many keys people hold, as PCKV is, and nothing else of them."""
+    prior = Prior.of(keys, sizes=sizes)
     return advise(Schema.of(keys), decimal_of(epsilon), people, prior=prior, hope=False).plan
 
 

@@ -49,6 +49,7 @@ class Drawn:
     caption: str
     svg: bytes
     png: bytes
+    """Empty after a quick run."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,9 @@ def _drawn(name: str, rows: list[Row]) -> list[Drawn]:
     made = []
     for figure in experiment(name).draw(_SHARED[-1], rows):
         with figures.look():
-            svg, png = (figures.as_bytes(figure.made, form) for form in ("svg", "png"))
+            svg = figures.as_bytes(figure.made, "svg")
+            # A quick look is at the report, which holds the SVG.
+            png = b"" if _SHARED[-1].quick else figures.as_bytes(figure.made, "png")
         made.append(Drawn(name, figure.name, figure.caption, svg, png))
     return made
 
@@ -298,5 +301,6 @@ def _cell(cell: str) -> Any:
 
 def _save_figures(folder: Path, figures: list[Drawn]) -> None:
     for figure in figures:
-        for form in ("svg", "png"):
-            write_whole(folder / FIGURES / f"{figure.name}.{form}", getattr(figure, form))
+        for form, made in (("svg", figure.svg), ("png", figure.png)):
+            if made:
+                write_whole(folder / FIGURES / f"{figure.name}.{form}", made)
