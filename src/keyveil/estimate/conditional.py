@@ -15,7 +15,7 @@ from ..errors import PlanError, QueryError
 from ..query import Query
 from ..schema import Schema
 from .answer import Estimate, biased, plain, quantile, ratio, shifted
-from .joint import Evidence, Moments, evidence
+from .joint import Evidence, HeldEvidence, Moments, evidence
 from .likelihood import fit
 from .possible import possible_range, told
 from .viewlaws import ViewEvidence
@@ -121,14 +121,21 @@ class Conditionals:
 
     def answers(self, queries: Iterable[Query | str]) -> list[QueryAnswer]:
         """The answers to many queries."""
-        return [self.answer(query) for query in queries]
+        asked = [Query.parse(query) if isinstance(query, str) else query for query in queries]
+        if isinstance(self.evidence, HeldEvidence):
+            schema = self.plan.schema
+            places = (query.places(schema) for query in asked)
+            self.evidence.prepare((key, *(place for place, _ in given)) for key, given in places)
+        return [self.answer(query) for query in asked]
 
     def matrix(self, kind: str = "frequency") -> list[list[QueryAnswer | None]]:
         """Row k, column c: ``kind(k | c)`` for every two keys; None on the diagonal."""
         keys = self.plan.schema.keys
-        return [
-            [None if k == c else self.answer(Query(kind, k, ((c, True),))) for c in keys] for k in keys
-        ]
+        pairs = [(k, c) for k in keys for c in keys if k != c]
+        made = dict(
+            zip(pairs, self.answers([Query(kind, k, ((c, True),)) for k, c in pairs]), strict=True)
+        )
+        return [[made.get((k, c)) for c in keys] for k in keys]
 
     # -- one view --------------------------------------------------------------------------------
 

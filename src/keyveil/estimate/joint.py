@@ -9,6 +9,7 @@ products of signs and presences.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -67,17 +68,52 @@ class HeldPairs(Protocol):
 
 
 class HeldEvidence:
-    """Reports that speak of all keys and pairs a person holds (pair collision)."""
+    """Reports that speak of all keys and pairs a person holds (pair collision).
+
+    What is known of two keys is computed once for all their states, and every query of the two, either
+    way round, is a sum of that; ``prepare`` finds the nearest laws of many pairs at once.
+    """
 
     def __init__(self, plan: Plan, pairs: HeldPairs) -> None:
         self.levels, self.pairs = plan.schema.levels, pairs
+        self._whole: dict[tuple[int, ...], tuple[Floats, Floats] | None] = {}
+        self._laws: dict[tuple[int, ...], Floats] = {}
+
+    def _states(self, keys: tuple[int, ...]) -> tuple[Floats, Floats] | None:
+        """Every joint state's share and their covariance, for keys in ascending order."""
+        if keys not in self._whole:
+            shape = (self.levels + 1,) * len(keys)
+            count = (self.levels + 1) ** len(keys)
+            each = np.eye(count).reshape((*shape, count))
+            self._whole[keys] = self.pairs.moments(keys, each) if self.pairs.reports else None
+        return self._whole[keys]
 
     def moments(self, keys: tuple[int, ...], weights: Floats) -> Moments | None:
-        found = self.pairs.moments(keys, weights) if self.pairs.reports else None
-        return None if found is None else Moments(found[0], found[1], self.pairs.reports)
+        order = np.argsort(keys)
+        found = self._states(tuple(sorted(keys)))
+        if found is None:
+            return None
+        flat = np.transpose(weights, (*order, len(keys))).reshape(len(found[0]), -1)
+        return Moments(found[0] @ flat, flat.T @ found[1] @ flat, self.pairs.reports)
+
+    def prepare(self, sets: Iterable[tuple[int, ...]]) -> None:
+        """Find the nearest proper laws of some sets of keys, all at once."""
+        wanted = [keys for keys in {tuple(sorted(keys)) for keys in sets} if keys not in self._laws]
+        for size in sorted({len(keys) for keys in wanted}):
+            found = {k: self._states(k) for k in sorted(wanted) if len(k) == size}
+            known = {keys: made for keys, made in found.items() if made is not None}
+            if known:
+                values = np.array([value for value, _ in known.values()])
+                spread = np.array([each for _, each in known.values()])
+                self._laws.update(zip(known, nearest_law(values, spread), strict=True))
 
     def law(self, keys: tuple[int, ...]) -> Floats | None:
-        return nearest_of(self, keys, self.levels)
+        self.prepare([keys])
+        law = self._laws.get(tuple(sorted(keys)))
+        if law is None:
+            return None
+        shaped = law.reshape((self.levels + 1,) * len(keys))
+        return np.transpose(shaped, np.argsort(np.argsort(keys)))
 
 
 def nearest_of(source: Evidence, keys: tuple[int, ...], levels: int) -> Floats | None:
