@@ -6,9 +6,9 @@ item of their own; what positions show is multinomial given the states. A repeti
 a thousand people as for a billion, and its law is exactly that of the per-person path. Only reports
 that speak of a whole set need people: those are drawn from the table, in a compiled loop. Where many
 repetitions are asked for, the law of such reports is averaged first: the table is gone through whole
-several times, until twice as many people as answer (at least half a million) have added, each under a
-fresh seed, not one report but the whole law of theirs. Repetitions are then drawn from that law; what
-the average leaves uncertain is about 1 % of a repetition's own variance.
+several times, and each person adds, under a fresh seed, not one report but the whole law of theirs,
+until what the average leaves uncertain is 1 % of a repetition's own variance. Repetitions are then drawn
+from that law, where this is the shorter way.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 CHUNK = 1 << 14
 MANY = 1 << 16
 """People at a time in compiled loops, where they are made as they are drawn."""
-FEW = 4
-"""Of so many repetitions and more, sets are drawn from their average law, which is then worth making."""
 LEAST = 1 << 19
 """People whose laws are averaged, at the least."""
+SLACK = 0.01
+"""What an average law may leave uncertain, as a share of a repetition's own variance."""
 _NO_LAW: Floats = np.zeros((0, 0))
 
 
@@ -258,8 +258,9 @@ def _counts(
                 sets.add(some, len(some.people), True, each, row)
         return counts
     _ = population.ups  # made once, before threads ask for it
-    if runs >= FEW:
-        counts[:, 1:] = _of_law(sets.law(population, max(2 * people, LEAST), draw), people, runs, draw)
+    many = max(int(people * sets.telling(population) / SLACK), LEAST)
+    if runs * people > 2 * many:
+        counts[:, 1:] = _of_law(sets.law(population, many, draw), people, runs, draw)
         return counts
     with ThreadPoolExecutor(min(runs, os.cpu_count() or 1)) as workers:
         jobs = zip(counts, draw.spawn(runs), strict=True)
@@ -377,6 +378,7 @@ class _Sets:
             more = (pairs, mixed(numbers), channel.salt, channel.pool, channel.small)
             self._draw, self._more = loops.draw_collision, (*more, channel.high, rest)
         self._cap, self._pool, self._small = plan.cap, channel.pool, channel.small
+        self._channel, self._pairs = channel, plan.encode == "pair_items"
 
     def add(
         self,
@@ -390,6 +392,18 @@ class _Sets:
         table, seed = population.people, draw.integers(0, 1 << 64, dtype=np.uint64)
         rows = table.starts, np.ascontiguousarray(table.keys), population.ups
         self._draw(people, once, *rows, self._cap, *self._more, seed, counts[1:], _NO_LAW)
+
+    def telling(self, population: Population) -> float:
+        """The variance of a cell's weight between people, by that of whether it is reported."""
+        kept = float(population.sizes @ np.minimum(np.arange(len(population.sizes)), self._cap))
+        channel, cells = self._channel, self._small
+        if isinstance(channel, CoCo):
+            empty = channel.left(self._cap)[0]
+            apart = (channel.high - empty) ** 2 + (channel.low - empty) ** 2
+            return self._cap * apart / WORD**2
+        held = kept * (kept + 1) / 2 if self._pairs else kept
+        empty = channel.low(min(round(held), channel.held))[0]
+        return held * (1 - min(held / cells, 1.0)) * ((channel.high - empty) / WORD) ** 2
 
     def law(self, population: Population, people: int, draw: np.random.Generator) -> Floats:
         """The law of the cells under each seed, a row each: averaged over so many people's own."""
