@@ -1,115 +1,198 @@
-"""The paper's food example at 200,000 people, from records to answers, by the real commands."""
+"""The whole line over real HTTP: a collector, 50,000 people's reports, answers beside the truth.
+
+Run by ``make demo``. Everything lies in a temporary folder and is gone at the end; the collector
+listens on this machine only, at a port that is free.
+"""
 
 from __future__ import annotations
 
-import os
+import re
+import secrets
 import shlex
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import httpx
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from keyveil import Coins, Plan, Tally, estimate
-from keyveil.cli.command import run
-from keyveil.plot import plot_answers
+from keyveil import Client, Coins, People, Plan
+from keyveil.collector.packing import Packing
+from keyveil.collector.wire import BINARY, encode_binary
 
-PEOPLE = 200_000
+PEOPLE = 50_000
+SINGLE = 5
+"""Of these people are devices of their own, each with a ledger."""
+BATCH = 5_000
 FOODS = {  # share of people who order it, mean rating on 1..5 among them
     "Hamburger": (0.62, 3.9),
     "Fries": (0.48, 2.6),
     "Pepsi": (0.55, 4.4),
-    "Mash": (0.21, 3.4),
     "Salad": (0.30, 3.1),
     "Ice cream": (0.12, 4.7),
-    "Anchovies": (0.004, 2.2),
 }
+QUESTIONS = ("frequency(Pepsi | Hamburger)", "mean(Fries | Hamburger)", "frequency(Salad | Hamburger)")
+KEYVEIL = str(Path(sys.executable).parent / "keyveil")
 
 
-def population() -> pa.Table:
-    """People who order several foods together: a taste for fast food moves all of them."""
+def population() -> tuple[np.ndarray, np.ndarray]:
+    """Who orders what, and their ratings: a taste for fast food moves all of them. (people, foods)"""
     draw = Coins.stated("demo population").generator()
     taste = draw.normal(size=PEOPLE)
-    person, key, value = [], [], []
+    held, ratings = [], []
     for food, (share, mean) in FOODS.items():
-        pull = -0.8 if food == "Salad" else 0.8
-        cut = np.quantile(pull * taste + draw.normal(size=PEOPLE), 1 - share)
-        holds = np.flatnonzero(pull * taste + draw.normal(size=PEOPLE) > cut)
-        ratings = np.clip(np.round(draw.normal(mean, 0.9, size=len(holds)) * 2) / 2, 1, 5)
-        person.append(holds)
-        key += [food] * len(holds)
-        value.append(ratings)
-    nothing = np.setdiff1d(np.arange(PEOPLE), np.concatenate(person))
-    table = {
-        "user": np.concatenate([*person, nothing]),
-        "key": key + [None] * len(nothing),  # a person who orders nothing takes part like any other
-        "value": np.concatenate([*value, np.full(len(nothing), np.nan)]),
-    }
-    return pa.table(table)
+        pull = (-1.2 if food == "Salad" else 1.2) * taste + draw.normal(size=PEOPLE)
+        held.append(pull > np.quantile(pull, 1 - share))
+        liked = mean + (-0.3 if food == "Salad" else 0.3) * taste + draw.normal(0, 0.8, size=PEOPLE)
+        ratings.append(np.clip(np.round(liked * 2) / 2, 1, 5))
+    return np.column_stack(held), np.column_stack(ratings)
 
 
-def command(line: str) -> None:
+def command(line: str, folder: Path) -> None:
     """Show a command and run it."""
     print(f"\n$ keyveil {line}", flush=True)
-    code = run(shlex.split(line))
-    if code:
-        sys.exit(code)
+    subprocess.run([KEYVEIL, *shlex.split(line)], cwd=folder, check=True)
+
+
+@contextmanager
+def collector(folder: Path) -> Iterator[str]:
+    """``keyveil serve`` for as long as the block runs; its address."""
+    words = ["serve", "--store", "collector.sqlite", "--port", "0"]
+    print(f"\n$ keyveil {' '.join(words)}", flush=True)
+    log = (folder / "log").open("wb")
+    server = subprocess.Popen(
+        [KEYVEIL, *words], cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True
+    )
+    try:
+        assert server.stdout is not None
+        said = server.stdout.readline()
+        print(said, end="", flush=True)
+        found = re.search(r"http://[^ ]+", said)
+        if found is None:
+            sys.exit((folder / "log").read_text())
+        while httpx.get(f"{found[0]}/ready").status_code != 200:
+            time.sleep(0.02)
+        yield found[0]
+    finally:
+        server.terminate()
+        server.wait(30)
+        if server.stdout is not None:
+            server.stdout.close()
+        log.close()
+
+
+def send_many(url: str, plan: Plan, held: np.ndarray, ratings: np.ndarray) -> int:
+    """Everyone's report, perturbed one by one as on their devices, sent in compact batches."""
+    who, foods = np.nonzero(held)
+    missing = np.flatnonzero(~held.any(axis=1))  # who orders nothing takes part like any other
+    people = People.of_rows(
+        plan.schema,
+        np.concatenate([who, missing]),
+        np.concatenate([foods, np.full(len(missing), -2)]),
+        np.concatenate([ratings[held], np.zeros(len(missing))]),
+    )
+    rows = Packing(plan).packed(plan.privatise(people, Coins.secure()))
+    epoch = httpx.get(f"{url}/v1/collections/menu").json()["epoch"]["now"]
+    with httpx.Client(timeout=60, headers={"content-type": BINARY}) as http:
+
+        def post(first: int) -> int:
+            part = rows[first : first + BATCH]
+            ids = secrets.token_bytes(16 * len(part))
+            body = encode_binary(plan.hash, epoch, ids, part.tobytes())
+            answer = http.post(f"{url}/v1/collections/menu/reports", content=body)
+            answer.raise_for_status()
+            return int(answer.json()["accepted"])
+
+        with ThreadPoolExecutor(4) as pool:
+            return sum(pool.map(post, range(0, len(rows), BATCH)))
+
+
+def send_singly(url: str, folder: Path, held: np.ndarray, ratings: np.ndarray) -> int:
+    """A few people through ``keyveil.Client``, each with a ledger; asked twice, they answer once."""
+    names, counted = list(FOODS), 0
+    for number in range(len(held)):
+        record = {names[k]: float(ratings[number, k]) for k in np.flatnonzero(held[number])}
+        with Client(url, folder / f"device{number}", cap=4, allow=2) as client:
+            counted += client.answer("menu", record).counted
+            client.answer("menu", {"Salad": 1.0})  # the record changed: the first report stands
+            if number == 0:
+                print(
+                    f"one person's ledger: spent {client.spent:.3f} of {client.cap}, "
+                    f"told to {[entry.collection for entry in client.told()]}"
+                )
+    return counted
+
+
+def show(url: str, held: np.ndarray, ratings: np.ndarray) -> None:
+    """What the collector's API says, beside what a collector who saw every record would compute."""
+    path = f"{url}/v1/collections/menu"
+    answers = httpx.get(f"{path}/estimates", timeout=60).json()
+    asked = httpx.get(f"{path}/queries", params={"q": list(QUESTIONS)}, timeout=60).json()
+    rows = []
+    for place, one in enumerate(answers["keys"]):
+        mine = held[:, place]
+        rows.append((f"frequency({one['key']})", mine.mean(), one["frequency"]))
+        rows.append((f"mean({one['key']})", ratings[mine, place].mean(), one["mean"]))
+    rows += [
+        (query, true_answer(query, held, ratings), found)
+        for query, found in zip(QUESTIONS, asked["answers"], strict=True)
+    ]
+    print(f"\n{answers['reports']:,} reports counted. The truth beside the answers:\n")
+    print(f"{'':<30} {'truth':>7} {'answer':>8}   95 % interval")
+    inside = 0
+    for name, truth, found in rows:
+        inside += line(name, float(truth), found)
+    print(f"\n{inside} of {len(rows)} intervals hold the truth (95 % are meant to).")
+
+
+def line(name: str, truth: float, found: dict[str, Any]) -> bool:
+    """Print one answer; whether its interval holds the truth."""
+    low, high = found["low"], found["high"]
+    if found["value"] is None or low is None or high is None:
+        print(f"{name:<30} {truth:>7.3f} {'?':>8}   unbounded")
+        return True
+    print(f"{name:<30} {truth:>7.3f} {found['value']:>8.3f}   [{low:.3f}, {high:.3f}]")
+    return bool(low <= truth <= high)
+
+
+def true_answer(query: str, held: np.ndarray, ratings: np.ndarray) -> float:
+    """A question answered from the records themselves."""
+    kind, target, given = re.fullmatch(r"(\w+)\((\w+) \| (\w+)\)", query).groups()  # type: ignore[union-attr]
+    names = list(FOODS)
+    of, among = names.index(target), held[:, names.index(given)]
+    if kind == "frequency":
+        return float(held[among, of].mean())
+    return float(ratings[among & held[:, of], of].mean())
 
 
 def main() -> None:
-    """Plan, privatise, tally, estimate; then the truth beside the estimates, and a picture."""
+    """Plan, collection, collector, reports, answers; then everything is cleaned up."""
     started = time.perf_counter()
-    home = Path.cwd()
-    table = population()
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        pq.write_table(table, "people.parquet")
-        Path("foods.txt").write_text("\n".join(FOODS))
-        print(f"{PEOPLE:,} people hold {table.num_rows:,} foods and ratings; no record leaves a device.")
-        command("plan --keys foods.txt --range 1,5 --epsilon 1 --mechanism kvue -o plan.json")
-        command("audit plan.json")
-        command("privatise plan.json people.parquet --person user -o reports.kv")
-        command("tally plan.json reports.kv -o tally.kv")
-        command("estimate plan.json tally.kv")
-        plan = Plan.load("plan.json")
-        answers = estimate(plan, Tally.load(plan, "tally.kv"))
-        os.chdir(home)
-    truth = true_values(table)
-    print("\nThe truth beside the estimate and its interval:\n")
-    heads = ("food", "true f", "estimate", "95 % interval", "true mean", "estimate", "95 % interval")
-    print("{:<10} {:>7} {:>9} {:>18}   {:>9} {:>9} {:>18}".format(*heads))
-    inside = asked = 0
-    for answer in answers:
-        line = f"{answer.key:<10}"
-        for part in ("frequency", "mean"):
-            made, true = getattr(answer, part), truth[answer.key][part]
-            ends = f"[{made.low:.3f}, {made.high:.3f}]" if made.bounded else "unbounded"
-            value = f"{made.value:.3f}" if made.bounded else "?"
-            line += f" {true:>{7 if part == 'frequency' else 11}.3f} {value:>9} {ends:>18}"
-            asked += 1
-            inside += made.low <= true <= made.high
-        print(line)
-    print(f"\n{inside} of {asked} intervals hold the truth (95 % are meant to).")
-    picture = Path("out/demo.png")
-    picture.parent.mkdir(exist_ok=True)
-    plot_answers(answers, picture, truth, f"{PEOPLE:,} people, KVUE, epsilon 1")
-    print(f"picture: {picture}    seconds: {time.perf_counter() - started:.1f}")
-
-
-def true_values(table: pa.Table) -> dict[str, dict[str, float]]:
-    """What a collector who saw every record would compute."""
-    keys = np.array(table["key"].to_pylist(), object)
-    values = table["value"].to_numpy()
-    return {
-        food: {
-            "frequency": float((keys == food).sum()) / PEOPLE,
-            "mean": float(values[keys == food].mean()),
-        }
-        for food in FOODS
-    }
+    held, ratings = population()
+    print(f"{PEOPLE:,} people order {int(held.sum()):,} foods and rate them; no record leaves a device.")
+    with tempfile.TemporaryDirectory(prefix="keyveil-demo-") as name:
+        folder = Path(name)
+        (folder / "foods.txt").write_text("\n".join(FOODS) + "\n")
+        command("plan --keys foods.txt --range 1,5 --epsilon 2 --mechanism pairs -o plan.json", folder)
+        command("collection create menu plan.json --store collector.sqlite", folder)
+        plan = Plan.load(folder / "plan.json")
+        with collector(folder) as url:
+            begun = time.perf_counter()
+            many = send_many(url, plan, held[SINGLE:], ratings[SINGLE:])
+            seconds = time.perf_counter() - begun
+            print(f"\n{many:,} reports in batches of {BATCH:,}: on disk after {seconds:.1f} s")
+            one = send_singly(url, folder, held[:SINGLE], ratings[:SINGLE])
+            print(f"{one} devices of their own: each counted once")
+            show(url, held, ratings)
+            print(f"\nits API: {url}/ (a page), {url}/openapi.json; it ends with this demo.")
+        print("To keep one running: keyveil serve (docs/collector.md).")
+    print(f"seconds: {time.perf_counter() - started:.1f}; nothing is left behind.")
 
 
 if __name__ == "__main__":

@@ -38,10 +38,17 @@ from .views import Views
 
 if TYPE_CHECKING:
     from .budget import Budget
+    from .client import AsyncClient, Client
     from .estimate.conditional import Conditionals
     from .query import Query
 
-_LATER = {"Budget": "budget", "Conditionals": "estimate.conditional", "Query": "query"}
+_LATER = {
+    "AsyncClient": "client",
+    "Budget": "budget",
+    "Client": "client",
+    "Conditionals": "estimate.conditional",
+    "Query": "query",
+}
 """Names that a device does not need, and where they are; loaded when first asked for."""
 
 
@@ -56,11 +63,13 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "REGISTRY",
     "Answers",
+    "AsyncClient",
     "Audit",
     "Budget",
     "BudgetError",
     "Channel",
     "ChannelError",
+    "Client",
     "Coins",
     "CoinsError",
     "Conditionals",

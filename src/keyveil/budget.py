@@ -110,6 +110,7 @@ class Budget:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
         finally:
+            fcntl.flock(handle, fcntl.LOCK_UN)  # a process that was forked meanwhile shares the handle
             os.close(handle)
 
     def _read(self) -> dict[str, Any]:

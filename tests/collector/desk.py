@@ -44,10 +44,11 @@ class Desk:
         folder: Path,
         clock: StatedClock | None = None,
         settings: Settings | None = None,
+        store: Store | None = None,
     ) -> None:
         self.address, self.folder = address, folder
         self.clock = clock or StatedClock()
-        self.store: Store = store_at(address)
+        self.store: Store = store or store_at(address)
         self.store.open()
         self.log = io.StringIO()
         self.loop = asyncio.new_event_loop()

@@ -19,7 +19,7 @@ def bearer(token):
 
 def path_of(operation):
     path = operation.path.replace("{name}", "menu").replace("{other}", "menu").replace("{file}", "x")
-    return re.sub(r"{\w+:int}", "1", path)
+    return re.sub(r"{\w+:\w+}", "1", path)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from .compare import compare
 from .learn import learn
 from .make import audit, mechanisms, plan
 from .perturb import privatise
+from .relay import relay
 from .reproduce import reproduce
 from .serve import backup, collection, migrate, restore, serve, token, verify
 from .trust import health, poison, shuffle
@@ -48,7 +49,7 @@ for command in (
     keyveil.add_command(command)
 for command in (poison, health, shuffle):
     keyveil.add_command(command)
-for command in (serve, collection, token, verify, backup, restore, migrate):
+for command in (serve, relay, collection, token, verify, backup, restore, migrate):
     keyveil.add_command(command)
 
 

@@ -48,11 +48,10 @@ def require(service: Service, headers: Headers, role: str, collection: Collectio
         if not token.allows(role, None if collection is None else collection.id):
             raise Problem("forbidden")
         return
-    host = urlsplit("//" + (header(headers, b"host") or "")).hostname or ""
-    if not is_loopback(host):
+    if not is_loopback(_host_of("//" + (header(headers, b"host") or ""))):
         raise Problem("host")
     origin = header(headers, b"origin")
-    if origin is not None and not is_loopback(_origin_host(origin)):
+    if origin is not None and not is_loopback(_host_of(origin)):
         raise Problem("origin")
 
 
@@ -99,8 +98,9 @@ def allowed(collection: Collection, origin: str) -> bool:
     return "*" in collection.terms.origins or origin in collection.terms.origins
 
 
-def _origin_host(origin: str) -> str:
+def _host_of(address: str) -> str:
+    """The host that an address names; empty if it can not be read."""
     try:
-        return urlsplit(origin).hostname or ""
+        return urlsplit(address).hostname or ""
     except ValueError:
         return ""

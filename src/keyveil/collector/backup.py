@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 
 from ..files import write_whole
-from .segments import check_files, folder_of
+from .segments import check_files, folder_of, make_folder, sync
 from .store import StoreError
 from .store.sqlite import SqliteStore
 
@@ -45,7 +45,7 @@ def backup(source: Path, segments: Path, target: Path) -> dict[str, Any]:
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
         raise
-    _sync(target.parent)
+    sync(target.parent)
     return facts
 
 
@@ -66,7 +66,7 @@ def _copy_database(source: Path, target: Path) -> None:
     if found != [("ok",)]:
         raise StoreError("the copy is not sound: the store may be damaged")
     os.chmod(target, 0o600)
-    _sync(target)
+    sync(target)
 
 
 def _copy_segments(database: Path, segments: Path, target: Path) -> int:
@@ -83,11 +83,12 @@ def _copy_segments(database: Path, segments: Path, target: Path) -> int:
                             continue
                         here = folder_of(segments, collection, one, sealed.epoch)
                         there = folder_of(target, collection, one, sealed.epoch)
-                        there.mkdir(parents=True)
+                        make_folder(there)
                         for name in ("manifest.json", *(f["name"] for f in sealed.manifest["files"])):
                             shutil.copyfile(here / name, there / name)
-                            _sync(there / name)
+                            sync(there / name)
                             number += 1
+                        sync(there)
                         if check_files(there, sealed.manifest):
                             raise StoreError("a segment does not match its check: run 'keyveil verify'")
     except FileNotFoundError:
@@ -96,7 +97,7 @@ def _copy_segments(database: Path, segments: Path, target: Path) -> int:
         store.close()
         for left in database.parent.glob(f"{DATABASE}-*"):
             left.unlink(missing_ok=True)
-    target.mkdir(exist_ok=True)
+    make_folder(target)
     return number
 
 
@@ -118,12 +119,14 @@ def restore(source: Path, target: Path, segments: Path) -> None:
     if not sound:
         raise StoreError("the backup does not match its check: it is damaged or not complete")
     shutil.copytree(source / SEGMENTS, segments, dirs_exist_ok=True)
+    for path in (segments.parent, segments, *segments.rglob("*")):  # before the store that names them
+        sync(path)
     part = target.with_name(f".{target.name}.part")
     shutil.copyfile(source / DATABASE, part)
     os.chmod(part, 0o600)
-    _sync(part)
+    sync(part)
     os.replace(part, target)
-    _sync(target.parent)
+    sync(target.parent)
 
 
 def _hash(path: Path) -> str:
@@ -132,11 +135,3 @@ def _hash(path: Path) -> str:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import traceback
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -20,8 +21,10 @@ class Log:
     def say(self, event: str, **facts: Any) -> None:
         """An event with its facts."""
         at = datetime.fromtimestamp(self._clock.now(), UTC).isoformat(timespec="milliseconds")
-        self._stream.write(json.dumps({"at": at, "event": event, **facts}, default=str) + "\n")
-        self._stream.flush()
+        line = json.dumps({"at": at, "event": event, **facts}, default=str) + "\n"
+        with suppress(OSError, ValueError):  # a full disk, or a stream that is gone, stops no report
+            self._stream.write(line)
+            self._stream.flush()
 
     def error(self, event: str, error: BaseException) -> None:
         """An error by its kind and place; its text may quote what was sent, so it is left out."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +46,7 @@ def write_epoch(
     payloads: Iterable[bytes],
 ) -> tuple[dict[str, Any], Tally]:
     """Write an epoch's reports and its manifest; the manifest, and the tally of what was written."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     tally = Tally(packing.plan)
     files = []
     for number, rows in enumerate(_parts(packing, payloads), 1):
@@ -63,6 +65,23 @@ def write_epoch(
     }
     write_whole(folder / "manifest.json", json.dumps(manifest, indent=1, sort_keys=True).encode())
     return manifest, tally
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it; their names are on disk before anything relies on them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for above in list(folder.parents)[:4]:  # round, collection, segments, and where those lie
+        with suppress(PermissionError):
+            sync(above)
+
+
+def sync(path: Path) -> None:
+    """Put a file, or a folder's names, on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _parts(packing: Packing, payloads: Iterable[bytes]) -> Iterator[Bits]:

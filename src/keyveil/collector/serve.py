@@ -41,8 +41,18 @@ class ServeError(KeyveilError):
     """The collector may not be served like this."""
 
 
+_HEAD_TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+)
+
+
+MOST_PIPELINED = 64
+"""Requests that one connection may send ahead of their answers."""
+
+
 class Protocol(HttpToolsProtocol):
-    """One connection. A request that does not arrive whole in time ends it, and so does silence.
+    """One connection. A request that does not arrive whole in time ends it, and so does silence, and
+    so do a head without end and requests without end that wait for no answer.
 
     The server itself only bounds the silence between two requests.
     """
@@ -50,11 +60,13 @@ class Protocol(HttpToolsProtocol):
     seconds = 20.0
     send_seconds = 30.0
     most = 4096
+    head_bytes = 1 << 16
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._deadline: asyncio.TimerHandle | None = None
         self._taking: asyncio.TimerHandle | None = None
+        self._head = 0
         if len(self.connections) > self.most:
             transport.abort()
             return
@@ -65,12 +77,38 @@ class Protocol(HttpToolsProtocol):
         self._taken()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        self._head += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        idle = self.cycle is None or self.cycle.response_complete
+        if len(self.pipeline) > MOST_PIPELINED:
+            self.transport.abort()  # the server reads on while they wait, and would keep them all
+        elif self._head > self.head_bytes:
+            if idle:
+                self.transport.write(_HEAD_TOO_LARGE)
+                self.transport.close()
+            else:
+                self.transport.abort()
+        elif idle and self._deadline is None:
+            self._watch()  # empty lines between two requests begin none, and must not hold it
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
         if self._deadline is None:
             self._watch()
 
+    def on_headers_complete(self) -> None:
+        self._head = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._head = 0
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
+        self._head = 0
         super().on_message_complete()
         self._unwatch()
 
@@ -177,6 +215,7 @@ def serve(
         "seconds": bounds.request_seconds,
         "send_seconds": bounds.send_seconds,
         "most": bounds.connections,
+        "head_bytes": bounds.head_bytes,
     }
     kind = type("BoundProtocol", (Protocol,), limits)
     config = uvicorn.Config(

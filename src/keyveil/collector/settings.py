@@ -11,6 +11,8 @@ class Settings:
 
     body_bytes: int = 4 << 20
     """Of one request's body."""
+    head_bytes: int = 1 << 16
+    """Of one request's head, about; above, 431."""
     reports: int = 10_000
     """In one request."""
     waiting_bytes: int = 64 << 20

@@ -130,14 +130,22 @@ class Writer:
         going = True
         while going:
             try:
-                first = self._queue.get(timeout=self.settings.tick_seconds)
-            except queue.Empty:
-                self.tick()
-                continue
-            going = self._take(first)
-            if self._clock.elapsed() - self._last_tick >= self.settings.tick_seconds:
-                self.tick()
+                going = self._step()
+            except Exception as error:  # what nobody foresaw: refuse from now on, but never fall silent
+                self._break(error)
         self._flush_refusals()
+
+    def _step(self) -> bool:
+        """Whatever comes next; False when told to end."""
+        try:
+            first = self._queue.get(timeout=self.settings.tick_seconds)
+        except queue.Empty:
+            self.tick()
+            return True
+        going = self._take(first)
+        if self._clock.elapsed() - self._last_tick >= self.settings.tick_seconds:
+            self.tick()
+        return going
 
     def _drain(self) -> None:
         self._draining = False
@@ -166,6 +174,8 @@ class Writer:
             self._commit(group, size)
         if isinstance(item, _Call):
             self._run(item)
+        if self.store.broken and not self.broken:  # it went wrong after what was done was durable
+            self._break(StoreBroken())
         return item is not None
 
     def _commit(self, group: list[_Waiting], size: int) -> None:
@@ -212,6 +222,8 @@ class Writer:
         return trusted
 
     def _run(self, call: _Call) -> None:
+        if not call.future.set_running_or_notify_cancel():
+            return  # whoever asked is gone
         if self.broken:
             call.future.set_exception(Problem("unhealthy"))
             return

@@ -115,7 +115,7 @@ class Store(LogStore):
         result = self.change(work)
         for act in done:
             act()
-        self._reload_live(self._session())  # the same sums, from other rows
+        self._reload_changed(live=True)  # the same sums, from other rows
         return result
 
     def sweep(self, one: Round, epoch: int, most: int = 200) -> int:
@@ -178,7 +178,7 @@ class Store(LogStore):
             return True
 
         done = self.change(work)
-        self._reload_live(self._session())
+        self._reload_changed(live=True)
         return done
 
     def delete(self, collection: Collection) -> None:

@@ -39,6 +39,8 @@ class ControlStore(ABC):
 
     kind: ClassVar[str]
     shard: int = 0
+    broken: bool = False
+    """Set for good when it is not known any more what is on disk."""
 
     def __init__(self) -> None:
         self.control = Control()
@@ -137,8 +139,15 @@ class ControlStore(ABC):
             self.reload(session)
             result = work(session, self.control)
             self._mark_changed(session)
-        self.reload()
+        self._reload_changed()
         return result
+
+    def _reload_changed(self, live: bool = False) -> None:
+        """Read what this process itself has just changed; nothing else would tell of it later."""
+        if live:
+            self._reload_live(self._session())
+        else:
+            self.reload()
 
     def refresh(self) -> None:
         """See what other processes have done since."""

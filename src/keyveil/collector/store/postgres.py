@@ -293,6 +293,13 @@ class PostgresStore(Store):
         if shard != self.shard:
             self._seen[one, epoch, shard, chunk] = chunk_counts(counts)
 
+    def _reload_changed(self, live: bool = False) -> None:
+        try:
+            super()._reload_changed(live)
+        except psycopg.Error as error:  # the next transaction connects and reads it all anew
+            self.close()
+            raise StoreUnready(type(error).__name__) from None
+
     # -- ids ---------------------------------------------------------------------------------------
 
     def _known(self, session: Session, one: Round, epoch: int, ids: list[bytes]) -> set[int]:

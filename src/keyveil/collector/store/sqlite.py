@@ -50,6 +50,9 @@ class SqliteStore(Store):
 
     kind = "sqlite"
 
+    checkpoint_pages = 4000
+    """Pages of the log after which they are moved into the file."""
+
     def __init__(self, path: str | Path, vfs: str | None = None, synchronous: str = "FULL") -> None:
         super().__init__()
         self.path = Path(path)
@@ -58,7 +61,6 @@ class SqliteStore(Store):
         self._lock_file: int | None = None
         self._data_version = -1
         self._ids: dict[tuple[int, int], IdSet] = {}
-        self.broken = False
 
     # -- opening -----------------------------------------------------------------------------------
 
@@ -69,6 +71,7 @@ class SqliteStore(Store):
             self._take_lock()
         try:
             self._connection = self._connect()
+            self._connection.set_wal_hook(self._committed)
             self._ready_tables()
             self.reload()
             self._data_version = self._read_data_version()
@@ -87,7 +90,7 @@ class SqliteStore(Store):
             connection.pragma("journal_mode", "wal")
             connection.pragma("synchronous", self._synchronous)
             connection.pragma("secure_delete", 1)  # ids that expired are overwritten
-            connection.pragma("wal_autocheckpoint", 4000)
+            connection.pragma("wal_autocheckpoint", 0)  # its errors would go unnoticed: see _checkpoint
             connection.pragma("mmap_size", 0)
         except (apsw.Error, OSError) as error:
             raise StoreError(f"cannot open the store {self.path}: {_plain(error)}") from None
@@ -133,6 +136,7 @@ class SqliteStore(Store):
         check_library()
         self._take_lock()
         self._connection = self._connect()
+        self._connection.set_wal_hook(self._committed)
         return self._migrate()
 
     def _migrate(self) -> int:
@@ -190,6 +194,23 @@ class SqliteStore(Store):
         except apsw.Error:
             self.broken = True
 
+    def _committed(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        """A commit is durable; now and then the log is moved into the file."""
+        if pages >= self.checkpoint_pages:
+            self._checkpoint(apsw.SQLITE_CHECKPOINT_PASSIVE)
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self, mode: int) -> None:
+        """Move the log into the file. What is acknowledged is on disk either way, but after an error
+        of a sync nothing more may be."""
+        try:
+            assert self._connection is not None
+            self._connection.wal_checkpoint(mode=mode)
+        except (apsw.BusyError, apsw.LockedError, apsw.FullError):
+            pass  # the next one will do
+        except apsw.Error:
+            self.broken = True
+
     @contextmanager
     def reading(self) -> Iterator[Session]:
         try:
@@ -227,6 +248,13 @@ class SqliteStore(Store):
             self._data_version = -1
             raise StoreUnready(f"the store cannot be read: {_plain(error)}") from None
 
+    def _reload_changed(self, live: bool = False) -> None:
+        try:
+            super()._reload_changed(live)
+        except apsw.Error as error:  # what is in memory is older than what is stored
+            self.broken = True
+            raise StoreBroken(f"the store failed: {_plain(error)}") from None
+
     # -- ids ---------------------------------------------------------------------------------------
 
     def _set(self, session: Session, one: Round, epoch: int) -> IdSet:
@@ -258,8 +286,7 @@ class SqliteStore(Store):
             for key in list(self._ids):
                 if key[0] == one.id and epoch in (None, key[1]):
                     del self._ids[key]
-            with suppress(apsw.Error):
-                self._session().run("pragma wal_checkpoint(truncate)")  # they also leave the log
+            self._checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)  # they also leave the log
 
         return forget
 

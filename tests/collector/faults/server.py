@@ -1,0 +1,39 @@
+"""The collector as ``keyveil serve`` runs it: STORE SEGMENTS [forgetful] [setting=...].
+
+Epochs are kept more often. ``forgetful`` is a broken twin: it does not know the ids of before a restart.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from keyveil.collector.serve import address_of, listening, serve
+from keyveil.collector.settings import Settings
+from keyveil.collector.store import store_at
+from keyveil.collector.store.sqlite import SqliteStore
+
+
+def main(address: str, segments: str, *more: str) -> int:
+    if "forgetful" in more:
+        from keyveil.collector.ids import IdSet
+
+        SqliteStore._set = lambda self, session, one, epoch: self._ids.get(  # type: ignore[method-assign]
+            (one.id, epoch), IdSet()
+        )
+    SqliteStore.checkpoint_pages = 100
+    store = store_at(address)
+    store.open()
+    pairs = [word.split("=") for word in more if "=" in word]
+    given = {name: type(getattr(Settings, name))(value) for name, value in pairs}
+    settings = Settings(**{"keep_seconds": 0.05, "tick_seconds": 0.1, **given})
+    try:
+        with listening("127.0.0.1", 0) as found:
+            print(address_of(found), flush=True)
+            return serve(store, Path(segments), "127.0.0.1", found, settings)
+    finally:
+        store.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

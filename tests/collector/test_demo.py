@@ -1,0 +1,100 @@
+"""``make demo``: what a person sees, over real sockets, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WORDS = [sys.executable, str(ROOT / "examples" / "demo.py")]
+
+
+def gone(url: str) -> bool:
+    """Whether nobody listens there any more."""
+    try:
+        httpx.get(url + "/health", timeout=5)
+    except httpx.TransportError:
+        return True
+    return False
+
+
+def test_the_demo_shows_answers_beside_the_truth_and_cleans_up(tmp_path):
+    """Coins are secure, so 13 intervals of 95 % hold the truth by chance: 8 or more of them, but for
+    one run in a million or so."""
+    begun = time.monotonic()
+    done = subprocess.run(
+        WORDS,
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert time.monotonic() - begun < 60, "meant for 20 seconds, on a machine with nothing else to do"
+    assert done.stderr == ""
+    out = done.stdout
+    assert "50,000 reports counted" in out
+    assert "5 devices of their own: each counted once" in out
+    for question in ("frequency(Pepsi)", "mean(Pepsi)", "frequency(Pepsi | Hamburger)"):
+        found = re.search(rf"^{re.escape(question)} +([0-9.]+) +([0-9.]+) ", out, re.MULTILINE)
+        assert found is not None
+        assert abs(float(found[1]) - float(found[2])) < 0.4
+    inside = re.search(r"(\d+) of (\d+) intervals hold", out)
+    assert int(inside[2]) == 13
+    assert int(inside[1]) >= 8
+    url = re.search(r"its API: (http://127\.0\.0\.1:\d+)/ \(a page\)", out)[1]
+    assert gone(url)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_cleans_up_when_it_is_stopped(tmp_path):
+    demo = subprocess.Popen(
+        [WORDS[0], "-u", WORDS[1]],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        found = None
+        while found is None:
+            said = demo.stdout.readline()
+            assert said, "it ended by itself"
+            found = re.search(r"collecting at (http://\S+)", said)
+        demo.send_signal(signal.SIGINT)
+        demo.communicate(timeout=60)
+    finally:
+        if demo.poll() is None:
+            demo.kill()
+            demo.communicate()
+    assert demo.returncode != 0
+    assert gone(found[1])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_truth_of_the_demo_is_computed_from_its_records():
+    sys.path.insert(0, str(ROOT / "examples"))
+    try:
+        import demo
+    finally:
+        sys.path.pop(0)
+    held, ratings = demo.population()
+    assert held.shape == ratings.shape == (demo.PEOPLE, len(demo.FOODS))
+    both = sum(1 for row in held.tolist() if row[0] and row[2])
+    assert demo.true_answer("frequency(Pepsi | Hamburger)", held, ratings) == pytest.approx(
+        both / sum(row[0] for row in held.tolist())
+    )
+    liked = [float(r[1]) for h, r in zip(held.tolist(), ratings, strict=True) if h[0] and h[1]]
+    assert demo.true_answer("mean(Fries | Hamburger)", held, ratings) == pytest.approx(
+        sum(liked) / len(liked)
+    )

@@ -1,0 +1,53 @@
+"""``kill -9`` of real collectors under load, at random moments: nothing acknowledged is lost, nothing
+counts twice, and the counts are the fold of the segments; while epochs are closed and sealed."""
+
+from __future__ import annotations
+
+from desk import PLAN
+from faults import LONG
+from faults.kill import kill_and_count
+
+from keyveil.collector import admin
+from keyveil.collector.store import store_at
+
+KILLS = 1000 if LONG else 25
+KILLS_OF_SEVERAL = 100 if LONG else 6
+
+
+def prepared(address):
+    store = store_at(address)
+    store.open()
+    admin.create(store, "menu", PLAN.dumps(), {}, 0.0)
+    admin.create(store, "quick", PLAN.dumps(), {"epoch": 1, "grace": 1, "early": 1}, 0.0)
+    store.close()
+    return store_at(address)
+
+
+def kept(figures, record_property):
+    for name, value in figures.items():
+        record_property(name, value)
+    print(figures)
+
+
+def test_a_collector_that_is_killed_loses_nothing_and_doubles_nothing(tmp_path, record_property):
+    address = str(tmp_path / "store.sqlite")
+    wrong, figures = kill_and_count(prepared(address), address, tmp_path, KILLS, 1, 1)
+    kept(figures, record_property)
+    assert wrong == []
+    assert figures["acknowledged"] > 40 * KILLS
+
+
+def test_nor_do_two_on_one_database(database, tmp_path, record_property):
+    wrong, figures = kill_and_count(prepared(database), database, tmp_path, KILLS_OF_SEVERAL, 2, 2)
+    kept(figures, record_property)
+    assert wrong == []
+    assert figures["acknowledged"] > 40 * KILLS_OF_SEVERAL
+
+
+def test_one_that_forgets_its_ids_is_caught(tmp_path):
+    """The broken twin."""
+    address = str(tmp_path / "store.sqlite")
+    wrong, _ = kill_and_count(prepared(address), address, tmp_path, 3, 1, 3, "forgetful")
+    assert any("counted twice" in text for text in wrong)
+    assert any("reports twice" in text for text in wrong)
+    assert not any("lost" in text for text in wrong)

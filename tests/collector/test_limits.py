@@ -1,0 +1,604 @@
+"""Every reason for a refusal and every limit, with a try to get around it; none may be left out."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import errno
+import json
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+from desk import PLAN, Desk, fresh, plan_of
+from faults.kill import Server
+
+from keyveil.collector import admin, wire
+from keyveil.collector.problems import REASONS
+from keyveil.collector.settings import Settings
+from keyveil.collector.store import Parcel, store_at
+
+TRIES: dict[str, Callable[[Desk], list]] = {}
+"""For each reason, a try: all of its answers must be refused for that reason."""
+HERE = Path(__file__).parent
+
+
+def tries(reason):
+    def note(work):
+        TRIES[reason] = work
+        return work
+
+    return note
+
+
+def body(desk, reports=None, **more):
+    made = {"plan": PLAN.hash, "epoch": desk.epoch(), "reports": reports or fresh(1), **more}
+    return json.dumps(made).encode()
+
+
+def state(desk, name):
+    return desk.post("/v1/collections/menu/state", json={"state": name})
+
+
+@tries("impossible")
+def _(desk):
+    wrong = [[0, 0], [0], [0, 1, 2], [1, 2], [10**9, 1], [0, 9]]
+    packed = [bytes([code]) for code in (9, 200, 255)]
+    names = [os.urandom(16) for _ in packed]
+    return [desk.send([{"id": os.urandom(16).hex(), "cells": cells}]) for cells in wrong] + [
+        desk.send_bytes(wire.encode_binary(PLAN.hash, desk.epoch(), name, row))
+        for name, row in zip(names, packed, strict=True)
+    ]
+
+
+@tries("closed_epoch")
+def _(desk):
+    late = fresh(1)
+    made = [desk.send(late, epoch=epoch) for epoch in (0, 1, desk.epoch() - 3)]
+    desk.clock.jump(-200)  # a clock that is set back a little opens nothing
+    return [*made, desk.send(late, epoch=desk.epoch() - 3)]
+
+
+@tries("early_epoch")
+def _(desk):
+    return [desk.send(fresh(1), epoch=epoch) for epoch in (desk.epoch() + 2, 2**31 - 1)]
+
+
+@tries("full")
+def _(desk):
+    desk.ask("PATCH", "/v1/collections/menu", json={"people": 2})
+    assert desk.send(fresh(2)).status_code == 200
+    return [desk.send(fresh(1)), desk.send(fresh(3)), desk.send(fresh(1), epoch=desk.epoch() - 1)]
+
+
+@tries("malformed")
+def _(desk):
+    good = body(desk)
+    made = [desk.send_bytes(text, kind=wire.JSON) for text in (good[:-1], good + b"x", b"[" * 99)]
+    twice = good.replace(b'"epoch"', b'"epoch": 1, "epcoh"')
+    return [*made, desk.send_bytes(twice, kind=wire.JSON), desk.send_bytes(good)]
+
+
+@tries("other_plan")
+def _(desk):
+    other = plan_of(epsilon=9)
+    desk.create("other", other)
+    hashes = (other.hash, PLAN.hash.upper(), PLAN.hash[:-1], PLAN.hash + " ", "")
+    return [desk.send(fresh(1), plan=name) for name in hashes]
+
+
+@tries("closed_round")
+def _(desk):
+    chain = plan_of("privkvm", rounds=2)
+    desk.create("rounds", chain)
+    cells = list(chain.report({"Pepsi": 4}).cells)
+    assert desk.post("/v1/collections/rounds/rounds").status_code == 201
+    late = [{"id": os.urandom(16).hex(), "cells": cells}]
+    return [desk.send(late, name="rounds", plan=chain.hash)]
+
+
+@tries("closed_collection")
+def _(desk):
+    state(desk, "closed")
+    return [
+        desk.send(fresh(1)),
+        desk.send(fresh(1), epoch=desk.epoch() - 1),
+        desk.send(fresh(1), epoch=desk.epoch() + 9),
+    ]
+
+
+@tries("not_open")
+def _(desk):
+    desk.create("later", opens=int(desk.clock.now()) + 100)
+    return [desk.send(fresh(1), name="later"), desk.send(fresh(1), name="later", epoch=desk.epoch() - 1)]
+
+
+@tries("paused")
+def _(desk):
+    state(desk, "paused")
+    return [desk.send(fresh(1)), desk.send_bytes(body(desk), kind=wire.JSON)]
+
+
+@tries("clock")
+def _(desk):
+    desk.clock.jump(10**6)
+    return [desk.send(fresh(1), epoch=desk.epoch() - 12)]
+
+
+@tries("too_many")
+def _(desk):
+    count = desk.service.settings.reports + 1
+    packed = wire.encode_binary(PLAN.hash, desk.epoch(), os.urandom(16 * count), bytes(count))
+    claimed = packed[:44] + b"\xff" * 4 + packed[48:]
+    return [desk.send(fresh(1) * count), desk.send_bytes(packed), desk.send_bytes(claimed)]
+
+
+@tries("too_large")
+def _(desk):
+    large = b" " * (desk.service.settings.body_bytes + 1)
+
+    async def parts():
+        for _ in range(3):
+            yield large[: len(large) // 2]
+
+    headers = {"content-type": wire.JSON}
+    sent = desk.client.post("/v1/collections/menu/reports", content=parts(), headers=headers)
+    return [
+        desk.send_bytes(large, kind=wire.JSON),
+        desk.send_bytes(large, kind=wire.JSON, **{"content-length": "1"}),
+        desk.run(sent),
+    ]
+
+
+@tries("encoding")
+def _(desk):
+    return [
+        desk.send_bytes(body(desk), kind=wire.JSON, **{"content-encoding": name})
+        for name in ("gzip", "x-gzip", "br", "zstd", "identity, gzip", "GZIP", "*")
+    ]
+
+
+@tries("content_type")
+def _(desk):
+    kinds = ("text/plain", "text/plain; application/json", "application/jsonp", "", "application/")
+    made = [desk.send_bytes(body(desk), kind=kind) for kind in kinds]
+    return [*made, desk.post("/v1/collections", content=b"{}")]
+
+
+@tries("slow")
+def _(desk):
+    async def slow():
+        while True:
+            yield b" "
+            await asyncio.sleep(0.05)
+
+    headers = {"content-type": wire.JSON}
+    return [desk.run(desk.client.post(path, content=slow(), headers=headers)) for path in _UPLOADS]
+
+
+_UPLOADS = ("/v1/collections/menu/reports", "/v1/collections")
+
+
+@tries("rate")
+def _(desk):
+    desk.ask("PATCH", "/v1/collections/menu", json={"rate": 5})
+    assert desk.send(fresh(5)).status_code == 200
+    desk.clock.jump(3600)  # the time of day fills no bucket
+    made = [desk.send(fresh(1)), desk.send(fresh(9))]
+    desk.ask("PATCH", "/v1/collections/menu", json={"rate": 6})  # nor does a new rate
+    return [*made, desk.send(fresh(5))]
+
+
+@tries("overload")
+def _(desk):
+    ingest = desk.app.routes[0].app
+    ingest.waiting_bytes = desk.service.settings.waiting_bytes
+    made = [desk.send(fresh(1))]
+    ingest.waiting_bytes = 0
+    ingest.waiting_requests = desk.service.settings.waiting_requests
+    return [*made, desk.send(fresh(1))]
+
+
+@tries("storage")
+def _(desk):
+    session = desk.store._session()
+    session.run(f"pragma max_page_count = {session.rows('pragma page_count')[0][0]}")
+    return [desk.send(fresh(4000)), desk.send(fresh(4000))]
+
+
+@tries("unhealthy")
+def _(desk):
+    desk.service.writer.broken = True
+    return [desk.send(fresh(1)), desk.create_answer("new"), state(desk, "paused")]
+
+
+@tries("origin")
+def _(desk):
+    desk.ask("PATCH", "/v1/collections/menu", json={"origins": ["https://a.org"]})
+    path = "/v1/collections/menu/reports"
+    origins = (
+        "https://a.org.evil.org",
+        "http://a.org",
+        "https://a.org:444",
+        "null",
+        "",
+        "https://A.org",
+    )
+    return [
+        desk.post(path, content=body(desk), headers={"content-type": wire.JSON, "origin": origin})
+        for origin in origins
+    ] + [desk.get("/metrics", headers={"origin": "https://a.org"})]
+
+
+@tries("host")
+def _(desk):
+    hosts = ("evil.org", "127.0.0.1.evil.org", "[", "[::1", "127.0.0.1@evil.org", "2130706433", "0", "")
+    return [desk.get("/metrics", headers={"host": host}) for host in hosts]
+
+
+@tries("token")
+def _(desk):
+    token = admin.add_token(desk.store, "admin")
+    values = ("", "Bearer", f"Bearer {token[:-1]}", f"Basic {token}", "Bearer kv_" + "0" * 16 + "_")
+    made = [desk.get("/v1/collections", headers={"authorization": value}) for value in values]
+    admin.revoke_token(desk.store, token.split("_")[1])
+    admin.add_token(desk.store, "analyst")
+    return [*made, desk.get("/v1/collections", headers={"authorization": f"Bearer {token}"})]
+
+
+@tries("forbidden")
+def _(desk):
+    token = {"authorization": f"Bearer {admin.add_token(desk.store, 'analyst')}"}
+    return [
+        desk.post("/v1/collections/menu/state", json={"state": "closed"}, headers=token),
+        desk.ask("DELETE", "/v1/collections/menu", headers=token),
+        desk.get("/v1/collections/menu/segments", headers=token),
+    ]
+
+
+@tries("unknown")
+def _(desk):
+    paths = ("Menu", "menu%00", "..%2fmenu", "%6denu2", "menu%20", "a" * 5000)
+    made = [desk.get(f"/v1/collections/{path}") for path in paths]
+    segments = ("9" * 5000 + "/1/x", "1/" + "9" * 5000 + "/x", "1/1/..%2f..%2fstore.sqlite", "-1/1/x")
+    return made + [desk.get(f"/v1/collections/menu/segments/{path}") for path in segments]
+
+
+@tries("method")
+def _(desk):
+    return [desk.ask(name, "/v1/collections/menu/reports") for name in ("GET", "PUT", "BREW")] + [
+        desk.ask("DELETE", "/health"),
+        desk.post("/v1/collections/menu", headers={"x-http-method-override": "DELETE"}),
+    ]
+
+
+@tries("exists")
+def _(desk):
+    return [desk.create_answer("menu"), desk.create_answer("menu", plan_of(epsilon=2))]
+
+
+@tries("state")
+def _(desk):
+    made = [desk.ask("DELETE", "/v1/collections/menu")]
+    state(desk, "closed")
+    return [*made, state(desk, "open"), state(desk, "paused")]
+
+
+@tries("finished")
+def _(desk):
+    return [desk.post("/v1/collections/menu/rounds")]
+
+
+@tries("invalid")
+def _(desk):
+    queries = ("estimates?level=nan", "estimates?round=1e3", "checks?false_alarm=nan", "queries?q=x(")
+    made = [desk.get(f"/v1/collections/menu/{path}") for path in queries]
+    changed = [{"epoch": 5}, {"grace": 0}, {"opens": 9, "closes": 3}, {"origins": ["a.org"]}]
+    return made + [desk.ask("PATCH", "/v1/collections/menu", json=terms) for terms in changed]
+
+
+@tries("busy")
+def _(desk):
+    desk.service.streams = desk.service.settings.streams
+    desk.service.answers._asked = desk.service.settings.analyses
+    return [desk.get(f"/v1/collections/menu/{path}") for path in ("live", "estimates", "checks")]
+
+
+@tries("internal")
+def _(desk):
+    """Nothing may lead here; if something does, it says nothing of itself."""
+
+    def fail(*_):
+        raise RuntimeError("secret")
+
+    desk.store.has_book = desk.store.book = fail
+    made = [desk.send(fresh(1)), desk.get("/v1/collections/menu/plan")]
+    assert "secret" not in desk.log.getvalue() + "".join(answer.text for answer in made)
+    return made
+
+
+class _Desk(Desk):
+    def create_answer(self, name, plan=PLAN):
+        return self.post("/v1/collections", json={"name": name, "plan": plan.document()})
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_no_way_around_a_refusal(tmp_path, reason):
+    settings = Settings(body_bytes=1 << 20, request_seconds=0.3)
+    desk = _Desk(str(tmp_path / "store.sqlite"), tmp_path, settings=settings)
+    desk.create()
+    taken = desk.reports()
+    for answer in TRIES[reason](desk):
+        assert (answer.status_code, answer.json()["reason"]) == (REASONS[reason].status, reason)
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert ("retry-after" in answer.headers) == REASONS[reason].retry
+    with desk.store.__class__.reading(desk.store) as session:
+        (counted,) = session.rows("select coalesce(sum(reports), 0) from heads")[0]
+    assert counted - taken in (0, {"full": 2, "rate": 5}.get(reason, 0))
+    desk.close()
+
+
+def test_every_reason_and_every_limit_has_a_try():
+    assert set(TRIES) == set(REASONS)
+    texts = "".join(path.read_text() for path in HERE.glob("test_*.py"))
+    periods = {"tick_seconds", "keep_seconds"}  # how often, not how much
+    for field in dataclasses.fields(Settings):
+        if field.name in periods:
+            continue
+        assert re.search(rf"\b{field.name}\b", texts), f"no test speaks of {field.name}"
+
+
+# -- limits in process -----------------------------------------------------------------------------
+
+
+def test_a_transaction_is_bounded_and_no_report_is_left_out(tmp_path):
+    settings = Settings(group_reports=10)
+    desk = Desk(str(tmp_path / "store.sqlite"), tmp_path, settings=settings)
+    desk.create()
+    sizes = []
+    append = desk.store.append
+
+    def watched(parcels, *more):
+        sizes.append(sum(len(parcel.ids) for parcel in parcels))
+        append(parcels, *more)
+
+    desk.store.append = watched
+    collection = desk.store.control.named("menu")
+
+    async def many():
+        names = [[os.urandom(16) for _ in range(4)] for _ in range(20)]
+        parcels = [Parcel(collection.id, collection.round.id, desk.epoch(), n, bytes(4)) for n in names]
+        await asyncio.gather(*(desk.service.writer.submit(parcel) for parcel in parcels))
+
+    desk.run(many())
+    assert max(sizes) < 10 + 4
+    assert sum(sizes) == desk.reports() == 80
+    desk.close()
+
+
+def test_one_who_asks_and_goes_does_not_end_the_writer(tmp_path):
+    """A call whose asker was cancelled must not take the writer's thread with it."""
+    from keyveil.collector.writer import _Call
+
+    desk = Desk(str(tmp_path / "store.sqlite"), tmp_path)
+    desk.create()
+    writer, gone, ran = desk.service.writer, Future(), []
+    gone.cancel()
+    writer._run(_Call(lambda store: ran.append(1), gone))
+    assert ran == []
+
+    async def cancelled():
+        task = asyncio.ensure_future(writer.call(lambda store: ran.append(2)))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+
+    desk.run(cancelled())
+    assert desk.send(fresh(1)).status_code == 200
+    desk.close()
+
+
+def test_a_log_that_cannot_be_written_stops_no_report(tmp_path):
+    """A full disk is just when it is written to."""
+
+    class Full:
+        def write(self, _):
+            raise OSError(errno.ENOSPC, "full")
+
+        flush = write
+
+    desk = Desk(str(tmp_path / "store.sqlite"), tmp_path)
+    desk.create()
+    desk.service.log._stream = Full()
+    assert TRIES["storage"](desk)[0].json()["reason"] == "storage"
+    desk.store._session().run("pragma max_page_count = 1000000")
+    assert desk.send(fresh(1)).status_code == 200
+    desk.close()
+
+
+# -- limits of a real process ----------------------------------------------------------------------
+
+HELLO = b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+POST = b"POST /v1/collections/menu/reports HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("limits")
+    address = str(folder / "store.sqlite")
+    store = store_at(address)
+    store.open()
+    admin.create(store, "menu", PLAN.dumps(), {}, 0.0)
+    store.close()
+    words = ("request_seconds=1", "idle_seconds=1", "send_seconds=1", "connections=20")
+    made = Server(address, folder, *words, "shutdown_seconds=2", "body_bytes=100000")
+    made.start()
+    yield made
+    assert made.end() == 0
+
+
+def line(server, text=b"", timeout=20):
+    made = socket.create_connection(("127.0.0.1", server.port))
+    made.settimeout(timeout)
+    made.sendall(text)
+    return made
+
+
+def rest(connection):
+    """All that comes until the other side ends the connection; fails if it never does."""
+    found = b""
+    try:
+        while part := connection.recv(1 << 16):
+            found += part
+    except ConnectionError:
+        pass
+    connection.close()
+    return found
+
+
+def memory(server):
+    """Megabytes that the process uses."""
+    return int(Path(f"/proc/{server.pid}/statm").read_text().split()[1]) * 4096 / 1e6
+
+
+def pour(connection, piece, most):
+    """Send until the other side has had enough; how many bytes it took."""
+    sent = 0
+    try:
+        while sent < most:
+            connection.sendall(piece)
+            sent += len(piece)
+    except OSError:
+        pass
+    return sent
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        b"GET /health HTTP/1.1\r\nx: ",
+        b"GET /",
+        POST + b"transfer-encoding: chunked\r\n\r\n1\r\n{\r\n0\r\nx: ",
+        POST + b"transfer-encoding: chunked\r\n\r\n1;",
+    ],
+    ids=["header", "path", "trailer", "chunk"],
+)
+def test_a_head_is_bounded(server, begin):
+    """By head_bytes, wherever in a request it is."""
+    before = memory(server)
+    connection = line(server, begin)
+    taken = pour(connection, b"x" * (1 << 16), 200 << 20)
+    connection.close()
+    assert taken < 50 << 20
+    assert memory(server) - before < 20
+
+
+def test_many_headers_are_a_head_too(server):
+    connection = line(server, b"GET /health HTTP/1.1\r\n")
+    taken = pour(connection, b"x: y\r\n" * 10_000, 200 << 20)
+    connection.close()
+    assert taken < 50 << 20
+
+
+@pytest.mark.parametrize("after", [b"", b"\r\n", b"\r\n\r\n\r\n", b"G"])
+def test_silence_after_a_request_ends_a_connection_within_idle_seconds(server, after):
+    """Also where an empty line came before it, which is no request."""
+    connection = line(server, HELLO)
+    assert b"200 OK" in connection.recv(4096)
+    connection.sendall(after)
+    rest(connection)
+
+
+def test_drops_now_and_then_do_not_hold_a_connection(server):
+    for text in (b"\r\n", b"G", b"x"):
+        connection = line(server, POST + b"content-length: 1000\r\n\r\n" if text == b"x" else b"")
+        begun = time.monotonic()
+        while pour(connection, text, 1) and time.monotonic() < begun + 20:
+            time.sleep(0.1)
+        connection.close()
+        assert time.monotonic() < begun + 20
+
+
+def test_connections_are_bounded(server):
+    many = [line(server) for _ in range(60)]
+    held = 0
+    for connection in many:
+        connection.settimeout(0.3 if held < 21 else 0.01)
+        try:
+            connection.sendall(HELLO)
+            held += b"200" in connection.recv(100)
+        except OSError:
+            pass
+    for connection in many:
+        connection.close()
+    assert held <= 20
+    deadline = time.monotonic() + 20
+    while b"200 OK" not in rest(line(server, HELLO)):
+        assert time.monotonic() < deadline, "those that go make room"
+
+
+def test_who_does_not_take_answers_is_let_go_within_send_seconds(server):
+    before = memory(server)
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect(("127.0.0.1", server.port))
+    connection.settimeout(20)
+    pour(connection, HELLO.replace(b"/health", b"/openapi.json") * 50, 100 << 20)
+    connection.close()
+    assert memory(server) - before < 40
+    assert b"200 OK" in rest(line(server, HELLO))
+
+
+def test_what_is_no_request_is_refused(server):
+    for text in (
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        b"CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nhost: a\r\n\r\n",
+        POST + b"content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        POST + b"content-length: 5\r\ncontent-length: 6\r\n\r\n12345",
+        POST + b"content-length: -1\r\n\r\n",
+        POST + b"content-length: 1\r\ncontent-encoding: gzip\r\n\r\nx",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ):
+        answer = rest(line(server, text))
+        assert re.match(rb"HTTP/1.1 4\d\d ", answer), text
+        assert answer.count(b"HTTP/1.1 ") == 1, "nothing is smuggled in behind it"
+
+
+def test_an_upgrade_is_not_made(server):
+    asked = HELLO[:-2] + b"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-key: a\r\n\r\n"
+    assert b"101" not in rest(line(server, asked)).split(b"\r\n")[0]
+
+
+def test_a_client_that_never_ends_cannot_hold_the_end(tmp_path):
+    """Accepted requests finish within shutdown_seconds; one that never comes whole is let go."""
+    address = str(tmp_path / "store.sqlite")
+    store = store_at(address)
+    store.open()
+    admin.create(store, "menu", PLAN.dumps(), {}, 0.0)
+    store.close()
+    made = Server(address, tmp_path, "shutdown_seconds=2", "request_seconds=60")
+    made.start()
+    epoch = int(time.time()) // 86_400
+    text = json.dumps({"plan": PLAN.hash, "epoch": epoch, "reports": fresh(3)}).encode()
+    slow = line(made, POST + b"content-length: 1000\r\n\r\n{")
+    good = line(made, POST + f"content-length: {len(text)}\r\n\r\n".encode() + text[:40])
+    time.sleep(0.3)
+    os.kill(made.pid, signal.SIGTERM)
+    time.sleep(0.3)
+    good.sendall(text[40:])
+    assert b'{"accepted":3,"failed":[]}' in rest(good)
+    begun = time.monotonic()
+    assert made.end() == 0
+    assert time.monotonic() - begun < 30
+    slow.close()
+    store = store_at(address)
+    store.open()
+    assert store.counts_stored(store.control.named("menu").round)[PLAN.layout.own].sum() == 3
+    store.close()

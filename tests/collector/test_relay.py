@@ -1,0 +1,597 @@
+"""The relay: a crowd or nothing, its order says nothing, acknowledged when the collector has it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import pytest
+from desk import PLAN, Desk, fresh, plan_of
+from process import KEYVEIL, Process, keyveil
+from scipy.stats import chi2
+
+from keyveil import AsyncClient, Client, Coins
+from keyveil.collector.packing import Packing
+from keyveil.collector.relay import AGAIN, OVERHEAD, Relay, app, shuffled
+from keyveil.collector.settings import Settings
+from keyveil.collector.wire import BINARY, decode_binary, encode_binary
+from keyveil.errors import KeyveilError
+from keyveil.shuffle import amplified
+
+URL = "http://127.0.0.1"
+K = 5
+
+
+class Line(httpx.AsyncBaseTransport):
+    """The way from a relay to a desk; keeps what passes, and fails as it is told."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.inner = httpx.ASGITransport(desk.app)
+        self.seen: list[tuple[str, bytes, dict[str, str]]] = []
+        self.faults: list[Any] = []
+        self.away = False
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        body = await request.aread()
+        if self.away:
+            raise httpx.ConnectError("away")
+        if request.method == "POST":
+            self.seen.append((request.url.path, body, dict(request.headers)))
+            if self.faults:
+                fault = self.faults.pop(0)
+                if isinstance(fault, httpx.Response):
+                    return fault
+                if fault == "lost":
+                    await self.inner.handle_async_request(request)
+                raise httpx.ReadTimeout("lost")
+        return await self.inner.handle_async_request(request)
+
+    @property
+    def batches(self) -> list[list[str]]:
+        """The ids of every request that was forwarded, in their order."""
+        found = []
+        for _, body, _ in self.seen:
+            count = decode_binary(body, 10**6).count
+            size = (len(body) - 48) // count
+            found.append([body[48 + at * size :][:16].hex() for at in range(count)])
+        return found
+
+
+class Booth:
+    """A relay in process, before a desk."""
+
+    def __init__(self, desk: Desk, wait: int = K, **more: Any) -> None:
+        self.desk, self.line, self.log = desk, Line(desk), io.StringIO()
+        self.slept: list[float] = []
+
+        async def pause(seconds: float) -> None:
+            self.slept.append(seconds)
+            desk.clock.advance(seconds)
+            await asyncio.sleep(0)
+
+        options: dict[str, Any] = {"clock": desk.clock, "transport": self.line, "log": self.log, **more}
+        self.relay = Relay(URL, wait, pause=pause, **options)
+        self.app = app(self.relay, begin=False)
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=URL)
+
+    def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
+        response: httpx.Response = self.desk.run(self.client.request(method, path, **more))
+        return response
+
+    def send(self, reports: list[dict[str, Any]], name: str = "menu", **more: Any) -> httpx.Response:
+        body = {"plan": PLAN.hash, "epoch": self.desk.epoch(), "reports": reports, **more}
+        return self.ask("POST", f"/v1/collections/{name}/reports", json=body)
+
+    def settle(self) -> None:
+        """Let what is on its way arrive."""
+
+        async def wait() -> None:
+            while any(pool.sending for pool in self.relay.pools.values()):
+                await asyncio.sleep(0.001)
+
+        self.desk.run(asyncio.wait_for(wait(), 20))
+
+    def close(self) -> None:
+        self.desk.run(self.client.aclose())
+        self.desk.run(self.relay.stop())
+
+
+@pytest.fixture
+def booth(file_desk: Desk) -> Iterator[Booth]:
+    file_desk.create()
+    made = Booth(file_desk)
+    yield made
+    made.close()
+
+
+# -- a crowd or nothing ----------------------------------------------------------------------------
+
+
+def test_nothing_leaves_before_there_are_k(booth):
+    reports = fresh(K)
+    for number, report in enumerate(reports[:-1], 1):
+        response = booth.send([report])
+        assert response.status_code == 202
+        assert response.json() == {"accepted": 0, "held": 1, "failed": []}
+        assert response.headers["retry-after"] == str(AGAIN)
+        assert booth.ask("GET", "/health").json()["held"] == number
+    for _ in range(3):
+        assert booth.send([reports[0]]).status_code == 202, "the same one again is no crowd"
+    assert booth.line.seen == []
+    assert booth.desk.reports() == 0
+    assert booth.send([reports[-1]]).status_code == 202
+    booth.settle()
+    (batch,) = booth.line.batches
+    assert sorted(batch) == sorted(report["id"] for report in reports)
+    assert booth.desk.reports() == K
+    for report in reports:
+        response = booth.send([report])
+        assert response.status_code == 200
+        assert response.json() == {"accepted": 1, "failed": []}
+    assert len(booth.line.seen) == 1
+    assert booth.relay.held_bytes == 0
+
+
+def test_a_crowd_is_of_one_plan_and_one_epoch(booth):
+    booth.desk.create("second", plan_of("kvoh"))
+    booth.send(fresh(K - 1))
+    booth.send(fresh(K - 1), epoch=booth.desk.epoch() - 1)
+    booth.send(fresh(K - 1, plan_of("kvoh")), "second", plan=plan_of("kvoh").hash)
+    assert booth.line.seen == []
+    assert len(booth.relay.pools) == 3
+    booth.send(fresh(1))
+    booth.settle()
+    assert [len(batch) for batch in booth.line.batches] == [K]
+
+
+def test_a_relay_that_ends_or_an_epoch_that_ends_forwards_no_smaller_crowd(file_desk):
+    file_desk.create()
+    booth = Booth(file_desk)
+    reports = fresh(K - 1)
+    booth.send(reports)
+    file_desk.clock.advance(3 * 86_400)
+    booth.relay.tend()
+    assert booth.relay.pools == {}
+    assert booth.relay.held_bytes == 0
+    response = booth.send(reports, epoch=file_desk.epoch() - 3)
+    assert response.status_code == 410
+    assert response.json()["reason"] == "closed_epoch"
+    booth.send(fresh(K - 1))
+    booth.close()
+    assert booth.line.seen == []
+    assert '"left_to_devices": 4' in booth.log.getvalue()
+
+
+def test_a_crowd_larger_than_a_request_leaves_whole(file_desk):
+    file_desk.create()
+    file_desk.service.settings = Settings(reports=40)
+    booth = Booth(file_desk, wait=100)
+    reports = fresh(100)
+    for at in range(0, 100, 25):
+        booth.send(reports[at : at + 25])
+    booth.settle()
+    assert [len(batch) for batch in booth.line.batches] == [40, 40, 20]
+    assert file_desk.reports() == 100
+    order = [name for batch in booth.line.batches for name in batch]
+    place = {report["id"]: at for at, report in enumerate(reports)}
+    assert {place[name] // 25 for name in order[:40]} == {0, 1, 2, 3}, "shuffled before it is parted"
+    booth.close()
+
+
+def test_a_relay_that_ends_finishes_what_is_on_its_way(file_desk):
+    file_desk.create()
+    booth = Booth(file_desk)
+    booth.line.faults = ["cut", "cut"]
+    booth.send(fresh(K))
+    booth.send(fresh(K))  # a second crowd, behind the first
+    booth.send(fresh(K - 1))
+    booth.close()
+    assert file_desk.reports() in (2 * K, 3 * K - 1)
+    assert all(len(batch) >= K for batch in booth.line.batches)
+
+
+@pytest.mark.parametrize("wait", [1, 0, -5, True])
+def test_one_is_no_crowd(wait):
+    with pytest.raises(KeyveilError, match="at least 2"):
+        Relay(URL, wait)
+
+
+# -- the order -------------------------------------------------------------------------------------
+
+
+def order_chance(shuffle: Any) -> float:
+    """The p-value of where each of 5 reports ends up, over 4000 shuffles."""
+    rows = {bytes([name]) * 16: b"" for name in range(5)}
+    seen = [[0] * 5 for _ in range(5)]
+    for _ in range(4000):
+        for place, (name, _) in enumerate(shuffle(rows)):
+            seen[name[0]][place] += 1
+    value = sum((count - 800) ** 2 / 800 for row in seen for count in row)
+    return float(chi2.sf(value, 16))
+
+
+def test_every_order_is_as_likely():
+    """Secure coins cannot be stated, so by chance this fails once in 10^7 runs; twins must fail."""
+    assert order_chance(shuffled) > 1e-7
+    assert order_chance(lambda rows: list(rows.items())) < 1e-7
+
+    def rotated(rows: dict[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+        pairs = list(rows.items())
+        by = os.urandom(1)[0] & 3
+        return pairs[by:] + pairs[:by]
+
+    assert order_chance(rotated) < 1e-7
+
+
+def test_the_collector_cannot_tell_the_order_of_arrival(booth):
+    reports = fresh(300)
+    booth.relay.wait = 300
+    for report in reports:
+        booth.send([report])
+    booth.settle()
+    (batch,) = booth.line.batches
+    place = {report["id"]: at for at, report in enumerate(reports)}
+    came = [place[name] for name in batch]
+    rising = sum(a < b for a, b in pairwise(came))
+    assert 100 < rising < 200, "299 or 0 if the order were kept; false alarm below 10^-9"
+
+
+def test_what_is_forwarded_carries_nothing_of_the_devices(booth):
+    secret = {"authorization": "Bearer kv_device", "cookie": "who=me", "user-agent": "Phone/7",
+              "x-forwarded-for": "192.0.2.7", "referer": "http://home"}  # fmt: skip
+    for report in fresh(K):
+        body = {"plan": PLAN.hash, "epoch": booth.desk.epoch(), "reports": [report]}
+        booth.ask("POST", "/v1/collections/menu/reports", json=body, headers=secret)
+    booth.settle()
+    ((path, body, headers),) = booth.line.seen
+    assert path == "/v1/collections/menu/reports"
+    assert len(body) == 48 + K * (16 + Packing(PLAN).width), "ids and rows"
+    assert headers["user-agent"] == "keyveil-relay"
+    assert not {"authorization", "cookie", "x-forwarded-for", "referer"} & set(headers)
+    said = booth.log.getvalue() + booth.desk.log.getvalue()
+    assert not any(word in said for word in ("192.0.2.7", "kv_device", "Phone/7"))
+    assert not any(name in said for batch in booth.line.batches for name in batch)
+
+
+# -- acknowledged when the collector has it --------------------------------------------------------
+
+
+def test_no_report_is_acknowledged_before_the_collector_has_it(booth):
+    booth.line.faults = ["cut", httpx.Response(503, json={"reason": "storage"}), "lost"]
+    reports = fresh(K)
+    booth.send(reports[:-1])
+
+    async def last() -> None:
+        body = {"plan": PLAN.hash, "epoch": booth.desk.epoch(), "reports": reports}
+        before = await booth.client.post("/v1/collections/menu/reports", json=body)
+        assert before.status_code == 202
+        assert before.json()["accepted"] == 0
+
+    booth.desk.run(last())
+    booth.settle()
+    assert len(booth.line.seen) == 4
+    assert len({body for _, body, _ in booth.line.seen}) == 1, "the same crowd to the last byte"
+    assert len(booth.slept) == 3
+    assert booth.desk.reports() == K
+    assert booth.send(reports).json() == {"accepted": K, "failed": []}
+
+
+def test_reports_are_held_while_the_collector_is_away(booth):
+    booth.line.away = True
+    assert booth.send(fresh(1)).status_code == 503, "what it never knew it cannot hold"
+    booth.line.away = False
+    booth.send(fresh(1))
+    booth.line.away = True
+    booth.desk.clock.advance(60)
+    assert booth.send(fresh(2)).status_code == 202
+    response = booth.send(fresh(1), plan="0" * 64)
+    assert response.status_code == 503, "a plan that may be new is not refused for good"
+    booth.line.away = False
+    booth.send(fresh(2))
+    booth.settle()
+    assert booth.desk.reports() == K
+
+
+def test_a_relay_that_dies_loses_nothing_since_devices_send_again(file_desk):
+    file_desk.create()
+    first = Booth(file_desk)
+    reports = fresh(K)
+    first.send(reports[:-1])
+    first.close()
+    second = Booth(file_desk)
+    for report in reports:
+        assert second.send([report]).status_code == 202
+    second.settle()
+    third = Booth(file_desk)  # knows of nothing, and forwards the same crowd again
+    third.send(reports)
+    third.settle()
+    assert third.send(reports).json() == {"accepted": K, "failed": []}
+    assert file_desk.reports() == K
+    second.close()
+    third.close()
+
+
+def test_what_the_collector_refuses_for_good_is_passed_on_as_such(booth):
+    reports = fresh(K)
+    booth.send(reports[:-1])
+    booth.desk.post("/v1/collections/menu/state", json={"state": "closed"})
+    booth.send(reports[-1:])
+    booth.settle()
+    response = booth.send(reports[:1])
+    assert (response.status_code, response.json()["reason"]) == (410, "closed_collection")
+    booth.desk.clock.advance(1)
+    assert len(booth.line.seen) == 1
+
+
+def test_a_part_that_is_refused_is_named_by_its_id(booth):
+    booth.desk.create("small", plan_of("kvoh"), people=3)
+    plan = plan_of("kvoh")
+    reports = fresh(K, plan)
+    booth.send(reports, "small", plan=plan.hash)
+    booth.settle()
+    body = booth.send(reports, "small", plan=plan.hash).json()
+    assert body["accepted"] == 3
+    assert {one["reason"] for one in body["failed"]} == {"full"}
+    assert booth.desk.reports("small") == 3
+
+
+def test_a_refusal_that_an_operator_can_mend_is_waited_out(booth):
+    booth.line.faults = [httpx.Response(401, json={"reason": "token"})] * 3
+    reports = fresh(K)
+    booth.send(reports)
+    booth.settle()
+    assert booth.send(reports).status_code == 200
+    assert booth.log.getvalue().count("collector_refused") == 3
+
+
+def test_an_epoch_that_ends_before_the_collector_answers_is_said_to_be_closed(booth):
+    booth.line.faults = [httpx.Response(503, json={}, headers={"retry-after": "3600"})] * 99
+    reports = fresh(K)
+    booth.send(reports)
+    booth.settle()
+    assert booth.desk.reports() == 0
+    response = booth.send(reports[:1], epoch=1_800_000_000 // 86_400)
+    assert response.status_code == 410
+    assert booth.relay.held_bytes == 0
+
+
+def test_a_client_behind_a_relay_keeps_its_report_until_the_collector_has_it(booth, tmp_path):
+    async def run() -> None:
+        clients = []
+        for number in range(K):
+            transport = httpx.ASGITransport(booth.app)
+            options: dict[str, Any] = {"transport": transport, "clock": booth.desk.clock.now}
+            clients.append(AsyncClient(URL, tmp_path / str(number), cap=2, **options))
+        for client in clients[:-1]:
+            assert (await client.answer("menu", {"Pepsi": 4})).state == "held"
+            assert [outcome.state for outcome in await client.flush()] == ["held"], "not before its time"
+        booth.desk.clock.advance(2 * AGAIN)
+        assert [outcome.state for outcome in await clients[0].flush()] == ["held"]
+        await clients[-1].answer("menu", {"Fries": 2})
+        while any(pool.sending for pool in booth.relay.pools.values()):
+            await asyncio.sleep(0.001)
+        booth.desk.clock.advance(2 * AGAIN)
+        for client in clients:
+            assert [outcome.state for outcome in await client.flush()] == ["counted"]
+            assert (await client.answer("menu", {"Salad": 1})).counted
+            await client.aclose()
+
+    booth.desk.run(run())
+    assert booth.desk.reports() == K
+    assert [len(batch) for batch in booth.line.batches] == [K]
+
+
+# -- what it says ----------------------------------------------------------------------------------
+
+
+def test_it_states_the_epsilon_of_the_crowd(booth):
+    said = booth.ask("GET", "/v1/collections/menu").json()
+    made = amplified(PLAN, K)
+    assert said["relay"] == {
+        "wait": K,
+        "epsilon": made.epsilon,
+        "delta": made.delta,
+        "local_epsilon": made.local_epsilon,
+    }
+    assert said["plan"] == PLAN.hash
+    assert booth.ask("GET", "/v1/collections/menu/plan").content == PLAN.dumps().encode()
+    crowd = Booth(booth.desk, wait=10_000)
+    said = crowd.ask("GET", "/v1/collections/menu").json()["relay"]
+    assert said["epsilon"] < 0.2 < said["local_epsilon"]
+    crowd.close()
+
+
+def test_rounds_are_followed(booth):
+    plan = plan_of("privkvm", rounds=2)
+    booth.desk.create("rounds", plan)
+    counted = fresh(K, plan)
+    booth.send(counted, "rounds", plan=plan.hash)
+    booth.settle()
+    booth.desk.post("/v1/collections/rounds/rounds")
+    later = booth.desk.get("/v1/collections/rounds").json()["plan"]
+    response = booth.send(fresh(1, plan), "rounds", plan=plan.hash)
+    assert response.status_code == 202, "what it knew a moment ago still goes for a few seconds"
+    booth.desk.clock.advance(6)
+    response = booth.send(fresh(1, plan), "rounds", plan=plan.hash)
+    assert (response.status_code, response.json()["reason"]) == (409, "other_plan")
+    assert booth.ask("GET", "/v1/collections/rounds").json()["plan"] == later
+    response = booth.send(counted[:1], "rounds", plan=plan.hash)
+    assert response.json() == {"accepted": 1, "failed": []}, "what was counted is acknowledged again"
+
+
+def test_the_binary_form_and_bits_pass_too(booth):
+    plan = plan_of("pckv_ue", 20)
+    booth.desk.create("bits", plan)
+    packing = Packing(plan)
+    rows = b"".join(packing.row(plan.report({"k1": 3}).cells) or b"" for _ in range(K))
+    body = encode_binary(plan.hash, booth.desk.epoch(), os.urandom(16 * K), rows)
+    path, kind = "/v1/collections/bits/reports", {"content-type": BINARY}
+    assert booth.ask("POST", path, content=body, headers=kind).json()["held"] == K
+    booth.settle()
+    assert booth.desk.reports("bits") == K
+    assert booth.ask("POST", path, content=body, headers=kind).json()["accepted"] == K
+
+
+# -- bad input and bounds --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status"),
+    [
+        (b"{", "application/json", 400),
+        (b"KVBATCH1", BINARY, 400),
+        (b"x", "text/plain", 415),
+        (b"[" * 100_000, "application/json", 400),
+        (b" " * (5 << 20), "application/json", 413),
+    ],
+)
+def test_bad_input_is_refused_with_a_reason(booth, content, kind, status):
+    response = booth.ask(
+        "POST", "/v1/collections/menu/reports", content=content, headers={"content-type": kind}
+    )
+    assert response.status_code == status
+    assert response.json()["reason"]
+
+
+def test_reports_that_no_honest_device_sends_do_not_make_a_crowd(booth):
+    bad = [{"id": os.urandom(16).hex(), "cells": [999]} for _ in range(K)]
+    response = booth.send(bad)
+    assert (response.status_code, response.json()["reason"]) == (422, "impossible")
+    response = booth.send([*bad[:1], *fresh(K - 1)])
+    assert response.json()["held"] == K - 1
+    assert [one["reason"] for one in response.json()["failed"]] == ["impossible"]
+    assert booth.line.seen == []
+    for path in ("/v1/collections/none", "/v1/collections/NONE/plan"):
+        assert booth.ask("GET", path).status_code == 404
+    assert booth.send(fresh(1), "none").status_code == 404
+    assert booth.ask("GET", "/v1/collections/menu/reports").status_code == 405
+    assert booth.send(fresh(1), epoch=booth.desk.epoch() + 9).status_code == 425
+    assert booth.send(fresh(1), plan="0" * 64).status_code == 409
+
+
+def test_memory_is_bounded(file_desk):
+    file_desk.create()
+    width = Packing(PLAN).width + OVERHEAD
+    booth = Booth(file_desk, wait=10, hold_bytes=15 * width)
+    assert booth.ask("GET", "/v1/collections/menu").status_code == 200
+    booth.relay.wait = 100
+    assert booth.send(fresh(10)).status_code == 202
+    response = booth.send(fresh(10))
+    assert response.status_code == 429
+    assert response.headers["retry-after"] == str(AGAIN)
+    assert booth.send(fresh(5)).status_code == 202
+    assert booth.send(fresh(1)).status_code == 429
+    assert booth.relay.held_bytes == 15 * width
+    booth.relay.wait = 3
+
+    async def begin() -> None:
+        booth.relay._maybe_send(next(iter(booth.relay.pools)))
+
+    booth.desk.run(begin())
+    booth.settle()
+    assert booth.relay.held_bytes == 0
+    for _ in range(4):
+        booth.send(fresh(5))
+        booth.settle()
+    assert booth.relay._fated * OVERHEAD <= 15 * width, "what is remembered is bounded too"
+    assert file_desk.reports() == 35
+    booth.close()
+    greedy = Booth(file_desk, wait=10**6, hold_bytes=10**6)
+    assert greedy.send(fresh(1)).status_code == 503
+    greedy.close()
+
+
+def test_named_collections_only(file_desk):
+    file_desk.create()
+    file_desk.create("other", plan_of("kvoh"))
+    booth = Booth(file_desk, names=("other",))
+    assert booth.ask("GET", "/v1/collections/menu").status_code == 404
+    assert booth.ask("GET", "/v1/collections/other").status_code == 200
+    booth.close()
+
+
+def test_a_collector_elsewhere_is_asked_over_https_only():
+    with pytest.raises(KeyveilError, match="over https"):
+        Relay("http://example.org", 10)
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+def test_the_command_relays_over_real_sockets(tmp_path):
+    store = str(tmp_path / "store.sqlite")
+    PLAN.save(tmp_path / "plan.json")
+    keyveil("collection", "create", "menu", str(tmp_path / "plan.json"), "--store", store)
+    collector = Process(store, tmp_path)
+    words = [KEYVEIL, "relay", "--to", collector.url, "--wait", "6", "--listen", "127.0.0.1:0"]
+    relay = subprocess.Popen(
+        [*words, "--collection", "menu"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        said = [relay.stdout.readline(), relay.stdout.readline()]
+        assert re.match(r"menu: if the reports of 6 people pass a shuffler.*epsilon [0-9.]+", said[0])
+        url = re.search(r"at (http://\S+):", said[1])[1]
+        states = []
+        for number in range(6):
+            with Client(url, tmp_path / str(number), cap=1) as client:
+                states.append(client.answer("menu", {"Pepsi": 1 + number % 5}).state)
+        assert set(states) == {"held"}
+        for _ in range(200):
+            if httpx.get(url + "/health").json()["forwarded"] == 6:
+                break
+            asyncio.run(asyncio.sleep(0.02))
+        status = collector.client.get("/v1/collections/menu/status").json()
+        assert status["rounds"][0]["reports"] == 6
+        relay.send_signal(signal.SIGTERM)
+        out, err = relay.communicate(timeout=30)
+        assert relay.returncode == 0
+        events = [json.loads(line)["event"] for line in err.splitlines()]
+        assert events == ["started", "collection_known", "forwarded", "stopped"]
+        assert out == ""
+    finally:
+        if relay.poll() is None:
+            relay.kill()
+            relay.communicate()
+        collector.end()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--to", "http://example.org", "--wait", "10"],
+        ["--to", URL, "--wait", "1"],
+        ["--to", URL, "--wait", "10", "--listen", "8751"],
+        ["--to", URL, "--wait", "10", "--collection", "NO NAME"],
+        ["--to", "http://127.0.0.1:1", "--wait", "10", "--collection", "menu"],
+        ["--to", URL, "--wait", "10", "--delta", "2"],
+    ],
+)
+def test_the_command_refuses_in_one_line(words):
+    done = keyveil("relay", *words, check=False)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("keyveil: ")
+
+
+def test_secure_coins_order_the_crowd(monkeypatch):
+    """Not a generator meant for simulation: the words come from the operating system's key."""
+    used = []
+    real = Coins.secure
+
+    def secure() -> Coins:
+        used.append(True)
+        return real()
+
+    monkeypatch.setattr(Coins, "secure", staticmethod(secure))
+    rows = {bytes([name]) * 16: b"" for name in range(9)}
+    assert sorted(shuffled(rows)) == sorted(rows.items())
+    assert used == [True]
