@@ -109,6 +109,8 @@ class Advice:
     prior: Prior
     epsilon_needed: str | None = None
     """Where nothing answers: the least of the usual epsilons at which something does."""
+    people_needed: int = 0
+    """With how many people the planner's choice answers."""
 
     @property
     def best(self) -> Option:
@@ -122,11 +124,6 @@ class Advice:
     def answers(self) -> bool:
         """Whether the best plan can answer."""
         return self.best.lacks <= 1
-
-    @property
-    def people_needed(self) -> int:
-        """With how many people the best plan begins to answer."""
-        return ceil(self.people * self.best.lacks)
 
     def runners_up(self, most: int = 8) -> list[Option]:
         """The best option of each mechanism, best first."""
@@ -190,15 +187,28 @@ def advise(
         raise PlanError(f"the prior is for {prior.keys} keys, the plan for {len(schema.keys)}")
     kind, queries = _asked(ask)
     options = _options(schema, promised, int(people), kind, queries, prior)
-    needed = None
+    needed, count = None, ceil(people * options[0].lacks)
     if hope and options[0].lacks > 1:
+        count = _enough(schema, promised, count, kind, queries, prior)
         for larger in EPSILONS:
             if Decimal(larger) > promised:
                 found = _options(schema, Decimal(larger), int(people), kind, queries, prior)
                 if found[0].lacks <= 1:
                     needed = larger
                     break
-    return Advice(options, promised, int(people), kind, prior, needed)
+    return Advice(options, promised, int(people), kind, prior, needed, count)
+
+
+def _enough(
+    schema: Schema, epsilon: Decimal, people: int, ask: str, queries: tuple[Query, ...], prior: Prior
+) -> int:
+    """So many people, or as many more as it takes where with more people another plan is chosen."""
+    for _ in range(8):
+        lacks = _options(schema, epsilon, people, ask, queries, prior)[0].lacks
+        if lacks <= 1:
+            break
+        people = ceil(people * max(lacks, 1.02))
+    return people
 
 
 def _asked(ask: str | Sequence[str]) -> tuple[str, tuple[Query, ...]]:

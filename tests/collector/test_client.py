@@ -799,8 +799,8 @@ def test_offline_it_says_so_and_costs_nothing(phone):
 # -- one state, several processes ------------------------------------------------------------------
 
 
-def _answer(folder: Path, queue: Any) -> None:
-    ledger = Ledger(folder / "ledger.json", cap=2)
+def _answer(folder: Path, queue: Any, apart: Path | None = None) -> None:
+    ledger = Ledger(folder / "ledger.json", cap=2, apart=apart)
     queue.put(ledger.answer(PLAN, {"Fries": 2}, collection="x", epoch=1).dumps())
 
 
@@ -817,11 +817,13 @@ def test_several_processes_on_one_state_give_one_report(tmp_path):
     assert Ledger(tmp_path / "ledger.json").spent == PLAN.proven
 
 
-def test_a_process_waits_while_another_writes_the_state(tmp_path):
+@pytest.mark.parametrize("second", ["one", "two"], ids=["same-folder", "same-secret"])
+def test_a_process_waits_while_another_writes_the_state(tmp_path, second):
+    """Also where two folders share a secret: they are one device."""
     context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    ledger = Ledger(tmp_path / "ledger.json", cap=2)
-    worker = context.Process(target=_answer, args=(tmp_path, queue))
+    queue, apart = context.Queue(), tmp_path / "device.json"
+    ledger = Ledger(tmp_path / "one" / "ledger.json", cap=2, apart=apart)
+    worker = context.Process(target=_answer, args=(tmp_path / second, queue, apart))
     with ledger._locked():
         worker.start()
         worker.join(0.5)
@@ -829,7 +831,7 @@ def test_a_process_waits_while_another_writes_the_state(tmp_path):
         assert ledger.spent == 0
     queue.get(timeout=60)
     worker.join()
-    assert ledger.spent == PLAN.proven
+    assert Ledger(ledger.path, apart=apart).spent == PLAN.proven
 
 
 def test_a_client_that_another_was_faster_than_does_not_undo_it(phone):
