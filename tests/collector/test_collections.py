@@ -168,6 +168,15 @@ def test_an_interactive_mechanism_runs_in_rounds(desk):
         assert desk.get(f"/v1/collections/menu/plan?round={wrong}").status_code in (400, 404)
 
 
+def test_a_cap_that_people_tell_opens_the_second_round(file_desk):
+    plan = plan_of("sized")
+    file_desk.create(plan=plan)
+    assert reason(file_desk.post("/v1/collections/menu/rounds"))[0] == 409, "no one has told a size yet"
+    file_desk.send(fresh(200, plan), plan=plan.hash)
+    assert file_desk.post("/v1/collections/menu/rounds").json()["round"] == 2
+    assert Plan.parse(file_desk.get("/v1/collections/menu/plan").content).chain["parent"] == plan.hash
+
+
 def test_a_mechanism_with_one_round_has_no_next(file_desk):
     file_desk.create()
     assert reason(file_desk.post("/v1/collections/menu/rounds")) == (409, "finished")
@@ -179,8 +188,13 @@ def test_a_round_that_was_closed_before_a_crash_goes_on(desk, monkeypatch):
     desk.create(plan=plan)
     desk.send(fresh(20, plan), plan=plan.hash)
 
-    def crash(*_):
-        raise RuntimeError("crash")
+    counted, calls = desk.store.counts_stored, []
+
+    def crash(*given):
+        calls.append(given)
+        if len(calls) == 2:  # once before the round is closed, once after
+            raise RuntimeError("crash")
+        return counted(*given)
 
     with monkeypatch.context() as patch:
         patch.setattr(desk.store, "counts_stored", crash)

@@ -107,7 +107,7 @@ def next_round(store: Store, name: str) -> Collection:
     store.refresh()
     one = store.control.named(name).round
     plan = store.book(one).plan
-    _next_plan(plan, Tally(plan))  # is there one at all? before anything is closed
+    _next_plan(plan, Tally(plan, store.counts_stored(one)))  # is there one? before anything is closed
 
     def close(session: Session, control: Control) -> None:
         found = control.named(name)
