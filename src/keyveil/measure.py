@@ -66,7 +66,7 @@ class Row:
     bounded_frequency: float | None
     bounded_mean: float | None
     predicted_frequency: float | None
-    """The mean squared error that the plan's channel and the prior predict for least squares."""
+    """The mean squared error that the plan's channel and the prior predict, for its first estimator."""
     predicted_mean: float | None
     runs: Mapping[str, Floats] = field(default_factory=dict, repr=False, compare=False)
     """Each repetition's mean squared error, for ratios with a standard error."""
@@ -123,7 +123,11 @@ class Contest:
                 for estimator in estimators:
                     made[estimator].append(bands(plan, counts, estimator))
         predicted = self._predicted(plan, self.known)
-        return [self._row(name, plan, e, epsilon, made[e], predicted) for e in estimators]
+        first, unknown = next(iter(estimators_of(plan))), (None, None)
+        return [
+            self._row(name, plan, e, epsilon, made[e], predicted if e == first else unknown)
+            for e in estimators
+        ]
 
     def plan(self, name: str, epsilon: str) -> Plan:
         """The plan of a mechanism; sets get a cap from the population where none is stated."""
@@ -142,7 +146,12 @@ class Contest:
     def _estimators(self, plan: Plan, name: str) -> tuple[str, ...]:
         have = tuple(estimators_of(plan))
         if self.estimators is not None:
-            return tuple(e for e in self.estimators if e in have) or have[:1]
+            asked = tuple(e for e in self.estimators if e in have)
+            if not asked:
+                raise PlanError(
+                    f"{plan.mechanism} has no estimator {self.estimators[0]!r}; known: {', '.join(have)}"
+                )
+            return asked
         if name == "auto" and SHRUNK in have:
             return (SHRUNK, have[0])
         return (*have[:1], *(e for e in USUAL if e in have[1:]))

@@ -57,6 +57,8 @@ def explain(advice: Advice) -> None:
         "error: relative to the first, frequency and mean alike, after shrinkage across keys; "
         "±: standard error of one key's answer as estimated"
     )
+    if advice.ask != "conditional":
+        click.echo("chosen for answers that are shrunk: keyveil estimate --estimator shrunk")
     click.echo(shuffle_line(best.plan, advice.people))
     click.echo(poison_line(best.plan, 0.01))
 
