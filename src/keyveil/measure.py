@@ -7,9 +7,9 @@ unknown counts as the middle of its range. Coverage is over bounded intervals.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from multiprocessing import get_context
@@ -18,19 +18,20 @@ from typing import Any
 import numpy as np
 
 from .arrays import Floats, Integers
+from .chains import chain_bands
 from .coins import Coins
-from .errors import ChannelError, FinishedError, PlanError
+from .errors import ChannelError, PlanError
 from .estimate import KeyBands, bands, estimators_of
 from .estimate.answer import Band
-from .estimate.forecast import clipped, forecast
+from .estimate.forecast import forecast
 from .mechanism import CALIBRATIONS
 from .mechanisms import REGISTRY, mechanism_named
 from .plan import Plan
 from .planner import MOST_CAP, advise
 from .prior import Prior
+from .rows import AnyRow, Measured, measured
 from .schema import Schema
-from .simulate import Population, simulate, simulate_runs
-from .tally import Tally
+from .simulate import Population, simulate_runs
 
 TOGETHER = (
     *("ioh", "ioh_optimal", "split", "pairs", "triples", "workload", "coefficients", "pair_collision"),
@@ -42,38 +43,31 @@ USUAL = ("published", "likelihood", SHRUNK)
 PAD = 0.9
 """Where a cap or padding length is not stated: what this share of people does not exceed."""
 MOST_COUNTS = 1 << 24
+CAPPED = ("item", "items", "pair_items", "padded")
+"""How records are encoded where only so many of a person's keys count."""
 
 
-@dataclass(frozen=True)
-class Row:
+@dataclass(frozen=True, kw_only=True)
+class Row(AnyRow):
     """One mechanism, estimator and epsilon: its error and coverage over all repetitions."""
 
-    mechanism: str
-    chosen: str
-    """What ``auto`` stood for, with its parameters; otherwise the mechanism with its own."""
-    estimator: str
-    epsilon: float
-    true_epsilon: float
-    d: int
-    n: int
-    repetitions: int
     mse_frequency: float | None
+    mse_frequency_se: float | None
+    """Standard errors are over repetitions; None for one repetition alone."""
     mse_mean: float | None
+    mse_mean_se: float | None
     mae_frequency: float | None
+    mae_frequency_se: float | None
     mae_mean: float | None
-    coverage_frequency: float | None
-    coverage_mean: float | None
-    bounded_frequency: float | None
-    bounded_mean: float | None
+    mae_mean_se: float | None
     predicted_frequency: float | None
     """The mean squared error that the plan's channel and the prior predict, for its first estimator."""
     predicted_mean: float | None
-    runs: Mapping[str, Floats] = field(default_factory=dict, repr=False, compare=False)
-    """Each repetition's mean squared error, for ratios with a standard error."""
-
-    def document(self) -> dict[str, Any]:
-        """As JSON."""
-        return {name: value for name, value in self.__dict__.items() if name != "runs"}
+    bias_from_cap: bool
+    """Whether people hold more keys than the plan counts: then answers are biased, and intervals,
+    which do not know of it, hold the truth less often than they say."""
+    left_out: float
+    """Of all keys that people hold, the share that the plan's cap or padding length leaves out."""
 
 
 @dataclass(frozen=True)
@@ -113,21 +107,30 @@ class Contest:
         plan = self.plan(name, epsilon)
         estimators = self._estimators(plan, name)
         made: dict[str, list[KeyBands]] = {estimator: [] for estimator in estimators}
-        if plan.chain is not None:
-            for run in range(self.repetitions):
-                last, counts = self._chain(plan, run)
-                for estimator in estimators:
-                    made[estimator].append(bands(last, counts[None, :], estimator))
-        else:
-            for counts in self._counts(plan):
-                for estimator in estimators:
-                    made[estimator].append(bands(plan, counts, estimator))
+        left_out = 0.0
+        for answered, group in self._groups(plan, estimators):
+            for estimator in estimators:
+                made[estimator].append(group[estimator])
+            share = len(group[estimators[0]].reports) / self.repetitions
+            left_out += share * left_out_by(answered, self.known.sizes)
         predicted = self._predicted(plan, self.known)
         first, unknown = next(iter(estimators_of(plan))), (None, None)
         return [
-            self._row(name, plan, e, epsilon, made[e], predicted if e == first else unknown)
+            self._row(name, plan, e, epsilon, made[e], predicted if e == first else unknown, left_out)
             for e in estimators
         ]
+
+    def _groups(
+        self, plan: Plan, estimators: Sequence[str]
+    ) -> Iterator[tuple[Plan, dict[str, KeyBands]]]:
+        """Bands of all repetitions, some at a time, beside a plan that was answered."""
+        if plan.chain is not None:
+            yield from chain_bands(
+                plan, self.population, self.people, self.coins, self.repetitions, estimators
+            )
+            return
+        for counts in self._counts(plan):
+            yield plan, {estimator: bands(plan, counts, estimator) for estimator in estimators}
 
     def plan(self, name: str, epsilon: str) -> Plan:
         """The plan of a mechanism; sets get a cap from the population where none is stated."""
@@ -148,9 +151,8 @@ class Contest:
         if self.estimators is not None:
             asked = tuple(e for e in self.estimators if e in have)
             if not asked:
-                raise PlanError(
-                    f"{plan.mechanism} has no estimator {self.estimators[0]!r}; known: {', '.join(have)}"
-                )
+                said = ", ".join(map(repr, self.estimators))
+                raise _NoEstimator(f"{plan.mechanism} has no estimator {said}; known: {', '.join(have)}")
             return asked
         if name == "auto" and SHRUNK in have:
             return (SHRUNK, have[0])
@@ -162,16 +164,6 @@ class Contest:
             runs = range(first, min(first + step, self.repetitions))
             yield simulate_runs(plan, self.population, self.people, self.coins, runs)
 
-    def _chain(self, plan: Plan, run: int) -> tuple[Plan, Integers]:
-        """The last round's plan and counts; everyone answers every round, or people are split."""
-        while True:
-            people = max(1, round(self.people * float((plan.chain or {}).get("share", 1))))
-            tally: Tally = simulate(plan, self.population, people, self.coins, run)
-            try:
-                plan = plan.next(tally)
-            except FinishedError:
-                return plan, tally.counts
-
     def _predicted(self, plan: Plan, known: Prior) -> tuple[float | None, float | None]:
         try:
             told = forecast(plan, self.people, known)
@@ -179,9 +171,8 @@ class Contest:
             return None, None
         if plan.chain is not None:
             return None, None
-        of_mean = clipped(told.mean(known), known.mean, -1.0, 1.0)
         held = known.frequency > 0
-        of_frequency = clipped(told.frequency, known.frequency, 0.0, 1.0)
+        of_frequency, of_mean = told.clipped_frequency(known), told.clipped_mean(known)
         return _number(of_frequency.mean()), _number(of_mean[held].mean())
 
     def _row(
@@ -192,25 +183,40 @@ class Contest:
         epsilon: str,
         made: list[KeyBands],
         predicted: tuple[float | None, float | None],
+        left_out: float,
     ) -> Row:
         frequency, mean = self.truth
-        of_f = _measured([each.frequency for each in made], frequency, 0.0)
-        of_m = _measured([each.mean for each in made], mean, -1.0)
-        chosen = described(plan)
+        of_f = _joined([each.frequency for each in made], frequency, 0.0)
+        of_m = _joined([each.mean for each in made], mean, -1.0)
         keep = name == "auto" or ":" in name
+        have = estimators_of(plan)
         return Row(
-            name if keep else plan.mechanism,
-            chosen,
-            estimator,
-            float(epsilon),
-            float(_true_epsilon(plan)),
-            len(self.schema.keys),
-            self.people,
-            self.repetitions,
-            *(of_f.mse, of_m.mse, of_f.mae, of_m.mae),
-            *(of_f.coverage, of_m.coverage, of_f.bounded, of_m.bounded),
-            *predicted,
-            {"frequency": of_f.runs, "mean": of_m.runs},
+            mechanism=name if keep else plan.mechanism,
+            chosen=described(plan),
+            estimator=estimator,
+            epsilon=float(epsilon),
+            true_epsilon=float(_true_epsilon(plan)),
+            d=len(self.schema.keys),
+            n=self.people,
+            repetitions=self.repetitions,
+            mse_frequency=of_f.mse,
+            mse_frequency_se=of_f.mse_se,
+            mse_mean=of_m.mse,
+            mse_mean_se=of_m.mse_se,
+            mae_frequency=of_f.mae,
+            mae_frequency_se=of_f.mae_se,
+            mae_mean=of_m.mae,
+            mae_mean_se=of_m.mae_se,
+            coverage_frequency=of_f.coverage,
+            coverage_mean=of_m.coverage,
+            bounded_frequency=of_f.bounded,
+            bounded_mean=of_m.bounded,
+            predicted_frequency=predicted[0],
+            predicted_mean=predicted[1],
+            bias_from_cap=left_out > 0,
+            left_out=left_out,
+            skipped=tuple(e for e in self.estimators or () if e not in have),
+            runs={"frequency": of_f.runs, "mean": of_m.runs},
         )
 
     @cached_property
@@ -220,33 +226,29 @@ class Contest:
         return known.frequency, np.where(known.frequency > 0, known.mean, np.nan)
 
 
-@dataclass(frozen=True)
-class _Measured:
-    mse: float | None
-    mae: float | None
-    coverage: float | None
-    bounded: float | None
-    runs: Floats
+class _NoEstimator(PlanError):
+    """None of the estimators that were asked for is one of the mechanism's."""
 
 
-def _measured(parts: Sequence[Band | None], truth: Floats, low: float) -> _Measured:
+def _joined(parts: Sequence[Band | None], truth: Floats, least: float) -> Measured:
+    """What was measured over all groups of repetitions."""
     found = [part for part in parts if part is not None]
     if not found:
-        return _Measured(None, None, None, None, np.full(0, np.nan))
-    known = np.isfinite(truth)
-    true = truth[known]
-    value, below, above = (
-        np.concatenate([getattr(part, end)[..., known] for part in found])
-        for end in ("value", "low", "high")
+        return Measured()
+    value, low, high = (
+        np.concatenate([getattr(part, end) for part in found]) for end in ("value", "low", "high")
     )
-    off = np.clip(np.nan_to_num(value, nan=(low + 1) / 2, posinf=1.0, neginf=low), low, 1.0) - true
-    bounded = np.isfinite(below) & np.isfinite(above)
-    inside = (below <= true) & (true <= above)
-    coverage = float(inside[bounded].mean()) if bounded.any() else None
-    runs = (off**2).mean(axis=-1)
-    return _Measured(
-        float(runs.mean()), float(np.abs(off).mean()), coverage, float(bounded.mean()), runs
-    )
+    return measured(value, low, high, truth, least)
+
+
+def left_out_by(plan: Plan, sizes: Floats) -> float:
+    """Of all keys that people hold, the share beyond the plan's cap; ``sizes`` is how many hold j."""
+    if plan.encode not in CAPPED:
+        return 0.0
+    most = 1 if plan.encode == "item" else plan.cap
+    held = np.arange(len(sizes))
+    total = float(sizes @ held)
+    return float(sizes @ np.maximum(held - most, 0)) / total if total else 0.0
 
 
 def parsed(name: str) -> tuple[str, dict[str, Any]]:
@@ -319,14 +321,17 @@ def measure(
     skipped: dict[tuple[str, str], str] = {}
     _ = contest.truth  # so that processes share it
     for done, (job, made) in enumerate(_worked(contest, jobs, processes), 1):
-        if isinstance(made, str):
-            if not lenient or job[0] == "auto":
-                raise PlanError(made)
-            skipped[job] = made
-        else:
+        if isinstance(made, list):
             found[job] = made
+        else:
+            missing = isinstance(made, _NoEstimator)
+            if not missing and (not lenient or job[0] == "auto"):
+                raise made
+            skipped[job] = str(made)
         if moved is not None:
             moved(done, len(jobs))
+    if not found:
+        raise PlanError(next(iter(skipped.values())))
     return Outcome([row for job in jobs for row in found.get(job, [])], skipped)
 
 
@@ -335,7 +340,7 @@ Job = tuple[str, str]
 
 def _worked(
     contest: Contest, jobs: list[Job], processes: int | None
-) -> Iterator[tuple[Job, list[Row] | str]]:
+) -> Iterator[tuple[Job, list[Row] | PlanError]]:
     """Each job's rows, or why there are none, as they come."""
     workers = min(processes or os.cpu_count() or 1, len(jobs))
     if workers <= 1:
@@ -356,12 +361,14 @@ _SHARED: list[Contest] = []
 """What forked processes find in their memory, so that tables are not sent to them."""
 
 
-def _forked(job: Job) -> list[Row] | str:
+def _forked(job: Job) -> list[Row] | PlanError:
     return _rows(_SHARED[-1], job)
 
 
-def _rows(contest: Contest, job: Job) -> list[Row] | str:
+def _rows(contest: Contest, job: Job) -> list[Row] | PlanError:
     try:
         return contest.rows(*job)
-    except (PlanError, ChannelError) as error:
-        return str(error)
+    except PlanError as error:
+        return error
+    except ChannelError as error:
+        return PlanError(str(error))

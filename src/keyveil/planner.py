@@ -20,7 +20,7 @@ import numpy as np
 
 from .arrays import Floats
 from .errors import ChannelError, PlanError
-from .estimate.forecast import Forecast, clipped, forecast
+from .estimate.forecast import Forecast, forecast
 from .estimate.pairforecast import pair_errors
 from .exact import epsilon_of, text
 from .mechanisms import REGISTRY
@@ -46,6 +46,8 @@ BIAS = 4.0
 away, and intervals do not know of it."""
 LOSS = 0.5
 """What a frequency or a mean that is worse than KVUE's costs beside what the other one gains."""
+ALIKE = 1.01
+"""Options whose errors differ by less are as good as each other."""
 EPSILONS = ("0.1", "0.2", "0.3", "0.5", "0.7", "1", "1.5", "2", "3", "4", "5", "6", "8", "10")
 TELLING = 0.1
 """A plan can answer if at least this share of its keys is told from nothing."""
@@ -141,12 +143,12 @@ class Advice:
                 f"it takes about {self.people_needed:,} people{either}"
             )
         others = [option for option in self.runners_up() if option.mechanism != best.mechanism]
-        beside = (
-            f", {others[0].score / best.score:.2f} times below {others[0].name}, the next"
-            if others and best.score > 0
-            else ""
-        )
-        return f"{best.name} has the least predicted error{beside}"
+        if not others or not best.score > 0:
+            return f"{best.name} has the least predicted error"
+        ratio = others[0].score / best.score
+        if ratio < ALIKE:
+            return f"{best.name} has the least predicted error; {others[0].name} is as good, within 1 %"
+        return f"{best.name} has the least predicted error, {ratio:.2f} times below {others[0].name}, the next"
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -296,8 +298,7 @@ def _errors(plan: Plan, people: int, prior: Prior) -> Errors | None:
     shrunk_f = _shrunk(of_f, max(across_f, 1e-12), prior.count, ANYWHERE_F) + BIAS * off
     shrunk_m = _shrunk(of_m, max(across_m, LEAST), prior.count, ANYWHERE_M)
     parts = float(weight @ shrunk_f), float(weight @ shrunk_m)
-    frequency = clipped(told.frequency, prior.frequency, 0.0, 1.0)
-    raw = float(weight @ frequency), float(weight @ clipped(of_m, prior.mean, -1.0, 1.0))
+    raw = float(weight @ told.clipped_frequency(prior)), float(weight @ told.clipped_mean(prior))
     return raw, parts, lacking(told, prior)
 
 

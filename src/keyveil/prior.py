@@ -38,6 +38,8 @@ BETWEEN = 0.4
 SHAPE = 2.0
 CLASSES = 5
 """How many representatives the law of frequencies gets, for each of three means."""
+MOST_TOGETHER = 1 << 22
+"""Cells of keys by numbers of keys that are still kept."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,9 @@ class Prior:
     """The share of people who hold 0, 1, 2, ... keys."""
     source: str = "stated"
     """Where it is from, in words for people."""
+    together: Floats | None = None
+    """Where a table tells: for each representative and each number of keys, the share of people who
+    hold the one and have the other, and the sum of their values (of its key, on [-1, 1])."""
 
     def __post_init__(self) -> None:
         if not len(self.count) == len(self.frequency) == len(self.values):
@@ -125,8 +130,16 @@ class Prior:
         values = mass.astype(np.float64).reshape(keys, POINTS)
         values[holders == 0] = value_law(0.0, SPREAD)  # no one holds it: nothing is known
         values /= values.sum(axis=1, keepdims=True)
-        sizes = np.bincount(np.diff(people.starts)) / total
-        return cls(np.ones(keys), holders / total, values, sizes, f"a table of {total:,} people")
+        number = np.diff(people.starts)
+        sizes = np.bincount(number) / total
+        together = None
+        if keys * len(sizes) <= MOST_TOGETHER:
+            cells = place * len(sizes) + np.repeat(number, number)
+            scaled = 2.0 * at / (POINTS - 1) - 1.0
+            found = [np.bincount(cells, each, keys * len(sizes)) for each in (None, scaled)]
+            together = np.stack(found, axis=-1).reshape(keys, len(sizes), 2) / total
+        source = f"a table of {total:,} people"
+        return cls(np.ones(keys), holders / total, values, sizes, source, together)
 
     # -- facts -----------------------------------------------------------------------------------
 
@@ -186,6 +199,40 @@ class Prior:
         if not holds.sum():
             return 1.0
         return float((self.sizes * np.minimum(number, cap)).sum() / holds.sum())
+
+    def capped(self, cap: int) -> Floats:
+        """Each representative's frequency and mass when people keep at most ``cap`` of their keys.
+
+        A table says who holds a key beside how many others. Without one it is as if people who hold
+        j keys held each in proportion to its odds, with one factor for every j that makes j of them:
+        then who holds a frequent key is less likely to hold many than who holds a rare one.
+        """
+        if self.together is not None:
+            number = np.arange(self.together.shape[1])
+            kept = np.minimum(1.0, cap / np.maximum(number, 1))
+            return np.asarray(np.einsum("kjp,j->kp", self.together, kept))
+        kept = self._kept_keys(cap)
+        return np.stack([self.frequency * kept, self.frequency * self.mean * kept], axis=1)
+
+    def _kept_keys(self, cap: int) -> Floats:
+        """For each representative the chance that it is among the ``cap`` keys its holder keeps."""
+        number = np.flatnonzero(self.sizes > 0)
+        number = number[(number > 0) & (number < self.keys)]
+        most = float(self.sizes[self.keys]) if len(self.sizes) > self.keys else 0.0
+        odds = np.clip(self.frequency, 1e-12, 1 - 1e-12)
+        odds = np.log(odds / (1.0 - odds))
+        low, high = np.full(len(number), -60.0), np.full(len(number), 60.0)
+        held = np.zeros((len(number), len(odds)))
+        for _ in range(60):
+            middle = (low + high) / 2
+            held = 1.0 / (1.0 + np.exp(-(odds + middle[:, None])))
+            few = held @ self.count < number
+            low, high = np.where(few, middle, low), np.where(few, high, middle)
+        weight = np.concatenate([self.sizes[number][:, None] * held, np.full((1, len(odds)), most)])
+        kept = np.minimum(1.0, cap / np.append(number, self.keys))
+        total = weight.sum(axis=0)
+        made = np.divide(kept @ weight, total, out=np.ones_like(total), where=total > 0)
+        return np.asarray(made)
 
     def quantile(self, share: float) -> int:
         """The number of keys that this share of people does not exceed."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyveil import Coins, Plan, PlanError, Schema
-from keyveil.estimate.forecast import clipped, forecast
+from keyveil.estimate.forecast import Forecast, clipped, forecast
 from keyveil.estimate.predict import predicted
 from keyveil.mechanisms import REGISTRY
 from keyveil.planner import advise, caps, curves
@@ -92,6 +92,35 @@ def test_clipping_against_drawn_values():
         ((values - 0.3) ** 2).mean(), rel=0.01
     )
     assert clipped(np.array([np.inf]), np.array([0.0]), -1, 1)[0] == 1.0
+
+
+@given(st.floats(1e-4, 4), st.floats(-1, 1), st.floats(-1.5, 1.5))
+@settings(max_examples=50)
+def test_clipping_of_biased_values_by_summing_over_a_fine_grid(variance, truth, bias):
+    z = np.linspace(-9, 9, 20_001)
+    weight = np.exp(-(z**2) / 2)
+    off = np.clip(truth + bias + np.sqrt(variance) * z, -1, 1) - truth
+    by_hand = (weight @ off**2) / weight.sum()
+    made = clipped(np.array([variance]), np.array([truth]), -1, 1, np.array([bias]))[0]
+    assert made == pytest.approx(by_hand, rel=1e-3, abs=1e-6)
+    if abs(bias) > 0.5:  # a bias is no variance: what clipping leaves of it differs
+        mixed = clipped(np.array([variance + bias**2]), np.array([truth]), -1, 1)[0]
+        assert mixed != pytest.approx(by_hand, rel=1e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize(("noise", "bias"), [(0.02, 0.0), (0.1, 0.0), (0.4, 0.0), (0.1, -0.08)])
+def test_the_error_of_clipped_means_against_drawn_ratios(noise, bias):
+    """A million draws of frequency and mass; false alarms below one in 10,000."""
+    prior = Prior.of(4, held=1, mean=0.3, spread=0.3)
+    truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)
+    covariance = noise**2 * np.array([[1.0, 0.4], [0.4, 0.8]])
+    off = np.tile([bias * 0.5, bias], (len(truth), 1))
+    told = Forecast(off, np.tile(covariance, (len(truth), 1, 1)))
+    draws = np.random.default_rng(11).multivariate_normal([0, 0], covariance, 200_000)
+    for k, (own, made) in enumerate(zip(truth + off, told.clipped_mean(prior), strict=True)):
+        f, mass = (own + draws).T
+        value = np.where(f > 0, np.clip(mass / np.where(f > 0, f, 1), -1, 1), 0.0)
+        assert made == pytest.approx(((value - prior.mean[k]) ** 2).mean(), rel=0.02)
 
 
 # -- choices ---------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ sampler with a chance of at most ``testing.FALSE_ALARM``.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations, product
@@ -36,7 +37,7 @@ from keyveil.coins import Stream, address
 from keyveil.encode import bucket_ends, bucket_of, cap_in, encode_padded, encode_size, proof_over_records
 from keyveil.estimate.forecast import forecast
 from keyveil.estimate.pools import pool_moments, undoing
-from keyveil.estimate.sets import kept_keys, padded_moments
+from keyveil.estimate.sets import padded_moments
 from keyveil.fast import compiled
 from keyveil.mechanisms.pckv import padded_symmetric
 from keyveil.mechanisms.signed_ue import best_pair, signed_symbols, variances
@@ -684,18 +685,33 @@ def test_the_predicted_error_is_the_measured_one(name, given):
         assert 0.9 < own / error[..., column].var(axis=0).mean() < 1.1, "what a tally says of itself"
 
 
-def test_who_holds_a_frequent_key_keeps_it_more_often():
+def kept_by_hand(cap: int) -> np.ndarray:
+    """Frequency and mass of what people keep, one person after the other."""
     size = np.diff(SPARSE.people.starts)
-    whose, keys = np.repeat(size, size), SPARSE.people.keys
-    for cap in (1, 3, 6):
-        true = np.bincount(keys, np.minimum(1, cap / whose)) / np.bincount(keys)
-        made = kept_keys(BELIEF, cap)
-        assert np.abs(made - true).max() < 0.05
-        assert np.abs(made - true).mean() < np.abs(BELIEF.kept(cap) - true).mean(), "than one for all"
-        kept = BELIEF.sizes @ np.minimum(np.arange(len(BELIEF.sizes)), cap)
-        assert made @ BELIEF.frequency == pytest.approx(kept, rel=0.01)
+    kept = np.minimum(1, cap / np.repeat(size, size))
+    keys, values = SPARSE.people.keys, SPARSE.people.values
+    return np.stack([np.bincount(keys, kept), np.bincount(keys, kept * values)], axis=1) / len(size)
+
+
+@pytest.mark.parametrize("cap", [1, 3, 6])
+def test_a_table_tells_what_a_cap_leaves_of_every_key(cap):
+    assert BELIEF.capped(cap) == pytest.approx(kept_by_hand(cap), abs=1e-12)
+
+
+@pytest.mark.parametrize("cap", [1, 3, 6])
+def test_without_a_table_who_holds_a_frequent_key_keeps_it_more_often(cap):
+    blind = replace(BELIEF, together=None)
+    held = BELIEF.frequency
+    made, true = blind.capped(cap)[:, 0] / held, kept_by_hand(cap)[:, 0] / held
+    assert np.abs(made - true).max() < 0.05
+    assert np.abs(made - true).mean() < np.abs(BELIEF.kept(cap) - true).mean(), "than one for all"
+    kept = BELIEF.sizes @ np.minimum(np.arange(len(BELIEF.sizes)), cap)
+    assert made @ held == pytest.approx(kept, rel=0.01)
+
+
+def test_who_holds_every_key_keeps_each_alike():
     every = Prior.of(5, held=5)
-    assert kept_keys(every, 2) == pytest.approx(np.full(len(every.count), 0.4))
+    assert every.capped(2)[:, 0] == pytest.approx(np.full(len(every.count), 0.4))
 
 
 # -- sizes -----------------------------------------------------------------------------------------

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 MOST_STATES = 3**9
 """Larger views are not written out state by state."""
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
+_REACH = 6.0
+"""So many standard deviations of a normal law are summed over, in so many points."""
 
 
 @dataclass(frozen=True)
@@ -48,24 +51,61 @@ class Forecast:
             variance = (c[:, 1, 1] - 2 * m * c[:, 0, 1] + m**2 * c[:, 0, 0]) / f**2
             return np.asarray(np.where(~(f <= 0), variance + (m - prior.mean) ** 2, np.inf))
 
+    def clipped_frequency(self, prior: Prior) -> Floats:
+        """The mean squared error of each frequency once it is clipped to [0, 1]."""
+        return clipped(self.covariance[:, 0, 0], prior.frequency, 0.0, 1.0, self.bias[:, 0])
+
+    def clipped_mean(self, prior: Prior) -> Floats:
+        """The mean squared error of each mean once it is clipped to [-1, 1].
+
+        Frequency and mass are taken as normal, their ratio as what it is: whatever the frequency is
+        told to be, the mass is normal again. A frequency that is not above zero tells of no mean,
+        and the middle of the range is taken.
+        """
+        c, truth = self.covariance, prior.mean[:, None]
+        middle, size = prior.frequency + self.bias[:, 0], np.sqrt(np.maximum(c[:, 0, 0], 1e-300))
+        first = np.clip(-middle / size, -_REACH, _REACH)  # from here on it is above zero
+        half = (_REACH - first)[:, None] / 2
+        z = first[:, None] + half * (1.0 + _NODES)
+        f = np.maximum(middle[:, None] + size[:, None] * z, 1e-12)
+        mass = (prior.frequency * prior.mean + self.bias[:, 1])[:, None]
+        mass = mass + (c[:, 0, 1] / size)[:, None] * z
+        rest = np.maximum(c[:, 1, 1] - (c[:, 0, 1] / size) ** 2, 0.0)[:, None]
+        off = clipped(rest / f**2, truth, -1.0, 1.0, mass / f - truth)
+        told = (off * _height(z) * half) @ _WEIGHTS
+        return np.asarray(told + _area(first) * prior.mean**2)
+
     @property
     def mass(self) -> Floats:
         """The mean squared error of each mass."""
         return np.asarray(self.bias[:, 1] ** 2 + self.covariance[:, 1, 1])
 
 
-def clipped(error: Floats, truth: Floats, low: float, high: float) -> Floats:
+def clipped(
+    variance: Floats, truth: Floats, low: float, high: float, bias: Floats | float = 0.0
+) -> Floats:
     """The mean squared error that is left of a normal error when values are clipped to a range."""
-    known = np.isfinite(error)
-    size = np.sqrt(np.maximum(np.where(known, error, 1.0), 1e-300))
-    below, above = (low - truth) / size, (high - truth) / size
-    area = np.vectorize(lambda z: 0.5 * (1.0 + erf(z / np.sqrt(2.0))), otypes=[float])
-    density = np.exp(-np.clip(np.stack([below, above]) ** 2, 0, 1400) / 2) / np.sqrt(2 * pi)
-    under, over = area(below), 1.0 - area(above)
-    inner = 1.0 - under - over + below * density[0] - above * density[1]
-    made = size**2 * inner + under * (low - truth) ** 2 + over * (high - truth) ** 2
+    known = np.isfinite(variance)
+    size = np.sqrt(np.maximum(np.where(known, variance, 1.0), 1e-300))
+    below, above = (low - truth - bias) / size, (high - truth - bias) / size
+    under, over = _area(below), _area(-above)
+    at_low, at_high = _height(below), _height(above)
+    within = 1.0 - under - over
+    inner = size**2 * (within + below * at_low - above * at_high)
+    inner += 2 * bias * size * (at_low - at_high) + bias**2 * within
+    made = inner + under * (low - truth) ** 2 + over * (high - truth) ** 2
     ends = ((low - truth) ** 2 + (high - truth) ** 2) / 2  # an error without end lands on either
-    return np.asarray(np.where(np.isinf(error), ends, np.where(known, made, np.nan)))
+    return np.asarray(np.where(np.isinf(variance), ends, np.where(known, made, np.nan)))
+
+
+def _area(z: Floats) -> Floats:
+    """The normal law below z."""
+    flat = [erf(each) for each in (np.clip(z, -40, 40) / np.sqrt(2.0)).ravel().tolist()]
+    return np.asarray((0.5 + 0.5 * np.array(flat)).reshape(np.shape(z)))
+
+
+def _height(z: Floats) -> Floats:
+    return np.asarray(np.exp(-np.minimum(z**2, 1400.0) / 2) / np.sqrt(2 * pi))
 
 
 def forecast(plan: Plan, people: float, prior: Prior) -> Forecast:

@@ -41,7 +41,7 @@ def pair_errors(plan: Plan, people: float, prior: Prior) -> tuple[float, float, 
         share = float(weight[one] * weight[two])
         of_f, of_m, off_f = _pair(plan, people, prior, a, b)
         f, m = prior.frequency[a], prior.mean[a]
-        frequency += share * float(clipped(np.array([of_f + off_f**2]), np.array([f]), 0.0, 1.0)[0])
+        frequency += share * float(clipped(np.array([of_f]), np.array([f]), 0.0, 1.0, off_f)[0])
         mean += share * float(clipped(np.array([of_m]), np.array([m]), -1.0, 1.0)[0])
         total += share
         worst.append((of_f / HOPELESS**2, share))

@@ -37,7 +37,7 @@ from ..fast import compiled
 from .forecast import Forecast
 from .linear import Moments
 from .predict import Predicted
-from .sets import kept_keys
+from .sets import ENDS
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -397,13 +397,13 @@ def pool_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
     channel = plan.channels[0]
     if not isinstance(channel, Collision | CoCo):
         raise PlanError("this forecast is for plans that speak of sets of items")
-    keys, kept = len(plan.schema.keys), kept_keys(prior, plan.cap)[:, None]
-    ends = prior.states(2)[:, 1:] * kept
+    keys, kept = len(plan.schema.keys), prior.capped(plan.cap)
+    ends = kept @ ENDS
     gains, part = np.array(gains_of(channel)), 1.0 / channel.small
     truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)
     each = (ends**2).sum(axis=1)
     if isinstance(channel, CoCo):
-        f, mass = (kept * truth).T
+        f, mass = kept.T
         both, apart = 2 * part + gains[0] * f, gains[1] * mass
         named, same = np.stack([(both - apart) / 2, (both + apart) / 2], axis=1), np.zeros(len(f))
         energy, half = float(prior.count @ f**2), channel.small // 2
@@ -425,7 +425,7 @@ def pool_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
     spread = _of_shares(named, same, gains) / people
     noise = _noise(channel) * (1.0 if isinstance(channel, CoCo) else 2.0)
     spread += np.diag(noise * share / (1 - share) / people + added)
-    return Forecast((kept - 1.0) * truth, spread)
+    return Forecast(kept - truth, spread)
 
 
 def predicted_variance(

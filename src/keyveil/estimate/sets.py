@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 TURN = np.array([[1.0, 1.0], [-1.0, 1.0]])
 """Frequency and mass from the shares of low and high."""
+ENDS = np.linalg.inv(TURN).T
+"""Shares of low and high, in rows, from frequency and mass."""
 
 
 def marks_of(plan: Plan, counts: Integers) -> tuple[Floats, Floats]:
@@ -132,36 +134,11 @@ def padded_moments(plan: Plan, counts: Integers, summed: bool = True) -> Moments
     return Moments(each, values, covariance)
 
 
-def kept_keys(prior: Prior, cap: int) -> Floats:
-    """For each representative key the chance that it counts, when people keep ``cap`` of their keys.
-
-    As if people who hold j keys held each in proportion to its odds, with one factor for every j that
-    makes j of them: then who holds a frequent key is less likely to hold many than who holds a rare one.
-    """
-    sizes = prior.sizes
-    number = np.flatnonzero(sizes > 0)
-    number = number[(number > 0) & (number < prior.keys)]
-    most = float(sizes[prior.keys]) if len(sizes) > prior.keys else 0.0
-    odds = np.clip(prior.frequency, 1e-12, 1 - 1e-12)
-    odds = np.log(odds / (1.0 - odds))
-    low, high = np.full(len(number), -60.0), np.full(len(number), 60.0)
-    for _ in range(60):
-        middle = (low + high) / 2
-        held = 1.0 / (1.0 + np.exp(-(odds + middle[:, None])))
-        few = held @ prior.count < number
-        low, high = np.where(few, middle, low), np.where(few, high, middle)
-    weight = np.concatenate([sizes[number][:, None] * held, np.full((1, len(odds)), most)])
-    kept = np.minimum(1.0, cap / np.append(number, prior.keys))
-    total = weight.sum(axis=0)
-    made = np.divide(kept @ weight, total, out=np.ones_like(total), where=total > 0)
-    return np.asarray(made)
-
-
 def padded_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
     """The error of ``least_squares``: the law of states of a prior, and what padding leaves out."""
     channel, length = plan.channels[0], plan.cap
-    kept = kept_keys(prior, length)[:, None]
-    states = prior.states(2)[:, 1:] * kept / length
+    kept = prior.capped(length)
+    states = kept @ ENDS / length
     dummy = max(0.0, 1.0 - float(prior.count @ states.sum(axis=1))) / (2 * length)
     every = np.concatenate([states, np.full((1, 2), dummy)])
     many = np.concatenate([prior.count, [length]])
@@ -169,7 +146,7 @@ def padded_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
     if isinstance(channel, Symbols):
         parts = _summed(parts, many)
     truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)
-    return Forecast((kept - 1.0) * truth, length**2 * parts.covariance[:-1] / people)
+    return Forecast(kept - truth, length**2 * parts.covariance[:-1] / people)
 
 
 # -- as published ----------------------------------------------------------------------------------
