@@ -32,11 +32,9 @@ each time with the same solver, in about two minutes.
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import cache
-from importlib import import_module
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -49,6 +47,7 @@ from .arrays import WORD, Floats
 from .channel import Table
 from .errors import ChannelError, PlanError
 from .exact import at_most, text
+from .patterns import minimise, solving
 from .viewchannels import best_subset, checked_prior, default_prior, held_levels, workload
 
 STATES = 9
@@ -230,21 +229,10 @@ def _columns(members: tuple[int, ...], odds: float) -> Floats:
 
 def _minimise(information: Floats, sums: Floats, sizes: Floats, scale: Scale) -> Floats:
     """How often each class is seen at the prior, so that the workload's error is least."""
-    try:
-        cvxpy: Any = import_module("cvxpy")
-    except ImportError:
-        raise PlanError("solving for a channel needs CVXPY: pip install 'keyveil[design]'") from None
+    cvxpy = solving()
 
     def solve(objective: Any, constraints: list[Any], solver: str) -> Floats:
-        problem = cvxpy.Problem(cvxpy.Minimize(objective), constraints)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a solver that doubts its last digits is near enough
-                problem.solve(solver=solver)
-        except cvxpy.SolverError:
-            problem = None
-        if problem is None or shares.value is None:
-            raise PlanError("the solver found no optimal channel here; use a closed form")
+        minimise(cvxpy, objective, constraints, solver)
         return np.maximum(np.asarray(shares.value, np.float64), 0.0)
 
     flattened = (scale.states @ information @ scale.states).reshape(len(information), -1)

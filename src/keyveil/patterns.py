@@ -231,7 +231,7 @@ def _least(program: _Program, wanted: Floats) -> tuple[Floats, Floats, float]:
     With shares t and sums u = t * (weight on the output) the error is the sum of u^2 / t, and that
     the weights are unbiased is linear in u: a second-order cone program.
     """
-    cvxpy = _cvxpy()
+    cvxpy = solving()
     of, tilt, sizes = program.of, program.tilt, program.sizes
     columns = wanted.shape[1]
     shares = cvxpy.Variable(len(sizes), nonneg=True)
@@ -252,13 +252,13 @@ def _least(program: _Program, wanted: Floats) -> tuple[Floats, Floats, float]:
         apart = cvxpy.reshape(shares[some] - errors[some], (len(some), 1), order="C")
         cone = cvxpy.hstack([2 * parts, apart])
         constraints.append(cvxpy.SOC(shares[some] + errors[some], cone, axis=1))
-    _minimise(cvxpy, cvxpy.sum(errors), constraints, "CLARABEL")
+    minimise(cvxpy, cvxpy.sum(errors), constraints, "CLARABEL")
     return np.maximum(shares.value, 0.0), sums.value, float(np.sum(errors.value))
 
 
 def _fewest(program: _Program, shares: Floats, sums: Floats) -> Floats:
     """A corner of the mixtures that serve as well with the same weights on outputs: fewer outputs."""
-    cvxpy = _cvxpy()
+    cvxpy = solving()
     kept = np.flatnonzero(shares > TINY / 10)
     cells = sums / np.maximum(shares[program.of], TINY / 10)[:, None]
     moments = np.einsum("px,pj->pxj", program.tilt, cells).reshape(len(cells), -1)
@@ -268,20 +268,22 @@ def _fewest(program: _Program, shares: Floats, sums: Floats) -> Floats:
     base = base[:, size > 1e-9 * size[0]]
     corner = cvxpy.Variable(len(kept), nonneg=True)
     alike = base.T @ corner == base.T @ shares[kept]
-    _minimise(cvxpy, program.sizes[kept] @ corner, [alike], "SCIPY")
+    minimise(cvxpy, program.sizes[kept] @ corner, [alike], "SCIPY")
     found = np.zeros(len(shares))
     found[kept] = np.maximum(corner.value, 0.0)
     return found
 
 
-def _cvxpy() -> Any:
+def solving() -> Any:
+    """CVXPY, or one line that says how to get it."""
     try:
         return import_module("cvxpy")
     except ImportError:
         raise PlanError("solving for a channel needs CVXPY: pip install 'keyveil[design]'") from None
 
 
-def _minimise(cvxpy: Any, objective: Any, constraints: list[Any], solver: str) -> None:
+def minimise(cvxpy: Any, objective: Any, constraints: list[Any], solver: str) -> None:
+    """Solve; the variables then hold the solution."""
     problem = cvxpy.Problem(cvxpy.Minimize(objective), constraints)
     try:
         with warnings.catch_warnings():
