@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -19,6 +19,7 @@ from keyveil import Coins, Schema
 from keyveil.cli.compare import top_people
 from keyveil.measure import Contest, Row, measure
 from keyveil.populations import gaussian, pckv_gaussian, pckv_uniform, uniform
+from keyveil.prior import Prior
 from keyveil.simulate import Population
 
 PAGE = Path(__file__).parents[1] / "docs" / "planner.md"
@@ -194,6 +195,7 @@ def main() -> None:
     given = parser.parse_args()
     epsilons = given.epsilon.split(",")
     tables: dict[str, list[dict[str, object]]] = {"published": [], "ours": []}
+    blind: list[dict[str, object]] = []
     predicted: list[dict[str, object]] = []
     only = {name for name in given.only.split(",") if name}
     for name, (population, people) in populations(given.data, only).items():
@@ -201,19 +203,49 @@ def main() -> None:
         contest = Contest(population, people, given.repeat, Coins.stated("bench planner").under(name))
         rows = measure(contest, [*PUBLISHED, "auto"], epsilons, lenient=True).rows
         print(f"{name}: {perf_counter() - start:.0f} s", flush=True)
-        for epsilon in sorted({row.epsilon for row in rows}):
+        for epsilon in sorted(set(of(rows))):
             for table in tables:
                 tables[table].append(summary(rows, name, epsilon, table == "ours"))
+        unknowing = replace(contest, prior=Prior.of(len(contest.schema.keys)))
+        instead = measure(unknowing, ["auto"], epsilons).rows
+        others = [row for row in rows if row.mechanism != "auto"]
+        blind += [summary(others + instead, name, epsilon, False) for epsilon in sorted(set(of(rows)))]
         predicted += [
             {"population": name, **row.document()} for row in rows if row.estimator == "least_squares"
         ]
     for table, found in tables.items():
         print("\n".join([f"## {table}", *lines_of(found), "", *verdict(found)]))
+    print("\n".join(["## nothing known", *blind_lines(blind), "", *verdict(blind)]))
     if given.json:
         given.json.write_text(json.dumps({"tables": tables, "predicted": predicted}, indent=1))
     if given.write:
         write({name: [*verdict(f), "", *lines_of(f)] for name, f in tables.items()})
         write({"predicted": predicted_lines(predicted)})
+        write({"blind": [*verdict(blind), "", *blind_lines(blind)]})
+
+
+def of(rows: list[Row]) -> list[float]:
+    return [row.epsilon for row in rows]
+
+
+def blind_lines(found: list[dict[str, object]]) -> list[str]:
+    """One line a population: what the planner takes when it is told nothing, and what that costs."""
+    lines = [
+        "| population | auto took | above some, on the sum | KVUE / auto, f | KVUE / auto, m |",
+        "| --- | --- | --- | --: | --: |",
+    ]
+    for name in dict.fromkeys(one["population"] for one in found):
+        here = [one for one in found if one["population"] == name]
+        lost = [f"{one['epsilon']:g} ({', '.join(one['above'])})" for one in here if one["above"]]
+        took = ", ".join(dict.fromkeys(str(one["chosen"]).partition(":")[0] for one in here))
+        ratios = [
+            np.exp(np.mean([np.log(float(one[part])) for one in here]))
+            for part in ("kvue_over_auto_frequency", "kvue_over_auto")
+        ]
+        lines.append(
+            f"| {name} | {took} | {'; '.join(lost) or '-'} | {ratios[0]:.2f} | {ratios[1]:.2f} |"
+        )
+    return lines
 
 
 def predicted_lines(rows: list[dict[str, object]]) -> list[str]:

@@ -48,6 +48,8 @@ LOSS = 0.5
 """What a frequency or a mean that is worse than KVUE's costs beside what the other one gains."""
 ALIKE = 1.01
 """Options whose errors differ by less are as good as each other."""
+SIMPLE = ("rr", "kvue", "pairs")
+"""Of options that are as good the first of these is taken."""
 EPSILONS = ("0.1", "0.2", "0.3", "0.5", "0.7", "1", "1.5", "2", "3", "4", "5", "6", "8", "10")
 TELLING = 0.1
 """A plan can answer if at least this share of its keys is told from nothing."""
@@ -80,7 +82,7 @@ class Option:
         """The mechanism with the parameters that are not at their default."""
         known = self.plan.kind.parameters
         said = [
-            f"{name} {value}"
+            f"{name} {value}" if name != "queries" else _number_of(str(value))
             for name, value in self.plan.parameters.items()
             if str(value) != str(known[name].default)
         ]
@@ -98,6 +100,12 @@ class Option:
             "bits_per_report": round(self.plan.bits_per_report, 4),
             "answers": self.lacks <= 1,
         }
+
+
+def _number_of(queries: str) -> str:
+    """How many queries, for a name that is short however many there are."""
+    many = queries.count(";") + 1
+    return f"{many} queries" if many > 1 else queries.strip()
 
 
 @dataclass(frozen=True)
@@ -139,7 +147,8 @@ class Advice:
         if not self.answers:
             either = f", or epsilon {self.epsilon_needed}" if self.epsilon_needed else ""
             return (
-                f"with {self.people:,} people at epsilon {text(self.epsilon)} no plan can answer; "
+                f"with {self.people:,} {'people' if self.people > 1 else 'person'} at epsilon "
+                f"{text(self.epsilon)} no plan can answer; "
                 f"it takes about {self.people_needed:,} people{either}"
             )
         others = [option for option in self.runners_up() if option.mechanism != best.mechanism]
@@ -147,8 +156,9 @@ class Advice:
             return f"{best.name} has the least predicted error"
         ratio = others[0].score / best.score
         if ratio < ALIKE:
-            return f"{best.name} has the least predicted error; {others[0].name} is as good, within 1 %"
-        return f"{best.name} has the least predicted error, {ratio:.2f} times below {others[0].name}, the next"
+            return f"{best.name} has the least predicted error, and {others[0].name} as little within 1 %"
+        beside = f"{ratio:.2f} times below {others[0].name}, the next"
+        return f"{best.name} has the least predicted error, {beside}"
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -187,7 +197,7 @@ def advise(
     prior = prior or Prior.of(len(schema.keys))
     if prior.keys != len(schema.keys):
         raise PlanError(f"the prior is for {prior.keys} keys, the plan for {len(schema.keys)}")
-    kind, queries = _asked(ask)
+    kind, queries = _asked(ask, schema)
     options = _options(schema, promised, int(people), kind, queries, prior)
     needed, count = None, ceil(people * options[0].lacks)
     if hope and options[0].lacks > 1:
@@ -213,12 +223,15 @@ def _enough(
     return people
 
 
-def _asked(ask: str | Sequence[str]) -> tuple[str, tuple[Query, ...]]:
+def _asked(ask: str | Sequence[str], schema: Schema) -> tuple[str, tuple[Query, ...]]:
+    words = isinstance(ask, Sequence) and all(isinstance(each, str) for each in ask)
+    if not words or (isinstance(ask, str) and ask not in ASKS):
+        raise PlanError(f"ask is one of {', '.join(ASKS)}, or a list of queries")
     if isinstance(ask, str):
-        if ask not in ASKS:
-            raise PlanError(f"ask is one of {', '.join(ASKS)}, or a list of queries")
         return ask, ()
     queries = tuple(Query.parse(each) for each in ask)
+    for query in queries:
+        query.places(schema)  # an unknown key is refused here, with the nearest name
     if not queries:
         raise PlanError("ask for at least one query")
     if any(query.given for query in queries):
@@ -256,7 +269,17 @@ def _options(
             found.append(Option(plan, f, m, float(score), made[2][ask]))
     if not found:
         raise PlanError("no mechanism can be planned here; take fewer keys")
-    return tuple(sorted(found, key=lambda option: option.score))
+    return _ordered(found)
+
+
+def _ordered(options: list[Option]) -> tuple[Option, ...]:
+    """Best first; a simple one before all that are hardly better."""
+    made = sorted(options, key=lambda option: option.score)
+    for simple in SIMPLE:
+        for place, option in enumerate(made):
+            if option.mechanism == simple and option.score <= ALIKE * made[0].score:
+                return (option, *made[:place], *made[place + 1 :])
+    return tuple(made)
 
 
 def _made(schema: Schema, mechanism: str, epsilon: Decimal, parameters: Mapping[str, Any]) -> Plan:
@@ -362,7 +385,7 @@ def _conditional_options(
         raise PlanError("no plan can answer these conditionals; ask of fewer keys together")
     _, base_f, base_m, _ = found[0]
     made = [Option(plan, f, m, f / base_f + m / base_m, lacks) for plan, f, m, lacks in found]
-    return tuple(sorted(made, key=lambda option: option.score))
+    return _ordered(made)
 
 
 def _number(value: float) -> float | None:
@@ -392,12 +415,16 @@ def curves(schema: Schema, advice: Advice, most: int = 5) -> Curves:
     names = [option.mechanism for option in advice.runners_up(most)]
     epsilons = tuple(sorted({*map(float, EPSILONS[:-2]), float(advice.epsilon)}))
     parts = ("frequency", "mean")
+    asked = next(
+        (str(o.plan.parameters["queries"]) for o in advice.options if "queries" in o.plan.parameters), ""
+    )
+    queries = tuple(Query.parse(words) for words in asked.split(";") if words.strip())
     by_epsilon: dict[str, dict[str, list[float]]] = {
         name: {part: [] for part in parts} for name in names
     }
     for epsilon in epsilons:
         made = Advice(
-            _options(schema, Decimal(str(epsilon)), advice.people, advice.ask, (), advice.prior),
+            _options(schema, Decimal(str(epsilon)), advice.people, advice.ask, queries, advice.prior),
             Decimal(str(epsilon)),
             advice.people,
             advice.ask,

@@ -13,7 +13,7 @@ from keyveil import Coins, Plan, PlanError, Schema
 from keyveil.estimate.forecast import Forecast, clipped, forecast
 from keyveil.estimate.predict import predicted
 from keyveil.mechanisms import REGISTRY
-from keyveil.planner import advise, caps, curves
+from keyveil.planner import ALIKE, SIMPLE, advise, caps, curves
 from keyveil.prior import Prior
 from keyveil.testing import example_plan
 
@@ -132,7 +132,10 @@ def test_the_error_of_clipped_means_against_drawn_ratios(noise, bias):
 def test_the_choice_is_the_least_and_keeps_its_promise(epsilon, held, ask):
     found = advise(Schema.of(100), epsilon, 1e5, ask=ask, prior=Prior.of(100, held=held), hope=False)
     scores = [option.score for option in found.options]
-    assert scores == sorted(scores)
+    assert scores[0] <= ALIKE * min(scores)
+    assert scores[1:] == sorted(scores[1:])
+    if scores[0] > min(scores):
+        assert found.best.mechanism in SIMPLE
     assert found.best.score <= 2.0 + 1e-9  # never above KVUE
     for option in found.options:
         assert option.plan.proven <= option.plan.promised
