@@ -70,10 +70,18 @@ def epsilon_of(rows: np.ndarray) -> float:
     return float(Table.rounded(rows).proof().epsilon)
 
 
-def test_every_test_is_named_on_the_page_and_every_name_is_a_test():
-    named = set(re.findall(r"`(test_\w+)`", PAGE.read_text()))
-    here = {name for name in globals() if name.startswith("test_erratum")}
-    assert named == here
+def test_every_entry_has_a_place_the_print_the_correction_and_a_test_that_is_here():
+    entries = re.split(r"^### ", PAGE.read_text(), flags=re.MULTILINE)[1:]
+    named = []
+    for number, entry in enumerate(entries, 1):
+        assert entry.startswith(f"{number}. "), "numbered one by one"
+        parts = re.findall(r"^- \*\*(\w+):\*\* (.+)$", entry, re.MULTILINE)
+        assert [name for name, _ in parts] == ["Place", "Printed", "Correct", "Test"], number
+        name = parts[-1][1].strip("`")
+        assert name.startswith(f"test_erratum_{number:02}_")
+        assert callable(globals()[name])
+        named.append(name)
+    assert sorted(named) == sorted(name for name in globals() if name.startswith("test_erratum"))
 
 
 # -- wrong formulas ---------------------------------------------------------------------------------

@@ -15,14 +15,15 @@ from scipy.stats import chi2
 
 from keyveil import Coins, FinishedError, Plan, PlanError, Schema, TableError, Tally, estimate
 from keyveil.estimate.conditional import Conditionals
-from keyveil.experiments import NAMES, PER_PERSON, experiment, fig1, fig5, fig7
-from keyveil.experiments.base import CONFIRMED, ONLY_IF, REFUTED, Setup
+from keyveil.experiments import NAMES, PER_PERSON, experiment, fig1, fig5, fig6, fig7, rivals, runner
+from keyveil.experiments.base import CONFIRMED, ONLY_IF, REFUTED, Setup, averages, below, pooled
 from keyveil.experiments.bounds import printed
 from keyveil.experiments.chains import chain_runs, raw_means, round_law
 from keyveil.experiments.conditionals import answered
+from keyveil.experiments.kept import Kept, as_csv, of_csv
 from keyveil.experiments.lines import DECODERS, MORE, SIX, TRUE, decoded, measure
-from keyveil.experiments.report import all_claims, as_html, as_markdown
-from keyveil.experiments.runner import as_csv, chosen, of_csv, prepared, run
+from keyveil.experiments.report import all_claims, as_html, as_markdown, write_docs, write_report
+from keyveil.experiments.runner import chosen, prepared, run
 from keyveil.experiments.summary import parsed, shipped, summarise
 from keyveil.mechanisms.ioh import paper_conditional, paper_order
 from keyveil.mechanisms.kvoh import by_bits
@@ -428,6 +429,104 @@ def test_the_error_under_a_twentieth_is_judged_by_both_readings():
     assert fig1._under(rows(0.2, 0.2)).kind == REFUTED
 
 
+def test_averages_have_their_standard_errors():
+    off = np.array([[0.1, -0.3], [0.2, 0.4]])
+    made = averages("mean", off)
+    assert made["mae_mean"] == pytest.approx(0.25)
+    assert made["mse_mean"] == pytest.approx(0.075)
+    spread = sqrt(((0.15**2) + 0.05**2 + 0.05**2 + 0.15**2) / 3)
+    assert made["se_mae_mean"] == pytest.approx(spread / 2)
+    by_run = averages("mean", off, by_run=True)
+    assert by_run["mae_mean"] == made["mae_mean"]
+    assert by_run["se_mae_mean"] == pytest.approx(abs(0.2 - 0.3) / 2)
+    assert averages("mean", off[:1], by_run=True)["se_mae_mean"] == inf, "one repetition tells nothing"
+    both = pooled([{"x": 1.0, "se_x": 0.3}, {"x": 3.0, "se_x": 0.4}], "x")
+    assert both == {"x": 2.0, "se_x": pytest.approx(0.25)}
+
+
+def test_a_difference_counts_only_beyond_four_standard_errors():
+    low, high = {"mae": 1.0, "se_mae": 0.03}, {"mae": 1.25, "se_mae": 0.04}
+    assert below(low, high, "mae"), "five of them"
+    assert not below(low, {**high, "mae": 1.19}, "mae"), "not quite four"
+    assert not below(high, low, "mae")
+    assert not below(low, high, "mae", 0.9), "and not by a tenth"
+    assert below({"mae": 1.0}, {"mae": 1.01}, "mae"), "exact numbers have no noise"
+
+
+def _overall(kvue: float, noise: float) -> list[dict]:
+    """Rows of Fig. 1 in which KVUE's errors are so many times all others'."""
+    return [
+        {
+            "data": d,
+            "reading": r,
+            "line": line.label,
+            "whose": line.whose,
+            "epsilon": e,
+            **dict.fromkeys(fig1.PARTS, kvue if line.label == "KVUE" else 1.0),
+            **{f"se_{part}": noise for part in fig1.PARTS},
+        }
+        for d in fig1.DATA
+        for r in fig1.READINGS
+        for line in (*SIX, *TRUE)
+        for e in (0.6, 1.0)
+    ]
+
+
+@pytest.mark.parametrize("claim", [fig1._true_lowest, lambda rows: fig1._lowest(rows, "frequency")])
+def test_that_kvue_is_the_best_does_not_hang_on_noise(claim):
+    assert claim(_overall(0.9, 0.0)).kind == CONFIRMED
+    assert claim(_overall(1.3, 0.1)).kind == CONFIRMED, "a third above, within two standard errors"
+    assert claim(_overall(1.3, 0.01)).kind in (ONLY_IF, REFUTED), "a third above, and clearly so"
+    assert fig1._true_lowest(_overall(1.05, 0.0)).kind == CONFIRMED, "a tenth does not count"
+
+
+def test_ioh_and_rivals_are_judged_by_clear_differences_alone():
+    def conditionals(noise: float) -> list[dict]:
+        return [
+            {
+                "line": line,
+                "keys": d,
+                "people": n,
+                "epsilon": e,
+                "mae_frequency": 0.1 if line == "IOH" else 0.2 / e,
+                "se_mae_frequency": noise,
+            }
+            for line in ("IOH", "split")
+            for d in (2, 4, 8)
+            for n in (100_000, 1_000_000)
+            for e in (1.0, 2.5)
+        ]
+
+    assert fig6._overcomes(conditionals(0.001)).kind == ONLY_IF
+    assert fig6._overcomes(conditionals(0.01)).kind == CONFIRMED, "split's lead at 2.5 is noise"
+
+    def duels(first: float, last: float) -> list[dict]:
+        return [
+            {
+                "part": part,
+                "data": data,
+                "line": label,
+                "epsilon": e,
+                "mse": 1.0 if label.startswith("PrivKV") else ratio,
+                "se_mse": 0.01,
+            }
+            for part, lines in rivals.LINES.items()
+            for data in rivals.DATA
+            for label in lines
+            for e, ratio in ((1.0, first), (4.0, last))
+        ]
+
+    for first, last, kind, words in (
+        (2.0, 3.0, CONFIRMED, ""),
+        (0.5, 0.6, REFUTED, ""),
+        (0.5, 2.0, ONLY_IF, "epsilon is large"),
+        (0.5, 1.01, REFUTED, ""),
+    ):
+        for claim in rivals.claims(setup(), duels(first, last)):
+            assert claim.kind == kind
+            assert words in claim.verdict
+
+
 # -- what is kept ------------------------------------------------------------------------------------
 
 
@@ -456,6 +555,82 @@ def test_numbers_do_not_depend_on_processes_and_are_taken_from_an_earlier_run(tm
     assert file.read_bytes() != right
 
 
+class Enough(Exception):
+    """Ends a run in its midst, as Ctrl-C does."""
+
+
+def test_an_interrupted_run_keeps_single_settings_and_ends_with_the_same_numbers(tmp_path, monkeypatch):
+    names, whole, cut = ("fig5", "bounds"), tmp_path / "whole", tmp_path / "cut"
+    run(setup(), names, whole, processes=1, draw=False)
+    told = []
+
+    def moved(done: int, _: int | None) -> None:
+        told.append(done)
+        if len(told) == 6:
+            raise Enough
+
+    with pytest.raises(Enough):
+        run(setup(), names, cut, processes=1, draw=False, moved=moved)
+    left = cut / "numbers" / "fig5.unfinished.jsonl"
+    assert left.exists()
+    assert not (cut / "numbers" / "fig5.json").exists()
+    kept = len(Kept(cut, setup()).settings("fig5"))
+    assert kept == 4, "the fifth was made, but not yet kept"
+    assert Kept(cut, prepared("another seed", quick=True)).settings("fig5") == {}
+    left.write_text(left.read_text() + '\n{"mark": "cut sh')
+    worked = []
+    really = runner._worked
+    monkeypatch.setattr(runner, "_worked", lambda name, what: worked.append(name) or really(name, what))
+    run(setup(), names, cut, processes=1, draw=False)
+    assert worked.count("fig5") == len(fig5.jobs(setup())) - kept
+    assert not left.exists()
+    for name in names:
+        first, second = (folder / "numbers" / f"{name}.csv" for folder in (whole, cut))
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_part_joins_the_report_of_what_the_folder_has(tmp_path):
+    first = run(setup(), ("fig5",), tmp_path, processes=1)
+    assert first.names == ("fig5",)
+    assert first.missing["fig6"] == "not run"
+    made = run(setup(), ("bounds",), tmp_path, processes=1)
+    assert made.asked == ("bounds",)
+    assert made.names == ("fig5", "bounds")
+    assert made.claims["fig5"] == first.claims["fig5"]
+    assert made.figures[0].svg == first.figures[0].svg
+    assert set(made.missing) == set(NAMES) - {"fig5", "bounds"}
+    page = write_report(made, tmp_path).read_text()
+    assert "Not in this report:" in page
+    assert "--only fig1,fig2," in page
+    for _, claim in all_claims(made):
+        assert claim.text.split("'")[0] in page
+    other = run(prepared("another seed", quick=True), ("bounds",), tmp_path, processes=1)
+    assert other.names == ("bounds",), "numbers of two seeds are never in one report"
+    assert other.missing["fig5"] == "here with another seed, options, code or data"
+    svg = tmp_path / "figures" / "fig5.svg"
+    svg.write_bytes(svg.read_bytes() + b" ")
+    again = run(setup(), ("bounds",), tmp_path, processes=1)
+    assert again.names == ("bounds",), "a changed figure is not taken"
+    assert run(setup(), ("fig5",), tmp_path, processes=1).names == ("fig5", "bounds"), "but drawn anew"
+
+
+def test_docs_take_the_claims_of_whole_runs_alone(tmp_path):
+    outcome = run(setup(), ("bounds",), tmp_path, processes=1)
+    write_report(outcome, tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- claims -->\nof a former run\n<!-- /claims -->\nafter\n")
+    with pytest.raises(TableError, match="no whole run of fig1"):
+        write_docs(tmp_path, page)
+    stamp = {"quick": False}
+    for name in NAMES:
+        (tmp_path / "numbers" / f"{experiment(name).ROWS_OF}.json").write_text(json.dumps(stamp))
+    write_docs(tmp_path, page)
+    text = page.read_text()
+    assert text.startswith("before\n<!-- claims -->\n\n| place |")
+    assert text.endswith("|\n\n<!-- /claims -->\nafter\n")
+    assert "of a former run" not in text
+
+
 def test_rows_survive_csv():
     rows = [{"a": 1, "b": 0.1 + 0.2, "c": "x, y", "d": inf}, {"a": -3, "b": 1e-300, "c": "", "d": 0.5}]
     assert of_csv(as_csv(rows)) == rows
@@ -467,6 +642,8 @@ def test_experiments_are_chosen_in_the_papers_order():
     assert chosen(None, per_person=True) == (*NAMES, PER_PERSON)
     with pytest.raises(PlanError, match="unknown experiment 'fig9'; known: fig1"):
         chosen(["fig9"])
+    with pytest.raises(PlanError, match="no experiment is named; known: fig1"):
+        chosen([])
 
 
 def test_a_report_stands_alone_and_says_every_claim(tmp_path):

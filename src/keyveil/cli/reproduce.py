@@ -36,44 +36,60 @@ def reproduce(
 ) -> int:
     """Make the paper's Section VI again: figures, numbers, and a report with a verdict per claim.
 
-    What an interrupted run had finished is kept in the folder and taken from there.
+    What an interrupted run had finished is kept in the folder and taken from there. The report covers
+    all that the folder has of the same seed, options, code and data, and names what is not run.
     """
     from ..experiments.report import all_claims, write_report
     from ..experiments.runner import SEED, chosen, prepared, run
 
-    names = chosen([part.strip() for part in (only or "").split(",") if part.strip()], per_person)
+    listed = None if only is None else [part.strip() for part in only.split(",") if part.strip()]
+    names = chosen(listed, per_person)
     began = perf_counter()
     setup = prepared(seed or SEED, quick=quick, movielens=movielens)
     try:
         with progress("reproducing") as moved:
             outcome = run(setup, names, output, processes=processes, moved=moved)
+        report = write_report(outcome, output)
     except KeyboardInterrupt:
         click.echo(
             f"keyveil: stopped; what is finished is kept in {output}: run again to go on", err=True
         )
         return 130
-    report = write_report(outcome, output)
-    claims = [claim for _, claim in all_claims(outcome)]
+    claims = [(name, claim) for name, claim in all_claims(outcome) if name in outcome.asked]
     if machine:
         print_json(
             {
                 "report": str(report),
                 "seconds": round(perf_counter() - began, 1),
-                "experiments": list(outcome.names),
+                "experiments": list(outcome.asked),
                 "taken_from_an_earlier_run": list(outcome.taken),
+                "in_the_report": list(outcome.names),
+                "not_in_the_report": outcome.missing,
                 "claims": [
-                    {"claim": c.text, "place": c.place, "verdict": c.verdict, "evidence": c.evidence}
-                    for c in claims
+                    {
+                        "experiment": name,
+                        "claim": claim.text,
+                        "place": claim.place,
+                        "verdict": claim.verdict,
+                        "evidence": claim.evidence,
+                    }
+                    for name, claim in claims
                 ],
             }
         )
         return 0
     print_table(
-        ["verdict", "the paper says", "place"], [[c.verdict, c.text, c.place] for c in claims], "Claims"
+        ["verdict", "the paper says", "place"],
+        [[claim.verdict, claim.text, claim.place] for _, claim in claims],
+        "Claims",
     )
-    taken = f", {len(outcome.taken)} of them finished before" if outcome.taken else ""
+    earlier = [name for name in outcome.names if name not in outcome.asked]
+    with_earlier = f" and {len(earlier)} of earlier runs" if earlier else ""
+    taken = " (numbers of an earlier run)" if outcome.taken else ""
     click.echo(
-        f"{report}: {len(outcome.names)} experiments{taken}, {len(outcome.figures)} figures, "
-        f"{perf_counter() - began:.0f} s"
+        f"{report}: {len(outcome.asked)} experiments{taken}{with_earlier}, {len(outcome.figures)} "
+        f"figures, {perf_counter() - began:.0f} s"
     )
+    if outcome.missing:
+        click.echo(f"not in the report: {', '.join(f'{n} ({w})' for n, w in outcome.missing.items())}")
     return 0

@@ -1,6 +1,7 @@
 """The paper's Section VI again: one file for each figure or table, with our lines beside theirs.
 
-``runner`` runs them, ``figures`` draws them, ``report`` writes what they say of the paper's claims.
+``runner`` runs them over ``workers`` and leaves in a folder what ``kept`` keeps, ``figures`` draws them,
+``report`` writes what they say of the paper's claims.
 An experiment is a module with ``NAME``, ``TITLE``, ``ABOUT`` and four functions: ``jobs`` lists its
 settings, ``work`` makes the rows of one setting, ``draw`` turns all rows into figures, and ``claims``
 says which of the paper's claims they confirm.
@@ -23,7 +24,7 @@ PER_PERSON = "person"
 def experiment(name: str) -> Experiment:
     """The experiment of that name."""
     if name not in (*NAMES, PER_PERSON):
-        raise PlanError(f"unknown experiment {name!r}; known: {', '.join(NAMES)}")
+        raise PlanError(f"unknown experiment {name!r}; known: {', '.join((*NAMES, PER_PERSON))}")
     module: Experiment = import_module(f"{__name__}.{name}")  # type: ignore[assignment]
     return module
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import hypot
 from typing import Any, Protocol
+
+import numpy as np
 
 from ..arrays import Floats
 from ..coins import Coins
@@ -14,6 +17,13 @@ Row = dict[str, Any]
 """One line of an experiment's numbers: names to texts, whole numbers and floats."""
 
 CONFIRMED, REFUTED, ONLY_IF = "confirmed", "not confirmed", "true only if"
+
+CLEAR = 4.0
+"""A difference is clear beyond so many of its standard errors: by luck alone about one in 30,000 is."""
+NOISE = (
+    f"No verdict rests on noise: one error counts as below another only if the difference is more than "
+    f"{CLEAR:g} of its standard errors (the columns se_... of the numbers)."
+)
 
 
 @dataclass(frozen=True)
@@ -132,6 +142,33 @@ def number(value: float) -> str:
     if value != 0 and (abs(value) < 1e-3 or abs(value) >= 1e5):
         return f"{value:.2e}"
     return f"{value:.3g}"
+
+
+def averages(name: str, off: Floats, *, by_run: bool = False) -> Row:
+    """Mean absolute and squared error over repetitions and keys, each with its standard error.
+
+    Errors of different keys are taken to be independent, and what differs from key to key counts as
+    noise, so the standard errors are rather too large. ``by_run`` compares whole repetitions instead,
+    for errors that are not independent within one.
+    """
+    made: Row = {}
+    for kind, errors in (("mae", np.abs(off)), ("mse", off**2)):
+        units = errors.mean(axis=1) if by_run else errors.ravel()
+        noise = units.std(ddof=1) / np.sqrt(len(units)) if len(units) > 1 else np.inf
+        made |= {f"{kind}_{name}": float(errors.mean()), f"se_{kind}_{name}": float(noise)}
+    return made
+
+
+def below(lower: Row, upper: Row, part: str, times: float = 1.0) -> bool:
+    """Whether one row's error is below so many times another's, and clearly so."""
+    noise = hypot(lower.get(f"se_{part}", 0.0), times * upper.get(f"se_{part}", 0.0))
+    return bool(times * upper[part] - lower[part] > CLEAR * noise)
+
+
+def pooled(rows: Sequence[Row], part: str) -> Row:
+    """The average of an error over some rows, with its standard error."""
+    noise = np.sqrt(np.sum([row.get(f"se_{part}", 0.0) ** 2 for row in rows])) / len(rows)
+    return {part: float(np.mean([row[part] for row in rows])), f"se_{part}": float(noise)}
 
 
 def spread_over(values: Floats) -> float:

@@ -52,7 +52,8 @@ def box_rows(setup: Setup, data: str, what: dict[str, Any], parts: tuple[str, ..
     for average in AVERAGES.values():
         population = data_set(setup, data, what["frequency"], average)
         coins = setup.coins("boxes", data, what["frequency"], average, line.label)
-        runs = setup.runs(50, 10)
+        slow = line.mechanism in ("privkvm", "auto")
+        runs = setup.runs(50, 10 if slow else 50)
         if line in ONES:
             made_by = _ones(population, line, coins, runs)
         else:
@@ -75,8 +76,10 @@ def box_rows(setup: Setup, data: str, what: dict[str, Any], parts: tuple[str, ..
                         for q, at in zip(QUANTILES, np.quantile(off, QUANTILES), strict=True)
                     },
                     "mae": float(np.abs(off).mean()),
+                    "se_mae": float(np.abs(off).std(ddof=1) / np.sqrt(off.size)),
                     "bias": float(off.mean()),
                     "spread": float(off.std()),
+                    "se_spread": float(off.std() / np.sqrt(2 * (off.size - 1))),
                 }
             )
     return made

@@ -18,12 +18,12 @@ from ..query import Query
 from ..simulate import simulate
 from ..tally import Tally
 from . import figures
-from .base import Figure, Job, Row, Setup, picked
+from .base import Figure, Job, Row, Setup, averages, picked
 
 KEYS = (2, 4, 8)
 PEOPLE = (100_000, 1_000_000)
 EPSILONS = (0.2, 0.5, 1.0, 2.0, 3.0, 5.0)
-QUICK = (0.5, 1.0, 3.0)
+QUICK = (0.5, 1.0, 5.0)
 LINES = {
     "IOH": ("ioh", "printed"),
     "split": ("split", "least_squares"),
@@ -59,7 +59,7 @@ def conditional_rows(setup: Setup, what: dict[str, Any]) -> list[Row]:
         kind: [Query(kind, k, ((c, True),)) for k in names for c in names if k != c] for kind in KINDS
     }
     truth = {kind: np.array([true_value(population, q) for q in queries[kind]]) for kind in KINDS}
-    runs = setup.runs(20, 3)
+    runs = setup.runs(20, 4)
     made = []
     for epsilon in QUICK if setup.quick else EPSILONS:
         plan = Plan.of(population.schema, mechanism, Decimal(str(epsilon)))
@@ -79,8 +79,8 @@ def conditional_rows(setup: Setup, what: dict[str, Any]) -> list[Row]:
                 "epsilon": epsilon,
                 "true_epsilon": float(plan.proven),
                 "repetitions": len(runs),
-                **{f"mae_{kind}": float(np.abs(errors[kind]).mean()) for kind in KINDS},
-                **{f"mse_{kind}": float((errors[kind] ** 2).mean()) for kind in KINDS},
+                **averages("frequency", errors["frequency"], by_run=True),
+                **averages("mean", errors["mean"], by_run=True),
             }
         )
     return made

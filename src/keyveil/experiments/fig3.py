@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from . import figures
-from .base import Claim, Figure, Row, Setup, number, only_if, picked, verdict
+from .base import Claim, Figure, Row, Setup, below, number, only_if, picked, pooled, verdict
 from .boxes import ABOUT, AVERAGES, FREQUENCIES, ONES, box_figure, close, drawn
 from .fig2 import jobs, lowest, work
 from .lines import SIX
@@ -120,14 +120,15 @@ def steadier(rows: list[Row], figure: str) -> Claim:
     """The variance of errors falls as the frequency rises."""
     some = picked(rows, part="mean")
     spread = {
-        line.label: [
-            float(np.mean([r["spread"] for r in picked(some, line=line.label, frequency=f)]))
-            for f in FREQUENCIES
-        ]
+        line.label: [pooled(picked(some, line=line.label, frequency=f), "spread") for f in FREQUENCIES]
         for line in SIX
     }
-    falls = {name: all(a > b for a, b in pairwise(v)) for name, v in spread.items()}
-    not_all = sorted(name for name, is_falling in falls.items() if not is_falling)
+    not_all = sorted(
+        name
+        for name, found in spread.items()
+        if any(below(a, b, "spread") for a, b in pairwise(found))
+        or not below(found[-1], found[0], "spread")
+    )
     return Claim(
         "Sec. VI-B",
         f"With higher frequency the mean's error has less variance ({rows[0]['data']}).",
@@ -137,7 +138,10 @@ def steadier(rows: list[Row], figure: str) -> Claim:
         if len(not_all) < len(SIX)
         else verdict(False),
         "Standard deviation of the mean's error at f = .05, .2, .6, .8: "
-        + "; ".join(f"{name} {', '.join(number(v) for v in vs)}" for name, vs in spread.items())
+        + "; ".join(
+            f"{name} {', '.join(number(row['spread']) for row in found)}"
+            for name, found in spread.items()
+        )
         + ".",
         figure,
     )

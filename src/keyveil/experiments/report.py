@@ -7,6 +7,7 @@ Nothing is fetched: figures are inside the file, and there are no scripts.
 from __future__ import annotations
 
 import base64
+import json
 import sys
 from collections.abc import Sequence
 from html import escape
@@ -16,9 +17,10 @@ from typing import Any
 from .. import __version__
 from ..errors import TableError
 from ..files import write_whole
-from . import experiment
-from .base import CONFIRMED, ONLY_IF, REFUTED, Claim, Row
-from .runner import Outcome, as_csv
+from . import NAMES, experiment
+from .base import CONFIRMED, NOISE, ONLY_IF, REFUTED, Claim, Row
+from .kept import NUMBERS, as_csv
+from .runner import Outcome
 
 BEGIN, END = "<!-- claims -->\n", "<!-- /claims -->\n"
 """Where the table of claims stands in the docs."""
@@ -38,19 +40,43 @@ TABLES = {
 
 STYLE = """
 :root { color-scheme: light; }
+* { box-sizing: border-box; }
 body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; margin: 0 auto;
        max-width: 76rem; padding: 1.5rem; }
-h1 { font-size: 1.6rem; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2.4rem 0 .4rem; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .3rem; }
+h2 { font-size: 1.2rem; margin: 2.4rem 0 .4rem; }
 p { max-width: 52rem; } a { color: #00588c; }
+nav { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; font-size: .88rem; }
+.missing { border-left: .35rem solid #E69F00; padding-left: .7rem; }
 table { border-collapse: collapse; font-size: .86rem; margin: .8rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid #ddd; }
 th { border-bottom: 2px solid #888; } td.n { text-align: right; font-variant-numeric: tabular-nums; }
 td.verdict { font-weight: 600; min-width: 9rem; border-left: .35rem solid; }
 td.yes { border-left-color: #009E73; } td.no { border-left-color: #D55E00; }
-td.if { border-left-color: #E69F00; }
+td.if { border-left-color: #E69F00; } td.figure { white-space: nowrap; }
 figure { margin: 1rem 0; } figure img { max-width: 100%; height: auto; }
 figcaption { font-size: .88rem; color: #444; max-width: 52rem; }
 details { margin: .6rem 0; } .scroll { overflow-x: auto; }
+@media screen and (max-width: 48rem) {
+  body { padding: 1rem; }
+  figure img { max-width: none; width: 56rem; }
+  table.claims, .claims tbody, .claims tr, .claims td { display: block; }
+  .claims th { display: none; }
+  .claims tr { margin: 0 0 1.2rem; }
+  .claims td { border-bottom: 0; padding: .15rem .6rem; }
+  .claims td:last-child { border-bottom: 1px solid #ddd; padding-bottom: .6rem; }
+}
+@media print {
+  @page { size: A4 landscape; margin: 12mm; }
+  body { font-size: 10pt; max-width: none; padding: 0; }
+  nav, details { display: none; }
+  h2 { break-before: page; margin-top: 0; } #claims { break-before: auto; margin-top: 2rem; }
+  p { max-width: none; } figure, tr, p { break-inside: avoid; } figure { margin: .4rem 0; }
+  figure img { max-width: 100%; width: auto; max-height: 130mm; }
+  .scroll { overflow: visible; } table { font-size: 8pt; }
+  a { color: inherit; text-decoration: none; }
+  td.verdict, .missing { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+}
 """
 
 
@@ -113,7 +139,8 @@ def as_html(outcome: Outcome) -> str:
         "Errors are on the [-1, 1] scale. The paper's formulas are used as corrected in "
         "docs/errata.md.</p>",
         f"<p><b>{len(claims)} claims:</b> {counts[CONFIRMED]} confirmed, {counts[ONLY_IF]} true only "
-        f"under a condition, {counts[REFUTED]} not confirmed.</p>",
+        f"under a condition, {counts[REFUTED]} not confirmed. {escape(NOISE)}</p>",
+        _contents(outcome),
         "<h2 id='claims'>Claims</h2><div class='scroll'>",
         _claims(claims, outcome),
         "</div>",
@@ -123,10 +150,23 @@ def as_html(outcome: Outcome) -> str:
     return "\n".join([*parts, "</body></html>\n"])
 
 
+def _contents(outcome: Outcome) -> str:
+    """Links to all parts, and what is not there."""
+    links = [f"<a href='#{name}'>{escape(experiment(name).TITLE)}</a>" for name in outcome.names]
+    made = f"<nav><a href='#claims'>Claims</a> {' '.join(links)}</nav>"
+    if outcome.missing:
+        listed = ", ".join(f"{name} ({why})" for name, why in outcome.missing.items())
+        made += (
+            f"<p class='missing'><b>Not in this report:</b> {escape(listed)}. To add: <code>keyveil "
+            f"reproduce --only {','.join(outcome.missing)}</code> with the same options and folder.</p>"
+        )
+    return made
+
+
 def _claims(claims: Sequence[tuple[str, Claim]], outcome: Outcome) -> str:
     there = {figure.name for figure in outcome.figures}
     rows = [
-        "<table><tr><th>verdict</th><th>the paper says</th><th>numbers of this "
+        "<table class='claims'><tr><th>verdict</th><th>the paper says</th><th>numbers of this "
         "run</th><th>figure</th></tr>"
     ]
     for name, claim in claims:
@@ -134,8 +174,8 @@ def _claims(claims: Sequence[tuple[str, Claim]], outcome: Outcome) -> str:
         rows.append(
             "<tr><td class='verdict "
             f"{MARKS[claim.kind]}'>{escape(claim.verdict)}</td><td>{escape(claim.text)} "
-            f"<small>({escape(claim.place)})</small></td><td>{escape(claim.evidence)}</td><td><a "
-            f"href='#{link}'>{escape(link)}</a></td></tr>"
+            f"<small>({escape(claim.place)})</small></td><td>{escape(claim.evidence)}</td>"
+            f"<td class='figure'><a href='#{link}'>{escape(link)}</a></td></tr>"
         )
     return "\n".join([*rows, "</table>"])
 
@@ -148,16 +188,17 @@ def _section(name: str, outcome: Outcome) -> str:
             image = base64.b64encode(figure.svg).decode()
             anchor = "" if figure.name == name else f" id='{figure.name}'"
             parts.append(
-                f"<figure{anchor}><img alt='{escape(figure.caption, quote=True)}' "
-                f"src='data:image/svg+xml;base64,{image}'><figcaption>{escape(figure.caption)}</figcapt"
-                "ion></figure>"
+                f"<figure{anchor}><div class='scroll'><img alt='{escape(figure.caption, quote=True)}' "
+                f"src='data:image/svg+xml;base64,{image}'></div>"
+                f"<figcaption>{escape(figure.caption)}</figcaption></figure>"
             )
     if name in TABLES:
         table = _table(outcome.rows[about.ROWS_OF], TABLES[name])
         if len(outcome.rows[about.ROWS_OF]) > 20:
             table = f"<details><summary>All numbers</summary>{table}</details>"
         parts.append(f"<div class='scroll'>{table}</div>")
-    parts.append(f"<p><small>Numbers: numbers/{about.ROWS_OF}.csv</small></p>")
+    shared = "" if name == about.ROWS_OF else f" (one run with {about.ROWS_OF})"
+    parts.append(f"<p><small>Numbers: {NUMBERS}/{about.ROWS_OF}.csv{shared}</small></p>")
     return "\n".join(parts)
 
 
@@ -179,7 +220,11 @@ def _cell(value: Any) -> str:
 
 
 def write_docs(out: str | Path, page: str | Path) -> None:
-    """Put the table of claims of a finished run between its marks on a page."""
+    """Put the table of claims of a finished whole run between its marks on a page."""
+    for name in NAMES:
+        kept = Path(out) / NUMBERS / f"{experiment(name).ROWS_OF}.json"
+        if not kept.is_file() or json.loads(kept.read_text("utf-8"))["quick"]:
+            raise TableError(f"{out} has no whole run of {name}; docs take no quick or partial ones")
     text = Path(page).read_text("utf-8")
     before, _, rest = text.partition(BEGIN)
     _, mark, after = rest.partition(END)

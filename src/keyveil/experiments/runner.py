@@ -1,39 +1,27 @@
-"""Runs experiments: settings over processes, numbers kept as they are finished, figures, the report.
+"""Runs experiments: settings over processes, numbers kept as they are finished, figures, claims.
 
 Every setting draws from coins of its own address, so numbers do not depend on the number of processes.
-An experiment's numbers are written whole, with a stamp of what made them (seed, version, code, options,
-data); a later run with the same stamp takes them from there.
+What an earlier run with the same stamp had finished, down to single settings, is taken from the folder.
 """
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import io
-import json
-import os
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from .. import __version__
-from ..errors import TableError
-from ..files import write_whole
-from ..populations import KnownPopulation, gaussian, uniform
+from ..errors import PlanError
+from ..populations import gaussian, uniform
 from . import NAMES, PER_PERSON, experiment
 from .base import Claim, Row, Setup
+from .kept import Drawn, Kept
 from .summary import of_folder, shipped
+from .workers import Workers, shared
 
 Progress = Callable[[int, int | None], None]
 
 SEED = "1907.05014"
-NUMBERS, FIGURES = "numbers", "figures"
 TICKS = 1000
 """Progress is told in thousandths of the expected work."""
 DRAWING = 4.0
@@ -41,28 +29,21 @@ DRAWING = 4.0
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """A figure on disk."""
-
-    experiment: str
-    name: str
-    caption: str
-    svg: bytes
-    png: bytes
-    """Empty after a quick run."""
-
-
-@dataclass(frozen=True)
 class Outcome:
-    """All that a run has made."""
+    """All that a folder has of one seed and setting, after a run."""
 
     setup: Setup
+    asked: tuple[str, ...]
+    """The experiments that this run was asked for."""
     names: tuple[str, ...]
+    """These, and what earlier runs with the same seed, options, code and data had finished."""
     rows: dict[str, list[Row]]
     figures: list[Drawn]
     claims: dict[str, list[Claim]]
     taken: tuple[str, ...]
     """Experiments whose numbers an earlier run had finished."""
+    missing: dict[str, str]
+    """Experiments that are not here, and why."""
 
 
 def prepared(seed: str = SEED, *, quick: bool = False, movielens: str | Path | None = None) -> Setup:
@@ -73,7 +54,9 @@ def prepared(seed: str = SEED, *, quick: bool = False, movielens: str | Path | N
 
 def chosen(only: Sequence[str] | None, per_person: bool = False) -> tuple[str, ...]:
     """The experiments to run, in their order; a name that does not exist is an error."""
-    if only:
+    if only is not None:
+        if not only:
+            raise PlanError(f"no experiment is named; known: {', '.join(NAMES)}")
         for name in only:
             experiment(name)
         named = [name for name in (*NAMES, PER_PERSON) if name in only]
@@ -94,45 +77,85 @@ def run(
     draw: bool = True,
 ) -> Outcome:
     """Run experiments and write their numbers and, unless told not to draw, figures into a folder."""
+    kept = Kept(out, setup)
     shown = list(names) if draw else []
-    folder = Path(out)
-    for part in (NUMBERS, FIGURES):
-        (folder / part).mkdir(parents=True, exist_ok=True)
-    stamp = _stamp(setup)
-    sources = list(dict.fromkeys(experiment(name).ROWS_OF for name in names))
-    rows = {name: found for name in sources if (found := _kept(folder, name, stamp)) is not None}
+    sources = list(dict.fromkeys(source_of(name) for name in names))
+    rows = {name: found for name in sources if (found := kept.rows(name)) is not None}
     taken = tuple(rows)
+    drawn = {
+        name: made_before
+        for name in shown
+        if (made_before := kept.figures(name, source_of(name))) is not None
+    }
+    jobs = {name: experiment(name).jobs(setup) for name in sources if name not in rows}
+    made = {name: kept.settings(name) for name in jobs}
     todo = [
         (name, number, job)
-        for name in sources
-        if name not in rows
-        for number, job in enumerate(experiment(name).jobs(setup))
+        for name, listed in jobs.items()
+        for number, job in enumerate(listed)
+        if number not in made[name]
     ]
-    steps = _Steps(sum(job.cost for *_, job in todo) + DRAWING * len(shown), moved)
-    made: dict[str, dict[int, list[Row]]] = {}
-    drawn: dict[str, list[Drawn]] = {}
-    with _Workers(setup, processes) as workers:
+    left = sum(job.cost for *_, job in todo) + DRAWING * (len(shown) - len(drawn))
+    steps = _Steps(left, moved)
+    with Workers(setup, processes) as workers:
+
+        def finished(source: str) -> None:
+            """Draw what takes its numbers from here."""
+            for name in shown:
+                if source_of(name) == source and name not in drawn:
+                    workers.submit(_drawn, (name, rows[source]), (name, None, DRAWING))
+
+        def settled(source: str) -> None:
+            """Keep an experiment's numbers once all of its settings are there."""
+            if len(made[source]) == len(jobs[source]):
+                parts = [made[source][number] for number in range(len(jobs[source]))]
+                rows[source] = kept.keep_rows(source, parts)
+                finished(source)
+
         for name, number, job in todo:
             workers.submit(_worked, (name, job.what), (name, number, job.cost))
-        for name in shown:
-            if experiment(name).ROWS_OF in rows:
-                source = experiment(name).ROWS_OF
-                workers.submit(_drawn, (name, rows[source]), (name, None, DRAWING))
+        for name in taken:
+            finished(name)
+        for name in jobs:
+            settled(name)
         for (name, number, cost), result in workers.results():
             steps.done(cost)
             if number is None:
+                kept.keep_figures(name, source_of(name), result)
                 drawn[name] = result
-                continue
-            made.setdefault(name, {})[number] = result
-            if len(made[name]) == sum(1 for other, *_ in todo if other == name):
-                rows[name] = _keep(folder, name, stamp, [made[name][n] for n in sorted(made[name])])
-                for other in shown:
-                    if name == experiment(other).ROWS_OF:
-                        workers.submit(_drawn, (other, rows[name]), (other, None, DRAWING))
-    figures = [figure for name in shown for figure in drawn[name]]
-    _save_figures(folder, figures)
-    claims = {name: experiment(name).claims(setup, rows[experiment(name).ROWS_OF]) for name in names}
-    return Outcome(setup, tuple(names), rows, figures, claims, taken)
+            else:
+                kept.keep_setting(name, number, result)
+                made[name][number] = result
+                settled(name)
+    every = _with_earlier(kept, names, rows, drawn) if draw else tuple(names)
+    missing = {
+        name: "here with another seed, options, code or data"
+        if kept.others(source_of(name))
+        else "not run"
+        for name in NAMES
+        if name not in every
+    }
+    figures = [figure for name in every if draw for figure in drawn[name]]
+    claims = {name: experiment(name).claims(setup, rows[source_of(name)]) for name in every}
+    return Outcome(setup, tuple(names), every, rows, figures, claims, taken, missing)
+
+
+def source_of(name: str) -> str:
+    """The experiment whose numbers one shows."""
+    return experiment(name).ROWS_OF
+
+
+def _with_earlier(
+    kept: Kept, names: Sequence[str], rows: dict[str, list[Row]], drawn: dict[str, list[Drawn]]
+) -> tuple[str, ...]:
+    """The experiments of this run, and with the same stamp of earlier ones, whose parts are added."""
+    for name in (*NAMES, PER_PERSON):
+        if name in names:
+            continue
+        found, figures = kept.rows(source_of(name)), kept.figures(name, source_of(name))
+        if found is not None and figures is not None:
+            rows[source_of(name)], drawn[name] = found, figures
+    return tuple(name for name in (*NAMES, PER_PERSON) if name in drawn)
 
 
 class _Steps:
@@ -149,158 +172,21 @@ class _Steps:
             self._moved(min(TICKS, round(TICKS * self._sum / self._total)), TICKS)
 
 
-# -- processes ---------------------------------------------------------------------------------------
-
-_SHARED: list[Setup] = []
-"""What forked processes find in their memory, so that populations are not sent to them."""
+# -- what processes do -------------------------------------------------------------------------------
 
 
 def _worked(name: str, what: dict[str, Any]) -> list[Row]:
-    return experiment(name).work(_SHARED[-1], what)
+    return experiment(name).work(shared(), what)
 
 
 def _drawn(name: str, rows: list[Row]) -> list[Drawn]:
     from . import figures
 
     made = []
-    for figure in experiment(name).draw(_SHARED[-1], rows):
+    for figure in experiment(name).draw(shared(), rows):
         with figures.look():
             svg = figures.as_bytes(figure.made, "svg")
             # A quick look is at the report, which holds the SVG.
-            png = b"" if _SHARED[-1].quick else figures.as_bytes(figure.made, "png")
+            png = b"" if shared().quick else figures.as_bytes(figure.made, "png")
         made.append(Drawn(name, figure.name, figure.caption, svg, png))
     return made
-
-
-class _Workers:
-    """Calls over processes, or one after the other; whatever their order, results are the same."""
-
-    def __init__(self, setup: Setup, processes: int | None) -> None:
-        self._setup = setup
-        self._count = processes or os.cpu_count() or 1
-        self._pool: ProcessPoolExecutor | None = None
-        self._waiting: dict[Future[Any], Any] = {}
-        self._queue: list[tuple[Any, Any, Any]] = []
-
-    def __enter__(self) -> _Workers:
-        _SHARED.append(self._setup)
-        if self._count > 1:
-            # Ctrl-C is for this process alone: it lets workers finish what they are at.
-            quiet = (signal.SIGINT, signal.SIG_IGN)
-            self._pool = ProcessPoolExecutor(self._count, get_context("fork"), signal.signal, quiet)
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        _SHARED.pop()
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=kind is not None)
-
-    def submit(self, call: Any, arguments: tuple[Any, ...], about: Any) -> None:
-        """One more call."""
-        if self._pool is None:
-            self._queue.append((call, arguments, about))
-        else:
-            self._waiting[self._pool.submit(call, *arguments)] = about
-
-    def results(self) -> Iterator[tuple[Any, Any]]:
-        """What calls were about, and what they made, as they finish; calls may be added meanwhile."""
-        while self._queue:
-            call, arguments, about = self._queue.pop(0)
-            yield about, call(*arguments)
-        while self._waiting:
-            finished, _ = wait(self._waiting, return_when=FIRST_COMPLETED)
-            for future in finished:
-                yield self._waiting.pop(future), future.result()
-
-
-# -- what is kept ------------------------------------------------------------------------------------
-
-
-def _stamp(setup: Setup) -> dict[str, Any]:
-    """What numbers depend on."""
-    return {
-        "seed": setup.seed,
-        "version": __version__,
-        "quick": setup.quick,
-        "code": _code(),
-        "data": _digest(setup.movielens),
-    }
-
-
-def _code() -> str:
-    """A digest of the package's own files: other code, other numbers."""
-    root = Path(__file__).parents[1]
-    total = hashlib.sha256()
-    for path in sorted((*root.rglob("*.py"), *root.rglob("*.json"))):
-        if "__pycache__" not in path.parts:
-            total.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
-    return total.hexdigest()[:16]
-
-
-def _digest(population: KnownPopulation) -> str:
-    parts = (population.frequency, population.mean, population.sizes)
-    return hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).hexdigest()[
-        :16
-    ]
-
-
-def _keep(folder: Path, name: str, stamp: dict[str, Any], parts: list[list[Row]]) -> list[Row]:
-    """Write an experiment's numbers, the stamp last; the rows as they will be read again."""
-    rows = [row for part in parts for row in part]
-    text = as_csv(rows).encode()
-    write_whole(folder / NUMBERS / f"{name}.csv", text)
-    try:
-        from ..tables.write import parquet_bytes
-
-        write_whole(folder / NUMBERS / f"{name}.parquet", parquet_bytes(rows))
-    except TableError:
-        pass  # without pyarrow there is the CSV
-    body = {**stamp, "sha256": hashlib.sha256(text).hexdigest()}
-    write_whole(folder / NUMBERS / f"{name}.json", json.dumps(body, indent=2).encode() + b"\n")
-    return of_csv(text.decode())
-
-
-def _kept(folder: Path, name: str, stamp: dict[str, Any]) -> list[Row] | None:
-    """The numbers of an earlier run, if this one would make the same."""
-    try:
-        body = json.loads((folder / NUMBERS / f"{name}.json").read_text("utf-8"))
-        text = (folder / NUMBERS / f"{name}.csv").read_bytes()
-    except (OSError, ValueError):
-        return None
-    if body != {**stamp, "sha256": hashlib.sha256(text).hexdigest()}:
-        return None
-    return of_csv(text.decode())
-
-
-def as_csv(rows: Sequence[Row]) -> str:
-    """Rows as CSV; floats in full, so that reading gives them back."""
-    file = io.StringIO()
-    writer = csv.DictWriter(
-        file, list(dict.fromkeys(n for row in rows for n in row)), lineterminator="\n"
-    )
-    writer.writeheader()
-    writer.writerows(rows)
-    return file.getvalue()
-
-
-def of_csv(text: str) -> list[Row]:
-    """Rows from CSV: whole numbers, floats and texts by their look."""
-    return [
-        {name: _cell(cell) for name, cell in row.items()} for row in csv.DictReader(io.StringIO(text))
-    ]
-
-
-def _cell(cell: str) -> Any:
-    for read in (int, float):
-        try:
-            return read(cell)
-        except ValueError:
-            continue
-    return cell
-
-
-def _save_figures(folder: Path, figures: list[Drawn]) -> None:
-    for figure in figures:
-        for form, made in (("svg", figure.svg), ("png", figure.png)):
-            if made:
-                write_whole(folder / FIGURES / f"{figure.name}.{form}", made)

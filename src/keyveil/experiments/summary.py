@@ -47,7 +47,7 @@ def parsed(document: Any) -> tuple[KnownPopulation, str]:
     stars = np.array(document["stars"], np.float64)
     points = (stars - stars[0]) / (stars[-1] - stars[0]) * 2 - 1
     made = of_histograms(np.array(document["frequency"]), np.array(document["ratings"]), points)
-    return made, f"summary of {document['title']}"
+    return made, f"shipped summary of {document['title']}"
 
 
 def of_folder(path: str | Path) -> tuple[KnownPopulation, str]:

@@ -33,6 +33,7 @@ MOST = 1 << 24
 """User and film numbers stay below this in every release."""
 HEADER = "userId,movieId,rating,timestamp"
 FILES = {"ratings.csv": "20M, 25M or 32M", "ratings.dat": "1M or 10M", "u.data": "100K"}
+PACKED = (".zip", ".gz", ".7z", ".tar", ".tgz", ".bz2", ".xz")
 RELEASES = {
     "ml-100k": 100_000,
     "ml-1m": 1_000_209,
@@ -105,7 +106,7 @@ def _grown(array: Any, size: int) -> Any:
 def _file_in(path: Path) -> Path:
     """The ratings file of a folder, or the file itself."""
     known = ", ".join(f"{name} ({which})" for name, which in FILES.items())
-    if path.suffix.lower() in (".zip", ".gz", ".7z"):
+    if path.is_file() and path.suffix.lower() in PACKED:
         raise TableError(f"{path} is packed; unpack it and name the folder")
     if path.is_file():
         if path.name in FILES:
@@ -117,6 +118,8 @@ def _file_in(path: Path) -> Path:
         for name in FILES:
             if (folder / name).is_file():
                 return folder / name
+    for packed in sorted(child for child in path.iterdir() if child.suffix.lower() in PACKED):
+        raise TableError(f"{packed} is packed; unpack it and name the folder")
     raise TableError(f"{path} has no MovieLens ratings; looked for {known}")
 
 
@@ -149,7 +152,7 @@ class _Ratings:
 
     def _begins_well(self, first: str) -> bool:
         if self._kind == "ratings.csv":
-            return first.lstrip("﻿") == HEADER
+            return first.lstrip("\ufeff").replace('"', "") == HEADER  # some tools quote it
         cells = first.split("::" if self._kind == "ratings.dat" else "\t")
         return len(cells) == 4 and all(c.replace(".", "", 1).isdigit() for c in cells)
 

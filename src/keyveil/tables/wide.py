@@ -63,6 +63,8 @@ def _table(source: Any) -> Any:
     pa = arrow()
     if isinstance(source, str | Path):
         path = Path(source)
+        if path.is_dir():
+            raise TableError(f"{path} is a folder; name the file of the table")
         if not path.is_file():
             raise TableError(f"there is no file {path}")
         with readable(path):
