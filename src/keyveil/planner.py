@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from math import ceil
+from math import ceil, inf
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -156,7 +157,9 @@ class Advice:
             return f"{best.name} has the least predicted error"
         ratio = others[0].score / best.score
         if ratio < ALIKE:
-            return f"{best.name} has the least predicted error, and {others[0].name} as little within 1 %"
+            return (
+                f"{best.name} has the least predicted error, and {others[0].name} as little within 1 %"
+            )
         beside = f"{ratio:.2f} times below {others[0].name}, the next"
         return f"{best.name} has the least predicted error, {beside}"
 
@@ -192,8 +195,12 @@ def advise(
     nothing answers, which saves time.
     """
     promised = epsilon_of(epsilon)
-    if people < 1:
-        raise PlanError("people must be at least 1")
+    if not isinstance(schema, Schema):
+        raise PlanError("the planner needs a Schema first, like Schema.of(100, 1, 5)")
+    if isinstance(people, bool) or not isinstance(people, Real) or not 1 <= people < inf:
+        raise PlanError("people must be a number of at least 1, like 100_000 or 1e6")
+    if not (prior is None or isinstance(prior, Prior)):
+        raise PlanError("prior must be a Prior, like Prior.of(100, held=3)")
     prior = prior or Prior.of(len(schema.keys))
     if prior.keys != len(schema.keys):
         raise PlanError(f"the prior is for {prior.keys} keys, the plan for {len(schema.keys)}")

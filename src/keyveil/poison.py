@@ -28,18 +28,24 @@ import numpy as np
 
 from .arrays import Floats
 from .errors import KeyveilError, PlanError
+from .estimate.conditional import query_weights
+from .estimate.joint import lifted
+from .estimate.predict import prior_law
 from .mechanisms import REGISTRY
 from .plan import Plan
 from .prior import Prior, value_law
+from .query import Query
 from .schema import Schema
 from .tally import Tally
-from .worth import Options
+from .worth import Cells, Options, output_options
 
 GOALS = ("raise-frequency", "lower-frequency", "raise-mean", "lower-mean")
 ATTACKS = ("crafted", "random", "pairs")
 CHOICES = {"seeds": ("chosen", "assigned"), "views": ("chosen", "drawn")}
 FREQUENCY, MEAN = 0.3, 0.0
 """Of a key of which nothing is known."""
+_ZERO = 1e-9
+"""A denominator that is hardly above zero."""
 
 
 @dataclass(frozen=True)
@@ -232,6 +238,11 @@ def _best(plan: Plan, before: Floats, goal: str, outcome: Callable[[Floats], Aim
         return outcome(np.tile([sign, 0.0], (len(before), 1)))
     if "mean" not in plan.kind.answers:
         return outcome(np.tile([0.0, sign], (len(before), 1)))
+    return _best_ratio(before, sign, outcome)
+
+
+def _best_ratio(before: Floats, sign: float, outcome: Callable[[Floats], Aimed]) -> Aimed:
+    """The outcome whose second value by the first is the largest, or with a sign of -1 the least."""
     best, most, now = None, -inf, before
     for _ in range(12):
         held = np.maximum(np.nan_to_num(now[:, 0]), 1e-3)
@@ -492,7 +503,7 @@ def _compared(plan: Plan, share: float, people: float, frequency: float, mean: f
         known = part in answers or (part == "mean" and "mass" in answers)
         for name, seeds, views in ((part, "chosen", "chosen"), (f"{part}_drawn", "assigned", "drawn")):
             found[name] = (
-                _raised(plan, key, part, share, frequency, mean, seeds, views) if known else None
+                _raised(plan, key, part, share, frequency, mean, seeds, views).shift if known else None
             )
     goal = "raise-frequency" if "frequency" in answers else "raise-mean"
     needed = fakes_needed(
@@ -525,30 +536,141 @@ def _raised(
     mean: float,
     seeds: str,
     views: str,
-) -> float:
-    """By how much crafted fakes raise one part of a key's answers."""
+) -> Change:
+    """How far crafted fakes raise one part of a key's answers."""
     goal = f"raise-{part}"
     made = gain(
         plan, share, [key], goal, frequency=frequency, mean=mean, seeds=seeds, views=views
     ).shifts[0]
     change = made.frequency if part == "frequency" else made.mean or made.mass
     assert change is not None
-    return change.shift
+    return change
 
 
-def line(plan: Plan, share: float = 0.01) -> str:
-    """One sentence for the explanation of a plan."""
-    key, answers = plan.schema.keys[0], plan.kind.answers
-    part = "frequency" if "frequency" in answers else "mean"
-    try:
-        most, least = (
-            _raised(plan, key, part, share, FREQUENCY, MEAN, seeds, views)
-            for seeds, views in (("chosen", "chosen"), ("assigned", "drawn"))
+# -- conditionals ------------------------------------------------------------------------------------
+
+
+def raised_conditional(
+    plan: Plan,
+    share: float,
+    query: Query,
+    *,
+    views: str = "chosen",
+    frequency: float = FREQUENCY,
+    mean: float = MEAN,
+) -> Change:
+    """How far crafted fakes raise a conditional, on its own scale and no further than it goes.
+
+    By the least squares of the views that hold the query's keys together. Where fakes are in these
+    alone, what other views tell of the keys holds the pooled answer back, often by half. Honest people
+    hold each key with ``frequency``, independently, with values of ``mean``.
+    """
+    check(plan, share, "raise-frequency", "crafted", "chosen", views)
+    if plan.encode != "views":
+        raise PlanError(
+            f"what fakes could do to a conditional of {plan.mechanism} is not offered: it leans on the "
+            "reports of all pairs; keyveil poison says it of single keys"
         )
+    target, given = query.places(plan.schema)
+    keys, levels = (target, *(place for place, _ in given)), plan.schema.levels
+    holding = [number for number, view in enumerate(plan.views.keys) if set(keys) <= set(view)]
+    if not holding:
+        raise PlanError(f"no view of {plan.mechanism} holds the keys of this query together")
+    view, channel = plan.views.keys[holding[0]], plan.view_channels[holding[0]]
+    asked = query if query.kind == "mean" else replace(query, kind="frequency")
+    # The denominator first, as a frequency stands before its mass.
+    flat = lifted(query_weights(plan.schema, asked), keys, view, levels)[:, ::-1]
+    before = (prior_law(levels, len(view), frequency, mean) @ flat)[None, :]
+    options = output_options(channel, channel.decoder(flat)[:, None])
+    told = float(plan.views.shares[holding].sum())
+    fakes = share if views == "drawn" else share / (share + (1 - share) * told)
+    if isinstance(options, Cells):
+        sent = options.worth[0, options.many > 0, 0]
+        most = _largest_ratio((1 - fakes) * before + fakes * sent)
+    else:
+
+        def outcome(weights: Floats) -> Aimed:
+            pick = options.pick(weights, "chosen")
+            return Aimed((1 - fakes) * before + fakes * options.worth_of(pick), np.ones(1), [pick])
+
+        most = _mean(_best_ratio(before, 1.0, outcome).values[0])
+    low, high = float(plan.schema.low[target]), float(plan.schema.high[target])
+
+    def shown(ratio: float) -> float:
+        ratio = min(max(ratio, -1.0), 1.0)
+        return max(ratio, 0.0) if asked.kind == "frequency" else low + (ratio + 1) / 2 * (high - low)
+
+    return Change(shown(_mean(before[0])), shown(most))
+
+
+def _largest_ratio(points: Floats) -> float:
+    """The largest second value by the first over all mixtures of points whose first value is above zero.
+
+    It is that of a point, or lies where a line between two points meets the axis.
+    """
+    above, below = points[points[:, 0] > _ZERO], points[points[:, 0] <= _ZERO]
+    found = [-inf, *(above[:, 1] / above[:, 0]).tolist()]
+    for low in below:
+        part = (_ZERO - low[0]) / (above[:, 0] - low[0])
+        found += ((low[1] + part * (above[:, 1] - low[1])) / _ZERO).tolist()
+    return max(found)
+
+
+# -- in words ----------------------------------------------------------------------------------------
+
+
+def line(plan: Plan, share: float = 0.01, ask: str = "both") -> str:
+    """One sentence for the explanation of a plan: what crafted fakes could do to what is asked.
+
+    An answer is raised no further than it goes: a frequency to 1, a mean to the end of its range.
+    """
+    try:
+        told = _conditional_changes(plan, share) if ask == "conditional" else _changes(plan, share, ask)
     except PlanError as error:
         return str(error)
-    shown = part if part in answers else "mass"
-    said = f"if {share:.3g} of all clients are fake, they can raise a key's {shown} by {most:.3g}"
-    if most > 1.01 * least:
-        said += f", or by {least:.3g} where view and seed are drawn (the health check sees to that)"
+    raised = " or ".join(f"{noun} from {most.before:.3g} to {most.after:.3g}" for noun, most, _ in told)
+    said = f"if {share:.3g} of all clients are fake, they can raise {raised}"
+    if any(most.shift > 1.01 * least.shift for _, most, least in told):
+        drawn = " or ".join(f"{least.after:.3g}" for _, _, least in told)
+        said += f"; where view and seed are drawn, to {drawn} (the health check sees whether they are)"
     return said
+
+
+Told = list[tuple[str, Change, Change]]
+"""What an answer is called, and its change when view and seed are chosen and when they are drawn."""
+
+
+def _changes(plan: Plan, share: float, ask: str) -> Told:
+    """Of the first key, of which nothing is known."""
+    answers = plan.kind.answers
+    parts = [
+        part
+        for part in ("frequency", "mean")
+        if ask in ("both", part) and (part in answers or (part == "mean" and "mass" in answers))
+    ] or ["frequency"]
+    made: Told = []
+    for part in parts:
+        most, least = (
+            _raised(plan, plan.schema.keys[0], part, share, FREQUENCY, MEAN, seeds, views)
+            for seeds, views in (("chosen", "chosen"), ("assigned", "drawn"))
+        )
+        if part == "frequency":
+            most, least = (Change(one.before, min(one.after, 1.0)) for one in (most, least))
+        owner = "its" if made else "a key's"
+        made.append((f"{owner} {part if part in answers else 'mass'}", most, least))
+    return made
+
+
+def _conditional_changes(plan: Plan, share: float) -> Told:
+    """Of the first query of a workload, or of a key given the others of its view."""
+    named = str(plan.parameters.get("queries", ""))
+    if named:
+        queries = [Query.parse(part) for part in named.split(";")]
+        query = next((query for query in queries if query.given), queries[0])
+        noun = str(query if query.kind != "lift" else replace(query, kind="frequency"))
+    else:
+        view = max(plan.views.keys, key=len)
+        first, *others = (plan.schema.keys[place] for place in view)
+        query, noun = Query.of("frequency", first, others), "a conditional frequency"
+    most, least = (raised_conditional(plan, share, query, views=views) for views in ("chosen", "drawn"))
+    return [(noun, most, least)]

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import lgamma
+from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -86,8 +87,12 @@ class Prior:
         ``between`` is how far keys' own means lie to either side of ``mean``; ``sizes`` the share
         of people who hold 0, 1, 2, ... keys, which then also says how many are held on average.
         """
-        if keys < 1:
-            raise PlanError("a prior is for at least one key")
+        if not isinstance(keys, Integral) or keys < 1:
+            raise PlanError("a prior is for a whole number of keys, at least 1, like Prior.of(100)")
+        stated = {"held": held, "mean": mean, "spread": spread, "between": between}
+        for name, value in stated.items():
+            if value is not None and not isinstance(value, Real):
+                raise PlanError(f"a prior's {name} must be a number")
         law = None if sizes is None else _checked_sizes(sizes, keys)
         if law is not None:
             held = float(law @ np.arange(len(law)))
@@ -99,6 +104,9 @@ class Prior:
             raise PlanError(
                 "a prior's mean lies between -1 and 1, on the scale where the range is [-1, 1]"
             )
+        for name in ("spread", "between"):
+            if stated[name] is not None and not 0 <= stated[name] <= 1:
+                raise PlanError(f"a prior's {name} lies between 0 and 1, the most there is on [-1, 1]")
         share = held / keys
         frequency = _frequencies(share, min(CLASSES, keys))
         apart = min(BETWEEN, 1 - abs(mean)) if between is None else between
@@ -110,7 +118,8 @@ class Prior:
             np.repeat(frequency, 3),
             np.array(laws * len(frequency)),
             _sizes(share, keys) if law is None else law,
-            f"{held:.3g} keys held on average, means near {mean:g}, spread {spread:g}",
+            f"{held:.3g} {'key' if held == 1 else 'keys'} held on average, means near {mean:g}, "
+            f"spread {spread:g}",
         )
 
     @classmethod

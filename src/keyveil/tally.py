@@ -135,6 +135,7 @@ class Tally:
         """A tally of ``plan`` from bytes, refused if broken or of another plan."""
         if content[: len(MAGIC)] != MAGIC:
             raise ReportError("this is not a tally; make one with 'keyveil tally'")
+        name: object = ""
         try:
             size = int.from_bytes(content[8:12], "little")
             header = json.loads(content[12 : 12 + size])
@@ -150,7 +151,7 @@ class Tally:
             whole = whole and (len(numbers) == 2 * half if sparse else len(numbers) == cells)
             whole = whole and not (sparse and half and (np.diff(numbers[:half]) <= 0).any())
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError, zlib.error):
-            whole, name, cells, sparse, half = False, "", 0, False, 0
+            whole, cells, sparse, half = False, 0, False, 0
         if is_hex(name, 64) and name != plan.hash:
             raise ReportError("the tally belongs to another plan")
         if not whole or cells != plan.layout.cells:

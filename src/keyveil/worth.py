@@ -227,7 +227,7 @@ def _view_groups(plan: Plan, places: list[int]) -> list[Group]:
         if (channel, size) not in worths:
             worths[channel, size] = _view_worth(plan, channel, size)
         worth = worths[channel, size][:, [at for at, _ in held]]
-        best = _output_options(plan.channels[channel], worth)
+        best = output_options(plan.channels[channel], worth)
         if best.speaks.any():
             groups.append(Group([row for _, row in held], members, best))
     return groups
@@ -256,7 +256,7 @@ def _view_worth(plan: Plan, number: int, size: int) -> Floats:
     return made
 
 
-def _output_options(channel: Channel, worth: Floats) -> Cells | Positions:
+def output_options(channel: Channel, worth: Floats) -> Cells | Positions:
     """The options of a channel, given what its cells are worth, ``(cells, targets, 2)``."""
     if channel.one_cell:
         return Cells(worth[None], channel.possible.astype(np.float64))

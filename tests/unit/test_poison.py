@@ -13,19 +13,25 @@ from keyveil import REGISTRY, Coins, People, Plan, PlanError, QueryError, Schema
 from keyveil.arrays import WORD
 from keyveil.channel import Collision, Subset, Symbols
 from keyveil.cli.command import run
+from keyveil.estimate.conditional import Conditionals
 from keyveil.estimate.joint import lifted
 from keyveil.estimate.linear import key_weights
+from keyveil.estimate.predict import prior_law
 from keyveil.fakes import fake_tally
+from keyveil.outlook import MANY, expected_tally
 from keyveil.poison import (
     ATTACKS,
     GOALS,
+    _largest_ratio,
     compare_gains,
     fakes_needed,
     gain,
     line,
+    raised_conditional,
     reach,
     standard_error,
 )
+from keyveil.query import Query
 from keyveil.views import Views
 
 COINS = Coins.stated("poison")
@@ -351,10 +357,81 @@ def test_later_rounds_of_a_chain_are_not_offered():
 
 def test_the_line_is_one_sentence():
     said = line(plan_of("kvue", 100), 0.01)
-    assert said.startswith("if 0.01 of all clients are fake, they can raise a key's frequency by 0.644")
-    assert "or by 0.0128 where view and seed are drawn" in said
+    assert said.startswith(
+        "if 0.01 of all clients are fake, they can raise a key's frequency from 0.3 to 0.944"
+    )
+    assert " or its mean from 0 to 1; where view and seed are drawn, to 0.313 or 0.0878 " in said
     assert "mass" in line(plan_of("meanest", 5))
     assert "\n" not in line(plan_of("sized", 5))
+
+
+def test_the_line_ends_where_answers_end():
+    """What the tally would say of the frequency is far above 1."""
+    plan = Plan.of(Schema.of(100, 1, 5), "kvue", "0.2")
+    assert gain(plan, 0.01, ["0"]).shifts[0].frequency.after > 2
+    assert "frequency from 0.3 to 1;" in line(plan, 0.01, "frequency")
+    assert "mean from 3 to 5;" in line(plan, 0.01, "mean")
+
+
+@pytest.mark.parametrize("ask", ["frequency", "mean"])
+def test_the_line_speaks_of_what_is_asked(ask):
+    said = line(plan_of("kvue"), 0.01, ask)
+    assert f"a key's {ask} from" in said
+    assert ("mean" in said) == (ask == "mean")
+
+
+def test_the_line_speaks_of_conditionals():
+    assert "a conditional frequency from 0.3 to" in line(plan_of("pairs"), 0.01, "conditional")
+    asked = plan_of("workload", 6, queries="frequency(5); mean(3 | 4, !5)")
+    assert "raise mean(3 | 4, !5) from 0 to" in line(asked, 0.01, "conditional")
+    lift = plan_of("workload", 6, queries="lift(3 | 4)")
+    assert "raise frequency(3 | 4) from 0.3 to" in line(lift, 0.01, "conditional")
+    said = line(plan_of("pair_collision", 6), 0.01, "conditional")
+    assert "not offered: it leans on" in said
+    assert "\n" not in said
+
+
+def test_mixtures_of_reports_bring_a_denominator_to_nothing():
+    points = np.array([[0.5, 0.2], [0.1, 0.05], [-0.3, 0.4]])
+    assert _largest_ratio(points[:2]) == 0.5
+    assert _largest_ratio(points) > 1e6, "two reports in turn leave a numerator over nothing"
+    assert _largest_ratio(np.array([[0.5, 0.2], [-0.5, -0.4]])) == 0.4, (
+        "there the numerator is below zero"
+    )
+
+
+@pytest.mark.parametrize("views", ["chosen", "drawn"])
+@pytest.mark.parametrize(
+    ("name", "words", "parameters"),
+    [
+        ("pairs", "frequency(0 | 1)", {}),
+        ("pairs", "mean(2 | 1)", {"channel": "grr"}),
+        ("workload", "mean(0 | 1, !2)", {"queries": "mean(0 | 1, !2)", "channel": "grr"}),
+        ("split", "frequency(0 | !1)", {}),
+    ],
+)
+def test_a_conditional_is_raised_by_the_best_of_all_reports(name, words, parameters, views):
+    """Every output in turn, added to a tally without noise and decoded by the estimator itself."""
+    plan = Plan.of(Schema.of(3, 1, 5), name, 2, **parameters)
+    query, share = Query.parse(words), 0.01
+    honest = expected_tally(plan, lambda keys: prior_law(plan.schema.levels, len(keys)))
+    target, given = query.places(plan.schema)
+    held = {target, *(place for place, _ in given)}
+    view = next(v for v, keys in enumerate(plan.views.keys) if held <= set(keys))
+    part = 1.0 if views == "chosen" else float(plan.views.shares[view])
+    fakes, channel = int(MANY * share / (1 - share) * part), plan.view_channels[view]
+    reached = []
+    for cell in np.flatnonzero(channel.possible):
+        tally = Tally(plan, honest.counts.copy())
+        own = int(plan.layout.own[view])
+        tally.counts[[own, own + 1 + cell]] += fakes
+        reached.append(Conditionals(plan, tally, "least_squares").answer(query).estimate.value)
+    made = raised_conditional(plan, share, query, views=views)
+    ends = (1.0, 5.0) if query.kind == "mean" else (0.0, 1.0)
+    assert made.after == pytest.approx(min(max(reached), ends[1]), rel=1e-6)
+    plain = Conditionals(plan, honest, "least_squares").answer(query).estimate.value
+    assert made.before == pytest.approx(plain, rel=1e-6)
+    assert made.after > made.before
 
 
 def test_documents_have_no_nan():

@@ -61,11 +61,16 @@ def test_one_key_each_is_said_with_sizes():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"keys": 0}, "at least one key"),
+        ({"keys": 0}, "at least 1"),
+        ({"keys": "many"}, "whole number of keys"),
+        ({"keys": 5, "held": "most"}, "held must be a number"),
         ({"keys": 5, "held": 6}, "at most 5"),
         ({"keys": 5, "held": 0}, "above 0"),
         ({"keys": 5, "mean": 1}, "between -1 and 1"),
-        ({"keys": 5, "spread": -0.1}, "not negative"),
+        ({"keys": 5, "spread": -0.1}, "spread lies between 0 and 1"),
+        ({"keys": 5, "spread": 3}, "spread lies between 0 and 1"),
+        ({"keys": 5, "spread": float("nan")}, "spread lies between 0 and 1"),
+        ({"keys": 5, "between": 1.5}, "between lies between 0 and 1"),
         ({"keys": 5, "sizes": [0.5, -0.5, 1]}, "shares of people"),
         ({"keys": 1, "sizes": [0.5, 0.2, 0.3]}, "more keys than"),
     ],

@@ -434,6 +434,21 @@ def test_shrunk_answers_say_so():
     assert "shrunk" not in raw.note
 
 
+def test_answers_that_were_not_shrunk_say_that():
+    plan = Plan.of(Schema.of(4, 1, 5), "kvue", 1)
+    answers = estimate(plan, Tally(plan, some_counts(plan, 1)), "shrunk")
+    assert "nothing was shrunk: fewer than 5 keys" in answers.note
+    assert "on average over keys" not in answers.note
+    raw = estimate(plan, Tally(plan, some_counts(plan, 1)), after=["clip"])
+    for one, other in zip(answers, raw, strict=True):
+        assert one.frequency.value == pytest.approx(other.frequency.value)
+    plan = Plan.of(Schema.of(9, 1, 5), "kvue", 1)
+    counts = some_counts(plan, 1).copy()
+    assert "shrunk towards" in estimate(plan, Tally(plan, counts), "shrunk").note
+    counts[plan.layout.own[4] :] = 0  # four of nine keys have reports
+    assert "nothing was shrunk" in estimate(plan, Tally(plan, counts), "shrunk").note
+
+
 # -- error and coverage, sampled -------------------------------------------------------------------
 
 RUNS = 30

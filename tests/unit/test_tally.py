@@ -49,6 +49,15 @@ def test_every_door_leads_to_the_same_tally(name, tmp_path):
     assert one_by_one.reports == len(RECORDS)
 
 
+def test_a_tally_of_a_larger_plan_is_said_to_be_another_plans():
+    """Its counts are more than this plan has room for, and are not what is wrong with it."""
+    small, large = (Plan.of(Schema.of(keys), "kvue", 1) for keys in (3, 50))
+    full = Tally(large).add(large.report({}))
+    for plan, tally in ((small, full), (large, Tally(small))):
+        with pytest.raises(ReportError, match="belongs to another plan"):
+            Tally.parse(plan, tally.dumps())
+
+
 def test_another_plans_reports_and_tallies_are_refused(tmp_path):
     plan, other = PLANS["kvue"], PLANS["privkv"]
     with pytest.raises(ReportError, match="another plan"):

@@ -16,7 +16,7 @@ from ..estimate.project import STEPS
 from ..plan import Plan
 from ..reportfile import reading
 from ..tally import MAGIC, Tally
-from .show import as_json, print_json, print_table, progress
+from .show import as_json, counted, print_json, print_table, progress
 
 
 @click.command()
@@ -44,7 +44,9 @@ def tally(plan_path: str, sources: tuple[str, ...], output: str, machine: bool) 
     if machine:
         print_json({"plan": plan.hash, "reports": total.reports, "cells": len(total.counts)})
     else:
-        click.echo(f"{output}: {total.reports} reports in {len(total.counts)} cells")
+        click.echo(
+            f"{output}: {counted(total.reports, 'report')} in {counted(len(total.counts), 'cell')}"
+        )
 
 
 def _check_new(source: str, seen: dict[str, str]) -> None:
@@ -70,8 +72,8 @@ def _is_tally(path: str) -> bool:
 @click.argument("tally_path", metavar="TALLY", type=click.Path())
 @click.option(
     "--estimator",
-    help="By name: one of the mechanism's own, which 'keyveil mechanisms' lists, or shrunk, corrected, "
-    "jackknife.",
+    help="By name: one of the mechanism's own, which 'keyveil mechanisms --json' lists, or shrunk, "
+    "corrected, jackknife.  [default: the mechanism's first]",
 )
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
 @click.option(

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import isfinite, sqrt
+from typing import Any
 
 import click
 
 from ..errors import PlanError
+from ..estimate.forecast import forecast
+from ..estimate.shrink import FEWEST
 from ..exact import decimal, text
+from ..plan import Plan
 from ..planner import ASKS, Advice, Option, advise, curves
 from ..prior import Prior
 from ..schema import Schema
-from .show import print_table
+from .show import counted, print_table
+
+COMPARED = {
+    "both": "frequency and mean alike, after shrinkage across keys",
+    "frequency": "the frequency, after shrinkage across keys",
+    "mean": "the mean, after shrinkage across keys",
+    "conditional": "conditional frequency and mean alike, as estimated",
+}
+"""What the options' errors are of, for each thing that may be asked."""
 
 
 def asked(words: str) -> str | list[str]:
@@ -26,19 +38,21 @@ def asked(words: str) -> str | list[str]:
 def prior_of(keys: int, held: str | None, mean: str | None, spread: str | None) -> Prior:
     """The prior that the options state; what is not said stays at its default."""
     given = {
-        name: float(decimal(value, name))
+        name: float(decimal(value, f"--{name}"))
         for name, value in (("held", held), ("mean", mean), ("spread", spread))
         if value is not None
     }
     return Prior.of(keys, **given)
 
 
-def advice_for(schema: Schema, epsilon: str, people: int, ask: str, prior: Prior, force: bool) -> Advice:
-    """The planner's advice, or its refusal."""
-    made = advise(schema, epsilon, people, ask=asked(ask), prior=prior)
-    if not made.answers and not force:
-        raise PlanError(f"{made} (--force makes the best plan all the same)")
-    return made
+def advice_for(schema: Schema, epsilon: str, people: int, ask: str, prior: Prior) -> Advice:
+    """The planner's advice; it may be that nothing can answer."""
+    return advise(schema, epsilon, people, ask=asked(ask), prior=prior)
+
+
+def refusal(advice: Advice) -> PlanError:
+    """Why no plan is made."""
+    return PlanError(f"{advice} (--force makes the best plan all the same)")
 
 
 def explain(advice: Advice) -> None:
@@ -47,20 +61,26 @@ def explain(advice: Advice) -> None:
     from ..shuffle import line as shuffle_line
 
     best = advice.best
-    click.echo(str(advice))
+    if advice.answers:
+        click.echo(str(advice))
+    who = counted(advice.people, "person", "people")
     print_table(
         ["mechanism", "error", "frequency ±", "mean ±", "bits", "answers"],
         [_cells(option, best) for option in advice.runners_up(20)],
-        f"{advice.people:,} people at epsilon {text(advice.epsilon)}, expecting {advice.prior.source}",
+        f"{who} at epsilon {text(advice.epsilon)}, expecting {advice.prior.source}",
     )
-    click.echo(
-        "error: relative to the first, frequency and mean alike, after shrinkage across keys; "
-        "±: standard error of one key's answer as estimated"
-    )
+    one = "one conditional answer" if advice.ask == "conditional" else "one key's answer"
+    click.echo(f"error: squared error over the first's: {COMPARED[advice.ask]}")
+    click.echo(f"±: how far {one} is off before any shrinkage, means on [-1, 1]")
     if advice.ask != "conditional":
-        click.echo("chosen for answers that are shrunk: keyveil estimate --estimator shrunk")
+        few = len(best.plan.schema.keys) < FEWEST
+        click.echo(
+            f"with fewer than {FEWEST} keys answers are not shrunk in the end"
+            if few
+            else "chosen for answers that are shrunk: keyveil estimate --estimator shrunk"
+        )
     click.echo(shuffle_line(best.plan, advice.people))
-    click.echo(poison_line(best.plan, 0.01))
+    click.echo(poison_line(best.plan, 0.01, advice.ask))
 
 
 def _cells(option: Option, best: Option) -> list[str]:
@@ -79,3 +99,36 @@ def picture(advice: Advice, schema: Schema, path: str) -> None:
     from ..plot import plot_curves
 
     plot_curves(curves(schema, advice), path, float(advice.epsilon), advice.people)
+
+
+def expected(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
+    """How far answers of a plan that speaks of single keys will be off, before any shrinkage."""
+    told = forecast(plan, people, prior)
+    answers, weight = plan.kind.answers, prior.weight
+    errors = {
+        "frequency": told.clipped_frequency(prior) if "frequency" in answers else None,
+        "mean": told.clipped_mean(prior) if "mean" in answers else None,
+        "mass": told.covariance[:, 1, 1] + told.bias[:, 1] ** 2 if "mass" in answers else None,
+    }
+    return {
+        "people": people,
+        "prior": prior.source,
+        "chain": plan.chain is not None,
+        **{
+            f"{name}_error": None if each is None or not isfinite(weight @ each) else sqrt(weight @ each)
+            for name, each in errors.items()
+        },
+    }
+
+
+def expectation(facts: dict[str, Any]) -> str:
+    """The same in one line."""
+    parts = [
+        f"{name} by about {facts[f'{name}_error']:.3g}{scale}"
+        for name, scale in (("frequency", ""), ("mean", " on [-1, 1]"), ("mass", " on [-1, 1]"))
+        if facts[f"{name}_error"] is not None
+    ]
+    who = counted(facts["people"], "person", "people")
+    when = " after this round" if facts["chain"] else ""
+    said = f"with {who}{when} a key's answers will be off: {' and '.join(parts)}"
+    return f"{said} (expecting {facts['prior']})"

@@ -6,24 +6,26 @@ import csv
 from decimal import Decimal
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from ..audit import audit as audit_plan
-from ..errors import PlanError, SchemaError
+from ..errors import KeyveilError, PlanError, SchemaError
 from ..exact import decimal, text
 from ..mechanism import CALIBRATIONS
 from ..mechanisms import REGISTRY
 from ..plan import Plan
 from ..schema import Schema
 from ..tally import Tally
-from .show import as_json, print_json, print_table
+from .show import as_json, counted, print_json, print_table
 
 if TYPE_CHECKING:
     from ..planner import Advice
 
 MANY_KEYS = 100
+MOST = 10**15
+"""People, or keys, beyond which no one means it."""
 
 
 @click.command()
@@ -33,8 +35,8 @@ def mechanisms(keys: int, machine: bool) -> None:
     """List the mechanisms, what they speak of and what they really cost."""
     rows: list[dict[str, Any]] = []
     for name, kind in REGISTRY.items():
-        counted = max(min(keys, kind.most_keys), kind.fewest_keys)
-        schema = Schema.of(counted)
+        used = max(min(keys, kind.most_keys), kind.fewest_keys)
+        schema = Schema.of(used)
         plan = Plan.of(schema, name, 1, **kind.example(schema))
         rows.append(
             {
@@ -45,7 +47,7 @@ def mechanisms(keys: int, machine: bool) -> None:
                 "true_epsilon_at_1": float(kind.true_epsilon(Decimal(1))),
                 "bits_per_report": round(plan.bits_per_report, 4),
                 "bits_formula": kind.bits,
-                "bits_for_keys": counted,
+                "bits_for_keys": used,
                 "estimators": list(kind.estimators),
                 "parameters": {n: p.default for n, p in kind.parameters.items()},
                 "note": kind.note,
@@ -55,7 +57,13 @@ def mechanisms(keys: int, machine: bool) -> None:
         print_json(rows)
         return
     print_table(
-        ["name", "answers", "true epsilon at 1", f"bits at {keys} keys", "one report speaks of"],
+        [
+            "name",
+            "answers",
+            "true epsilon at 1",
+            f"bits at {counted(keys, 'key')}",
+            "one report speaks of",
+        ],
         [
             [
                 row["name"],
@@ -76,14 +84,12 @@ def mechanisms(keys: int, machine: bool) -> None:
 @click.option("--epsilon", help="The promise, like 1 or 0.5.")
 @click.option(
     "--mechanism",
-    help="One of: " + ", ".join(REGISTRY) + "; or auto, the one with the least predicted error.",
+    help="auto, the one with the least predicted error, or one of: " + ", ".join(REGISTRY) + ".",
 )
 @click.option(
     "--calibrate",
     type=click.Choice(CALIBRATIONS),
-    default="paper",
-    show_default=True,
-    help="As published, or the largest parameters that keep the promise.",
+    help="As published, or the largest parameters that keep the promise.  [default: paper; auto: tight]",
 )
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A parameter.")
 @click.option(
@@ -94,31 +100,45 @@ def mechanisms(keys: int, machine: bool) -> None:
     metavar="PLAN TALLY",
     help="The next round after PLAN, from its TALLY.",
 )
-@click.option("--people", help="How many people will answer, like 1e5: says what to expect.")
+@click.option(
+    "--people", help="How many people will answer, like 1e5: says what to expect. Auto needs it."
+)
 @click.option(
     "--ask",
-    default="both",
-    show_default=True,
-    help="For auto: both, frequency, mean, conditional, or queries with ; between them.",
+    help="For auto: both (frequency and mean of every key), frequency, mean, conditional (every key "
+    "given every other), or queries with ; between them.  [default: both]",
 )
-@click.option("--held", help="For auto: how many keys a person holds on average.")
-@click.option("--mean", help="For auto: where values lie on average, on [-1, 1].")
-@click.option("--spread", help="For auto: the standard deviation of values on [-1, 1].")
-@click.option("--explain", is_flag=True, help="For auto: the table of options, and why.")
-@click.option("--plot", type=click.Path(), help="For auto: error against epsilon and people.")
+@click.option("--held", help="With --people: how many keys a person holds on average.")
+@click.option("--mean", help="With --people: where values lie on average, on [-1, 1].")
+@click.option("--spread", help="With --people: the standard deviation of values on [-1, 1], at most 1.")
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="For auto: the table of options, and why, on standard output; the plan is written with -o.",
+)
+@click.option(
+    "--plot", type=click.Path(), help="For auto: draw the error against epsilon and against people."
+)
 @click.option("--force", is_flag=True, help="For auto: make the best plan even if it cannot answer.")
-@click.option("-o", "--output", type=click.Path(), help="Where to write the plan.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    help="Where to write the plan.  [default: standard output, unless --json or --explain is there]",
+)
 @as_json
+@click.pass_context
 def plan(
+    context: click.Context,
     keys: str | None,
     ends: str,
     epsilon: str | None,
     mechanism: str | None,
-    calibrate: str,
+    calibrate: str | None,
     given: tuple[str, ...],
     chain: tuple[str, str] | None,
     people: str | None,
-    ask: str,
+    ask: str | None,
     held: str | None,
     mean: str | None,
     spread: str | None,
@@ -129,75 +149,146 @@ def plan(
     machine: bool,
 ) -> None:
     """Make the public contract: keys, mechanism, and integers that prove epsilon."""
-    advice = None
+    _check_together(context, chain is not None, mechanism == "auto", people is not None)
+    count = None if people is None else read_count(people, "--people")
+    advice, expected = None, None
+    facts: dict[str, Any] = {}
     if chain:
         before = Plan.load(chain[0])
         made = before.next(Tally.load(before, chain[1]))
     else:
-        missing = [
-            name
-            for name, value in (("--keys", keys), ("--epsilon", epsilon), ("--mechanism", mechanism))
-            if value is None
-        ]
-        if missing:
-            raise click.UsageError(f"plan needs {', '.join(missing)} (or --next PLAN TALLY)")
         schema = read_schema(str(keys), ends)
         if mechanism == "auto":
-            advice = _advice(schema, str(epsilon), people, ask, (held, mean, spread), given, force)
+            advice = _advice(schema, str(epsilon), count, ask or "both", (held, mean, spread))
+            _show_advice(advice, explain, plot, output, force, machine)
             made = advice.plan
+            facts["advice"] = advice.document()
         else:
-            made = Plan.of(schema, str(mechanism), str(epsilon), calibrate, **_parameters(given))
-    if advice is None and (explain or plot):
-        raise click.UsageError("--explain and --plot are for --mechanism auto")
-    expected = None
-    if advice is not None:
-        from .choose import explain as explained
-        from .choose import picture
-
-        if plot:
-            picture(advice, made.schema, plot)
-        if explain and not machine:
-            explained(advice)
-        elif not machine:
-            click.echo(str(advice), err=not output)
-    elif people is not None:
-        from ..outlook import outlook
-
-        expected = outlook(made, read_count(people, "people"))
+            made = Plan.of(
+                schema, str(mechanism), str(epsilon), calibrate or "paper", **_parameters(given)
+            )
+    if advice is None and count is not None:
+        expected = _expected(made, count, (held, mean, spread))
+        facts |= expected.facts
     if output:
         made.save(output)
-    if expected is not None and not machine:
-        click.echo(str(expected), err=not expected.answers)
     if machine:
-        facts = {**_facts(made), "outlook": None if expected is None else expected.document()}
-        print_json(facts if advice is None else {**facts, "advice": advice.document()})
-    elif output:
-        facts = _facts(made)
+        print_json({**_facts(made), "written_to": output, "outlook": None, **facts})
+        return
+    if expected is not None:
+        click.echo(expected.said, err=not output or not expected.answers)
+    if output:
         click.echo(
-            f"{output}: {made.mechanism}, {facts['keys']} keys, promises epsilon {text(made.promised)}, "
+            f"{output}: {made.mechanism}, {counted(len(made.schema.keys), 'key')}, "
+            f"promises epsilon {text(made.promised)}, "
             f"proves {made.proven:.9f}, {made.bits_per_report:.2f} bits a report"
         )
-    elif not explain:
+    elif explain:
+        click.echo("no plan was written: -o FILE writes it", err=True)
+    else:
         click.echo(made.dumps())
+
+
+PRIOR = {"held", "mean", "spread"}
+ONLY_AUTO = {"ask", "explain", "plot", "force"}
+OF_A_CHAIN = {"keys", "ends", "epsilon", "mechanism", "calibrate", "given"} | PRIOR | ONLY_AUTO
+
+
+def _check_together(context: click.Context, chain: bool, auto: bool, people: bool) -> None:
+    """Options that are missing, or that would be ignored beside the others: refuse, never ignore."""
+    names = {option.name: option.opts[-1] for option in context.command.params}
+    used = {
+        str(name): str(names[name])
+        for name in names
+        if context.get_parameter_source(str(name)) is click.core.ParameterSource.COMMANDLINE
+    }
+    if chain:
+        _refuse(used, OF_A_CHAIN, "the next round takes this from PLAN")
+        return
+    missing = [names[name] for name in ("keys", "epsilon", "mechanism") if name not in used]
+    if missing:
+        raise click.UsageError(f"plan needs {', '.join(missing)} (or --next PLAN TALLY)")
+    if not auto:
+        _refuse(used, ONLY_AUTO, "only for --mechanism auto")
+        if not people:
+            _refuse(used, PRIOR, "only with --people")
+        return
+    if not people:
+        raise click.UsageError("--mechanism auto needs --people: how many will answer")
+    if "given" in used:
+        raise PlanError("--set is for a mechanism that you name; auto sets the parameters itself")
+    if context.params["calibrate"] == "paper":
+        raise PlanError(
+            "--calibrate paper is for a mechanism that you name; auto makes all tight, to compare them "
+            "at equal true epsilon"
+        )
+
+
+def _refuse(used: dict[str, str], names: set[str], why: str) -> None:
+    wrong = [option for name, option in used.items() if name in names]
+    if wrong:
+        raise click.UsageError(f"{', '.join(wrong)}: {why}")
 
 
 def _advice(
     schema: Schema,
     epsilon: str,
-    people: str | None,
+    people: int | None,
     ask: str,
     believed: tuple[str | None, str | None, str | None],
-    given: tuple[str, ...],
-    force: bool,
 ) -> Advice:
     from .choose import advice_for, prior_of
 
-    if people is None:
-        raise click.UsageError("--mechanism auto needs --people: how many will answer")
-    if given:
-        raise PlanError("--set is for a mechanism that you name; auto sets the parameters itself")
-    prior = prior_of(len(schema.keys), *believed)
-    return advice_for(schema, epsilon, read_count(people, "people"), ask, prior, force)
+    assert people is not None
+    return advice_for(schema, epsilon, people, ask, prior_of(len(schema.keys), *believed))
+
+
+def _show_advice(
+    advice: Advice, explain: bool, plot: str | None, output: str | None, force: bool, machine: bool
+) -> None:
+    """Why this plan, in a line, a table or a picture; a refusal leaves after these."""
+    from .choose import explain as explained
+    from .choose import picture, refusal
+
+    refused = not advice.answers and not force
+    if plot:
+        picture(advice, advice.plan.schema, plot)
+    if machine:
+        if refused:
+            print_json(advice.document())
+    elif explain:
+        explained(advice)
+    if refused:
+        raise refusal(advice)
+    if not machine and (not explain or not advice.answers):
+        click.echo(str(advice), err=not output or not advice.answers)
+
+
+class _Expected(NamedTuple):
+    """What so many people's answers to a plan will be worth."""
+
+    said: str
+    answers: bool
+    facts: dict[str, Any]
+    """As JSON."""
+
+
+def _expected(made: Plan, people: int, believed: tuple[str | None, str | None, str | None]) -> _Expected:
+    from ..outlook import outlook
+    from .choose import expectation, prior_of
+    from .choose import expected as single
+
+    try:
+        foreseen = outlook(made, people)
+    except KeyveilError:
+        foreseen = None  # its views hold several keys, but not to be asked together
+    if foreseen is not None:
+        return _Expected(str(foreseen), foreseen.answers, {"outlook": foreseen.document()})
+    try:
+        facts = single(made, people, prior_of(len(made.schema.keys), *believed))
+    except KeyveilError as error:
+        return _Expected(f"nothing is said of what to expect: {error}", True, {"expected": None})
+    return _Expected(expectation(facts), True, {"expected": facts})
 
 
 def _facts(made: Plan) -> dict[str, Any]:
@@ -264,9 +355,13 @@ def read_range(ends: str) -> tuple[Decimal, Decimal]:
 
 def read_count(words: str, name: str) -> int:
     """A whole number of at least 1, as it is or like 1e6."""
-    number = decimal(words, name)
-    if number < 1 or number != int(number):
-        raise PlanError(f"{name} must be a whole number of at least 1, like 100000 or 1e6")
+    wrong = f"{name} must be a whole number of at least 1 and at most 1e15, like 100000 or 1e6"
+    try:
+        number = decimal(words, name)
+    except PlanError:
+        raise PlanError(wrong) from None
+    if not 1 <= number <= MOST or number != int(number):
+        raise PlanError(wrong)
     return int(number)
 
 

@@ -11,12 +11,12 @@ from ..coins import Coins
 from ..errors import RecordError
 from ..plan import Plan
 from ..reportfile import writing
-from .show import as_json, print_json, progress
+from .show import as_json, counted, print_json, progress
 
 MAPPED = {
-    "unknown_key": "name a key that the plan does not list, and are ignored",
-    "no_number": "have no number as value, and count as not held",
-    "outside_range": "have a value outside the range of its key, clipped to it",
+    "unknown_key": "with a key that the plan does not list: ignored",
+    "no_number": "without a number as value: counted as not held",
+    "outside_range": "with a value outside the range of its key: clipped to it",
 }
 """How a table's rows are mapped where the plan states it, by rule."""
 
@@ -85,9 +85,9 @@ def privatise(
         facts["mapped"] = {rule: mapped[rule] for rule in MAPPED}
         for rule, said in MAPPED.items():
             if mapped[rule]:
-                click.echo(f"{mapped[rule]:,} rows {said}", err=True)
+                click.echo(f"{counted(mapped[rule], 'row')} {said}", err=True)
     if machine:
         print_json(facts)
     else:
         sent = "" if each is None else f" ({each} bits each)"
-        click.echo(f"{output}: {writer.reports} reports, {size} bytes{sent}")
+        click.echo(f"{output}: {counted(writer.reports, 'report')}, {counted(size, 'byte')}{sent}")

@@ -27,9 +27,16 @@ def print_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
 
 
+def counted(number: float, one: str, many: str = "") -> str:
+    """A number with its noun: 1 key, 2 keys, 1,000 people."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
-    """A plain table; columns of figures to the right."""
-    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    """A plain table under a line that says what it is of; columns of figures to the right."""
+    if title:
+        click.echo(title)
+    table = Table(box=None, pad_edge=False)
     for place, heading in enumerate(headings):
         figures = all(_figure(row[place]) for row in rows) and bool(rows)
         table.add_column(heading, justify="right" if figures else "left", overflow="fold")

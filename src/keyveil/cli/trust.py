@@ -27,34 +27,54 @@ from ..poison import (
 )
 from ..shuffle import DELTA, amplified
 from ..tally import Tally
-from .show import as_json, print_json, print_table
+from .make import read_count
+from .show import as_json, counted, print_json, print_table
 
 
 @click.command()
 @click.argument("plan_path", metavar="PLAN", type=click.Path())
 @click.argument("tally_path", metavar="[TALLY]", required=False, type=click.Path())
-@click.option("--fakes", default="0.01", show_default=True, help="Share of all clients that are fake.")
-@click.option("--target", "targets", multiple=True, help="A key they are after; may be repeated.")
-@click.option("--goal", type=click.Choice(GOALS), help="What they want; raise-frequency if they can.")
-@click.option("--attack", type=click.Choice(ATTACKS), default="crafted", show_default=True)
+@click.option(
+    "--fakes",
+    default="0.01",
+    show_default=True,
+    help="Share of all clients that are fake, like 0.01 for 1 %.",
+)
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    help="A key they are after; may be repeated.  [default: each key alone]",
+)
+@click.option("--goal", type=click.Choice(GOALS), help="What they want.  [default: raise-frequency]")
+@click.option(
+    "--attack",
+    type=click.Choice(ATTACKS),
+    default="crafted",
+    show_default=True,
+    help="What fakes send: the report that serves the goal best, any valid report, or honest reports on "
+    "made-up records of one target.",
+)
 @click.option(
     "--views",
     type=click.Choice(CHOICES["views"]),
     default="chosen",
     show_default=True,
-    help="Whether fakes choose what to speak of, or draw it.",
+    help="Whether fakes choose the key that they speak of, which 'keyveil health' sees, or draw it.",
 )
 @click.option(
     "--seeds",
     type=click.Choice(CHOICES["seeds"]),
     default="chosen",
     show_default=True,
-    help="Whether fakes choose their seed, or it is assigned with a token.",
+    help="For mechanisms that hash: whether fakes choose their seed, or it comes with a token.",
 )
-@click.option("--frequency", default="0.3", show_default=True, help="Of keys, where there is no tally.")
-@click.option("--mean", default="0", show_default=True, help="Of keys, on [-1, 1], likewise.")
 @click.option(
-    "--people", default="1e6", show_default=True, help="Honest people, where there is no tally."
+    "--frequency", default="0.3", show_default=True, help="Without TALLY: how often keys are held."
+)
+@click.option("--mean", default="0", show_default=True, help="Without TALLY: of keys, on [-1, 1].")
+@click.option(
+    "--people", default="1e6", show_default=True, help="Without TALLY: how many honest people."
 )
 @click.option("--compare", is_flag=True, help="All mechanisms at the plan's epsilon, side by side.")
 @click.option("--plot", type=click.Path(), help="With --compare: also draw a picture (PNG, SVG or PDF).")
@@ -75,12 +95,15 @@ def poison(
     plot: str | None,
     machine: bool,
 ) -> None:
-    """How far fake clients could move the answers: of TARGETs together, or of each key alone."""
+    """What fake clients could do: how far a share of them moves each key's answers.
+
+    TALLY says what the honest answers are, and how many there were.
+    """
     plan = Plan.load(plan_path)
     tally = None if tally_path is None else Tally.load(plan, tally_path)
-    share = float(decimal(fakes, "fakes"))
-    held, middle = float(decimal(frequency, "frequency")), float(decimal(mean, "mean"))
-    count = _people(people)
+    share = float(decimal(fakes, "--fakes"))
+    held, middle = float(decimal(frequency, "--frequency")), float(decimal(mean, "--mean"))
+    count = float(read_count(people, "--people"))
     if compare:
         rows = compare_gains(
             plan.schema, str(plan.promised), share, people=count, frequency=held, mean=middle
@@ -132,6 +155,9 @@ def _show_gains(made: list[Gain], needed: dict[str, float]) -> None:
     how = f"{first.share:.3g} of all clients fake, {first.attack}, to {first.goal.replace('-', ' the ')}"
     who = "targets together" if len(first.shifts) > 1 else "each key alone"
     print_table(headings, rows, f"{first.mechanism}: {how}; {who}")
+    held = [shift.frequency for one in made for shift in one.shifts if shift.frequency is not None]
+    if any(not 0 <= change.after <= 1 for change in held):
+        click.echo("a frequency outside [0, 1] is seen at once: keyveil health")
 
 
 def _show_rows(rows: list[Row], share: float, epsilon: float, plot: str | None, machine: bool) -> None:
@@ -167,9 +193,15 @@ def _show_rows(rows: list[Row], share: float, epsilon: float, plot: str | None, 
 @click.argument("plan_path", metavar="PLAN", type=click.Path())
 @click.argument("tally_path", metavar="TALLY", type=click.Path())
 @click.argument("other_path", metavar="[TALLY2]", required=False, type=click.Path())
-@click.option("--false-alarm", default=f"{FALSE_ALARM:g}", show_default=True, help="Rate of each check.")
 @click.option(
-    "--fakes", help="Also: how far so large a share of the reports may have moved each answer."
+    "--false-alarm",
+    default=f"{FALSE_ALARM:g}",
+    show_default=True,
+    help="How often each check may be wrong about honest people.",
+)
+@click.option(
+    "--fakes",
+    help="Also say where the honest answers lie if this share of the reports is fake, like 0.01.",
 )
 @as_json
 def health(
@@ -180,13 +212,16 @@ def health(
     fakes: str | None,
     machine: bool,
 ) -> None:
-    """Whether honest people could have sent a TALLY, and TALLY2 like it; each check with its rate."""
+    """Look for what honest people cannot have sent in a TALLY, and for change since TALLY2.
+
+    Every check states how often it would be wrong about honest people (its rate of false alarms).
+    """
     plan = Plan.load(plan_path)
     tally = Tally.load(plan, tally_path)
     other = None if other_path is None else Tally.load(plan, other_path)
-    rate = float(decimal(false_alarm, "false-alarm"))
+    rate = float(decimal(false_alarm, "--false-alarm"))
     found = check_health(plan, tally, other, false_alarm=rate)
-    moved = None if fakes is None else reach(plan, tally, float(decimal(fakes, "fakes")))
+    moved = None if fakes is None else reach(plan, tally, float(decimal(fakes, "--fakes")))
     if machine:
         body = found.document()
         print_json({**body, "reach": None if moved is None else [one.document() for one in moved]})
@@ -205,11 +240,11 @@ def health(
     )
     verdict = "suspicious" if found.suspicious else "nothing suspicious"
     click.echo(
-        f"{verdict} in {found.reports:,} reports; of honest tallies at most {found.false_alarm:.2g} are "
-        "found suspicious"
+        f"{verdict} in {counted(found.reports, 'report')}; of honest tallies at most "
+        f"{found.false_alarm:.2g} are found suspicious"
     )
     if moved is not None:
-        _show_reach(moved, float(decimal(fakes, "fakes")))
+        _show_reach(moved, float(decimal(fakes, "--fakes")))
 
 
 def _where(names: tuple[str, ...]) -> str:
@@ -240,13 +275,20 @@ def _signed(value: float) -> str:
 
 @click.command()
 @click.argument("plan_path", metavar="PLAN", type=click.Path())
-@click.option("--people", default="1e6", show_default=True, help="Reports that are shuffled together.")
-@click.option("--delta", default=f"{DELTA:g}", show_default=True)
+@click.option(
+    "--people", default="1e6", show_default=True, help="How many reports are shuffled together."
+)
+@click.option(
+    "--delta",
+    default=f"{DELTA:g}",
+    show_default=True,
+    help="The chance that is left out of the promise; far below one in all people.",
+)
 @as_json
 def shuffle(plan_path: str, people: str, delta: str, machine: bool) -> None:
-    """The epsilon towards someone who sees all reports, but not who sent which."""
+    """What shuffling adds: the epsilon towards whoever sees all reports, but not who sent which."""
     plan = Plan.load(plan_path)
-    made = amplified(plan, int(_people(people)), float(decimal(delta, "delta")))
+    made = amplified(plan, read_count(people, "--people"), float(decimal(delta, "--delta")))
     if machine:
         print_json(made.document())
         return
@@ -259,10 +301,3 @@ def shuffle(plan_path: str, people: str, delta: str, machine: bool) -> None:
     click.echo(f"from      ratio {known.ratio:.6g}, {shape}")
     if made.closed_form is not None:
         click.echo(f"by the closed form of Feldman, McMillan and Talwar: {made.closed_form:.6g}")
-
-
-def _people(people: str) -> float:
-    number = decimal(people, "people")
-    if number < 1 or number != int(number):
-        raise PlanError("people must be a whole number, at least 1, like 1e6")
-    return float(number)

@@ -114,7 +114,7 @@ class Answers:
 
 def quantile(level: float) -> float:
     """How many standard errors reach on either side at a level."""
-    if not 0 < level < 1:
+    if not 1e-9 <= level <= 1 - 1e-9:  # nearer to either end there is no number for it
         raise PlanError("a level lies between 0 and 1, like 0.95")
     return NormalDist().inv_cdf(0.5 + level / 2)
 

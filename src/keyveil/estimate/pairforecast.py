@@ -7,6 +7,7 @@ in as ``pooled`` does; then frequency(a | b) and mean(a | b) by the delta method
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -99,14 +100,19 @@ def _law(prior: Prior, levels: int, size: int, a: int, b: int) -> Floats:
 
 def _functionals(channel: Channel, law: Floats, size: int, levels: int) -> Floats:
     """Covariance for one report of P(ab), S_a 1(b), and f_a, f_b, S_a, S_b."""
+    return channel.covariance(_decoder(channel, size, levels), law)
+
+
+@lru_cache(maxsize=4)
+def _decoder(channel: Channel, size: int, levels: int) -> Floats:
+    """What each output adds to them; the same for every two keys of a plan, and dear."""
     rows = digits(levels, 2)
     held = (rows > 0).astype(np.float64)
     worth = np.concatenate([[0.0], np.linspace(-1.0, 1.0, levels)])[rows]
     columns = [held[:, 0] * held[:, 1], worth[:, 0] * held[:, 1], held[:, 0], held[:, 1]]
     weights = np.stack([*columns, worth[:, 0], worth[:, 1]], axis=1)
     weights = weights.reshape(levels + 1, levels + 1, -1)
-    flat = lifted(weights, (0, 1), tuple(range(size)), levels)
-    return channel.covariance(channel.decoder(flat), law)
+    return channel.decoder(lifted(weights, (0, 1), tuple(range(size)), levels))
 
 
 def _ratios(spread: Floats, f: float, g: float, m: float) -> tuple[float, float]:

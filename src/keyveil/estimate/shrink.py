@@ -23,14 +23,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..arrays import Floats, Integers
-from .answer import Band, KeyBands, quantile
+from .answer import Answers, Band, KeyBands, quantile
 from .common import Posterior, beta_laws, points, posterior, settle, spacing
-from .estimator import on_arrays
+from .estimator import ArrayEstimator, answers_from, answers_of
 from .linear import Moments, key_bands
 from .noise import Flags, Noise
 
 if TYPE_CHECKING:
     from ..plan import Plan
+    from ..tally import Tally
 
 FEWEST = 5
 """With fewer keys that have reports there is nothing in common to learn: clipped raw answers."""
@@ -53,17 +54,41 @@ NOTE = (
     "shrunk towards what all keys have in common; intervals hold on average over keys, "
     "not for each key by itself"
 )
+FEW_NOTE = (
+    f"nothing was shrunk: fewer than {FEWEST} keys have reports that tell of them, too few to have "
+    "anything in common; values and intervals are the raw ones, clipped to their range"
+)
 
 
-@on_arrays("shrunk", NOTE)
-def shrunk(plan: Plan, counts: Integers, level: float) -> KeyBands:
+def _shrunk(plan: Plan, counts: Integers, level: float) -> KeyBands:
     """Frequency and mean (or mass) of every key, shrunk across keys."""
     moments = plan.kind.moments(plan, counts)
     return shrunk_bands(key_bands(plan, moments, level), moments, level)
 
 
+class Shrunk(ArrayEstimator):
+    """The estimator by its name, whose note says whether anything was shrunk."""
+
+    def __call__(self, plan: Plan, tally: Tally, level: float) -> Answers:
+        """The answers of one tally."""
+        moments = plan.kind.moments(plan, tally.counts)
+        raw = key_bands(plan, moments, level)
+        found = learned(raw, moments)
+        keys = answers_from(plan, _with_learned(raw, found, moments, level))
+        told = any(np.isfinite(part[0]).any() for part in found.values())
+        return answers_of(plan, keys, self.name, level, NOTE if told else FEW_NOTE)
+
+
+shrunk = Shrunk("shrunk", _shrunk, NOTE)
+
+
 def shrunk_bands(raw: KeyBands, moments: Moments, level: float) -> KeyBands:
     """The shrunk form of raw bands, from the moments that they were made of."""
+    return _with_learned(raw, learned(raw, moments), moments, level)
+
+
+def learned(raw: KeyBands, moments: Moments) -> dict[str, Floats]:
+    """Mean and variance of each answer given all keys, ``(2, ..., keys)``; NaN where keys are few."""
     shape = moments.reports.shape
     keys = shape[-1]
     reports = moments.reports.reshape(-1, keys)
@@ -80,10 +105,14 @@ def shrunk_bands(raw: KeyBands, moments: Moments, level: float) -> KeyBands:
             part = _shrink(names, reports[rows, some], values[rows, some], covariance[rows, some])
             for name, (mean, variance) in part.items():
                 found[name][:, rows, some] = mean, variance
+    return {name: part.reshape(2, *shape) for name, part in found.items()}
+
+
+def _with_learned(raw: KeyBands, found: dict[str, Floats], moments: Moments, level: float) -> KeyBands:
+    """Raw bands with what was learned in their place."""
     made = {}
-    for name in names:
+    for name, (mean, variance) in found.items():
         low = 0.0 if name == "frequency" else -1.0
-        mean, variance = found[name].reshape(2, *shape)
         made[name] = _where_learned(mean, variance, _cut(getattr(raw, name), low), low, level)
     return KeyBands(moments.reports, **made)
 

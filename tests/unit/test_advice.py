@@ -1,0 +1,121 @@
+"""What the planner says of its choice: in a line, as JSON, in a picture; and what it refuses to hear."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from keyveil import KeyveilError, Plan, Schema
+from keyveil.planner import Advice, advise, curves
+from keyveil.plot import plot_curves
+from keyveil.prior import Prior
+
+SCHEMA = Schema.of(6, 1, 5)
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Two epsilons are enough to draw."""
+    monkeypatch.setattr("keyveil.planner.EPSILONS", ("0.5", "5", "8", "10"))
+
+
+def advice(*ratios: float) -> Advice:
+    """The best option, and others whose errors are so many times its own."""
+    made = advise(SCHEMA, 2, 1e6)
+    best = made.runners_up()
+    options = [
+        replace(one, score=best[0].score * ratio) for one, ratio in zip(best, ratios, strict=False)
+    ]
+    return replace(made, options=tuple(options))
+
+
+@pytest.mark.parametrize("ratio", [0.995, 1.0, 1.004, 1.0099])
+def test_options_within_a_hundredth_are_as_good(ratio):
+    said = str(advice(1.0, ratio, 3.0))
+    assert "as little within 1 %" in said
+    assert "times below" not in said
+
+
+def test_a_real_difference_is_said_in_numbers():
+    assert "1.02 times below" in str(advice(1.0, 1.02, 3.0))
+    assert "2.50 times below" in str(advice(1.0, 2.5))
+    assert str(advice(1.0)).endswith("has the least predicted error")
+
+
+def test_many_queries_are_counted_in_a_name():
+    one, two = (
+        advise(SCHEMA, 2, 1e6, ask=asked) for asked in (["mean(0 | 1)"], ["mean(0 | 1)", "mean(2 | 3)"])
+    )
+    assert one.best.name == "workload (mean(0 | 1))"
+    assert two.best.name == "workload (2 queries)"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"people": "many"}, "people must be a number"),
+        ({"people": None}, "people must be a number"),
+        ({"people": float("nan")}, "people must be a number"),
+        ({"people": float("inf")}, "people must be a number"),
+        ({"people": True}, "people must be a number"),
+        ({"people": 0.5}, "at least 1"),
+        ({"prior": "dense"}, "prior must be a Prior"),
+        ({"prior": Prior.of(7)}, "the prior is for 7 keys"),
+        ({"schema": 100}, "needs a Schema"),
+        ({"epsilon": "one"}, "epsilon must be a number"),
+        ({"ask": 3}, "ask is one of"),
+        ({"ask": [3]}, "ask is one of"),
+        ({"ask": None}, "ask is one of"),
+        ({"ask": ["frequency(9)"]}, "no key"),
+        ({"ask": ["mean(0 | 9)"]}, "no key"),
+    ],
+)
+def test_what_cannot_be_chosen_from_is_refused_in_one_line(wrong, said):
+    given = {"schema": SCHEMA, "epsilon": 1, "people": 1e5, **wrong}
+    with pytest.raises(KeyveilError, match=said) as caught:
+        Plan.choose(**given)
+    assert "\n" not in str(caught.value)
+
+
+def test_numbers_of_numpy_are_numbers():
+    chosen = Plan.choose(SCHEMA, 1, np.int64(100_000), prior=Prior.of(np.int64(6), held=np.float64(2)))
+    assert chosen == Plan.choose(SCHEMA, 1, 1e5, prior=Prior.of(6, held=2))
+
+
+def test_a_workload_has_its_line_at_every_epsilon(few):
+    found = curves(SCHEMA, advise(SCHEMA, 2, 1e6, ask=["mean(0 | 1)"]))
+    assert "workload" in found.by_epsilon
+    assert np.isfinite(found.by_epsilon["workload"]["mean"]).all()
+
+
+@pytest.mark.parametrize(
+    ("ask", "labels"),
+    [
+        ("both", ["a key's frequency", "a key's mean, on [-1, 1]"]),
+        ("frequency", ["a key's frequency"]),
+        ("mean", ["a key's mean, on [-1, 1]"]),
+        ("conditional", ["a conditional frequency", "a conditional mean, on [-1, 1]"]),
+    ],
+)
+def test_the_picture_says_what_it_shows(ask, labels, tmp_path, monkeypatch, few):
+    """The axes of the figure as it is written."""
+    from matplotlib import pyplot
+
+    figures = []
+    monkeypatch.setattr(pyplot, "close", figures.append)
+    found = advise(SCHEMA, 2, 1e6, ask=ask)
+    plot_curves(curves(SCHEMA, found), tmp_path / "error.png", 2.0, 10**6)
+    axes = figures[0].axes
+    shown = [panel.get_ylabel() for panel in axes[: len(labels)]]
+    assert shown == [f"root mean squared error\nof {label}" for label in labels]
+    assert [panel.get_xlabel() for panel in axes[:: len(labels)]] == ["epsilon", "people who answer"]
+    first = axes[0].get_legend_handles_labels()[1][0]
+    assert first == f"{found.best.mechanism}, chosen"
+    ticks = [tick.get_text() for tick in axes[0].get_xticklabels()]
+    assert "0.5" in ticks
+    assert not any("^" in tick for tick in ticks)
+    height = np.sqrt(found.best.frequency if "frequency" in labels[0] else found.best.mean)
+    line = axes[0].lines[0]
+    assert dict(zip(line.get_xdata(), line.get_ydata(), strict=True))[2.0] == pytest.approx(height)
