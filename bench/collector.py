@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -20,6 +21,8 @@ from .table import Outcome, Table, rows, times
 
 KEYS = 100
 AIM_SINGLE, AIM_BATCH, AIM_ESTIMATE = 0.5, 20.0, 0.050
+AIM_GROWTH, AIM_RESTART = 40, 1.0
+"""Megabytes more after ten million reports than after the first quarter of them; seconds."""
 BATCH = 100
 
 # With "none" reports are decoded and checked, and answered without any store.
@@ -99,16 +102,20 @@ class Collector:
         keyveil = str(Path(sys.executable).parent / "keyveil")
         words = ["collection", "create", "bench", "plan.json", "--store", "store.sqlite"]
         subprocess.run([keyveil, *words], cwd=self.folder, check=True, capture_output=True)
+        self.plan, self._mode = plan, mode
+        self._serve()
+
+    def _serve(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVER, mode],
+            [sys.executable, "-c", SERVER, self._mode],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
         assert self.process.stdout is not None
-        self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}/v1/collections/bench"
-        self.plan = plan
+        self.host = f"http://127.0.0.1:{int(self.process.stdout.readline())}"
+        self.url = f"{self.host}/v1/collections/bench"
 
     def load(self, kind: str, number: int, seconds: int, connections: int = 64) -> tuple[float, float]:
         """Requests a second, and the 99th percentile of their latency in milliseconds."""
@@ -141,6 +148,29 @@ class Collector:
         found = re.search(r"VmRSS:\s+(\d+)", text)
         assert found is not None
         return int(found[1]) / 1024
+
+    def restart(self) -> tuple[float, float]:
+        """Kill it and start it again: seconds until it is ready, and until a report is counted."""
+        self.process.kill()
+        self.process.communicate()
+        begun = time.perf_counter()
+        self._serve()
+        while not self._answers(f"{self.host}/ready"):
+            time.sleep(0.01)
+        ready = time.perf_counter() - begun
+        report = {"id": os.urandom(16).hex(), "cells": list(self.plan.report({}).cells)}
+        epoch = int(time.time()) // 86_400
+        body = json.dumps({"plan": self.plan.hash, "epoch": epoch, "reports": [report]}).encode()
+        asked = urllib.request.Request(f"{self.url}/reports", body, {"content-type": "application/json"})
+        urllib.request.urlopen(asked).read()
+        return ready, time.perf_counter() - begun
+
+    def _answers(self, url: str) -> bool:
+        try:
+            urllib.request.urlopen(url).read()
+        except OSError:
+            return False
+        return True
 
     def _wrk(self, seconds: int, connections: int) -> list[str]:
         words = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}", "--latency", "-s", "load.lua"]
@@ -198,7 +228,7 @@ def run(quick: bool) -> Outcome:
         f"Aims: at least {AIM_SINGLE:.0%} of the same server without a store, one report a request; "
         f"{AIM_BATCH:.0f} x as many reports in batches of {BATCH}. wrk shares the machine.",
     )
-    beside, memory = _beside(plan, quick)
+    beside, memory, restart = _beside(plan, quick)
     missed = []
     if middle["sqlite", first] < AIM_SINGLE * middle["none", first]:
         missed.append(f"collector: {lines[0][3]} of the server without a store, aim {AIM_SINGLE:.0%}")
@@ -207,40 +237,50 @@ def run(quick: bool) -> Outcome:
         missed.append(f"collector: {best:.0f} x as many in batches, aim {AIM_BATCH:.0f} x")
     if beside > AIM_ESTIMATE:
         missed.append(f"collector: an estimate took {beside * 1000:.0f} ms, aim 50 ms")
+    growth = memory[-1][1] - memory[0][1]
+    if growth > AIM_GROWTH and not quick:
+        missed.append(f"collector: memory grew by {growth:.0f} MB, aim {AIM_GROWTH} MB")
+    if restart[0] > AIM_RESTART:
+        missed.append(f"collector: ready {restart[0]:.1f} s after a start, aim {AIM_RESTART:.0f} s")
     figures = {
         "rates": {f"{mode}, {name}": value for (mode, name), value in middle.items()},
         "estimate": beside,
         "memory": memory,
+        "restart": restart,
     }
-    return Outcome("collector", (shown, _memory_table(beside, memory)), figures, tuple(missed))
+    tables = (shown, _memory_table(beside, memory, restart))
+    return Outcome("collector", tables, figures, tuple(missed))
 
 
-def _beside(plan: Plan, quick: bool) -> tuple[float, list[tuple[int, float]]]:
-    """The median time of an estimate while reports come in; memory as reports add up."""
+def _beside(plan: Plan, quick: bool) -> tuple[float, list[tuple[int, float]], tuple[float, float]]:
+    """The median time of an estimate while reports come in; memory as reports add up; a restart then."""
     server = Collector("sqlite", plan)
     try:
         taken = server.estimates(3 if quick else 8)
         memory = []
-        most = 400_000 if quick else 10_000_000
+        first, most = (200_000, 1_000_000) if quick else (2_500_000, 10_000_000)
         while len(memory) < 2 or memory[-1][0] < most:
-            server.load("raw", 5000, 3 if quick else 10, connections=8)
+            server.load("raw", 5000, 1 if quick else 4, connections=8)
             with urllib.request.urlopen(f"{server.url}/estimates") as answer:
                 found = re.search(rb'"reports":(\d+)', answer.read())
             assert found is not None
-            memory.append((int(found[1]), server.memory()))
-        return median(taken), memory
+            if int(found[1]) >= first:
+                memory.append((int(found[1]), server.memory()))
+        return median(taken), memory, server.restart()
     finally:
         server.end()
 
 
-def _memory_table(beside: float, memory: list[tuple[int, float]]) -> Table:
-    shown = [memory[0], *memory[len(memory) // 2 : -1 : max(1, len(memory) // 4)], memory[-1]]
+def _memory_table(beside: float, memory: list[tuple[int, float]], restart: tuple[float, float]) -> Table:
+    shown = [*memory[: -1 : max(1, len(memory) // 4)], memory[-1]]
     lines = [(f"{reports:,}", f"{size:.0f} MB") for reports, size in dict(shown).items()]
-    growth = (memory[-1][1] - memory[0][1]) * 2**20 / max(1, memory[-1][0] - memory[0][0])
+    sizes = [size for _, size in memory]
     return Table(
         "Memory as one epoch's reports add up",
         ("reports", "resident"),
         rows(lines),
-        f"{growth:.0f} bytes more a report while its epoch is open; its id takes 16. "
+        f"Between {min(sizes):.0f} and {max(sizes):.0f} MB, while all ids of the epoch are known. "
+        f"Killed then and started again, it was ready after {restart[0]:.1f} s; the first report, "
+        f"for which all ids are read anew, was counted after {restart[1]:.1f} s. "
         f"An estimate of {KEYS} keys while reports came in took {beside * 1000:.0f} ms (median).",
     )

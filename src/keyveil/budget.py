@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -14,7 +12,7 @@ from typing import Any
 from .coins import Coins, address
 from .errors import BudgetError, CoinsError
 from .exact import decimal, text
-from .files import write_whole
+from .files import locked, write_whole
 from .plan import Plan
 from .report import Report
 
@@ -103,15 +101,8 @@ class Budget:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """One process at a time, by a lock file beside the ledger."""
-        lock = self.path.with_name(self.path.name + ".lock")
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        with locked(self.path):
             yield
-        finally:
-            fcntl.flock(handle, fcntl.LOCK_UN)  # a process that was forked meanwhile shares the handle
-            os.close(handle)
 
     def _read(self) -> dict[str, Any]:
         try:

@@ -1,4 +1,4 @@
-"""Files written whole or not at all."""
+"""Files written whole or not at all, and by one process at a time."""
 
 from __future__ import annotations
 
@@ -43,3 +43,17 @@ def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
     """Replace a file's content at once; ``private`` keeps it readable by its owner alone."""
     with whole_file(path, private=private) as file:
         file.write(content)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """One process at a time for a file, by a lock file beside it."""
+    import fcntl
+
+    handle = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        fcntl.flock(handle, fcntl.LOCK_UN)  # a process that was forked meanwhile shares the handle
+        os.close(handle)

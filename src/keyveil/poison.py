@@ -384,6 +384,10 @@ class Reach:
         return {n: v if isinstance(v, str) else ends(v) for n, v in self.__dict__.items()}
 
 
+ANYWHERE = (-np.inf, np.inf)
+PARTS = ("frequency", "mean", "mass")
+
+
 def reach(
     plan: Plan,
     tally: Tally,
@@ -397,16 +401,20 @@ def reach(
 
     The honest answer is (answer - s worth) / (1 - s). ``views="drawn"`` is for tallies whose views pass
     their check: then fakes are the same share of every view. Where all reports on a key may be
-    fake, nothing is known of the honest ones.
+    fake, or there are none, nothing is known of the honest ones.
     """
     tally.belongs_to(plan)
     answers = plan.kind.answers
     goal = "raise-frequency" if "frequency" in answers else "raise-mean"
     check(plan, share, goal, "crafted", seeds, views)
-    values = plan.kind.moments(plan, tally.counts).values
-    made = []
+    moments = plan.kind.moments(plan, tally.counts)
+    values, made = moments.values, []
     for key in plan.schema.keys if keys is None else keys:
         place = plan.schema.place(key)
+        if not moments.reports[place]:
+            Options.of(plan, [place])  # or why it cannot be said of this plan
+            made.append(Reach(key, *(ANYWHERE if part in answers else None for part in PARTS)))
+            continue
         options, now = Options.of(plan, [place], tally), values[[place]]
         ends = {g: _undone(plan, options, now, share, g, seeds, views) for g in GOALS}
         low, high = float(plan.schema.low[place]), float(plan.schema.high[place])

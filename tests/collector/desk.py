@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from keyveil import Plan, Schema
+from keyveil import Coins, Plan, Schema
 from keyveil.collector.app import app
 from keyveil.collector.clock import StatedClock
 from keyveil.collector.service import Service
@@ -123,11 +123,14 @@ class Desk:
         self.store.close()
 
 
-def fresh(number: int = 1, plan: Plan = PLAN, record: Any = None) -> list[dict[str, Any]]:
-    """Reports of honest clients, under new ids."""
+def fresh(
+    number: int = 1, plan: Plan = PLAN, record: Any = None, stated: str | None = None
+) -> list[dict[str, Any]]:
+    """Reports of honest clients, under new ids; the same every time by a ``stated`` key."""
+    coins = None if stated is None else Coins.stated(stated)
     return [
-        {"id": os.urandom(16).hex(), "cells": list(plan.report(record or {"Pepsi": 4}).cells)}
-        for _ in range(number)
+        {"id": os.urandom(16).hex(), "cells": list(plan.report(record or {"Pepsi": 4}, coins, n).cells)}
+        for n in range(number)
     ]
 
 

@@ -8,9 +8,12 @@ import pytest
 from desk import PLAN, Desk, fresh
 
 from keyveil.collector import admin
-from keyveil.collector.access import is_loopback
+from keyveil.collector.access import FORWARDED, is_loopback, require
+from keyveil.collector.problems import Problem
 from keyveil.collector.routes import OPERATIONS
 from keyveil.collector.serve import ServeError, check_address
+from keyveil.collector.service import Service
+from keyveil.collector.store import store_at
 
 
 def bearer(token):
@@ -200,6 +203,61 @@ def test_pages_that_reach_the_own_machine_may_not_rule_it(file_desk, headers):
 def test_the_own_machine_may(file_desk, host):
     file_desk.create()
     assert file_desk.get("/v1/collections/menu/status", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("name", sorted(FORWARDED))
+def test_someone_elsewhere_behind_a_proxy_is_not_the_own_machine(file_desk, name):
+    """Proxies name the collector's own address as Host, by default: it must not open the door."""
+    file_desk.create()
+    headers = {"host": "127.0.0.1:8750", name.decode(): "192.0.2.7"}
+    for method, path, body in (
+        ("POST", "/v1/collections/menu/state", {"state": "closed"}),
+        ("GET", "/v1/collections/menu/tally", None),
+        ("GET", "/metrics", None),
+    ):
+        answer = file_desk.ask(method, path, json=body, headers=headers)
+        assert (answer.status_code, answer.json()["reason"]) == (403, "host")
+    assert file_desk.send(fresh(1)).status_code == 200, "reports may come from everywhere"
+    token = admin.add_token(file_desk.store, "admin")
+    asked = {**headers, **bearer(token)}
+    assert file_desk.get("/v1/collections/menu/tally", headers=asked).status_code == 200
+
+
+def test_who_revokes_the_last_token_locks_the_door(file_desk):
+    """It does not open it, neither at once nor after a restart."""
+    file_desk.create()
+    assert file_desk.get("/v1/collections").status_code == 200, "no token yet"
+    token = admin.add_token(file_desk.store, "admin")
+    admin.revoke_token(file_desk.store, token.split("_")[1])
+    assert file_desk.get("/v1/collections").status_code == 401
+    file_desk.die()
+    again = Desk(file_desk.address, file_desk.folder)
+    assert again.get("/v1/collections").status_code == 401
+    again.close()
+
+
+def test_a_deleted_collection_takes_its_tokens_but_opens_no_door(desk):
+    desk.create()
+    token = admin.add_token(desk.store, "analyst", "menu")
+    assert desk.get("/v1/collections").status_code == 401
+    admin.set_state(desk.store, "menu", "closed")
+    admin.delete(desk.store, "menu")
+    desk.die()
+    again = Desk(desk.address, desk.folder)
+    assert [one.revoked for one in again.store.control.tokens.values()] == [True]
+    for headers in ({}, bearer(token)):
+        assert again.get("/v1/collections", headers=headers).status_code == 401
+    again.close()
+
+
+def test_where_others_reach_it_there_is_no_way_in_without_a_token(tmp_path):
+    store = store_at(str(tmp_path / "store.sqlite"))
+    store.open()
+    service = Service(store, tmp_path, exposed=True)
+    with pytest.raises(Problem, match="a token is needed"):
+        require(service, [(b"host", b"localhost")], "analyst")
+    service.answers.close()
+    store.close()
 
 
 def test_loopback_is_recognised():

@@ -10,9 +10,11 @@ import pytest
 from desk import PLAN, Desk, fresh, plan_of
 
 from keyveil import Tally, estimate
+from keyveil.collector import admin
 from keyveil.collector.packing import Packing
 from keyveil.collector.segments import read_part
 from keyveil.estimate.conditional import Conditionals
+from keyveil.poison import reach
 
 TALLY = "application/vnd.keyveil.tally"
 
@@ -77,6 +79,18 @@ def test_what_cannot_be_answered_is_a_problem(pairs, path):
     assert answer.json()["reason"] == "invalid"
 
 
+def test_all_that_is_offered_can_be_asked(pairs):
+    """A page reads from the status what it may ask for."""
+    path = "/v1/collections/menu"
+    offers = pairs.get(f"{path}/status").json()["offers"]
+    assert offers["answers"] == list(pairs.plan.kind.answers)
+    assert len(offers["estimators"]) > 1
+    for name in offers["estimators"]:
+        answer = pairs.get(f"{path}/estimates?estimator={name}")
+        assert answer.json()["estimator"] == name
+    assert pairs.get(f"{path}/estimates?estimator=printed").status_code == 400
+
+
 def findings(desk, path="checks"):
     answer = desk.get(f"/v1/collections/menu/{path}")
     assert answer.status_code == 200, answer.text
@@ -85,13 +99,13 @@ def findings(desk, path="checks"):
 
 def test_checks_tell_people_from_fakes(desk):
     desk.create()
-    desk.send(fresh(300))
+    desk.send(fresh(300, stated="first day"))
     found, verdicts = findings(desk)
     assert not found["suspicious"]
     assert found["latest_epoch"] is None
     assert "change" not in verdicts
     desk.clock.advance(86_400)
-    desk.send(fresh(300))
+    desk.send(fresh(300, stated="second day"))
     found, verdicts = findings(desk)
     assert not found["suspicious"]
     assert found["latest_epoch"] == desk.epoch()
@@ -106,6 +120,48 @@ def test_checks_tell_people_from_fakes(desk):
     sealed, again = findings(desk)
     assert (sealed["latest_epoch"], again) == (found["latest_epoch"], verdicts)
     assert desk.get("/v1/collections/menu/checks?false_alarm=2").status_code == 400
+
+
+def test_how_far_fakes_may_have_moved_each_answer_is_the_library_s(desk):
+    desk.create()
+    desk.send(fresh(300, stated="fakes"))
+    path = "/v1/collections/menu/fakes"
+    found = desk.get(path + "?share=0.05").json()
+    tally = Tally.parse(PLAN, desk.get("/v1/collections/menu/tally").content)
+    assert found["keys"] == [one.document() for one in reach(PLAN, tally, 0.05)]
+    assert (found["share"], found["views"], found["reports"]) == (0.05, "drawn", 300)
+    chosen = desk.get(path + "?share=0.05&views=chosen&key=Pepsi").json()
+    assert chosen["keys"] == [
+        one.document() for one in reach(PLAN, tally, 0.05, ["Pepsi"], views="chosen")
+    ]
+    nothing = desk.get(path + "?share=0&key=Pepsi").json()["keys"][0]
+    answer = desk.get("/v1/collections/menu/estimates").json()["keys"][1]
+    assert nothing["frequency"] == pytest.approx([answer["frequency"]["value"]] * 2)
+    fakes = [{**report, "cells": [0, 2]} for report in fresh(200)]  # all of one view: they chose it
+    desk.send(fakes)
+    assert desk.get(path).json()["views"] == "chosen"
+
+
+def test_fakes_may_have_hidden_what_no_report_speaks_of(file_desk):
+    """One key without reports is unknown; the others are answered all the same."""
+    many = plan_of(keys=40)
+    file_desk.create("many", many)
+    assert file_desk.get("/v1/collections/many/fakes").status_code == 400, "no reports at all"
+    file_desk.send(fresh(25, many, {"k1": 4}, "few"), name="many", plan=many.hash)
+    seen = Tally.parse(many, file_desk.get("/v1/collections/many/tally").content)
+    asked = seen.counts[many.layout.own]
+    found = file_desk.get("/v1/collections/many/fakes").json()["keys"]
+    assert [one["frequency"] == [None, None] for one in found] == (asked == 0).tolist()
+    assert {one["mass"] for one in found} == {None}
+    silent = many.schema.keys[int((asked == 0).argmax())]
+    (alone,) = file_desk.get(f"/v1/collections/many/fakes?key={silent}").json()["keys"]
+    assert alone == {"key": silent, "frequency": [None, None], "mean": [None, None], "mass": None}
+    chain = plan_of("sized")
+    file_desk.create("chain", chain)
+    file_desk.send(fresh(5, chain), name="chain", plan=chain.hash)
+    refused = file_desk.get("/v1/collections/chain/fakes")
+    assert refused.status_code == 400
+    assert "not offered" in refused.json()["detail"]
 
 
 def test_a_collection_without_reports_has_no_health(file_desk):
@@ -234,8 +290,8 @@ def test_segments_are_exported_and_add_up(file_desk):
 # -- live ------------------------------------------------------------------------------------------
 
 
-async def _events(desk, path, number):
-    """The first events of a stream, straight from the application."""
+async def _events(desk, path, number, token=None):
+    """The first events of a stream, straight from the application; it must end by itself then."""
     found, done = [], asyncio.Event()
 
     async def send(message):
@@ -255,7 +311,7 @@ async def _events(desk, path, number):
         "path": route,
         "raw_path": route.encode(),
         "query_string": query.encode(),
-        "headers": [(b"host", b"127.0.0.1")],
+        "headers": [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {token}".encode())],
         "http_version": "1.1",
         "scheme": "http",
     }
@@ -284,6 +340,66 @@ def test_live_answers_follow_what_comes(desk):
     assert desk.service.streams == 0
 
 
+def test_a_stream_is_never_more_than_a_second_behind(database, tmp_path):
+    """Also where another process has counted: two looks, one after the other."""
+    from keyveil.collector.live import EVERY
+    from keyveil.collector.settings import Settings
+
+    assert EVERY + Settings().tick_seconds < 1
+    first, second = Desk(database, tmp_path), Desk(database, tmp_path)
+    first.create()
+    second.service.writer.tick()
+    came = []
+
+    async def watched():
+        loop = asyncio.get_running_loop()
+
+        async def send(message):
+            if b"event: tally" in message.get("body", b""):
+                came.append((loop.time(), json.loads(message["body"].split(b"data: ")[1])["reports"]))
+
+        async def receive():
+            await asyncio.sleep(60)
+
+        scope = {"type": "http", "method": "GET", "path": "/v1/collections/menu/live", "raw_path": b"",
+                 "query_string": b"", "headers": [(b"host", b"127.0.0.1")], "http_version": "1.1",
+                 "scheme": "http"}  # fmt: skip
+        watching = asyncio.ensure_future(first.app(scope, receive, send))
+        sent = []
+        for _ in range(3):
+            await asyncio.to_thread(second.send, fresh(1))
+            sent.append(loop.time())
+            for _ in range(2):
+                await asyncio.sleep(0.5)
+                first.service.writer.tick()
+            await asyncio.sleep(0.1)
+        first.service.draining.set()
+        await watching
+        return [min(at for at, reports in came if reports >= n + 1) - sent[n] for n in range(3)]
+
+    assert max(first.run(watched())) < 1.0 + 1.0, "the machine's own delays beside"
+    first.close()
+    second.close()
+
+
+def test_a_stream_ends_when_its_token_is_revoked(file_desk):
+    file_desk.create()
+    admin.add_token(file_desk.store, "admin")
+    token = admin.add_token(file_desk.store, "analyst", "menu")
+
+    async def both():
+        watching = asyncio.ensure_future(_events(file_desk, "/v1/collections/menu/live", 2, token))
+        await asyncio.sleep(0.3)
+        admin.revoke_token(file_desk.store, token.split("_")[1])
+        return await watching
+
+    first, last = file_desk.run(both())
+    assert first.startswith("event: tally")
+    assert last.startswith("event: refused")
+    assert '"reason":"token"' in last
+    assert file_desk.service.streams == 0
+
+
 def test_streams_end_when_the_process_ends_and_are_bounded(file_desk):
     file_desk.create()
     file_desk.service.streams = file_desk.service.settings.streams
@@ -297,6 +413,8 @@ def test_streams_end_when_the_process_ends_and_are_bounded(file_desk):
         return await asyncio.wait_for(watching, 5)
 
     assert "event: tally" in file_desk.run(ended()).text
+    head = file_desk.ask("HEAD", "/v1/collections/menu/live")
+    assert head.headers["content-type"].startswith("text/event-stream"), "and no stream for a head"
 
 
 def test_another_process_s_reports_are_seen_within_a_tick(database, tmp_path):

@@ -11,6 +11,7 @@ import json
 import logging
 import multiprocessing
 import pickle
+import re
 import stat
 import sys
 import threading
@@ -20,19 +21,23 @@ from decimal import Decimal
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 from desk import PLAN, Desk, fresh, plan_of
+from process import keyveil as command
 from scipy.stats import chi2
 
 import keyveil
 from keyveil import AsyncClient, BudgetError, Client, Coins, CoinsError, Plan, PlanError, Tally
+from keyveil.cli import ledger as ledger_command
 from keyveil.client import ClientError, Ledger
 from keyveil.client.core import FINAL, LATER, Patience, Said, judge
 from keyveil.client.device import DeviceCoins
 from keyveil.collector.problems import REASONS
+from keyveil.exact import text
 
 URL = "http://127.0.0.1"
 RECORD = {"Pepsi": 4}
@@ -957,3 +962,62 @@ def test_a_plan_of_many_marks_goes_the_same_way(file_desk, tmp_path):
     assert file_desk.reports("many") == 1
     assert isinstance(plan, Plan)
     assert plan.proven <= Decimal(1)
+
+
+# -- the command that shows the ledger -------------------------------------------------------------
+
+
+def test_the_ledger_shows_what_was_told_to_whom_and_what_waits(phone, monkeypatch):
+    clock = SimpleNamespace(time=phone.desk.clock.now)
+    monkeypatch.setattr(ledger_command, "time", clock)
+    phone.desk.create("second", plan_of("kvoh"))
+    phone.desk.create("third", plan_of("privkv"))
+    phone.desk.create("rounds", plan_of("privkvm", rounds=2))
+    with phone.start() as client:
+        client.answer("menu", {"Pepsi": 4})
+        client.answer("rounds", {"Pepsi": 4})
+        phone.desk.post("/v1/collections/rounds/rounds")
+        client.answer("rounds", {"Pepsi": 4})
+        phone.wire.faults = [httpx.Response(401, json={"reason": "token"})]
+        client.answer("second", {"Pepsi": 4})
+        phone.wire.faults = [busy()] * 9
+        client.answer("third", {"Pepsi": 4})
+        spent, left = client.spent, client.left
+    before = {path: path.read_bytes() for path in phone.folder.iterdir()}
+    shown = command("ledger", "--state", str(phone.folder)).stdout
+    assert f"told   epsilon {text(spent)} in all" in shown
+    assert f"cap    epsilon 4; {text(left)} is left" in shown
+    rows = [line.split() for line in shown.splitlines()]
+    assert [URL, "menu", "1", "kvue", "1.000000", "counted"] in rows
+    assert [row[2] for row in rows if row[:2] == [URL, "rounds"]] == ["1", "2", "all"]
+    assert re.search(r"waits +\S+ second: tried 1 time, refused \(token\)", shown)
+    assert re.search(
+        r"waits +\S+ third: tried 4 times, not sent again before 2027-01-15 \d\d:\d\d UTC", shown
+    )
+    assert "Pepsi" not in shown
+    told = json.loads(command("ledger", "--state", str(phone.ledger), "--json").stdout)
+    assert (Decimal(told["spent"]), Decimal(told["left"]), told["cap"]) == (spent, left, "4")
+    assert sum(map(Decimal, told["collections"].values())) == spent
+    assert [one["state"] for one in told["answers"]] == ["counted"] * 3 + ["refused", "waiting"]
+    assert not any("report" in one or "cells" in one for one in told["answers"])
+    assert before == {path: path.read_bytes() for path in phone.folder.iterdir()}, "only looked at"
+
+
+def test_looking_at_a_ledger_makes_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    for words in ((), ("--state", str(tmp_path / "there"))):
+        done = command("ledger", *words, check=False)
+        assert done.returncode == 1
+        assert "there is no ledger" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(BudgetError, match="say cap="):
+        Client(URL, tmp_path / "new")
+
+
+def test_a_ledger_that_was_lost_is_shown_from_what_is_apart(phone):
+    with phone.start() as client:
+        client.answer("menu", {"Pepsi": 4})
+    phone.ledger.unlink()
+    shown = command("ledger", "--state", str(phone.folder)).stdout
+    assert "lost" in shown
+    assert f"told   epsilon {text(PLAN.proven)} in all" in shown

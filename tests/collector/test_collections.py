@@ -140,6 +140,26 @@ def test_a_deleted_collection_s_segments_are_gone_too(file_desk):
 # -- rounds ----------------------------------------------------------------------------------------
 
 
+def test_one_collection_that_cannot_be_sealed_holds_up_no_other(file_desk):
+    """Its folder cannot be made; the other's ids expire all the same, and the operator is told."""
+    for name in ("first", "second"):
+        file_desk.create(name)
+        file_desk.send(fresh(4), name=name)
+    made = file_desk.store.control.named("first")
+    (file_desk.folder / "segments").mkdir()
+    (file_desk.folder / "segments" / f"first.{made.id}").write_text("in the way")
+    file_desk.clock.advance(3 * 86_400)
+    with pytest.raises(OSError, match="directory"):
+        file_desk.keep()
+    second = file_desk.status("second")["rounds"][0]
+    assert [sealed["reports"] for sealed in second["sealed_epochs"]] == [4]
+    assert file_desk.status("first")["rounds"][0]["sealed_epochs"] == []
+    (file_desk.folder / "segments" / f"first.{made.id}").unlink()
+    file_desk.keep()
+    first = file_desk.status("first")["rounds"][0]
+    assert [sealed["reports"] for sealed in first["sealed_epochs"]] == [4]
+
+
 def test_an_interactive_mechanism_runs_in_rounds(desk):
     plan = plan_of("privkvm", rounds=2)
     desk.create(plan=plan)

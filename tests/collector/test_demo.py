@@ -64,6 +64,7 @@ def test_the_demo_cleans_up_when_it_is_stopped(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # if these tests ignore it
     )
     try:
         found = None

@@ -1,61 +1,267 @@
-"""The set of ids: exact, whatever comes in whatever order."""
+"""The set of ids: exact, whatever comes in whatever order, wherever it lies; and small in memory."""
 
 from __future__ import annotations
 
+import errno
 import os
+import random
+import tempfile
+import tracemalloc
+from collections import Counter
+from pathlib import Path
 
+import numpy as np
 import pytest
+from faults.scratch import WatchedScratch, small_sets
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keyveil.collector import ids as module
-from keyveil.collector.ids import IdSet, split
+from keyveil.collector.ids import IdSet, Spoiled, split
+from keyveil.collector.store.scratch import FolderScratch
 
 small = st.integers(0, 40).map(lambda n: n.to_bytes(16, "big"))
-twins = st.tuples(st.integers(0, 2), st.integers(0, 3)).map(
-    lambda p: p[0].to_bytes(8, "big") + p[1].to_bytes(8, "big")
-)
+halves = st.sampled_from([bytes(8), b"\xff" * 8, b"\0" * 7 + b"\1", b"\x80" + bytes(7)])
+twins = st.tuples(halves, halves).map(b"".join)
+wide = st.integers(0, 2**128 - 1).map(lambda n: n.to_bytes(16, "little"))
+batches = st.lists(st.lists(st.one_of(small, twins, wide), max_size=8), max_size=14)
+
+
+class Plain:
+    """No cipher: ids are their own images, so that those that share halves stay together."""
+
+    def update(self, packed: bytes) -> bytes:
+        return packed
+
+
+def stated():
+    """A cipher that is the same in every run."""
+    return real_cipher(b"0123456789abcdef")
+
+
+real_cipher = module._cipher
 
 
 @pytest.fixture
-def tiny_runs(monkeypatch):
-    monkeypatch.setattr(module, "RECENT", 3)
+def small_ones():
+    with small_sets():
+        yield
 
 
-@given(st.lists(st.lists(st.one_of(small, twins), max_size=8), max_size=12))
-def test_it_is_a_set(batches):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "RECENT", 3)
-        found, truth = IdSet(), set()
-        for batch in batches:
+@pytest.fixture
+def scratch(tmp_path):
+    made = WatchedScratch(tmp_path)
+    yield made
+    made.close()
+
+
+@given(batches, st.booleans(), st.booleans(), st.integers(0, 2**16 - 1), st.integers(0, 13))
+def test_it_is_a_set(batches, plain, spills, failures, reopened):
+    """Against a plain set: in memory and in files, while writing fails now and then, made anew once."""
+    asked = iter(range(10**6))
+    ask = lambda: errno.ENOSPC if failures >> next(asked) % 16 & 1 else 0  # noqa: E731
+    with tempfile.TemporaryDirectory() as folder, small_sets(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_cipher", Plain if plain else stated)
+        scratch = WatchedScratch(Path(folder), ask)
+        found, truth = IdSet(scratch if spills else None), set()
+        for number, batch in enumerate(batches):
             once = list(dict.fromkeys(batch))
             assert found.known(once) == {i for i, one in enumerate(once) if one in truth}
             new = [one for one in once if one not in truth]
             found.add(new)
             truth.update(new)
             assert len(found) == len(truth)
+            if number == reopened:
+                found.close()
+                packed = b"".join(truth)
+                parts = (packed[at : at + 32] for at in range(0, len(packed), 32))
+                found = IdSet.of(parts, scratch if spills else None)
+        every = sorted(truth)
+        assert found.known(every) == set(range(len(every)))
+        assert all(one in found for one in every)
+        found.close()
+        scratch.close()
+        assert os.listdir(folder) == []
 
 
-def test_it_is_rebuilt_from_packed_ids():
+def test_a_merge_that_loses_an_id_is_told_to_whoever_asks_next(small_ones, scratch, monkeypatch):
+    """The broken twin: without the count at the end of a merge, the property above would see it."""
+    whole = module._Run.part
+
+    def losing(self, number, bits):
+        rows = whole(self, number, bits)
+        return rows[1:] if bits and len(rows) > 1 else rows
+
+    monkeypatch.setattr(module._Run, "part", losing)
+    found = IdSet(scratch)
+    names = [os.urandom(16) for _ in range(60)]
+    for one in names:
+        found.add([one])
+    with pytest.raises(Spoiled):
+        found.known(names)
+    found.close()
+
+
+def test_it_is_made_anew_from_packed_ids(scratch):
     names = [os.urandom(16) for _ in range(5000)]
-    found = IdSet(b"".join(names))
-    assert found.known(names) == set(range(5000))
-    assert not found.known([os.urandom(16) for _ in range(5000)])
-    assert split(b"".join(names)) == names
+    packed = b"".join(names)
+    assert split(packed) == names
+    for parts in (
+        [packed],
+        [packed[:160], packed[160:]],
+        (packed[a : a + 16] for a in range(0, 80_000, 16)),
+    ):
+        found = IdSet.of(parts, scratch)
+        assert found.known(names) == set(range(5000))
+        assert not found.known([os.urandom(16) for _ in range(5000)])
 
 
-def test_ids_that_share_their_first_half_are_told_apart():
-    half = os.urandom(8)
-    names = [half + n.to_bytes(8, "big") for n in range(3000)]
-    found = IdSet(b"".join(names[::2]))
-    assert found.known(names) == set(range(0, 3000, 2))
+def filled(number, scratch, batch=100):
+    """A set of so many ids that came in batches, and the ids."""
+    found, names = IdSet(scratch), []
+    coins = random.Random(f"ids {number}")
+    for _ in range(number // batch):
+        new = [coins.randbytes(16) for _ in range(batch)]
+        assert found.known(new) == set()
+        found.add(new)
+        names += new
+    return found, names
 
 
-def test_few_runs_are_searched_however_many_ids_there_are(monkeypatch):
-    monkeypatch.setattr(module, "RECENT", 64)
-    found = IdSet()
-    for _ in range(400):
-        found.add([os.urandom(16) for _ in range(64)])
-    assert len(found) == 400 * 64
-    assert len(found._runs) <= 8
-    assert sum(run.high.nbytes + run.low.nbytes for run in found._runs) == 16 * len(found)
+@pytest.fixture
+def middling(monkeypatch):
+    """Sizes at which tens of thousands do what millions do."""
+    sizes = {"RECENT": 256, "HELD": 4096, "PART": 1024, "WORDS": 1 << 12}
+    for name, value in sizes.items():
+        monkeypatch.setattr(module, name, value)
+
+
+def test_few_runs_are_searched_however_many_ids_there_are(middling, tmp_path):
+    found, names = filled(60_000, FolderScratch(tmp_path))
+    assert len(found) == 60_000
+    assert len(found._runs) <= 20
+    asked = [*names[::7], *(os.urandom(16) for _ in range(3000))]
+    assert found.known(asked) == set(range(len(names[::7])))
+    found.close()
+
+
+def test_ids_in_files_take_no_memory(middling, tmp_path):
+    """Less than a fifth of a byte each: where its bucket begins, and a check of that."""
+
+    def held(number, scratch):
+        tracemalloc.start()
+        found, names = filled(number, scratch)
+        del names
+        size = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        found.close()
+        return size
+
+    few, many = (held(number, FolderScratch(tmp_path)) for number in (16_000, 64_000))
+    assert many - few < 48_000
+    assert held(64_000, None) - many > 12 * 48_000, "without files they would"
+
+
+def test_what_is_written_are_no_ids_and_nobody_can_read_it_later(small_ones, tmp_path):
+    names = [os.urandom(16) for _ in range(200)]
+    written = []
+    for _ in range(2):
+        scratch = WatchedScratch(tmp_path)
+        found = IdSet.of([b"".join(names)], scratch)
+        for one in (os.urandom(16) for _ in range(60)):
+            found.add([one])
+        assert os.listdir(tmp_path) == [], "its files have no names"
+        written.append(b"".join(scratch.contents()))
+        assert len(written[-1]) >= 16 * 200
+        found.close()
+        scratch.close()
+    assert not any(name in content for name in names for content in written)
+    first, second = (set(split(content)) for content in written)
+    assert not first & second, "each set has a key of its own, in memory only"
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are counted in /proc")
+def test_files_are_gone_with_the_set(middling, tmp_path):
+    before = len(os.listdir("/proc/self/fd"))
+    found, _ = filled(30_000, FolderScratch(tmp_path))
+    assert len(os.listdir("/proc/self/fd")) > before
+    found.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(found) == 0
+
+
+def test_images_are_even_whatever_ids_are_made_up(scratch):
+    """Or whoever sends ids that share their beginning would fill one bucket, and slow every search."""
+    packed = b"".join(bytes(8) + n.to_bytes(8, "big") for n in range(20_000))
+    found = IdSet.of([packed], scratch)
+    sizes = np.diff(found._runs[0]._starts.astype(np.int64))
+    assert sizes.max() < 4 * sizes.mean()
+    assert found.known(split(packed[:1600])) == set(range(100))
+    assert not found.known([bytes(8) + n.to_bytes(8, "big") for n in range(20_000, 20_500)])
+
+
+# -- disks that fail -------------------------------------------------------------------------------
+
+
+def test_while_there_is_no_room_ids_stay_in_memory_and_move_later(small_ones, tmp_path):
+    full = True
+    scratch = WatchedScratch(tmp_path, lambda: errno.ENOSPC if full else 0)
+    found = IdSet(scratch)
+    names = [os.urandom(16) for _ in range(120)]
+    for one in names[:60]:
+        found.add([one])
+    assert scratch.handles == []
+    assert found.known(names) == set(range(60))
+    full = False
+    for one in names[60:]:
+        found.add([one])
+    in_files = sum(len(run) for run in found._runs if run._checks is not None)
+    assert in_files > 60
+    assert found.known(names) == set(range(120))
+    found.close()
+    scratch.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_bit_that_turns_in_a_file_is_told_and_is_no_miss(small_ones, scratch, seed):
+    """Wherever it turns: the right answer, or none."""
+    coins = random.Random(f"bits {seed}")
+    names = [coins.randbytes(16) for _ in range(40)]
+    found = IdSet.of([b"".join(names)], scratch)
+    (handle,) = scratch.handles
+    for first in range(0, 16 * 40, 16):
+        at = first + coins.randrange(16)
+        scratch.change(handle, at)
+        answers = Counter(answer(found, name) for name in names)
+        assert answers["told"] >= 1
+        assert answers["missed"] == 0
+        scratch.change(handle, at)
+    assert found.known(names) == set(range(40))
+    found.close()
+
+
+def answer(found, name):
+    try:
+        return "found" if name in found else "missed"
+    except Spoiled:
+        return "told"
+
+
+def test_without_its_check_a_turned_bit_would_be_a_miss(small_ones, scratch):
+    """The broken twin."""
+    names = [os.urandom(16) for _ in range(40)]
+    found = IdSet.of([b"".join(names)], scratch)
+    found._runs[0]._checks = None
+    scratch.change(scratch.handles[0], 100)
+    assert Counter(answer(found, name) for name in names) == {"found": 39, "missed": 1}
+    found.close()
+
+
+def test_a_merge_that_meets_a_turned_bit_is_told_to_whoever_asks_next(small_ones, scratch):
+    found = IdSet.of([os.urandom(160)], scratch)
+    scratch.change(scratch.handles[0], 50)
+    with pytest.raises(Spoiled):  # noqa: PT012
+        for _ in range(100):
+            found.add([os.urandom(16)])
+            found.known([])
+    found.close()

@@ -356,6 +356,12 @@ def test_pages_of_allowed_origins_may_send(file_desk):
         assert asked.headers["access-control-allow-origin"] == "https://shop.example"
         found = file_desk.get(path, headers={"origin": "https://shop.example"})
         assert found.headers["access-control-allow-origin"] == "https://shop.example"
+        assert "retry-after" in found.headers["access-control-expose-headers"]
+    refused = file_desk.get(
+        "/v1/collections/menu/plan?round=9", headers={"origin": "https://shop.example"}
+    )
+    assert refused.status_code == 404
+    assert refused.headers["access-control-allow-origin"] == "https://shop.example", "it may read why"
     private = file_desk.get("/v1/collections/menu/status", headers={"origin": "https://shop.example"})
     assert "access-control-allow-origin" not in private.headers
 

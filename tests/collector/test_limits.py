@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import errno
+import io
 import json
+import logging
 import os
 import re
 import signal
@@ -20,7 +22,10 @@ from desk import PLAN, Desk, fresh, plan_of
 from faults.kill import Server
 
 from keyveil.collector import admin, wire
+from keyveil.collector.clock import StatedClock
+from keyveil.collector.logs import Log
 from keyveil.collector.problems import REASONS
+from keyveil.collector.server import ServerLog
 from keyveil.collector.settings import Settings
 from keyveil.collector.store import Parcel, store_at
 
@@ -239,7 +244,8 @@ def _(desk):
 @tries("host")
 def _(desk):
     hosts = ("evil.org", "127.0.0.1.evil.org", "[", "[::1", "127.0.0.1@evil.org", "2130706433", "0", "")
-    return [desk.get("/metrics", headers={"host": host}) for host in hosts]
+    made = [desk.get("/metrics", headers={"host": host}) for host in hosts]
+    return [*made, desk.get("/metrics", headers={"host": "localhost", "x-forwarded-for": "192.0.2.7"})]
 
 
 @tries("token")
@@ -297,7 +303,8 @@ def _(desk):
 
 @tries("invalid")
 def _(desk):
-    queries = ("estimates?level=nan", "estimates?round=1e3", "checks?false_alarm=nan", "queries?q=x(")
+    queries = ("estimates?level=nan", "estimates?round=1e3", "checks?false_alarm=nan", "queries?q=x(",
+               "fakes?share=1", "fakes?share=nan", "fakes?views=all", "fakes?key=Tea")  # fmt: skip
     made = [desk.get(f"/v1/collections/menu/{path}") for path in queries]
     changed = [{"epoch": 5}, {"grace": 0}, {"opens": 9, "closes": 3}, {"origins": ["a.org"]}]
     return made + [desk.ask("PATCH", "/v1/collections/menu", json=terms) for terms in changed]
@@ -420,6 +427,27 @@ def test_a_log_that_cannot_be_written_stops_no_report(tmp_path):
     desk.store._session().run("pragma max_page_count = 1000000")
     assert desk.send(fresh(1)).status_code == 200
     desk.close()
+
+
+def test_whoever_sends_rubbish_does_not_fill_the_log():
+    """The server warns of each; the log has one line a minute, and says how many it left out."""
+    stream, now = io.StringIO(), [0.0]
+    handler = ServerLog(Log(StatedClock(), stream), lambda: now[0])
+
+    def warn(text, *arguments):
+        handler.emit(logging.LogRecord("uvicorn", logging.WARNING, "", 1, text, arguments, None))
+
+    for number in range(1000):
+        warn("Invalid HTTP request received from %s.", f"192.0.2.{number}")
+    now[0] = 61.0
+    warn("Invalid HTTP request received from %s.", "192.0.2.7")
+    warn("another")
+    for number in range(1000):
+        warn(f"made up {number}")
+    lines = [json.loads(text) for text in stream.getvalue().splitlines()]
+    assert [one.get("left_out") for one in lines[:3]] == [None, 999, None]
+    assert len(handler._said) <= 100
+    assert "192.0.2" not in stream.getvalue()
 
 
 # -- limits of a real process ----------------------------------------------------------------------

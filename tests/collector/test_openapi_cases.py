@@ -125,3 +125,17 @@ def test_every_answer_is_one_that_is_described(desk):
     assert min(asked.values()) > 0
     assert "request_failed" not in desk.log.getvalue()
     assert not desk.service.writer.broken
+
+
+# -- what was found ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", ["5e-324", "1e-17", "0.9999999999999999", "0", "1", "nan"])
+@pytest.mark.parametrize("route", ["estimates", "queries?q=mean(Pepsi)", "conditional"])
+def test_a_level_next_to_none_or_all_is_refused(desk, route, level):
+    """Its quantile would be zero or without end."""
+    ready(desk)
+    mark = "&" if "?" in route else "?"
+    answer = desk.get(f"/v1/collections/menu/{route}{mark}level={level}")
+    assert 400 <= answer.status_code < 500
+    assert "level" in answer.text

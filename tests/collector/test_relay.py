@@ -20,8 +20,10 @@ from process import KEYVEIL, Process, keyveil
 from scipy.stats import chi2
 
 from keyveil import AsyncClient, Client, Coins
+from keyveil.collector.crowd import AGAIN, OVERHEAD, shuffled
 from keyveil.collector.packing import Packing
-from keyveil.collector.relay import AGAIN, OVERHEAD, Relay, app, shuffled
+from keyveil.collector.relay import Relay
+from keyveil.collector.relay_app import app
 from keyveil.collector.settings import Settings
 from keyveil.collector.wire import BINARY, decode_binary, encode_binary
 from keyveil.errors import KeyveilError
@@ -95,7 +97,7 @@ class Booth:
         """Let what is on its way arrive."""
 
         async def wait() -> None:
-            while any(pool.sending for pool in self.relay.pools.values()):
+            while any(pool.sending for pool in self.relay.crowds.pools.values()):
                 await asyncio.sleep(0.001)
 
         self.desk.run(asyncio.wait_for(wait(), 20))
@@ -123,7 +125,7 @@ def test_nothing_leaves_before_there_are_k(booth):
         assert response.status_code == 202
         assert response.json() == {"accepted": 0, "held": 1, "failed": []}
         assert response.headers["retry-after"] == str(AGAIN)
-        assert booth.ask("GET", "/health").json()["held"] == number
+        assert f"keyveil_relay_held_reports {number}\n" in booth.ask("GET", "/metrics").text
     for _ in range(3):
         assert booth.send([reports[0]]).status_code == 202, "the same one again is no crowd"
     assert booth.line.seen == []
@@ -138,7 +140,7 @@ def test_nothing_leaves_before_there_are_k(booth):
         assert response.status_code == 200
         assert response.json() == {"accepted": 1, "failed": []}
     assert len(booth.line.seen) == 1
-    assert booth.relay.held_bytes == 0
+    assert booth.relay.crowds.held_bytes == 0
 
 
 def test_a_crowd_is_of_one_plan_and_one_epoch(booth):
@@ -147,7 +149,7 @@ def test_a_crowd_is_of_one_plan_and_one_epoch(booth):
     booth.send(fresh(K - 1), epoch=booth.desk.epoch() - 1)
     booth.send(fresh(K - 1, plan_of("kvoh")), "second", plan=plan_of("kvoh").hash)
     assert booth.line.seen == []
-    assert len(booth.relay.pools) == 3
+    assert len(booth.relay.crowds.pools) == 3
     booth.send(fresh(1))
     booth.settle()
     assert [len(batch) for batch in booth.line.batches] == [K]
@@ -160,8 +162,8 @@ def test_a_relay_that_ends_or_an_epoch_that_ends_forwards_no_smaller_crowd(file_
     booth.send(reports)
     file_desk.clock.advance(3 * 86_400)
     booth.relay.tend()
-    assert booth.relay.pools == {}
-    assert booth.relay.held_bytes == 0
+    assert booth.relay.crowds.pools == {}
+    assert booth.relay.crowds.held_bytes == 0
     response = booth.send(reports, epoch=file_desk.epoch() - 3)
     assert response.status_code == 410
     assert response.json()["reason"] == "closed_epoch"
@@ -361,7 +363,7 @@ def test_an_epoch_that_ends_before_the_collector_answers_is_said_to_be_closed(bo
     assert booth.desk.reports() == 0
     response = booth.send(reports[:1], epoch=1_800_000_000 // 86_400)
     assert response.status_code == 410
-    assert booth.relay.held_bytes == 0
+    assert booth.relay.crowds.held_bytes == 0
 
 
 def test_a_client_behind_a_relay_keeps_its_report_until_the_collector_has_it(booth, tmp_path):
@@ -377,7 +379,7 @@ def test_a_client_behind_a_relay_keeps_its_report_until_the_collector_has_it(boo
         booth.desk.clock.advance(2 * AGAIN)
         assert [outcome.state for outcome in await clients[0].flush()] == ["held"]
         await clients[-1].answer("menu", {"Fries": 2})
-        while any(pool.sending for pool in booth.relay.pools.values()):
+        while any(pool.sending for pool in booth.relay.crowds.pools.values()):
             await asyncio.sleep(0.001)
         booth.desk.clock.advance(2 * AGAIN)
         for client in clients:
@@ -490,19 +492,19 @@ def test_memory_is_bounded(file_desk):
     assert response.headers["retry-after"] == str(AGAIN)
     assert booth.send(fresh(5)).status_code == 202
     assert booth.send(fresh(1)).status_code == 429
-    assert booth.relay.held_bytes == 15 * width
+    assert booth.relay.crowds.held_bytes == 15 * width
     booth.relay.wait = 3
 
     async def begin() -> None:
-        booth.relay._maybe_send(next(iter(booth.relay.pools)))
+        booth.relay.maybe_send(next(iter(booth.relay.crowds.pools)))
 
     booth.desk.run(begin())
     booth.settle()
-    assert booth.relay.held_bytes == 0
+    assert booth.relay.crowds.held_bytes == 0
     for _ in range(4):
         booth.send(fresh(5))
         booth.settle()
-    assert booth.relay._fated * OVERHEAD <= 15 * width, "what is remembered is bounded too"
+    assert booth.relay.crowds.fated * OVERHEAD <= 15 * width, "what is remembered is bounded too"
     assert file_desk.reports() == 35
     booth.close()
     greedy = Booth(file_desk, wait=10**6, hold_bytes=10**6)
@@ -522,6 +524,143 @@ def test_named_collections_only(file_desk):
 def test_a_collector_elsewhere_is_asked_over_https_only():
     with pytest.raises(KeyveilError, match="over https"):
         Relay("http://example.org", 10)
+
+
+# -- pages, and the operator -----------------------------------------------------------------------
+
+PAGE = "https://shop.example"
+
+
+def test_pages_of_the_collections_origins_may_send_through_a_relay(file_desk):
+    file_desk.create(origins=[PAGE])
+    booth = Booth(file_desk)
+    path = "/v1/collections/menu"
+    for place in (path, path + "/plan", path + "/reports"):
+        asked = booth.ask("OPTIONS", place, headers={"origin": PAGE})
+        assert asked.status_code == 204
+        assert asked.headers["access-control-allow-origin"] == PAGE
+        assert "access-control-allow-credentials" not in asked.headers
+        other = booth.ask("OPTIONS", place, headers={"origin": "https://evil.example"})
+        assert "access-control-allow-origin" not in other.headers
+    for place in (path, path + "/plan"):
+        assert booth.ask("GET", place, headers={"origin": PAGE}).headers[
+            "access-control-allow-origin"
+        ] == PAGE  # fmt: skip
+    body = {"plan": PLAN.hash, "epoch": file_desk.epoch(), "reports": fresh(1)}
+    held = booth.ask("POST", path + "/reports", json=body, headers={"origin": PAGE})
+    assert held.status_code == 202
+    assert held.headers["access-control-allow-origin"] == PAGE
+    assert "retry-after" in held.headers["access-control-expose-headers"], "a page may read when"
+    for origin in ("https://evil.example", "null", PAGE + ".evil.org"):
+        refused = booth.ask("POST", path + "/reports", json=body, headers={"origin": origin})
+        assert (refused.status_code, refused.json()["reason"]) == (403, "origin")
+        assert "access-control-allow-origin" not in refused.headers
+    file_desk.ask("PATCH", path, json={"origins": []})
+    file_desk.clock.advance(10)
+    gone = booth.ask("POST", path + "/reports", json=body, headers={"origin": PAGE})
+    assert gone.status_code == 403, "it follows what the collection allows"
+    booth.close()
+
+
+def test_metrics_are_for_whoever_runs_the_relay(booth):
+    booth.send(fresh(K))
+    booth.settle()
+    booth.send([{"id": os.urandom(16).hex(), "cells": [999]}])
+    text = booth.ask("GET", "/metrics").text
+    for line in (
+        'keyveil_relay_forwarded_total{collection="menu"} 5',
+        'keyveil_refused_total{collection="menu",reason="impossible"} 1',
+        "keyveil_relay_held_reports 0",
+        "keyveil_relay_held_bytes 0",
+        "keyveil_relay_ready 1",
+        "keyveil_relay_crowd_reports_count 1",
+    ):
+        assert line + "\n" in text
+    for row in text.splitlines():
+        assert re.fullmatch(r"# (HELP|TYPE) keyveil_.*|keyveil_\w+(\{[^}]*\})? [-+\w.]+", row), row
+    for headers in ({"host": "relay.example"}, {"x-forwarded-for": "192.0.2.7"}, {"origin": PAGE}):
+        assert booth.ask("GET", "/metrics", headers=headers).status_code == 403
+    assert "held" not in booth.ask("GET", "/health").text, "when reports come is nobody else's business"
+
+
+def test_metrics_of_a_relay_that_others_reach_need_a_token(booth):
+    def asked(made: Any, value: str | None) -> int:
+        headers = {} if value is None else {"authorization": value}
+        client = httpx.AsyncClient(transport=httpx.ASGITransport(made), base_url=URL)
+        status: int = booth.desk.run(client.get("/metrics", headers=headers)).status_code
+        booth.desk.run(client.aclose())
+        return status
+
+    assert asked(app(booth.relay, begin=False, exposed=True), None) == 403
+    with_token = app(booth.relay, begin=False, exposed=True, watcher="let me see")
+    assert asked(with_token, "Bearer let me see") == 200
+    for value in (None, "", "Bearer", "Bearer let me se", "Bearer let me see2", "let me see", "Basic x"):
+        assert asked(with_token, value) == 401
+
+
+def test_it_is_ready_until_it_ends(booth):
+    assert booth.ask("GET", "/ready").json() == {"ready": True, "why": []}
+    booth.relay.draining.set()
+    assert booth.ask("GET", "/ready").status_code == 503
+    assert booth.send(fresh(1)).status_code == 503
+    missing = booth.ask("GET", "/nothing")
+    assert (missing.status_code, missing.json()["reason"]) == (404, "unknown")
+
+
+def test_made_up_names_and_plans_do_not_make_the_collector_busy(booth):
+    booth.send(fresh(1))
+    asked: list[str] = []
+    inner = booth.line.inner
+
+    class Counting(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            asked.append(request.url.path)
+            return await inner.handle_async_request(request)
+
+    booth.line.inner = Counting()
+    for _ in range(30):
+        assert booth.send(fresh(1), "none").status_code == 404
+    assert len(asked) == 1
+    asked.clear()
+    statuses = [booth.send(fresh(1), plan=os.urandom(32).hex()).status_code for _ in range(50)]
+    assert set(statuses) == {409, 429}
+    assert len(asked) <= 20
+    assert booth.send(fresh(1)).status_code == 202, "others go on"
+    booth.desk.clock.advance(10)
+    assert booth.send(fresh(1), plan=os.urandom(32).hex()).status_code == 409
+    many = booth.relay.upstream
+    for number in range(1200):
+        many._note_unknown(f"name-{number}")
+    assert len(many._unknown) == 1000
+
+
+def test_a_slow_answer_about_one_collection_holds_up_no_other(booth):
+    booth.desk.create("second", plan_of("kvoh"))
+    inner, gate, asked = booth.line.inner, asyncio.Event(), [0]
+
+    class Slow(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            if request.url.path != "/v1/collections/menu":
+                asked[0] += 1
+                await gate.wait()
+            return await inner.handle_async_request(request)
+
+    booth.ask("GET", "/v1/collections/menu")
+    booth.desk.clock.advance(10)
+    booth.line.inner = Slow()
+
+    async def both() -> list[int]:
+        slow = [asyncio.create_task(booth.client.get("/v1/collections/second")) for _ in range(3)]
+        made_up = [asyncio.create_task(booth.client.get(f"/v1/collections/x{n}")) for n in range(50)]
+        await asyncio.sleep(0.05)
+        assert asked[0] <= 8, "so many names that nobody knows are asked for at once"
+        quick = await asyncio.wait_for(booth.client.get("/v1/collections/menu"), 10)
+        gate.set()
+        assert {(await one).status_code for one in made_up} == {404}
+        return [quick.status_code, *[(await one).status_code for one in slow]]
+
+    assert booth.desk.run(both()) == [200] * 4
+    assert booth.relay.upstream._learning == {}
 
 
 # -- the command -----------------------------------------------------------------------------------
@@ -546,7 +685,7 @@ def test_the_command_relays_over_real_sockets(tmp_path):
                 states.append(client.answer("menu", {"Pepsi": 1 + number % 5}).state)
         assert set(states) == {"held"}
         for _ in range(200):
-            if httpx.get(url + "/health").json()["forwarded"] == 6:
+            if 'forwarded_total{collection="menu"} 6' in httpx.get(url + "/metrics").text:
                 break
             asyncio.run(asyncio.sleep(0.02))
         status = collector.client.get("/v1/collections/menu/status").json()

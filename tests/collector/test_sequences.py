@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from faults import LONG
+from faults.scratch import forgetful, stale
 from faults.sequences import LENGTH, Sequence
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from keyveil.collector.ids import IdSet
+from keyveil.collector import ids
 from keyveil.collector.store.sqlite import SqliteStore
 
 
@@ -110,6 +112,10 @@ class Operations(RuleBasedStateMachine):
     def io_error(self, kind, nth):
         self.sequence.trouble.fail(kind, nth)
 
+    @rule(which=st.integers(0, 1000))
+    def scratch_spoiled(self, which):
+        self.sequence.spoil(which)
+
     @rule(graceful=st.booleans())
     def restart(self, graceful):
         self.sequence.restart(graceful)
@@ -171,13 +177,41 @@ def test_a_pause_that_met_a_failing_disk_is_never_half_known(sequence, kind, nth
     sequence.check()
 
 
-def test_the_oracle_sees_ids_that_are_not_read_anew(monkeypatch):
+@pytest.mark.parametrize("twin", [forgetful, stale])
+def test_the_oracle_sees_ids_that_are_not_read_anew(monkeypatch, twin):
     sequence = Sequence(None, False)
     batch = sequence.fresh(3)
     sequence.upload(batch)
     sequence.restart()
-    forgetful = lambda self, session, one, epoch: self._ids.get((one.id, epoch), IdSet())  # noqa: E731
-    monkeypatch.setattr(SqliteStore, "_set", forgetful)
+    monkeypatch.setattr(SqliteStore, "_set", twin)
+    sequence.upload(batch)
+    with pytest.raises(AssertionError):
+        sequence.check()
+    with pytest.raises(AssertionError):
+        sequence.close()
+
+
+def test_an_index_that_is_spoiled_is_made_anew(sequence):
+    batch = sequence.fresh(5)
+    for _ in range(8):
+        sequence.upload(batch)
+        batch += sequence.fresh(5)
+    assert sequence.scratch.handles
+    for which in range(0, 200, 7):
+        sequence.spoil(which)
+        sequence.upload(batch)
+        sequence.check()
+
+
+def test_the_oracle_sees_an_index_that_is_not_checked(monkeypatch):
+    sequence = Sequence(None, False)
+    monkeypatch.setattr(ids, "_sums", lambda images, starts: np.zeros(len(starts) - 1, np.uint64))
+    batch = sequence.fresh(20)
+    sequence.upload(batch)
+    sequence.restart()
+    sequence.upload(batch[:1])
+    for which in range(400):
+        sequence.spoil(which)
     sequence.upload(batch)
     with pytest.raises(AssertionError):
         sequence.check()
@@ -189,9 +223,9 @@ def test_the_oracle_sees_ids_that_are_remembered_too_early(monkeypatch):
     sequence = Sequence(None, False)
     claim = SqliteStore._claim
 
-    def early(self, session, one, epoch, ids):
-        known = claim(self, session, one, epoch, ids)
-        self._ids.setdefault((one.id, epoch), IdSet()).add(ids)
+    def early(self, session, one, epoch, names):
+        known = claim(self, session, one, epoch, names)
+        self._ids.setdefault((one.id, epoch), ids.IdSet()).add(names)
         return known
 
     monkeypatch.setattr(SqliteStore, "_claim", early)

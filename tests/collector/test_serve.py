@@ -241,6 +241,14 @@ def test_the_cli_rules_a_running_collector(address, tmp_path, plan_file):
     assert post(process, fresh(1)).json()["reason"] == "paused"
     run("collection", "open", "menu")
     assert post(process, fresh(1)).status_code == 200
+    changed = run("collection", "change", "menu", "people=none", "closes=2100-01-31", "token=true",
+                  "origins=https://b.org,https://c.org", "rate=50", "keep=9")  # fmt: skip
+    assert changed.startswith("menu: people None, closes 4105036800, token True, origins ")
+    deadline = time.monotonic() + 10
+    while post(process, fresh(1)).json().get("reason") != "token":
+        assert time.monotonic() < deadline, "within a tick or two"
+        time.sleep(0.1)
+    assert "token False" in run("collection", "change", "menu", "token=false", "rate=none")
     token = run("token", "create", "--role", "analyst").strip()
     deadline = time.monotonic() + 10
     while process.client.get("/v1/collections").status_code != 401:
@@ -270,9 +278,16 @@ def test_commands_say_what_is_wrong_in_one_line(tmp_path, plan_file):
         (("collection", "create", "menu", plan_file, "--opens", "soon"), "a date looks like"),
         (("collection", "pause", "menu"), "no collection"),
         (("token", "revoke", "nothing"), "no token"),
+        (("collection", "create", "terms", plan_file, "--early", "60"), ""),
+        (("collection", "change", "terms", "people"), "a term looks like"),
+        (("collection", "change", "terms", "people=many"), "'people' is a whole number"),
+        (("collection", "change", "terms", "epoch=5"), "cannot change"),
+        (("collection", "change", "terms", "plan=x"), "unknown terms"),
+        (("collection", "change", "terms", "origins=b.org"), "a list of origins"),
         (("serve", "--host", "0.0.0.0", "--port", "0"), "keyveil token create"),
         (("serve", "--port", str(taken.getsockname()[1])), "cannot listen"),
         (("serve", "--port", "70000"), "a port is"),
+        (("serve", "--max-waiting", "2000"), "at least --max-body"),
         (("backup", str(tmp_path / "x"), "--segments", str(tmp_path)), ""),
     ):
         done = keyveil(*words, "--store", path, check=False)
@@ -281,8 +296,13 @@ def test_commands_say_what_is_wrong_in_one_line(tmp_path, plan_file):
         assert len(done.stderr.splitlines()) <= 1
         assert "Traceback" not in done.stderr
     taken.close()
-    done = keyveil("backup", str(tmp_path / "y"), "--store", "postgresql://x", check=False)
-    assert "pg_dump" in done.stderr
+    nowhere = "postgresql://me:secret@127.0.0.1:1/x"
+    for words in (("backup", str(tmp_path / "y")), ("restore", str(tmp_path / "x")), ("verify",)):
+        done = keyveil(*words, "--store", nowhere, "--segments", str(tmp_path / "z"), check=False)
+        assert done.returncode == 1
+        assert "cannot reach the database" in done.stderr
+        assert "secret" not in done.stderr
+    assert not (tmp_path / "y").exists()
 
 
 def test_a_public_address_works_with_a_token(tmp_path, plan_file):

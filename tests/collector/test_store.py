@@ -9,9 +9,11 @@ import apsw
 import numpy as np
 import pytest
 from desk import NOW, PLAN, Desk, fresh, plan_of
+from faults.scratch import small_sets
 
 from keyveil import Tally
 from keyveil.collector import admin
+from keyveil.collector.ids import Spoiled, _Run
 from keyveil.collector.store import Parcel, StoreBroken, StoreError, StoreUnready, migrations, store_at
 from keyveil.collector.store.sqlite import SqliteStore
 from keyveil.collector.verify import verify
@@ -222,6 +224,37 @@ def test_sqlite_s_file_forgets_ids_when_they_expire(file_desk):
     assert not any(name in raw for name in names)
 
 
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are counted in /proc")
+@pytest.mark.parametrize("how", ["sealed", "deleted", "deleted elsewhere"])
+def test_files_with_ids_are_gone_when_ids_expire(file_desk, how):
+    with small_sets():
+        file_desk.create()
+        for _ in range(8):
+            file_desk.send(fresh(9))
+        before = open_files()
+        assert any(
+            run._checks is not None for made in file_desk.store._ids.values() for run in made._runs
+        )
+        if how == "sealed":
+            file_desk.clock.advance(3 * 86_400)
+            file_desk.keep()
+        elif how == "deleted":
+            file_desk.post("/v1/collections/menu/state", json={"state": "closed"})
+            assert file_desk.ask("DELETE", "/v1/collections/menu").status_code < 300
+        else:
+            other = SqliteStore(file_desk.address)
+            other.open(serving=False)
+            other.delete(other.control.named("menu"))
+            other.close()
+            file_desk.service.writer.tick()
+        assert file_desk.store._ids == {}
+        assert open_files() < before
+
+
 def test_plans_that_mark_many_cells_are_sealed_alike(file_desk):
     plan = plan_of("harmony", 20)
     file_desk.create(plan=plan)
@@ -410,6 +443,39 @@ def test_ids_of_a_failed_transaction_are_not_taken_for_counted(file_desk, monkey
     monkeypatch.setattr(SqliteStore, "_count", original)
     assert file_desk.send(sent).json()["accepted"] == 5
     assert file_desk.reports() == 5
+
+
+def test_an_index_that_cannot_be_read_is_made_anew_or_nothing_is_acknowledged(tmp_path, monkeypatch):
+    with small_sets():
+        store = SqliteStore(tmp_path / "store.sqlite")
+        store.open()
+        collection = begun(store)
+        every = [parcel(collection, 20) for _ in range(4)]
+        for one in every:
+            store.append([one], NOW)
+        look, left = _Run._look, 0
+
+        def wrong(self, *more):
+            nonlocal left
+            left -= 1
+            if left >= 0:
+                raise Spoiled
+            return look(self, *more)
+
+        monkeypatch.setattr(_Run, "_look", wrong)
+        again = [Parcel(p.collection, p.round, EPOCH, p.ids, p.rows) for p in every]
+        left = 1
+        store.append(again, NOW)  # it is made anew
+        assert left < 0
+        left = 1000
+        with pytest.raises(StoreUnready):
+            store.append(again, NOW)
+        left = 0
+        store.append([*again, parcel(collection, 5)], NOW)
+        assert total(store, collection) == 85
+        (verdict,) = verify(store, tmp_path)
+        assert verdict.findings == []
+        store.close()
 
 
 def test_one_request_at_fault_does_not_take_others_with_it(file_desk, monkeypatch):

@@ -282,7 +282,7 @@ def test_lenient_counts_what_it_maps_and_no_one_falls_silent(name, rows, tmp_pat
     made = json.loads(done.stdout)
     assert made["reports"] == 6
     assert made["mapped"] == {"unknown_key": 1, "no_number": 2, "outside_range": 1}
-    assert "2 rows have no number as value, and count as not held" in done.stderr
+    assert "2 rows without a number as value: counted as not held" in done.stderr
     assert "lots" not in done.stderr
     keyveil("tally", "plan.json", "r.kv", "-o", "t.kv", cwd=tmp_path)
     records = [{"Pepsi": 4}, {}, {}, {}, {"Pepsi": 5}, {}]

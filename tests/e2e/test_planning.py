@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 
+import numpy as np
 import pytest
 
 from keyveil import Coins, Plan
@@ -57,7 +58,86 @@ def test_auto_as_json(at):
     assert made["advice"]["chosen"]["mechanism"] == made["mechanism"]
     assert made["advice"]["answers"] is True
     scores = [option["score"] for option in made["advice"]["options"]]
-    assert scores == sorted(scores)
+    assert scores[1:] == sorted(scores[1:])
+    assert scores[0] <= 1.01 * scores[1]
+
+
+def test_explain_without_a_file_says_that_no_plan_was_written(at, capsys):
+    assert run([str(a) for a in (*AUTO, "--epsilon", 2, "--people", "1e6", "--explain")]) == 0
+    said = capsys.readouterr()
+    assert "frequency ±" in said.out
+    assert '"format"' not in said.out
+    assert said.err == "no plan was written: -o FILE writes it\n"
+    assert run([str(a) for a in (*AUTO, "--epsilon", 2, "--people", "1e6")]) == 0
+    said = capsys.readouterr()
+    assert Plan.parse(said.out).mechanism in said.err
+
+
+REFUSED = (*AUTO, "--epsilon", "0.1", "--people", 1000)
+
+
+def test_a_refusal_is_json_where_json_is_asked_for(at, capsys):
+    assert run([str(a) for a in (*REFUSED, "--json", "-o", "p")]) == 1
+    said = capsys.readouterr()
+    made = json.loads(said.out)
+    assert made["answers"] is False
+    assert made["people_needed"] > 1000
+    assert float(made["epsilon_needed"]) > 0.1
+    assert made["why"] in said.err
+    assert len(made["options"]) > 3
+    assert said.err.count("\n") == 1
+    assert not (at.folder / "p").exists()
+
+
+def test_a_refusal_is_explained_too(at, capsys, monkeypatch):
+    monkeypatch.setattr("keyveil.planner.EPSILONS", ("0.1", "1", "8", "10"))
+    assert run([str(a) for a in (*REFUSED, "--explain", "--plot", "e.png")]) == 1
+    said = capsys.readouterr()
+    assert "times the people" in said.out
+    assert "kvue" in said.out
+    assert "least predicted error" not in said.out
+    assert said.err.count("\n") == 1
+    assert "it takes about" in said.err
+    assert (at.folder / "e.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("ask", "compared", "fakes"),
+    [
+        ("both", "frequency and mean alike, after shrinkage", "a key's frequency from 0.3 to"),
+        ("frequency", "the frequency, after shrinkage", "a key's frequency from 0.3 to"),
+        ("mean", "the mean, after shrinkage", "a key's mean from 3 to"),
+        ("conditional", "conditional frequency and mean alike", "a conditional frequency from 0.3 to"),
+        ("mean(3 | 4, 5)", "conditional frequency and mean alike", "mean(3 | 4, 5) from 3 to"),
+    ],
+)
+def test_the_explanation_speaks_of_what_was_asked(at, ask, compared, fakes):
+    said = at(
+        *AUTO, "--epsilon", 2, "--people", "1e6", "--held", 9, "--ask", ask, "--explain", "-o", "p"
+    )
+    assert f"error: squared error over the first's: {compared}" in said
+    assert f"they can raise {fakes}" in said
+    assert ("--estimator shrunk" in said) == ("conditional" not in compared)
+
+
+def test_with_few_keys_no_shrinkage_is_advised(at):
+    said = at(*AUTO, "--keys", 3, "--epsilon", 2, "--people", "1e6", "--explain", "-o", "p")
+    assert "with fewer than 5 keys answers are not shrunk" in said
+    assert "--estimator shrunk" not in said
+
+
+def test_a_named_mechanism_says_what_to_expect(at):
+    named = ("plan", "--keys", 20, "--epsilon", 1, "--people", "1e5", "--mechanism")
+    said = at(*named, "kvue", "-o", "p")
+    assert "with 100,000 people a key's answers will be off: frequency by about 0.0" in said
+    assert "(expecting 6 keys held on average" in said
+    assert "expecting 2 keys held" in at(*named, "kvue", "--held", 2, "-o", "p")
+    made = json.loads(at(*named, "kvue", "--json"))
+    assert 0 < made["expected"]["frequency_error"] < made["expected"]["mean_error"] < 1
+    assert "mass by about" in at(*named, "harmony", "-o", "p")
+    assert "a key's answers" in at(*named, "several", "-o", "p")
+    assert "conditional frequency" in at(*named, "pairs", "-o", "p")
+    assert Plan.parse(at(*named, "kvue")).mechanism == "kvue", "the plan alone, without a file"
 
 
 def test_auto_answers_queries(at):
@@ -77,6 +157,14 @@ def test_auto_answers_queries(at):
         (("--epsilon", 1, "--people", 1000, "--held", 21), 1, "at most 20"),
         (("--epsilon", 1, "--people", 1000, "--set", "levels=3"), 1, "auto sets the parameters"),
         (("--epsilon", 1, "--people", 1000, "--spread", "wide"), 1, "spread"),
+        (("--epsilon", 1, "--people", 1000, "--spread", "3"), 1, "spread lies between 0 and 1"),
+        (("--epsilon", 1, "--people", "lots"), 1, "--people must be a whole number of at least 1"),
+        (
+            ("--epsilon", 1, "--people", 1000, "--calibrate", "paper"),
+            1,
+            "--calibrate paper is for a mechanism",
+        ),
+        (("--epsilon", 1, "--people", 1000, "--ask", "mean(cola)"), 1, "no key"),
     ],
 )
 def test_auto_refuses_in_one_line(at, arguments, code, said):
@@ -87,6 +175,23 @@ def test_force_makes_the_best_plan_all_the_same(at):
     at(*AUTO, "--epsilon", "0.1", "--people", 1000, "--force", "-o", "p")
     plan = Plan.load(at.folder / "p")
     assert plan.proven <= plan.promised == Decimal("0.1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--ask", "mean"), "--ask: only for --mechanism auto"),
+        (("--people", 1000, "--force", "--plot", "e.png"), "--plot, --force: only for --mechanism auto"),
+        (("--held", 2, "--spread", 1), "--held, --spread: only with --people"),
+    ],
+)
+def test_nothing_that_is_said_is_ignored(at, arguments, said):
+    assert said in at("plan", "--keys", 3, "--epsilon", 1, "--mechanism", "kvue", *arguments, code=2)
+
+
+def test_the_next_round_is_not_told_again_what_its_plan_says(at):
+    said = at("plan", "--next", "p", "t", "--epsilon", 1, "--mechanism", "kvue", code=2)
+    assert "--epsilon, --mechanism: the next round takes this from PLAN" in said
 
 
 def test_explain_is_for_auto(at):
@@ -122,13 +227,127 @@ def test_compare_everything_on_a_stated_population(at):
     ("arguments", "code", "said"),
     [
         (("compare",), 2, "needs --data"),
-        ((*TABLE, "--population", "gaussian"), 2, "needs --data"),
-        ((*TABLE, "--mechanism", "kvueue"), 1, "unknown mechanism"),
+        ((*TABLE, "--population", "gaussian"), 2, "not both"),
+        ((*TABLE, "--mechanism", "kvueue"), 1, "did you mean kvue?"),
+        ((*TABLE, "--mechanism", "kvue,atuo"), 1, "did you mean auto?"),
         ((*TABLE, "--mechanism", "graded:levels=99"), 1, "between"),
         ((*TABLE, "--conditional", 2, "--mechanism", "all"), 1, "for single keys"),
-        ((*TABLE, "--repeat", 0), 1, "at least 1"),
+        ((*TABLE, "--repeat", 0), 1, "--repeat must be at least 1, not 0"),
+        ((*TABLE, "--top", 0), 1, "--top must be at least 1, not 0"),
         ((*TABLE, "--epsilon", "one"), 1, "epsilon"),
+        ((*TABLE, "--estimator", "shrink"), 1, "has no estimator 'shrink'; known: "),
+        ((*TABLE, "--value", "stars"), 1, "column 'stars' is not in the table"),
+        ((*TABLE, "--person", "who"), 1, "column 'who' is not in the table"),
+        ((*TABLE, "--range", "5,1"), 1, "LOW below HIGH"),
+        ((*TABLE, "--range", "10,20"), 1, "every value of the table lies outside 10,20"),
+        ((*TABLE, "--conditional", 2, "--estimator", "shrunk"), 1, "for single keys"),
     ],
 )
 def test_compare_refuses_in_one_line(at, arguments, code, said):
     assert said in at(*arguments, code=code)
+
+
+QUICK = ("--people", 2000, "--repeat", 2, "--processes", 1)
+
+
+def test_compare_says_what_it_did_in_one_line_each(at, capsys):
+    def told(*arguments):
+        capsys.readouterr()
+        assert run([str(a) for a in (*TABLE, *QUICK, *arguments)]) == 0
+        said = capsys.readouterr()
+        return said.out, said.err.strip().splitlines()
+
+    out, notes = told("--mechanism", "kvue")
+    assert notes == []
+    assert "6 keys, 2,000 people, 2 repetitions" in out
+    assert "± is the standard error" in out
+
+    out, notes = told("--mechanism", "kvue", "--repeat", 1)
+    assert "1 repetition," in out
+    assert "±" not in out
+    assert len(notes) == 1
+    assert "no standard error" in notes[0]
+
+    _, notes = told("--mechanism", "kvue", "--range", "3,5")
+    assert len(notes) == 1
+    assert "is this the range" in notes[0]
+    _, notes = told("--mechanism", "kvue", "--range", "1.01,5")
+    assert "were clipped to it" in notes[0]
+
+    _, notes = told(
+        "--mechanism", "kvue,rr,privkvm", "--estimator", "corrected,debiased", "--json", "r.json"
+    )
+    assert notes == [
+        next(line for line in notes if line.startswith("rr is left out: rr has no estimator")),
+        "estimator debiased is left out where there is none: kvue",
+        "estimator corrected is left out where there is none: privkvm",
+    ]
+    rows = json.loads((at.folder / "r.json").read_text())
+    assert {(r["mechanism"], r["estimator"]): r["skipped"] for r in rows} == {
+        ("kvue", "corrected"): ["debiased"],
+        ("privkvm", "debiased"): ["corrected"],
+    }
+
+    out, _ = told("--mechanism", "collision:cap=1", "--json", "r.json")
+    assert "Left out of all that is held: collision:cap=1" in out
+    assert all(r["bias_from_cap"] for r in json.loads((at.folder / "r.json").read_text()))
+
+
+def nasty(folder, name):
+    """Tables that nobody expects, each with its range."""
+    draw = Coins.stated("nasty").generator()
+    users = np.repeat(np.arange(120), 5)
+    keys = [f"k{k}" for k in draw.integers(0, 5, 600)]
+    values = draw.uniform(0.5, 5, 600).round(2).astype(object)
+    ends = "0.5,5"
+    if name == "nulls, and a key without any number":
+        values[draw.random(600) < 0.3] = ""
+        values[[k == "k3" for k in keys]] = ""
+    elif name == "one key":
+        keys = ["only"] * 600
+    elif name == "two keys, one of them once":
+        keys = ["only"] * 599 + ["once"]
+    elif name == "everyone holds all keys":
+        keys = [f"k{i % 5}" for i in range(600)]
+    elif name == "one key each":
+        users = np.arange(600)
+    elif name == "one value":
+        values[:] = 3.0
+    elif name == "the two ends":
+        values[:] = draw.choice([0.5, 5.0], 600)
+    elif name == "whole numbers and names":
+        values[:] = draw.integers(1, 11, 600)
+        users, ends = np.array([f"ü {u}" for u in users]), "1,10"
+    elif name == "one person":
+        users = np.zeros(600, int)
+    lines = ["user,key,value", *(f"{u},{k},{v}" for u, k, v in zip(users, keys, values, strict=True))]
+    (folder / "nasty.csv").write_text("\n".join(lines))
+    return ends
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nulls, and a key without any number",
+        "one key",
+        "two keys, one of them once",
+        "everyone holds all keys",
+        "one key each",
+        "one value",
+        "the two ends",
+        "whole numbers and names",
+        "one person",
+    ],
+)
+def test_compare_survives_any_table(at, name):
+    """Every mechanism, at epsilons from small to large: valid JSON, and the planner at each."""
+    ends = nasty(at.folder, name)
+    at("compare", "--data", "nasty.csv", "--person", "user", "--range", ends, "--people", 300,
+       "--mechanism", "all", "--epsilon", "0.2,6", "--repeat", 2, "--json", "out.json",
+       "--coins", "x", "--processes", 1)  # fmt: skip
+    rows = json.loads((at.folder / "out.json").read_text(), parse_constant=pytest.fail)
+    assert {row["epsilon"] for row in rows if row["mechanism"] == "auto"} == {0.2, 6}
+    for row in rows:
+        assert 0 <= row["mse_frequency"] <= 1
+        assert row["mse_mean"] is None or 0 <= row["mse_mean"] <= 4
+        assert 0 < row["true_epsilon"] <= row["epsilon"]

@@ -536,3 +536,13 @@ def test_bad_input_is_one_line(wrong):
 def test_an_unknown_target_is_named_with_a_hint():
     with pytest.raises(QueryError, match="did you mean"):
         gain(Plan.of(Schema.of(["Pepsi", "Fries"]), "kvue", 1), 0.01, ["Pepsy"])
+
+
+def test_a_key_without_reports_may_be_anywhere():
+    plan = Plan.of(Schema.of(3, 1, 5), "kvue", 1)
+    tally = Tally(plan)
+    counts = tally.counts.copy()
+    counts[: 2 * len(counts) // 3] = 10  # of two keys alone
+    found = reach(plan, Tally(plan, counts), 0.01)
+    assert found[2].frequency == found[2].mean == (-np.inf, np.inf)
+    assert np.isfinite(found[0].frequency).all()

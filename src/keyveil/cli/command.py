@@ -14,43 +14,57 @@ from .. import __version__
 from ..errors import KeyveilError
 from .analyse import estimate, tally
 from .ask import conditional, query
+from .collections import collection
 from .compare import compare
 from .learn import learn
+from .ledger import ledger
 from .make import audit, mechanisms, plan
 from .perturb import privatise
 from .relay import relay
 from .reproduce import reproduce
-from .serve import backup, collection, migrate, restore, serve, token, verify
+from .serve import backup, migrate, restore, serve, verify
+from .tokens import token
 from .trust import health, poison, shuffle
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class Sections(click.Group):
+    """Commands by what they are for, in the order one meets them, each with a whole sentence."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands in the group's help."""
+        listed = {one.name for members in SECTIONS.values() for one in members}
+        others = tuple(one for name, one in self.commands.items() if name not in listed)
+        for title, members in {**SECTIONS, "More": others}.items():
+            if members:
+                with formatter.section(title):
+                    rows = [(str(one.name), one.get_short_help_str(limit=200)) for one in members]
+                    formatter.write_dl(rows)
+
+
+SECTIONS: dict[str, tuple[click.Command, ...]] = {
+    "Before anyone answers": (mechanisms, plan, audit, compare, reproduce),
+    "Reports and answers": (privatise, tally, estimate, query, conditional, learn),
+    "Trust": (poison, health, shuffle),
+    "A device": (ledger,),
+    "A collector": (serve, relay, collection, token, verify, backup, restore, migrate),
+}
+
+
+@click.group(
+    cls=Sections, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="keyveil")
 def keyveil() -> None:
     """Learn which keys people have and how they value them, without collecting anyone's data.
 
     A usual day: plan, privatise (on devices, or on a table to try it out), tally, estimate.
+    Each command says more with --help, and most print JSON with --json.
     """
 
 
-for command in (
-    mechanisms,
-    plan,
-    audit,
-    privatise,
-    tally,
-    estimate,
-    query,
-    conditional,
-    learn,
-    compare,
-    reproduce,
-):
-    keyveil.add_command(command)
-for command in (poison, health, shuffle):
-    keyveil.add_command(command)
-for command in (serve, relay, collection, token, verify, backup, restore, migrate):
-    keyveil.add_command(command)
+for section in SECTIONS.values():
+    for command in section:
+        keyveil.add_command(command)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -25,20 +25,41 @@ from ..errors import KeyveilError
 @click.option("--collection", "names", multiple=True, help="Relay this one only; may be repeated.")
 @click.option("--token", envvar="KEYVEIL_RELAY_TOKEN", help="An ingest token of the relay's own.")
 @click.option("--delta", default=1e-9, show_default=True, help="Of the shuffle-model epsilon.")
-@click.option("--hold", default=256 << 20, show_default=True, help="Bytes of held reports.")
+@click.option(
+    "--hold",
+    type=click.IntRange(1),
+    default=256 << 20,
+    show_default=True,
+    help="Bytes of held reports.",
+)
+@click.option(
+    "--metrics-token",
+    "watcher",
+    envvar="KEYVEIL_METRICS_TOKEN",
+    help="For /metrics; without one they are for this machine alone.",
+)
 def relay(
-    to: str, wait: int, listen: str, names: tuple[str, ...], token: str | None, delta: float, hold: int
+    to: str,
+    wait: int,
+    listen: str,
+    names: tuple[str, ...],
+    token: str | None,
+    delta: float,
+    hold: int,
+    watcher: str | None,
 ) -> int:
     """Collect reports, wait for K, shuffle, forward in bulk.
 
     Devices use the relay's address as if it were the collector's. A report is acknowledged (200) when
-    the collector has it, and until then said to be held (202).
+    the collector has it, and until then said to be held (202). Pages of origins that the collection
+    allows may send, too.
     """
     if any(find_spec(name) is None for name in ("httpx", "msgspec", "starlette", "uvicorn")):
         raise KeyveilError("a relay needs: pip install 'keyveil[collector]'")
-    from ..collector.relay import Relay, states
-    from ..collector.relay import serve as run
-    from ..collector.serve import address_of, listening
+    from ..collector.relay import Relay
+    from ..collector.relay_app import serve as run
+    from ..collector.server import address_of, listening
+    from ..collector.upstream import states
 
     if not 0 < delta < 1:
         raise KeyveilError("delta lies between 0 and 1, and well below one by the number of people")
@@ -46,9 +67,11 @@ def relay(
     if not host or not port.isascii() or not port.isdigit():
         raise KeyveilError("--listen is an address and a port, like 127.0.0.1:8751")
     made = Relay(to, wait, names=names, token=token, delta=delta, hold_bytes=hold)
-    for line in states(made):
+    for line in states(made.upstream):
         click.echo(line)
     with listening(host, int(port)) as found:
-        click.echo(f"relaying to {made.to} at {address_of(found)}: {wait:,} reports at a time or more")
+        click.echo(
+            f"relaying to {made.upstream.to} at {address_of(found)}: {wait:,} reports at a time or more"
+        )
         sys.stdout.flush()
-        return run(made, found)
+        return run(made, host, found, watcher)

@@ -7,10 +7,8 @@ holds neither a report nor a record, and without the secret a commitment says no
 
 from __future__ import annotations
 
-import fcntl
 import hmac
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
@@ -19,7 +17,7 @@ from typing import Any, NoReturn
 
 from ..coins import Coins, address
 from ..errors import BudgetError, CoinsError
-from ..files import write_whole
+from ..files import locked, write_whole
 from ..plan import Plan
 
 FORMAT = "keyveil/device/1"
@@ -59,15 +57,9 @@ class Device:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One process at a time, by a lock file beside it."""
-        lock = self.path.with_name(self.path.name + ".lock")
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        """One process at a time."""
+        with locked(self.path):
             yield
-        finally:
-            fcntl.flock(handle, fcntl.LOCK_UN)  # a process that was forked meanwhile shares the handle
-            os.close(handle)
 
     def make(self, cap: str) -> dict[str, Any]:
         """A new device: a secret and a name that were never anyone's."""

@@ -77,7 +77,9 @@ class Ledger(Budget):
         with self._locked():
             if not self.path.exists() and not self.device.exists:
                 if limit is None:
-                    raise BudgetError("a new budget needs a cap on the total epsilon")
+                    raise BudgetError(
+                        "a new ledger needs a cap on the total epsilon: say cap=..., the first time"
+                    )
                 self.device.make(text(limit))
             self._restore()
             if limit is not None and limit != Decimal(self._read()["cap"]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -11,6 +11,14 @@ from .problems import Problem
 from .service import Service
 
 Headers = Iterable[tuple[bytes, bytes]]
+
+FORWARDED = frozenset(
+    (
+        *(b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto"),
+        *(b"x-forwarded-server", b"x-real-ip", b"x-client-ip", b"true-client-ip", b"via"),
+    )
+)
+"""What proxies add to a request of someone elsewhere."""
 
 
 def header(headers: Headers, name: bytes) -> str | None:
@@ -32,24 +40,30 @@ def is_loopback(host: str) -> bool:
 
 
 def require(service: Service, headers: Headers, role: str, collection: Collection | None = None) -> None:
-    """Refuse a request that may not act in a role.
-
-    While there is no token at all the collector serves its own machine only (``serve`` sees to that),
-    and then a page of the web that reaches it through the person's browser is refused here: by the
-    Host that it named, and by the Origin that the browser names for it.
-    """
-    if service.guarded:
-        authorization = header(headers, b"authorization")
-        if authorization is None:
-            raise Problem("token")
-        token = service.token_of(authorization)
-        if token is None:
-            raise Problem("token", "this token is not known, or was revoked")
-        if not token.allows(role, None if collection is None else collection.id):
-            raise Problem("forbidden")
+    """Refuse a request that may not act in a role."""
+    if not service.guarded:
+        require_here(headers)
         return
+    authorization = header(headers, b"authorization")
+    if authorization is None:
+        raise Problem("token")
+    token = service.token_of(authorization)
+    if token is None:
+        raise Problem("token", "this token is not known, or was revoked")
+    if not token.allows(role, None if collection is None else collection.id):
+        raise Problem("forbidden")
+
+
+def require_here(headers: Headers) -> None:
+    """Refuse who is not on this machine, where the process listens to this machine alone.
+
+    A page of the web that reaches it through the person's browser is known by the Host that it named,
+    or by the Origin that the browser names for it; someone elsewhere, by what a proxy adds.
+    """
     if not is_loopback(_host_of("//" + (header(headers, b"host") or ""))):
         raise Problem("host")
+    if any(key in FORWARDED for key, _ in headers):
+        raise Problem("host", "a proxy stands before this: it needs tokens, make one for an admin first")
     origin = header(headers, b"origin")
     if origin is not None and not is_loopback(_host_of(origin)):
         raise Problem("origin")
@@ -69,33 +83,36 @@ def require_ingest(service: Service, headers: Headers, collection: Collection) -
         raise Problem("forbidden")
 
 
-def cors(collection: Collection, origin: str | None) -> list[tuple[bytes, bytes]]:
+# -- pages on other sites ----------------------------------------------------------------------------
+
+
+def allowed(origins: Sequence[str], origin: str) -> bool:
+    """Whether pages of an origin may send reports and read plans."""
+    return "*" in origins or origin in origins
+
+
+def cors(origins: Sequence[str], origin: str | None) -> list[tuple[bytes, bytes]]:
     """The headers that let a page of an allowed origin read a response; no cookies are ever meant."""
-    if origin is None or not allowed(collection, origin):
+    if origin is None or not allowed(origins, origin):
         return []
-    every = "*" in collection.terms.origins
     return [
-        (b"access-control-allow-origin", b"*" if every else origin.encode("latin-1")),
+        (b"access-control-allow-origin", b"*" if "*" in origins else origin.encode("latin-1")),
+        (b"access-control-expose-headers", b"retry-after, etag"),
         (b"vary", b"origin"),
     ]
 
 
-def preflight(collection: Collection, origin: str | None) -> list[tuple[bytes, bytes]]:
+def preflight(origins: Sequence[str], origin: str | None) -> list[tuple[bytes, bytes]]:
     """The headers that answer a browser that asks before it sends."""
-    basic = cors(collection, origin)
+    basic = cors(origins, origin)
     if not basic:
         return [(b"vary", b"origin")]
     return [
         *basic,
         (b"access-control-allow-methods", b"GET, POST"),
-        (b"access-control-allow-headers", b"authorization, content-type"),
+        (b"access-control-allow-headers", b"authorization, content-type, if-none-match"),
         (b"access-control-max-age", b"600"),
     ]
-
-
-def allowed(collection: Collection, origin: str) -> bool:
-    """Whether pages of an origin may use a collection."""
-    return "*" in collection.terms.origins or origin in collection.terms.origins
 
 
 def _host_of(address: str) -> str:

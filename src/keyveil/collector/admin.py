@@ -94,6 +94,11 @@ def delete(store: Store, name: str) -> Collection:
     found = store.control.named(name)
     if found.state != "closed":
         raise Problem("state", "only a closed collection can be deleted: close it first")
+    every = store.control.tokens.values()
+    if every and all(token.collection == found.id for token in every):
+        # its tokens go with it; one that nobody has stays, so that no door opens by that
+        _, name, _ = add_token(store, "admin", label="keeps the door locked").split("_", 2)
+        revoke_token(store, name)
     store.delete(found)
     return found
 

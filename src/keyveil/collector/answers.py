@@ -12,6 +12,7 @@ from ..estimate import estimate, estimators_of
 from ..estimate.conditional import ESTIMATORS, Conditionals
 from ..estimate.project import STEPS
 from ..plan import Plan
+from ..poison import CHOICES, places_of, reach
 from ..query import KINDS, Query
 from ..tally import Tally
 from .clock import Clock
@@ -25,7 +26,7 @@ from .writer import Writer
 REMEMBERED = 64
 MOST_QUERIES = 100
 MOST_MATRIX = 200
-"""Keys up to which the whole matrix is answered at once."""
+"""Keys up to which the whole matrix is answered at once, or what fakes may have done."""
 
 
 class Answers:
@@ -122,6 +123,34 @@ class Answers:
         epoch = None if split is None else (split[0], int(split[1].sum()))
         return await self._answer(one, ("checks", false_alarm, epoch), work)
 
+    async def fakes(
+        self, one: Round, share: float, keys: Sequence[str], views: str | None
+    ) -> dict[str, Any]:
+        """Where each honest answer may lie if a share of the reports is fake.
+
+        Without ``views`` fakes are taken to have drawn their views as honest clients do, unless the
+        check of views has found that some did not.
+        """
+        if not 0 <= share < 1:
+            raise Problem("invalid", "'share' lies between 0 and 1, like 0.01")
+        if views not in (None, *CHOICES["views"]):
+            raise Problem("invalid", f"'views' is one of {', '.join(CHOICES['views'])}")
+
+        def work(plan: Plan, tally: Tally) -> dict[str, Any]:
+            from ..health import check_views
+
+            asked = list(keys) or list(plan.schema.keys)
+            if len(asked) > MOST_MATRIX:
+                raise Problem("invalid", f"at most {MOST_MATRIX} keys at once: name them with 'key'")
+            places_of(plan, asked)
+            if not tally.reports:
+                raise Problem("invalid", "there are no reports yet that fakes could be among")
+            how = views or ("chosen" if check_views(plan, tally).suspicious else "drawn")
+            found = [one.document() for one in reach(plan, tally, share, asked, views=how)]
+            return {"share": share, "views": how, "keys": found}
+
+        return await self._answer(one, ("fakes", share, tuple(keys), views), work)
+
     async def _answer(
         self, one: Round, asked: tuple[Any, ...], work: Callable[[Plan, Tally], dict[str, Any]]
     ) -> dict[str, Any]:
@@ -148,14 +177,9 @@ class Answers:
             self._done.popitem(last=False)
         return result
 
-    def offers(self, plan: Plan) -> dict[str, Any]:
-        """What can be asked of a plan."""
-        return {
-            "estimators": list(estimators_of(plan)),
-            "after": list(STEPS),
-            "conditional": list(ESTIMATORS),
-            "statistics": list(KINDS),
-        }
+    def offers(self, plan: Plan) -> dict[str, list[str]]:
+        """What a plan answers of each key, and by which estimators."""
+        return {"answers": list(plan.kind.answers), "estimators": list(estimators_of(plan))}
 
 
 def _check_level(level: float) -> None:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from ..errors import KeyveilError
-from .access import allowed, cors, preflight, require
+from .access import cors, header, preflight, require
 from .collections import Collection
 from .ingest import Ingest
 from .openapi import document, page
-from .problems import CONTENT_TYPE, REASONS, Problem
-from .routes import OPERATIONS, Operation, json, origin_of, refused
+from .problems import Problem
+from .routes import OPERATIONS, Operation
 from .service import Service
-from .store import StoreUnready
+from .web import Run, guarded, json, not_here, with_headers
 
 _NONE = Collection.__new__(Collection)
 """What handlers without a collection are given."""
@@ -50,84 +48,47 @@ def app(service: Service, keep: bool = True) -> Starlette:
             methods.append("OPTIONS")
         routes.append(Route(path, _endpoint(service, operations), methods=methods))
     routes += [
-        Route("/health", _guarded(service, partial(_health, service))),
-        Route("/ready", _guarded(service, partial(_ready, service))),
-        Route("/metrics", _guarded(service, partial(_metrics, service))),
-        Route("/openapi.json", _guarded(service, _document)),
-        Route("/", _guarded(service, _page)),
+        Route("/health", guarded(service, partial(_health, service))),
+        Route("/ready", guarded(service, partial(_ready, service))),
+        Route("/metrics", guarded(service, partial(_metrics, service))),
+        Route("/openapi.json", guarded(service, _document)),
+        Route("/", guarded(service, _page)),
     ]
     return Starlette(
         routes=routes,
         lifespan=lifespan,
-        exception_handlers={HTTPException: partial(_not_here, service)},
+        exception_handlers={HTTPException: not_here(service)},
     )
 
 
-def _endpoint(service: Service, operations: list[Operation]) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(service: Service, operations: list[Operation]) -> Run:
     by_method = {operation.method: operation for operation in operations}
 
     async def run(request: Request) -> Response:
         method = "GET" if request.method == "HEAD" else request.method
         name = request.path_params.get("name")
         found = service.control.collections.get(name) if name is not None else None
+        origin = header(request.scope["headers"], b"origin")
         if method == "OPTIONS":
             if found is None:
                 raise Problem("unknown", "there is no collection of this name")
-            pairs = preflight(found, origin_of(request))
-            return Response(status_code=204, headers={k.decode(): v.decode() for k, v in pairs})
+            return with_headers(Response(status_code=204), preflight(found.terms.origins, origin))
         operation = by_method[method]
+        if operation.public and found is not None:
+            # a page of an allowed origin may read refusals, too
+            handled = guarded(service, partial(handle, operation, found))
+            return with_headers(await handled(request), cors(found.terms.origins, origin))
+        return await handle(operation, found, request)
+
+    async def handle(operation: Operation, found: Collection | None, request: Request) -> Response:
         if operation.role is not None:
             # who may not read a collection is not told whether it exists either
             require(service, request.scope["headers"], operation.role, found)
-        if name is not None and found is None:
+        if "name" in request.path_params and found is None:
             raise Problem("unknown", "there is no collection of this name")
-        response = await operation.handler(service, request, found if found is not None else _NONE)
-        if operation.public and found is not None:
-            origin = origin_of(request)
-            for key, value in cors(found, origin) if origin and allowed(found, origin) else ():
-                response.headers[key.decode()] = value.decode()
-        return response
+        return await operation.handler(service, request, found if found is not None else _NONE)
 
-    return _guarded(service, run)
-
-
-def _guarded(
-    service: Service, run: Callable[[Request], Awaitable[Response]]
-) -> Callable[[Request], Awaitable[Response]]:
-    """Every error becomes a problem; what was not foreseen is logged by kind and place alone."""
-
-    async def guarded(request: Request) -> Response:
-        try:
-            response = await run(request)
-        except KeyveilError as error:
-            response = _problem(refused(error))
-        except StoreUnready:
-            response = _problem(Problem("storage"))
-        except Exception as error:
-            service.log.error("request_failed", error)
-            response = _problem(Problem("internal"))
-        response.headers.setdefault("cache-control", "no-store")
-        response.headers["x-content-type-options"] = "nosniff"
-        return response
-
-    return guarded
-
-
-def _problem(problem: Problem) -> Response:
-    headers = {}
-    if problem.kind.retry:
-        headers["retry-after"] = str(problem.more.get("after", problem.kind.after))
-    if problem.reason == "token":
-        headers["www-authenticate"] = "Bearer"
-    body = msgspec.json.encode(problem.document())
-    return Response(body, problem.http_status, headers, CONTENT_TYPE)
-
-
-async def _not_here(service: Service, request: Request, error: Exception) -> Response:
-    status = getattr(error, "status_code", 404)
-    reason = "method" if status == REASONS["method"].status else "unknown"
-    service.metrics.refuse("", reason, 1)
-    return _problem(Problem(reason))
+    return guarded(service, run)
 
 
 # -- the process itself ----------------------------------------------------------------------------

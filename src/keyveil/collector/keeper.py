@@ -42,10 +42,16 @@ class Keeper:
                 self._log.error("keeper_failed", error)
 
     async def keep(self) -> None:
-        """Once: whatever is due."""
+        """Once: whatever is due. What fails for one round holds up no other, and is raised after."""
         now = self._clock.now()
+        failed: list[Exception] = []
         for collection, one, over, kept in await asyncio.to_thread(self._look, now):
-            await self._keep_round(collection, one, now, over, kept)
+            try:
+                await self._keep_round(collection, one, now, over, kept)
+            except Exception as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
 
     async def _keep_round(
         self, collection: Collection, one: Round, now: float, over: list[int], kept: list[Sealed]

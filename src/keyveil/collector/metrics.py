@@ -32,14 +32,33 @@ class Histogram:
         return [*out, f"{self.name}_sum {self.total:.6f}", f"{self.name}_count {below}"]
 
 
-class Metrics:
-    """Counters of one process, since it began."""
+class Refusals:
+    """Reports (or requests that carry none) refused, by collection and reason."""
 
     def __init__(self) -> None:
+        self.refused: dict[tuple[str, str], int] = {}
+
+    def refuse(self, collection: str, reason: str, number: int) -> None:
+        """Reports or requests refused."""
+        key = (collection, reason)
+        self.refused[key] = self.refused.get(key, 0) + number
+
+    def refusals(self) -> list[str]:
+        """As Prometheus reads them."""
+        rows = {
+            f'collection="{name}",reason="{reason}"': number
+            for (name, reason), number in sorted(self.refused.items())
+        }
+        return family("refused_total", "Reports or requests refused.", rows, "counter")
+
+
+class Metrics(Refusals):
+    """Counters of one collector process, since it began."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self.accepted: dict[str, int] = {}
         """Reports acknowledged by collection, repetitions included."""
-        self.refused: dict[tuple[str, str], int] = {}
-        """Reports (or requests that carry none) refused, by collection and reason."""
         self.commits = Histogram("keyveil_commit_seconds", "Time to make a group durable.", SECONDS)
         self.groups = Histogram("keyveil_group_reports", "Reports in one transaction.", SIZES)
         self.requests = Histogram("keyveil_group_requests", "Requests in one transaction.", SIZES)
@@ -48,11 +67,6 @@ class Metrics:
     def accept(self, collection: str, number: int) -> None:
         """Reports acknowledged."""
         self.accepted[collection] = self.accepted.get(collection, 0) + number
-
-    def refuse(self, collection: str, reason: str, number: int) -> None:
-        """Reports or requests refused."""
-        key = (collection, reason)
-        self.refused[key] = self.refused.get(key, 0) + number
 
     def committed(self, requests: int, reports: int, seconds: float) -> None:
         """A transaction is durable."""
@@ -64,22 +78,57 @@ class Metrics:
         self, gauges: Mapping[str, tuple[str, float]], reports: Mapping[tuple[str, int], int]
     ) -> str:
         """Everything, with gauges by name (what they are, their value) and reports per round."""
-        out = ["# HELP keyveil_acknowledged_total Reports acknowledged.", _type("acknowledged_total")]
-        for name, number in sorted(self.accepted.items()):
-            out.append(f'keyveil_acknowledged_total{{collection="{name}"}} {number}')
-        out += ["# HELP keyveil_refused_total Reports or requests refused.", _type("refused_total")]
-        for (name, reason), number in sorted(self.refused.items()):
-            out.append(f'keyveil_refused_total{{collection="{name}",reason="{reason}"}} {number}')
-        out += ["# HELP keyveil_reports Reports counted.", "# TYPE keyveil_reports gauge"]
-        for (name, round_), number in sorted(reports.items()):
-            out.append(f'keyveil_reports{{collection="{name}",round="{round_}"}} {number}')
+        accepted = {f'collection="{name}"': number for name, number in sorted(self.accepted.items())}
+        counted = {
+            f'collection="{name}",round="{number}"': found
+            for (name, number), found in sorted(reports.items())
+        }
+        out = [
+            *family("acknowledged_total", "Reports acknowledged.", accepted, "counter"),
+            *self.refusals(),
+            *family("reports", "Reports counted.", counted),
+        ]
         for name, (what, value) in gauges.items():
-            out += [f"# HELP keyveil_{name} {what}", f"# TYPE keyveil_{name} gauge"]
-            out.append(f"keyveil_{name} {value:g}")
+            out += family(name, what, {"": value})
         for histogram in (self.commits, self.groups, self.requests, self.estimates):
             out += histogram.lines()
         return "\n".join(out) + "\n"
 
 
-def _type(name: str) -> str:
-    return f"# TYPE keyveil_{name} counter"
+class RelayMetrics(Refusals):
+    """Counters of one relay, since it began. Crowds are told of whole, never while they gather."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forwarded: dict[str, int] = {}
+        """Reports that the collector has acknowledged, by collection."""
+        self.lonely: dict[str, int] = {}
+        """Reports that found too few others before their epoch was over."""
+        self.crowds = Histogram("keyveil_relay_crowd_reports", "Reports that left together.", SIZES)
+
+    def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
+        """Everything, with gauges by name (what they are, their value)."""
+        out = self.refusals()
+        for name, what, found in (
+            ("forwarded_total", "Reports that the collector has.", self.forwarded),
+            ("lonely_total", "Reports that found too few others.", self.lonely),
+        ):
+            rows = {f'collection="{one}"': number for one, number in sorted(found.items())}
+            out += family(f"relay_{name}", what, rows, "counter")
+        for name, (what, value) in gauges.items():
+            out += family(f"relay_{name}", what, {"": value})
+        return "\n".join([*out, *self.crowds.lines()]) + "\n"
+
+
+def family(
+    name: str, what: str, rows: Mapping[str, int] | Mapping[str, float], kind: str = "gauge"
+) -> list[str]:
+    """One metric as Prometheus reads it: a row for each set of labels."""
+    return [
+        f"# HELP keyveil_{name} {what}",
+        f"# TYPE keyveil_{name} {kind}",
+        *(
+            f"keyveil_{name}{{{labels}}} {int(value)}" if labels else f"keyveil_{name} {value:g}"
+            for labels, value in rows.items()
+        ),
+    ]

@@ -56,6 +56,18 @@ _QUERY: dict[str, dict[str, Any]] = {
         "description": "how often each check may be wrong about honest people",
         "schema": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "default": 0.001},
     },
+    "share": {
+        "description": "of all reports, how many may be fake",
+        "schema": {"type": "number", "minimum": 0, "exclusiveMaximum": 1, "default": 0.01},
+    },
+    "key": {
+        "description": "a key to look at, may be repeated; all without",
+        "schema": {"type": "array", "items": {"type": "string"}},
+    },
+    "views": {
+        "description": "whether fakes drew their views like everyone, or chose them; as the check says",
+        "schema": {"type": "string", "enum": ["drawn", "chosen"]},
+    },
     "estimates": {
         "description": "also send estimates",
         "schema": {"type": "string", "enum": ["true", "false"]},

@@ -62,7 +62,10 @@ REASONS: dict[str, Reason] = {
 
 
 class Problem(KeyveilError):
-    """A refusal on its way to the client; the detail never carries a report's content."""
+    """A refusal on its way to the client; the detail never carries a report's content.
+
+    ``number`` says of how many reports, for the counters alone.
+    """
 
     def __init__(self, reason: str, detail: str = "", **more: Any) -> None:
         kind = REASONS[reason]
@@ -83,5 +86,5 @@ class Problem(KeyveilError):
             "detail": str(self),
             "reason": self.reason,
             "retry": self.kind.retry,
-            **self.more,
+            **{name: fact for name, fact in self.more.items() if name != "number"},
         }

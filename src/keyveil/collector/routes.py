@@ -13,16 +13,16 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from ..errors import KeyveilError
 from ..tally import Tally
 from . import admin, schemas
-from .access import header, require
+from .access import require
 from .collections import Collection, checked_name
 from .compare import compare_plans
 from .live import stream
 from .problems import Problem
 from .segments import folder_of, remove
 from .service import Service
+from .web import json
 from .wire import JSON
 
 TALLY = "application/vnd.keyveil.tally"
@@ -50,11 +50,6 @@ class Operation:
     """Whether pages of allowed origins may read it."""
     more: Mapping[str, type | None] = field(default_factory=dict)
     """Other content types of success."""
-
-
-def json(document: Any, status: int = 200, **headers: str) -> Response:
-    """A JSON response."""
-    return Response(msgspec.json.encode(document), status, headers, JSON)
 
 
 class _Number(Convertor[int]):
@@ -232,6 +227,12 @@ async def checks(service: Service, request: Request, collection: Collection) -> 
     return json(await service.answers.checks(one, number_of(request, "false_alarm", 0.001)))
 
 
+async def fakes(service: Service, request: Request, collection: Collection) -> Response:
+    asked = request.query_params
+    one, share = collection.numbered(round_of(request)), number_of(request, "share", 0.01)
+    return json(await service.answers.fakes(one, share, asked.getlist("key"), asked.get("views")))
+
+
 async def tally(service: Service, request: Request, collection: Collection) -> Response:
     one = collection.numbered(round_of(request))
     version, found = await service.answers.tally(one)
@@ -242,7 +243,10 @@ async def tally(service: Service, request: Request, collection: Collection) -> R
 
 
 async def live(service: Service, request: Request, collection: Collection) -> Response:
-    return stream(service, collection.name, request.query_params.get("estimates") == "true")
+    if request.method == "HEAD":
+        return Response(media_type="text/event-stream")
+    estimates = request.query_params.get("estimates") == "true"
+    return stream(service, collection.name, request.scope["headers"], estimates)
 
 
 async def bring_in(service: Service, request: Request, collection: Collection) -> Response:
@@ -350,6 +354,10 @@ OPERATIONS: tuple[Operation, ...] = (
         (200, JSON, schemas.Checks), query=("round", "false_alarm"), refusals=("busy",),
     ),
     Operation(
+        "GET", _C + "/fakes", "How far a share of fakes may have moved each answer", "analyst", fakes,
+        (200, JSON, schemas.Fakes), query=("round", "share", "key", "views"), refusals=("busy",),
+    ),
+    Operation(
         "GET", _C + "/tally", "The tally itself", "analyst", tally, (200, TALLY, None),
         query=("round",), more={JSON: schemas.Counts},
     ),
@@ -376,13 +384,3 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
 )  # fmt: skip
 """Every route but reports and the process's own; one table for the app and for its document."""
-
-
-def refused(error: KeyveilError) -> Problem:
-    """The library's own errors as refusals: they speak of plans and queries, never of records."""
-    return error if isinstance(error, Problem) else Problem("invalid", str(error))
-
-
-def origin_of(request: Request) -> str | None:
-    """The page's origin, where a browser names one."""
-    return header(request.scope["headers"], b"origin")

@@ -103,6 +103,8 @@ class Public(Struct):
     opens: int | None
     closes: int | None
     token: bool
+    origins: list[str]
+    """Web origins whose pages may send reports; a relay allows the same."""
     limits: Limits
 
 
@@ -131,6 +133,8 @@ class Status(Public):
     closed_before: Whole
     rounds: list[RoundStatus]
     refusals: dict[str, int]
+    offers: dict[str, list[str]]
+    """``answers``: what the plan answers of each key; ``estimators``: by which of them."""
 
 
 class Answered(Struct):
@@ -174,6 +178,23 @@ class Checks(Answered):
     false_alarm: float
     findings: list[dict[str, Any]]
     latest_epoch: int | None
+
+
+class Ends(Struct):
+    """Where one key's honest answers may lie: low and high end, null where nothing bounds it."""
+
+    key: str
+    frequency: tuple[float | None, float | None] | None
+    mean: tuple[float | None, float | None] | None
+    mass: tuple[float | None, float | None] | None
+
+
+class Fakes(Answered):
+    """What a share of fakes may have done; ``views``: drawn as honest clients do, or chosen."""
+
+    share: float
+    views: Literal["drawn", "chosen"]
+    keys: list[Ends]
 
 
 class Counts(Answered):
@@ -221,7 +242,19 @@ class Ready(Struct):
 
 COMPONENTS = (
     *(WireBatch, WireReport, NewCollection, TermsIn, NewState, Accepted, Failed, ProblemDetails),
-    *(Public, Listing, Status, Estimates, QueryAnswers, Matrix, Checks, Counts, BroughtIn, Segments),
+    *(
+        Public,
+        Listing,
+        Status,
+        Estimates,
+        QueryAnswers,
+        Matrix,
+        Checks,
+        Fakes,
+        Counts,
+        BroughtIn,
+        Segments,
+    ),
     *(Comparison, Health, Ready),
 )
 

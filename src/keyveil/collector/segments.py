@@ -69,7 +69,7 @@ def write_epoch(
 
 def make_folder(folder: Path) -> None:
     """Make a folder and those above it; their names are on disk before anything relies on them."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for above in list(folder.parents)[:4]:  # round, collection, segments, and where those lie
         with suppress(PermissionError):
             sync(above)

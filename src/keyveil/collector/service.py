@@ -22,7 +22,8 @@ from .writer import Writer
 class Service:
     """Everything that a collector process does; start it inside an event loop.
 
-    ``threaded`` false and a stated clock make it run step by step, for tests.
+    ``threaded`` false and a stated clock make it run step by step, for tests. ``exposed`` says that
+    it can be reached from elsewhere: then there is no way in without a token.
     """
 
     def __init__(
@@ -33,7 +34,9 @@ class Service:
         settings: Settings | None = None,
         log: TextIO | None = None,
         threaded: bool = True,
+        exposed: bool = False,
     ) -> None:
+        self.exposed, self._was_guarded = exposed, False
         self.store, self.segments = store, segments
         self.clock = clock or SystemClock()
         self.settings = settings or Settings()
@@ -77,8 +80,13 @@ class Service:
 
     @property
     def guarded(self) -> bool:
-        """Whether there is any token: then every admin and analyst needs one."""
-        return any(not token.revoked for token in self.control.tokens.values())
+        """Whether every admin and analyst needs a token.
+
+        So it is once there was any: who revokes the last one, or deletes the collection that it was
+        for, locks the door and does not open it.
+        """
+        self._was_guarded = self._was_guarded or self.exposed or bool(self.control.tokens)
+        return self._was_guarded
 
     def token_of(self, authorization: str) -> Token | None:
         """The token of an Authorization header; None if there is no such token that works."""
@@ -117,7 +125,8 @@ class Service:
     async def status(self, collection: Collection) -> dict[str, Any]:
         """What analysts and admins see: reports, refusals, epochs, rounds."""
         found = await asyncio.to_thread(status_of, self.store, collection, self.clock.now())
-        return {**self.public(collection), **found}
+        book = await asyncio.to_thread(self.store.book, collection.round)
+        return {**self.public(collection), **found, "offers": self.answers.offers(book.plan)}
 
     async def metrics_text(self) -> str:
         """Metrics as Prometheus reads them."""
@@ -158,6 +167,7 @@ def facts_of(collection: Collection, now: float) -> dict[str, Any]:
         "opens": terms.opens,
         "closes": terms.closes,
         "token": terms.token,
+        "origins": list(terms.origins),
     }
 
 

@@ -213,6 +213,7 @@ def kill_and_count(
         "acknowledged": sum(len(one.counted) for one in known.values()),
         "given up": sum(len(one.perhaps) for one in known.values()),
         "median start": sorted(seconds)[len(seconds) // 2],
+        "slowest start": max(seconds),
     }
     return wrong, figures
 

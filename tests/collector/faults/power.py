@@ -21,7 +21,11 @@ from keyveil.collector.store.sqlite import SqliteStore
 from keyveil.collector.verify import verify
 
 from .disk import Disk, Event, Recorder
+from .scratch import forgetful, small_sets, stale
+from .wal import deceived, written
 
+DECEIVED = "SQLite's own check let a torn page pass"
+"""See wal.py: known, and not ours to mend; all else that is wrong is."""
 LENGTH = 100
 TERMS = {"epoch": LENGTH, "grace": LENGTH, "early": 0}
 
@@ -59,12 +63,16 @@ class EagerStore(SqliteStore):
 class ForgetfulStore(EagerStore):
     """A broken twin: the ids are not read anew after a restart."""
 
-    def _set(self, session, one, epoch):  # type: ignore[no-untyped-def]
-        from keyveil.collector.ids import IdSet
-
-        return self._ids.get((one.id, epoch), IdSet())
+    _set = forgetful
 
 
+class StaleStore(EagerStore):
+    """A broken twin: after a restart the index of ids is one that was not kept up with the log."""
+
+    _set = stale
+
+
+@small_sets()
 def work(folder: Path, seed: int, steps: int, synchronous: str = "FULL") -> History:
     """A day in the life of a store: reports, pauses, tokens, sealed epochs, restarts."""
     coins = random.Random(f"power {seed}")
@@ -143,6 +151,7 @@ def work(folder: Path, seed: int, steps: int, synchronous: str = "FULL") -> Hist
     return History(disk.events, segments, book)
 
 
+@small_sets()
 def lose(
     history: History,
     points: int,
@@ -157,6 +166,7 @@ def lose(
     disk, played = Disk(), 0
     before, under_way = State(), None
     wrong: dict[str, int] = {}
+    known = written(history.events)
     for moment in at:
         for event in history.events[played:moment]:
             if event.kind == "mark":
@@ -167,6 +177,9 @@ def lose(
             disk.play(event)
         played = moment
         found = disk.lose_power(coins)
+        if deceived(found.get("store.sqlite-wal", b""), known):
+            wrong[DECEIVED] = wrong.get(DECEIVED, 0) + 1
+            continue
         for finding in _look(found, history, before, under_way, folder, kind):
             wrong[finding] = wrong.get(finding, 0) + 1
     return wrong

@@ -8,6 +8,8 @@ is answered is foretold from what was answered before, in a few plain lines.
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import random
 import shutil
 import tempfile
@@ -29,6 +31,8 @@ from keyveil.collector.problems import REASONS, Problem
 from keyveil.collector.store import StoreUnready
 from keyveil.collector.store.sqlite import SqliteStore
 from keyveil.collector.verify import verify
+
+from .scratch import WatchedScratch, make_small
 
 WIDE = plan_of("kvue", 400)
 CODES = int(WIDE.layout.codes)
@@ -60,6 +64,16 @@ class Trouble:
             if self.left == 0:
                 self.kind = ""
                 raise apsw.IOError(kind)
+
+    def error(self) -> int:
+        """The same for a write to a file of our own."""
+        try:
+            self.touch("write")
+        except apsw.FullError:
+            return errno.ENOSPC
+        except apsw.IOError:
+            return errno.EIO
+        return 0
 
 
 class _File(apsw.VFSFile):
@@ -138,6 +152,7 @@ class Sequence:
 
     def __init__(self, cap: int | None, guarded: bool, seed: int = 0) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="kv-seq-"))
+        self._undo = make_small()
         self.trouble = Trouble()
         self.disk = _Disk(self.trouble)
         self.clock = StatedClock()
@@ -162,6 +177,7 @@ class Sequence:
         path = self.place / "store.sqlite"
         store = SqliteStore(path, vfs="troubled")
         store.checkpoint_pages = 20
+        store._scratch = self.scratch = WatchedScratch(self.place, self.trouble.error)
         self.offset = self.clock.now() - self.clock.elapsed()
         return Desk(str(path), self.place, self.clock, store=store)
 
@@ -169,6 +185,7 @@ class Sequence:
         """The process ends, well or not, and begins anew; a broken disk was replaced meanwhile."""
         self.trouble.clear()
         (self.desk.close if graceful else self.desk.die)()
+        self.scratch.close()
         self.desk = self._start()
         self._settle()
 
@@ -182,6 +199,8 @@ class Sequence:
             assert verdict.reports == len(self.world.inside) + len(self.world.tallies)
         finally:
             self.desk.close()
+            self.scratch.close()
+            self._undo()
             self.disk.unregister()
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -485,6 +504,14 @@ class Sequence:
         if trusted:
             assert over <= self.world.sealed
 
+    def spoil(self, which: int) -> None:
+        """A bit turns in a file beside the store, where the index of ids lies."""
+        sizes = [(handle, os.fstat(handle).st_size) for handle in self.scratch.handles]
+        full = [(handle, size) for handle, size in sizes if size]
+        if full:
+            handle, size = full[which % len(full)]
+            self.scratch.change(handle, which % size)
+
     # -- copies ------------------------------------------------------------------------------------
 
     def back_up(self) -> None:
@@ -502,6 +529,7 @@ class Sequence:
         source, world = self.backups[-1]
         self.trouble.clear()
         self.desk.die()
+        self.scratch.close()
         self.doubtful, self.doubtful_tallies = [], {}
         self.moves += 1
         self.place = self.folder / f"place-{self.moves}"

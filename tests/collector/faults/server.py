@@ -1,12 +1,15 @@
-"""The collector as ``keyveil serve`` runs it: STORE SEGMENTS [forgetful] [setting=...].
+"""The collector as ``keyveil serve`` runs it: STORE SEGMENTS [forgetful | stale] [setting=...].
 
-Epochs are kept more often. ``forgetful`` is a broken twin: it does not know the ids of before a restart.
+Epochs are kept more often, and sets of ids so small that most lie in files. ``forgetful`` and ``stale``
+are broken twins: one does not know the ids of before a restart, the other not the last of them.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+
+from scratch import forgetful, make_small, stale
 
 from keyveil.collector.serve import address_of, listening, serve
 from keyveil.collector.settings import Settings
@@ -15,12 +18,10 @@ from keyveil.collector.store.sqlite import SqliteStore
 
 
 def main(address: str, segments: str, *more: str) -> int:
-    if "forgetful" in more:
-        from keyveil.collector.ids import IdSet
-
-        SqliteStore._set = lambda self, session, one, epoch: self._ids.get(  # type: ignore[method-assign]
-            (one.id, epoch), IdSet()
-        )
+    make_small(20)
+    for twin in (forgetful, stale):
+        if twin.__name__ in more:
+            SqliteStore._set = twin  # type: ignore[method-assign]
     SqliteStore.checkpoint_pages = 100
     store = store_at(address)
     store.open()

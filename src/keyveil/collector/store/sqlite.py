@@ -16,11 +16,12 @@ from typing import Any
 
 import apsw
 
-from ..collections import Round
-from ..ids import IdSet
+from ..collections import Control, Round
+from ..ids import IdSet, Scratch, Spoiled
 from .base import Store
 from .interface import Session, StoreBroken, StoreError, StoreUnready
 from .migrations import MIGRATIONS, SQLITE
+from .scratch import FolderScratch
 
 NEEDED = (3, 51, 3)
 """Before this version two connections could corrupt the log when it was reset."""
@@ -61,6 +62,7 @@ class SqliteStore(Store):
         self._lock_file: int | None = None
         self._data_version = -1
         self._ids: dict[tuple[int, int], IdSet] = {}
+        self._scratch: Scratch = FolderScratch(self.path.parent)
 
     # -- opening -----------------------------------------------------------------------------------
 
@@ -123,6 +125,7 @@ class SqliteStore(Store):
             with suppress(apsw.Error):
                 self._connection.close()
             self._connection = None
+        self._forget(lambda one, epoch: True)
         if self._lock_file is not None:
             os.close(self._lock_file)
             self._lock_file = None
@@ -240,6 +243,14 @@ class SqliteStore(Store):
     def _mark_changed(self, session: Session) -> None:
         """SQLite counts changes itself."""
 
+    def reload(self, session: Session | None = None) -> Control:
+        """Read collections and tokens anew; ids of what is closed or gone are let go."""
+        control = super().reload(session)
+        every = control.collections.values()
+        open_from = {one.id: found.closed_before for found in every for one in found.rounds}
+        self._forget(lambda one, epoch: one not in open_from or epoch < open_from[one])
+        return control
+
     def refresh(self) -> None:
         """See what the CLI has changed since."""
         try:
@@ -265,27 +276,42 @@ class SqliteStore(Store):
         found = self._ids.get((one.id, epoch))
         if found is None:
             sql = "select ids from segments where round = ? and epoch = ?"
-            packed = b"".join([row[0] for row in session.rows(sql, (one.id, epoch))])
-            found = IdSet(packed)
-            if packed:
+            packed = (row[0] for row in session.stream(sql, (one.id, epoch)))
+            found = IdSet.of(packed, self._scratch)
+            if len(found):
                 self._ids[one.id, epoch] = found
         return found
 
     def _known(self, session: Session, one: Round, epoch: int, ids: list[bytes]) -> set[int]:
-        return self._set(session, one, epoch).known(ids)
+        try:
+            return self._set(session, one, epoch).known(ids)
+        except Spoiled:  # it is only an index: the log has it all
+            self._forget(lambda *key: key == (one.id, epoch))
+        try:
+            return self._set(session, one, epoch).known(ids)
+        except Spoiled:
+            self._forget(lambda *key: key == (one.id, epoch))
+            raise StoreUnready("what was written beside the store is read otherwise") from None
 
     def _claim(self, session: Session, one: Round, epoch: int, ids: list[bytes]) -> set[int]:
-        return self._set(session, one, epoch).known(ids)
+        return self._known(session, one, epoch, ids)
 
     def _claimed(self, one: Round, epoch: int, ids: list[bytes]) -> None:
         # only now: ids of a transaction that failed must not be taken for counted ones
-        self._ids.setdefault((one.id, epoch), IdSet()).add(ids)
+        found = self._ids.get((one.id, epoch))
+        if found is None:
+            found = self._ids[one.id, epoch] = IdSet(self._scratch)
+        found.add(ids)
+
+    def _forget(self, which: Callable[[int, int], bool]) -> None:
+        """Let go of the ids of some rounds and epochs, and of their files."""
+        for key in list(self._ids):
+            if which(*key):
+                self._ids.pop(key).close()
 
     def _drop_ids(self, session: Session, one: Round, epoch: int | None) -> Callable[[], None]:
         def forget() -> None:
-            for key in list(self._ids):
-                if key[0] == one.id and epoch in (None, key[1]):
-                    del self._ids[key]
+            self._forget(lambda found, at: found == one.id and epoch in (None, at))
             self._checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)  # they also leave the log
 
         return forget

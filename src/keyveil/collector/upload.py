@@ -1,0 +1,172 @@
+"""The route that takes reports, at a collector or a relay: bounded bodies, decoded, and answered."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from starlette.types import Message, Receive, Scope, Send
+
+from . import wire
+from .access import allowed, cors, header, preflight
+from .problems import CONTENT_TYPE, Problem
+from .web import Host, Pairs, as_problem, extra_headers
+
+Place = TypeVar("Place")
+Said = tuple[int, bytes, Pairs]
+"""Status, JSON body and further headers of an answer."""
+
+_encoder = msgspec.json.Encoder()
+
+
+class Upload(ABC, Generic[Place]):
+    """An ASGI endpoint for ``/v1/collections/{name}/reports``; each kind says what it does with them."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.waiting_bytes = 0
+        self.waiting_requests = 0
+
+    @abstractmethod
+    async def find(self, name: str) -> Place:
+        """The collection of a name, or a problem."""
+
+    @abstractmethod
+    def origins(self, place: Place) -> Sequence[str]:
+        """Web origins whose pages may send to it."""
+
+    def check(self, place: Place, headers: Pairs) -> None:
+        """Refuse a request before its body is read."""
+
+    @abstractmethod
+    async def take(self, place: Place, batch: wire.Batch) -> Said:
+        """Take a batch, and say what became of it."""
+
+    def refused(self, name: str, place: Place | None, problem: Problem) -> None:
+        """Count a refusal."""
+        self._host.metrics.refuse(
+            name if place is not None else "", problem.reason, problem.more.get("number", 1)
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        name, headers = scope["path_params"]["name"], scope["headers"]
+        origin = header(headers, b"origin")
+        place: Place | None = None
+        extra: Pairs = []
+        try:
+            place = await self.find(name)
+            origins = self.origins(place)
+            extra = cors(origins, origin)
+            if scope["method"] == "OPTIONS":
+                await respond(send, 204, b"", "", preflight(origins, origin))
+                return
+            if scope["method"] != "POST":
+                raise Problem("method")
+            if origin is not None and not allowed(origins, origin):
+                raise Problem("origin")
+            status, body, more = await self._post(place, headers, receive)
+            kind = wire.JSON
+        except Exception as error:
+            problem = as_problem(self._host, error)
+            self.refused(name, place, problem)
+            status, body, kind = problem.http_status, _encoder.encode(problem.document()), CONTENT_TYPE
+            more = extra_headers(problem)
+            if problem.reason in ("too_large", "slow", "overload"):
+                more.append((b"connection", b"close"))  # what else was sent is not read
+        await respond(send, status, body, kind, [*extra, *more])
+
+    async def _post(self, place: Place, headers: Pairs, receive: Receive) -> Said:
+        self.check(place, headers)
+        decode, size = self._head(headers)
+        settings = self._host.settings
+        if (
+            self.waiting_bytes + size > settings.waiting_bytes
+            or self.waiting_requests >= settings.waiting_requests
+        ):
+            raise Problem("overload", after=self._patience())
+        self.waiting_bytes += size
+        self.waiting_requests += 1
+        try:
+            body = await self._body(receive, size)
+            return await self.take(place, decode(body, settings.reports))
+        finally:
+            self.waiting_bytes -= size
+            self.waiting_requests -= 1
+
+    def _patience(self) -> int:
+        """Seconds to wait, more the fuller the queue is; clients add jitter of their own."""
+        return 1 + 4 * self.waiting_bytes // self._host.settings.waiting_bytes
+
+    def _head(self, headers: Pairs) -> tuple[Callable[[bytes, int], wire.Batch], int]:
+        """How to decode the body, and how large it may be."""
+        kind = length = encoding = None
+        for key, value in headers:
+            if key == b"content-type":
+                kind = value
+            elif key == b"content-length":
+                length = value
+            elif key == b"content-encoding":
+                encoding = value
+        if encoding is not None and encoding.strip().lower() not in (b"", b"identity"):
+            raise Problem("encoding")
+        main = b"" if kind is None else kind.split(b";", 1)[0].strip().lower()
+        if main == b"application/json":
+            decode: Any = wire.decode_json
+        elif main == wire.BINARY.encode():
+            decode = wire.decode_binary
+        else:
+            raise Problem("content_type", f"send {wire.JSON} or {wire.BINARY}")
+        most = self._host.settings.body_bytes
+        if length is None:
+            return decode, most
+        if not length.isdigit():
+            raise Problem("malformed", "the content length is no number")
+        if int(length[:20]) > most:
+            raise Problem("too_large", f"a body has at most {most} bytes")
+        return decode, int(length)
+
+    async def _body(self, receive: Receive, most: int) -> bytes:
+        try:
+            async with asyncio.timeout(self._host.settings.request_seconds):
+                message = await receive()
+                if message["type"] == "http.request" and not message.get("more_body"):
+                    body: bytes = message.get("body", b"")
+                    if len(body) > most:
+                        raise Problem("too_large", f"a body has at most {most} bytes")
+                    return body
+                return await self._rest(message, receive, most)
+        except TimeoutError:
+            raise Problem("slow") from None
+
+    async def _rest(self, message: Message, receive: Receive, most: int) -> bytes:
+        parts = []
+        size = 0
+        while True:
+            if message["type"] != "http.request":
+                raise Problem("malformed", "the connection ended within the body")
+            part = message.get("body", b"")
+            size += len(part)
+            if size > most:
+                raise Problem("too_large", f"a body has at most {most} bytes")
+            parts.append(part)
+            if not message.get("more_body"):
+                return b"".join(parts)
+            message = await receive()
+
+
+async def respond(send: Send, status: int, body: bytes, kind: str, extra: Pairs) -> None:
+    """Send a whole response."""
+    headers = [
+        (b"cache-control", b"no-store"),
+        (b"x-content-type-options", b"nosniff"),
+        *extra,
+    ]
+    if status != 204:
+        headers.append((b"content-length", str(len(body)).encode()))
+    if kind:
+        headers.append((b"content-type", kind.encode()))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

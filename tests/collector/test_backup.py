@@ -1,0 +1,242 @@
+"""Backups of either kind of store, taken while it is served, and restored as either kind."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from desk import NOW, PLAN, Desk, fresh, plan_of
+from process import keyveil
+
+from keyveil.collector import admin, backup
+from keyveil.collector.store import StoreError, store_at
+from keyveil.collector.verify import verify
+
+DAY = 86_400
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def target(request, tmp_path) -> str:
+    """Where no store is yet, of either kind."""
+    if request.param == "sqlite":
+        return str(tmp_path / "restored.sqlite")
+    return request.getfixturevalue("postgres").database()
+
+
+def filled(desk: Desk) -> dict[str, list]:
+    """A store with everything in it: sealed and open epochs, rounds, tallies, tokens, refusals."""
+    old, new = fresh(30), fresh(20)
+    desk.create()
+    desk.send(old)
+    chain = plan_of("privkvm", rounds=2)
+    desk.create("rounds", chain)
+    reports = fresh(9, chain)
+    desk.send(reports, name="rounds", plan=chain.hash)
+    desk.post("/v1/collections/rounds/rounds")
+    desk.clock.advance(3 * DAY)
+    desk.keep()
+    desk.send(new)
+    tally = desk.get("/v1/collections/menu/tally").content
+    kind = {"content-type": "application/vnd.keyveil.tally"}
+    assert desk.post("/v1/collections/menu/tallies", content=tally, headers=kind).json()["added"]
+    bad = fresh(1)
+    bad[0]["cells"] = [0, 0]
+    desk.send(bad)
+    desk.service.writer.tick()
+    return {"old": old, "new": new}
+
+
+def everything(desk: Desk, headers: dict[str, str] | None = None) -> dict[str, object]:
+    """What analysts see of all collections."""
+    desk.service.writer.tick()
+    seen: dict[str, object] = {}
+    for name in desk.store.control.collections:
+        path = f"/v1/collections/{name}"
+        seen[name] = desk.get(f"{path}/status", headers=headers).json()
+        seen[name, "tally"] = [
+            desk.get(f"{path}/tally?round={one.number}", headers=headers).content
+            for one in desk.store.control.named(name).rounds
+        ]
+    return seen
+
+
+def test_a_backup_of_either_kind_is_restored_as_either(desk, target, tmp_path):
+    sent = filled(desk)
+    token = admin.add_token(desk.store, "admin")
+    headers = {"authorization": f"Bearer {token}"}
+    facts = backup.backup(desk.address, desk.folder / "segments", tmp_path / "copy")
+    assert facts["files"] == 4, "two epochs of a file and a manifest each"
+    seen = everything(desk, headers)
+    desk.send(fresh(5))  # after the backup: not in it
+    backup.restore(tmp_path / "copy", target, tmp_path / "other" / "segments")
+    clock = desk.clock
+    desk.close()
+    again = Desk(target, tmp_path / "other", clock)
+    assert everything(again, headers) == seen
+    assert [verdict.findings for verdict in verify(again.store, tmp_path / "other" / "segments")] == [
+        [], [], []
+    ]  # fmt: skip
+    answer = again.send(sent["new"])
+    assert answer.json() == {"accepted": 20, "failed": []}
+    assert everything(again, headers) == seen, "ids that the backup holds count once"
+    late = again.send(sent["old"], epoch=int(NOW) // DAY)
+    assert late.json()["reason"] == "closed_epoch"
+    assert again.send(fresh(3)).status_code == 200
+    made = {"name": "next", "plan": plan_of("kvoh").document()}
+    assert again.post("/v1/collections", json=made, headers=headers).status_code == 201
+    assert again.store.control.named("next").id == 3, "numbers go on where they were"
+    again.clock.advance(3 * DAY)
+    again.keep()
+    assert not [f for v in verify(again.store, tmp_path / "other" / "segments") for f in v.findings]
+    again.close()
+
+
+def test_a_restore_never_writes_over_a_store(desk, target, tmp_path):
+    desk.create()
+    desk.send(fresh(3))
+    backup.backup(desk.address, desk.folder / "segments", tmp_path / "copy")
+    content = {path: path.read_bytes() for path in (tmp_path / "copy").rglob("*") if path.is_file()}
+    backup.restore(tmp_path / "copy", target, tmp_path / "one")
+    with pytest.raises(StoreError, match="never writes over"):
+        backup.restore(tmp_path / "copy", target, tmp_path / "two")
+    assert not (tmp_path / "two").exists() or target.startswith("/")
+    (tmp_path / "three").mkdir()
+    (tmp_path / "three" / "something").touch()
+    with pytest.raises(StoreError, match="never writes over"):
+        backup.restore(tmp_path / "copy", str(tmp_path / "new.sqlite"), tmp_path / "three")
+    assert content == {path: path.read_bytes() for path in content}, "reading leaves it as it is"
+
+
+def test_a_backup_is_as_of_one_moment_while_two_collectors_write(database, tmp_path):
+    """What is counted is what the log holds, whatever came in while rows were copied."""
+    desk = Desk(database, tmp_path)
+    desk.create()
+    desk.send(fresh(40))
+    other = Desk(database, tmp_path)
+    real, sent = backup.copy_table, []
+
+    def slow(source, session, table, columns):
+        for one in (desk, other):  # between any two tables more comes, from both
+            sent.append(one.send(fresh(7)).status_code)
+        real(source, session, table, columns)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backup, "copy_table", slow)
+        backup.backup(database, tmp_path / "segments", tmp_path / "copy")
+    assert len(sent) >= 18
+    assert set(sent) == {200}
+    store = store_at(str(tmp_path / "copy" / "store.sqlite"))
+    store.open(serving=False)
+    (verdict,) = verify(store, tmp_path / "copy" / "segments")
+    assert (verdict.findings, verdict.reports) == ([], 54), "as of the first row that was read"
+    store.close()
+    other.close()
+    desk.close()
+
+
+def test_a_torn_copy_would_be_caught(database, tmp_path, monkeypatch):
+    """The twin of the test above: each table read at its own moment."""
+    desk = Desk(database, tmp_path)
+    desk.create()
+    desk.send(fresh(40))
+    real = backup.copy_table
+
+    def torn(source, session, table, columns):
+        desk.send(fresh(7))
+        with desk.store.reading() as later:
+            real(later, session, table, columns)
+
+    monkeypatch.setattr(backup, "copy_table", torn)
+    backup.backup(database, tmp_path / "segments", tmp_path / "copy")
+    store = store_at(str(tmp_path / "copy" / "store.sqlite"))
+    store.open(serving=False)
+    (verdict,) = verify(store, tmp_path / "copy" / "segments")
+    assert verdict.findings
+    store.close()
+    desk.close()
+
+
+def test_an_epoch_that_expires_meanwhile_is_no_missing_segment(file_desk, tmp_path, monkeypatch):
+    file_desk.create(keep=1)
+    file_desk.send(fresh(3))
+    file_desk.clock.advance(3 * DAY)
+    file_desk.keep()
+    real, tries = backup._copy_segments, []
+
+    def between(*places):
+        if not tries:
+            file_desk.clock.advance(2 * DAY)
+            file_desk.keep()
+        tries.append(1)
+        return real(*places)
+
+    monkeypatch.setattr(backup, "_copy_segments", between)
+    facts = backup.backup(file_desk.address, file_desk.folder / "segments", tmp_path / "copy")
+    assert facts["files"] == 0
+    assert len(tries) == 2
+
+
+def test_a_missing_segment_is_said_and_nothing_is_left(file_desk, tmp_path):
+    file_desk.create()
+    file_desk.send(fresh(3))
+    file_desk.clock.advance(3 * DAY)
+    file_desk.keep()
+    next(iter((file_desk.folder / "segments").rglob("*.parquet"))).unlink()
+    with pytest.raises(StoreError, match="keyveil verify"):
+        backup.backup(file_desk.address, file_desk.folder / "segments", tmp_path / "copy")
+    assert not [path for path in tmp_path.iterdir() if "copy" in path.name]
+
+
+def test_what_is_restored_is_its_owners_alone(file_desk, tmp_path):
+    filled(file_desk)
+    backup.backup(file_desk.address, file_desk.folder / "segments", tmp_path / "copy")
+    backup.restore(tmp_path / "copy", str(tmp_path / "new.sqlite"), tmp_path / "new.segments")
+    made = [tmp_path / "new.sqlite", *(tmp_path / "new.segments").rglob("*")]
+    made += (tmp_path / "copy").rglob("*")
+    files = [path for path in made if path.is_file()]
+    assert len(files) > 8
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+
+
+def test_another_version_is_not_poured_into_a_database(file_desk, postgres, tmp_path, monkeypatch):
+    file_desk.create()
+    backup.backup(file_desk.address, file_desk.folder / "segments", tmp_path / "copy")
+    monkeypatch.setattr(backup, "MIGRATIONS", [*backup.MIGRATIONS, ["a step of tomorrow"]])
+    with pytest.raises(StoreError, match="another version"):
+        backup.restore(tmp_path / "copy", postgres.database(), tmp_path / "new")
+
+
+def test_a_database_that_refuses_says_so_in_one_line(file_desk, postgres, tmp_path):
+    import psycopg
+
+    address = postgres.database()
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("create role guest login")
+    as_guest = address.replace("keyveil@", "guest@")
+    file_desk.create()
+    keyveil("backup", str(tmp_path / "copy"), "--store", file_desk.address)
+    for words in (("migrate",), ("restore", str(tmp_path / "copy"), "--segments", str(tmp_path / "s"))):
+        done = keyveil(*words, "--store", as_guest, check=False)
+        assert done.returncode == 1
+        assert done.stderr.startswith("keyveil: the database refuses: ")
+        assert len(done.stderr.splitlines()) == 1
+    keyveil("migrate", "--store", address)
+    for words in (("verify",), ("collection", "list"), ("serve", "--port", "0")):
+        done = keyveil(*words, "--store", as_guest, check=False)
+        assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+
+
+def test_the_command_moves_a_database_into_a_file(database, tmp_path):
+    plan = tmp_path / "plan.json"
+    PLAN.save(plan)
+    keyveil("collection", "create", "menu", str(plan), "--store", database)
+    copy, new = str(tmp_path / "copy"), str(tmp_path / "new.sqlite")
+    segments = ("--segments", str(tmp_path / "none"))
+    assert "the store and 0 files" in keyveil("backup", copy, "--store", database, *segments).stdout
+    keyveil("restore", copy, "--store", new)
+    assert "menu round 1: 0 reports" in keyveil("verify", "--store", new).stdout
+    listed = json.loads(keyveil("collection", "list", "--store", new, "--json").stdout)
+    assert [row["plan"] for row in listed] == [PLAN.hash]
+    assert Path(new).is_file()

@@ -1,0 +1,104 @@
+"""What all commands have in common: their help, their JSON, their numbers and nouns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from keyveil import Plan, Schema, Tally
+from keyveil.cli.command import SECTIONS, keyveil, run
+from keyveil.cli.show import counted, print_table
+
+ASKED = {"verify", "collection list", "collection compare", "token list"}
+"""Of the collector's commands those that find something out; the others do something."""
+
+
+def leaves(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from leaves(command, f"{before}{name} ")
+        else:
+            yield before + name, command
+
+
+COMMANDS = dict(leaves(keyveil))
+OF_A_COLLECTOR = {command.name for command in SECTIONS["A collector"]}
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for name in COMMANDS if name.split()[0] not in OF_A_COLLECTOR or name in ASKED)
+)
+def test_every_command_that_finds_something_has_json(name):
+    assert any("--json" in option.opts for option in COMMANDS[name].params)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_says_what_it_is_for(name):
+    said = COMMANDS[name].get_short_help_str(limit=500)
+    assert said
+    assert not said.endswith("...")
+
+
+def test_the_list_of_commands_has_them_all_with_whole_sentences(capsys):
+    assert run(["--help"]) == 0
+    out = capsys.readouterr().out
+    for name in keyveil.commands:
+        assert f"\n  {name} " in out
+    assert "..." not in out.partition("Options:")[2]
+
+
+def test_numbers_come_with_their_nouns():
+    assert [counted(n, "key") for n in (0, 1, 2, 1000)] == ["0 keys", "1 key", "2 keys", "1,000 keys"]
+    assert [counted(n, "person", "people") for n in (1, 2)] == ["1 person", "2 people"]
+
+
+def test_a_title_is_one_line_however_narrow_the_table(capsys):
+    print_table(["a"], [["1"]], "a title that is a good deal wider than its table")
+    assert capsys.readouterr().out.startswith("a title that is a good deal wider than its table\na")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A plan of one key, a tally of one report, and a tally of a plan of many."""
+    monkeypatch.chdir(tmp_path)
+    for keys, name in ((1, "one"), (50, "many")):
+        plan = Plan.of(Schema.of(keys), "kvue", 1)
+        plan.save(f"{name}.json")
+        Tally(plan).add(plan.report({})).save(f"{name}.kv")
+    return tmp_path
+
+
+def test_one_is_said_in_the_singular(folder, capsys):
+    assert run(["plan", "--keys", "1", "--epsilon", "1", "--mechanism", "kvue", "-o", "p.json"]) == 0
+    assert "kvue, 1 key, promises" in capsys.readouterr().out
+    assert run(["tally", "one.json", "one.kv", "-o", "t.kv"]) == 0
+    assert "t.kv: 1 report in 4 cells" in capsys.readouterr().out
+    assert run(["health", "one.json", "one.kv"]) == 0
+    assert "in 1 report;" in capsys.readouterr().out
+    assert run(["mechanisms", "--keys", "1"]) == 0
+    assert "bits at 1 key " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("plan", "tally"), [("one.json", "many.kv"), ("many.json", "one.kv")])
+@pytest.mark.parametrize("command", ["health", "estimate", "poison"])
+def test_another_plans_tally_is_called_that(folder, capsys, command, plan, tally):
+    assert run([command, plan, tally]) == 1
+    assert capsys.readouterr().err == "keyveil: the tally belongs to another plan\n"
+
+
+@pytest.mark.parametrize("command", ["shuffle", "poison"])
+@pytest.mark.parametrize("people", ["lots", "0", "1.5", "1e300", "nan"])
+def test_people_are_a_whole_number(folder, capsys, command, people):
+    assert run([command, "one.json", "--people", people]) == 1
+    said = capsys.readouterr().err
+    assert "--people must be a whole number of at least 1" in said
+    assert said.count("\n") == 1
+
+
+def test_a_frequency_outside_its_range_is_remarked_on(folder, capsys):
+    assert run(["poison", "many.json", "--fakes", "0.3", "--target", "0"]) == 0
+    assert "a frequency outside [0, 1] is seen at once: keyveil health" in capsys.readouterr().out
+    assert run(["poison", "many.json", "--fakes", "0.001", "--target", "0"]) == 0
+    assert "outside" not in capsys.readouterr().out
