@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,39 +19,30 @@ from .plan import Plan
 from .planner import advise
 from .prior import Prior
 from .query import Query
+from .rows import AnyRow, Measured, measured
 from .schema import Schema
 from .simulate import Population, simulate
 
 MOST_QUERIES = 20_000
 
 
-@dataclass(frozen=True)
-class Row:
+@dataclass(frozen=True, kw_only=True)
+class Row(AnyRow):
     """One mechanism, estimator and epsilon: its error and coverage over all repetitions."""
 
-    mechanism: str
-    chosen: str
-    """What ``auto`` stood for; otherwise the mechanism itself."""
-    estimator: str
-    epsilon: float
-    true_epsilon: float
-    d: int
-    n: int
-    repetitions: int
     mse_conditional_frequency: float
+    mse_conditional_frequency_se: float | None
+    """Standard errors are over repetitions; None for one repetition alone."""
     mse_conditional_mean: float
+    mse_conditional_mean_se: float | None
+    mae_conditional_frequency: float
+    mae_conditional_frequency_se: float | None
+    mae_conditional_mean: float
+    mae_conditional_mean_se: float | None
     predicted_conditional_frequency: float | None
     """The mean squared error that the plan itself predicts at the population's law; None if it does
     not. ``pooled`` moves values to a proper law afterwards, so its error is this much at most."""
     predicted_conditional_mean: float | None
-    coverage_frequency: float | None
-    coverage_mean: float | None
-    bounded_frequency: float
-    bounded_mean: float
-
-    def document(self) -> dict[str, Any]:
-        """As JSON."""
-        return dict(self.__dict__)
 
 
 def conditional_queries(schema: Schema, order: int) -> list[tuple[str, tuple[str, ...]]]:
@@ -120,27 +111,50 @@ def compare_conditionals(
             if moved is not None:
                 moved(done, jobs)
         for estimator in estimators:
-            measured = {kind: _measured(one, found[estimator][kind]) for kind, one in asked.items()}
+            errors = {kind: _measured(one, found[estimator][kind]) for kind, one in asked.items()}
             expected = _predicted(plan, population, people, estimator, asked)
-            frequency, mean = measured["frequency"], measured["mean"]
-            yield Row(
-                mechanism=name,
-                chosen=plan.mechanism,
-                estimator=estimator,
-                epsilon=float(epsilon),
-                true_epsilon=float(plan.proven),
-                d=len(plan.schema.keys),
-                n=people,
-                repetitions=repetitions,
-                mse_conditional_frequency=frequency.error,
-                mse_conditional_mean=mean.error,
-                predicted_conditional_frequency=expected["frequency"],
-                predicted_conditional_mean=expected["mean"],
-                coverage_frequency=frequency.coverage,
-                coverage_mean=mean.coverage,
-                bounded_frequency=frequency.bounded,
-                bounded_mean=mean.bounded,
-            )
+            yield _row(name, plan, estimator, epsilon, people, errors, expected)
+
+
+def _row(
+    name: str,
+    plan: Plan,
+    estimator: str,
+    epsilon: str,
+    people: int,
+    errors: dict[str, Measured],
+    expected: dict[str, float | None],
+) -> Row:
+    frequency, mean = errors["frequency"], errors["mean"]
+    assert frequency.mse is not None
+    assert frequency.mae is not None
+    assert mean.mse is not None
+    assert mean.mae is not None
+    return Row(
+        mechanism=name,
+        chosen=plan.mechanism,
+        estimator=estimator,
+        epsilon=float(epsilon),
+        true_epsilon=float(plan.proven),
+        d=len(plan.schema.keys),
+        n=people,
+        repetitions=len(frequency.runs),
+        mse_conditional_frequency=frequency.mse,
+        mse_conditional_frequency_se=frequency.mse_se,
+        mse_conditional_mean=mean.mse,
+        mse_conditional_mean_se=mean.mse_se,
+        mae_conditional_frequency=frequency.mae,
+        mae_conditional_frequency_se=frequency.mae_se,
+        mae_conditional_mean=mean.mae,
+        mae_conditional_mean_se=mean.mae_se,
+        predicted_conditional_frequency=expected["frequency"],
+        predicted_conditional_mean=expected["mean"],
+        coverage_frequency=frequency.coverage,
+        coverage_mean=mean.coverage,
+        bounded_frequency=frequency.bounded,
+        bounded_mean=mean.bounded,
+        runs={"frequency": frequency.runs, "mean": mean.runs},
+    )
 
 
 class _Asked(NamedTuple):
@@ -149,14 +163,6 @@ class _Asked(NamedTuple):
     queries: list[Query]
     truth: Floats
     low: float
-
-
-class _Measured(NamedTuple):
-    """Mean squared error, and over bounded intervals how many hold the truth; how many are bounded."""
-
-    error: float
-    coverage: float | None
-    bounded: float
 
 
 KINDS = {"frequency": 0.0, "mean": -1.0}
@@ -202,14 +208,10 @@ def _estimators(plan: Plan, name: str) -> tuple[str, ...]:
     return ("pooled",) if name == "auto" else ("least_squares", "pooled")
 
 
-def _measured(asked: _Asked, found: list[Floats]) -> _Measured:
+def _measured(asked: _Asked, found: list[Floats]) -> Measured:
     """Error and coverage over all repetitions of all queries."""
-    made = np.array(found)
-    values = np.clip(np.nan_to_num(made[:, :, 0], nan=(asked.low + 1) / 2), asked.low, 1.0)
-    bounded = np.isfinite(made[:, :, 1]) & np.isfinite(made[:, :, 2])
-    inside = (made[:, :, 1] <= asked.truth) & (asked.truth <= made[:, :, 2])
-    coverage = float(inside[bounded].mean()) if bounded.any() else None
-    return _Measured(float(((values - asked.truth) ** 2).mean()), coverage, float(bounded.mean()))
+    value, low, high = np.moveaxis(np.array(found), -1, 0)
+    return measured(value, low, high, asked.truth, asked.low)
 
 
 def _predicted(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,9 @@ BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#767676"
 """From Okabe and Ito's colours, which everyone can tell apart."""
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+LINES = (*("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B8860B", "#3E9BD0", "#767676"),)
+"""Colours of thin lines and their names on white, none too pale to read."""
+MARKS = "os^Dv<>Pd*X"
 MOST_ROWS = 60
 
 
@@ -140,48 +144,278 @@ def plot_matrix(
     pyplot.close(figure)
 
 
-def plot_rows(rows: list[dict[str, Any]], path: str | Path) -> None:
-    """Error against epsilon, a line for each mechanism and estimator, a panel for each answer."""
+def plot_rows(
+    rows: list[dict[str, Any]],
+    path: str | Path,
+    error: str = "squared",
+    by_estimator: bool = False,
+) -> None:
+    """Errors of mechanisms, a panel for each answer, the planner's choice bold and on top.
+
+    Lines against epsilon, or dots where there is one epsilon. Each mechanism has one, by its own first
+    estimator (``auto``: the planner's); ``by_estimator`` draws every estimator apart.
+    """
     pyplot = _pyplot(path)
-    parts = [name for name in rows[0] if name.startswith("mse_")]
-    figure, panels = pyplot.subplots(1, len(parts), figsize=(1 + 4.6 * len(parts), 4), squeeze=False)
-    lines = sorted({(row["mechanism"], row["estimator"]) for row in rows})
-    marks = "os^Dv<>Pd*X"
-    for panel, part in zip(panels[0], parts, strict=True):
-        for number, line in enumerate(lines):
-            some = [r for r in rows if (r["mechanism"], r["estimator"]) == line]
-            panel.plot(
-                [r["epsilon"] for r in some],
-                [r[part] for r in some],
-                marker=marks[number % len(marks)],
-                color=COLOURS[number % len(COLOURS)],
-                lw=2.5 if line[0] == "auto" else 1.2,
-                ms=5,
-                label=f"{line[0]}, {line[1]}",
-            )
-        panel.set_yscale("log")
-        panel.set_xlabel("epsilon")
-        panel.set_title(part.replace("mse_", "MSE of ").replace("_", " "), loc="left", fontsize=10)
-        panel.grid(color="#dddddd", lw=0.6)
-        for side in ("top", "right"):
-            panel.spines[side].set_visible(False)
-    panels[0][-1].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    figure.tight_layout()
+    name = {"squared": "mse", "absolute": "mae"}[error]
+    conditional = "mse_conditional_frequency" in rows[0]
+    middle = "conditional_" if conditional else ""
+    series = _series(rows, by_estimator)
+    parts = [f"{name}_{middle}{of}" for of in ("frequency", "mean")]
+    parts = [p for p in parts if any(row[p] is not None for row in rows)]
+    epsilons = sorted({row["epsilon"] for row in rows})
+    draw = _lines if len(epsilons) > 1 else _dots
+    figure = draw(pyplot, series, parts, epsilons)
+    for panel, part in zip(figure.axes, parts, strict=False):
+        of = part.removeprefix(f"{name}_").replace("_", " ")
+        panel.set_title(f"mean {error} error of the {of}", loc="left", fontsize=10)
+    one = rows[0]
+    people = f"{one['n']:,} {'person' if one['n'] == 1 else 'people'}"
+    repetitions = f"{one['repetitions']} repetition{'' if one['repetitions'] == 1 else 's'}"
+    said = [f"{one['d']} keys, {people}, {repetitions}, errors on the [-1, 1] scale"]
+    if len(epsilons) == 1:
+        said.insert(0, f"epsilon {epsilons[0]:g}")
+    if one["repetitions"] > 1:
+        said.append("bars: two standard errors")
+    if not by_estimator:
+        said.append("each with its own first estimator")
+    if len(epsilons) > 1 and any(o.dashes != "-" and not o.planner for o in series):
+        said.append("dashed: keyveil's own")
+    caption = textwrap.fill("; ".join(said), int(13.5 * figure.get_size_inches()[0]))
+    inch = 1 / figure.get_size_inches()[1]
+    figure.suptitle(
+        caption, x=0.012, y=1 - 0.06 * inch, ha="left", va="top", fontsize=8.5, color="#444444"
+    )
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
 
 
-def plot_curves(curves: Any, path: str | Path, epsilon: float, people: int) -> None:
-    """Predicted errors of a few mechanisms: against epsilon above, against people below."""
-    pyplot = _pyplot(path)
-    both = curves.ask != "frequency"
-    parts = ("frequency", "mean") if both else ("frequency",)
+class _One(NamedTuple):
+    """What is drawn of one mechanism: its rows by epsilon, and how it looks."""
+
+    label: str
+    rows: list[dict[str, Any]]
+    colour: str
+    mark: str
+    dashes: Any
+    planner: bool
+
+    def at(self, part: str) -> tuple[list[float], list[float], list[float]]:
+        """Epsilons, errors and two standard errors, where there are errors above 0."""
+        some = [row for row in self.rows if row[part]]
+        spread = [2 * (row[f"{part}_se"] or 0.0) for row in some]
+        return [row["epsilon"] for row in some], [row[part] for row in some], spread
+
+
+def _series(rows: list[dict[str, Any]], by_estimator: bool) -> list[_One]:
+    """One for each mechanism, or mechanism and estimator, in their order; the planner's last."""
+    from .mechanisms import REGISTRY
+
+    lines: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    first: dict[str, str] = {}
+    for row in rows:
+        own = first.setdefault(row["mechanism"], row["estimator"])
+        if by_estimator or row["estimator"] == own:
+            lines.setdefault((row["mechanism"], row["estimator"]), []).append(row)
+    made = []
+    number = 0
+    for (mechanism, estimator), some in lines.items():
+        label = f"{mechanism}, {estimator}" if by_estimator else mechanism
+        some = sorted(some, key=lambda row: row["epsilon"])
+        if mechanism == "auto":
+            best = estimator == first["auto"]
+            made.append(_One(label, some, "#000000", *(("o", "-") if best else ("s", ":")), True))
+            continue
+        kind = REGISTRY.get(mechanism.partition(":")[0])
+        source = "" if kind is None else kind.source
+        ours = source.startswith("keyveil") or source.endswith(("ours", "our own"))
+        dashes = (0, (4, 1.5)) if ours else "-"
+        mark, colour = MARKS[number % len(MARKS)], LINES[number % len(LINES)]
+        made.append(_One(label, some, colour, mark, dashes, False))
+        number += 1
+    return sorted(made, key=lambda one: one.planner)
+
+
+def _lines(pyplot: Any, series: list[_One], parts: list[str], epsilons: list[float]) -> Any:
+    """Errors against epsilon on two logarithmic axes, each line named at its end."""
+    height = max(3.6, 1.5 + 0.19 * len(series))
+    longest = max(len(one.label) for one in series)
     figure, panels = pyplot.subplots(
-        2, len(parts), figsize=(1.8 + 4.4 * len(parts), 7), squeeze=False, sharey="col"
+        1, len(parts), figsize=((3.7 + 0.078 * longest) * len(parts) + 0.5, height), squeeze=False
+    )
+    for panel, part in zip(panels[0], parts, strict=True):
+        for one in series:
+            places, values, spread = one.at(part)
+            if not places:
+                continue
+            panel.errorbar(
+                places,
+                values,
+                yerr=[np.minimum(spread, 0.9 * np.array(values)), spread],
+                color=one.colour,
+                ls=one.dashes,
+                marker=one.mark,
+                mfc=one.colour if one.planner else "white",
+                lw=2.6 if one.planner else 1.2,
+                elinewidth=0.8,
+                ms=5.5 if one.planner else 4.5,
+                zorder=5 if one.planner else 3,
+            )
+        panel.set_xscale("log")
+        _log_axis(panel, "y")
+        panel.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
+        panel.minorticks_off()
+        panel.set_xlabel("epsilon")
+        panel.grid(color="#dddddd", lw=0.6)
+        panel.set_axisbelow(True)
+        for side in ("top", "right"):
+            panel.spines[side].set_visible(False)
+        panel.set_xlim(epsilons[0] / 1.08, epsilons[-1] * 1.08)
+    room = 0.078 * longest + 0.35  # inches to the right of each panel
+    wide, high = figure.get_size_inches()
+    own = (wide - 0.35) / len(parts)
+    figure.subplots_adjust(
+        left=0.75 / wide,
+        right=1 - room / wide,
+        top=1 - 0.72 / high,
+        bottom=0.5 / high,
+        wspace=(room + 0.75) / max(own - room - 0.75, 0.5),
+    )
+    for panel, part in zip(panels[0], parts, strict=True):
+        _named_at_ends(panel, [(one, *one.at(part)) for one in series], high)
+    return figure
+
+
+def _log_axis(panel: Any, which: str) -> None:
+    """A logarithmic axis of at least a factor of ten, with ticks enough to read it by."""
+    getattr(panel, f"set_{which}scale")("log")
+    low, high = getattr(panel, f"get_{which}lim")()
+    if high < 10 * low:
+        middle = (low * high) ** 0.5
+        low, high = middle / 10**0.5, middle * 10**0.5
+    getattr(panel, f"set_{which}lim")(low, high)
+    axis = getattr(panel, f"{which}axis")
+    if high < 100 * low:
+        marks = [f * 10.0**p for p in range(-30, 3) for f in (1, 2, 5)]
+        ticks = [m for m in marks if low <= m <= high]
+        words = [f"{m:.0e}".replace("e-0", "e-").replace("e+00", "") for m in ticks]
+        axis.set_ticks(ticks, labels=words)
+        axis.set_ticks([], minor=True)
+
+
+def _named_at_ends(panel: Any, lines: list[Any], high: float) -> None:
+    """The name of every line to its right, as near to its end as the other names leave room for."""
+    ends = [(one, places[-1], values[-1]) for one, places, values, _ in lines if places]
+    if not ends:
+        return
+    step = 0.148 / (panel.get_position().height * high)
+    to_axes = panel.transData + panel.transAxes.inverted()
+    at = [to_axes.transform((x, y)) for _, x, y in ends]
+    order = sorted(range(len(ends)), key=lambda i: at[i][1])
+    places = spread_out([float(at[i][1]) for i in order], step, 0.0, 1.0)
+    for i, place in zip(order, places, strict=True):
+        one = ends[i][0]
+        panel.annotate(
+            one.label,
+            xy=(at[i][0], at[i][1]),
+            xytext=(1.07, place),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            va="center",
+            fontsize=8,
+            color=one.colour,
+            fontweight="bold" if one.planner else "normal",
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": one.colour,
+                "lw": 0.5,
+                "shrinkA": 1,
+                "shrinkB": 3,
+                "relpos": (0, 0.5),
+            },
+        )
+
+
+def spread_out(wanted: list[float], step: float, low: float, high: float) -> list[float]:
+    """Places from below to above, ``step`` apart at least, as near as can be to those wanted.
+
+    Least squares in order: groups that touch are moved together to where their members want to be.
+    All lie between ``low`` and ``high`` if there is room for them.
+    """
+    groups: list[tuple[float, int]] = []  # the sum of their first places, and members
+    for place in wanted:
+        groups.append((place, 1))
+        while len(groups) > 1:
+            (below, many), (above, more) = groups[-2:]
+            if below / many + step * many <= above / more:
+                break
+            groups[-2:] = [(below + above - step * many * more, many + more)]
+    made = [total / many + step * i for total, many in groups for i in range(many)]
+    last = len(made) - 1
+    made = [min(place, high - step * (last - i)) for i, place in enumerate(made)]
+    return [max(place, low + step * i) for i, place in enumerate(made)]
+
+
+def _dots(pyplot: Any, series: list[_One], parts: list[str], epsilons: list[float]) -> Any:
+    """One epsilon: a row for each mechanism, the least error of the last answer on top."""
+
+    def errors(one: _One) -> list[float]:
+        found = [one.rows[0][part] for part in reversed(parts)]
+        return [np.inf if error is None else error for error in found]
+
+    ordered = sorted(series, key=errors, reverse=True)
+    labels = [f"{one.label} ({one.rows[0]['chosen']})" if one.planner else one.label for one in ordered]
+    height = 1.25 + 0.235 * max(len(ordered), 3)
+    margin = 0.35 + 0.072 * max(map(len, labels))
+    wide = margin + 3.4 * len(parts)
+    figure, panels = pyplot.subplots(1, len(parts), figsize=(wide, height), squeeze=False, sharey=True)
+    for panel, part in zip(panels[0], parts, strict=True):
+        for place, one in enumerate(ordered):
+            _, values, spread = one.at(part)
+            if not values:
+                continue
+            colour = ORANGE if one.planner else BLUE
+            panel.errorbar(
+                values,
+                [place],
+                xerr=[np.minimum(spread, 0.9 * np.array(values)), spread],
+                fmt="D" if one.planner else "o",
+                color=colour,
+                ms=7 if one.planner else 5,
+                elinewidth=1.2,
+            )
+            panel.axhline(place, color="#eeeeee", lw=0.8, zorder=0)
+        _log_axis(panel, "x")
+        panel.grid(axis="x", color="#dddddd", lw=0.6)
+        panel.set_axisbelow(True)
+        for side in ("top", "right", "left"):
+            panel.spines[side].set_visible(False)
+        panel.tick_params(axis="y", length=0)
+    first = panels[0][0]
+    first.set_yticks(range(len(ordered)), labels, fontsize=8)
+    first.set_ylim(-0.6, len(ordered) - 0.4)
+    for one, tick in zip(ordered, first.get_yticklabels(), strict=True):
+        tick.set_fontweight("bold" if one.planner else "normal")
+    figure.subplots_adjust(
+        left=margin / wide, right=1 - 0.15 / wide, top=1 - 0.7 / height, bottom=0.4 / height, wspace=0.08
+    )
+    return figure
+
+
+def plot_curves(curves: Any, path: str | Path, epsilon: float, people: int) -> None:
+    """Predicted errors of a few mechanisms: against epsilon above, against people below.
+
+    Errors are roots of mean squared ones, as in the planner's table; a dotted line stands where the
+    plan was asked for.
+    """
+    pyplot = _pyplot(path)
+    parts = (curves.ask,) if curves.ask in ("frequency", "mean") else ("frequency", "mean")
+    figure, panels = pyplot.subplots(
+        2, len(parts), figsize=(2.0 + 4.4 * len(parts), 7.4), squeeze=False, sharey="col"
     )
     rows = (
         (panels[0], curves.epsilons, curves.by_epsilon, epsilon, "epsilon"),
-        (panels[1], curves.people, curves.by_people, people, "people"),
+        (panels[1], curves.people, curves.by_people, people, "people who answer"),
     )
     for line, places, errors, here, label in rows:
         for panel, part in zip(line, parts, strict=True):
@@ -191,26 +425,58 @@ def plot_curves(curves: Any, path: str | Path, epsilon: float, people: int) -> N
                     np.sqrt(found[part]),
                     color=COLOURS[number % len(COLOURS)],
                     marker="os^Dv<>"[number % 7],
-                    lw=2.4 if number == 0 else 1.2,
-                    ms=4,
-                    label=name,
+                    lw=2.8 if number == 0 else 1.2,
+                    ms=5 if number == 0 else 4,
+                    zorder=3 if number == 0 else 2,
+                    label=f"{name}, chosen" if number == 0 else name,
                 )
-            panel.axvline(here, color=GREY, lw=0.8, ls=":")
-            panel.set_xscale("log")
-            panel.set_yscale("log")
-            panel.set_xlabel(label)
-            panel.set_title(f"predicted error of {_asked_of(part, curves.ask)}", loc="left", fontsize=10)
+            panel.axvline(here, color=GREY, lw=1.0, ls=":")
+            panel.set(xscale="log", yscale="log", xlabel=label)
+            panel.set_ylabel(_asked_of(part, curves.ask), fontsize=9)
             panel.grid(color="#dddddd", lw=0.6)
             for side in ("top", "right"):
                 panel.spines[side].set_visible(False)
-    panels[0][0].legend(frameon=False, fontsize=8, loc="lower left")
-    figure.tight_layout()
+            _plain_ticks(panel.xaxis, (1, 2, 5) if label == "epsilon" else (1,))
+    for panel in panels.ravel():
+        _plain_ticks(panel.yaxis, (1, 2, 5))
+    who = f"{people:,} people" if people > 1 else "1 person"
+    above = f"{who}; at each epsilon the best parameters"
+    below = f"epsilon {epsilon:g}; parameters for {who}"
+    for line, words in zip(panels, (above, below), strict=True):
+        line[0].set_title(words, loc="left", fontsize=10)
+    heading = "predicted error" + (", before shrinkage" if curves.ask != "conditional" else "")
+    figure.suptitle(heading, x=0.01, ha="left", fontsize=11)
+    handles, labels = panels[0][0].get_legend_handles_labels()
+    if len(parts) == 1:
+        panels[0][0].legend(frameon=False, fontsize=8, loc="lower left")
+    else:
+        figure.legend(handles, labels, loc="upper right", ncols=len(labels), frameon=False, fontsize=9)
+    figure.tight_layout(rect=(0, 0, 1, 0.985))
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
 
 
+def _plain_ticks(axis: Any, digits: tuple[int, ...]) -> None:
+    """Numbers as people write them on a logarithmic axis: 0.05, 2, 100 k; fewer over many decades."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    shown = (1,) if high > 1e4 * low else digits if high > 8 * low else range(1, 10)
+    axis.set_major_locator(LogLocator(subs=shown, numticks=20))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _plain(value: float) -> str:
+    for size, name in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if value >= size:
+            return f"{value / size:g}{name}"
+    return f"{value:g}"
+
+
 def _asked_of(part: str, ask: str) -> str:
-    return f"a conditional {part}" if ask == "conditional" else f"a {part}"
+    of = f"a conditional {part}" if ask == "conditional" else f"a key's {part}"
+    return f"root mean squared error\nof {of}" + (", on [-1, 1]" if part == "mean" else "")
 
 
 def plot_limit(

@@ -18,12 +18,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .arrays import WORD, Floats, Integers
-from .channel import Channel, CoCo, Collision, Symbols
+from .channel import Channel, CoCo, Collision, Subset, Symbols
 from .channel.hash import mixed
 from .coins import Coins, Stream
 from .encode import SETS, bucket_of
@@ -44,6 +45,12 @@ LEAST = 1 << 19
 """People whose laws are averaged, at the least."""
 SLACK = 0.01
 """What an average law may leave uncertain, as a share of a repetition's own variance."""
+COST_OF_HOLDER = 1000
+"""What it takes to look up one holder of a pair of keys, in products of a matrix multiplication."""
+LEAST_SHARE = 1e-13
+"""Less than this is left by rounding where there is no one."""
+MOST_DRAWN = 1 << 32
+"""People whose whole sets are drawn, or whose laws are averaged, for one plan; minutes of work."""
 _NO_LAW: Floats = np.zeros((0, 0))
 
 
@@ -58,6 +65,7 @@ class Population:
         self.schema, self.people, self.levels = schema.at(levels), people, levels
         self._laws: dict[tuple[int, ...], Floats] = {}
         self._at: dict[int, Population] = {levels: self}
+        self._looked_up = 0.0
 
     def at(self, levels: int) -> Population:
         """The same people, their values rounded to other levels; made once."""
@@ -166,19 +174,6 @@ class Population:
         who = np.repeat(np.arange(len(self.people)), np.diff(self.people.starts))
         return order, starts, who[order]
 
-    def _column(self, key: int) -> Floats:
-        """Person by state, for one key."""
-        order, starts, whose = self._by_key
-        rows, who = order[starts[key] : starts[key + 1]], whose[starts[key] : starts[key + 1]]
-        _, below, up = self._digits
-        made = np.zeros((len(self.people), self.levels + 1))
-        made[:, 0] = 1.0
-        made[who, 0] = 0.0
-        made[who, below[rows] + 1] = 1.0 - up[rows]
-        if self.levels > 1:
-            made[who, below[rows] + 2] = up[rows]
-        return made
-
     def law(self, keys: tuple[int, ...]) -> Floats:
         """The share of every joint state of the keys, the first key the most significant digit."""
         if keys not in self._laws:
@@ -188,17 +183,56 @@ class Population:
     def _law(self, keys: tuple[int, ...]) -> Floats:
         if len(keys) == 1:
             return np.asarray(self._one[keys[0]])
-        if len(keys) == 2:
+        if len(keys) == 2 and self._all_pairs_pay(keys):
             return np.asarray(self._two[keys[0], :, keys[1], :].reshape(-1))
-        total = np.zeros((self.levels + 1) ** len(keys))
-        columns = [self._column(key) for key in keys]
-        for first in range(0, len(self.people), CHUNK):
-            part = [column[first : first + CHUNK] for column in columns]
-            joint = part[0]
-            for column in part[1:-1]:
-                joint = (joint[:, :, None] * column[:, None, :]).reshape(len(joint), -1)
-            total += (joint.T @ part[-1]).reshape(-1)
-        return total / len(self.people)
+        size = self.levels + 1
+        law = np.zeros((size,) * len(keys))
+        # First with a key's state 0 for "held or not", from those who hold the other keys.
+        for asked in product((False, True), repeat=len(keys)):
+            some = tuple(key for key, is_asked in zip(keys, asked, strict=True) if is_asked)
+            part = law[(..., *(slice(1, None) if is_asked else 0 for is_asked in asked))]
+            part[...] = self._held(some, len(keys)) if some else 1.0
+        for axis in range(len(keys)):
+            turned = np.moveaxis(law, axis, 0)
+            turned[0] -= turned[1:].sum(axis=0)
+        law[np.abs(law) < LEAST_SHARE] = 0.0
+        return law.reshape(-1)
+
+    def _held(self, keys: tuple[int, ...], whole: int) -> Floats:
+        """The share of people who hold all of the keys, by their levels; for a law of ``whole`` keys."""
+        if len(keys) == 1:
+            return np.asarray(self._one[keys[0], 1:])
+        if len(keys) == 2 < whole:
+            return self.law(keys).reshape(self.levels + 1, -1)[1:, 1:]
+        order, starts, whose = self._by_key
+        first = slice(starts[keys[0]], starts[keys[0] + 1])
+        who, rows = whose[first], [order[first]]
+        for key in keys[1:]:
+            own = slice(starts[key], starts[key + 1])
+            place = np.full(len(self.people), -1)
+            place[whose[own]] = order[own]
+            found = place[who]
+            here = found >= 0
+            who, rows = who[here], [*(each[here] for each in rows), found[here]]
+        _, below, up = self._digits
+        levels, ups = [below[each] for each in rows], [up[each] for each in rows]
+        size = self.levels ** len(keys)
+        made = np.zeros(size)
+        for rounded in product((0, 1) if self.levels > 1 else (0,), repeat=len(keys)):
+            cells, share = np.zeros(len(who), np.int64), np.ones(len(who))
+            for level, chance, is_up in zip(levels, ups, rounded, strict=True):
+                cells *= self.levels
+                cells += level + is_up
+                share *= chance if is_up else 1.0 - chance
+            made += np.bincount(cells, share, size)
+        return (made / len(self.people)).reshape((self.levels,) * len(keys))
+
+    def _all_pairs_pay(self, keys: tuple[int, ...]) -> bool:
+        """Whether so many pairs were looked up by their holders that all at once had been quicker."""
+        held = np.diff(self._by_key[1])
+        self._looked_up += float(held[list(keys)].sum()) + 1000.0
+        every = len(self.people) * (len(held) * self.levels) ** 2
+        return self._looked_up * COST_OF_HOLDER > every
 
     # -- for compiled loops ------------------------------------------------------------------------
 
@@ -251,6 +285,13 @@ def _counts(
         return counts
     counts[:, 0] = people
     sets = _Sets(plan, loops)
+    many = max(int(people * sets.telling(population) / SLACK), LEAST)
+    if min(many, runs * people) > MOST_DRAWN:
+        most = int(MOST_DRAWN * people / min(many, runs * people))
+        raise PlanError(
+            f"whole sets of {people:,} people take too long to draw; simulate at most {most:.0e} people "
+            f"with {plan.mechanism} (errors fall as one over people)"
+        )
     if type(population).draw is not Population.draw:  # people are made as they are drawn, not a table
         for row, each in zip(counts, draw.spawn(runs), strict=True):
             for first in range(0, people, MANY):
@@ -258,7 +299,6 @@ def _counts(
                 sets.add(some, len(some.people), True, each, row)
         return counts
     _ = population.ups  # made once, before threads ask for it
-    many = max(int(people * sets.telling(population) / SLACK), LEAST)
     if runs * people > 2 * many:
         counts[:, 1:] = _of_law(sets.law(population, many, draw), people, runs, draw)
         return counts
@@ -326,6 +366,8 @@ def _drawn(
     """
     if channel.one_cell:
         return draw.multinomial(reports, _proper(channel.mix(laws)))
+    if isinstance(channel, Subset):
+        return _subsets(channel, draw.multinomial(reports, laws), draw)
     if not isinstance(channel, Symbols):
         return None
     states = draw.multinomial(reports, laws)
@@ -339,6 +381,28 @@ def _drawn(
     for number, row in enumerate(law[1:]):
         shown = shown + draw.multinomial(own[..., number], row)
     return shown[..., :-1].reshape(*reports.shape, channel.cells)
+
+
+def _subsets(channel: Subset, states: Integers, draw: np.random.Generator) -> Integers:
+    """How often each state is among those sent, from counts ``(..., states)`` of the true ones.
+
+    The sampler's own steps, for all reports at once that have as many states left to choose.
+    """
+    shown = draw.binomial(states, channel.show / WORD)
+    marks, others = shown.copy(), channel.states - 1
+    own = np.arange(channel.states)
+    waiting = np.zeros((channel.size + 1, *states.shape), np.int64)  # by how many are yet to choose
+    waiting[channel.size], waiting[channel.size - 1] = states - shown, shown
+    for j in range(others):
+        left = others - j
+        for need in range(1, channel.size + 1):
+            chance = ((need << 32) // left) / WORD
+            taken = draw.binomial(waiting[need], min(chance, 1.0))
+            for other in (j, j + 1):  # the j-th other state is itself, or one further
+                marks[..., other] += (taken * (j + (j >= own) == other)).sum(axis=-1)
+            waiting[need - 1] += taken
+            waiting[need] -= taken
+    return np.asarray(marks)
 
 
 def _by_person(

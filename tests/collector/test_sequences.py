@@ -162,6 +162,23 @@ def test_a_disk_that_fails_right_after_a_commit_is_told_at_once(sequence):
     sequence.check()
 
 
+@pytest.mark.parametrize("kind", ["read", "write", "sync"])
+def test_a_disk_that_fails_between_two_groups_is_told_before_the_next(kind):
+    """Refusals are durable, and then the log cannot be moved into the file."""
+    sequence = Sequence(None, True)
+    sequence.desk.store.checkpoint_pages = 1
+    sequence.wrong_token(sequence.fresh(1))
+    sequence.trouble.fail(kind, 1 if kind == "read" else 2)
+    sequence.keep()
+    if not sequence.broken:  # it was not this disk's turn yet
+        assert sequence.trouble.kind
+    sequence.trouble.kind = ""
+    sequence.check()
+    sequence.rotate()
+    sequence.upload(sequence.fresh(2))
+    sequence.close()
+
+
 @pytest.mark.parametrize("nth", range(1, 14))
 @pytest.mark.parametrize("kind", ["read", "write", "sync"])
 def test_a_pause_that_met_a_failing_disk_is_never_half_known(sequence, kind, nth):

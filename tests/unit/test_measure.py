@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 from keyveil import Coins, People, Plan, PlanError, Schema
 from keyveil.estimate import bands
 from keyveil.fast import compiled
-from keyveil.measure import Contest, described, everything, measure, parsed
+from keyveil.measure import Contest, described, everything, left_out_by, measure, parsed
 from keyveil.populations import gaussian
+from keyveil.rows import measured
 from keyveil.simulate import Population, _Sets, simulate_runs
 
 
@@ -104,3 +107,84 @@ def test_sets_drawn_from_their_average_law_are_unbiased(crowd):
     reach = 5 * found.std(ddof=1) / np.sqrt(40)
     assert abs(found.mean() - truth) < reach
     assert abs(found.mean() - 1.1 * truth) > reach  # the broken twin
+
+
+# -- what rows say of themselves ---------------------------------------------------------------------
+
+
+def test_errors_and_their_standard_errors_by_hand():
+    """Two repetitions of three keys: a truth and a value are unknown, and one value lies outside."""
+    value = np.array([[0.5, np.nan, 9.0], [0.1, 2.0, 9.0]])
+    low, high = value - 0.2, value + 0.2
+    low[1, 1] = -np.inf
+    found = measured(value, low, high, np.array([0.4, 0.9, np.nan]), 0.0)
+    off = np.array([[0.1, 0.5 - 0.9], [-0.3, 0.1]])
+    runs = (off**2).mean(axis=1)
+    assert found.runs == pytest.approx(runs)
+    assert found.mse == pytest.approx(runs.mean())
+    assert found.mse_se == pytest.approx(abs(runs[0] - runs[1]) / 2)
+    assert found.mae == pytest.approx(np.abs(off).mean())
+    assert found.coverage == pytest.approx(1 / 2)  # of the two that are bounded
+    assert found.bounded == pytest.approx(2 / 4)
+
+
+def test_one_repetition_has_no_standard_error_and_no_key_no_error():
+    one = measured(np.zeros((1, 2)), np.zeros((1, 2)), np.ones((1, 2)), np.array([0.5, 0.5]), 0.0)
+    assert one.mse == 0.25
+    assert one.mse_se is None
+    none = measured(np.zeros((3, 1)), np.zeros((3, 1)), np.ones((3, 1)), np.array([np.nan]), 0.0)
+    assert none.mse is None
+    assert none.coverage is None
+
+
+def test_rows_have_standard_errors_of_every_error(crowd):
+    row = measure(contest(crowd), ["kvue"], ["2"], processes=1).rows[0]
+    made = row.document()
+    for name in ("mse_frequency", "mse_mean", "mae_frequency", "mae_mean"):
+        assert 0 < made[f"{name}_se"] < made[name]
+    runs = row.runs["mean"]
+    assert made["mse_mean_se"] == pytest.approx(runs.std(ddof=1) / np.sqrt(6))
+
+
+def test_rows_say_what_the_cap_leaves_out(crowd):
+    held = np.diff(crowd.people.starts)
+    found = measure(
+        contest(crowd, 3), ["collision:cap=2", "grr", "kvue", "pckv_ue:length=12"], ["2"], processes=1
+    )
+    told = {row.mechanism: row for row in found.rows if row.estimator == "least_squares"}
+    cut = np.maximum(held - 2, 0).sum() / held.sum()
+    assert told["collision:cap=2"].left_out == pytest.approx(cut)
+    assert told["grr"].left_out == pytest.approx(np.maximum(held - 1, 0).sum() / held.sum())
+    assert told["collision:cap=2"].bias_from_cap
+    assert told["collision:cap=2"].coverage_frequency < 0.5
+    for name in ("kvue", "pckv_ue:length=12"):
+        assert not told[name].bias_from_cap
+        assert told[name].left_out == 0
+        assert told[name].coverage_frequency > 0.8
+
+
+def test_a_chain_says_what_its_later_plan_leaves_out(crowd):
+    row = measure(contest(crowd, 3), ["sized"], ["1"], processes=1).rows[0]
+    assert 0 <= row.left_out < 1
+    assert row.bias_from_cap == (row.left_out > 0)
+    assert left_out_by(contest(crowd).plan("sized", "1"), contest(crowd).known.sizes) == 0
+
+
+def test_estimators_that_a_mechanism_lacks_are_said_in_its_rows(crowd):
+    asked = contest(crowd, 2, estimators=("jackknife", "corrected", "debiased"))
+    found = measure(asked, ["kvue", "privkvm", "rr"], ["1"], processes=2)
+    told = {(row.mechanism, row.estimator): row.skipped for row in found.rows}
+    assert told == {
+        ("kvue", "jackknife"): ("debiased",),
+        ("kvue", "corrected"): ("debiased",),
+        ("privkvm", "debiased"): ("jackknife", "corrected"),
+    }
+    assert "has no estimator" in found.skipped["rr", "1"]
+    with pytest.raises(PlanError, match="has no estimator 'virtual'"):
+        measure(contest(crowd, 2, estimators=("virtual",)), ["kvue", "rr"], ["1"], processes=1)
+
+
+def test_rows_are_json_without_bare_words(crowd):
+    found = measure(contest(crowd, 1), everything(12), ["0.01"], lenient=True, processes=1)
+    json.dumps([row.document() for row in found.rows], allow_nan=False)
+    assert {row.mechanism for row in found.rows} >= {"auto", "kvue"}

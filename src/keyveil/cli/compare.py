@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
 from ..coins import Coins
-from ..comparison import Row as ConditionalRow
 from ..comparison import compare_conditionals
 from ..errors import PlanError, TableError
 from ..exact import epsilon_of, text
 from ..files import write_whole
-from ..measure import Contest, Row, everything, measure
+from ..measure import Contest, Outcome, everything, measure
 from ..mechanism import CALIBRATIONS
-from ..mechanisms import mechanism_named
+from ..mechanisms import REGISTRY
 from ..people import People
 from ..prior import Prior
+from ..rows import AnyRow
 from ..schema import Schema
 from ..simulate import Population
 from .make import read_count, read_range
@@ -33,6 +34,12 @@ POPULATIONS = {
     "pckv-gg": "pckv_gaussian",
 }
 """Stated populations by name, and what makes them."""
+ALL = "all"
+PARTS = ("frequency", "mean")
+SHORT = {"squared": "MSE", "absolute": "MAE"}
+"""Errors that can be shown, and what they are called in tables and JSON."""
+MANY_OUTSIDE = 0.2
+"""From this share of clipped values on, the range itself is doubted."""
 
 
 @click.command()
@@ -70,6 +77,13 @@ POPULATIONS = {
 )
 @click.option("--estimator", help="Only these estimators, with commas between.")
 @click.option(
+    "--error",
+    type=click.Choice(list(SHORT)),
+    default="squared",
+    show_default=True,
+    help="The error that the table and the picture show; --json has both.",
+)
+@click.option(
     "--prior",
     type=click.Choice(["table", "default"]),
     default="table",
@@ -95,6 +109,7 @@ def compare(
     order: int | None,
     calibrate: str,
     estimator: str | None,
+    error: str,
     prior: str,
     processes: int | None,
     stated: str | None,
@@ -108,25 +123,31 @@ def compare(
     low, high = read_range(ends)
     if low >= high:
         raise PlanError("a range is LOW,HIGH with LOW below HIGH")
-    if (data is None) == (made_up is None):
+    if data is None and made_up is None:
         raise click.UsageError("compare needs --data TABLE or --population NAME")
+    if data is not None and made_up is not None:
+        raise click.UsageError("compare takes --data or --population, not both")
     number, most = read_count(people, "people"), top if top is not None else (8 if order else 100)
-    if repeat < 1 or most < 1 or (processes is not None and processes < 1):
-        raise PlanError("repeat, top and processes must be at least 1")
-    words = mechanism or ("ioh,auto" if order else "kvue,pckv_ue,auto")
-    epsilons = read_epsilons(epsilon)
-    if words.strip() == "all" and order:
+    for name, given in (("repeat", repeat), ("top", most), ("processes", processes)):
+        if given is not None and given < 1:
+            raise PlanError(f"--{name} must be at least 1, not {given}")
+    names = read_mechanisms(mechanism or ("ioh,auto" if order else "kvue,pckv_ue,auto"))
+    asked, epsilons = read_estimators(estimator), read_epsilons(epsilon)
+    if order and ALL in names:
         raise PlanError("--mechanism all is for single keys; name mechanisms for conditionals")
-    names = [] if words.strip() == "all" else read_mechanisms(words)
-    read = None
+    if order and asked is not None:
+        raise PlanError("--estimator is for single keys; conditionals show every estimator they have")
+    if repeat == 1:
+        _note("one repetition has no standard error; --repeat 20 tells how far figures can be trusted")
     if data is not None:
         read = read_top(data, person, key, value, (float(low), float(high)), most)
+        _tell(read, ends)
         population = Population(Schema.of(read.keys, low, high), read.people).on_unit_scale()
     else:
         population = stated_population(str(made_up), most)
     coins = Coins.secure() if stated is None else Coins.stated(stated)
     keys = len(population.schema.keys)
-    rows: Sequence[Any]
+    rows: Sequence[AnyRow]
     with progress("comparing") as moved:
         if order:
             schema = Schema.of(list(population.schema.keys))
@@ -135,7 +156,6 @@ def compare(
                     schema, population, names, epsilons, number, repeat, order, coins, moved
                 )
             )
-            skipped: dict[tuple[str, str], str] = {}
         else:
             contest = Contest(
                 population,
@@ -143,38 +163,35 @@ def compare(
                 repeat,
                 coins,
                 calibrate,
-                None if estimator is None else tuple(e.strip() for e in estimator.split(",")),
+                asked,
                 None if prior == "table" else Prior.of(keys),
             )
             found = measure(
                 contest,
-                names or everything(keys),
+                expanded(names, keys),
                 epsilons,
-                lenient=not names,
+                lenient=ALL in names,
                 processes=processes,
                 moved=moved,
             )
-            rows, skipped = found.rows, found.skipped
-    if read is not None:
-        _tell(read, ends)
-    for name in sorted({name for name, _ in skipped}):
-        click.echo(
-            f"{name} is left out: {next(v for k, v in skipped.items() if k[0] == name)}", err=True
-        )
+            rows = found.rows
+            _tell_skipped(found)
+    documents = [row.document() for row in rows]
     if output:
-        write_whole(Path(output), json.dumps([row.document() for row in rows], indent=2).encode())
+        body = json.dumps(documents, indent=2, ensure_ascii=False, allow_nan=False)
+        write_whole(Path(output), body.encode())
     if plot:
         from ..plot import plot_rows
 
-        plot_rows([row.document() for row in rows], plot)
+        plot_rows(documents, plot, error, bool(order) or (asked is not None and len(asked) > 1))
     print_table(
-        [
-            *("mechanism", "estimator", "epsilon", "true", "MSE frequency", "predicted"),
-            *("MSE mean", "predicted", "coverage f, m"),
-        ],
-        [_cells(row) for row in rows],
-        f"{keys} keys, {number:,} people, {repeat} repetitions, on the [-1, 1] scale",
+        _headings(error),
+        [_cells(row, error) for row in documents],
+        f"{many(keys, 'key')}, {many(number, 'person', 'people')}, {many(repeat, 'repetition')}, "
+        "errors on the [-1, 1] scale",
     )
+    for line in footnotes(documents):
+        click.echo(line)
 
 
 def stated_population(name: str, keys: int) -> Population:
@@ -185,25 +202,70 @@ def stated_population(name: str, keys: int) -> Population:
     return Population(made.schema, made.people)
 
 
+def _note(words: str) -> None:
+    """One line on the error stream."""
+    click.echo(words, err=True)
+
+
 def _tell(read: Read, ends: str) -> None:
     """What was done to the table's rows, on the error stream: how many, never which."""
-    held = len(read.people.values)
+    held = len(read.people.values) + read.twice
     if read.outside:
         said = f"{read.outside:,} of {held:,} values lay outside {ends} and were clipped to it"
-        click.echo(said, err=True)
+        if read.outside > MANY_OUTSIDE * held:
+            said += f", {read.outside / held:.0%} of all: is this the range (--range) that they are on?"
+        _note(said)
     if read.unknown:
-        said = f"{read.unknown:,} rows had no number as value and count as not held"
-        click.echo(said, err=True)
+        _note(f"{many(read.unknown, 'row')} had no number as value and count as not held")
+    if read.twice:
+        said = "named a key that the person already had; the first of them counts"
+        _note(f"{many(read.twice, 'row')} {said}")
+
+
+def _tell_skipped(found: Outcome) -> None:
+    """Which mechanisms and estimators were asked for and are not there."""
+    for name in dict.fromkeys(name for name, _ in found.skipped):
+        reason = next(why for (each, _), why in found.skipped.items() if each == name)
+        epsilons = [epsilon for each, epsilon in found.skipped if each == name]
+        there = any(row.mechanism == name for row in found.rows)
+        where = f" at epsilon {', '.join(epsilons)}" if there else ""
+        _note(f"{name} is left out{where}: {reason}")
+    for estimator in dict.fromkeys(e for row in found.rows for e in row.skipped):
+        without = dict.fromkeys(_named(r.document()) for r in found.rows if estimator in r.skipped)
+        _note(f"estimator {estimator} is left out where there is none: {', '.join(without)}")
 
 
 def read_mechanisms(words: str) -> list[str]:
-    """Mechanisms with commas between, each known before the first is run."""
-    names = [name.strip() for name in words.split(",") if name.strip()]
+    """Mechanisms with commas between, each once and known before the first is run."""
+    names = list(dict.fromkeys(name.strip() for name in words.split(",") if name.strip()))
     if not names:
         raise PlanError("name at least one mechanism, like --mechanism kvue,auto")
     for name in names:
-        if name != "auto":
-            mechanism_named(name.partition(":")[0])
+        own = name.partition(":")[0]
+        if name not in ("auto", ALL) and own not in REGISTRY:
+            known = [*REGISTRY, "auto", ALL]
+            near = get_close_matches(own, known, 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise PlanError(f"unknown mechanism {own!r}; {hint}known: {', '.join(known)}")
+    return names
+
+
+def expanded(names: list[str], keys: int) -> list[str]:
+    """The names with every mechanism in the place of ``all``; the planner's choice last."""
+    made = dict.fromkeys(n for name in names for n in (everything(keys) if name == ALL else [name]))
+    if ALL in names:
+        del made["auto"]
+        made["auto"] = None
+    return list(made)
+
+
+def read_estimators(words: str | None) -> tuple[str, ...] | None:
+    """Estimators with commas between; None where none is named."""
+    if words is None:
+        return None
+    names = tuple(dict.fromkeys(name.strip() for name in words.split(",") if name.strip()))
+    if not names:
+        raise PlanError("name at least one estimator, like --estimator shrunk")
     return names
 
 
@@ -215,25 +277,97 @@ def read_epsilons(words: str) -> list[str]:
     return made
 
 
-def _cells(row: ConditionalRow | Row) -> list[str]:
-    shown = ", ".join(
-        "-" if c is None else f"{c:.1%}" for c in (row.coverage_frequency, row.coverage_mean)
-    )
-    name = row.mechanism if row.mechanism == row.chosen else f"{row.mechanism} ({row.chosen})"
-    part = "conditional_" if isinstance(row, ConditionalRow) else ""
-    errors = [
-        getattr(row, f"{what}_{part}{of}")
-        for of in ("frequency", "mean")
-        for what in ("mse", "predicted")
-    ]
+def many(number: int, one: str, several: str = "") -> str:
+    """A number with its noun."""
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+def _headings(error: str) -> list[str]:
+    short = SHORT[error]
+    each = [[f"{short} {of}", *(["predicted"] if short == "MSE" else [])] for of in PARTS]
+    return ["mechanism", "estimator", "epsilon", "true", *each[0], *each[1], "coverage f, m"]
+
+
+def _named(row: dict[str, Any]) -> str:
+    """A mechanism with its parameters; ``auto`` with the mechanism that it stood for."""
+    name, chosen = row["mechanism"], row["chosen"]
+    if chosen.partition(":")[0] == name.partition(":")[0]:
+        return str(max(name, chosen, key=len))
+    return f"{name} ({chosen.partition(':')[0]})"
+
+
+def _cells(row: dict[str, Any], error: str) -> list[str]:
+    part = "conditional_" if "mse_conditional_frequency" in row else ""
+    name, cells = SHORT[error].lower(), []
+    for of in PARTS:
+        cells.append(_with_error(row[f"{name}_{part}{of}"], row[f"{name}_{part}{of}_se"]))
+        if name == "mse":
+            cells.append(_with_error(row[f"predicted_{part}{of}"], None))
+    coverage = [_coverage(row[f"coverage_{of}"], row[f"bounded_{of}"]) for of in PARTS]
+    if row.get("bias_from_cap") and any(row[f"coverage_{of}"] is not None for of in PARTS):
+        coverage[-1] += " *"
     return [
-        name,
-        row.estimator,
-        f"{row.epsilon:g}",
-        f"{row.true_epsilon:.4f}",
-        *("-" if error is None else f"{error:.3e}" for error in errors),
-        shown,
+        _named(row),
+        row["estimator"],
+        f"{row['epsilon']:g}",
+        f"{row['true_epsilon']:.4f}",
+        *cells,
+        ", ".join(coverage),
     ]
+
+
+def _with_error(value: float | None, error: float | None) -> str:
+    """An error with its own standard error in per cent."""
+    if value is None:
+        return "-"
+    if error is None or not value:
+        return f"{value:.2e}"
+    share = 100 * error / value
+    return f"{value:.2e} ±{share:.{0 if share >= 1 else 1}f}%"
+
+
+def _coverage(coverage: float | None, bounded: float | None) -> str:
+    if coverage is None or bounded is None:
+        return "-"
+    return f"{coverage:.1%}" + (f" of {_share(bounded)}" if bounded < 1 else "")
+
+
+def _share(share: float) -> str:
+    """A share in per cent that says neither none nor all where it is not."""
+    if 0 < share < 0.01:
+        return "<1%"
+    return ">99%" if 0.99 < share < 1 else f"{share:.0%}"
+
+
+def footnotes(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """What a reader of the table must know, of what is in it."""
+    lines = []
+    took = {f"{row['epsilon']:g}": row["chosen"] for row in rows if row["mechanism"] == "auto"}
+    if any(":" in chosen for chosen in took.values()):
+        told = "; ".join(f"{chosen} at epsilon {epsilon}" for epsilon, chosen in took.items())
+        lines.append(f"auto took {told}.")
+    if any(row["repetitions"] > 1 for row in rows):
+        lines.append("± is the standard error over repetitions.")
+    if any((row[f"bounded_{of}"] or 1) < 1 for row in rows for of in PARTS):
+        lines.append(
+            "Coverage is of bounded intervals; 'of 83%' says how many were, where not all. "
+            "An unbounded one says that the data cannot tell."
+        )
+    left: dict[str, list[float]] = {}
+    for row in rows:
+        if row.get("bias_from_cap"):
+            left.setdefault(row["mechanism"], []).append(row["left_out"])
+    if left:
+        shares = (
+            f"{name} {' to '.join(dict.fromkeys(_share(share) for share in (min(of), max(of))))}"
+            for name, of in left.items()
+        )
+        lines.append(
+            "* Some people hold more keys than these count: frequencies lie below the truth, and "
+            "intervals do not know of it, so that coverage falls. Left out of all that is held: "
+            f"{', '.join(shares)}."
+        )
+    return lines
 
 
 class Read(NamedTuple):
@@ -245,6 +379,8 @@ class Read(NamedTuple):
     """How many values lay outside the range, and are now at its nearer end."""
     unknown: int
     """How many rows have no number as value, and count as not held."""
+    twice: int
+    """How many rows name a key that their person already had."""
 
 
 def read_top(data: str, person: str, key: str, value: str, ends: tuple[float, float], top: int) -> Read:
@@ -259,9 +395,16 @@ def read_top(data: str, person: str, key: str, value: str, ends: tuple[float, fl
     everyone: People = people_of(
         schema, data, person=person, key=key, value=value, lenient=True, mapped=mapped
     )
-    if not len(everyone.values):
+    held = len(everyone.values)
+    if not held:
         raise TableError(f"the table {data} has no number in column {value!r}")
-    return Read(keys, everyone, mapped["outside_range"], mapped["no_number"])
+    rows = sum(counts[name] for name in keys) - mapped["no_number"]
+    if mapped["outside_range"] == rows:
+        raise TableError(
+            f"every value of the table lies outside {ends[0]:g},{ends[1]:g}; give the range that they "
+            "are on, like --range 1,5"
+        )
+    return Read(keys, everyone, mapped["outside_range"], mapped["no_number"], rows - held)
 
 
 def top_people(

@@ -261,6 +261,8 @@ class Writer:
             self.unready = True
         except Exception as error:
             self._break(error)
+        if self.store.broken and not self.broken:  # after refusals were durable
+            self._break(StoreBroken())
 
     def _flush_refusals(self) -> None:
         with self._counting:

@@ -1,0 +1,209 @@
+"""What ``keyveil compare`` prints and draws: cells, footnotes, notes, pictures."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keyveil.cli.compare import (
+    _cells,
+    _headings,
+    _named,
+    _with_error,
+    expanded,
+    footnotes,
+    many,
+    read_estimators,
+    read_mechanisms,
+)
+from keyveil.errors import PlanError
+from keyveil.measure import everything
+from keyveil.plot import _series, plot_rows, spread_out
+
+
+def row(mechanism="kvue", estimator="least_squares", epsilon=1.0, **more):
+    made = {
+        "mechanism": mechanism,
+        "chosen": mechanism,
+        "estimator": estimator,
+        "epsilon": epsilon,
+        "true_epsilon": epsilon,
+        "d": 10,
+        "n": 1000,
+        "repetitions": 20,
+        "bias_from_cap": False,
+        "left_out": 0.0,
+        "skipped": [],
+    }
+    for of, size in (("frequency", 1e-4), ("mean", 1e-3)):
+        made |= {f"mse_{of}": size / epsilon, f"mse_{of}_se": size / epsilon / 25}
+        made |= {f"mae_{of}": size**0.5, f"mae_{of}_se": size**0.5 / 50}
+        made |= {f"coverage_{of}": 0.951, f"bounded_{of}": 1.0, f"predicted_{of}": size}
+    return made | more
+
+
+# -- the table ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "said"),
+    [
+        (1.234e-4, 1.234e-4 * 0.04, "1.23e-04 ±4%"),
+        (1.0, 0.004, "1.00e+00 ±0.4%"),
+        (2e-3, None, "2.00e-03"),
+        (0.0, 0.0, "0.00e+00"),
+        (None, None, "-"),
+    ],
+)
+def test_errors_are_shown_with_their_standard_error(value, error, said):
+    assert _with_error(value, error) == said
+
+
+def test_a_row_has_a_cell_for_each_heading():
+    for error in ("squared", "absolute"):
+        assert len(_cells(row(), error)) == len(_headings(error))
+    assert "3.16e-02 ±2%" in _cells(row(), "absolute")
+
+
+def test_coverage_says_how_many_intervals_were_bounded():
+    assert _cells(row(bounded_mean=0.83), "squared")[-1] == "95.1%, 95.1% of 83%"
+    assert _cells(row(bounded_mean=0.9999), "squared")[-1] == "95.1%, 95.1% of >99%"
+    assert _cells(row(coverage_mean=None, bounded_mean=0.0), "squared")[-1] == "95.1%, -"
+    assert not any("bounded" in line for line in footnotes([row()]))
+    assert any("bounded" in line for line in footnotes([row(), row(bounded_mean=0.83)]))
+
+
+def test_a_cap_that_leaves_keys_out_is_marked_and_told():
+    cut = row("collision", bias_from_cap=True, left_out=0.25)
+    assert _cells(cut, "squared")[-1].endswith(" *")
+    assert not _cells(row(), "squared")[-1].endswith("*")
+    told = [line for line in footnotes([row(), cut]) if line.startswith("*")]
+    assert len(told) == 1
+    assert "collision 25%" in told[0]
+    assert "kvue" not in told[0]
+    more = {**cut, "left_out": 0.5}
+    assert "collision 25% to 50%." in footnotes([cut, more])[-1]
+    assert "collision 25%." in footnotes([cut, {**cut, "left_out": 0.2500001}])[-1]
+
+
+def test_one_is_not_several():
+    assert (many(1, "repetition"), many(20, "repetition")) == ("1 repetition", "20 repetitions")
+    assert (many(1, "person", "people"), many(1000, "person", "people")) == ("1 person", "1,000 people")
+
+
+def test_a_name_says_its_parameters_once():
+    assert _named(row("collision", chosen="collision:cap=9")) == "collision:cap=9"
+    assert _named(row("graded:levels=4", chosen="graded")) == "graded:levels=4"
+    assert _named(row("auto", chosen="kvue")) == "auto (kvue)"
+    long = [
+        row("auto", chosen="kvue", epsilon=0.5),
+        row("auto", chosen="optimal:spread=0.3+weight=0.25"),
+    ]
+    assert _named(long[1]) == "auto (optimal)"
+    assert footnotes(long)[0] == (
+        "auto took kvue at epsilon 0.5; optimal:spread=0.3+weight=0.25 at epsilon 1."
+    )
+    assert not any("took" in line for line in footnotes([row("auto", chosen="kvue")]))
+
+
+# -- what is asked for -------------------------------------------------------------------------------
+
+
+def test_mechanisms_are_read_once_each_and_checked():
+    assert read_mechanisms("kvue, auto,kvue") == ["kvue", "auto"]
+    with pytest.raises(PlanError, match="did you mean auto"):
+        read_mechanisms("kvue,atuo")
+    with pytest.raises(PlanError, match=r"did you mean kvue\? known: .*auto, all"):
+        read_mechanisms("kvueu")
+    with pytest.raises(PlanError, match="at least one"):
+        read_mechanisms(" ,")
+    with pytest.raises(PlanError, match="at least one"):
+        read_estimators(",")
+
+
+def test_all_stands_beside_others_and_the_planner_comes_last():
+    names = expanded(["all", "graded:levels=5", "kvue"], 20)
+    assert names[-1] == "auto"
+    assert sorted(names) == sorted([*everything(20), "graded:levels=5"])
+    assert expanded(["auto", "kvue"], 20) == ["auto", "kvue"]
+
+
+# -- the picture -------------------------------------------------------------------------------------
+
+
+def crowded(epsilons):
+    """As many rows as ``all`` has: 25 mechanisms with three estimators each."""
+    names = [*everything(100)[:-1], "graded:levels=5", "graded:levels=7", "auto"]
+    return [
+        row(name, estimator, epsilon)
+        for epsilon in epsilons
+        for name in names
+        for estimator in (["shrunk", "least_squares"] if name == "auto" else ["least_squares", "shrunk"])
+    ]
+
+
+def test_one_line_for_each_mechanism_and_the_planner_on_top():
+    rows = crowded([1.0, 2.0])
+    lines = _series(rows, by_estimator=False)
+    assert len(lines) == len({each["mechanism"] for each in rows})
+    assert lines[-1].label == "auto"
+    assert {each["estimator"] for each in lines[-1].rows} == {"shrunk"}
+    assert {each["estimator"] for line in lines[:-1] for each in line.rows} == {"least_squares"}
+    assert len({(line.colour, line.mark) for line in lines}) == len(lines)
+    assert len(_series(rows, by_estimator=True)) == 2 * len(lines)
+    solid = {line.label for line in lines if line.dashes == "-"}
+    assert {"kvue", "pckv_ue", "collision", "auto"} <= solid
+    assert not solid & {"graded", "graded:levels=5", "optimal", "several", "signed_ue", "sized"}
+
+
+@pytest.mark.parametrize(("epsilons", "error"), [([0.5, 1.0, 2.0, 4.0], "squared"), ([1.0], "absolute")])
+def test_every_name_lies_inside_the_picture(tmp_path, monkeypatch, epsilons, error):
+    from matplotlib import pyplot
+    from matplotlib.text import Text
+
+    kept = []
+    monkeypatch.setattr(pyplot, "close", kept.append)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plot_rows(crowded(epsilons), tmp_path / "all.png", error)
+    figure = kept[0]
+    monkeypatch.undo()
+    figure.canvas.draw()
+    whole = figure.bbox
+    drawer = figure.canvas.get_renderer()
+    names = [text for panel in figure.axes for text in (*panel.texts, *panel.get_yticklabels())]
+    shown = [text for text in names if text.get_text() and text.get_visible()]
+    assert sum("auto" in text.get_text() for text in shown) == (2 if len(epsilons) > 1 else 1)
+    for text in shown:
+        box = Text.get_window_extent(text, drawer)
+        assert whole.x0 <= box.x0 <= box.x1 <= whole.x1
+        assert whole.y0 <= box.y0 <= box.y1 <= whole.y1
+    for panel in figure.axes:
+        boxes = [Text.get_window_extent(text, drawer) for text in panel.texts]  # without its line
+        boxes.sort(key=lambda box: box.y0)
+        assert all(b.y0 - a.y0 > 0.8 * a.height for a, b in pairwise(boxes))
+        assert panel.get_xscale() == "log"
+    pyplot.close(figure)
+
+
+def test_pictures_of_rows_without_means_or_errors(tmp_path):
+    bare = row("rr", mse_mean=None, mse_mean_se=None, mse_frequency=0.0, mse_frequency_se=None)
+    for rows in ([bare], [bare, {**bare, "epsilon": 2.0}], [bare, row("auto", epsilon=2.0)]):
+        plot_rows(rows, tmp_path / "rr.svg")
+        assert (tmp_path / "rr.svg").stat().st_size > 1000
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.floats(0.001, 0.05))
+def test_names_are_spread_out_in_order_and_inside(wanted, step):
+    wanted = sorted(wanted)
+    made = spread_out(wanted, step, 0.0, 1.0)
+    assert (np.diff(made) >= step - 1e-9).all()
+    assert min(made) >= 0
+    assert max(made) <= 1 + 1e-9
+    if len(wanted) == 1 or np.diff(wanted).min() > step:
+        assert made == pytest.approx(wanted)
