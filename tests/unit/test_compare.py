@@ -17,10 +17,10 @@ from keyveil.cli.compare import (
     _with_error,
     expanded,
     footnotes,
-    many,
     read_estimators,
     read_mechanisms,
 )
+from keyveil.cli.show import counted
 from keyveil.errors import PlanError
 from keyveil.measure import everything
 from keyveil.plot import _series, plot_rows, spread_out
@@ -92,8 +92,11 @@ def test_a_cap_that_leaves_keys_out_is_marked_and_told():
 
 
 def test_one_is_not_several():
-    assert (many(1, "repetition"), many(20, "repetition")) == ("1 repetition", "20 repetitions")
-    assert (many(1, "person", "people"), many(1000, "person", "people")) == ("1 person", "1,000 people")
+    assert (counted(1, "repetition"), counted(20, "repetition")) == ("1 repetition", "20 repetitions")
+    assert (counted(1, "person", "people"), counted(1000, "person", "people")) == (
+        "1 person",
+        "1,000 people",
+    )
 
 
 def test_a_name_says_its_parameters_once():

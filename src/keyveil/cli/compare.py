@@ -25,7 +25,7 @@ from ..rows import AnyRow
 from ..schema import Schema
 from ..simulate import Population
 from .make import read_count, read_range
-from .show import print_table, progress
+from .show import counted, print_table, progress
 
 POPULATIONS = {
     "gaussian": "gaussian",
@@ -187,8 +187,8 @@ def compare(
     print_table(
         _headings(error),
         [_cells(row, error) for row in documents],
-        f"{many(keys, 'key')}, {many(number, 'person', 'people')}, {many(repeat, 'repetition')}, "
-        "errors on the [-1, 1] scale",
+        f"{counted(keys, 'key')}, {counted(number, 'person', 'people')}, "
+        f"{counted(repeat, 'repetition')}, errors on the [-1, 1] scale",
     )
     for line in footnotes(documents):
         click.echo(line)
@@ -216,10 +216,10 @@ def _tell(read: Read, ends: str) -> None:
             said += f", {read.outside / held:.0%} of all: is this the range (--range) that they are on?"
         _note(said)
     if read.unknown:
-        _note(f"{many(read.unknown, 'row')} had no number as value and count as not held")
+        _note(f"{counted(read.unknown, 'row')} had no number as value and count as not held")
     if read.twice:
         said = "named a key that the person already had; the first of them counts"
-        _note(f"{many(read.twice, 'row')} {said}")
+        _note(f"{counted(read.twice, 'row')} {said}")
 
 
 def _tell_skipped(found: Outcome) -> None:
@@ -275,11 +275,6 @@ def read_epsilons(words: str) -> list[str]:
     if not made:
         raise PlanError("give at least one epsilon, like --epsilon 0.5,1,2")
     return made
-
-
-def many(number: int, one: str, several: str = "") -> str:
-    """A number with its noun."""
-    return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
 def _headings(error: str) -> list[str]:
