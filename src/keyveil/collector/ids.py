@@ -352,11 +352,13 @@ def _arranged(
     return images.take(np.argsort(keys, kind="stable"), axis=0), starts
 
 
+_TWO_BITS = np.array([1 << (n & 63) | 1 << (n >> 6) for n in range(1 << 12)], np.uint64)
+
+
 def _masks(images: np.ndarray) -> np.ndarray:
-    low, one, last = images[:, 1], np.uint64(1), np.uint64(63)
-    masks = one << (low & last)
-    for shift in (6, 12, 18):
-        masks |= one << (low >> np.uint64(shift) & last)
+    low, last = images[:, 1], np.uint64(len(_TWO_BITS) - 1)
+    first, second = (low & last).view(np.int64), (low >> np.uint64(12) & last).view(np.int64)
+    masks: np.ndarray = _TWO_BITS[first] | _TWO_BITS[second]
     return masks
 
 
