@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import product
 from math import ceil, inf
 from numbers import Real
 from typing import Any
@@ -38,6 +39,9 @@ MOST_PAIRED = 12
 """Of pairs of held keys: 78 items a person."""
 SETS = {"collision": "cap", "coco": "cap", "signed_ue": "length", "pckv_grr": "length"}
 """Mechanisms that speak of the whole set, and what their cap is called."""
+MANY = 2_000_000
+POOLS: tuple[dict[str, int], ...] = ({}, {"pool": 1 << 14})
+"""With so many people what a pool of seeds leaves may be more than noise: a larger one is tried too."""
 LEAST = 1e-3
 """Keys' means are taken to vary by at least so much, or shrinkage would make all plans alike."""
 ANYWHERE_F, ANYWHERE_M = 1 / 12, 1 / 3
@@ -260,7 +264,7 @@ def _options(
     base = _errors(_made(schema, "kvue", epsilon, {}), people, prior)
     assert base is not None
     found = []
-    for mechanism, parameters in candidates(epsilon, ask, prior):
+    for mechanism, parameters in candidates(epsilon, ask, prior, people):
         try:
             plan = _made(schema, mechanism, epsilon, parameters)
         except (PlanError, ChannelError):
@@ -293,7 +297,9 @@ def _made(schema: Schema, mechanism: str, epsilon: Decimal, parameters: Mapping[
     return Plan.of(schema, mechanism, epsilon, calibrate="tight", **parameters)
 
 
-def candidates(epsilon: Decimal, ask: str, prior: Prior) -> Iterator[tuple[str, dict[str, Any]]]:
+def candidates(
+    epsilon: Decimal, ask: str, prior: Prior, people: int = 0
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Mechanisms and parameters worth looking at for single keys."""
     if ask == "frequency":
         yield "rr", {}
@@ -301,9 +307,9 @@ def candidates(epsilon: Decimal, ask: str, prior: Prior) -> Iterator[tuple[str, 
 
     yield from singles(epsilon, prior)
     for mechanism, called in SETS.items():
-        if mechanism in REGISTRY:
-            for cap in caps(prior):
-                yield mechanism, {called: cap}
+        pools = POOLS if people >= MANY and "pool" in REGISTRY[mechanism].parameters else ({},)
+        for cap, pool in product(caps(prior), pools):
+            yield mechanism, {called: cap, **pool}
 
 
 def caps(prior: Prior) -> list[int]:

@@ -7,9 +7,9 @@ Over the fixed seeds of a pool the scores of items with frequencies x are on ave
 A_ij = (c_ij - 1/t) / (1 - 1/t) and c_ij is the share of seeds on which items i and j collide: the best
 linear prediction for any sizes of sets, and exact for sets of one. (CoCo: the frequencies' A is that of
 the t / 2 pairs of cells; the masses' counts seeds with equal cells less those with mirrored ones.)
-What it leaves is of second order (three items at a time) and falls with the pool: measured with four
-keys held, it adds about 1 % to the variance at a million reports and 1,024 seeds; in proportion more
-with more reports, so that ten million want a larger pool.
+What it leaves is of second order, two items that one person holds at a time: a fixed error that falls
+with the pool and not with reports. Its size is known (``second_order``) and counts in every covariance
+and forecast; where it matters, at millions of reports, a larger pool is worth its while.
 
 The *core* are the items whose A is undone by a dense solve: all items, or only the single keys, or
 none, the first of these that is affordable and takes away more than it costs. Left alone, the pool adds
@@ -295,6 +295,9 @@ def pool_moments(plan: Plan, counts: Integers) -> Moments:
     for number, row in enumerate(rows):
         if n[number]:
             _corrected(channel, keys, row, values[number], spread[number])
+    if plan.encode == "items":
+        square = np.maximum(values**2 - np.diagonal(spread, axis1=-2, axis2=-1), 0.0)
+        spread += second_order(channel, square, np.ones(keys))
     shape = np.shape(counts)[:-1]
     reports = np.broadcast_to(rows[:, :1], (len(rows), keys))
     return Moments(
@@ -389,6 +392,35 @@ def _solves(channel: CoCo, keys: int, told: Callable[[], float]) -> bool:
     return share <= SMALL_SHARE or told() / channel.pool > share / (1 - share)
 
 
+def second_order(channel: Collision | CoCo, square: Floats, count: Floats) -> Floats:
+    """The covariance that pairs of held keys leave after collisions are undone, (..., keys, 2, 2).
+
+    ``square`` are the squared frequencies and masses of keys, each standing for ``count``. Who holds
+    both of two keys that collide names their cell once, not twice, which no sum over single keys
+    knows: over pools that is a random error of x_ij^2 / t / G for every pair i, j of a key's own, and
+    of x_jk^2 / t^2 / G for every other pair. Pairs are taken as held independently. (CoCo: of t / 2
+    pairs of cells for frequencies; of two that collide one lends its sign, so masses have half.)
+    """
+    made = np.zeros((*square.shape, 2))
+
+    def others(part: Floats) -> Floats:
+        return np.maximum((part * count).sum(axis=-1, keepdims=True) - part, 0.0)
+
+    def pairs(part: Floats) -> Floats:
+        return np.asarray((part * others(part) * count).sum(axis=-1, keepdims=True) / 2)
+
+    if isinstance(channel, CoCo):
+        half = channel.small // 2
+        f, mass = square[..., 0], square[..., 1]
+        made[..., 0, 0] = f * others(f) / half + pairs(f) / half**2
+        made[..., 1, 1] = (mass * others(f) + f * others(mass)) / (2 * half)
+    else:
+        each = square.mean(axis=-1)  # of low and high together
+        both = each * others(each) / channel.small + 2 * pairs(each) / channel.small**2
+        made[..., 0, 0] = made[..., 1, 1] = both
+    return made / channel.pool
+
+
 # -- before anyone has answered --------------------------------------------------------------------
 
 
@@ -425,6 +457,8 @@ def pool_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
     spread = _of_shares(named, same, gains) / people
     noise = _noise(channel) * (1.0 if isinstance(channel, CoCo) else 2.0)
     spread += np.diag(noise * share / (1 - share) / people + added)
+    if plan.encode == "items":
+        spread += second_order(channel, kept**2, prior.count)
     return Forecast(kept - truth, spread)
 
 
