@@ -50,12 +50,12 @@ def test_single_keys_are_forecast_as_predicted(name, epsilon):
 def test_every_mechanism_has_a_forecast(name):
     keys = max(4, REGISTRY[name].fewest_keys)
     plan = example_plan(Schema.of(keys), name, 1)
-    told = forecast(plan, 1e5, Prior.of(keys))
+    told = forecast(plan, 2e4, Prior.of(keys))  # few, beside what a pool of seeds leaves
     answered = {"frequency": told.frequency, "mass": told.mass}
     for part, errors in answered.items():
         if part in REGISTRY[name].answers:
             assert (errors > 0).all(), part
-    more = forecast(plan, 4e5, Prior.of(keys))
+    more = forecast(plan, 8e4, Prior.of(keys))
     if "frequency" in REGISTRY[name].answers:
         assert more.covariance[:, 0, 0] == pytest.approx(told.covariance[:, 0, 0] / 4, rel=1e-2)
 

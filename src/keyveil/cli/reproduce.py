@@ -6,6 +6,7 @@ from time import perf_counter
 
 import click
 
+from ..errors import PlanError
 from .show import as_json, print_json, print_table, progress
 
 
@@ -21,6 +22,9 @@ from .show import as_json, print_json, print_table, progress
     "--per-person", is_flag=True, help="Also run a part of Fig. 1 with every person's record and report."
 )
 @click.option("--seed", help="Another seed; the same seed gives the same numbers.")
+@click.option(
+    "--fresh", is_flag=True, help="Remove what earlier runs left in the folder, and begin anew."
+)
 @click.option("--processes", type=click.IntRange(1), help="Processes; as many as cores if not said.")
 @click.option("-o", "--output", default="out", show_default=True, type=click.Path(), help="Folder.")
 @as_json
@@ -30,6 +34,7 @@ def reproduce(
     movielens: str | None,
     per_person: bool,
     seed: str | None,
+    fresh: bool,
     processes: int | None,
     output: str,
     machine: bool,
@@ -37,18 +42,21 @@ def reproduce(
     """Make the paper's Section VI again: figures, numbers, and a report with a verdict per claim.
 
     What an interrupted run had finished is kept in the folder and taken from there. The report covers
-    all that the folder has of the same seed, options, code and data, and names what is not run.
+    all that the folder has of the same seed, options, code and data, and names what is not run. A
+    folder is of whole runs or of quick ones: neither replaces the other without --fresh.
     """
     from ..experiments.report import all_claims, write_report
     from ..experiments.runner import SEED, chosen, prepared, run
 
     listed = None if only is None else [part.strip() for part in only.split(",") if part.strip()]
     names = chosen(listed, per_person)
+    if seed is not None and not seed.strip():
+        raise PlanError("a seed is a text of at least one letter or digit")
     began = perf_counter()
-    setup = prepared(seed or SEED, quick=quick, movielens=movielens)
+    setup = prepared(SEED if seed is None else seed, quick=quick, movielens=movielens)
     try:
         with progress("reproducing") as moved:
-            outcome = run(setup, names, output, processes=processes, moved=moved)
+            outcome = run(setup, names, output, processes=processes, moved=moved, fresh=fresh)
         report = write_report(outcome, output)
     except KeyboardInterrupt:
         click.echo(

@@ -45,7 +45,7 @@ class Claim:
     evidence: str
     """The numbers, in words."""
     figure: str
-    """The figure that shows it."""
+    """What shows it: figures, with a comma between, or the file of numbers."""
 
     @property
     def kind(self) -> str:
@@ -169,8 +169,3 @@ def pooled(rows: Sequence[Row], part: str) -> Row:
     """The average of an error over some rows, with its standard error."""
     noise = np.sqrt(np.sum([row.get(f"se_{part}", 0.0) ** 2 for row in rows])) / len(rows)
     return {part: float(np.mean([row[part] for row in rows])), f"se_{part}": float(noise)}
-
-
-def spread_over(values: Floats) -> float:
-    """The largest of some positive numbers over the smallest."""
-    return float(values.max() / values.min())

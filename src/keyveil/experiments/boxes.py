@@ -16,7 +16,20 @@ from ..populations import StatedPopulation, normal_values, of_keys, uniform_valu
 from . import figures
 from .base import Figure, Job, Row, Setup, picked
 from .chains import kept, one_round, raw_means
-from .lines import MORE, OURS, SIX, Found, Line, found, measure, there
+from .lines import (
+    ABOUT_AUTO,
+    MORE,
+    OURS,
+    PLAIN,
+    SHRUNK,
+    SIX,
+    Found,
+    Line,
+    by_source,
+    found,
+    measure_all,
+    repetitions,
+)
 
 FREQUENCIES = {0.05: "extreme low", 0.2: "low", 0.6: "middle", 0.8: "high"}
 AVERAGES = {"low": -0.8, "middle": 0.0, "high": 0.8}
@@ -24,7 +37,7 @@ KEYS, REPORTS, EPSILON = 20, 100_000, 1.0
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 OURS_TOO = tuple(line for line in MORE if line.whose == OURS)
-CLOSE = ("PrivKV-A", "F2M", "KVUE", "KVOH", "auto")
+CLOSE = ("PrivKV-A", "F2M", "KVUE", "KVOH", SHRUNK, PLAIN)
 """Lines whose errors are small enough to be shown again, closer."""
 
 ONES = (
@@ -35,54 +48,55 @@ ONES = (
 
 
 def box_jobs(with_ones: bool) -> list[Job]:
-    """A job for each frequency and line."""
-    lines = (*there((*SIX, *OURS_TOO)), *(ONES if with_ones else ()))
+    """A job for each frequency and source of reports."""
+    lines = (*SIX, *OURS_TOO, *(ONES if with_ones else ()))
     cost = {"PrivKVM": 2.0, "auto": 6.0}
     return [
-        Job({"frequency": f, "line": line.label}, cost.get(line.label, 0.5))
+        Job({"frequency": f, "source": source}, cost.get(source, 0.5))
         for f in FREQUENCIES
-        for line in lines
+        for source in by_source(lines)
     ]
 
 
 def box_rows(setup: Setup, data: str, what: dict[str, Any], parts: tuple[str, ...]) -> list[Row]:
     """Quantiles of signed errors at every average."""
-    line = next(line for line in (*SIX, *OURS_TOO, *ONES) if line.label == what["line"])
-    made = []
+    lines = by_source((*SIX, *OURS_TOO, *ONES))[what["source"]]
+    made: list[Row] = []
     for average in AVERAGES.values():
         population = data_set(setup, data, what["frequency"], average)
-        coins = setup.coins("boxes", data, what["frequency"], average, line.label)
-        slow = line.mechanism in ("privkvm", "auto")
+        coins = setup.coins("boxes", data, what["frequency"], average, what["source"])
+        slow = what["source"] in ("PrivKVM", "auto")
         runs = setup.runs(50, 10 if slow else 50)
-        if line in ONES:
-            made_by = _ones(population, line, coins, runs)
+        if lines[0] in ONES:
+            found_by = [_ones(population, lines[0], coins, runs)]
         else:
-            made_by = measure(line, population, EPSILON, REPORTS * KEYS, coins, runs)
-        for part in parts:
-            off = getattr(made_by, part)
-            made.append(
-                {
-                    "data": data,
-                    "part": part,
-                    "frequency": what["frequency"],
-                    "mean": average,
-                    "line": line.label,
-                    "chosen": made_by.chosen,
-                    "epsilon": EPSILON,
-                    "reports": REPORTS,
-                    "repetitions": len(off),
-                    **{
-                        f"q{round(100 * q):02d}": float(at)
-                        for q, at in zip(QUANTILES, np.quantile(off, QUANTILES), strict=True)
-                    },
-                    "mae": float(np.abs(off).mean()),
-                    "se_mae": float(np.abs(off).std(ddof=1) / np.sqrt(off.size)),
-                    "bias": float(off.mean()),
-                    "spread": float(off.std()),
-                    "se_spread": float(off.std() / np.sqrt(2 * (off.size - 1))),
-                }
-            )
+            found_by = measure_all(lines, population, EPSILON, REPORTS * KEYS, coins, runs)
+        about = {"data": data, "frequency": what["frequency"], "mean": average}
+        for line, made_by in zip(lines, found_by, strict=True):
+            made += [{**about, **_box(line, made_by, part)} for part in parts]
     return made
+
+
+def _box(line: Line, made_by: Found, part: str) -> Row:
+    """Quantiles of one line's signed errors of frequency or mean, and what they sum up to."""
+    off = getattr(made_by, part)
+    return {
+        "part": part,
+        "line": line.label,
+        "chosen": made_by.chosen,
+        "epsilon": EPSILON,
+        "reports": REPORTS,
+        "repetitions": len(off),
+        **{
+            f"q{round(100 * q):02d}": float(at)
+            for q, at in zip(QUANTILES, np.quantile(off, QUANTILES), strict=True)
+        },
+        "mae": float(np.abs(off).mean()),
+        "se_mae": float(np.abs(off).std(ddof=1) / np.sqrt(off.size)),
+        "bias": float(off.mean()),
+        "spread": float(off.std()),
+        "se_spread": float(off.std() / np.sqrt(2 * (off.size - 1))),
+    }
 
 
 def data_set(setup: Setup, data: str, frequency: float, average: float) -> StatedPopulation:
@@ -123,7 +137,12 @@ def box_figure(
 ) -> Figure:
     """A panel for each frequency; a row of panels for each part, its lines, and what it is called."""
     figure, grid = figures.panels(
-        pyplot, len(bands), 4, 14, 1.1 + 2.7 * len(bands), across=0.6, down=0.25, sharex=True
+        pyplot,
+        *(len(bands), 4, 14, 1.3 + 2.7 * len(bands)),
+        bottom=0.8,
+        across=0.6,
+        down=0.25,
+        sharex=True,
     )
     for across, (part, labels, title) in zip(grid, bands, strict=True):
         for panel, (f, words) in zip(across, FREQUENCIES.items(), strict=True):
@@ -135,7 +154,17 @@ def box_figure(
                 panel.set_xlabel("average of the mean")
         across[0].set_ylabel(title)
     figures.legend(figure, grid, 8)
-    return Figure(name, caption, figure)
+    shown = [row for row in rows if any(row["line"] in labels for _, labels, _ in bands)]
+    figures.note(figure, settings(shown))
+    return Figure(name, f"{caption} {settings(shown)}.", figure)
+
+
+def settings(rows: list[Row]) -> str:
+    """Epsilon, reports, repetitions, and what boxes are, in one line."""
+    return (
+        f"Epsilon {EPSILON:g}, {KEYS} keys, {REPORTS:,} reports for each, {repetitions(rows)}; "
+        "boxes: quartiles and median, whiskers: the middle 90 % of errors over keys and repetitions"
+    )
 
 
 def drawn(rows: list[Row]) -> list[str]:
@@ -147,7 +176,8 @@ def drawn(rows: list[Row]) -> list[str]:
 ABOUT = (
     f"{KEYS} keys of one frequency with means around one average, {REPORTS:,} reports for each key, "
     f"epsilon {EPSILON:g} (the paper does not state it). Boxes are quartiles, whiskers the middle 90 % "
-    "of signed errors over keys and repetitions."
+    "of signed errors over keys and repetitions. " + ABOUT_AUTO + " All keys of such a data set are "
+    "alike, which is the ideal case of shrinking: its boxes here say little of keys that differ."
 )
 
 

@@ -37,7 +37,7 @@ def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
 
 
 def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
-    return [_overcomes(rows), dimensions(rows, "frequency", NAME), _more_people(rows), _pairs(rows)]
+    return [_overcomes(rows), dimensions(rows, "frequency", NAME), _pairs(rows)]
 
 
 def _overcomes(rows: list[Row]) -> Claim:
@@ -91,24 +91,6 @@ def dimensions(rows: list[Row], kind: str, figure: str) -> Claim:
         + ", ".join(f"{number(v)} with {d} keys" for d, v in at.items())
         + ". (The encoded space is 3^d, not O(d^3).)",
         figure,
-    )
-
-
-def _more_people(rows: list[Row]) -> Claim:
-    ratios, better, worse = [], 0, 0
-    for row in picked(rows, line="IOH", people=PEOPLE[0]):
-        more = one(rows, line="IOH", keys=row["keys"], epsilon=row["epsilon"], people=PEOPLE[1])
-        ratios.append(row["mae_frequency"] / more["mae_frequency"])
-        worse += below(row, more, "mae_frequency")
-        better += below(more, row, "mae_frequency")
-    return Claim(
-        "Sec. VI-D",
-        "Estimates get better from 100,000 to 1,000,000 people.",
-        verdict(better > 0 and not worse),
-        f"IOH's error of the conditional frequency falls {min(ratios):.2f} to {max(ratios):.2f} "
-        f"times, {np.median(ratios):.2f} at the median (the square root of 10 is 3.16), clearly in "
-        f"{better} of {len(ratios)} settings.",
-        NAME,
     )
 
 

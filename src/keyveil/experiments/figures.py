@@ -24,7 +24,10 @@ LOOK: dict[str, tuple[str, str, str]] = {
     "KVOH": ("#56B4E9", "P", "-"),
     "PCKV-UE": ("#777777", "X", "--"),
     "PCKV-GRR": ("#882255", "d", "--"),
-    "auto": ("#000000", "*", "-"),
+    "auto, shrunk across keys": ("#000000", "*", "-"),
+    "auto, least squares": ("#999933", "p", ":"),
+    "PrivKV, tight": ("#E69F00", "o", "--"),
+    "PrivKVM, tight": ("#D55E00", "v", "--"),
     "PrivKV-A, tight": ("#CC79A7", "s", "--"),
     "F2M at 0, tight": ("#009E73", "D", "--"),
     "KVOH, least squares": ("#56B4E9", "P", "--"),
@@ -115,7 +118,7 @@ def style_of(label: str, number: int = 0) -> dict[str, Any]:
     """How a line looks: by its name, or by its number if it has no look of its own."""
     spare = (SPARE[number % len(SPARE)], "o", "-")
     colour, mark, dash = LOOK.get(label, spare)
-    ours = label in ("auto", "pairs")
+    ours = label in ("auto, shrunk across keys", "pairs")
     return {
         "color": colour,
         "marker": mark,
@@ -176,8 +179,8 @@ def level(panel: Any, height: float, text: str, *, left: bool = False) -> None:
 
 
 def note(figure: Any, text: str) -> None:
-    """A small line below all panels."""
-    figure.text(0.01, 0.01, text, fontsize=8, color="#444444")
+    """A small text below all panels; its lines are the caller's."""
+    figure.text(0.01, 0.01, text, fontsize=8, color="#444444", va="bottom")
 
 
 def legend(figure: Any, grid: Any, columns: int) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..errors import TableError
+from ..errors import PlanError, TableError
 from ..files import write_whole
 from ..populations import KnownPopulation
 from .base import Row, Setup
@@ -44,6 +44,13 @@ class Kept:
 
     def __init__(self, folder: str | Path, setup: Setup) -> None:
         self._numbers, self._figures = Path(folder) / NUMBERS, Path(folder) / FIGURES
+        self._quick = setup.quick
+        if (not self._quick) in kinds_in(folder):
+            here, wanted = ("whole", "quick") if self._quick else ("quick", "whole")
+            raise PlanError(
+                f"{folder} holds a {here} run, which a {wanted} one would replace: name another folder, "
+                "or say --fresh"
+            )
         for part in (self._numbers, self._figures):
             part.mkdir(parents=True, exist_ok=True)
         self._stamp = stamp_of(setup)
@@ -64,9 +71,17 @@ class Kept:
             return None
         return text if body == {**self._stamp, "sha256": _sha256(text)} else None
 
-    def others(self, name: str) -> bool:
-        """Whether finished numbers are here that this run would not make."""
-        return (self._numbers / f"{name}.json").exists() and self._text(name) is None
+    def others(self, name: str) -> str | None:
+        """What is different in finished numbers that are here and that this run would not make."""
+        body = _read_json(self._numbers / f"{name}.json")
+        if not isinstance(body, dict) or self._text(name) is not None:
+            return None
+        wrong = [
+            word
+            for word, parts in STAMPED.items()
+            if any(body.get(part) != self._stamp[part] for part in parts)
+        ]
+        return f"another {' and '.join(wrong)}" if wrong else "numbers that were changed since"
 
     def keep_rows(self, name: str, parts: Sequence[list[Row]]) -> list[Row]:
         """Write an experiment's numbers, the stamp last; the rows as they will be read again."""
@@ -102,7 +117,7 @@ class Kept:
 
     def keep_setting(self, name: str, number: int, rows: list[Row]) -> None:
         """Add one finished setting."""
-        body = {"mark": self._mark, "setting": number, "rows": rows}
+        body = {"mark": self._mark, "quick": self._quick, "setting": number, "rows": rows}
         with self._unfinished(name).open("a", encoding="utf-8") as file:
             file.write(f"\n{json.dumps(body, default=np.generic.item)}\n")
 
@@ -132,8 +147,11 @@ class Kept:
         parts = []
         for figure in figures:
             for form, made in (("svg", figure.svg), ("png", figure.png)):
+                path = self._figures / f"{figure.name}.{form}"
                 if made:
-                    write_whole(self._figures / f"{figure.name}.{form}", made)
+                    write_whole(path, made)
+                else:
+                    path.unlink(missing_ok=True)  # of an earlier run: not of these numbers
             sums = {"svg": _sha256(figure.svg), "png": _sha256(figure.png) if figure.png else ""}
             parts.append({"name": figure.name, "caption": figure.caption, **sums})
         text = self._text(source)
@@ -145,7 +163,49 @@ class Kept:
         return f"{self._mark}/{_sha256(text)}"
 
 
+def kinds_in(folder: str | Path) -> set[bool]:
+    """Whether the runs that a folder has something of were quick: none, one, or both."""
+    numbers = Path(folder) / NUMBERS
+    bodies = [_read_json(path) for path in numbers.glob("*.json")]
+    for path in numbers.glob("*.unfinished.jsonl"):
+        with suppress(OSError, ValueError):
+            bodies += [json.loads(line) for line in path.read_text("utf-8").splitlines()[1:2]]
+    return {bool(body["quick"]) for body in bodies if isinstance(body, dict) and "quick" in body}
+
+
+def cleared(folder: str | Path) -> None:
+    """Remove what earlier runs left in a folder, and nothing else."""
+    numbers, figures = Path(folder) / NUMBERS, Path(folder) / FIGURES
+    for path in numbers.glob("*.unfinished.jsonl"):
+        path.unlink()
+    for path in numbers.glob("*.json"):
+        body = _read_json(path)
+        if not isinstance(body, dict) or "sha256" not in body:
+            continue  # no stamp of ours
+        for ending in ("csv", "parquet", "json"):
+            path.with_suffix(f".{ending}").unlink(missing_ok=True)
+    for path in figures.glob("*.json"):
+        body = _read_json(path)
+        if not isinstance(body, dict) or "mark" not in body:
+            continue
+        for part in body["figures"]:
+            for form in ("svg", "png"):
+                (figures / f"{Path(part['name']).name}.{form}").unlink(missing_ok=True)
+        path.unlink()
+    for name in ("report.html", "claims.csv", "claims.md"):
+        (Path(folder) / name).unlink(missing_ok=True)
+
+
 # -- stamps ------------------------------------------------------------------------------------------
+
+
+STAMPED = {
+    "seed": ("seed",),
+    "choice of --quick": ("quick",),
+    "version of the code": ("version", "numpy", "code"),
+    "MovieLens": ("data",),
+}
+"""What a stamp has, in words."""
 
 
 def stamp_of(setup: Setup) -> dict[str, Any]:

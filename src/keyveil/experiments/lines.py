@@ -50,6 +50,11 @@ class Line:
         """Whether this version has the mechanism."""
         return self.mechanism == "auto" or self.mechanism in REGISTRY
 
+    @property
+    def source(self) -> str:
+        """What its reports are drawn under: lines of one source differ by their estimator alone."""
+        return "auto" if self.mechanism == "auto" else self.label
+
 
 MOST_DRAWN = 200_000
 """People who are drawn one by one at the most, for each repetition that is asked for."""
@@ -69,21 +74,58 @@ SIX = (
 MORE = (
     Line("PCKV-UE", "pckv_ue", whose=OTHERS),
     Line("PCKV-GRR", "pckv_grr", whose=OTHERS),
-    Line("auto", "auto", "shrunk", whose=OURS),
+    Line("auto, shrunk across keys", "auto", "shrunk", whose=OURS),
+    Line("auto, least squares", "auto", "least_squares", whose=OURS),
 )
-"""What others and we have since."""
+"""What others and we have since. Ours is one plan decoded twice: ``shrunk`` pools over keys, which no
+other line does, and least squares shows what the mechanism does without it."""
+SHRUNK, PLAIN = MORE[-2].label, MORE[-1].label
+ABOUT_AUTO = (
+    "auto is the planner's choice, decoded twice from the same reports: 'shrunk across keys' pools over "
+    "keys, which no other line does, and leans towards what keys have in common; 'least squares' is "
+    "decoded key by key like the others, and shows what the mechanism does by itself."
+)
 
 TRUE = (
+    Line("PrivKV, tight", "privkv", "published", "tight"),
+    Line("PrivKVM, tight", "privkvm", "published", "tight", {"rounds": ROUNDS}),
     Line("PrivKV-A, tight", "privkv", "unbiased", "tight"),
     Line("F2M at 0, tight", "f2m", "least_squares", "tight", {"default": "0"}),
     Line("KVOH, least squares", "kvoh", "least_squares", "tight"),
 )
-"""The paper's at the same true epsilon as KVUE, and decoded as well as can be."""
+"""The paper's other five at the same true epsilon as KVUE, F2M and KVOH decoded as well as can be."""
 
 
 def there(lines: Sequence[Line]) -> list[Line]:
     """The lines that this version can draw."""
     return [line for line in lines if line.there]
+
+
+def line_named(label: str) -> Line:
+    """A line of Fig. 1 by its label; any other stands for itself."""
+    return next((line for line in (*SIX, *MORE, *TRUE) if line.label == label), Line(label, label))
+
+
+def by_source(lines: Sequence[Line]) -> dict[str, list[Line]]:
+    """The lines that this version can draw, those of one source together."""
+    made: dict[str, list[Line]] = {}
+    for line in there(lines):
+        made.setdefault(line.source, []).append(line)
+    return made
+
+
+def repetitions(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How often settings were repeated, and what was repeated less often, in words."""
+    runs: dict[str, set[int]] = {}
+    for row in rows:
+        runs.setdefault(line_named(row["line"]).source, set()).add(row["repetitions"])
+    usual = max(max(counts) for counts in runs.values())
+    fewer = [
+        f"{source} {' to '.join(f'{n}' for n in sorted({min(counts), max(counts)}))}"
+        for source, counts in runs.items()
+        if min(counts) < usual
+    ]
+    return f"{usual} repetitions" + (f" ({', '.join(fewer)})" if fewer else "")
 
 
 @dataclass(frozen=True)
@@ -117,11 +159,25 @@ def measure(
     runs: range,
 ) -> Found:
     """A line's errors for every repetition and key, on [-1, 1]."""
+    return measure_all([line], population, epsilon, people, coins, runs)[0]
+
+
+def measure_all(
+    lines: Sequence[Line],
+    population: KnownPopulation,
+    epsilon: float,
+    people: int,
+    coins: Coins,
+    runs: range,
+) -> list[Found]:
+    """The errors of lines of one source: the same reports, decoded by each line's estimator."""
+    line = lines[0]
     if line.mechanism == "privkvm":
         rounds = int(line.parameters["rounds"])
-        frequency, mean = chain_runs(population, epsilon, rounds, people, coins, runs)
-        true = float(REGISTRY["privkvm"].true_epsilon(decimal_of(epsilon)))
-        return found(population, frequency, mean, true, "privkvm")
+        nominal = epsilon if line.calibrate == "paper" else chain_nominal(epsilon)
+        frequency, mean = chain_runs(population, nominal, rounds, people, coins, runs)
+        true = chain_true(nominal)
+        return [found(population, frequency, mean, true, "privkvm")]
     plan = plan_of(line, population, epsilon, people)
     if plan.encode in SETS:
         # Whole sets are drawn person by person: from a table, which is quick, and not too often.
@@ -129,8 +185,23 @@ def measure(
             population = TablePopulation(population.schema, population.people)
         runs = runs[: max(1, MOST_DRAWN * len(runs) // people)]
     counts = simulate_runs(plan, population.at(plan.schema.levels), people, coins, runs)
-    frequency, mean = decoded(plan, counts, line.estimator)
-    return found(population, frequency, mean, float(plan.proven), described(plan))
+    return [
+        found(population, *decoded(plan, counts, each.estimator), float(plan.proven), described(plan))
+        for each in lines
+    ]
+
+
+def chain_true(nominal: float) -> float:
+    """What all ten rounds of PrivKVM truly prove together."""
+    return float(REGISTRY["privkvm"].true_epsilon(decimal_of(nominal)))
+
+
+def chain_nominal(true: float) -> float:
+    """The nominal epsilon with which PrivKVM's ten rounds prove just this much, to six places."""
+    nominal = true
+    for _ in range(8):
+        nominal = round(nominal * true / chain_true(nominal), 9)
+    return nominal
 
 
 DECODERS: dict[tuple[str, str | None], Decoder] = {

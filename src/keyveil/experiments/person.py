@@ -18,8 +18,8 @@ from ..populations import StatedPopulation
 from ..tally import Tally
 from . import figures
 from .base import CLEAR, Claim, Figure, Job, Row, Setup, averages, one, picked, pooled, verdict
-from .fig1 import line_named, setting
-from .lines import SIX, decimal_of, found
+from .fig1 import setting
+from .lines import SIX, decimal_of, found, line_named
 
 NAME = ROWS_OF = "person"
 TITLE = "Person by person: a part of Fig. 1 without the fast simulation"

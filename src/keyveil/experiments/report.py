@@ -110,11 +110,12 @@ def _claim_row(name: str, claim: Claim) -> Row:
 def as_markdown(claims: Sequence[tuple[str, Claim]]) -> str:
     """The table of claims for docs."""
     lines = [
-        "| place | the paper says | verdict | numbers of the run | figure |",
+        "| place | the paper says | verdict | numbers of the run | shown by |",
         "| --- | --- | --- | --- | --- |",
     ]
     for _, claim in claims:
-        cells = (claim.place, claim.text, f"**{claim.verdict}**", claim.evidence, f"`{claim.figure}`")
+        shown = ", ".join(f"`{name}`" for name in claim.figure.split(", "))
+        cells = (claim.place, claim.text, f"**{claim.verdict}**", claim.evidence, shown)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -164,20 +165,29 @@ def _contents(outcome: Outcome) -> str:
 
 
 def _claims(claims: Sequence[tuple[str, Claim]], outcome: Outcome) -> str:
-    there = {figure.name for figure in outcome.figures}
     rows = [
         "<table class='claims'><tr><th>verdict</th><th>the paper says</th><th>numbers of this "
-        "run</th><th>figure</th></tr>"
+        "run</th><th>shown by</th></tr>"
     ]
     for name, claim in claims:
-        link = claim.figure if claim.figure in there else name
+        links = _shown_by(name, claim, outcome)
         rows.append(
             "<tr><td class='verdict "
             f"{MARKS[claim.kind]}'>{escape(claim.verdict)}</td><td>{escape(claim.text)} "
             f"<small>({escape(claim.place)})</small></td><td>{escape(claim.evidence)}</td>"
-            f"<td class='figure'><a href='#{link}'>{escape(link)}</a></td></tr>"
+            f"<td class='figure'>{links}</td></tr>"
         )
     return "\n".join([*rows, "</table>"])
+
+
+def _shown_by(name: str, claim: Claim, outcome: Outcome) -> str:
+    """Links to what shows a claim: figures, or the section that names the numbers."""
+    there = {figure.name for figure in outcome.figures}
+    links = [
+        f"<a href='#{shown if shown in there else name}'>{escape(shown)}</a>"
+        for shown in claim.figure.split(", ")
+    ]
+    return "<br>".join(links)
 
 
 def _section(name: str, outcome: Outcome) -> str:

@@ -15,7 +15,7 @@ from ..errors import PlanError
 from ..populations import gaussian, uniform
 from . import NAMES, PER_PERSON, experiment
 from .base import Claim, Row, Setup
-from .kept import Drawn, Kept
+from .kept import Drawn, Kept, cleared
 from .summary import of_folder, shipped
 from .workers import Workers, shared
 
@@ -75,8 +75,14 @@ def run(
     processes: int | None = None,
     moved: Progress | None = None,
     draw: bool = True,
+    fresh: bool = False,
 ) -> Outcome:
-    """Run experiments and write their numbers and, unless told not to draw, figures into a folder."""
+    """Run experiments and write their numbers and, unless told not to draw, figures into a folder.
+
+    A folder is of whole runs or of quick ones; ``fresh`` first removes what earlier runs left there.
+    """
+    if fresh:
+        cleared(out)
     kept = Kept(out, setup)
     shown = list(names) if draw else []
     sources = list(dict.fromkeys(source_of(name) for name in names))
@@ -129,9 +135,7 @@ def run(
                 settled(name)
     every = _with_earlier(kept, names, rows, drawn) if draw else tuple(names)
     missing = {
-        name: "here with another seed, options, code or data"
-        if kept.others(source_of(name))
-        else "not run"
+        name: f"here with {other}" if (other := kept.others(source_of(name))) else "not run"
         for name in NAMES
         if name not in every
     }

@@ -10,6 +10,7 @@ release   file           cells                       stars
 ========  =============  ==========================  ==============
 
 A file is read twice, a block at a time: once to count films, once to keep the top ones' ratings.
+What is wrong with it is told with the line, and never with what stands there.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Floats, Integers
-from ..errors import TableError
+from ..errors import RecordError, TableError
 from ..people import People
 from ..schema import Schema
 from .frames import Batch, arrow, readable
@@ -88,14 +89,34 @@ def read_movielens(path: str | Path, top: int = 100) -> Ratings:
     # With key -2 a row says only that the person is there.
     everyone = np.flatnonzero(users)
     parts = [(everyone, np.full(len(everyone), -2, np.int64), np.zeros(len(everyone)))]
+    kept = [np.zeros(0, np.int64)]
+    first = 0
     for user, film, rating in file.columns():
         keep = place[film] >= 0
         parts.append((user[keep], place[film[keep]], rating[keep].astype(np.float64)))
+        kept.append(first + np.flatnonzero(keep))
+        first += len(user)
     who, places, values = (np.concatenate(column) for column in zip(*parts, strict=True))
-    people = People.of_rows(schema, who, places, values)
+    try:
+        people = People.of_rows(schema, who, places, values)
+    except RecordError:
+        again = _repeated(who[len(everyone) :] * top + places[len(everyone) :])
+        if again is None:
+            raise
+        line = file.line_of(int(np.concatenate(kept)[again]))
+        raise TableError(
+            f"{file.path}, line {line}: the person has rated this film before; each rates a film once"
+        ) from None
     at = np.rint((people.values - stars[0]) / (stars[1] - stars[0])).astype(np.int64)
     counts = np.bincount(people.keys.astype(np.int64) * len(stars) + at, minlength=top * len(stars))
     return Ratings(schema, people, counts.reshape(top, len(stars)), stars, rows)
+
+
+def _repeated(numbers: Integers) -> int | None:
+    """The first place whose number has stood before; None if all differ."""
+    order = np.argsort(numbers, kind="stable")
+    again = order[1:][numbers[order[1:]] == numbers[order[:-1]]]
+    return int(again.min()) if len(again) else None
 
 
 def _grown(array: Any, size: int) -> Any:
@@ -172,6 +193,7 @@ class _Ratings:
 
     def columns(self) -> Iterator[tuple[Integers, Integers, Floats]]:
         """Users, films and ratings, a block at a time."""
+        rows = 0
         with readable(self.path):
             for batch in self._batches():
                 if not batch.num_rows:
@@ -179,11 +201,28 @@ class _Ratings:
                 user, film, rating = (
                     batch.column(name).to_numpy() for name in ("user", "film", "rating")
                 )
-                if user.min() < 0 or film.min() < 0 or max(user.max(), film.max()) >= MOST:
-                    raise TableError(f"{self.path} has a user or film number that MovieLens has not")
-                if not ((rating >= 0.5) & (rating <= 5) & (rating * 2 % 1 == 0)).all():
-                    raise TableError(f"{self.path} has a rating that is none of 0.5, 1, ... 5 stars")
+                wrong = (np.minimum(user, film) < 0) | (np.maximum(user, film) >= MOST)
+                self._refuse(wrong, rows, "a user or film number that MovieLens has not")
+                right = (rating >= 0.5) & (rating <= 5) & (rating * 2 % 1 == 0)
+                self._refuse(~right, rows, "a rating that is none of 0.5, 1, ... 5 stars")
+                rows += len(user)
                 yield user, film, rating
+
+    def _refuse(self, wrong: Any, rows: int, what: str) -> None:
+        """Name the first line that is wrong, after so many rows."""
+        if wrong.any():
+            raise TableError(f"{self.path}, line {self.line_of(rows + int(np.argmax(wrong)))}: {what}")
+
+    def line_of(self, row: int) -> int:
+        """The line, counted from 1, of a row, counted from 0: empty lines are no rows."""
+        left = row + (self._kind == "ratings.csv")  # its first line has names
+        with self.path.open("rb") as file:
+            for line, content in enumerate(file, 1):
+                if content.strip():
+                    if not left:
+                        return line
+                    left -= 1
+        raise AssertionError("every rating has a line")
 
     def _batches(self) -> Iterator[Batch]:
         pa, reading = arrow(), arrow("csv")
@@ -196,7 +235,8 @@ class _Ratings:
             reading.ReadOptions(
                 block_size=BLOCK, column_names=names, skip_rows=1 if between == "," else 0
             ),
-            reading.ParseOptions(delimiter=between, quote_char=False),
+            # Some tools put cells in quotes when they write a CSV again.
+            reading.ParseOptions(delimiter=between, quote_char='"' if between == "," else False),
             reading.ConvertOptions(
                 include_columns=["user", "film", "rating"],
                 column_types={"user": pa.int64(), "film": pa.int64(), "rating": pa.float32()},
