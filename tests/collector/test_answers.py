@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from desk import PLAN, Desk, fresh, plan_of
 
 from keyveil import Tally, estimate
 from keyveil.collector import admin
+from keyveil.collector.clock import SystemClock
 from keyveil.collector.packing import Packing
 from keyveil.collector.segments import read_part
 from keyveil.estimate.conditional import Conditionals
@@ -128,18 +132,33 @@ def test_how_far_fakes_may_have_moved_each_answer_is_the_library_s(desk):
     path = "/v1/collections/menu/fakes"
     found = desk.get(path + "?share=0.05").json()
     tally = Tally.parse(PLAN, desk.get("/v1/collections/menu/tally").content)
-    assert found["keys"] == [one.document() for one in reach(PLAN, tally, 0.05)]
+    exact = [one.document() for one in reach(PLAN, tally, 0.05)]
+    held = [{**one, "frequency": [min(max(end, 0), 1) for end in one["frequency"]]} for one in exact]
+    assert found["keys"] == held
+    assert held != exact
     assert (found["share"], found["views"], found["reports"]) == (0.05, "drawn", 300)
     chosen = desk.get(path + "?share=0.05&views=chosen&key=Pepsi").json()
-    assert chosen["keys"] == [
-        one.document() for one in reach(PLAN, tally, 0.05, ["Pepsi"], views="chosen")
-    ]
+    (exact,) = [one.document() for one in reach(PLAN, tally, 0.05, ["Pepsi"], views="chosen")]
+    assert chosen["keys"][0]["mean"] == exact["mean"]
+    assert chosen["keys"][0]["frequency"] == [min(max(end, 0), 1) for end in exact["frequency"]]
     nothing = desk.get(path + "?share=0&key=Pepsi").json()["keys"][0]
     answer = desk.get("/v1/collections/menu/estimates").json()["keys"][1]
-    assert nothing["frequency"] == pytest.approx([answer["frequency"]["value"]] * 2)
+    assert nothing["frequency"] == pytest.approx([min(answer["frequency"]["value"], 1.0)] * 2)
     fakes = [{**report, "cells": [0, 2]} for report in fresh(200)]  # all of one view: they chose it
     desk.send(fakes)
     assert desk.get(path).json()["views"] == "chosen"
+
+
+@pytest.mark.parametrize("mechanism", ["kvue", "pairs", "kvoh"])
+def test_whatever_is_fake_honest_answers_lie_where_answers_can(file_desk, mechanism):
+    plan = plan_of(mechanism)
+    file_desk.create("some", plan)
+    file_desk.send(fresh(100, plan, stated="some"), name="some", plan=plan.hash)
+    for share in ("0.5", "0.999999", "0.9999999999999999"):
+        for one in file_desk.get(f"/v1/collections/some/fakes?share={share}").json()["keys"]:
+            for part, low, high in (("frequency", 0, 1), ("mean", 1, 5), ("mass", -1, 1)):
+                ends = one[part] or [None]
+                assert ends == [None, None] or ends == [None] or low <= ends[0] <= ends[1] <= high
 
 
 def test_fakes_may_have_hidden_what_no_report_speaks_of(file_desk):
@@ -195,9 +214,76 @@ def test_an_answer_is_remembered_until_something_changes(file_desk, monkeypatch)
 
 def test_too_many_questions_at_once_are_refused(file_desk):
     file_desk.create()
-    file_desk.service.answers._asked = file_desk.service.settings.analyses
-    answer = file_desk.get("/v1/collections/menu/estimates")
-    assert (answer.status_code, answer.json()["reason"]) == (429, "busy")
+    answers, most = file_desk.service.answers, file_desk.service.settings.analyses
+    for lane, path in ((answers.light, "estimates"), (answers.heavy, "conditional")):
+        lane.asked = most
+        answer = file_desk.get(f"/v1/collections/menu/{path}")
+        assert (answer.status_code, answer.json()["reason"]) == (429, "busy")
+        lane.asked = 0
+
+
+def test_estimates_do_not_wait_behind_analyses(file_desk):
+    """The lane of heavy work is held up; estimates and the tally are answered all the same."""
+    file_desk.create()
+    file_desk.send(fresh(20))
+    answers, done = file_desk.service.answers, threading.Event()
+    answers.heavy.pool.submit(done.wait, 60)
+
+    async def work():
+        asked = [
+            asyncio.ensure_future(file_desk.client.get(f"/v1/collections/menu/{path}"))
+            for path in ("checks", "fakes", "estimates?estimator=shrunk")
+        ]
+        await asyncio.sleep(0.05)
+        light = [
+            (await file_desk.client.get(f"/v1/collections/menu/{path}")).status_code
+            for path in ("estimates", "estimates?level=0.5", "tally")
+        ]
+        waiting = [one.done() for one in asked]
+        done.set()
+        return light, waiting, [(await one).status_code for one in asked]
+
+    assert file_desk.run(work()) == ([200] * 3, [False] * 3, [200] * 3)
+
+
+def test_work_of_many_parts_ends_when_nobody_waits(file_desk, monkeypatch):
+    """The thread is free again soon after the asker was told to come back."""
+    plan = plan_of("pairs", 30)
+    file_desk.create("many", plan)
+    file_desk.send(fresh(5, plan, {"k1": 4}), name="many", plan=plan.hash)
+    answers, asked = file_desk.service.answers, []
+    answers._clock = SystemClock()
+    answers._settings = replace(file_desk.service.settings, answer_seconds=0.5)
+    answer = Conditionals.answer
+
+    def slow(self, query):
+        asked.append(query)
+        time.sleep(0.05)
+        return answer(self, query)
+
+    monkeypatch.setattr(Conditionals, "answer", slow)
+    for path in ("conditional", "queries?" + "&".join(["q=frequency(k1|k2)"] * 100)):
+        found = file_desk.get(f"/v1/collections/many/{path}")
+        assert (found.status_code, found.json()["reason"]) == (503, "late")
+        assert found.headers["retry-after"] == "10"
+        answers.heavy.pool.submit(int).result(30)
+        assert 0 < len(asked) < 100
+        asked.clear()
+
+
+@pytest.mark.parametrize("number", [6, 12, 25, 39, 60, 63, 64, 200])
+@pytest.mark.parametrize("mechanism", ["kvue", "pairs", "collision"])
+def test_a_query_of_too_many_keys_is_refused(file_desk, mechanism, number):
+    plan = plan_of(mechanism, 201)
+    file_desk.create("many", plan)
+    file_desk.send(fresh(3, plan, {"k1": 4}), name="many", plan=plan.hash)
+    given = ", ".join(f"k{i}" for i in range(1, number + 1))
+    begun = time.monotonic()
+    for text in (f"frequency(k0 | {given})", f"lift(k0 | !{given})", f"mean(k0 | {given})"):
+        answer = file_desk.get("/v1/collections/many/queries", params={"q": ["mean(k1 | k2)", text]})
+        assert (answer.status_code, answer.json()["reason"]) == (400, "invalid")
+        assert "at most 6 keys" in answer.json()["detail"] or mechanism == "kvue"
+    assert time.monotonic() < begun + 30
 
 
 def test_a_tally_made_elsewhere_is_brought_in_once(desk):

@@ -189,6 +189,67 @@ def test_a_missing_segment_is_said_and_nothing_is_left(file_desk, tmp_path):
     assert not [path for path in tmp_path.iterdir() if "copy" in path.name]
 
 
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0x40
+    path.write_bytes(content)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def remove(path):
+    path.unlink()
+
+
+def swap(path):
+    """A sound file of another epoch in its place."""
+    other = next(one for one in path.parents[3].rglob(path.name) if one != path)
+    path.write_bytes(other.read_bytes())
+
+
+@pytest.mark.parametrize("damage", [flip, cut, remove, swap])
+@pytest.mark.parametrize("which", ["*.parquet", "manifest.json"])
+def test_a_damaged_backup_is_refused_whole(file_desk, target, tmp_path, which, damage):
+    filled(file_desk)
+    copy = tmp_path / "copy"
+    backup.backup(file_desk.address, file_desk.folder / "segments", copy)
+    victims = sorted(copy.rglob(which))
+    assert len(victims) == 2
+    sound = victims[-1].read_bytes()
+    damage(victims[-1])
+    with pytest.raises(StoreError, match="damaged or not complete"):
+        backup.restore(copy, target, tmp_path / "new.segments")
+    assert not (tmp_path / "new.segments").exists()
+    assert not list(tmp_path.glob("*restored*"))
+    victims[-1].write_bytes(sound)
+    (copy / "segments" / "stranger").write_text("not of the store")
+    backup.restore(copy, target, tmp_path / "new.segments")
+    assert not (tmp_path / "new.segments" / "stranger").exists()
+    restored = store_at(target)
+    restored.open(serving=False)
+    assert not [f for v in verify(restored, tmp_path / "new.segments") for f in v.findings]
+    restored.close()
+
+
+def test_segments_are_their_owners_alone_whatever_the_mask(file_desk, tmp_path):
+    import os
+
+    before = os.umask(0)
+    try:
+        filled(file_desk)
+        backup.backup(file_desk.address, file_desk.folder / "segments", tmp_path / "copy")
+        backup.restore(tmp_path / "copy", str(tmp_path / "new.sqlite"), tmp_path / "deep" / "new")
+    finally:
+        os.umask(before)
+    for root in (file_desk.folder / "segments", tmp_path / "copy", tmp_path / "deep"):
+        found = [root, *root.rglob("*")]
+        assert len(found) > 8
+        for path in found:
+            assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
 def test_what_is_restored_is_its_owners_alone(file_desk, tmp_path):
     filled(file_desk)
     backup.backup(file_desk.address, file_desk.folder / "segments", tmp_path / "copy")

@@ -16,6 +16,7 @@ import stat
 import sys
 import threading
 from collections import Counter
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from email.utils import format_datetime
@@ -34,7 +35,7 @@ import keyveil
 from keyveil import AsyncClient, BudgetError, Client, Coins, CoinsError, Plan, PlanError, Tally
 from keyveil.cli import ledger as ledger_command
 from keyveil.client import ClientError, Ledger
-from keyveil.client.core import FINAL, LATER, Patience, Said, judge
+from keyveil.client.core import EPOCHS, FINAL, LATER, Patience, Said, judge
 from keyveil.client.device import DeviceCoins
 from keyveil.collector.problems import REASONS
 from keyveil.exact import text
@@ -681,19 +682,97 @@ def test_tries_are_counted_over_restarts_even_if_the_process_dies_in_one(phone):
 
 
 @pytest.mark.parametrize("skew", [-40 * 86_400, 40 * 86_400, 3 * 365 * 86_400])
-def test_the_devices_clock_decides_nothing(phone, skew):
-    """A clock that is wrong, or is set back over a wait, neither changes the epoch nor ends sending."""
+def test_a_clock_that_is_set_wrong_later_changes_nothing(phone, skew):
+    """One that is set forth or back over a wait neither changes the epoch nor ends sending."""
     phone.wire.faults = ["cut"] * 4
-    phone.skew = skew
     phone.start().answer("menu", RECORD)
+    phone.skew = skew
+    phone.desk.clock.advance(3600)
+    assert [outcome.state for outcome in phone.start().flush()] in ([], ["counted"], ["waiting"])
     phone.skew = -skew
     phone.desk.clock.advance(3600)
-    assert [outcome.state for outcome in phone.start().flush()] in (["counted"], ["waiting"])
+    phone.start().flush()
     phone.skew = 0
     phone.desk.clock.advance(3600)
     assert phone.start().answer("menu", RECORD).counted
     assert {json.loads(body)["epoch"] for body in phone.wire.posts} == {1_800_000_000 // 86_400}
     assert len(set(phone.wire.posts)) == 1
+
+
+# -- the epoch is the device's ---------------------------------------------------------------------
+
+
+def said_of(phone: Phone, **epoch: object) -> None:
+    """Let the collector say other things of its epochs."""
+    about = phone.desk.get("/v1/collections/menu").json()
+    about["epoch"].update(epoch)
+    phone.wire.gets["/menu"] = json.dumps(about).encode()
+
+
+def test_a_collector_cannot_mark_a_device_by_its_epoch(phone, tmp_path):
+    """Whatever it says to each, a report carries the number that everyone's carries, or none leaves."""
+    own = phone.desk.epoch()
+    sent = set()
+    for number, (now, seconds) in enumerate(
+        [(own + step, 86_400) for step in (-1000, -2, -1, 0, 1, 2, 77)]
+        + [(int(phone.desk.clock.now()) // length, length) for length in (1, 60, 3599, 86_399, 86_401)]
+        + [(own, 1), (0, 10**9), (1000, 2**31), (own, 604_800)]
+    ):
+        one = Phone(phone.desk, tmp_path / f"device{number}")
+        said_of(one, now=now, seconds=seconds)
+        client = one.start()
+        try:
+            client.answer("menu", RECORD)
+        except ClientError as error:
+            assert "nothing was told" in str(error)  # noqa: PT017
+            assert client.spent == 0
+            assert one.wire.posts == []
+        sent |= {json.loads(body)["epoch"] for body in one.wire.posts}
+    assert sent == {own}
+
+
+def test_only_a_few_lengths_of_epochs_are_answered_in(phone):
+    answered = []
+    lengths = [*range(1, 200), *range(3_000, 90_000, 100), 86_399, 86_400, 86_401, 604_800, 2**33]
+    core = phone.start()._core
+    for seconds in sorted(set(lengths)):
+        with suppress(ClientError):
+            core._epoch({"now": int(phone.desk.clock.now()) // seconds, "seconds": seconds})
+            answered.append(seconds)
+    assert answered == [*EPOCHS]
+
+
+def test_the_person_sets_the_shortest_epoch(file_desk, tmp_path):
+    file_desk.create("quick", epoch=100, grace=50)
+    file_desk.create("hour", plan_of("kvoh"), epoch=3600)
+    phone = Phone(file_desk, tmp_path / "phone")
+    with pytest.raises(ClientError, match="100 seconds"):
+        phone.start().answer("quick", RECORD)
+    with pytest.raises(ClientError, match="100 seconds"):
+        phone.start(allow_epoch=60).answer("quick", RECORD)
+    with pytest.raises(ClientError, match="3600 seconds"):
+        phone.start(allow_epoch=86_400).answer("hour", RECORD)
+    assert phone.start().spent == 0
+    assert phone.start(allow_epoch=100).answer("quick", RECORD).counted
+    assert phone.start().answer("hour", RECORD).counted
+    for wrong in (0, -1, True, 1.5, "day"):
+        with pytest.raises(ClientError, match="whole number of seconds"):
+            phone.start(allow_epoch=wrong)
+
+
+@pytest.mark.parametrize("skew", [-90_000, -50_000, 50_000, 200_000])
+def test_a_wrong_clock_is_said_before_anything_is_told(phone, skew):
+    """Within an epoch it is the device's clock that counts; beyond, one of the two is wrong."""
+    phone.skew = skew
+    own = int(phone.desk.clock.now() + skew) // 86_400
+    client = phone.start()
+    if abs(own - phone.desk.epoch()) <= 1:
+        client.answer("menu", RECORD)
+        assert {json.loads(body)["epoch"] for body in phone.wire.posts} == {own}
+    else:
+        with pytest.raises(ClientError, match="one of the two is wrong"):
+            client.answer("menu", RECORD)
+        assert (client.spent, phone.wire.posts) == (0, [])
 
 
 def test_a_closed_epoch_drops_the_report_for_good_and_says_so(phone):

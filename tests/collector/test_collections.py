@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import pytest
 from desk import KEYS, PLAN, fresh, plan_of
+from process import keyveil
 
-from keyveil import Plan, Schema, Tally
+from keyveil import BudgetError, Coins, Plan, Schema, Tally
+from keyveil.client import Ledger
+from keyveil.client.core import EPOCHS
 from keyveil.collector.collections import Terms
 from keyveil.collector.compare import compare_plans
 from keyveil.collector.problems import Problem
+from keyveil.errors import FinishedError
+from keyveil.exact import text
 
 
 def reason(answer):
@@ -149,7 +155,7 @@ def test_one_collection_that_cannot_be_sealed_holds_up_no_other(file_desk):
     (file_desk.folder / "segments").mkdir()
     (file_desk.folder / "segments" / f"first.{made.id}").write_text("in the way")
     file_desk.clock.advance(3 * 86_400)
-    with pytest.raises(OSError, match="directory"):
+    with pytest.raises(OSError, match="exists"):
         file_desk.keep()
     second = file_desk.status("second")["rounds"][0]
     assert [sealed["reports"] for sealed in second["sealed_epochs"]] == [4]
@@ -223,6 +229,19 @@ def test_a_round_that_was_closed_before_a_crash_goes_on(desk, monkeypatch):
     assert desk.post("/v1/collections/menu/rounds").json()["round"] == 2
 
 
+def test_an_epoch_that_devices_would_refuse_is_said_when_it_is_made(tmp_path):
+    PLAN.save(tmp_path / "plan.json")
+    words = ("collection", "create"), (str(tmp_path / "plan.json"), "--store", str(tmp_path / "s"))
+    for number, seconds in enumerate((1, 60, 3599, 7200, 86_401)):
+        done = keyveil(*words[0], f"short{number}", *words[1], "--epoch", str(seconds), "--grace", "0",
+                       "--early", "0")  # fmt: skip
+        assert f"allow_epoch={seconds}" in done.stderr
+    for number, seconds in enumerate(EPOCHS):
+        done = keyveil(*words[0], f"usual{number}", *words[1], "--epoch", str(seconds))
+        assert done.stderr == ""
+    assert keyveil(*words[0], "day", *words[1]).stderr == ""
+
+
 # -- new versions ----------------------------------------------------------------------------------
 
 
@@ -244,11 +263,51 @@ def test_a_new_version_names_what_is_unsafe(desk):
     assert missing.status_code == 404
 
 
-def test_the_same_plan_is_the_same_report():
+def test_the_same_plan_is_answered_once(tmp_path):
     found = compare_plans(PLAN, PLAN)
     assert found["same_plan"]
     assert found["unsafe"] == ["plan"]
-    assert json.dumps(found)
+    assert "the collection that asks second gets no report" in found["differences"][0]["unsafe"]
+    assert found["epsilon_of_both"] == text(PLAN.proven)
+    ledger = Ledger(tmp_path / "ledger.json", 9)
+    ledger.answer(PLAN, {"Pepsi": 4}, collection="old")
+    with pytest.raises(BudgetError, match="another collection"):
+        ledger.answer(PLAN, {"Pepsi": 4}, collection="new")
+    assert ledger.spent == PLAN.proven, "as it says"
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "more"),
+    [
+        ("privkvm", {"rounds": 3}),
+        ("privkvm", {"rounds": 5}),
+        ("privkvm_plus", {"cost": "0"}),
+        ("sized", {}),
+    ],
+)
+def test_what_both_tell_is_what_the_ledger_adds_up_over_all_rounds(tmp_path, mechanism, more):
+    first = plan_of(mechanism, epsilon=2, **more)
+    ledger = Ledger(tmp_path / "ledger.json", 9)
+    plan, rounds = first, 0
+    while True:
+        rounds += 1
+        ledger.answer(plan, {"Pepsi": 4}, collection="rounds")
+        tally = Tally(plan)
+        for person in range(50):
+            tally.add(plan.report({"Pepsi": 4}, Coins.stated("compare"), person))
+        try:
+            plan = plan.next(tally)
+        except FinishedError:
+            break
+    ledger.answer(PLAN, {"Pepsi": 4}, collection="menu")
+    assert rounds >= 2
+    said = Decimal(compare_plans(first, PLAN)["epsilon_of_both"])
+    assert said == Decimal(compare_plans(PLAN, first)["epsilon_of_both"])
+    assert ledger.spent <= said <= (4 if mechanism == "sized" else 2) + PLAN.proven
+    if mechanism == "privkvm":
+        assert said - ledger.spent < Decimal("1e-6"), "all its rounds are run"
+    assert said > first.proven + PLAN.proven, "more than the first round"
+    assert Decimal(compare_plans(plan, PLAN)["epsilon_of_both"]) >= ledger.spent
 
 
 def test_a_safe_change_is_called_safe():
@@ -276,15 +335,15 @@ def test_a_plan_that_is_no_text_at_all_is_refused(file_desk):
     """A lone half of a character pair cannot be written as UTF-8."""
     from keyveil.collector import admin
 
-    text = json.dumps({**PLAN.document(), "hash": "\ud800"})
+    lone = json.dumps({**PLAN.document(), "hash": "\ud800"})
     answer = file_desk.post(
         "/v1/collections",
-        content=('{"name":"a","plan":' + text + "}").encode(),
+        content=('{"name":"a","plan":' + lone + "}").encode(),
         headers={"content-type": "application/json"},
     )
     assert answer.status_code == 400
     with pytest.raises(Problem):
-        admin.checked_plan(text)
+        admin.checked_plan(lone)
     schema = {**PLAN.document()["schema"], "keys": ["\ud800", "a", "b"]}
     with pytest.raises(Problem):
         admin.checked_plan(json.dumps({**PLAN.document(), "schema": schema}))

@@ -5,13 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import random
 
 import pytest
 from desk import PLAN, Desk, fresh, plan_of
 
 from keyveil.collector import wire
+from keyveil.collector.lately import Lately
 from keyveil.collector.packing import Packing
 from keyveil.collector.settings import Settings
+from keyveil.collector.store import Parcel
 
 PATH = "/v1/collections/menu/reports"
 
@@ -415,3 +418,78 @@ def test_nothing_that_was_sent_is_logged(file_desk):
     raw = b"".join(path.read_bytes() for path in file_desk.folder.glob("store.sqlite*"))
     assert b"203.0.113.9" not in raw
     assert secret.encode() not in raw
+
+
+# -- sent again ------------------------------------------------------------------------------------
+
+
+def test_who_sends_other_cells_under_an_id_is_answered_and_counted(desk):
+    """The first report stands, the answer is the same, and the operator sees it."""
+    desk.create()
+    few, many = fresh(3), fresh(40)
+    for reports in (few, many):
+        assert desk.send(reports).json() == {"accepted": len(reports), "failed": []}
+        assert desk.send(reports).json() == {"accepted": len(reports), "failed": []}
+    assert desk.status()["changed"] == 0
+    before = desk.get("/v1/collections/menu/tally").content
+    for reports, number in ((few, 3), (many, 43)):
+        others = [{**one, "cells": next(c for c in VALID if c != one["cells"])} for one in reports]
+        assert desk.send(others).json() == {"accepted": len(reports), "failed": []}
+        assert desk.status()["changed"] == number
+    assert desk.get("/v1/collections/menu/tally").content == before
+    assert 'keyveil_changed_total{collection="menu"} 43' in desk.get("/metrics").text
+    # in another epoch the same id is another report, and nothing was changed
+    assert desk.send(others, epoch=desk.epoch() - 1).json()["accepted"] == 40
+    assert (desk.status()["changed"], desk.reports()) == (43, 83)
+
+
+VALID = [[int(own), int(own) + 1 + at] for own in PLAN.layout.own for at in range(2)]
+
+
+@pytest.mark.parametrize("width", [1, 4, 11])
+@pytest.mark.parametrize("size", [1, 5, 300])
+def test_what_was_taken_lately_is_known_exactly(width, size):
+    """As a dictionary that forgets an id when another takes its place; crafted ids change nothing."""
+    coins, table, known = random.Random(f"{width} {size}"), Lately(64), {}
+    old = [coins.randbytes(16) for _ in range(20)]
+    for _ in range(300 // size + 3):
+        ids = []
+        for _ in range(size):
+            first, second = coins.choice(old), coins.choice(old)
+            ids.append(coins.choice([first, first[:8] + second[8:], coins.randbytes(16), bytes(16)]))
+        ids = list(dict.fromkeys(ids))
+        old = (old + ids)[-60:]
+        rows = [bytes([coins.randrange(2)]) * width for _ in ids]
+        parcel = Parcel(1, coins.randrange(2), coins.randrange(2), ids, b"".join(rows))
+        found = table.look(parcel, width)
+        where = parcel.round, parcel.epoch
+        same = [known.get(one[0] & 63) for one in ids]
+        again = [(at, seen) for at, seen in enumerate(same) if seen and seen[0] == (where, ids[at])]
+        assert found.again == len(again)
+        assert found.changed == sum(seen[1] != rows[at] for at, seen in again)
+        table.note(parcel, found)
+        for one, row, seen in zip(ids, rows, same, strict=True):
+            if not seen or seen[0] != (where, one):
+                known[one[0] & 63] = (where, one), row
+
+
+# -- a database that is away ------------------------------------------------------------------------
+
+
+def test_without_its_database_a_collector_asks_for_patience(database, tmp_path):
+    desk = Desk(database, tmp_path)
+    desk.create()
+    desk.send(fresh(3))
+    desk.store._connection.close()
+    address, desk.store._address = desk.store._address, f"postgresql://nobody@/none?host={tmp_path}"
+    paths = ("estimates", "status", "checks", "tally", "segments", "conditional")
+    answers = [desk.send(fresh(1)), *(desk.get(f"/v1/collections/menu/{path}") for path in paths)]
+    reasons = {(answer.status_code, answer.json().get("reason")) for answer in answers}
+    assert reasons <= {(503, "storage"), (200, None)}  # what is known already may be answered
+    assert answers[0].status_code == answers[2].status_code == 503
+    assert all("retry-after" in answer.headers for answer in answers if answer.status_code == 503)
+    assert "keyveil_acknowledged_total" in desk.get("/metrics").text
+    desk.store._address = address
+    assert desk.send(fresh(1)).status_code == 200
+    assert desk.get("/v1/collections/menu/estimates").json()["reports"] == 4
+    desk.close()

@@ -10,8 +10,11 @@ import json
 import logging
 import os
 import re
+import resource
 import signal
 import socket
+import subprocess
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -20,14 +23,16 @@ from pathlib import Path
 import pytest
 from desk import PLAN, Desk, fresh, plan_of
 from faults.kill import Server
+from process import KEYVEIL, keyveil
 
 from keyveil.collector import admin, wire
 from keyveil.collector.clock import StatedClock
 from keyveil.collector.logs import Log
 from keyveil.collector.problems import REASONS
-from keyveil.collector.server import ServerLog
+from keyveil.collector.server import ServerLog, address_of, listening, room_for
 from keyveil.collector.settings import Settings
 from keyveil.collector.store import Parcel, store_at
+from keyveil.errors import KeyveilError
 
 TRIES: dict[str, Callable[[Desk], list]] = {}
 """For each reason, a try: all of its answers must be refused for that reason."""
@@ -193,9 +198,15 @@ _UPLOADS = ("/v1/collections/menu/reports", "/v1/collections")
 @tries("rate")
 def _(desk):
     desk.ask("PATCH", "/v1/collections/menu", json={"rate": 5})
-    assert desk.send(fresh(5)).status_code == 200
+    first = fresh(5)
+    assert desk.send(first).status_code == 200
     desk.clock.jump(3600)  # the time of day fills no bucket
     made = [desk.send(fresh(1)), desk.send(fresh(9))]
+    assert desk.send(first).status_code == 200  # nor does what is free, as what is sent again
+    assert desk.send([{"id": os.urandom(16).hex(), "cells": [0]}]).status_code == 422
+    halves = [one["id"][:16] + two["id"][16:] for one, two in zip(first, fresh(5), strict=True)]
+    made += [desk.send([{**first[0], "id": name}]) for name in halves]  # nor what looks like it
+    made += [desk.send([{**first[0], "id": one["id"]}], epoch=desk.epoch() - 1) for one in first]
     desk.ask("PATCH", "/v1/collections/menu", json={"rate": 6})  # nor does a new rate
     return [*made, desk.send(fresh(5))]
 
@@ -238,14 +249,24 @@ def _(desk):
     return [
         desk.post(path, content=body(desk), headers={"content-type": wire.JSON, "origin": origin})
         for origin in origins
-    ] + [desk.get("/metrics", headers={"origin": "https://a.org"})]
+    ] + [
+        desk.get("/metrics", headers=headers)
+        for headers in (
+            {"origin": "https://a.org"},
+            {"sec-fetch-site": "cross-site"},
+            {"sec-fetch-site": " Cross-Site", "origin": "http://localhost"},
+        )
+    ]
+
+
+PROXIES = ("x-forwarded-for", "x-forwarded", "x-forwarded-port", "forwarded", "cf-connecting-ip", "via")
 
 
 @tries("host")
 def _(desk):
     hosts = ("evil.org", "127.0.0.1.evil.org", "[", "[::1", "127.0.0.1@evil.org", "2130706433", "0", "")
     made = [desk.get("/metrics", headers={"host": host}) for host in hosts]
-    return [*made, desk.get("/metrics", headers={"host": "localhost", "x-forwarded-for": "192.0.2.7"})]
+    return made + [desk.get("/metrics", headers={"host": "localhost", name: "1"}) for name in PROXIES]
 
 
 @tries("token")
@@ -272,12 +293,28 @@ def _(desk):
 def _(desk):
     paths = ("Menu", "menu%00", "..%2fmenu", "%6denu2", "menu%20", "a" * 5000)
     made = [desk.get(f"/v1/collections/{path}") for path in paths]
+    slashes = (
+        "/health/",
+        "/v1/collections/",
+        "/v1/collections/menu/",
+        "/openapi.json/",
+    )
+    made += [desk.get(path, headers={"host": "evil.org"}) for path in slashes]
+    made += [desk.post("/v1/collections/menu/reports/", content=body(desk))]
+    assert not any("location" in answer.headers for answer in made)
     segments = ("9" * 5000 + "/1/x", "1/" + "9" * 5000 + "/x", "1/1/..%2f..%2fstore.sqlite", "-1/1/x")
     return made + [desk.get(f"/v1/collections/menu/segments/{path}") for path in segments]
 
 
 @tries("method")
 def _(desk):
+    told = {
+        "/v1/collections/menu/reports": {"OPTIONS", "POST"},
+        "/health": {"GET", "HEAD"},
+        "/v1/collections": {"GET", "HEAD", "POST"},
+    }
+    for path, methods in told.items():
+        assert set(desk.ask("TRACE", path).headers["allow"].split(", ")) == methods
     return [desk.ask(name, "/v1/collections/menu/reports") for name in ("GET", "PUT", "BREW")] + [
         desk.ask("DELETE", "/health"),
         desk.post("/v1/collections/menu", headers={"x-http-method-override": "DELETE"}),
@@ -313,8 +350,31 @@ def _(desk):
 @tries("busy")
 def _(desk):
     desk.service.streams = desk.service.settings.streams
-    desk.service.answers._asked = desk.service.settings.analyses
+    answers = desk.service.answers
+    answers.light.asked = answers.heavy.asked = desk.service.settings.analyses
     return [desk.get(f"/v1/collections/menu/{path}") for path in ("live", "estimates", "checks")]
+
+
+@tries("late")
+def _(desk):
+    """Neither what waits behind others nor what has begun is waited for without end."""
+    answers = desk.service.answers
+    answers._settings = dataclasses.replace(desk.service.settings, answer_seconds=0.2)
+    done = threading.Event()
+    for lane in (answers.light, answers.heavy):
+        lane.pool.submit(done.wait, 60)
+    asked = (
+        "estimates",
+        "estimates?estimator=shrunk",
+        "conditional",
+        "checks",
+        "fakes",
+        "queries?q=frequency(Pepsi)",
+    )
+    made = [desk.get(f"/v1/collections/menu/{path}") for path in asked]
+    done.set()
+    assert answers.light.asked == answers.heavy.asked == 0
+    return made
 
 
 @tries("internal")
@@ -450,6 +510,242 @@ def test_whoever_sends_rubbish_does_not_fill_the_log():
     assert "192.0.2" not in stream.getvalue()
 
 
+def test_a_batch_that_is_not_what_it_says_costs_a_collection_nothing(tmp_path):
+    """A head that announces ten thousand reports, and what no honest client sends, use up no rate."""
+    desk = Desk(str(tmp_path / "store.sqlite"), tmp_path)
+    desk.create(rate=5)
+    head = wire.MAGIC + bytes.fromhex(PLAN.hash) + desk.epoch().to_bytes(4, "little")
+    for count, rest in (
+        (10_000, b""),
+        (1, b""),
+        (10_000, bytes(17 * 9_999)),
+        (10_000, bytes(17 * 10_001)),
+    ):
+        assert desk.send_bytes(head + count.to_bytes(4, "little") + rest).json()["reason"] == "malformed"
+    wrong = wire.encode_binary(PLAN.hash, desk.epoch(), os.urandom(160_000), b"\xff" * 10_000)
+    assert desk.send_bytes(wrong).json()["reason"] == "impossible"
+    assert desk.send(fresh(5), epoch=desk.epoch() - 9).json()["reason"] == "closed_epoch"
+    state(desk, "paused")
+    assert desk.send(fresh(5)).json()["reason"] == "paused"
+    state(desk, "open")
+    assert desk.send(fresh(5)).status_code == 200
+    assert desk.send(fresh(1)).json()["reason"] == "rate"
+    desk.close()
+
+
+def test_a_debt_is_bounded(tmp_path):
+    """One request carries at most five seconds' worth: what is closed then is open again soon."""
+    desk = Desk(str(tmp_path / "store.sqlite"), tmp_path)
+    about = desk.create(rate=5)
+    assert about["limits"]["reports"] == 25
+    refused = desk.send(fresh(26))
+    assert (refused.status_code, refused.json()["reason"]) == (413, "too_many")
+    assert desk.send(fresh(25)).status_code == 200
+    waits = desk.send(fresh(1))
+    assert waits.status_code == 429
+    assert int(waits.headers["retry-after"]) <= 6
+    desk.clock.advance(int(waits.headers["retry-after"]))
+    assert desk.send(fresh(1)).status_code == 200
+    assert desk.reports() == 26
+    desk.close()
+
+
+def test_files_that_run_out_are_no_fault_of_the_one_who_asks(tmp_path):
+    desk = Desk(str(tmp_path / "store.sqlite"), tmp_path)
+    desk.create()
+
+    def fail(*_):
+        raise OSError(errno.EMFILE, "too many open files")
+
+    desk.store.has_book = desk.store.book = desk.store.reading = fail
+    paths = ("estimates", "status", "plan", "checks", "segments")
+    for answer in (desk.send(fresh(1)), *(desk.get(f"/v1/collections/menu/{path}") for path in paths)):
+        assert (answer.status_code, answer.json()["reason"]) == (503, "storage")
+        assert "retry-after" in answer.headers
+    assert "keyveil_healthy 1" in desk.get("/metrics").text
+    desk.close()
+
+
+@pytest.mark.parametrize(
+    ("limits", "asked", "found", "raised"),
+    [
+        ((10_000, 10_000), 4096, 4096, None),
+        ((1024, 8192), 4096, 4096, 4096 + 256),
+        ((1024, resource.RLIM_INFINITY), 4096, 4096, 4096 + 256),
+        ((1024, 2048), 4096, 2048 - 256, 2048),
+        ((64, 64), 4096, 16, 64),
+        ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), 4096, 4096, None),
+    ],
+)
+def test_connections_never_need_more_files_than_there_are(monkeypatch, limits, asked, found, raised):
+    now, calls, stream = [limits], [], io.StringIO()
+    monkeypatch.setattr("resource.getrlimit", lambda _: now[0])
+    monkeypatch.setattr(
+        "resource.setrlimit", lambda _, new: (calls.append(new), now.__setitem__(0, new))
+    )
+    assert room_for(asked, Log(StatedClock(), stream)) == found
+    assert [soft for soft, _ in calls] == ([] if raised is None else [raised])
+    assert all(hard == limits[1] for _, hard in calls)
+    assert ("few_files" in stream.getvalue()) == (found < asked)
+    assert stream.getvalue().count("\n") == (found < asked)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 0, -1.0])
+def test_settings_are_numbers(wrong):
+    with pytest.raises(KeyveilError, match="request_seconds is a number above 0"):
+        Settings(request_seconds=wrong)
+
+
+def test_serve_takes_no_time_that_is_none(tmp_path):
+    for text in ("nan", "inf", "0", "-1"):
+        done = keyveil("serve", "--store", str(tmp_path / "a"), "--request-seconds", text, check=False)
+        assert done.returncode != 0
+        assert "request-seconds" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_refusal_to_serve_makes_no_store(tmp_path):
+    words = ("serve", "--store", str(tmp_path / "new.sqlite"))
+    done = keyveil(*words, "--host", "0.0.0.0", "--port", "0", check=False)
+    assert done.returncode == 1
+    assert "without an admin token" in done.stderr
+    with listening("127.0.0.1", 0) as taken:
+        done = keyveil(*words, "--port", address_of(taken).rsplit(":", 1)[1], check=False)
+    assert "cannot listen" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_where_sealed_epochs_go_is_said_where_no_file_shows_it(database, tmp_path):
+    words = [KEYVEIL, "serve", "--store", database, "--port", "0"]
+    for more, said in (([], True), (["--segments", str(tmp_path / "kept")], False)):
+        made = subprocess.Popen(
+            [*words, *more], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        lines = [made.stdout.readline() for _ in range(3 if said else 2)]
+        made.terminate()
+        rest, _ = made.communicate(timeout=30)
+        text = "".join(lines) + rest
+        assert (f"sealed epochs go to {tmp_path}/keyveil.segments" in text) == said
+
+
+# -- bodies that come slowly ------------------------------------------------------------------------
+
+
+class Body:
+    """A request whose body comes when the test says so."""
+
+    def __init__(self, desk, length):
+        self.parts, self.sent = asyncio.Queue(), []
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(length).encode())]
+        scope = {"type": "http", "method": "POST", "headers": headers, "path_params": {"name": "menu"}}
+
+        async def send(message):
+            self.sent.append(message)
+
+        self.task = asyncio.ensure_future(desk.app.routes[0].app(scope, self.parts.get, send))
+
+    def part(self, text, more=True):
+        self.parts.put_nowait({"type": "http.request", "body": text, "more_body": more})
+
+    @property
+    def status(self):
+        return self.sent[0]["status"] if self.sent else None
+
+
+def slow_desk(tmp_path, **more):
+    settings = Settings(body_bytes=1000, waiting_bytes=4000, request_seconds=60, **more)
+    desk = Desk(str(tmp_path / "store.sqlite"), tmp_path, settings=settings)
+    desk.create()
+    return desk
+
+
+def test_what_is_announced_and_not_sent_takes_no_room(tmp_path):
+    desk = slow_desk(tmp_path)
+    ingest = desk.app.routes[0].app
+
+    async def work():
+        silent = [Body(desk, 1000) for _ in range(50)]
+        await asyncio.sleep(0.05)
+        assert (ingest.waiting_bytes, ingest.waiting_requests) == (0, 50)
+        good = Body(desk, 1000)
+        good.part(body(desk), False)
+        await good.task
+        assert good.status == 200
+        for one in silent:
+            one.parts.put_nowait({"type": "http.disconnect"})
+            await one.task
+        assert (ingest.waiting_bytes, ingest.waiting_requests, len(ingest._arriving)) == (0, 0, 0)
+
+    desk.run(work())
+    desk.close()
+
+
+@pytest.mark.parametrize("limit", ["bytes", "requests"])
+def test_the_slowest_makes_room_for_who_sends(tmp_path, monkeypatch, limit):
+    """Bodies that were sent in part and then no more, as many as there is room for."""
+    monkeypatch.setattr("keyveil.collector.upload.PATIENCE", 0.2)
+    desk = slow_desk(tmp_path, waiting_requests=4 if limit == "requests" else 100)
+    ingest = desk.app.routes[0].app
+
+    async def work():
+        held = [Body(desk, 1000) for _ in range(4)]
+        for number, one in enumerate(held):
+            one.part(b" " * (996 + number))
+        await asyncio.sleep(0.02)
+        early = Body(desk, 1000)
+        early.part(body(desk), False)
+        await early.task
+        assert early.status == 429, "whoever has just begun is not given up for another"
+        await asyncio.sleep(0.3)
+        good = Body(desk, 1000)
+        good.part(body(desk), False)
+        await good.task
+        await asyncio.sleep(0.02)
+        assert good.status == 200
+        assert [one.status for one in held] == [408, None, None, None], "the slowest, and no other"
+        held[0].part(b" " * 500)  # what still comes of it is not counted
+        late = [Body(desk, 1000) for _ in range(2)]
+        for one in late:
+            one.part(b" " * 500)
+        for one in (*held[1:], *late):
+            one.parts.put_nowait({"type": "http.disconnect"})
+        await asyncio.gather(*(one.task for one in (*held, *late)))
+        assert (ingest.waiting_bytes, ingest.waiting_requests, len(ingest._arriving)) == (0, 0, 0)
+
+    desk.run(work())
+    assert desk.reports() == 1
+    desk.close()
+
+
+def test_whole_bodies_are_never_given_up(tmp_path, monkeypatch):
+    """What waits for the store is kept, however long; then others are refused."""
+    monkeypatch.setattr("keyveil.collector.upload.PATIENCE", 0.0)
+    desk = slow_desk(tmp_path)
+    ingest = desk.app.routes[0].app
+    text = body(desk).ljust(900)
+
+    async def work():
+        held = asyncio.get_running_loop().create_future()
+        monkeypatch.setattr(desk.service.writer, "submit", lambda parcel: asyncio.shield(held))
+        whole = [Body(desk, 1000) for _ in range(4)]
+        for one in whole:
+            one.part(text[:100])
+            one.part(text[100:], False)
+        await asyncio.sleep(0.05)
+        assert ingest.waiting_bytes == 3600
+        more = Body(desk, 1000)
+        more.part(text, False)
+        await more.task
+        assert more.status == 429
+        held.set_result(None)
+        await asyncio.gather(*(one.task for one in whole))
+        assert [one.status for one in whole] == [200] * 4
+        assert (ingest.waiting_bytes, ingest.waiting_requests) == (0, 0)
+
+    desk.run(work())
+    desk.close()
+
+
 # -- limits of a real process ----------------------------------------------------------------------
 
 HELLO = b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
@@ -465,7 +761,8 @@ def server(tmp_path_factory):
     admin.create(store, "menu", PLAN.dumps(), {}, 0.0)
     store.close()
     words = ("request_seconds=1", "idle_seconds=1", "send_seconds=1", "connections=20")
-    made = Server(address, folder, *words, "shutdown_seconds=2", "body_bytes=100000")
+    more = ("shutdown_seconds=2", "body_bytes=100000", "waiting_bytes=100000")
+    made = Server(address, folder, *words, *more)
     made.start()
     yield made
     assert made.end() == 0
@@ -551,6 +848,41 @@ def test_drops_now_and_then_do_not_hold_a_connection(server):
             time.sleep(0.1)
         connection.close()
         assert time.monotonic() < begun + 20
+
+
+@pytest.mark.parametrize("drop", [b"", b" "], ids=["silent", "dripping"])
+@pytest.mark.parametrize("kind", ["length", "chunked"])
+def test_a_slow_body_is_told_so(server, kind, drop):
+    """The connection ends with an answer, and not before it."""
+    how = b"transfer-encoding: chunked" if kind == "chunked" else b"content-length: 1000"
+    connection = line(server, POST + how + b"\r\n\r\n")
+    begun = time.monotonic()
+    connection.settimeout(0.2)
+    answer = b""
+    while not answer and time.monotonic() < begun + 20:
+        try:
+            connection.sendall(b"1\r\n \r\n" if drop and kind == "chunked" else drop)
+            answer = connection.recv(4096)
+        except TimeoutError:
+            continue
+    connection.settimeout(20)
+    answer += rest(connection)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b'"reason":"slow"' in answer
+    assert b"retry-after: 1\r\n" in answer
+    assert b"connection: close" in answer
+
+
+def test_silent_sockets_stop_no_upload(server):
+    """As many as there may be, each announcing as much as a body may have."""
+    silent = [line(server, POST + b"content-length: 100000\r\n\r\n") for _ in range(16)]
+    time.sleep(0.1)
+    epoch = int(time.time()) // 86_400
+    text = json.dumps({"plan": PLAN.hash, "epoch": epoch, "reports": fresh(3)}).encode()
+    good = line(server, POST + f"content-length: {len(text)}\r\n\r\n".encode() + text)
+    assert good.recv(4096).startswith(b"HTTP/1.1 200 ")
+    for one in (good, *silent):
+        one.close()
 
 
 def test_connections_are_bounded(server):

@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -19,12 +20,14 @@ from desk import PLAN, Desk, fresh, plan_of
 from process import KEYVEIL, Process, keyveil
 from scipy.stats import chi2
 
-from keyveil import AsyncClient, Client, Coins
+from keyveil import AsyncClient, Client, Coins, Plan
 from keyveil.collector.crowd import AGAIN, OVERHEAD, shuffled
+from keyveil.collector.memory import Memory, MemoryFailed
 from keyveil.collector.packing import Packing
 from keyveil.collector.relay import Relay
 from keyveil.collector.relay_app import app
 from keyveil.collector.settings import Settings
+from keyveil.collector.store import store_at
 from keyveil.collector.wire import BINARY, decode_binary, encode_binary
 from keyveil.errors import KeyveilError
 from keyveil.shuffle import amplified
@@ -81,7 +84,8 @@ class Booth:
             await asyncio.sleep(0)
 
         options: dict[str, Any] = {"clock": desk.clock, "transport": self.line, "log": self.log, **more}
-        self.relay = Relay(URL, wait, pause=pause, **options)
+        memory = options.pop("memory", None) or desk.folder / f"relay-{os.urandom(4).hex()}.sqlite"
+        self.relay = Relay(URL, wait, memory, pause=pause, **options)
         self.app = app(self.relay, begin=False)
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=URL)
 
@@ -101,6 +105,25 @@ class Booth:
                 await asyncio.sleep(0.001)
 
         self.desk.run(asyncio.wait_for(wait(), 20))
+
+    def die(self) -> None:
+        """As by kill -9: nothing is finished; only what is on disk is left."""
+        self.relay._ended = True
+
+        async def cut() -> None:
+            for task in self.relay._sending():
+                task.cancel()
+            await asyncio.gather(*self.relay._sending(), return_exceptions=True)
+
+        self.desk.run(cut())
+        self.relay.memory.close()
+
+    def again(self, wait: int = K, **more: Any) -> Booth:
+        """The relay started anew over its memory."""
+        self.die()
+        made = Booth(self.desk, wait, memory=self.relay.memory.path, **more)
+        self.desk.run(made.relay.start())
+        return made
 
     def close(self) -> None:
         self.desk.run(self.client.aclose())
@@ -161,7 +184,7 @@ def test_a_relay_that_ends_or_an_epoch_that_ends_forwards_no_smaller_crowd(file_
     reports = fresh(K - 1)
     booth.send(reports)
     file_desk.clock.advance(3 * 86_400)
-    booth.relay.tend()
+    file_desk.run(booth.relay.tend())
     assert booth.relay.crowds.pools == {}
     assert booth.relay.crowds.held_bytes == 0
     response = booth.send(reports, epoch=file_desk.epoch() - 3)
@@ -202,9 +225,10 @@ def test_a_relay_that_ends_finishes_what_is_on_its_way(file_desk):
 
 
 @pytest.mark.parametrize("wait", [1, 0, -5, True])
-def test_one_is_no_crowd(wait):
+def test_one_is_no_crowd(wait, tmp_path):
     with pytest.raises(KeyveilError, match="at least 2"):
-        Relay(URL, wait)
+        Relay(URL, wait, tmp_path / "memory")
+    assert list(tmp_path.iterdir()) == []
 
 
 # -- the order -------------------------------------------------------------------------------------
@@ -392,23 +416,250 @@ def test_a_client_behind_a_relay_keeps_its_report_until_the_collector_has_it(boo
     assert [len(batch) for batch in booth.line.batches] == [K]
 
 
+# -- k new ones, whatever happens ------------------------------------------------------------------
+
+
+def names_of(reports: list[dict[str, Any]]) -> set[str]:
+    return {report["id"] for report in reports}
+
+
+def test_a_relay_started_anew_counts_nobody_twice(file_desk):
+    """Some of a crowd were told 202 only; they send again, and with one new one are no crowd."""
+    file_desk.create()
+    first = Booth(file_desk)
+    reports, new = fresh(K), fresh(K)
+    first.send(reports)
+    first.settle()
+    second = first.again()
+    for report in reports[: K - 1]:
+        assert second.send([report]).json() == {"accepted": 1, "failed": []}, "its fate is known"
+    assert second.send(new[:1]).status_code == 202
+    second.settle()
+    assert second.line.seen == [], "one new report is no crowd"
+    second.send([*reports, *new[1:-1]])
+    assert second.line.seen == []
+    second.send(new)
+    second.settle()
+    (batch,) = second.line.batches
+    assert set(batch) == names_of(new)
+    assert file_desk.reports() == 2 * K
+    second.close()
+
+
+def test_a_crowd_that_was_on_its_way_is_sent_on_as_it_was(file_desk):
+    file_desk.create()
+    file_desk.service.settings = Settings(reports=3)
+    first = Booth(file_desk, wait=8)
+    reports = fresh(8)
+
+    async def stuck(seconds: float) -> None:
+        await asyncio.Event().wait()
+
+    first.relay._pause = stuck
+    first.line.faults = [httpx.Response(503, json={})]
+    first.send(reports)
+
+    async def tried() -> None:
+        while not first.line.seen:
+            await asyncio.sleep(0.001)
+
+    file_desk.run(tried())
+    assert file_desk.reports() == 0
+    second = first.again(wait=8)
+    new = fresh(7)
+    for report in [*reports[:4], *new]:
+        assert second.send([report]).json()["failed"] == []
+    second.settle()
+    assert [len(batch) for batch in second.line.batches] == [3, 3, 2]
+    assert second.line.seen[0][1] == first.line.seen[0][1], "to the last byte"
+    assert {name for batch in second.line.batches for name in batch} == names_of(reports)
+    assert second.send(reports).json() == {"accepted": 8, "failed": []}
+    assert file_desk.reports() == 8
+    assert second.relay.memory.parts() == []
+    third = second.again(wait=8)
+    third.settle()
+    assert third.line.seen == []
+    third.close()
+
+
+def test_a_collector_that_wants_one_later_gets_it_in_its_crowd_only(booth):
+    """It could else part each from its crowd: 'later' for one, and that one with k - 1 new ones."""
+    reports, new = fresh(K), fresh(K - 1)
+    later = {"accepted": K - 1, "failed": [{"id": reports[0]["id"], "reason": "rate", "retry": True}]}
+    booth.line.faults = [httpx.Response(200, json=later)] * 3 + [
+        httpx.Response(200, json={"accepted": 5, "failed": [7]}),
+        httpx.Response(200, json={"accepted": 5, "failed": [{}]}),
+    ]
+    booth.send(reports)
+    booth.settle()
+    assert len({body for _, body, _ in booth.line.seen}) == 1
+    assert len(booth.line.seen) == 6
+    booth.send([*reports, *new])
+    booth.settle()
+    assert len(booth.line.seen) == 6, "k - 1 new ones are no crowd"
+    assert booth.desk.reports() == K
+
+
+@pytest.mark.parametrize(
+    "limits", [None, 7, [], {"reports": "x", "bytes": {}}, {"reports": -4, "bytes": -9}, {"reports": 1}]
+)
+def test_whatever_a_collector_says_a_crowd_is_not_lost_on_its_way(booth, limits):
+    booth.ask("GET", "/v1/collections/menu")
+    known = booth.relay.upstream.last_known("menu")
+    known.about = {**known.about, "limits": limits}
+    real, odd = booth.relay.upstream.post, [RuntimeError("unforeseen"), RecursionError()]
+
+    async def post(name: str, body: bytes) -> Any:
+        if odd:
+            raise odd.pop()
+        return await real(name, body)
+
+    booth.relay.upstream.post = post
+    reports = fresh(K)
+    booth.send(reports)
+    assert booth.send(reports).json().get("held", 0) in (0, K), "held until it is decided"
+    booth.settle()
+    assert booth.desk.reports() == K
+    assert booth.send(reports).json() == {"accepted": K, "failed": []}
+
+
+def test_a_collector_cannot_make_it_forget(booth):
+    """By saying that epochs are short, and later that they are not."""
+    reports, epoch = fresh(K), booth.desk.epoch()
+    booth.send(reports)
+    booth.settle()
+    known = booth.relay.upstream.last_known("menu")
+    honest = known.about
+    known.about = {**honest, "epoch": {**honest["epoch"], "seconds": 1, "grace": 0}}
+    booth.desk.run(booth.relay.tend())
+    known.about = honest
+    assert booth.send(reports).json() == {"accepted": K, "failed": []}
+    assert len(booth.line.seen) == 1
+    booth.desk.clock.advance(3 * 86_400)
+    booth.desk.run(booth.relay.tend())
+    assert booth.relay.memory.number == 0
+    known.about = {**honest, "epoch": {**honest["epoch"], "grace": 30 * 86_400}}
+    known.fresh_until = 1e18
+    response = booth.send(reports, epoch=epoch)
+    assert (response.status_code, response.json()["reason"]) == (410, "closed_epoch")
+    last = booth.again()
+    last.relay.upstream._known["menu"] = known
+    assert last.send(fresh(K), epoch=epoch).status_code == 410, "for good"
+    last.settle()
+    assert last.line.seen == []
+    assert last.send(fresh(1)).status_code == 202
+    last.close()
+
+
+def test_what_cannot_be_remembered_does_not_leave(file_desk, monkeypatch):
+    file_desk.create()
+    booth = Booth(file_desk)
+    real, fails = booth.relay.memory.leave, ["full", "full"]
+
+    def leave(*given: Any) -> Any:
+        if fails:
+            fails.pop()
+            raise MemoryFailed("FullError")
+        return real(*given)
+
+    monkeypatch.setattr(booth.relay.memory, "leave", leave)
+    reports = fresh(K)
+    booth.send(reports)
+    booth.settle()
+    assert len(booth.slept) == 2
+    assert file_desk.reports() == K
+    booth.relay.memory.broken = True
+    assert booth.send(fresh(K)).status_code == 503
+    assert booth.send(reports).status_code == 503
+    booth.relay.memory.broken = False
+
+    def torn(*given: Any) -> Any:
+        booth.relay.memory.broken = True
+        raise MemoryFailed("IOError")
+
+    monkeypatch.setattr(booth.relay.memory, "leave", torn)
+    booth.send(fresh(K))
+    booth.settle()
+    assert len(booth.line.seen) == 1
+    assert booth.send(fresh(1)).status_code == 503
+    booth.close()
+
+
+def test_a_full_memory_takes_no_more_rather_than_forget(file_desk):
+    file_desk.create()
+    booth = Booth(file_desk, most_ids=2 * K)
+    reports = fresh(2 * K)
+    for at in (0, K):
+        booth.send(reports[at : at + K])
+        booth.settle()
+    assert booth.send(fresh(1)).status_code == 429
+    assert booth.send(reports).json() == {"accepted": 2 * K, "failed": []}
+    file_desk.clock.advance(3 * 86_400)
+    file_desk.run(booth.relay.tend())
+    assert booth.send(fresh(1)).status_code == 202
+    booth.close()
+
+
+def test_an_id_under_two_plans_counts_once(booth):
+    plan = plan_of("privkvm", rounds=2)
+    booth.desk.create("rounds", plan)
+    booth.send(fresh(K, plan), "rounds", plan=plan.hash)
+    booth.settle()
+    booth.send(old := fresh(1, plan), "rounds", plan=plan.hash)
+    booth.desk.post("/v1/collections/rounds/rounds")
+    booth.desk.clock.advance(6)
+    later = Plan.parse(booth.desk.get("/v1/collections/rounds/plan").content)
+    same = [{**fresh(1, later)[0], "id": old[0]["id"]}]
+    booth.send([*same, *fresh(K - 1, later)], "rounds", plan=later.hash)
+    booth.settle()
+    assert len(booth.line.seen) == 1
+
+
+def test_the_memory_tells_nothing_but_that_something_left(file_desk, tmp_path):
+    file_desk.create()
+    path = tmp_path / "memory.sqlite"
+    booth = Booth(file_desk, memory=path)
+    reports = fresh(K)
+    booth.send(reports)
+    booth.settle()
+    assert {oct(one.stat().st_mode & 0o777) for one in tmp_path.glob("memory.sqlite*")} == {"0o600"}
+    with pytest.raises(KeyveilError, match="another relay uses"):
+        Memory(path, URL)
+    number = booth.relay.memory.number
+    file_desk.clock.advance(3 * 86_400)
+    file_desk.run(booth.relay.tend())
+    booth.die()
+    assert number == K
+    left = b"".join(one.read_bytes() for one in tmp_path.glob("memory.sqlite*"))
+    assert not any(bytes.fromhex(report["id"]) in left for report in reports)
+    with pytest.raises(KeyveilError, match="another collector"):
+        Memory(path, "https://example.org")
+    Memory(path, URL).close()
+    (tmp_path / "text").write_text("x" * 5000)
+    with pytest.raises(KeyveilError, match="cannot use"):
+        Memory(tmp_path / "text", URL)
+    store_at(str(tmp_path / "other")).open(serving=False)
+    with pytest.raises(KeyveilError, match="no memory of a relay"):
+        Memory(tmp_path / "other", URL)
+    with pytest.raises(KeyveilError, match="cannot use"):
+        Memory(tmp_path / "none" / "memory", URL)
+
+
 # -- what it says ----------------------------------------------------------------------------------
 
 
 def test_it_states_the_epsilon_of_the_crowd(booth):
     said = booth.ask("GET", "/v1/collections/menu").json()
     made = amplified(PLAN, K)
-    assert said["relay"] == {
-        "wait": K,
-        "epsilon": made.epsilon,
-        "delta": made.delta,
-        "local_epsilon": made.local_epsilon,
-    }
+    assert said["relay"]["wait"] == K
+    assert said["relay"]["delta"] == made.delta
+    assert PLAN.proven <= Decimal(said["relay"]["local_epsilon"]) < PLAN.proven + Decimal("1e-15")
+    assert said["relay"]["epsilon"] == said["relay"]["local_epsilon"], "five hide nobody, never more"
     assert said["plan"] == PLAN.hash
     assert booth.ask("GET", "/v1/collections/menu/plan").content == PLAN.dumps().encode()
     crowd = Booth(booth.desk, wait=10_000)
     said = crowd.ask("GET", "/v1/collections/menu").json()["relay"]
-    assert said["epsilon"] < 0.2 < said["local_epsilon"]
+    assert said["epsilon"] == amplified(PLAN, 10_000).epsilon < 0.2 < said["local_epsilon"]
     crowd.close()
 
 
@@ -504,7 +755,6 @@ def test_memory_is_bounded(file_desk):
     for _ in range(4):
         booth.send(fresh(5))
         booth.settle()
-    assert booth.relay.crowds.fated * OVERHEAD <= 15 * width, "what is remembered is bounded too"
     assert file_desk.reports() == 35
     booth.close()
     greedy = Booth(file_desk, wait=10**6, hold_bytes=10**6)
@@ -521,9 +771,9 @@ def test_named_collections_only(file_desk):
     booth.close()
 
 
-def test_a_collector_elsewhere_is_asked_over_https_only():
+def test_a_collector_elsewhere_is_asked_over_https_only(tmp_path):
     with pytest.raises(KeyveilError, match="over https"):
-        Relay("http://example.org", 10)
+        Relay("http://example.org", 10, tmp_path / "memory")
 
 
 # -- pages, and the operator -----------------------------------------------------------------------
@@ -672,6 +922,7 @@ def test_the_command_relays_over_real_sockets(tmp_path):
     keyveil("collection", "create", "menu", str(tmp_path / "plan.json"), "--store", store)
     collector = Process(store, tmp_path)
     words = [KEYVEIL, "relay", "--to", collector.url, "--wait", "6", "--listen", "127.0.0.1:0"]
+    words += ["--memory", str(tmp_path / "relay.sqlite")]
     relay = subprocess.Popen(
         [*words, "--collection", "menu"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -700,6 +951,54 @@ def test_the_command_relays_over_real_sockets(tmp_path):
         if relay.poll() is None:
             relay.kill()
             relay.communicate()
+        collector.end()
+
+
+def test_a_relay_that_is_killed_still_waits_for_k_new_ones(tmp_path):
+    """Over real sockets, with kill -9: three left, two of them send again, one is new."""
+    store = str(tmp_path / "store.sqlite")
+    PLAN.save(tmp_path / "plan.json")
+    keyveil("collection", "create", "menu", str(tmp_path / "plan.json"), "--store", store)
+    collector = Process(store, tmp_path)
+    words = [KEYVEIL, "relay", "--to", collector.url, "--wait", "3", "--listen", "127.0.0.1:0"]
+    words += ["--memory", str(tmp_path / "relay.sqlite")]
+    today = collector.client.get("/v1/collections/menu").json()["epoch"]["now"]
+
+    def started() -> tuple[subprocess.Popen[str], str]:
+        made = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        return made, re.search(r"at (http://[^ :]+:\d+)", made.stdout.readline())[1]
+
+    def sent(url: str, report: dict[str, Any]) -> int:
+        body = {"plan": PLAN.hash, "epoch": today, "reports": [report]}
+        return httpx.post(f"{url}/v1/collections/menu/reports", json=body).status_code
+
+    def counted(at_least: int) -> int:
+        for _ in range(200):
+            status = collector.client.get("/v1/collections/menu/status").json()
+            if status["rounds"][0]["reports"] >= at_least:
+                break
+            asyncio.run(asyncio.sleep(0.02))
+        return int(status["rounds"][0]["reports"])
+
+    relay, url = started()
+    try:
+        reports, new = fresh(3), fresh(3)
+        assert [sent(url, report) for report in reports] == [202] * 3
+        assert counted(3) == 3
+        relay.kill()
+        relay.communicate()
+        relay, url = started()
+        for report in (*reports[:2], new[0]):
+            assert sent(url, report) in (200, 202)
+        assert sent(url, new[1]) == 202
+        asyncio.run(asyncio.sleep(0.3))
+        assert counted(0) == 3, "two new ones are no crowd"
+        assert sent(url, new[2]) == 202
+        assert counted(6) == 6
+        assert [sent(url, report) for report in reports] == [200] * 3
+    finally:
+        relay.kill()
+        relay.communicate()
         collector.end()
 
 
@@ -734,3 +1033,11 @@ def test_secure_coins_order_the_crowd(monkeypatch):
     rows = {bytes([name]) * 16: b"" for name in range(9)}
     assert sorted(shuffled(rows)) == sorted(rows.items())
     assert used == [True]
+
+
+def test_no_path_leads_on_to_another(booth):
+    """A redirect would repeat whatever Host was named, without the proxy's TLS."""
+    for path in ("/v1/collections/menu/", "/v1/collections/menu/plan/", "/health/"):
+        response = booth.ask("GET", path)
+        assert response.status_code == 404
+        assert "location" not in response.headers

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
@@ -10,15 +12,116 @@ import numpy as np
 import pytest
 from desk import NOW, PLAN, Desk, fresh, plan_of
 from faults.scratch import small_sets
+from process import keyveil
 
 from keyveil import Tally
 from keyveil.collector import admin
+from keyveil.collector import verify as recount
 from keyveil.collector.ids import Spoiled, _Run
-from keyveil.collector.store import Parcel, StoreBroken, StoreError, StoreUnready, migrations, store_at
+from keyveil.collector.store import (
+    Parcel,
+    StoreBroken,
+    StoreError,
+    StoreUnready,
+    migrations,
+    sqlite,
+    store_at,
+)
 from keyveil.collector.store.sqlite import SqliteStore
 from keyveil.collector.verify import verify
 
 EPOCH = int(NOW) // 86_400
+
+
+@pytest.fixture
+def learning(monkeypatch):
+    """Stores that read the ids of every epoch apart, once the gate is open."""
+    gate, real = threading.Event(), SqliteStore._read_ids
+
+    def slow(self, session, one, epoch):
+        if threading.current_thread() is not threading.main_thread():
+            gate.wait(20)
+        yield from real(self, session, one, epoch)
+
+    monkeypatch.setattr(SqliteStore, "learn_from", 1)
+    monkeypatch.setattr(SqliteStore, "_read_ids", slow)
+    yield gate
+    gate.set()
+
+
+def learned(store):
+    for learner in store._learners.values():
+        assert learner.done.wait(20)
+
+
+def test_a_restart_over_many_ids_holds_up_their_epoch_only(tmp_path, learning):
+    """Nothing of that epoch is taken for new, or for known, before all its ids are."""
+    path, reports = str(tmp_path / "store.sqlite"), fresh(20)
+    first = Desk(path, tmp_path)
+    first.create()
+    first.create("other", plan_of("kvoh"))
+    first.send(reports)
+    first.die()
+    again = Desk(path, tmp_path)
+    assert again.get("/ready").status_code == 200
+    for sent in (reports, fresh(2), reports[:1] + fresh(1)):
+        answer = again.send(sent)
+        assert (answer.status_code, answer.json()["reason"]) == (503, "storage")
+        assert int(answer.headers["retry-after"]) >= 1
+    other = fresh(3, plan_of("kvoh"))
+    assert again.send(other, "other", plan=plan_of("kvoh").hash).status_code == 200
+    assert again.send(fresh(4), epoch=again.epoch() - 1).status_code == 200
+    assert again.send(fresh(1), epoch=again.epoch() - 9).json()["reason"] in ("closed_epoch", "storage")
+    learning.set()
+    learned(again.store)
+    assert again.send(reports + fresh(1)).json() == {"accepted": 21, "failed": []}
+    assert again.reports() == 25
+    (verdict, _) = verify(again.store, tmp_path / "segments")
+    assert verdict.findings == []
+    again.close()
+
+
+@pytest.mark.parametrize("what", ["delete", "seal", "close", "fail"])
+def test_an_epoch_may_end_while_its_ids_are_read(tmp_path, learning, monkeypatch, what):
+    path, reports = str(tmp_path / "store.sqlite"), fresh(20)
+    first = Desk(path, tmp_path)
+    first.create()
+    first.send(reports)
+    first.die()
+    if what == "fail":
+        store = SqliteStore(path)
+        with monkeypatch.context() as patch:
+            patch.setattr(SqliteStore, "reading", no_reading)
+            store.open()
+            learning.set()
+            learned(store)
+        collection = store.control.named("menu")
+        again = parcel(collection, 20, ids=[bytes.fromhex(one["id"]) for one in reports])
+        store.append([again], NOW)
+        assert not again.refused
+        assert total(store, collection) == 20, "read when it is asked for"
+        store.close()
+        return
+    again = Desk(path, tmp_path)
+    threading.Timer(0.1, learning.set).start()
+    if what == "delete":
+        again.post("/v1/collections/menu/state", json={"state": "closed"})
+        assert again.ask("DELETE", "/v1/collections/menu").status_code in (200, 204)
+    elif what == "seal":
+        again.clock.advance(3 * 86_400)
+        again.keep()
+        assert again.send(reports, epoch=EPOCH).json()["reason"] == "closed_epoch"
+        assert again.reports() == 20
+    assert what == "close" or again.store._learners == {}
+    again.close()
+    assert again.store._learners == {}
+    assert not [one.name for one in threading.enumerate() if one.name == "keyveil-ids"]
+
+
+@contextmanager
+def no_reading(self):
+    raise StoreUnready("away")
+    yield
 
 
 @pytest.fixture
@@ -326,6 +429,20 @@ def test_verify_finds_what_was_changed(file_desk, statement, finding):
     assert any(finding in text for text in damaged(file_desk, statement))
 
 
+def test_verify_counts_what_is_twice_in_little_memory(file_desk, monkeypatch, tmp_path):
+    """Within one look, between looks, and among ids that lie in files."""
+    monkeypatch.setattr(recount, "AT_ONCE", 64)
+    with small_sets():
+        seen = recount._Seen(file_desk.store)
+        ids = [os.urandom(16) for _ in range(5000)]
+        for at in range(0, 5000, 50):
+            seen.add(b"".join(ids[at : at + 50]))
+        assert any(run._checks is not None for run in seen._ids._runs), "some lie in files"
+        seen.add(ids[0] + ids[4999] + ids[0] + os.urandom(16))
+        assert seen.close() == 3
+        assert seen._ids._runs == []
+
+
 def test_verify_finds_damaged_segments(file_desk):
     file_desk.create()
     file_desk.send(fresh(5))
@@ -592,12 +709,19 @@ def test_a_newer_store_is_refused(address, monkeypatch):
         store_at(address).open()
 
 
-def test_a_migration_waits_for_nobody_it_refuses(tmp_path):
-    serving = store_at(str(tmp_path / "store.sqlite"))
+def test_a_migration_waits_for_nobody_it_refuses(tmp_path, monkeypatch):
+    path = str(tmp_path / "store.sqlite")
+    serving = store_at(path)
     serving.open()
+    assert "nothing to do" in keyveil("migrate", "--store", path).stdout, "it is up to date"
+    monkeypatch.setattr(sqlite, "MIGRATIONS", [*migrations.MIGRATIONS, ["create table t (x)"]])
+    late = store_at(path)
     with pytest.raises(StoreError, match="served by another"):
-        store_at(str(tmp_path / "store.sqlite")).migrate_alone()
+        late.migrate_alone()
+    late.close()
     serving.close()
+    assert late.migrate_alone() == 1
+    late.close()
 
 
 def test_an_empty_database_needs_migrate_first(postgres):

@@ -77,7 +77,7 @@ def test_frameworks_are_named_in_their_own_corner():
         "starlette": {"collector"},
         "uvicorn": {"collector"},
         "msgspec": {"collector"},
-        "apsw": {"sqlite.py", "backup.py"},
+        "apsw": {"sqlite.py", "backup.py", "memory.py"},
         "psycopg": {"postgres.py"},
         "httpx": {"client", "relay.py", "upstream.py"},
     }

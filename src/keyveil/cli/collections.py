@@ -36,7 +36,11 @@ def _date(text: str | None) -> int | None:
 @click.option("--people", type=int, help="Reports that a round takes at the most.")
 @click.option("--opens", help="A date in UTC.")
 @click.option("--closes", help="A date in UTC.")
-@click.option("--epoch", type=int, help="Seconds of an epoch; a day by default.")
+@click.option(
+    "--epoch",
+    type=int,
+    help="Seconds of an epoch; a day by default. Devices know 3600, 21600, 43200, 86400, 604800.",
+)
 @click.option("--grace", type=int, help="Seconds for which an epoch takes late reports; a day.")
 @click.option("--early", type=int, help="Seconds before its beginning in which it takes any; an hour.")
 @click.option("--token", is_flag=True, help="Take reports with an ingest token only.")
@@ -47,6 +51,7 @@ def _date(text: str | None) -> int | None:
 @click.option("--paused", is_flag=True, help="Make it, but take no reports yet.")
 def collection_create(name: str, plan_path: str, address: str, **given: Any) -> None:
     """A new collection of the plan in a file."""
+    from ..client.core import EPOCHS
     from ..collector import admin
     from ..collector.compare import compare_plans
 
@@ -61,6 +66,13 @@ def collection_create(name: str, plan_path: str, address: str, **given: Any) -> 
     with opened(address, make=True) as store:
         made = admin.create(store, name, document, terms, time.time(), state)
         click.echo(f"{name}: {made.state}, plan {made.round.plan[:12]}")
+        if made.terms.epoch not in EPOCHS:
+            usual = ", ".join(map(str, EPOCHS))
+            click.echo(
+                f"devices answer in epochs of {usual} seconds; in this one only those that are started "
+                f"with allow_epoch={made.terms.epoch}",
+                err=True,
+            )
         if made.terms.replaces is not None:
             old = store.book(store.control.named(made.terms.replaces).rounds[0]).plan
             _print_comparison(compare_plans(old, store.book(made.round).plan))
@@ -216,4 +228,5 @@ def _print_comparison(found: dict[str, Any]) -> None:
     rows = [[d["what"], str(d["old"]), str(d["new"]), d["unsafe"]] for d in found["differences"]]
     if rows:
         print_table(["difference", "old", "new", "unsafe because"], rows)
-    click.echo(f"a person who answers both tells epsilon {found['epsilon_of_both']} in all")
+    who = "whichever a person answers, it" if found["same_plan"] else "a person who answers both"
+    click.echo(f"{who} tells epsilon {found['epsilon_of_both']} in all")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import click
 
@@ -33,6 +34,14 @@ from ..errors import KeyveilError
     help="Bytes of held reports.",
 )
 @click.option(
+    "--memory",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="keyveil-relay.sqlite",
+    show_default=True,
+    envvar="KEYVEIL_RELAY_MEMORY",
+    help="The file of what has left; keep it over restarts, or K does not hold.",
+)
+@click.option(
     "--metrics-token",
     "watcher",
     envvar="KEYVEIL_METRICS_TOKEN",
@@ -46,17 +55,18 @@ def relay(
     token: str | None,
     delta: float,
     hold: int,
+    memory: Path,
     watcher: str | None,
 ) -> int:
     """Collect reports, wait for K, shuffle, forward in bulk.
 
     Devices use the relay's address as if it were the collector's. A report is acknowledged (200) when
     the collector has it, and until then said to be held (202). Pages of origins that the collection
-    allows may send, too.
+    allows may send, too. A relay has a memory of its own: two relays never share one.
     """
-    if any(find_spec(name) is None for name in ("httpx", "msgspec", "starlette", "uvicorn")):
+    if any(find_spec(name) is None for name in ("apsw", "httpx", "msgspec", "starlette", "uvicorn")):
         raise KeyveilError("a relay needs: pip install 'keyveil[collector]'")
-    from ..collector.relay import Relay
+    from ..collector.relay import Relay, checked_wait
     from ..collector.relay_app import serve as run
     from ..collector.server import address_of, listening
     from ..collector.upstream import states
@@ -66,12 +76,13 @@ def relay(
     host, _, port = listen.rpartition(":")
     if not host or not port.isascii() or not port.isdigit():
         raise KeyveilError("--listen is an address and a port, like 127.0.0.1:8751")
-    made = Relay(to, wait, names=names, token=token, delta=delta, hold_bytes=hold)
-    for line in states(made.upstream):
+    for line in states(to, names, checked_wait(wait), delta):
         click.echo(line)
     with listening(host, int(port)) as found:
+        made = Relay(to, wait, memory, names=names, token=token, delta=delta, hold_bytes=hold)
         click.echo(
-            f"relaying to {made.upstream.to} at {address_of(found)}: {wait:,} reports at a time or more"
+            f"relaying to {made.upstream.to} at {address_of(found)}: {wait:,} reports at a time or "
+            f"more; what has left is remembered in {memory}"
         )
         sys.stdout.flush()
         return run(made, host, found, watcher)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from math import isfinite
 from pathlib import Path
 
 import click
@@ -57,33 +58,41 @@ def serve(
 ) -> int:
     """Collect reports: one process, nothing else to start."""
     need()
-    from ..collector.serve import address_of, check_address, listening
+    from ..collector.serve import address_of, check_address, check_new, listening
     from ..collector.serve import serve as run
     from ..collector.settings import Settings
     from ..collector.store import store_at
 
     if max_waiting < max_body:
         raise KeyveilError("--max-waiting is at least --max-body, or no request could ever pass")
-    store = store_at(address)
-    with plainly():
-        store.open()
+    if not isfinite(request_seconds):
+        raise KeyveilError("--request-seconds is a number from 0.1 to 3600")
     settings = Settings(
         body_bytes=max_body,
         reports=max_reports,
         waiting_bytes=max_waiting,
         request_seconds=request_seconds,
     )
+    store, folder = store_at(address), segments_of(address, segments)
+    check_new(store, host)
     try:
-        check_address(store, host)
-        with listening(host, port) as found:
+        with listening(host, port) as found:  # before a new file is made
+            with plainly():
+                store.open()
+            check_address(store, host)
             click.echo(f"collecting at {address_of(found)} (its API: {address_of(found)}/)")
             if not store.control.tokens:
                 click.echo(
                     "no token yet: this machine may do everything, and no other may reach it; before a "
                     "proxy stands before it, make one: keyveil token create --role admin"
                 )
+            if segments is None and store.kind == "postgresql":
+                click.echo(
+                    f"sealed epochs go to {folder.absolute()}: all collectors of one database must "
+                    "share that folder; say another with --segments or KEYVEIL_SEGMENTS"
+                )
             sys.stdout.flush()
-            return run(store, segments_of(address, segments), host, found, settings)
+            return run(store, folder, host, found, settings)
     finally:
         store.close()
 
@@ -160,4 +169,4 @@ def migrate(address: str) -> None:
             number = store.migrate_alone()
     finally:
         store.close()
-    click.echo(f"{number} migrations ran" if number else "nothing to do")
+    click.echo(f"{number} migrations ran" if number else "nothing to do: the store is up to date")

@@ -33,6 +33,12 @@ LATER = frozenset({408, 425, 429})
 LONGEST = 86_400.0
 """Seconds for which a server may tell a client to wait."""
 MOST_EPOCH = 2**31 - 1
+EPOCHS = (3_600, 21_600, 43_200, 86_400, 604_800)
+"""Seconds of epochs that devices answer in: an hour, six, twelve, a day, a week. The number of an epoch
+goes with a report; were any length allowed, a collector could give each device one of its own, and know
+it again by the number."""
+LEAST_EPOCH = EPOCHS[0]
+"""Seconds of the shortest epoch that a device answers in, unless it is told otherwise."""
 
 
 class ClientError(KeyveilError):
@@ -182,7 +188,11 @@ class Core:
         patience: Patience,
         clock: Callable[[], float],
         jitter: Callable[[], float] = even,
+        allow_epoch: int = LEAST_EPOCH,
     ) -> None:
+        if type(allow_epoch) is not int or allow_epoch < 1:
+            raise ClientError("allow_epoch is a whole number of seconds, like 3600")
+        self._allow_epoch = allow_epoch
         self.url, self.ledger, self._patience = checked_url(url), ledger, patience
         self._allow = None if allow is None else decimal(allow, "allow")
         self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
@@ -204,6 +214,8 @@ class Core:
             and isinstance(epoch, dict)
             and type(epoch.get("now")) is int
             and 0 <= epoch["now"] <= MOST_EPOCH
+            and type(epoch.get("seconds")) is int
+            and epoch["seconds"] >= 1
             and isinstance(about.get("state"), str)
         ):
             raise ClientError("this is no collector of keyveil, or one of another version")
@@ -255,10 +267,9 @@ class Core:
         entry = self._answered(place, about["plan"])
         if entry is None or entry.report is None:
             self._check_open(about)
+            epoch = self._epoch(about["epoch"])
             plan = yield from self._plan(name, about, pinned)
-            self.ledger.answer(
-                plan, record, collection=place, epoch=about["epoch"]["now"], allow=self._allow
-            )
+            self.ledger.answer(plan, record, collection=place, epoch=epoch, allow=self._allow)
             entry = self._answered(place, plan.hash)
             assert entry is not None
         elif pinned is not None and about["plan"] != pinned:
@@ -277,6 +288,27 @@ class Core:
             raise ClientError("the collection takes no answers now; nothing was told")
         if about.get("token") is True and not self._headers:
             raise ClientError("the collection takes reports with a token only; nothing was told")
+
+    def _epoch(self, said: dict[str, Any]) -> int:
+        """The epoch by the device's own clock, which is everyone's; the collector only has to agree.
+
+        What a collector could choose, it could choose for each device, and know its report by it.
+        """
+        seconds = said["seconds"]
+        known = seconds in EPOCHS and seconds > self._allow_epoch
+        if not known and seconds != self._allow_epoch:
+            lengths = ", ".join(map(str, EPOCHS))
+            raise ClientError(
+                f"the collection's epochs have {seconds} seconds, which could tell devices apart; "
+                f"{lengths} are answered from allow_epoch={self._allow_epoch} on; nothing was told"
+            )
+        own = int(self._clock() // seconds)
+        if not 0 <= own <= MOST_EPOCH or abs(own - said["now"]) > 1:
+            raise ClientError(
+                "the collector's epoch is not that of this device's clock: one of the two is wrong; "
+                "nothing was told"
+            )
+        return own
 
     def flush(self, refused: bool = False) -> Steps[list[Outcome]]:
         """Send what waits for this collector and whose time has come, each in a request of its own.

@@ -18,7 +18,19 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from ..plan import Plan
-from .core import Ask, ClientError, Core, Outcome, Patience, Said, Steps, Wait, checked_url, even
+from .core import (
+    LEAST_EPOCH,
+    Ask,
+    ClientError,
+    Core,
+    Outcome,
+    Patience,
+    Said,
+    Steps,
+    Wait,
+    checked_url,
+    even,
+)
 from .ledger import MOST_WAITING, Entry, Ledger
 
 T = TypeVar("T")
@@ -54,8 +66,9 @@ class _Client:
 
     ``state`` is a folder for the ledger, shared by all collectors so that ``cap`` holds for their sum;
     ``apart`` is where the device's secret lies, better in another place. ``cap`` is set once, when the
-    ledger is made; ``allow`` bounds each collection, over all its rounds. ``transport``, ``pause``,
-    ``clock`` and ``jitter`` stand in for the network, sleep, time and chance, in tests.
+    ledger is made; ``allow`` bounds each collection, over all its rounds. ``allow_epoch`` is the seconds
+    of the shortest epoch that is answered in. ``transport``, ``pause``, ``clock`` and ``jitter`` stand
+    in for the network, sleep, time and chance, in tests.
     """
 
     def __init__(
@@ -65,6 +78,7 @@ class _Client:
         *,
         cap: float | str | Decimal | None = None,
         allow: float | str | Decimal | None = None,
+        allow_epoch: int = LEAST_EPOCH,
         apart: str | Path | None = None,
         token: str | None = None,
         patience: Patience | None = None,
@@ -81,7 +95,9 @@ class _Client:
         folder = default_state() if state is None else Path(state)
         self.ledger = Ledger(folder / "ledger.json", cap, apart, most_waiting)
         """What was told to whom, at what cost; for the person to read."""
-        self._core = Core(url, self.ledger, allow, token, patience or Patience(), clock, jitter)
+        self._core = Core(
+            url, self.ledger, allow, token, patience or Patience(), clock, jitter, allow_epoch
+        )
         self._begin(options, pause)
 
     def _begin(self, options: dict[str, Any], pause: Callable[[float], Any] | None) -> None:

@@ -14,11 +14,13 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 FORWARDED = frozenset(
     (
-        *(b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto"),
-        *(b"x-forwarded-server", b"x-real-ip", b"x-client-ip", b"true-client-ip", b"via"),
+        *(b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip", b"client-ip"),
+        *(b"true-client-ip", b"cf-connecting-ip", b"cf-ray", b"cdn-loop", b"fastly-client-ip"),
+        *(b"fly-client-ip", b"x-envoy-external-address", b"x-original-forwarded-for"),
+        *(b"x-appengine-user-ip", b"x-azure-clientip"),
     )
 )
-"""What proxies add to a request of someone elsewhere."""
+"""What proxies add to a request of someone elsewhere, beside all that begins with ``x-forwarded``."""
 
 
 def header(headers: Headers, name: bytes) -> str | None:
@@ -58,14 +60,19 @@ def require_here(headers: Headers) -> None:
     """Refuse who is not on this machine, where the process listens to this machine alone.
 
     A page of the web that reaches it through the person's browser is known by the Host that it named,
-    or by the Origin that the browser names for it; someone elsewhere, by what a proxy adds.
+    or by what the browser says of where it comes from (Origin, Sec-Fetch-Site); someone elsewhere, by
+    what a proxy adds.
     """
     if not is_loopback(_host_of("//" + (header(headers, b"host") or ""))):
         raise Problem("host")
-    if any(key in FORWARDED for key, _ in headers):
+    if any(key in FORWARDED or key.startswith(b"x-forwarded") for key, _ in headers):
         raise Problem("host", "a proxy stands before this: it needs tokens, make one for an admin first")
     origin = header(headers, b"origin")
     if origin is not None and not is_loopback(_host_of(origin)):
+        raise Problem("origin")
+    if any(
+        key == b"sec-fetch-site" and value.strip().lower() == b"cross-site" for key, value in headers
+    ):
         raise Problem("origin")
 
 

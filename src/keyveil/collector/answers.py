@@ -1,4 +1,8 @@
-"""Answers from the live counts: made in a thread of their own, and remembered while nothing changes."""
+"""Answers from the live counts: made in threads of their own, and remembered while nothing changes.
+
+There are two lanes, each a thread: estimates of single keys, which take milliseconds, never wait behind
+what may take seconds. An answer that is not there in time is given up, and says when to ask again.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,15 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 from ..estimate import estimate, estimators_of
-from ..estimate.conditional import ESTIMATORS, Conditionals
+from ..estimate.conditional import ESTIMATORS, Conditionals, QueryAnswer, check_size
 from ..estimate.project import STEPS
 from ..plan import Plan
-from ..poison import CHOICES, places_of, reach
+from ..poison import CHOICES, Reach, places_of, reach
 from ..query import KINDS, Query
 from ..tally import Tally
 from .clock import Clock
@@ -27,6 +33,34 @@ REMEMBERED = 64
 MOST_QUERIES = 100
 MOST_MATRIX = 200
 """Keys up to which the whole matrix is answered at once, or what fakes may have done."""
+AT_ONCE = 25
+"""Keys looked at between two looks at the clock."""
+MOST_STATES = 3**6
+"""Joint states of the keys that a query names: up to here an answer takes seconds, and with three times
+as many a minute. Whoever has the tally can ask the library for more."""
+
+
+class Deadline:
+    """Until when an answer is waited for; work of many parts asks between two of them."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock, self._end = clock, clock.elapsed() + seconds
+
+    def check(self) -> None:
+        """Give up if nobody waits any more."""
+        if self._clock.elapsed() >= self._end:
+            raise Problem("late")
+
+
+class Lane:
+    """A thread for answers, and how many wait for it."""
+
+    def __init__(self, name: str) -> None:
+        self.pool = ThreadPoolExecutor(1, thread_name_prefix=f"keyveil-{name}")
+        self.asked = 0
+
+
+Work = Callable[[Plan, Tally, Deadline], dict[str, Any]]
 
 
 class Answers:
@@ -37,13 +71,13 @@ class Answers:
     ) -> None:
         self._store, self._writer, self._clock = store, writer, clock
         self._settings, self._metrics = settings, metrics
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="keyveil-answers")
+        self.light, self.heavy = Lane("light"), Lane("heavy")
         self._done: OrderedDict[tuple[Any, ...], dict[str, Any]] = OrderedDict()
-        self._asked = 0
 
     def close(self) -> None:
-        """End the thread."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """End the threads."""
+        for lane in (self.light, self.heavy):
+            lane.pool.shutdown(wait=False, cancel_futures=True)
 
     async def tally(self, one: Round) -> tuple[int, Tally]:
         """A round's tally as of the last commit that is known, and its version."""
@@ -64,14 +98,16 @@ class Answers:
     ) -> dict[str, Any]:
         """Frequency and mean of every key."""
 
-        def work(plan: Plan, tally: Tally) -> dict[str, Any]:
+        def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
             return estimate(plan, tally, estimator, level, after).document()
 
         _check_level(level)
         for step in after:
             if step not in STEPS:
                 raise Problem("invalid", f"unknown post-processing; known: {', '.join(STEPS)}")
-        return await self._answer(one, ("estimates", estimator, level, tuple(after)), work)
+        asked = ("estimates", estimator, level, tuple(after))
+        # others than a mechanism's first may go through their tally many times
+        return await self._answer(one, asked, work, self.light if estimator is None else self.heavy)
 
     async def queries(
         self, one: Round, texts: Sequence[str], estimator: str, level: float
@@ -81,11 +117,12 @@ class Answers:
             raise Problem("invalid", f"ask 1 to {MOST_QUERIES} queries at once")
         parsed = [Query.parse(text) for text in texts]
 
-        def work(plan: Plan, tally: Tally) -> dict[str, Any]:
+        def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
             for query in parsed:
                 query.places(plan.schema)
+                check_size(plan.schema, query, MOST_STATES)
             source = Conditionals(plan, tally, estimator, level)
-            return {"answers": [answer.document() for answer in source.answers(parsed)]}
+            return {"answers": [answer.document() for answer in _each(source, parsed, deadline)]}
 
         _check_conditional(estimator, level)
         return await self._answer(one, ("queries", tuple(texts), estimator, level), work)
@@ -95,13 +132,15 @@ class Answers:
         if kind not in KINDS:
             raise Problem("invalid", f"unknown statistic; known: {', '.join(KINDS)}")
 
-        def work(plan: Plan, tally: Tally) -> dict[str, Any]:
+        def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
             keys = plan.schema.keys
             if len(keys) > MOST_MATRIX:
                 raise Problem("invalid", f"the matrix is answered up to {MOST_MATRIX} keys: use queries")
-            rows = Conditionals(plan, tally, estimator, level).matrix(kind)
-            cells = [[None if cell is None else cell.document() for cell in row] for row in rows]
-            return {"kind": kind, "keys": list(keys), "matrix": cells}
+            pairs = [Query(kind, k, ((c, True),)) for k in keys for c in keys if k != c]
+            source = Conditionals(plan, tally, estimator, level)
+            cells = iter([cell.document() for cell in _each(source, pairs, deadline)])
+            rows = [[None if k == c else next(cells) for c in keys] for k in keys]
+            return {"kind": kind, "keys": list(keys), "matrix": rows}
 
         _check_conditional(estimator, level)
         return await self._answer(one, ("matrix", kind, estimator, level), work)
@@ -110,7 +149,7 @@ class Answers:
         """What no honest population could have sent; the latest epoch compared with those before."""
         split = await asyncio.to_thread(self._store.split_counts, one)
 
-        def work(plan: Plan, tally: Tally) -> dict[str, Any]:
+        def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
             from ..health import Health, check_change, health
 
             found = health(plan, tally, false_alarm=false_alarm)
@@ -136,7 +175,7 @@ class Answers:
         if views not in (None, *CHOICES["views"]):
             raise Problem("invalid", f"'views' is one of {', '.join(CHOICES['views'])}")
 
-        def work(plan: Plan, tally: Tally) -> dict[str, Any]:
+        def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
             from ..health import check_views
 
             asked = list(keys) or list(plan.schema.keys)
@@ -146,29 +185,39 @@ class Answers:
             if not tally.reports:
                 raise Problem("invalid", "there are no reports yet that fakes could be among")
             how = views or ("chosen" if check_views(plan, tally).suspicious else "drawn")
-            found = [one.document() for one in reach(plan, tally, share, asked, views=how)]
+            found = []
+            for first in range(0, len(asked), AT_ONCE):
+                deadline.check()
+                made = reach(plan, tally, share, asked[first : first + AT_ONCE], views=how)
+                found += [_within(plan, each).document() for each in made]
             return {"share": share, "views": how, "keys": found}
 
         return await self._answer(one, ("fakes", share, tuple(keys), views), work)
 
     async def _answer(
-        self, one: Round, asked: tuple[Any, ...], work: Callable[[Plan, Tally], dict[str, Any]]
+        self, one: Round, asked: tuple[Any, ...], work: Work, lane: Lane | None = None
     ) -> dict[str, Any]:
+        lane = self.heavy if lane is None else lane
         version, tally = await self.tally(one)
         key = (one.id, version, *asked)
         found = self._done.get(key)
         if found is not None:
             self._done.move_to_end(key)
             return found
-        if self._asked >= self._settings.analyses:
+        if lane.asked >= self._settings.analyses:
             raise Problem("busy")
-        self._asked += 1
+        lane.asked += 1
         begun = self._clock.elapsed()
+        seconds = self._settings.answer_seconds
+        deadline = Deadline(self._clock, seconds)
         try:
-            loop = asyncio.get_running_loop()
-            made = await loop.run_in_executor(self._pool, work, tally.plan, tally)
+            async with asyncio.timeout(seconds):  # what has not begun by then never begins
+                loop = asyncio.get_running_loop()
+                made = await loop.run_in_executor(lane.pool, work, tally.plan, tally, deadline)
+        except TimeoutError:
+            raise Problem("late") from None
         finally:
-            self._asked -= 1
+            lane.asked -= 1
         self._metrics.estimates.add(self._clock.elapsed() - begun)
         facts = {"round": one.number, "plan": one.plan, "reports": tally.reports, "version": version}
         result = {**facts, **made}
@@ -180,6 +229,34 @@ class Answers:
     def offers(self, plan: Plan) -> dict[str, list[str]]:
         """What a plan answers of each key, and by which estimators."""
         return {"answers": list(plan.kind.answers), "estimators": list(estimators_of(plan))}
+
+
+def _each(source: Conditionals, queries: Sequence[Query], deadline: Deadline) -> list[QueryAnswer]:
+    """The answers to many queries, as long as someone waits for them."""
+    source.prepare(queries)
+    made = []
+    for query in queries:
+        deadline.check()
+        made.append(source.answer(query))
+    return made
+
+
+def _within(plan: Plan, found: Reach) -> Reach:
+    """The same, held to where honest answers lie: shares in [0, 1], and means in their range."""
+    place = plan.schema.place(found.key)
+    low, high = float(plan.schema.low[place]), float(plan.schema.high[place])
+    return replace(
+        found,
+        frequency=_held(found.frequency, 0.0, 1.0),
+        mean=_held(found.mean, low, high),
+        mass=_held(found.mass, -1.0, 1.0),
+    )
+
+
+def _held(ends: tuple[float, float] | None, low: float, high: float) -> tuple[float, float] | None:
+    if ends is None or not all(map(isfinite, ends)):
+        return ends  # nothing is known
+    return min(max(ends[0], low), high), min(max(ends[1], low), high)
 
 
 def _check_level(level: float) -> None:

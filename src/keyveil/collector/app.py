@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -19,7 +18,7 @@ from .openapi import document, page
 from .problems import Problem
 from .routes import OPERATIONS, Operation
 from .service import Service
-from .web import Run, guarded, json, not_here, with_headers
+from .web import Run, guarded, json, site, with_headers
 
 _NONE = Collection.__new__(Collection)
 """What handlers without a collection are given."""
@@ -54,11 +53,7 @@ def app(service: Service, keep: bool = True) -> Starlette:
         Route("/openapi.json", guarded(service, _document)),
         Route("/", guarded(service, _page)),
     ]
-    return Starlette(
-        routes=routes,
-        lifespan=lifespan,
-        exception_handlers={HTTPException: not_here(service)},
-    )
+    return site(service, routes, lifespan)
 
 
 def _endpoint(service: Service, operations: list[Operation]) -> Run:

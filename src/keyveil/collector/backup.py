@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from typing import Any
 import apsw
 
 from ..files import write_whole
-from .collections import Control, Round
+from .collections import Collection, Control, Round, Terms
 from .ids import split
+from .segments import MANIFEST as MANIFEST_FILE
 from .segments import check_files, folder_of, make_folder, sync
 from .store import Session, Store, StoreError, StoreUnready, store_at
 from .store.migrations import MIGRATIONS
@@ -28,6 +30,7 @@ from .store.sqlite import SqliteSession, SqliteStore
 
 FORMAT = "keyveil/backup/1"
 DATABASE, SEGMENTS, MANIFEST = "store.sqlite", "segments", "backup.json"
+DAMAGED = "the backup does not match its check: it is damaged or not complete"
 ROWS = 100
 """Copied at once; a row of the log may have a hundred thousand bytes."""
 TRIES = 3
@@ -124,7 +127,7 @@ def _copy_segments(database: Path, segments: Path, target: Path) -> int:
                         here = folder_of(segments, collection, one, sealed.epoch)
                         there = folder_of(target, collection, one, sealed.epoch)
                         make_folder(there)
-                        for name in ("manifest.json", *(f["name"] for f in sealed.manifest["files"])):
+                        for name in files_of(sealed.manifest):
                             _copy_file(here / name, there / name)
                             number += 1
                         sync(there)
@@ -157,25 +160,68 @@ def restore(source: Path, target: str | Path, segments: Path) -> None:
     except OSError:
         sound = False
     if not sound:
-        raise StoreError("the backup does not match its check: it is damaged or not complete")
+        raise StoreError(DAMAGED)
+    named = _check_segments(source / DATABASE, source / SEGMENTS)
     if isinstance(store, SqliteStore):
-        _restore_segments(source / SEGMENTS, segments)  # before the store that names them
+        _restore_segments(source / SEGMENTS, segments, named)  # before the store that names them
         part = store.path.with_name(f".{store.path.name}.part")
         _copy_file(source / DATABASE, part)
         os.replace(part, store.path)
         sync(store.path.parent)
     else:
-        _restore_rows(source / DATABASE, store, lambda: _restore_segments(source / SEGMENTS, segments))
+        before = partial(_restore_segments, source / SEGMENTS, segments, named)
+        _restore_rows(source / DATABASE, store, before)
 
 
-def _restore_segments(source: Path, target: Path) -> None:
-    for path in sorted(source.rglob("*")):
-        there = target / path.relative_to(source)
-        if path.is_dir():
-            make_folder(there)
-        else:
-            _copy_file(path, there)
+def _check_segments(database: Path, segments: Path) -> list[Path]:
+    """The files that a backup's store names, each as its manifest says; refused whole otherwise."""
+    reader = _reader(database)
+    session = SqliteSession(reader)
+    sql = (
+        "select collections.name, collections.id, rounds.number, sealed.epoch, sealed.manifest "
+        "from sealed join rounds on rounds.id = sealed.round "
+        "join collections on collections.id = rounds.collection where sealed.expired = 0"
+    )
+    named = []
+    try:
+        for name, number, one, epoch, text in session.rows(sql):
+            manifest = json.loads(text)
+            collection = Collection(number, name, "", Terms(), 0)
+            folder = folder_of(segments, collection, Round(0, number, one, ""), epoch)
+            if check_files(folder, manifest) or not _is_manifest(folder / MANIFEST_FILE, manifest):
+                raise StoreError(f"{DAMAGED}: a segment of {name!r}, epoch {epoch}")
+            named += [(folder / file).relative_to(segments) for file in files_of(manifest)]
+    except apsw.Error as error:
+        raise StoreError(f"{DAMAGED}: {type(error).__name__}") from None
+    finally:
+        reader.close()
+    return named
+
+
+def _is_manifest(path: Path, manifest: dict[str, Any]) -> bool:
+    try:
+        return bool(json.loads(path.read_bytes()) == manifest)
+    except (OSError, ValueError):
+        return False
+
+
+def files_of(manifest: dict[str, Any]) -> list[str]:
+    """The files of a sealed epoch."""
+    return [MANIFEST_FILE, *(file["name"] for file in manifest["files"])]
+
+
+def _reader(database: Path) -> apsw.Connection:
+    """immutable: reading leaves the backup as it is, to the last byte."""
+    return apsw.Connection(
+        f"file:{database.resolve()}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    )
+
+
+def _restore_segments(source: Path, target: Path, named: list[Path]) -> None:
     make_folder(target)
+    for path in named:
+        make_folder((target / path).parent)
+        _copy_file(source / path, target / path)
     for path in (target, *target.rglob("*")):
         sync(path)
 
@@ -186,10 +232,7 @@ def _restore_rows(database: Path, store: Store, before: Callable[[], None]) -> N
         store.migrate_alone()
     finally:
         store.close()
-    # immutable: reading leaves the backup as it is, to the last byte
-    reader = apsw.Connection(
-        f"file:{database.resolve()}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    )
+    reader = _reader(database)
     source = SqliteSession(reader)
     if source.rows("pragma user_version") != [(len(MIGRATIONS),)]:
         raise StoreError("the backup is of another version: restore it as a file, and migrate that")

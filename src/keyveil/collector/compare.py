@@ -27,11 +27,11 @@ class Difference:
 
 def compare_plans(old: Plan, new: Plan) -> dict[str, Any]:
     """Every difference of two plans; what a person who answers both tells in all."""
-    both = old.proven + new.proven
+    both = all_rounds(old) + all_rounds(new)
     if old.hash == new.hash:
-        same = "a device answers a plan once: both get the very same report"
+        same = "a device answers a plan once: the collection that asks second gets no report from it"
         found = [Difference("plan", old.hash, new.hash, same)]
-        both = old.proven
+        both = all_rounds(old)
     else:
         found = [*_epsilon(old, new), *_schema(old, new), *_law(old, new)]
     return {
@@ -41,6 +41,22 @@ def compare_plans(old: Plan, new: Plan) -> dict[str, Any]:
         "comparable": not any(one.what in ("ranges", "levels", "mechanism") for one in found),
         "epsilon_of_both": text(both),
     }
+
+
+def all_rounds(plan: Plan) -> Decimal:
+    """What a person tells at the most who answers a collection to its end, from its first plan on.
+
+    The first round is charged what it proves, and so will later ones be, which prove no more than is
+    left for them. Where people are to be split between two plans, nothing keeps a device from
+    answering both, and its ledger adds them up.
+    """
+    if plan.chain is None:
+        return plan.proven
+    total, spent = Decimal(str(plan.chain["total"])), Decimal(str(plan.chain.get("spent", "0")))
+    if spent:  # a later round: what is left for others is not in every plan
+        return max(total, spent + plan.proven)
+    left = plan.promised if "share" in plan.chain else max(Decimal(0), total - plan.promised)
+    return plan.proven + left
 
 
 def _epsilon(old: Plan, new: Plan) -> list[Difference]:

@@ -1,6 +1,6 @@
-"""Crowds: reports that wait for others of their plan and epoch, and what became of those that left.
+"""Crowds: reports that wait for others of their plan and epoch, and those on their way.
 
-All of it is in memory, within bounds, and forgets: nothing here could remember who sent what.
+All of it is in memory, within bounds. What has left is remembered apart (``memory``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..coins import Coins
 from .problems import Problem
 
 OVERHEAD = 200
-"""Bytes that a held report takes beside its row, or an id whose fate is remembered."""
+"""Bytes that a held report takes beside its row."""
 AGAIN = 60
 """Seconds after which a device asks again what became of its report."""
 
@@ -35,31 +35,21 @@ class Pool:
 
 
 class Crowds:
-    """All pools of a relay, and the fates of what has left them."""
+    """All pools of a relay."""
 
     def __init__(self, hold_bytes: int) -> None:
         self.pools: dict[Spot, Pool] = {}
-        self.fates: dict[tuple[str, int], dict[bytes, str]] = {}
-        """What became of an epoch's reports that left: empty if the collector has them, else why not."""
-        self.held_bytes = self.fated = 0
+        self.held_bytes = 0
         self.hold_bytes = hold_bytes
 
     def __len__(self) -> int:
         """How many reports are held."""
         return sum(len(pool) for pool in self.pools.values())
 
-    def fates_of(self, name: str, epoch: int) -> dict[bytes, str]:
-        """What became of an epoch's reports, by id; empty if nothing is known."""
-        return self.fates.get((name, epoch), {})
-
-    def new(self, spot: Spot, ids: list[bytes]) -> list[bytes]:
-        """Those ids that are neither held, nor on their way, nor decided; each once."""
-        pool, fates = self.pools.get(spot) or Pool(), self.fates_of(spot[0], spot[2])
-        return [
-            one
-            for one in dict.fromkeys(ids)
-            if one not in fates and one not in pool.rows and one not in pool.away
-        ]
+    def held(self, name: str, epoch: int, ids: list[bytes]) -> set[bytes]:
+        """Those ids of an epoch that wait or are on their way, under whichever plan."""
+        pools = [pool for spot, pool in self.pools.items() if (spot[0], spot[2]) == (name, epoch)]
+        return {one for one in ids if any(one in pool.rows or one in pool.away for pool in pools)}
 
     def hold(self, spot: Spot, rows: dict[bytes, bytes]) -> None:
         """Take in reports that are new, all of them or none."""
@@ -78,6 +68,13 @@ class Crowds:
         pool.away = set(rows)
         return shuffled(rows)
 
+    def resume(self, spot: Spot, rows: list[tuple[bytes, bytes]]) -> Pool:
+        """A crowd is on its way that another process sent off."""
+        pool = self.pools.setdefault(spot, Pool())
+        pool.away.update(one for one, _ in rows)
+        self.held_bytes += sum(len(row) + OVERHEAD for _, row in rows)
+        return pool
+
     def gone(self, spot: Spot, rows: list[tuple[bytes, bytes]]) -> None:
         """A crowd is on its way no more."""
         pool = self.pools[spot]
@@ -93,20 +90,6 @@ class Crowds:
         pool = self.pools.pop(spot)
         self.held_bytes -= sum(len(row) + OVERHEAD for row in pool.rows.values())
         return len(pool.rows)
-
-    def decide(self, spot: Spot, fates: dict[bytes, str]) -> None:
-        """Remember what became of reports that left, within bounds."""
-        known = self.fates.setdefault((spot[0], spot[2]), {})
-        before = len(known)
-        known.update(fates)
-        self.fated += len(known) - before
-        while self.fated * OVERHEAD > self.hold_bytes:
-            # whoever is forgotten and asks again is forwarded again, and counted once all the same
-            self.forget_fates(next(iter(self.fates)))
-
-    def forget_fates(self, at: tuple[str, int]) -> None:
-        """Forget what became of an epoch's reports."""
-        self.fated -= len(self.fates.pop(at))
 
 
 def shuffled(rows: dict[bytes, bytes]) -> list[tuple[bytes, bytes]]:

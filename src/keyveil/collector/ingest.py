@@ -11,34 +11,15 @@ import msgspec
 from . import wire
 from .access import require_ingest
 from .collections import Collection
+from .lately import Lately
 from .problems import REASONS, Problem
+from .rate import Rate
 from .service import Service
 from .store import Parcel
 from .upload import Said, Upload
 from .web import Pairs
 
 _encoder = msgspec.json.Encoder()
-
-
-class Rate:
-    """A bucket of reports that fills at a collection's rate, a second's worth deep."""
-
-    def __init__(self, now: float, rate: int) -> None:
-        self.at, self.left, self.rate = now, float(rate), rate
-
-    def take(self, now: float, number: int, rate: int) -> float:
-        """Take so many; how many seconds until there are enough, 0 if there are now.
-
-        A request larger than a second's worth passes when the bucket is full, and leaves a debt.
-        """
-        if rate != self.rate:
-            self.rate, self.left = rate, min(self.left, float(rate))
-        self.left = min(float(rate), self.left + max(0.0, now - self.at) * rate)
-        self.at = now
-        if self.left < min(number, rate):
-            return (min(number, rate) - self.left) / rate
-        self.left -= number
-        return 0.0
 
 
 class Ingest(Upload[Collection]):
@@ -48,6 +29,7 @@ class Ingest(Upload[Collection]):
         super().__init__(service)
         self.service = service
         self._rates: dict[int, Rate] = {}
+        self._lately = Lately()
 
     async def find(self, name: str) -> Collection:
         return self.service.control.named(name)
@@ -73,31 +55,43 @@ class Ingest(Upload[Collection]):
         book = service.store.has_book(one)
         if book is None:
             book = await asyncio.to_thread(service.store.book, one)
-        self._limit_rate(place, batch.count)
         packed = wire.pack(batch, book.packing)
         reasons: dict[int, str] = dict.fromkeys(packed.impossible, "impossible")
         if packed.count:
             ids = packed.ids
             names = [ids[at : at + 16] for at in range(0, len(ids), 16)]
             parcel = Parcel(place.id, one.id, batch.epoch, names, packed.rows)
-            await service.writer.submit(parcel)
+            lately = self._lately.look(parcel, book.packing.width)
+            await self._submit(place, parcel, packed.count - lately.again)
             if parcel.refused:
                 places = [at for at in range(batch.count) if at not in reasons]
                 reasons.update({places[at]: reason for at, reason in parcel.refused.items()})
+            else:
+                self._lately.note(parcel, lately)
+            if lately.changed:
+                service.metrics.change(place.name, lately.changed)
         if reasons:
             return self._partly(place, batch, reasons)
         service.metrics.accept(place.name, batch.count)
         return 200, b'{"accepted":%d,"failed":[]}' % batch.count, []
 
-    def _limit_rate(self, collection: Collection, number: int) -> None:
+    async def _submit(self, collection: Collection, parcel: Parcel, fresh: int) -> None:
+        """Make reports durable, at the collection's rate."""
         rate = collection.terms.rate
-        if rate is None:
+        if rate is None or not fresh:
+            await self.service.writer.submit(parcel)
             return
         now = self.service.clock.elapsed()
         bucket = self._rates.setdefault(collection.id, Rate(now, rate))
-        wait = bucket.take(now, number, rate)
+        wait = bucket.take(now, fresh, rate)
         if wait > 0:
-            raise Problem("rate", after=int(wait) + 1, number=number)
+            raise Problem("rate", after=int(wait) + 1, number=len(parcel.ids))
+        unused = fresh
+        try:
+            await self.service.writer.submit(parcel)
+            unused = min(fresh, len(parcel.refused))
+        finally:
+            bucket.give_back(unused)
 
     def _partly(self, collection: Collection, batch: wire.Batch, reasons: dict[int, str]) -> Said:
         """An answer that names the failed ids; a refusal if all failed for one reason."""

@@ -59,6 +59,8 @@ class Metrics(Refusals):
         super().__init__()
         self.accepted: dict[str, int] = {}
         """Reports acknowledged by collection, repetitions included."""
+        self.changed: dict[str, int] = {}
+        """Of those, repetitions with other cells than the report that was counted."""
         self.commits = Histogram("keyveil_commit_seconds", "Time to make a group durable.", SECONDS)
         self.groups = Histogram("keyveil_group_reports", "Reports in one transaction.", SIZES)
         self.requests = Histogram("keyveil_group_requests", "Requests in one transaction.", SIZES)
@@ -67,6 +69,10 @@ class Metrics(Refusals):
     def accept(self, collection: str, number: int) -> None:
         """Reports acknowledged."""
         self.accepted[collection] = self.accepted.get(collection, 0) + number
+
+    def change(self, collection: str, number: int) -> None:
+        """Reports acknowledged whose id stands for another report, which was counted."""
+        self.changed[collection] = self.changed.get(collection, 0) + number
 
     def committed(self, requests: int, reports: int, seconds: float) -> None:
         """A transaction is durable."""
@@ -78,13 +84,22 @@ class Metrics(Refusals):
         self, gauges: Mapping[str, tuple[str, float]], reports: Mapping[tuple[str, int], int]
     ) -> str:
         """Everything, with gauges by name (what they are, their value) and reports per round."""
-        accepted = {f'collection="{name}"': number for name, number in sorted(self.accepted.items())}
+        accepted, changed = (
+            {f'collection="{name}"': number for name, number in sorted(found.items())}
+            for found in (self.accepted, self.changed)
+        )
         counted = {
             f'collection="{name}",round="{number}"': found
             for (name, number), found in sorted(reports.items())
         }
         out = [
             *family("acknowledged_total", "Reports acknowledged.", accepted, "counter"),
+            *family(
+                "changed_total",
+                "Reports sent again soon after, with other cells: the first stands.",
+                changed,
+                "counter",
+            ),
             *self.refusals(),
             *family("reports", "Reports counted.", counted),
         ]

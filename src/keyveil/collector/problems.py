@@ -56,6 +56,7 @@ REASONS: dict[str, Reason] = {
     "finished": Reason(409, "the chain of plans has no next round"),
     "invalid": Reason(400, "the request cannot be answered"),
     "busy": Reason(429, "too many requests of this kind at once; ask again later", True),
+    "late": Reason(503, "the answer takes too long now; ask for less, or again later", True, 10),
     "internal": Reason(500, "something went wrong inside the collector"),
 }
 """Every reason for a refusal, by name."""

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -21,7 +20,7 @@ from .server import run
 from .tokens import digest_of
 from .upload import Said, Upload
 from .upstream import Known
-from .web import Run, guarded, json, not_here, with_headers
+from .web import Run, guarded, json, site, with_headers
 
 
 class _Door(Upload[Known]):
@@ -87,18 +86,15 @@ def app(
         return PlainTextResponse(relay.metrics_text(), media_type="text/plain; version=0.0.4")
 
     path, both = "/v1/collections/{name}", ["GET", "OPTIONS"]
-    return Starlette(
-        routes=[
-            Route(path + "/reports", _Door(relay)),
-            Route(path, public(about), methods=both),
-            Route(path + "/plan", public(plan), methods=both),
-            Route("/health", guarded(relay, health)),
-            Route("/ready", guarded(relay, ready)),
-            Route("/metrics", guarded(relay, metrics)),
-        ],
-        lifespan=lifespan,
-        exception_handlers={HTTPException: not_here(relay)},
-    )
+    routes = [
+        Route(path + "/reports", _Door(relay)),
+        Route(path, public(about), methods=both),
+        Route(path + "/plan", public(plan), methods=both),
+        Route("/health", guarded(relay, health)),
+        Route("/ready", guarded(relay, ready)),
+        Route("/metrics", guarded(relay, metrics)),
+    ]
+    return site(relay, routes, lifespan)
 
 
 def _require_watcher(request: Request, watcher: str | None, exposed: bool) -> None:

@@ -339,23 +339,23 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "GET", _C + "/estimates", "Frequency and mean of every key", "analyst", estimates,
-        (200, JSON, schemas.Estimates), query=(*_ASKED, "after"), refusals=("busy",),
+        (200, JSON, schemas.Estimates), query=(*_ASKED, "after"), refusals=("busy", "late"),
     ),
     Operation(
         "GET", _C + "/queries", "Answers to queries", "analyst", queries,
-        (200, JSON, schemas.QueryAnswers), query=("q", *_ASKED), refusals=("busy",),
+        (200, JSON, schemas.QueryAnswers), query=("q", *_ASKED), refusals=("busy", "late"),
     ),
     Operation(
         "GET", _C + "/conditional", "A statistic of each key given each other", "analyst", conditional,
-        (200, JSON, schemas.Matrix), query=("kind", *_ASKED), refusals=("busy",),
+        (200, JSON, schemas.Matrix), query=("kind", *_ASKED), refusals=("busy", "late"),
     ),
     Operation(
         "GET", _C + "/checks", "What no honest population could have sent", "analyst", checks,
-        (200, JSON, schemas.Checks), query=("round", "false_alarm"), refusals=("busy",),
+        (200, JSON, schemas.Checks), query=("round", "false_alarm"), refusals=("busy", "late"),
     ),
     Operation(
         "GET", _C + "/fakes", "How far a share of fakes may have moved each answer", "analyst", fakes,
-        (200, JSON, schemas.Fakes), query=("round", "share", "key", "views"), refusals=("busy",),
+        (200, JSON, schemas.Fakes), query=("round", "share", "key", "views"), refusals=("busy", "late"),
     ),
     Operation(
         "GET", _C + "/tally", "The tally itself", "analyst", tally, (200, TALLY, None),

@@ -133,6 +133,8 @@ class Status(Public):
     closed_before: Whole
     rounds: list[RoundStatus]
     refusals: dict[str, int]
+    changed: Whole
+    """Reports sent again soon after, with other cells, since this process began; the first stands."""
     offers: dict[str, list[str]]
     """``answers``: what the plan answers of each key; ``estimators``: by which of them."""
 

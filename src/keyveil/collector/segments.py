@@ -25,6 +25,7 @@ from .collections import Collection, Round
 from .packing import Packing
 
 FORMAT = "keyveil/segments/1"
+MANIFEST = "manifest.json"
 PART_BYTES = 64 << 20
 """Of packed rows in one file, about."""
 
@@ -63,13 +64,16 @@ def write_epoch(
         "reports": tally.reports,
         "files": files,
     }
-    write_whole(folder / "manifest.json", json.dumps(manifest, indent=1, sort_keys=True).encode())
+    content = json.dumps(manifest, indent=1, sort_keys=True).encode()
+    write_whole(folder / MANIFEST, content, private=True)
     return manifest, tally
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it; their names are on disk before anything relies on them."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Make a folder and those above it, their owner's alone; their names are on disk before anything
+    relies on them."""
+    for path in (*reversed(folder.parents), folder):
+        path.mkdir(mode=0o700, exist_ok=True)
     for above in list(folder.parents)[:4]:  # round, collection, segments, and where those lie
         with suppress(PermissionError):
             sync(above)

@@ -14,6 +14,11 @@ from .service import Service
 from .settings import Settings
 from .store import Store
 
+NO_ADMIN = (
+    "without an admin token the collector serves this machine only: "
+    "make one with 'keyveil token create --role admin', or use --host 127.0.0.1"
+)
+
 
 def check_address(store: Store, host: str) -> None:
     """Refuse to be reachable from elsewhere while anyone could do anything."""
@@ -21,10 +26,14 @@ def check_address(store: Store, host: str) -> None:
         return
     admins = [t for t in store.control.tokens.values() if t.role == "admin" and not t.revoked]
     if not admins:
-        raise ServeError(
-            "without an admin token the collector serves this machine only: "
-            "make one with 'keyveil token create --role admin', or use --host 127.0.0.1"
-        )
+        raise ServeError(NO_ADMIN)
+
+
+def check_new(store: Store, host: str) -> None:
+    """The same of a file that is not there yet, so that none is made for nothing."""
+    path = getattr(store, "path", None)
+    if path is not None and not path.exists() and not is_loopback(host):
+        raise ServeError(NO_ADMIN)
 
 
 def serve(
@@ -43,4 +52,4 @@ def serve(
     return 1 if service.writer.broken else 0
 
 
-__all__ = ["ServeError", "address_of", "check_address", "listening", "serve"]
+__all__ = ["ServeError", "address_of", "check_address", "check_new", "listening", "serve"]

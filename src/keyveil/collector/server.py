@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -53,13 +54,18 @@ _HEAD_TOO_LARGE = (
 )
 
 
+GRACE = 2.0
+"""Seconds in which it can be said that a body was too slow."""
+SPARE_FILES = 256
+"""Open files that connections leave to the store and to everything else."""
 MOST_PIPELINED = 64
 """Requests that one connection may send ahead of their answers."""
 
 
 class Protocol(HttpToolsProtocol):
-    """One connection. A request that does not arrive whole in time ends it, and so does silence, and
-    so do a head without end and requests without end that wait for no answer.
+    """One connection. A head that does not arrive whole in time ends it, and so does silence, and
+    so do a head without end and requests without end that wait for no answer. A body has its own time,
+    and a little more: whoever reads it says that it was too slow, before the connection ends.
 
     The server itself only bounds the silence between two requests.
     """
@@ -108,6 +114,8 @@ class Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._head = 0
+        self._unwatch()
+        self._watch(GRACE)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -133,8 +141,8 @@ class Protocol(HttpToolsProtocol):
             self._taking.cancel()
             self._taking = None
 
-    def _watch(self) -> None:
-        self._deadline = self.loop.call_later(self.seconds, self._expire)
+    def _watch(self, more: float = 0.0) -> None:
+        self._deadline = self.loop.call_later(self.seconds + more, self._expire)
 
     def _unwatch(self) -> None:
         if self._deadline is not None:
@@ -193,13 +201,30 @@ def address_of(found: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def room_for(connections: int, log: Log) -> int:
+    """How many connections the system lets be open, after the process's limit was raised for them."""
+    need = connections + SPARE_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    endless = resource.RLIM_INFINITY
+    if soft == endless or soft >= need:
+        return connections
+    with suppress(OSError, ValueError):  # some systems have a lower limit than they say
+        resource.setrlimit(resource.RLIMIT_NOFILE, (need if hard == endless else min(need, hard), hard))
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if soft == endless or soft >= need:
+        return connections
+    fewer = max(soft - SPARE_FILES, soft // 4, 1)
+    log.say("few_files", open_files=soft, connections=fewer, asked=connections)
+    return fewer
+
+
 def run(host: Host, application: Any, found: socket.socket) -> None:
     """Serve an application at a socket until told to end."""
     bounds = host.settings
     limits = {
         "seconds": bounds.request_seconds,
         "send_seconds": bounds.send_seconds,
-        "most": bounds.connections,
+        "most": room_for(bounds.connections, host.log),
         "head_bytes": bounds.head_bytes,
     }
     config = uvicorn.Config(

@@ -13,8 +13,9 @@ from .collections import Collection, Control, Round
 from .keeper import Keeper
 from .logs import Log
 from .metrics import Metrics
+from .rate import most_at
 from .settings import Settings
-from .store import Session, Store
+from .store import Session, Store, StoreError, StoreUnready
 from .tokens import Token, read
 from .writer import Writer
 
@@ -119,18 +120,25 @@ class Service:
 
     def public(self, collection: Collection) -> dict[str, Any]:
         """What a client needs to know of a collection, and anyone may."""
-        limits = {"reports": self.settings.reports, "bytes": self.settings.body_bytes}
+        rate, most = collection.terms.rate, self.settings.reports
+        most = most if rate is None else min(most, most_at(rate))
+        limits = {"reports": most, "bytes": self.settings.body_bytes}
         return {**facts_of(collection, self.clock.now()), "limits": limits}
 
     async def status(self, collection: Collection) -> dict[str, Any]:
         """What analysts and admins see: reports, refusals, epochs, rounds."""
         found = await asyncio.to_thread(status_of, self.store, collection, self.clock.now())
         book = await asyncio.to_thread(self.store.book, collection.round)
-        return {**self.public(collection), **found, "offers": self.answers.offers(book.plan)}
+        changed = self.metrics.changed.get(collection.name, 0)
+        facts = {**self.public(collection), **found, "changed": changed}
+        return {**facts, "offers": self.answers.offers(book.plan)}
 
     async def metrics_text(self) -> str:
-        """Metrics as Prometheus reads them."""
-        reports = await asyncio.to_thread(self._reports)
+        """Metrics as Prometheus reads them; without a store, all but the reports that it counted."""
+        try:
+            reports = await asyncio.to_thread(self._reports)
+        except (StoreUnready, StoreError, OSError):
+            reports = {}
         gauges = {
             "healthy": ("Whether reports are acknowledged.", float(not self.writer.broken)),
             "ready": ("Whether requests should come here.", float(not self.unready())),

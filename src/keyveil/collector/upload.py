@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -21,6 +23,19 @@ Said = tuple[int, bytes, Pairs]
 
 _encoder = msgspec.json.Encoder()
 
+PATIENCE = 1.0
+"""Seconds that a body may take before it can be given up for another's sake."""
+
+
+@dataclass(slots=True, eq=False)
+class _Arriving:
+    """A body on its way: only what has come of it is counted, whatever was announced."""
+
+    begun: float
+    limit: asyncio.Timeout | None = None
+    """Set while it is not whole, and can be given up."""
+    size: int = 0
+
 
 class Upload(ABC, Generic[Place]):
     """An ASGI endpoint for ``/v1/collections/{name}/reports``; each kind says what it does with them."""
@@ -28,7 +43,10 @@ class Upload(ABC, Generic[Place]):
     def __init__(self, host: Host) -> None:
         self._host = host
         self.waiting_bytes = 0
+        """Of bodies that have come, whole or in part."""
         self.waiting_requests = 0
+        self._arriving: set[_Arriving] = set()
+        """Bodies that are not whole yet."""
 
     @abstractmethod
     async def find(self, name: str) -> Place:
@@ -74,27 +92,58 @@ class Upload(ABC, Generic[Place]):
             self.refused(name, place, problem)
             status, body, kind = problem.http_status, _encoder.encode(problem.document()), CONTENT_TYPE
             more = extra_headers(problem)
-            if problem.reason in ("too_large", "slow", "overload"):
-                more.append((b"connection", b"close"))  # what else was sent is not read
+            if problem.reason == "method":
+                more.append((b"allow", b"OPTIONS, POST"))
         await respond(send, status, body, kind, [*extra, *more])
 
     async def _post(self, place: Place, headers: Pairs, receive: Receive) -> Said:
         self.check(place, headers)
         decode, size = self._head(headers)
-        settings = self._host.settings
-        if (
-            self.waiting_bytes + size > settings.waiting_bytes
-            or self.waiting_requests >= settings.waiting_requests
-        ):
-            raise Problem("overload", after=self._patience())
-        self.waiting_bytes += size
+        with self._waiting() as one:
+            body = await self._body(receive, size, one)
+            return await self.take(place, decode(body, self._host.settings.reports))
+
+    @contextmanager
+    def _waiting(self) -> Iterator[_Arriving]:
+        """Count a request, and later what comes of it, until it is answered."""
+        one = _Arriving(asyncio.get_running_loop().time())
+        while self.waiting_requests >= self._host.settings.waiting_requests:
+            self._make_room(one)
         self.waiting_requests += 1
         try:
-            body = await self._body(receive, size)
-            return await self.take(place, decode(body, settings.reports))
+            yield one
         finally:
-            self.waiting_bytes -= size
+            self._arriving.discard(one)
+            self._forget(one)
+
+    def _came(self, one: _Arriving, size: int) -> None:
+        """So many bytes more have come of a body."""
+        while self.waiting_bytes + size > self._host.settings.waiting_bytes:
+            self._make_room(one)
+        one.size += size
+        self.waiting_bytes += size
+
+    def _make_room(self, one: _Arriving) -> None:
+        """Give up the body that has come slowest; where there is none to give up, refuse this one.
+
+        Who announces much and sends little, or nothing, loses his place to who sends.
+        """
+        now = asyncio.get_running_loop().time()
+        slow = [each for each in self._arriving if each is not one and now - each.begun >= PATIENCE]
+        if not slow:
+            raise Problem("overload", after=self._patience())
+        slowest = min(slow, key=lambda each: each.size / (now - each.begun))
+        if slowest.limit is not None and not slowest.limit.expired():
+            slowest.limit.reschedule(now)
+        self._arriving.discard(slowest)
+        self._forget(slowest)
+
+    def _forget(self, one: _Arriving) -> None:
+        """A request waits no more: its bytes and its place are free, once."""
+        if one.size >= 0:
+            self.waiting_bytes -= one.size
             self.waiting_requests -= 1
+            one.size = -1
 
     def _patience(self) -> int:
         """Seconds to wait, more the fuller the queue is; clients add jitter of their own."""
@@ -128,20 +177,33 @@ class Upload(ABC, Generic[Place]):
             raise Problem("too_large", f"a body has at most {most} bytes")
         return decode, int(length)
 
-    async def _body(self, receive: Receive, most: int) -> bytes:
+    async def _body(self, receive: Receive, most: int, one: _Arriving) -> bytes:
         try:
-            async with asyncio.timeout(self._host.settings.request_seconds):
+            async with asyncio.timeout(self._host.settings.request_seconds) as limit:
+                one.limit = limit
+                self._arriving.add(one)
                 message = await receive()
                 if message["type"] == "http.request" and not message.get("more_body"):
                     body: bytes = message.get("body", b"")
                     if len(body) > most:
                         raise Problem("too_large", f"a body has at most {most} bytes")
+                    self._whole(one, len(body))
                     return body
-                return await self._rest(message, receive, most)
+                return await self._rest(message, receive, most, one)
         except TimeoutError:
             raise Problem("slow") from None
 
-    async def _rest(self, message: Message, receive: Receive, most: int) -> bytes:
+    def _whole(self, one: _Arriving, size: int) -> None:
+        """The last of a body has come: now it waits for the store, and is not given up any more."""
+        self._still(one)
+        self._came(one, size)
+        self._arriving.discard(one)
+
+    def _still(self, one: _Arriving) -> None:
+        if one.size < 0:  # given up, and more of it came before it was told
+            raise Problem("slow")
+
+    async def _rest(self, message: Message, receive: Receive, most: int, one: _Arriving) -> bytes:
         parts = []
         size = 0
         while True:
@@ -153,7 +215,10 @@ class Upload(ABC, Generic[Place]):
                 raise Problem("too_large", f"a body has at most {most} bytes")
             parts.append(part)
             if not message.get("more_body"):
+                self._whole(one, len(part))
                 return b"".join(parts)
+            self._still(one)
+            self._came(one, len(part))
             message = await receive()
 
 

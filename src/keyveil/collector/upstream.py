@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from math import inf, nextafter
 from typing import Any
 
 import httpx
@@ -46,10 +48,14 @@ class Known:
     again: int = 0
     """How often it was asked for again while it was believed."""
 
+    def ends(self, epoch: int) -> float:
+        """When an epoch and its grace are over."""
+        terms = self.about["epoch"]
+        return float((epoch + 1) * terms["seconds"] + terms["grace"])
+
     def over(self, epoch: int, now: float) -> bool:
         """Whether an epoch and its grace are over."""
-        terms = self.about["epoch"]
-        return bool((epoch + 1) * terms["seconds"] + terms["grace"] <= now)
+        return self.ends(epoch) <= now
 
     def ahead(self, epoch: int, now: float) -> bool:
         """Whether an epoch has not begun, nor is about to."""
@@ -77,9 +83,7 @@ class Upstream:
         log: Log,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        if not all(map(is_name, names)):
-            raise KeyveilError("a collection's name has 1 to 64 small letters, digits and hyphens")
-        self.to, self.names = checked_url(to), names
+        self.to, self.names = checked_url(to), checked_names(names)
         self.wait, self.delta, self._hold_bytes = wait, delta, hold_bytes
         self._clock, self._log = clock, log
         self._known: dict[str, Known] = {}
@@ -100,6 +104,10 @@ class Upstream:
     def last_known(self, name: str) -> Known:
         """A collection as it was known last."""
         return self._known[name]
+
+    def over(self, name: str, epoch: int, now: float) -> bool:
+        """Whether an epoch is over as far as is known; not of a collection that was never asked for."""
+        return name in self._known and self._known[name].over(epoch, now)
 
     async def known(self, name: str, anew: bool = False) -> Known:
         """A collection of the collector, as of a few seconds ago at most."""
@@ -165,7 +173,7 @@ class Upstream:
         packing = Packing(plan)
         if self.wait * (packing.width + OVERHEAD) > self._hold_bytes:
             raise Problem("unhealthy", "this relay cannot hold as many reports as it waits for")
-        shuffled = await asyncio.to_thread(amplified, plan, self.wait, self.delta)
+        shuffled = await asyncio.to_thread(crowd_of, plan, self.wait, self.delta)
         self._log.say(
             "collection_known", collection=name, plan=plan.hash, wait=self.wait,
             epsilon=shuffled.epsilon, delta=shuffled.delta, local_epsilon=shuffled.local_epsilon,
@@ -196,12 +204,22 @@ class Upstream:
         return response.status_code, said if isinstance(said, dict) else {}, after
 
 
+def crowd_of(plan: Plan, wait: int, delta: float) -> Amplified:
+    """The guarantee of a crowd, and its local one; each rounded up, and the first never above."""
+    made = amplified(plan, wait, delta)
+    local = made.local_epsilon
+    if Decimal(local) < plan.proven:
+        local = nextafter(local, inf)
+    return replace(made, epsilon=min(made.epsilon, local), local_epsilon=local)
+
+
 def _about_of(body: bytes) -> dict[str, Any]:
     """What a collector says of a collection, as far as a relay needs it."""
     try:
         about: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
         if not all(
-            isinstance(about["epoch"][part], int) for part in ("now", "seconds", "grace", "early")
+            type(about["epoch"][part]) is int and 0 <= about["epoch"][part] <= 2**40
+            for part in ("now", "seconds", "grace", "early")
         ):
             raise TypeError
     except (ValueError, KeyError, TypeError):
@@ -209,23 +227,28 @@ def _about_of(body: bytes) -> dict[str, Any]:
     return about
 
 
-def states(upstream: Upstream) -> list[str]:
+def checked_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of collections."""
+    if not all(map(is_name, names)):
+        raise KeyveilError("a collection's name has 1 to 64 small letters, digits and hyphens")
+    return names
+
+
+def states(to: str, names: tuple[str, ...], wait: int, delta: float) -> list[str]:
     """For each collection that was named: what whoever sees all forwarded reports learns of one."""
+    url = checked_url(to)
 
     async def ask() -> list[str]:
         lines = []
         async with httpx.AsyncClient(timeout=30, trust_env=False) as http:
-            for name in upstream.names:
-                path = f"{upstream.to}/v1/collections/{name}/plan"
+            for name in checked_names(names):
                 try:
-                    response = await http.get(path)
+                    response = await http.get(f"{url}/v1/collections/{name}/plan")
                 except httpx.HTTPError:
                     raise KeyveilError("the collector cannot be reached") from None
                 if response.status_code != 200:
                     raise KeyveilError(f"the collector has no collection {name!r}")
-                lines.append(
-                    f"{name}: {line(Plan.parse(response.content), upstream.wait, upstream.delta)}"
-                )
+                lines.append(f"{name}: {line(Plan.parse(response.content), wait, delta)}")
         return lines
 
     return asyncio.run(ask())

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import gettempdir
 
 import numpy as np
 
 from ..errors import ReportError
 from ..tally import Tally
 from .collections import Collection, Round
-from .ids import split
+from .ids import IdSet, Spoiled, split
 from .segments import check_files, folder_of, read_part
-from .store import Session, Store
+from .store import Session, Store, StoreUnready
 from .store.base import add_chunk, crc_of
 from .store.interface import BROUGHT_IN, SEALED
+from .store.scratch import FolderScratch
+from .store.sqlite import SqliteStore
+
+AT_ONCE = 1 << 15
+"""Ids that are looked for at a time."""
 
 
 @dataclass
@@ -80,8 +86,7 @@ def _stored(session: Session, one: Round, cells: int) -> dict[int, np.ndarray]:
 def _log(store: Store, session: Session, one: Round, epoch: int, verdict: Verdict) -> np.ndarray:
     packing = store.book(one).packing
     tally = Tally(packing.plan)
-    seen: set[bytes] = set()
-    ids = 0
+    seen = _Seen(store)
     for segment in store.segments(session, one, epoch):
         if crc_of(segment.ids, segment.payload) != segment.crc:
             verdict.findings.append(f"a segment of epoch {epoch} does not match its check")
@@ -90,12 +95,42 @@ def _log(store: Store, session: Session, one: Round, epoch: int, verdict: Verdic
             verdict.findings.append(f"a segment of epoch {epoch} has the wrong length")
             continue
         tally.add(packing.reports(packing.rows(segment.payload)))
-        names = split(segment.ids)
-        seen.update(names)
-        ids += len(names)
-    if len(seen) != ids:
-        verdict.findings.append(f"epoch {epoch} holds {ids - len(seen)} reports twice")
+        seen.add(segment.ids)
+    if twice := seen.close():
+        verdict.findings.append(f"epoch {epoch} holds {twice} reports twice")
     return tally.counts
+
+
+class _Seen:
+    """The ids of an epoch, however many there are; counts those that come again."""
+
+    def __init__(self, store: Store) -> None:
+        folder = store.path.parent if isinstance(store, SqliteStore) else Path(gettempdir())
+        self._ids = IdSet(FolderScratch(folder))
+        self._waiting: list[bytes] = []
+        self._twice = 0
+
+    def add(self, packed: bytes) -> None:
+        """Ids that lie end to end."""
+        self._waiting += split(packed)
+        if len(self._waiting) >= AT_ONCE:
+            self._look()
+
+    def _look(self) -> None:
+        once = list(set(self._waiting))
+        try:
+            known = self._ids.known(once)
+        except Spoiled:
+            raise StoreUnready("what was written beside the store is read otherwise") from None
+        self._twice += len(self._waiting) - len(once) + len(known)
+        self._ids.add([one for place, one in enumerate(once) if place not in known])
+        self._waiting = []
+
+    def close(self) -> int:
+        """How many came again."""
+        self._look()
+        self._ids.close()
+        return self._twice
 
 
 def _sealed(

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import errno
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 
 from ..errors import KeyveilError
 from .logs import Log
 from .metrics import Refusals
 from .problems import CONTENT_TYPE, Problem
 from .settings import Settings
-from .store.interface import StoreUnready
+from .store.interface import StoreError, StoreUnready
 from .wire import JSON
 
 Pairs = list[tuple[bytes, bytes]]
@@ -44,10 +48,15 @@ def as_problem(host: Host, error: Exception) -> Problem:
     """Every error as a refusal; what was not foreseen is logged by kind and place alone."""
     if isinstance(error, Problem):
         return error
-    if isinstance(error, StoreUnready):
+    if isinstance(error, StoreUnready | StoreError) or _nothing_left(error):
         return Problem("storage")
     host.log.error("request_failed", error)
     return Problem("internal")
+
+
+def _nothing_left(error: Exception) -> bool:
+    """Whether the system has no more files or memory to give: it will, when others are done."""
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def extra_headers(problem: Problem) -> Pairs:
@@ -59,6 +68,8 @@ def extra_headers(problem: Problem) -> Pairs:
         found.append((b"www-authenticate", b"Bearer"))
     if problem.reason == "encoding":
         found.append((b"accept-encoding", b"identity"))
+    if problem.reason in ("too_large", "slow", "overload"):
+        found.append((b"connection", b"close"))  # what else was sent is not read
     return found
 
 
@@ -95,7 +106,7 @@ def guarded(host: Host, run: Run) -> Run:
 
 def _asked_wrongly(error: Exception) -> Exception:
     """The library's own errors as refusals: they speak of plans and queries, never of records."""
-    if isinstance(error, KeyveilError) and not isinstance(error, Problem):
+    if isinstance(error, KeyveilError) and not isinstance(error, Problem | StoreError):
         return Problem("invalid", str(error))
     return error
 
@@ -106,6 +117,20 @@ def not_here(host: Host) -> Callable[[Request, Exception], Awaitable[Response]]:
     async def say(request: Request, error: Exception) -> Response:
         reason = "method" if getattr(error, "status_code", 404) == 405 else "unknown"
         host.metrics.refuse("", reason, 1)
-        return refusal(Problem(reason))
+        allow = (getattr(error, "headers", None) or {}).get("Allow")
+        more = [] if allow is None else [(b"allow", allow.encode("latin-1"))]
+        return with_headers(refusal(Problem(reason)), more)
 
     return say
+
+
+def site(
+    host: Host, routes: Sequence[BaseRoute], lifespan: Callable[[Starlette], Any] | None = None
+) -> Starlette:
+    """An application of these routes and of nothing else: no path leads on to another, because a
+    redirect would repeat whatever Host was named, without the proxy's TLS."""
+    made = Starlette(
+        routes=routes, lifespan=lifespan, exception_handlers={HTTPException: not_here(host)}
+    )
+    made.router.redirect_slashes = False
+    return made

@@ -107,6 +107,8 @@ def decode_binary(body: bytes, most: int) -> Batch:
     epoch = int.from_bytes(body[40:44], "little")
     count = int.from_bytes(body[44:48], "little")
     _check_count(count, most)
+    if len(body) < _HEAD + count * (16 + 1):
+        raise Problem("malformed", "the batch is not as long as its reports")
     if epoch > MOST_EPOCH:
         raise Problem("malformed", "the batch has no such epoch")
     return Batch(body[8:40].hex(), epoch, count, b"", None, body)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import exp, inf, isfinite, log, nan, sqrt
@@ -32,6 +32,11 @@ also ``simplex``: the value at the law of all cells, projected (Norm-Sub), and `
 paper has it. Intervals are those of the unbiased estimate (Fieller's), cut to the possible range."""
 
 
+MOST_STATES = 3**8
+"""Joint states of the keys that one query may name. Their laws are found with matrices of as many rows
+and columns, so that memory grows with the square and time with the cube: with so many a query takes
+about half a gigabyte, with three times as many two."""
+
 RANGES = {"frequency": (0.0, 1.0), "mean": (-1.0, 1.0), "lift": (0.0, inf)}
 """Where each statistic must lie, means on the [-1, 1] scale."""
 
@@ -60,8 +65,21 @@ class QueryAnswer:
         }
 
 
+def check_size(schema: Schema, query: Query, most_states: int = MOST_STATES) -> None:
+    """Refuse a query that names more keys than can be looked at together."""
+    states, most = schema.levels + 1, 0
+    while states ** (most + 1) <= most_states:
+        most += 1
+    if len(query.keys) > most:
+        raise QueryError(
+            f"a query names at most {most} keys together where each has {states} states, "
+            f"but this one names {len(query.keys)}"
+        )
+
+
 def query_weights(schema: Schema, query: Query) -> Floats:
     """Weights of numerator and denominator (for lift: joint, target, condition) on joint states."""
+    check_size(schema, query)
     states, keys = schema.levels + 1, len(query.keys)
     held = np.concatenate([[0.0], np.ones(schema.levels)])
     if query.kind == "mean" and schema.levels < 2:
@@ -98,6 +116,7 @@ class Conditionals:
         """The answer to one query, as text or object."""
         asked = Query.parse(query) if isinstance(query, str) else query
         schema = self.plan.schema
+        check_size(schema, asked)
         target, given = asked.places(schema)
         keys = (target, *(place for place, _ in given))
         weights = query_weights(schema, asked)
@@ -122,11 +141,17 @@ class Conditionals:
     def answers(self, queries: Iterable[Query | str]) -> list[QueryAnswer]:
         """The answers to many queries."""
         asked = [Query.parse(query) if isinstance(query, str) else query for query in queries]
-        if isinstance(self.evidence, HeldEvidence):
-            schema = self.plan.schema
-            places = (query.places(schema) for query in asked)
-            self.evidence.prepare((key, *(place for place, _ in given)) for key, given in places)
+        self.prepare(asked)
         return [self.answer(query) for query in asked]
+
+    def prepare(self, queries: Sequence[Query]) -> None:
+        """What is faster found for many queries at once, before they are answered one by one."""
+        schema = self.plan.schema
+        for query in queries:
+            check_size(schema, query)
+        if isinstance(self.evidence, HeldEvidence):
+            places = (query.places(schema) for query in queries)
+            self.evidence.prepare((key, *(place for place, _ in given)) for key, given in places)
 
     def matrix(self, kind: str = "frequency") -> list[list[QueryAnswer | None]]:
         """Row k, column c: ``kind(k | c)`` for every two keys; None on the diagonal."""

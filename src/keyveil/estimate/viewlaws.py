@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from ..tally import Tally
 
 
+_SMALL = 1 << 20
+
+
 class Group(NamedTuple):
     """Views of one size and channel: their laws without bias, and the laws' covariance."""
 
@@ -39,7 +42,12 @@ class ViewEvidence:
     def __init__(self, plan: Plan, tally: Tally, sharpen: bool = True) -> None:
         self.plan, self.levels = plan, plan.schema.levels
         self.raw = _groups(plan, tally)
-        self.groups = self._sharpened() if sharpen else self.raw
+        self._sharpen = sharpen
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The views' laws as they are asked for; single keys need none of them."""
+        return self._sharpened() if self._sharpen else self.raw
 
     # -- building --------------------------------------------------------------------------------
 
@@ -48,7 +56,7 @@ class ViewEvidence:
         size = len(self.plan.views.keys[int(group.views[0])])
         at = digits(self.levels, size)[:, place]
         pick = (at[:, None] == np.arange(1, self.levels + 1)).astype(np.float64)
-        return group.laws @ pick, np.einsum("si,vst,tj->vij", pick, group.covariance, pick)
+        return group.laws @ pick, pick.T @ group.covariance @ pick
 
     @cached_property
     def singles(self) -> tuple[Floats, Floats, Integers]:
@@ -113,11 +121,11 @@ class ViewEvidence:
     # -- asking ----------------------------------------------------------------------------------
 
     def moments(self, keys: tuple[int, ...], weights: Floats) -> Moments | None:
+        if len(keys) == 1:
+            return self._single(keys[0], weights) if self.singles[2][keys[0]] else None
         views = [v for v in self.covering(keys) if self._row(self.raw, v)[0] > 0]
         if not views:
             return None
-        if len(keys) == 1:
-            return self._single(keys[0], weights)
         if len(views) == 1:
             return self._of_view(self.groups, views[0], keys, weights)
         parts = [self._of_view(self.raw, view, keys, weights) for view in views]
@@ -174,8 +182,9 @@ def _groups(plan: Plan, tally: Tally) -> list[Group]:
         views = plan.views_of(number)
         if not views:
             continue
-        counts = np.array([tally.view_counts(view)[1] for view in views], np.float64)
-        reports = np.array([tally.view_counts(view)[0] for view in views], np.int64)
+        own = plan.layout.own[np.array(views)]
+        counts = tally.counts[own[:, None] + 1 + np.arange(channel.cells)].astype(np.float64)
+        reports = tally.counts[own].astype(np.int64)
         laws, covariance = view_laws(channel, counts, reports)
         made.append(Group(np.array(views), reports, laws, covariance))
     return made
@@ -198,7 +207,11 @@ def view_laws(channel: Channel, counts: Floats, reports: Integers) -> tuple[Floa
     laws = shares @ decoder
     likely = (n * onto_simplex(laws) + 1.0) / (n + channel.states)
     seen = likely @ law
-    square = np.einsum("vc,cs,ct->vst", seen, decoder, decoder, optimize=True)
+    if decoder.size * channel.states <= _SMALL:  # one product for all views is faster, and has room
+        outer = (decoder[:, :, None] * decoder[:, None, :]).reshape(len(decoder), -1)
+        square = (seen @ outer).reshape(len(seen), channel.states, channel.states)
+    else:
+        square = np.einsum("vc,cs,ct->vst", seen, decoder, decoder, optimize=True)
     return laws, (square - likely[:, :, None] * likely[:, None, :]) / n[:, :, None]
 
 
@@ -214,7 +227,7 @@ def _updated(
 ) -> tuple[Floats, Floats]:
     """Laws after independent knowledge of ``pick``: information matrix and vector, one per row."""
     cross = covariance @ pick
-    spread = np.einsum("sk,vsl->vkl", pick, cross)
+    spread = pick.T @ cross
     # K = C M (M C M' + T)^-1 with T^-1 = information: written so that T need not be inverted.
     size = pick.shape[1]
     inner = np.linalg.solve(np.eye(size) + information @ spread, information)
@@ -224,7 +237,7 @@ def _updated(
     shares = laws @ pick
     step = gap - np.einsum("vij,vj->vi", inner, shares)
     laws = laws + np.einsum("vsk,vk->vs", cross, step)
-    covariance = covariance - np.einsum("vsk,vkl,vtl->vst", cross, inner, cross)
+    covariance = covariance - cross @ inner @ cross.transpose(0, 2, 1)
     return laws, (covariance + covariance.transpose(0, 2, 1)) / 2
 
 

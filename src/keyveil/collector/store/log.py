@@ -80,8 +80,11 @@ class LogStore(ControlStore):
             return
         refusal = group.collection.refusal(group.round, group.epoch, now, trusted)
         ids = [one for parcel in group.parcels for one in parcel.ids]
+        gone = group.epoch < group.collection.closed_before
+        if not gone and self._learning(group.round, group.epoch):
+            _refuse(group, set(), "storage")
+            return
         if refusal is not None:
-            gone = group.epoch < group.collection.closed_before
             known = set() if gone else self._known(session, group.round, group.epoch, ids)
             _refuse(group, known, refusal)
             return
@@ -92,6 +95,10 @@ class LogStore(ControlStore):
             chosen = self._take_some(session, group, ids, room)
         if chosen:
             self._log(session, group, ids, chosen)
+
+    def _learning(self, one: Round, epoch: int) -> bool:
+        """Whether it is not known yet which ids an epoch has; others go on meanwhile."""
+        return False
 
     def _take_new(self, session: Session, group: _Group, ids: list[bytes]) -> list[int]:
         """The places of ids that are new, each once."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 import apsw
 
 from ..collections import Control, Round
-from ..ids import IdSet, Scratch, Spoiled
+from ..ids import HELD, IdSet, Scratch, Spoiled
 from .base import Store
 from .interface import Session, StoreBroken, StoreError, StoreUnready
 from .migrations import MIGRATIONS, SQLITE
@@ -46,11 +47,54 @@ class SqliteSession:
         yield from self.connection.execute(sql, parameters)
 
 
+class _Learner:
+    """Reads the ids of one epoch in a thread of its own.
+
+    The store takes no reports of that epoch meanwhile, so what is read is all there is.
+    """
+
+    def __init__(self, store: SqliteStore, one: int, epoch: int) -> None:
+        self._store, self._one, self._epoch = store, one, epoch
+        self.found: IdSet | None = None
+        self.done = threading.Event()
+        self._unwanted = False
+        self._thread = threading.Thread(target=self._work, name="keyveil-ids", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            with self._store.reading() as session:
+                self.found = IdSet.of(self._read(session), self._store._scratch)
+        except (StoreUnready, apsw.Error, OSError, _Unwanted):
+            pass
+        finally:
+            self.done.set()
+
+    def _read(self, session: Session) -> Iterator[bytes]:
+        for packed in self._store._read_ids(session, self._one, self._epoch):
+            if self._unwanted:
+                raise _Unwanted
+            yield packed
+
+    def end(self) -> None:
+        """It is not needed any more."""
+        self._unwanted = True
+        self._thread.join()
+        if self.found is not None:
+            self.found.close()
+
+
+class _Unwanted(Exception):
+    pass
+
+
 class SqliteStore(Store):
     """A file, nothing else to start. ``vfs`` and ``synchronous`` are for tests of lost power."""
 
     kind = "sqlite"
 
+    learn_from = HELD
+    """An epoch with so many ids is read apart when the store is opened; a smaller one at once."""
     checkpoint_pages = 4000
     """Pages of the log after which they are moved into the file."""
 
@@ -62,6 +106,7 @@ class SqliteStore(Store):
         self._lock_file: int | None = None
         self._data_version = -1
         self._ids: dict[tuple[int, int], IdSet] = {}
+        self._learners: dict[tuple[int, int], _Learner] = {}
         self._scratch: Scratch = FolderScratch(self.path.parent)
 
     # -- opening -----------------------------------------------------------------------------------
@@ -77,6 +122,8 @@ class SqliteStore(Store):
             self._ready_tables()
             self.reload()
             self._data_version = self._read_data_version()
+            if serving:
+                self._learn_large()
         except BaseException:
             self.close()
             raise
@@ -137,6 +184,11 @@ class SqliteStore(Store):
 
     def migrate_alone(self) -> int:
         check_library()
+        if self.path.is_file():  # where nothing is to do, it may be served
+            self._connection = self._connect(apsw.SQLITE_OPEN_READWRITE)
+            if self.version() == len(MIGRATIONS):
+                return 0
+            self.close()
         self._take_lock()
         self._connection = self._connect()
         self._connection.set_wal_hook(self._committed)
@@ -268,6 +320,36 @@ class SqliteStore(Store):
 
     # -- ids ---------------------------------------------------------------------------------------
 
+    def _learn_large(self) -> None:
+        """Begin to read the ids of large epochs, so that no report has to wait for all of them."""
+        session = self._session()
+        sql = "select epoch, sum(reports) from segments where round = ? and epoch >= ? group by epoch"
+        for collection in self.control.collections.values():
+            for one in collection.rounds:
+                for epoch, reports in session.rows(sql, (one.id, collection.closed_before)):
+                    if reports >= self.learn_from:
+                        self._learn(one.id, epoch)
+
+    def _learn(self, one: int, epoch: int) -> None:
+        if (one, epoch) not in self._learners:
+            self._learners[one, epoch] = _Learner(self, one, epoch)
+
+    def _learning(self, one: Round, epoch: int) -> bool:
+        learner = self._learners.get((one.id, epoch))
+        if learner is None:
+            return False
+        if not learner.done.is_set():
+            return True
+        del self._learners[one.id, epoch]
+        if learner.found is not None:  # else it is read when it is asked for, and fails as that does
+            self._ids[one.id, epoch] = learner.found
+        return False
+
+    def _read_ids(self, session: Session, one: int, epoch: int) -> Iterator[bytes]:
+        sql = "select ids from segments where round = ? and epoch = ?"
+        for row in session.stream(sql, (one, epoch)):
+            yield row[0]
+
     def _set(self, session: Session, one: Round, epoch: int) -> IdSet:
         """The ids of an epoch, rebuilt from the log when first asked for.
 
@@ -275,9 +357,7 @@ class SqliteStore(Store):
         """
         found = self._ids.get((one.id, epoch))
         if found is None:
-            sql = "select ids from segments where round = ? and epoch = ?"
-            packed = (row[0] for row in session.stream(sql, (one.id, epoch)))
-            found = IdSet.of(packed, self._scratch)
+            found = IdSet.of(self._read_ids(session, one.id, epoch), self._scratch)
             if len(found):
                 self._ids[one.id, epoch] = found
         return found
@@ -308,6 +388,9 @@ class SqliteStore(Store):
         for key in list(self._ids):
             if which(*key):
                 self._ids.pop(key).close()
+        for key in list(self._learners):
+            if which(*key):
+                self._learners.pop(key).end()
 
     def _drop_ids(self, session: Session, one: Round, epoch: int | None) -> Callable[[], None]:
         def forget() -> None:
