@@ -265,7 +265,26 @@ def predicted_lines(rows: list[dict[str, object]]) -> list[str]:
             ]
             cells.append(f"{min(ratios):.2f} to {max(ratios):.2f} ({len(ratios)})" if ratios else "-")
         lines.append(f"| {mechanism} | {len(some)} | {cells[0]} | {cells[1]} |")
-    return lines
+    return [*lines, "", *outside(rows)]
+
+
+def outside(rows: list[dict[str, object]]) -> list[str]:
+    """Every setting whose prediction is off by more than a tenth."""
+    found, count = [], 0
+    for row in rows:
+        for part in ("frequency", "mean"):
+            if not (row[f"predicted_{part}"] and row[f"mse_{part}"] and normal(row, part)):
+                continue
+            count += 1
+            ratio = row[f"predicted_{part}"] / row[f"mse_{part}"]
+            if not 0.9 <= ratio <= 1.1:
+                error = row[f"mse_{part}_se"] / row[f"mse_{part}"]
+                where = f"{row['population']} at {row['epsilon']:g}"
+                found.append(f"{row['chosen']} on {where}, {part}: {ratio:.2f}, measured to {error:.0%}")
+    return [
+        f"Outside 0.9 to 1.1: {len(found)} of {count}{' (' if found else ''}{'; '.join(found)}"
+        f"{')' if found else ''}."
+    ]
 
 
 def normal(row: dict[str, object], part: str) -> bool:

@@ -1,10 +1,11 @@
 """Health of a tally: what no honest population could have sent, each check with its false-alarm rate.
 
 Whatever people hold, some things about their reports are known beforehand. ``views`` and ``seeds``:
-devices draw them with public weights. ``mixture``: the outputs of a view follow a mixture of the
-channel's rows. ``shares``: no cell, position or item is met less or more often than the channel allows
-from any record. ``marks``: how many positions reports mark. ``change``, with a second tally: whether
-both are draws from one population.
+devices draw them with public weights. ``mixture``: the outputs of a view, or the signs of a key, follow
+a mixture of the channel's rows. ``shares``: no cell, position or item, and no key by either sign, is met
+less or more often than the channel allows from any record, so that no frequency lies above 1.
+``marks``: how many positions reports mark. ``change``, with a second tally: whether both are draws from
+one population.
 
 People are a fixed, unknown crowd. Their reports are independent but not alike, and every test allows for
 that: a count of unlike coins lies between the binomials of the least and the most likely one, and is no
@@ -26,7 +27,18 @@ from typing import Any
 import numpy as np
 
 from .arrays import WORD, Floats, Integers
-from .channel import Channel, CoCo, Collision, Halfspace, Hash, Product, Subset, Symbols, Symmetric
+from .channel import (
+    Channel,
+    CoCo,
+    Collision,
+    Halfspace,
+    Hash,
+    Product,
+    Subset,
+    Symbols,
+    Symmetric,
+    Table,
+)
 from .errors import PlanError
 from .estimate.likelihood import fit
 from .estimate.project import onto_simplex
@@ -40,6 +52,8 @@ EXPECTED = 10.0
 MOST_STATES = 128
 MOST_HASHED = 1 << 26
 """Items times seeds that are looked at."""
+MOST_COMPARED = 1 << 30
+"""Pairs of items times seeds for which it is counted how often they fall together."""
 MOST_NAMED = 20
 
 
@@ -248,10 +262,12 @@ def check_seeds(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> F
 
 
 def _parts(plan: Plan, tally: Tally) -> Iterator[tuple[Channel, list[str], Floats]]:
-    """Channels with a row of output counts for each of some names: views, or digits of one view.
+    """Channels with a row of output counts for each of some names: views, digits of one view, or keys.
 
     Only those whose laws can be written out.
     """
+    if plan.encode == "padded" and isinstance(plan.channels[0], Symbols | Symmetric):
+        yield _signs(plan, plan.channels[0], tally)
     for number, channel in enumerate(plan.channels):
         views = plan.views_of(number)
         if not channel.one_cell or _pool(channel) or not views:
@@ -270,6 +286,27 @@ def _parts(plan: Plan, tally: Tally) -> Iterator[tuple[Channel, list[str], Float
                 yield channel.inner, [plan.schema.keys[key] for key in keys], np.array(digits)
         elif channel.states <= MOST_STATES and not isinstance(channel, Halfspace):
             yield channel, names, counts
+
+
+def _signs(plan: Plan, channel: Symbols | Symmetric, tally: Tally) -> tuple[Channel, list[str], Floats]:
+    """Of every key of a padded record: how often neither, its low or its high sign is met.
+
+    A report is about the key with a chance of one in the length at the most. So the three shares are a
+    mixture of three laws, and outside of it a frequency lies above 1 or a mass above its frequency.
+    """
+    keys, drawn = list(plan.schema.keys), _drawn(plan)
+    n, cells = tally.view_counts(0)
+    counts = cells.astype(np.float64)
+    if isinstance(channel, Symbols):
+        law = np.array(channel.laws, np.float64) / WORD
+        counts = counts @ channel.shown if channel.one_cell else counts
+    else:
+        keep, lie = channel.keep / WORD, (WORD - channel.keep) / (channel.states - 1) / WORD
+        law = np.array([[lie, lie], [keep, lie], [lie, keep]])
+        law = np.column_stack([1.0 - law.sum(axis=1), law])
+    law = law[0] + drawn * (law - law[0])
+    signs = counts.reshape(-1, law.shape[1] - 1)[: len(keys)]
+    return Table.rounded(law), keys, np.column_stack([n - signs.sum(axis=1), signs])
 
 
 def check_mixture(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
@@ -421,20 +458,118 @@ def _met_items(plan: Plan, channel: Channel, n: int, cells: Floats) -> _Met | No
     seeds = np.arange(len(grid))[:, None]
     for first in range(0, count, step):
         items = np.arange(first, min(first + step, count))
-        if isinstance(channel, Hash):
-            at = channel.hashes[:, items]
-        elif isinstance(channel, CoCo):
-            high = channel.hashes(items // 2)
-            at = np.where(items % 2, high, (high + channel.small // 2) % channel.small)
-        else:
-            at = channel.hashes(items)
-        named[items] = grid[seeds, at].sum(axis=0)
+        named[items] = grid[seeds, _cells_of(channel, items)].sum(axis=0)
     return _Met(names, named, np.full(count, float(n)), np.full(count, of[0]), np.full(count, of[1]))
 
 
+def _cells_of(channel: Channel, items: Integers) -> Integers:
+    """The cell of each item under every seed of a pool, a row for each seed."""
+    if isinstance(channel, Hash):
+        return np.asarray(channel.hashes[:, items])
+    if isinstance(channel, CoCo):
+        high = channel.hashes(items // 2)
+        return np.where(items % 2, high, (high + channel.small // 2) % channel.small)
+    assert isinstance(channel, Collision)
+    return channel.hashes(items)
+
+
+def _met_keys(plan: Plan, tally: Tally) -> _Met | None:
+    """How often each key is met by either sign, and the least and most often it may be.
+
+    Signs may each stay within their limits where both together say that more than everyone holds the
+    key. A report meets a key or does not, so these are counts of coins like the others.
+    """
+    channel, keys = plan.channels[0], plan.schema.keys
+    if plan.encode not in ("padded", "items") or len(plan.views) > 1:
+        return None
+    n, cells = tally.view_counts(0)
+    counts = cells.astype(np.float64)
+    if plan.encode == "items":
+        found = _both_signs(channel, len(keys), counts)
+        if found is None:
+            return None
+        met, least, most = found
+        return _Met(list(keys), met, np.full(len(keys), float(n)), least, most)
+    drawn, rows = _drawn(plan), len(keys)
+    names = [*keys, "all keys"]
+    if isinstance(channel, Symmetric):
+        signs = counts.reshape(-1, 2)[:rows].sum(axis=1)
+        keep, lie = channel.keep / WORD, channel.lie / WORD
+        lie_ = (channel.lie + bool(channel.rest)) / WORD
+        own = 2 * lie_ + drawn * max(keep - lie_, 0.0)
+        # Of all keys together: what no dummy gets, and what a record that is all dummies leaves them.
+        ends = max(0.0, 1.0 - keep - (2 * plan.cap - 1) * lie_), 1.0 - 2 * plan.cap * lie
+        low, high = np.full(rows + 1, 2 * lie), np.full(rows + 1, own)
+        low[-1], high[-1] = ends
+        met = np.append(signs, signs.sum())
+        return _Met(names, met, np.full(rows + 1, float(n)), low, high)
+    if not isinstance(channel, Symbols) or channel.alphabet < 3:
+        return None
+    if channel.one_cell:
+        counts = counts @ channel.shown
+    marked = counts.reshape(channel.positions, -1)[:rows].sum(axis=1)
+    law = 1.0 - np.array(channel.laws, np.float64)[:, 0] / WORD
+    law = law[0] + drawn * (law - law[0])
+    low, high = np.full(rows, law.min()), np.full(rows, law.max())
+    return _Met(list(keys), marked, np.full(rows, float(n)), low, high)
+
+
+def _both_signs(channel: Channel, keys: int, counts: Floats) -> tuple[Floats, Floats, Floats] | None:
+    """Of a pool's keys: how often the cell of either sign is named, the least and the most."""
+    pool = _pool(channel)
+    if not isinstance(channel, Collision | CoCo) or 2 * keys * pool > MOST_HASHED:
+        return None
+    at = _cells_of(channel, np.arange(2 * keys))
+    low, high = at[:, ::2], at[:, 1::2]
+    grid, seeds = counts.reshape(pool, -1), np.arange(pool)[:, None]
+    apart = low != high
+    met = grid[seeds, high].sum(axis=0) + np.where(apart, grid[seeds, low], 0.0).sum(axis=0)
+    if isinstance(channel, CoCo):
+        # A pair of cells that is claimed has exactly high + low; another one what is left, twice.
+        left = [channel.left(claimed) for claimed in range(channel.held + 1)]
+        pair = channel.high + channel.low
+        least = min(pair, *(2 * weight for weight, _ in left)) / WORD
+        most = max(pair, *(2 * (weight + bool(rest)) for weight, rest in left)) / WORD
+        return met, np.full(keys, least), np.full(keys, most)
+    if (2 * keys) ** 2 * pool > MOST_COMPARED:
+        return None
+    # Who holds a key names its sign's cell with ``high``, and the other sign's if another item is there.
+    beside, either = _falling_together(at, channel.held)
+    weights = [channel.low(count) for count in range(channel.held + 1)]
+    one = (weights[1][0] + bool(weights[1][1])) / WORD
+    none = max(weight + bool(rest) for weight, rest in weights) / WORD
+    share, own = apart.mean(axis=0), channel.high / WORD
+    holding = own + share * one + beside * max(own - one, 0.0)
+    without = (1 + share) * none + either * max(own - none, 0.0)
+    least = (1 + share) * min(own, min(weight for weight, _ in weights) / WORD)
+    return met, least, np.minimum(np.maximum(holding, without), 1.0)
+
+
+def _falling_together(at: Integers, held: int) -> tuple[Floats, Floats]:
+    """For each key, in how many of the seeds, at the most, other keys fall into a sign's cell.
+
+    First into that of one sign, of ``held`` - 1 other keys, then into either, of ``held``: sums over
+    the keys of which that is most often so, each with one sign.
+    """
+    cells = np.ascontiguousarray(at.T.astype(np.int32))
+    pool, keys = at.shape[0], len(cells) // 2
+    one, two = np.zeros(keys), np.zeros(keys)
+    for key in range(keys):
+        low, high = ((cells == cells[2 * key + sign]).sum(axis=1) for sign in (0, 1))
+        others = np.arange(keys) != key
+        each = [side.reshape(keys, 2).max(axis=1)[others] for side in (low, high)]
+        both = (low + high).reshape(keys, 2).max(axis=1)[others]
+        one[key] = max(np.sort(side)[::-1][: held - 1].sum() for side in each)
+        two[key] = np.sort(both)[::-1][:held].sum()
+    return np.minimum(one / pool, 1.0), np.minimum(two / pool, 2.0)
+
+
 def check_shares(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
-    """No cell, position, sign or item is met less or more often than from any record."""
+    """No cell, position, sign, item or key is met less or more often than from any record."""
     found = list(_met(plan, tally))
+    by_key = _met_keys(plan, tally)
+    if by_key is not None:
+        found.append(by_key)
     if not found:
         why = "what is met in these reports has no limits that are looked at one by one"
         return _unchecked("shares", why, false_alarm)

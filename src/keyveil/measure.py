@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 from multiprocessing import get_context
@@ -27,7 +27,7 @@ from .estimate.forecast import forecast
 from .mechanism import CALIBRATIONS
 from .mechanisms import REGISTRY, mechanism_named
 from .plan import Plan
-from .planner import MOST_CAP, advise
+from .planner import MOST_CAP, Advice, advise
 from .prior import Prior
 from .rows import AnyRow, Measured, measured
 from .schema import Schema
@@ -68,6 +68,8 @@ class Row(AnyRow):
     which do not know of it, hold the truth less often than they say."""
     left_out: float
     """Of all keys that people hold, the share that the plan's cap or padding length leaves out."""
+    refused: bool = False
+    """Whether this is a plan of the planner's that it would not give unless told to (``--force``)."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,8 @@ class Contest:
 
     def rows(self, name: str, epsilon: str) -> list[Row]:
         """The rows of one mechanism (or ``auto``) at one epsilon, one for each estimator."""
-        plan = self.plan(name, epsilon)
+        advice = self.advice(epsilon) if name == "auto" else None
+        plan = self.plan(name, epsilon) if advice is None else advice.plan
         estimators = self._estimators(plan, name)
         made: dict[str, list[KeyBands]] = {estimator: [] for estimator in estimators}
         left_out = 0.0
@@ -115,10 +118,17 @@ class Contest:
             left_out += share * left_out_by(answered, self.known.sizes)
         predicted = self._predicted(plan, self.known)
         first, unknown = next(iter(estimators_of(plan))), (None, None)
-        return [
+        rows = [
             self._row(name, plan, e, epsilon, made[e], predicted if e == first else unknown, left_out)
             for e in estimators
         ]
+        refused = advice is not None and not advice.answers
+        return [replace(row, refused=True) for row in rows] if refused else rows
+
+    def advice(self, epsilon: str) -> Advice:
+        """What the planner says at an epsilon."""
+        prior = self.prior or self.known
+        return advise(self.schema, epsilon, self.people, ask=self.ask, prior=prior, hope=False)
 
     def _groups(
         self, plan: Plan, estimators: Sequence[str]
@@ -135,9 +145,7 @@ class Contest:
     def plan(self, name: str, epsilon: str) -> Plan:
         """The plan of a mechanism; sets get a cap from the population where none is stated."""
         if name == "auto":
-            prior = self.prior or self.known
-            found = advise(self.schema, epsilon, self.people, ask=self.ask, prior=prior, hope=False)
-            return found.plan
+            return self.advice(epsilon).plan
         mechanism, given = parsed(name)
         open_ = REGISTRY[mechanism].parameters
         for called in ("cap", "length"):

@@ -10,7 +10,7 @@ Predictions come from the channels' own laws at a stated ``Prior``; nothing is t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import product
@@ -58,6 +58,9 @@ SIMPLE = ("rr", "kvue", "pairs")
 EPSILONS = ("0.1", "0.2", "0.3", "0.5", "0.7", "1", "1.5", "2", "3", "4", "5", "6", "8", "10")
 TELLING = 0.1
 """A plan can answer if at least this share of its keys is told from nothing."""
+STEPS = 8
+"""In which the number of people is found that a plan or the planner's choice needs."""
+MOST_PEOPLE = 1e15
 SURE = 2.0
 """Standard errors by which a frequency is told from zero."""
 COARSE = 0.5
@@ -76,7 +79,8 @@ class Option:
     score: float
     """What is compared: errors after shrinkage relative to KVUE's, frequency's and mean's summed."""
     lacks: float
-    """By how much people would have to be more for the plan to answer; at most 1 if it can."""
+    """By how much people would have to be more for the plan to answer, as it looks from this many:
+    more than 1 if it cannot. ``Advice.factor`` says how many it takes in the end."""
 
     @property
     def mechanism(self) -> str:
@@ -123,7 +127,7 @@ class Advice:
     ask: str
     prior: Prior
     epsilon_needed: str | None = None
-    """Where nothing answers: the least of the usual epsilons at which something does."""
+    """Where nothing answers: the least epsilon of two digits at which something does."""
     people_needed: int = 0
     """With how many people the planner's choice answers."""
 
@@ -147,13 +151,32 @@ class Advice:
             seen.setdefault(option.mechanism, option)
         return list(seen.values())[:most]
 
+    def factor(self, option: Option) -> float:
+        """How many times the people an option needs to answer; at most 1 if it can already.
+
+        Errors do not fall quite as people rise, so the number is found step by step.
+        """
+        people, factor = self.people, option.lacks
+        for _ in range(STEPS):
+            if not factor > 1 or not np.isfinite(people * factor) or people * factor > MOST_PEOPLE:
+                break
+            people = ceil(people * max(factor, 1.02))
+            factor = _lacks(option.plan, people, self.ask, self.prior)
+        if factor > 1:
+            return inf
+        return option.lacks if people == self.people else people / self.people
+
     def __str__(self) -> str:
         best = self.best
         if not self.answers:
             either = f", or epsilon {self.epsilon_needed}" if self.epsilon_needed else ""
+            could = next((option.mechanism for option in self.options if option.lacks <= 1), None)
+            nothing = "no plan can answer"
+            if could is not None:
+                nothing = f"the plan with the least predicted error cannot answer, though {could} can"
             return (
                 f"with {self.people:,} {'people' if self.people > 1 else 'person'} at epsilon "
-                f"{text(self.epsilon)} no plan can answer; "
+                f"{text(self.epsilon)} {nothing}; "
                 f"it takes about {self.people_needed:,} people{either}"
             )
         others = [option for option in self.runners_up() if option.mechanism != best.mechanism]
@@ -213,25 +236,61 @@ def advise(
     needed, count = None, ceil(people * options[0].lacks)
     if hope and options[0].lacks > 1:
         count = _enough(schema, promised, count, kind, queries, prior)
-        for larger in EPSILONS:
-            if Decimal(larger) > promised:
-                found = _options(schema, Decimal(larger), int(people), kind, queries, prior)
-                if found[0].lacks <= 1:
-                    needed = larger
-                    break
+
+        def works(larger: str) -> bool:
+            found = _options(schema, Decimal(larger), int(people), kind, queries, prior)
+            return found[0].lacks <= 1
+
+        needed = _least_epsilon(promised, works)
     return Advice(options, promised, int(people), kind, prior, needed, count)
+
+
+def _least_epsilon(promised: Decimal, works: Callable[[str], bool]) -> str | None:
+    """The least epsilon of two digits above the promise that works; None if none of the usual does."""
+    below = promised
+    for each in EPSILONS:
+        if Decimal(each) <= promised:
+            continue
+        if works(each):
+            between = _two_digits(below, Decimal(each))
+            low, high = 0, len(between) - 1  # the last one works
+            while low < high:
+                middle = (low + high) // 2
+                low, high = (low, middle) if works(between[middle]) else (middle + 1, high)
+            return between[high]
+        below = Decimal(each)
+    return None
+
+
+def _two_digits(below: Decimal, most: Decimal) -> list[str]:
+    """Numbers of at most two digits above one number, up to another."""
+    made, at = [text(most)], most
+    while True:
+        step = Decimal(1).scaleb((at - at / 1000).adjusted() - 1)
+        at = (at - step).quantize(step)
+        if at <= below:
+            return made[::-1]
+        made.append(text(at))
 
 
 def _enough(
     schema: Schema, epsilon: Decimal, people: int, ask: str, queries: tuple[Query, ...], prior: Prior
 ) -> int:
     """So many people, or as many more as it takes where with more people another plan is chosen."""
-    for _ in range(8):
+    for _ in range(STEPS):
         lacks = _options(schema, epsilon, people, ask, queries, prior)[0].lacks
         if lacks <= 1:
             break
         people = ceil(people * max(lacks, 1.02))
     return people
+
+
+def _lacks(plan: Plan, people: int, ask: str, prior: Prior) -> float:
+    """By what factor people would have to be more, as it looks from this many."""
+    if ask == "conditional":
+        return pair_errors(plan, people, prior)[2]
+    made = _errors(plan, people, prior)
+    return inf if made is None else made[2][ask]
 
 
 def _asked(ask: str | Sequence[str], schema: Schema) -> tuple[str, tuple[Query, ...]]:
@@ -284,11 +343,13 @@ def _options(
 
 
 def _ordered(options: list[Option]) -> tuple[Option, ...]:
-    """Best first; a simple one before all that are hardly better."""
-    made = sorted(options, key=lambda option: option.score)
+    """Best first: those that answer before those that do not, a simple one before all hardly better."""
+    made = sorted(options, key=lambda option: (option.lacks > 1, option.score))
+    first = made[0]
     for simple in SIMPLE:
         for place, option in enumerate(made):
-            if option.mechanism == simple and option.score <= ALIKE * made[0].score:
+            alike = option.score <= ALIKE * first.score and (option.lacks > 1) == (first.lacks > 1)
+            if option.mechanism == simple and alike:
                 return (option, *made[:place], *made[place + 1 :])
     return tuple(made)
 

@@ -627,13 +627,18 @@ def _largest_ratio(points: Floats) -> float:
 # -- in words ----------------------------------------------------------------------------------------
 
 
-def line(plan: Plan, share: float = 0.01, ask: str = "both") -> str:
+def line(plan: Plan, share: float = 0.01, ask: str = "both", prior: Prior | None = None) -> str:
     """One sentence for the explanation of a plan: what crafted fakes could do to what is asked.
 
-    An answer is raised no further than it goes: a frequency to 1, a mean to the end of its range.
+    Of a key that is held as often as the prior's are on average, with their mean. An answer is raised
+    no further than it goes: a frequency to 1, a mean to the end of its range.
     """
+    honest = (FREQUENCY, MEAN) if prior is None else average_key(prior)
     try:
-        told = _conditional_changes(plan, share) if ask == "conditional" else _changes(plan, share, ask)
+        if ask == "conditional":
+            told = _conditional_changes(plan, share, *honest)
+        else:
+            told = _changes(plan, share, ask, *honest)
     except PlanError as error:
         return str(error)
     raised = " or ".join(f"{noun} from {most.before:.3g} to {most.after:.3g}" for noun, most, _ in told)
@@ -648,8 +653,15 @@ Told = list[tuple[str, Change, Change]]
 """What an answer is called, and its change when view and seed are chosen and when they are drawn."""
 
 
-def _changes(plan: Plan, share: float, ask: str) -> Told:
-    """Of the first key, of which nothing is known."""
+def average_key(prior: Prior) -> tuple[float, float]:
+    """How often a prior's keys are held on average, and the mean of all that is held."""
+    frequency = float(prior.weight @ prior.frequency)
+    mass = float(prior.weight @ (prior.frequency * prior.mean))
+    return min(frequency, 1.0), min(max(mass / frequency, -1.0), 1.0) if frequency > 0 else 0.0
+
+
+def _changes(plan: Plan, share: float, ask: str, frequency: float, mean: float) -> Told:
+    """Of the first key, taken to be like this."""
     answers = plan.kind.answers
     parts = [
         part
@@ -659,7 +671,7 @@ def _changes(plan: Plan, share: float, ask: str) -> Told:
     made: Told = []
     for part in parts:
         most, least = (
-            _raised(plan, plan.schema.keys[0], part, share, FREQUENCY, MEAN, seeds, views)
+            _raised(plan, plan.schema.keys[0], part, share, frequency, mean, seeds, views)
             for seeds, views in (("chosen", "chosen"), ("assigned", "drawn"))
         )
         if part == "frequency":
@@ -669,7 +681,7 @@ def _changes(plan: Plan, share: float, ask: str) -> Told:
     return made
 
 
-def _conditional_changes(plan: Plan, share: float) -> Told:
+def _conditional_changes(plan: Plan, share: float, frequency: float, mean: float) -> Told:
     """Of the first query of a workload, or of a key given the others of its view."""
     named = str(plan.parameters.get("queries", ""))
     if named:
@@ -680,5 +692,8 @@ def _conditional_changes(plan: Plan, share: float) -> Told:
         view = max(plan.views.keys, key=len)
         first, *others = (plan.schema.keys[place] for place in view)
         query, noun = Query.of("frequency", first, others), "a conditional frequency"
-    most, least = (raised_conditional(plan, share, query, views=views) for views in ("chosen", "drawn"))
+    most, least = (
+        raised_conditional(plan, share, query, views=views, frequency=frequency, mean=mean)
+        for views in ("chosen", "drawn")
+    )
     return [(noun, most, least)]

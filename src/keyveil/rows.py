@@ -38,13 +38,14 @@ class AnyRow:
 
     def document(self) -> dict[str, Any]:
         """As JSON; null for what is unknown."""
-        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "runs"}
-        return {name: _plain(value) for name, value in values.items()}
+        return {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
+    if isinstance(value, Mapping):
+        return {name: [_plain(float(each)) for each in values] for name, values in value.items()}
     return None if isinstance(value, float) and not isfinite(value) else value
 
 

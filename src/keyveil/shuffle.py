@@ -52,6 +52,7 @@ from .channel.subset import Subset
 from .channel.symbols import Symbols
 from .channel.symmetric import Symmetric
 from .channel.table import Table
+from .encode import proof_over_records
 from .errors import PlanError
 from .tails import log_binomial, shorter_tail, tail_over_term
 
@@ -261,9 +262,14 @@ def parameters(plan: Plan) -> Parameters:
 
     Everybody draws the view alike, and two records may differ in all keys: each is the mean over
     views of the view's own. Where encoding is random a record is a mixture of states, which lie at
-    least as far apart and share no more.
+    least as far apart and share no more; the ratio is that between records, as the plan proves it,
+    since what padding draws from one record differs by less than its states do.
     """
-    facts = {id(channel): channel_parameters(channel) for channel in plan.channels}
+    keys = len(plan.schema.keys)
+    facts = {
+        id(channel): channel_parameters(channel, proof_over_records(plan.encode, channel, keys))
+        for channel in plan.channels
+    }
     each = [facts[id(channel)] for channel in plan.view_channels]
     shares = plan.views.shares
     apart = float(sum(s * one.variation for s, one in zip(shares, each, strict=True)))
@@ -271,9 +277,12 @@ def parameters(plan: Plan) -> Parameters:
     return Parameters(max(one.ratio for one in each), apart * (1 + 1e-14), shared * (1 - 1e-14))
 
 
-def channel_parameters(channel: Channel) -> Parameters:
-    """The three numbers of one channel; of an unknown shape those that its epsilon alone implies."""
-    proof = channel.proof()
+def channel_parameters(channel: Channel, proof: Proof | None = None) -> Parameters:
+    """The three numbers of one channel; of an unknown shape those that its epsilon alone implies.
+
+    ``proof`` is the worst ratio between records, where that is less than between the channel's states.
+    """
+    proof = proof or channel.proof()
     apart, shared = _of_ratio(proof)
     if type(channel) in _SHAPES:
         found = _SHAPES[type(channel)](channel)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
 import pytest
 
-from keyveil import Coins, Plan
+from keyveil import Coins, Plan, Schema
 from keyveil.cli.command import run
+from keyveil.planner import _lacks, _two_digits, advise
 
 
 @pytest.fixture
@@ -84,6 +86,7 @@ def test_a_refusal_is_json_where_json_is_asked_for(at, capsys):
     assert made["people_needed"] > 1000
     assert float(made["epsilon_needed"]) > 0.1
     assert made["why"] in said.err
+    assert made["chosen"] is None
     assert len(made["options"]) > 3
     assert said.err.count("\n") == 1
     assert not (at.folder / "p").exists()
@@ -104,10 +107,10 @@ def test_a_refusal_is_explained_too(at, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("ask", "compared", "fakes"),
     [
-        ("both", "frequency and mean alike, after shrinkage", "a key's frequency from 0.3 to"),
-        ("frequency", "the frequency, after shrinkage", "a key's frequency from 0.3 to"),
+        ("both", "frequency and mean alike, after shrinkage", "a key's frequency from 0.45 to"),
+        ("frequency", "the frequency, after shrinkage", "a key's frequency from 0.45 to"),
         ("mean", "the mean, after shrinkage", "a key's mean from 3 to"),
-        ("conditional", "conditional frequency and mean alike", "a conditional frequency from 0.3 to"),
+        ("conditional", "conditional frequency and mean alike", "a conditional frequency from 0.45 to"),
         ("mean(3 | 4, 5)", "conditional frequency and mean alike", "mean(3 | 4, 5) from 3 to"),
     ],
 )
@@ -194,12 +197,102 @@ def test_the_next_round_is_not_told_again_what_its_plan_says(at):
     assert "--epsilon, --mechanism: the next round takes this from PLAN" in said
 
 
-def test_explain_is_for_auto(at):
-    said = at("plan", "--keys", 3, "--epsilon", 1, "--mechanism", "kvue", "--explain", code=2)
-    assert "for --mechanism auto" in said
+@pytest.mark.parametrize(
+    ("name", "fakes"), [("kvue", "frequency from 0.1 to"), ("harmony", "mass from")]
+)
+def test_a_named_mechanism_is_explained(at, name, fakes):
+    named = ("plan", "--keys", 20, "--epsilon", 1, "--mechanism", name, "--explain")
+    said = at(*named, "--people", "1e4", "--held", 2, "-o", "p").splitlines()
+    assert "a key's answers will be off" in said[0]
+    assert "10,000 people pass a shuffler" in said[1]
+    assert f"they can raise a key's {fakes}" in said[2]
+    assert said[3].startswith(f"p: {name}")
+    assert Plan.load(at.folder / "p").mechanism == name
+    assert "--explain: only with --people" in at(*named, code=2)
+
+
+def test_fakes_are_told_of_the_keys_that_are_expected(at):
+    said = at(*AUTO, "--epsilon", 2, "--people", "1e6", "--held", 3, "--mean", "0.5", "--explain")
+    assert "raise a key's frequency from 0.15 to" in said
+    assert "its mean from 4 to" in said
+
+
+def test_a_refusal_agrees_with_its_table(at, capsys):
+    """Each row's number of people is enough for its plan, and the refusal's for the planner."""
+    schema = Schema.of(100, 1, 5)
+    refused = ("plan", "--keys", 100, "--range", "1,5", "--mechanism", "auto", "--epsilon", "0.1")
+    assert run([str(a) for a in (*refused, "--people", "1e4", "--explain")]) == 1
+    told = capsys.readouterr()
+    advice = advise(schema, "0.1", 10_000)
+    for option in advice.runners_up():
+        factor = advice.factor(option)
+        assert f"with {factor:.1f} times the people" in told.out
+        assert _lacks(option.plan, round(factor * 10_000), "both", advice.prior) <= 1
+    times = advice.people_needed / 10_000
+    assert f"which answer with {times:.1f} times the people" in told.out
+    assert (
+        f"it takes about {advice.people_needed:,} people, or epsilon {advice.epsilon_needed}" in told.err
+    )
+    assert advise(schema, "0.1", advice.people_needed, hope=False).answers
+    assert Decimal("0.7") < Decimal(advice.epsilon_needed) < 1
+    assert advise(schema, advice.epsilon_needed, 10_000, hope=False).answers
+    less = Decimal(advice.epsilon_needed) - Decimal("0.01")
+    assert not advise(schema, less, 10_000, hope=False).answers
+
+
+def test_a_refusal_does_not_say_that_nothing_answers_where_something_does():
+    advice = advise(Schema.of(100, 1, 5), "0.1", 650_000, hope=False)
+    best, other = advice.best, advice.options[1]
+    for lacks, said in (
+        (2.0, "no plan can answer"),
+        (0.9, f"cannot answer, though {other.mechanism} can"),
+    ):
+        made = (replace(best, lacks=2.0), replace(other, lacks=lacks))
+        assert said in str(replace(advice, options=made))
+
+
+@pytest.mark.parametrize(
+    ("below", "most", "made"),
+    [
+        ("0.7", "1", ["0.71", "0.72", "0.8", "0.99", "1"]),
+        ("1", "1.5", ["1.1", "1.2", "1.3", "1.4", "1.5"]),
+        ("0.05", "0.1", ["0.051", "0.099", "0.1"]),
+        ("8", "10", ["8.1", "9.9", "10"]),
+    ],
+)
+def test_epsilons_of_two_digits(below, most, made):
+    found = _two_digits(Decimal(below), Decimal(most))
+    assert set(made) <= set(found)
+    assert (found[0], found[-1]) == (made[0], made[-1])
+    assert [float(each) for each in found] == sorted(map(float, found))
+    assert all(len(each.replace(".", "").strip("0")) <= 2 for each in found)
 
 
 TABLE = ("compare", "--data", "people.csv", "--person", "user", "--range", "1,5", "--people", 5000)
+
+
+def test_compare_says_where_the_planner_would_refuse(at):
+    asked = (*TABLE[:-1], 100, "--mechanism", "kvue,auto", "--repeat", 2, "--json", "rows.json")
+    said = at(*asked, "--epsilon", "0.05,8")
+    assert "At epsilon 0.05 the planner would refuse" in said
+    rows = json.loads((at.folder / "rows.json").read_text())
+    assert {(r["mechanism"], r["epsilon"]) for r in rows if r["refused"]} == {("auto", 0.05)}
+    assert "would refuse" not in at(*TABLE, "--mechanism", "auto", "--epsilon", 3, "--repeat", 2)
+
+
+def test_compare_gives_the_error_of_every_repetition(at):
+    at(*TABLE, "--mechanism", "kvue", "--repeat", 4, "--json", "rows.json")
+    for row in json.loads((at.folder / "rows.json").read_text()):
+        for part in ("frequency", "mean"):
+            runs = row["runs"][part]
+            assert len(runs) == 4
+            assert np.mean(runs) == pytest.approx(row[f"mse_{part}"])
+            assert np.std(runs, ddof=1) / 2 == pytest.approx(row[f"mse_{part}_se"])
+
+
+@pytest.mark.parametrize("epsilons", ["1,,2", "1,2,", ",1"])
+def test_a_missing_epsilon_is_not_passed_over(at, epsilons):
+    assert "an epsilon is missing" in at(*TABLE, "--epsilon", epsilons, code=1)
 
 
 def test_compare_measures_single_keys(at):

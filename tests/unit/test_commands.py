@@ -97,6 +97,21 @@ def test_people_are_a_whole_number(folder, capsys, command, people):
     assert said.count("\n") == 1
 
 
+def test_raw_answers_of_many_keys_say_that_there_are_others(folder, capsys):
+    """On the error stream, and only where nothing was chosen and there is something to learn."""
+    assert run(["estimate", "many.json", "many.kv"]) == 0
+    said = capsys.readouterr()
+    assert "shrunk" not in said.out
+    assert said.err == "note: these are raw; --estimator shrunk usually has less error over many keys\n"
+    for plan, more in (
+        ("one", []),
+        ("many", ["--key", "3"]),
+        ("many", ["--estimator", "least_squares"]),
+    ):
+        assert run(["estimate", f"{plan}.json", f"{plan}.kv", *more]) == 0
+        assert not capsys.readouterr().err
+
+
 def test_a_frequency_outside_its_range_is_remarked_on(folder, capsys):
     assert run(["poison", "many.json", "--fakes", "0.3", "--target", "0"]) == 0
     assert "a frequency outside [0, 1] is seen at once: keyveil health" in capsys.readouterr().out

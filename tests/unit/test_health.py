@@ -14,13 +14,16 @@ from scipy import stats
 
 from keyveil import REGISTRY, Coins, People, Plan, PlanError, ReportError, Schema, Tally
 from keyveil.arrays import WORD
-from keyveil.channel import Subset, Symbols
+from keyveil.channel import CoCo, Collision, Subset, Symbols
+from keyveil.channel.collision import numbered_sets
 from keyveil.cli.command import run
 from keyveil.fakes import fake_tally
 from keyveil.health import (
     _alike,
+    _both_signs,
     _chernoff,
     _lacking,
+    _met_keys,
     check_change,
     check_marks,
     check_mixture,
@@ -33,6 +36,7 @@ from keyveil.health import (
 )
 from keyveil.simulate import Population, simulate
 from keyveil.tails import above, below, entropy_above
+from keyveil.testing import _padded_law
 from keyveil.views import Views
 
 COINS = Coins.stated("health")
@@ -117,6 +121,57 @@ def test_shares_hold_for_people_who_are_not_alike():
     for count in range(13):
         assert law[count:].sum() <= float(above(count, 12, 0.5)) + 1e-12
         assert law[: count + 1].sum() <= float(below(count, 12, 0.2)) + 1e-12
+
+
+SMALL_POOLS = [
+    Collision.of(8, 2, Decimal(1), 16, 7),
+    Collision.of(8, 3, Decimal(2), 8, 3),
+    Collision.of(6, 1, Decimal(3), 16, 7),
+    CoCo.of(8, 2, Decimal(1), 16, 5),
+    CoCo.of(6, 3, Decimal(2), 8, 5),
+]
+
+
+@pytest.mark.parametrize("channel", SMALL_POOLS, ids=lambda c: f"{c.shape}-{c.items}-{c.held}")
+def test_no_record_meets_a_key_more_or_less_often_than_is_allowed(channel):
+    """Every record of few keys through a small pool: the exact chance that either sign is named."""
+    keys, law = channel.items // 2, channel.expected()
+    names = np.array([_both_signs(channel, keys, row)[0] for row in np.eye(channel.cells)])
+    assert set(np.unique(names)) == {0.0, 1.0}  # a report meets a key or does not
+    _, least, most = _both_signs(channel, keys, np.zeros(channel.cells))
+    sets = numbered_sets(np.arange(channel.states), channel.items, channel.held)
+    held_by = [items[items >= 0] // 2 for items in sets]
+    honest = [row for row, held in enumerate(held_by) if len(set(held)) == len(held)]
+    chance = law[honest] @ names
+    assert (chance >= least - 1e-12).all()
+    assert (chance <= most + 1e-12).all()
+    holds = np.array([[key in held_by[row] for key in range(keys)] for row in honest])
+    holding = np.where(holds, chance, 0.0).max(axis=0)
+    assert (most <= holding + (0.12 if isinstance(channel, Collision) else 1e-6)).all()  # nor far above
+
+
+@pytest.mark.parametrize("name", ["pckv_grr", "pckv_ue", "signed_ue"])
+def test_no_padded_record_meets_a_key_more_often_than_is_allowed(name):
+    """One person, one key in a record: the exact chance, and where all are held, none is above it."""
+    plan = plan_of(name, 3, 2, length=2)
+    met = _met_keys(plan, Tally(plan, np.eye(1, plan.layout.cells, dtype=np.int64)[0]))
+    for record in ({"0": 1.0}, {"0": -1.0, "1": 1.0}, {"0": 0.5, "1": 1.0, "2": -1.0}, {}):
+        law = padded_law(plan, record) @ plan.channels[0].expected()
+        if isinstance(plan.channels[0], Symbols):
+            shown = law @ plan.channels[0].shown if plan.channels[0].one_cell else law
+            chance = shown.reshape(-1, 2)[:3].sum(axis=1)
+        else:
+            chance = law.reshape(-1, 2)[:3].sum(axis=1)
+            chance = np.append(chance, chance.sum())
+        assert (chance >= met.least - 1e-9).all()
+        assert (chance <= met.most + 1e-9).all()
+        if record == {"0": 1.0}:
+            assert chance[0] == pytest.approx(met.most[0], abs=1e-8)
+
+
+def padded_law(plan: Plan, record: dict[str, float]) -> np.ndarray:
+    held = {plan.schema.place(key): value for key, value in record.items()}
+    return _padded_law(plan, held)
 
 
 def test_marks_are_bounded_from_both_sides():
@@ -274,6 +329,61 @@ def test_crafted_fakes_of_five_per_cent_are_flagged(name, keys, check, how):
     assert found[check].p_value < 1e-6
     if check in ("views", "shares", "mixture") and keys != 5:
         assert any(name.split(" + ")[0] == "0" or "0" in name for name in found[check].where)
+
+
+IMPOSSIBLE = [
+    ("pckv_grr", {"length": 1}),
+    ("pckv_grr", {"length": 4}),
+    ("pckv_grr", {"length": 8}),
+    ("pckv_ue", {"length": 12}),
+    ("coco", {"cap": 8}),
+]
+
+
+@pytest.mark.parametrize(("name", "parameters"), IMPOSSIBLE)
+def test_a_frequency_above_one_is_flagged_where_each_sign_is_possible(name, parameters):
+    """1,000 fakes beside 20,000 people who hold 3 of 100 keys: a frequency of 1.25 to 2."""
+    plan = plan_of(name, 100, 2, **parameters)
+    honest = honest_tally(plan, share=0.03)
+    assert not health(plan, honest).suspicious
+    planted = fake_tally(plan, 1000, ["7"], coins=COINS, seeds="assigned", views="drawn")
+    tally = honest + planted
+    made = plan.kind.moments(plan, tally.counts)
+    assert made.values[7, 0] > 1 + 4 * np.sqrt(made.covariance[7, 0, 0])
+    found = check_shares(plan, tally)
+    assert found.suspicious
+    assert "7" in found.where
+
+
+@pytest.mark.parametrize("name", ["pckv_grr", "pckv_ue"])
+def test_a_mass_above_its_frequency_is_flagged(name):
+    """A key that is met by its high sign as if half held it, and by its low one less than by none."""
+    plan = plan_of(name, 100, 2, length=2)
+    tally = honest_tally(plan, share=0.03)
+    n, cells = tally.view_counts(0)
+    signs = cells[14:16].astype(float)
+    tally.counts[1 + 14] = round(signs[0] - 0.04 * n if name == "pckv_ue" else signs[0] * 0.4)
+    tally.counts[1 + 15] = round(signs[1] + 0.04 * n if name == "pckv_ue" else signs[1])
+    if name == "pckv_grr":
+        tally.counts[0] -= round(signs[0] * 0.6)
+    found = check_mixture(plan, tally)
+    assert found.suspicious
+    assert found.where == ("7",)
+
+
+@pytest.mark.parametrize("name", ["pckv_grr", "pckv_ue", "collision", "coco"])
+def test_keys_that_everyone_holds_are_found_fine(name):
+    """The limit itself, f = 1 and means at an end: 60 tallies, no more alarms than the rate allows."""
+    rate, runs = 0.1, 60
+    parameters = {"length": 2} if name.startswith("pckv") else {"pool": 64, "cap": 2}
+    plan = plan_of(name, 6, 2, **parameters)
+    everyone = People.of_records(plan.schema, [{"0": 1.0, "1": -1.0}] * 1500)
+    found = dict.fromkeys((check_shares, check_mixture), 0)
+    for number in range(runs):
+        tally = Tally(plan).add(plan.privatise(everyone, COINS.under(f"all {number}")))
+        for check in found:
+            found[check] += check(plan, tally, rate).suspicious
+    assert max(found.values()) <= stats.binom.ppf(1 - TWIN_ALARM, runs, rate)
 
 
 def test_many_targets_at_once_mark_too_many_positions():

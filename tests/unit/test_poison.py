@@ -23,6 +23,7 @@ from keyveil.poison import (
     ATTACKS,
     GOALS,
     _largest_ratio,
+    average_key,
     compare_gains,
     fakes_needed,
     gain,
@@ -31,6 +32,7 @@ from keyveil.poison import (
     reach,
     standard_error,
 )
+from keyveil.prior import Prior
 from keyveil.query import Query
 from keyveil.views import Views
 
@@ -363,6 +365,17 @@ def test_the_line_is_one_sentence():
     assert " or its mean from 0 to 1; where view and seed are drawn, to 0.313 or 0.0878 " in said
     assert "mass" in line(plan_of("meanest", 5))
     assert "\n" not in line(plan_of("sized", 5))
+
+
+def test_the_line_speaks_of_keys_as_they_are_expected():
+    prior = Prior.of(100, held=3, mean=0.4)
+    frequency, mean = average_key(prior)
+    assert (frequency, mean) == (pytest.approx(0.03), pytest.approx(0.4, abs=1e-3))
+    plan = plan_of("kvue", 100)
+    shift = gain(plan, 0.01, ["0"], frequency=frequency, mean=mean).shifts[0].frequency
+    said = line(plan, 0.01, "both", prior)
+    assert f"frequency from 0.03 to {shift.after:.3g} or its mean from 0.4 to 1" in said
+    assert "from 0.03 to" in line(plan_of("pairs", 10), 0.01, "conditional", Prior.of(10, held=0.3))
 
 
 def test_the_line_ends_where_answers_end():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from decimal import Decimal
-from itertools import combinations_with_replacement, permutations
+from itertools import combinations_with_replacement, permutations, product
 from math import comb, exp, log
 
 import numpy as np
@@ -30,6 +30,7 @@ from keyveil.shuffle import (
     smallest_epsilon,
 )
 from keyveil.tails import above, below, chi_square_above, entropy_above, log_binomial
+from keyveil.testing import _padded_law
 
 EPSILON = Decimal(1)
 E = exp(1)
@@ -229,6 +230,42 @@ def test_views_are_part_of_the_report():
     known = parameters(plan)
     assert known.variation == pytest.approx(brute_variation(records), abs=1e-12)
     assert known.blanket == pytest.approx(records.min(axis=0).sum(), abs=1e-12)
+
+
+@pytest.mark.parametrize(("keys", "length"), [(2, 1), (3, 2), (4, 3)])
+def test_padding_draws_one_state_of_several(keys, length):
+    """Every record of a tiny plan written out: its ratio is e^epsilon, not that of the k-RR's states."""
+    plan = Plan.of(Schema.of(keys), "pckv_grr", 2, "tight", length=length)
+    records = [
+        {place: value for place, value in enumerate(values) if value}
+        for values in product((0.0, -1.0, 1.0), repeat=keys)
+    ]
+    rows = plan.channels[0].expected()
+    law = np.array([_padded_law(plan, record) for record in records]) @ rows
+    known = parameters(plan)
+    worst = float((law.max(axis=0) / law.min(axis=0)).max())
+    assert worst <= known.ratio <= worst * (1 + 1e-7)
+    assert known.ratio == pytest.approx(exp(float(plan.proven)), rel=1e-9)
+    assert brute_variation(law) - 1e-13 <= known.variation <= brute_variation(law) + 1e-7
+    assert known.blanket <= float(law.min(axis=0).sum()) + 1e-13
+    if length > 1:
+        assert channel_parameters(plan.channels[0]).ratio > 1.5 * known.ratio
+
+
+def test_no_pair_of_padded_records_beats_the_bound():
+    """Two people, every pair of records of two keys: the divergence of what is shuffled is below."""
+    plan = Plan.of(Schema.of(2), "pckv_grr", 2, "tight", length=2)
+    held = [{}, {0: 1.0}, {0: -1.0, 1: 1.0}, {0: 1.0, 1: 1.0}]
+    law = np.array([_padded_law(plan, record) for record in held]) @ plan.channels[0].expected()
+    account = Accountant(parameters(plan), 2)
+    for epsilon in (0.0, 0.5, 1.5):
+        worst = max(
+            divergence(shuffled(law, (one, other)), shuffled(law, (two, other)), epsilon)
+            for one, two in permutations(range(len(held)), 2)
+            for other in range(len(held))
+        )
+        assert worst <= account.delta(epsilon) + 1e-9
+        assert epsilon or worst > 0.4 * account.delta(epsilon)
 
 
 # -- the accountant ----------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
-from ..estimate import Answers, Estimate
+from ..estimate import Answers, Estimate, estimators_of
 from ..estimate import estimate as make_estimate
 from ..estimate.project import STEPS
+from ..estimate.shrink import FEWEST
 from ..plan import Plan
 from ..reportfile import reading
 from ..tally import MAGIC, Tally
@@ -115,6 +116,14 @@ def estimate(
     print_table(headings, [[a.key, *_cells(a, parts)] for a in answers])
     if answers.note:
         click.echo(f"note: {answers.note}")
+    if estimator is None and not keys and _shrinks(plan):
+        said = "these are raw; --estimator shrunk usually has less error over many keys"
+        click.echo(f"note: {said}", err=True)
+
+
+def _shrinks(plan: Plan) -> bool:
+    """Whether shrinkage across keys is offered here, and has something to learn from."""
+    return len(plan.schema.keys) >= FEWEST and "shrunk" in estimators_of(plan)
 
 
 def _only(plan: Plan, answers: Answers, keys: tuple[str, ...]) -> Answers:

@@ -26,6 +26,10 @@ COMPARED = {
 """What the options' errors are of, for each thing that may be asked."""
 
 
+FAKES = 0.01
+"""The share of fake clients that an explanation speaks of."""
+
+
 def asked(words: str) -> str | list[str]:
     """One of the words the planner knows, or queries with ; between them."""
     if words in ASKS:
@@ -57,21 +61,23 @@ def refusal(advice: Advice) -> PlanError:
 
 def explain(advice: Advice) -> None:
     """The table of options, and what else a reader should know."""
-    from ..poison import line as poison_line
-    from ..shuffle import line as shuffle_line
-
     best = advice.best
     if advice.answers:
         click.echo(str(advice))
     who = counted(advice.people, "person", "people")
     print_table(
         ["mechanism", "error", "frequency ±", "mean ±", "bits", "answers"],
-        [_cells(option, best) for option in advice.runners_up(20)],
+        [_cells(option, advice) for option in advice.runners_up(20)],
         f"{who} at epsilon {text(advice.epsilon)}, expecting {advice.prior.source}",
     )
     one = "one conditional answer" if advice.ask == "conditional" else "one key's answer"
     click.echo(f"error: squared error over the first's: {COMPARED[advice.ask]}")
     click.echo(f"±: how far {one} is off before any shrinkage, means on [-1, 1]")
+    if not advice.answers:
+        click.echo(
+            "answers: with the row's plan as it is; with more people the planner turns to other plans, "
+            f"which answer with {advice.people_needed / advice.people:.1f} times the people"
+        )
     if advice.ask != "conditional":
         few = len(best.plan.schema.keys) < FEWEST
         click.echo(
@@ -79,18 +85,43 @@ def explain(advice: Advice) -> None:
             if few
             else "chosen for answers that are shrunk: keyveil estimate --estimator shrunk"
         )
-    click.echo(shuffle_line(best.plan, advice.people))
-    click.echo(poison_line(best.plan, 0.01, advice.ask))
+    _outside(best.plan, advice.people, advice.ask, advice.prior)
 
 
-def _cells(option: Option, best: Option) -> list[str]:
+def explain_plan(made: Plan, said: str, people: int, believed: Prior) -> None:
+    """Of a mechanism that was named: what to expect, what a shuffler adds, and what fakes could do."""
+    click.echo(said)
+    answers = made.kind.answers
+    both = len(made.kind.answers) > 1
+    _outside(made, people, "both" if both else "mean" if "mass" in answers else answers[0], believed)
+
+
+def _outside(made: Plan, people: int, ask: str, prior: Prior) -> None:
+    """What someone learns who sees all reports, and what fakes could do."""
+    from ..poison import line as poison_line
+    from ..shuffle import line as shuffle_line
+
+    click.echo(shuffle_line(made, people))
+    click.echo(poison_line(made, FAKES, ask, prior))
+
+
+def _answers(option: Option, advice: Advice) -> str:
+    """Whether it can answer, and with how many more people it could."""
+    if option.lacks <= 1:
+        return "yes"
+    factor = advice.factor(option)
+    return f"with {factor:.1f} times the people" if isfinite(factor) else "no"
+
+
+def _cells(option: Option, advice: Advice) -> list[str]:
+    best = advice.best
     return [
         option.name,
         f"{option.score / best.score:.2f}" if best.score > 0 else "-",
         f"{sqrt(option.frequency):.4f}",
         f"{sqrt(option.mean):.4f}" if option.mean == option.mean else "-",
         f"{option.plan.bits_per_report:.1f}",
-        "yes" if option.lacks <= 1 else f"with {option.lacks:.1f} times the people",
+        _answers(option, advice),
     ]
 
 

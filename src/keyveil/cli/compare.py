@@ -271,10 +271,12 @@ def read_estimators(words: str | None) -> tuple[str, ...] | None:
 
 def read_epsilons(words: str) -> list[str]:
     """Epsilons with commas between."""
-    made = [text(epsilon_of(part.strip())) for part in words.split(",") if part.strip()]
-    if not made:
+    parts = [part.strip() for part in words.split(",")]
+    if not any(parts):
         raise PlanError("give at least one epsilon, like --epsilon 0.5,1,2")
-    return made
+    if not all(parts):
+        raise PlanError("an epsilon is missing beside a comma; write them like --epsilon 0.5,1,2")
+    return [text(epsilon_of(part)) for part in parts]
 
 
 def _headings(error: str) -> list[str]:
@@ -341,6 +343,12 @@ def footnotes(rows: Sequence[dict[str, Any]]) -> list[str]:
     if any(":" in chosen for chosen in took.values()):
         told = "; ".join(f"{chosen} at epsilon {epsilon}" for epsilon, chosen in took.items())
         lines.append(f"auto took {told}.")
+    refused = list(dict.fromkeys(f"{row['epsilon']:g}" for row in rows if row.get("refused")))
+    if refused:
+        lines.append(
+            f"At epsilon {', '.join(refused)} the planner would refuse, since hardly any key is told "
+            "from nothing: auto is what keyveil plan --force makes."
+        )
     if any(row["repetitions"] > 1 for row in rows):
         lines.append("± is the standard error over repetitions.")
     if any((row[f"bounded_{of}"] or 1) < 1 for row in rows for of in PARTS):

@@ -114,7 +114,8 @@ def mechanisms(keys: int, machine: bool) -> None:
 @click.option(
     "--explain",
     is_flag=True,
-    help="For auto: the table of options, and why, on standard output; the plan is written with -o.",
+    help="With --people: what to expect, for auto with the table of options, on standard output; the "
+    "plan is written with -o.",
 )
 @click.option(
     "--plot", type=click.Path(), help="For auto: draw the error against epsilon and against people."
@@ -175,7 +176,9 @@ def plan(
     if machine:
         print_json({**_facts(made), "written_to": output, "outlook": None, **facts})
         return
-    if expected is not None:
+    if expected is not None and explain:
+        _explain_named(made, expected.said, count, (held, mean, spread))
+    elif expected is not None:
         click.echo(expected.said, err=not output or not expected.answers)
     if output:
         click.echo(
@@ -190,8 +193,10 @@ def plan(
 
 
 PRIOR = {"held", "mean", "spread"}
-ONLY_AUTO = {"ask", "explain", "plot", "force"}
-OF_A_CHAIN = {"keys", "ends", "epsilon", "mechanism", "calibrate", "given"} | PRIOR | ONLY_AUTO
+ONLY_AUTO = {"ask", "plot", "force"}
+OF_A_CHAIN = (
+    {"keys", "ends", "epsilon", "mechanism", "calibrate", "given", "explain"} | PRIOR | ONLY_AUTO
+)
 
 
 def _check_together(context: click.Context, chain: bool, auto: bool, people: bool) -> None:
@@ -211,7 +216,7 @@ def _check_together(context: click.Context, chain: bool, auto: bool, people: boo
     if not auto:
         _refuse(used, ONLY_AUTO, "only for --mechanism auto")
         if not people:
-            _refuse(used, PRIOR, "only with --people")
+            _refuse(used, PRIOR | {"explain"}, "only with --people")
         return
     if not people:
         raise click.UsageError("--mechanism auto needs --people: how many will answer")
@@ -255,7 +260,7 @@ def _show_advice(
         picture(advice, advice.plan.schema, plot)
     if machine:
         if refused:
-            print_json(advice.document())
+            print_json({**advice.document(), "chosen": None})
     elif explain:
         explained(advice)
     if refused:
@@ -289,6 +294,15 @@ def _expected(made: Plan, people: int, believed: tuple[str | None, str | None, s
     except KeyveilError as error:
         return _Expected(f"nothing is said of what to expect: {error}", True, {"expected": None})
     return _Expected(expectation(facts), True, {"expected": facts})
+
+
+def _explain_named(
+    made: Plan, said: str, people: int | None, believed: tuple[str | None, str | None, str | None]
+) -> None:
+    from .choose import explain_plan, prior_of
+
+    assert people is not None
+    explain_plan(made, said, people, prior_of(len(made.schema.keys), *believed))
 
 
 def _facts(made: Plan) -> dict[str, Any]:
