@@ -278,3 +278,9 @@ class Stream:
         chosen = self._addresses if rows is None else self._addresses[rows]
         offset = first - start * WORDS_PER_BLOCK
         return self._coins.blocks(chosen, start, stop - start)[:, offset : offset + count]
+
+
+def fresh_bytes(count: int) -> bytes:
+    """Bytes for secrets and names, under a key of their own from the operating system."""
+    coins, nobody = Coins.secure(), address([0])
+    return b"".join(coins.identifier(nobody, block) for block in range(-(-count // 16)))[:count]

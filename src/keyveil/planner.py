@@ -170,25 +170,21 @@ class Advice:
         best = self.best
         if not self.answers:
             either = f", or epsilon {self.epsilon_needed}" if self.epsilon_needed else ""
-            could = next((option.mechanism for option in self.options if option.lacks <= 1), None)
-            nothing = "no plan can answer"
-            if could is not None:
-                nothing = f"the plan with the least predicted error cannot answer, though {could} can"
             return (
                 f"with {self.people:,} {'people' if self.people > 1 else 'person'} at epsilon "
-                f"{text(self.epsilon)} {nothing}; "
+                f"{text(self.epsilon)} no plan can answer; "
                 f"it takes about {self.people_needed:,} people{either}"
             )
-        others = [option for option in self.runners_up() if option.mechanism != best.mechanism]
+        others = [o for o in self.runners_up() if o.mechanism != best.mechanism and o.lacks <= 1]
+        least = f"{best.name} has the least predicted error"
+        if any(ALIKE * option.score < best.score for option in self.options):
+            least += " of those that can answer"
         if not others or not best.score > 0:
-            return f"{best.name} has the least predicted error"
+            return least
         ratio = others[0].score / best.score
         if ratio < ALIKE:
-            return (
-                f"{best.name} has the least predicted error, and {others[0].name} as little within 1 %"
-            )
-        beside = f"{ratio:.2f} times below {others[0].name}, the next"
-        return f"{best.name} has the least predicted error, {beside}"
+            return f"{least}, and {others[0].name} as little within 1 %"
+        return f"{least}, {ratio:.2f} times below {others[0].name}, the next"
 
     def document(self) -> dict[str, Any]:
         """As JSON."""

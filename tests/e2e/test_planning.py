@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -234,21 +233,19 @@ def test_a_refusal_agrees_with_its_table(at, capsys):
         f"it takes about {advice.people_needed:,} people, or epsilon {advice.epsilon_needed}" in told.err
     )
     assert advise(schema, "0.1", advice.people_needed, hope=False).answers
-    assert Decimal("0.7") < Decimal(advice.epsilon_needed) < 1
+    assert Decimal("0.6") < Decimal(advice.epsilon_needed) < 1
     assert advise(schema, advice.epsilon_needed, 10_000, hope=False).answers
     less = Decimal(advice.epsilon_needed) - Decimal("0.01")
     assert not advise(schema, less, 10_000, hope=False).answers
 
 
-def test_a_refusal_does_not_say_that_nothing_answers_where_something_does():
+def test_nothing_is_refused_where_something_can_answer():
     advice = advise(Schema.of(100, 1, 5), "0.1", 650_000, hope=False)
-    best, other = advice.best, advice.options[1]
-    for lacks, said in (
-        (2.0, "no plan can answer"),
-        (0.9, f"cannot answer, though {other.mechanism} can"),
-    ):
-        made = (replace(best, lacks=2.0), replace(other, lacks=lacks))
-        assert said in str(replace(advice, options=made))
+    able = [option for option in advice.options if option.lacks <= 1]
+    assert 0 < len(able) < len(advice.options)
+    assert advice.answers
+    assert list(advice.options[: len(able)]) == able
+    assert min(advice.options[len(able) :], key=lambda o: o.score).score < advice.best.score
 
 
 @pytest.mark.parametrize(

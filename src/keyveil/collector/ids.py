@@ -11,7 +11,6 @@ evenly, whatever ids people make up; and what is written can be read by nobody o
 from __future__ import annotations
 
 import mmap
-import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from io import RawIOBase
@@ -21,6 +20,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
 from ..arrays import Integers
+from ..coins import fresh_bytes
 
 SIZE = 16
 RECENT = 1 << 14
@@ -321,7 +321,7 @@ def split(packed: bytes) -> list[bytes]:
 
 def _cipher(key: bytes | None = None) -> CipherContext:
     """A permutation of all ids that nobody else knows."""
-    return Cipher(algorithms.AES(key or os.urandom(16)), modes.ECB()).encryptor()
+    return Cipher(algorithms.AES(key or fresh_bytes(16)), modes.ECB()).encryptor()
 
 
 def _rows(packed: bytes | mmap.mmap) -> np.ndarray:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import secrets
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from pathlib import Path
 
 import apsw
 
+from ..coins import fresh_bytes
 from ..errors import KeyveilError
 from .store.sqlite import check_library
 
@@ -117,7 +117,7 @@ class Memory:
             with self._writer:
                 self._writer.execute(_TABLES)
                 sql = "insert into facts values (?, ?)"
-                self._writer.executemany(sql, [("key", secrets.token_bytes(32)), ("to", to.encode())])
+                self._writer.executemany(sql, [("key", fresh_bytes(32)), ("to", to.encode())])
                 self._writer.pragma("user_version", FORMAT)
         facts = {name: bytes(value) for name, value in self._writer.execute("select * from facts")}
         if facts["to"] != to.encode():

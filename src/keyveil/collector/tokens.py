@@ -8,7 +8,7 @@ import re
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 
-from ..coins import Coins, address
+from ..coins import fresh_bytes
 
 ROLES = ("admin", "analyst", "ingest")
 """An admin may do all; an analyst reads answers, never single reports; ingest sends reports."""
@@ -41,18 +41,12 @@ class Token:
 
 def fresh_id() -> str:
     """A token's public name."""
-    return _fresh(8).hex()
+    return fresh_bytes(8).hex()
 
 
 def fresh_secret() -> str:
     """256 random bits."""
-    return urlsafe_b64encode(_fresh(32)).rstrip(b"=").decode()
-
-
-def _fresh(count: int) -> bytes:
-    """Bytes under a key of their own from the operating system."""
-    coins, nobody = Coins.secure(), address([0])
-    return b"".join(coins.identifier(nobody, block) for block in range(-(-count // 16)))[:count]
+    return urlsafe_b64encode(fresh_bytes(32)).rstrip(b"=").decode()
 
 
 def digest_of(secret: str) -> bytes:
