@@ -162,10 +162,11 @@ class Collector:
         epoch = int(time.time()) // 86_400
         body = json.dumps({"plan": self.plan.hash, "epoch": epoch, "reports": [report]}).encode()
         asked = urllib.request.Request(f"{self.url}/reports", body, {"content-type": "application/json"})
-        urllib.request.urlopen(asked).read()
+        while not self._answers(asked):  # 503 while the ids of a large epoch are read
+            time.sleep(0.01)
         return ready, time.perf_counter() - begun
 
-    def _answers(self, url: str) -> bool:
+    def _answers(self, url: str | urllib.request.Request) -> bool:
         try:
             urllib.request.urlopen(url).read()
         except OSError:
