@@ -37,7 +37,7 @@ from ..fast import compiled
 from .forecast import Forecast
 from .linear import Moments
 from .predict import Predicted
-from .sets import ENDS
+from .sets import ENDS, TURN
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -55,9 +55,6 @@ MOST_KEPT = 1 << 24
 """Cells of keys under all seeds that are kept between tallies."""
 _BLOCK = 1 << 22
 _SINGULAR = 1e6
-
-TURN = np.array([[1.0, 1.0], [-1.0, 1.0]])
-"""Frequency and mass from low and high."""
 
 
 # -- of the channel alone --------------------------------------------------------------------------
@@ -369,7 +366,7 @@ def _corrected(
     inside = 0.0
     if core:
         undo, more = undoing(channel, core)
-        items = values @ np.linalg.inv(TURN).T
+        items = values @ ENDS
         scores = items.reshape(-1)
         if core > 2 * keys:
             named = row[1:][_other_cells(channel, 2 * keys, core)].sum(axis=0)
