@@ -9,6 +9,7 @@ Words = NDArray[np.uint32]
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bits = NDArray[np.uint8]
+Flags = NDArray[np.bool_]
 
 WORD = 1 << 32
 """One: the sum of every row of weights, and the number of values a word can take."""

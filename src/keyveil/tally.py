@@ -83,7 +83,7 @@ class Tally:
         for view in np.unique(views):
             size, own = int(layout.sizes[view]), int(layout.own[view])
             rows = np.unpackbits(bits[views == view], axis=1, bitorder="little")
-            if rows[:, size:].any() or not _honest(layout.channels[view], rows[:, :size]):
+            if rows[:, size:].any() or not layout.channels[view].admits_rows(rows[:, :size]).all():
                 raise ReportError("no honest device could send one of these reports")
             counts[own] += len(rows)
             counts[own + 1 : own + 1 + size] += rows[:, :size].sum(axis=0, dtype=np.int64)
@@ -209,11 +209,3 @@ def check_report(plan: Plan, report: Report) -> None:
     first = int(layout.own[view])
     if own != first or not layout.channels[view].admits(tuple(c - first - 1 for c in marks)):
         raise ReportError("no honest device could mark these cells")
-
-
-def _honest(channel: object, marks: np.ndarray) -> bool:
-    """Whether no position shows two symbols at once."""
-    per = getattr(channel, "alphabet", 2) - 1
-    if per == 1:
-        return True
-    return bool((marks.reshape(len(marks), -1, per).sum(axis=2) <= 1).all())

@@ -21,6 +21,7 @@ from keyveil.channel import (
     SHAPES,
     Halfspace,
     Hash,
+    Subset,
     Symbols,
     Symmetric,
     Table,
@@ -618,3 +619,23 @@ class _Unknown(Table):
 def test_an_unknown_shape_is_named_with_the_known_ones():
     with pytest.raises(ChannelError, match="known: table, symmetric"):
         parse_channel(_Unknown(TABLES["two by two"].rows).document())
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [
+        Subset.of(40, Decimal("0.5")),
+        Halfspace.of(30, Decimal(1)),
+        Symbols.bits_of(30, 3 * Q, Q),
+        Symbols(12, (BACK, HIGH, LOW), 1),
+    ],
+    ids=lambda channel: channel.shape,
+)
+def test_rows_of_marks_are_admitted_as_each_report_is(channel):
+    assert not channel.one_cell
+    draw = np.random.default_rng(4)
+    marks = (draw.random((2000, channel.cells)) < draw.random((2000, 1)) ** 2).astype(np.uint8)
+    told = [channel.admits(tuple(np.flatnonzero(row).tolist())) for row in marks]
+    assert any(told)
+    assert all(told) == (channel.shape == "halfspace" or getattr(channel, "alphabet", 0) == 2)
+    np.testing.assert_array_equal(channel.admits_rows(marks), told)

@@ -238,28 +238,121 @@ def test_corrected_is_beales_ratio():
 # -- what keys have in common ----------------------------------------------------------------------
 
 
-def test_the_posterior_is_that_of_every_law_and_share_of_strays_summed_up():
-    """By loops over laws, strays and keys, against sums of arrays."""
-    at = common.points(20)
-    draw = coins(3)
-    likelihood = np.exp(-((draw.uniform(0.1, 0.7, (5, 1)) - at) ** 2) / 0.02)
-    laws = common.beta_laws(
-        lambda widths: (np.full((1, len(widths)), 0.4), np.full((1, len(widths)), 0.1)),
-        np.zeros((1, 1)),
-        20,
-    )
-    found = common.posterior(
-        likelihood[None, None], common.settle(likelihood[None, None], laws, np.ones((1, 1, 5))), at
-    )
-    total, mean = 0.0, np.zeros(5)
+def summed_up(likelihood: np.ndarray, laws: common.Laws, at: np.ndarray) -> np.ndarray:
+    """Each key's mean by loops over laws, strays and keys."""
+    total, mean = 0.0, np.zeros(len(likelihood))
     for strays, believed in ((0.0, 1.0), (0.1, 0.5), (0.3, 0.5)):
         for law, weight in zip(laws.masses[0, 0], laws.weight[0], strict=True):
-            prior = (1 - strays) * law + strays / 20
+            prior = (1 - strays) * law + strays / len(at)
             explained = likelihood @ prior
             chance = believed * np.exp(weight) * explained.prod()
             total += chance
             mean += chance * (likelihood * prior) @ at / explained
-    np.testing.assert_allclose(found.mean[0, 0], mean / total, rtol=1e-9)  # doubles
+    return mean / total
+
+
+def near_two_fifths(widths):
+    return np.full((1, len(widths)), 0.4), np.full((1, len(widths)), 0.1)
+
+
+def test_the_posterior_is_that_of_every_law_and_share_of_strays_summed_up():
+    """By loops over laws, strays and keys, against sums of arrays."""
+    at = common.points(20)
+    likelihood = np.exp(-((coins(3).uniform(0.1, 0.7, (9, 1)) - at) ** 2) / 0.02)
+    laws = common.beta_laws(near_two_fifths, np.zeros((1, 1)), 20)
+    prior = common.settle(likelihood[None, None], laws, np.ones((1, 1, 9)))
+    found = common.posterior(likelihood[None, None], prior, at)
+    np.testing.assert_allclose(found.mean[0, 0], summed_up(likelihood, laws, at), rtol=1e-9)  # doubles
+
+
+@pytest.mark.parametrize("telling", [2, 3, 4, 9])
+def test_where_hardly_any_key_tells_of_itself_the_others_may_lie_anywhere(monkeypatch, telling):
+    at = common.points(40)
+    widths = np.where(np.arange(9) < telling, 0.02, 30.0)[:, None]
+    likelihood = np.exp(-((0.4 - at) ** 2) / (2 * widths**2))
+    laws = common.beta_laws(near_two_fifths, np.zeros((1, 1)), 40)
+
+    def settled():
+        return common.settle(likelihood[None, None], laws, np.ones((1, 1, 9)))
+
+    prior = settled()
+    law = likelihood / likelihood.sum(axis=1, keepdims=True)
+    weights = [1 / (sum(p * (at - p @ at) ** 2) + 0.002) for p in law]
+    alike = sum(weights) ** 2 / sum(weight**2 for weight in weights)
+    trust = min(max((alike - 2.5) / 2.5, 0.0), 1.0)
+    assert (trust == 0, trust == 1) == (telling == 2, telling == 9)
+    monkeypatch.setattr(common, "FEW", -1.0)
+    monkeypatch.setattr(common, "ENOUGH", 0.0)  # trusts whatever any keys show
+    for mixed, learned in zip(prior, settled(), strict=True):
+        np.testing.assert_allclose(mixed, trust * learned + (1 - trust) / 40, rtol=1e-9)
+        assert np.abs(learned[0, 0, -1] - 1 / 40).max() > 0.01
+
+
+def test_a_posterior_has_the_moments_of_its_law():
+    """Written out point by point; around the likely mean, under the wider prior."""
+    at, draw = common.points(30), coins(11)
+    likelihood, likely, wide = draw.random((3, 1, 1, 4, 30))
+    found = common.posterior(likelihood, common.Settled(likely, wide), at)
+    for key in range(4):
+        one, other = (likelihood[0, 0, key] * prior[0, 0, key] for prior in (likely, wide))
+        one, other = one / one.sum(), other / other.sum()
+        mean = sum(one * at)
+        variance = max(sum(one * (at - mean) ** 2), sum(other * (at - mean) ** 2))
+        skew = sum(other * (at - mean) ** 3) / variance**1.5
+        told = [part[0, 0, key] for part in found]
+        np.testing.assert_allclose(told, [mean, variance, skew], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_ends_follow_the_skewness(level):
+    """A gamma law's own ends to within a tenth of its width; a normal law's are twice as far off."""
+    from scipy.stats import gamma
+
+    law = gamma(4.0, scale=0.01)
+    mean, variance, skew = (np.array([float(each)]) for each in law.stats("mvs"))
+    raw = Band(mean, mean, mean, mean)
+    made = shrink._where_learned(common.Posterior(mean, variance, skew), raw, 0.0, level)
+    plain = shrink._where_learned(common.Posterior(mean, variance, 0 * skew), raw, 0.0, level)
+    ends = law.ppf([(1 - level) / 2, (1 + level) / 2])
+    off, without = (np.abs([b.low[0] - ends[0], b.high[0] - ends[1]]).max() for b in (made, plain))
+    assert off < 0.1 * (ends[1] - ends[0])
+    assert without > 2 * off
+
+
+def test_rare_keys_intervals_leave_open_that_they_differ_from_those_that_many_hold(monkeypatch):
+    from keyveil.estimate import sloped
+
+    plan = Plan.of(Schema.of(40), "kvue", "2")
+    counts = drawn(plan, np.r_[np.full(8, 0.8), np.full(32, 0.02)], np.full(40, 0.6), 100_000, 1, 3)
+    here = bands(plan, counts, "shrunk").mean
+    monkeypatch.setattr(sloped, "APART", 0.0)
+    without = bands(plan, counts, "shrunk").mean
+    np.testing.assert_array_equal(here.value, without.value)
+    wider = (here.stderr / without.stderr)[0]
+    assert wider.min() >= 1
+    assert wider[8:].mean() > 1.05 > wider[:8].max()
+
+
+CAMPS = np.array([0.95, 0.9, *[0.03] * 6]), np.array([0.9, 0.8, *[-0.9] * 6])
+
+
+def camps_over_raw() -> float:
+    """Shrunk over raw squared error: two keys that all hold lie at one end, rare ones at the other."""
+    plan = Plan.of(Schema.of(8), "kvue", "1")
+    counts = drawn(plan, *CAMPS, 10_000, 40, 5)
+    error = {}
+    for name in ("least_squares", "shrunk"):
+        value = np.clip(np.nan_to_num(bands(plan, counts, name).mean.value), -1, 1)
+        error[name] = ((value - CAMPS[1]) ** 2).mean()
+    return error["shrunk"] / error["least_squares"]
+
+
+def test_two_keys_that_agree_do_not_draw_the_rare_ones_to_their_end(monkeypatch):
+    """The ratio is 0.89 and the twin's 2.1, each to about 0.05 (40 runs of eight keys)."""
+    assert camps_over_raw() < 1
+    monkeypatch.setattr(common, "FEW", -1.0)  # the twin trusts whatever any keys show
+    monkeypatch.setattr(common, "ENOUGH", 0.0)
+    assert camps_over_raw() > 1.4
 
 
 def test_laws_have_the_means_and_widths_that_they_are_named_by():

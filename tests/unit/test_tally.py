@@ -112,6 +112,20 @@ def test_bits_of_the_wrong_width_or_view_are_refused():
         Tally(plan).add(Reports(plan.hash, codes=np.zeros(3, np.uint16)))
 
 
+def test_a_batch_whose_report_names_too_many_states_is_refused_whole():
+    plan = Plan.of(Schema.of(40), "sized", "0.2")
+    assert plan.channels[0].shape == "subset"
+    good = batch(plan)
+    Tally(plan).add(good)
+    bits = np.unpackbits(good.bits, axis=1, bitorder="little", count=plan.channels[0].cells)
+    bits[3] = 1
+    bad = np.packbits(bits, axis=1, bitorder="little")
+    tally = Tally(plan)
+    with pytest.raises(ReportError, match="no honest device"):
+        tally.add(Reports(plan.hash, views=good.views, bits=bad))
+    assert not tally.counts.any()
+
+
 @pytest.mark.parametrize("name", ["kvue", "rappor"])
 def test_a_file_cut_short_or_changed_anywhere_is_refused(name, tmp_path):
     plan = PLANS[name]

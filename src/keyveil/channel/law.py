@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import WORD, Bits, Floats, Integers
+from ..arrays import WORD, Bits, Flags, Floats, Integers
 from ..coins import Stream
 from ..errors import ChannelError
 from ..exact import keeps, log_up
@@ -131,6 +131,10 @@ class Channel(ABC):
         if self.one_cell:
             return len(cells) == 1 and 0 <= cells[0] < self.cells and bool(self.possible[cells[0]])
         return all(0 <= c < self.cells for c in cells) and len(set(cells)) == len(cells)
+
+    def admits_rows(self, marks: Bits) -> Flags:
+        """The same of many reports at once, a row of 0 and 1 over cells for each; not for one cell."""
+        return np.ones(len(marks), bool)
 
     @cached_property
     def possible(self) -> Bits:

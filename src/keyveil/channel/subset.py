@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import WORD, Bits, Floats
+from ..arrays import WORD, Bits, Flags, Floats
 from ..coins import Stream
 from ..errors import ChannelError
 from ..exact import at_most
@@ -133,6 +133,9 @@ class Subset(Channel):
 
     def admits(self, cells: tuple[int, ...]) -> bool:
         return super().admits(cells) and (self.one_cell or len(cells) == self.size)
+
+    def admits_rows(self, marks: Bits) -> Flags:
+        return np.asarray(marks.sum(axis=1) == self.size)
 
     def expected(self) -> Floats:
         if self.one_cell:

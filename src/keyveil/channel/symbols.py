@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import WORD, Bits, Floats, Words
+from ..arrays import WORD, Bits, Flags, Floats, Words
 from ..coins import Stream
 from ..errors import ChannelError
 from .law import (
@@ -220,6 +220,12 @@ class Symbols(Channel):
             return False
         per = self.alphabet - 1
         return self.one_cell or len({c // per for c in cells}) == len(cells)
+
+    def admits_rows(self, marks: Bits) -> Flags:
+        per = self.alphabet - 1
+        if per == 1:
+            return super().admits_rows(marks)
+        return np.asarray((marks.reshape(len(marks), -1, per).sum(axis=2) <= 1).all(axis=1))
 
     @cached_property
     def possible(self) -> Bits:

@@ -12,7 +12,6 @@ from functools import cached_property
 import numpy as np
 
 from ..arrays import Bits, Integers
-from ..channel import Channel
 from ..plan import Plan
 from ..report import Reports
 from ..tally import Tally
@@ -85,7 +84,7 @@ class Packing:
             marks = np.unpackbits(rows[where, 4:], axis=1, bitorder="little")
             size = self._sizes[view]
             good[where] &= ~marks[:, size:].any(axis=1)
-            good[where] &= _honest(self.layout.channels[view], marks[:, :size])
+            good[where] &= self.layout.channels[view].admits_rows(marks[:, :size])
         return good
 
     def _codes(self, rows: Bits) -> np.ndarray:
@@ -138,13 +137,3 @@ class Packing:
         assert batch.bits is not None
         views = batch.views.astype("<u4").view(np.uint8).reshape(-1, 4)
         return np.concatenate([views, batch.bits], axis=1)
-
-
-def _honest(channel: Channel, marks: np.ndarray) -> np.ndarray:
-    """Which rows of marks an honest client could make; what ``admits`` says, many at once."""
-    if channel.shape == "symbols":
-        per = getattr(channel, "alphabet", 2) - 1
-        return (marks.reshape(len(marks), -1, per).sum(axis=2) <= 1).all(axis=1)
-    if channel.shape == "halfspace":
-        return np.ones(len(marks), bool)
-    return np.array([channel.admits(tuple(np.flatnonzero(row).tolist())) for row in marks], bool)

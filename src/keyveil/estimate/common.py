@@ -28,6 +28,13 @@ _STRAY_LOG = np.log([1.0, 0.5, 0.5])
 DOUBT, WIDER = 0.5, 2.0
 """For intervals, what keys have in common counts as if half the keys had shown it, and a width weighs
 by its square: an interval must also hold where a prior was learned too narrow."""
+FEW, ENOUGH = 2.5, 5.0
+"""So many keys that tell of themselves show nothing of the others; so many show what is common. Two keys
+that agree are no law: the rare ones may well lie at the other end."""
+_TELLING = 0.002
+"""The variance on [0, 1] below which a key tells as much as any."""
+SKEWEST = 2.0
+"""As skew as an exponential law: more is noise of the grid."""
 _TINY = 1e-300
 
 
@@ -88,8 +95,11 @@ class Settled(NamedTuple):
 def settle(likelihood: Floats, laws: Laws, counted: Floats) -> Settled:
     """Average the laws, each weighed by how well it explains all keys.
 
-    ``counted`` (repetition, class, key) is 1 for keys that are there and 0 for padding.
+    ``counted`` (repetition, class, key) is 1 for keys that are there and 0 for padding. Where hardly
+    any key tells of itself, keys may lie anywhere, whatever those few say.
     """
+    trust = np.clip((_telling(likelihood, counted) - FEW) / (ENOUGH - FEW), 0.0, 1.0)
+    trust = trust[:, None, None, None]
     explained = _times(likelihood, np.swapaxes(laws.masses, -1, -2))  # (repetition, class, key, law)
     anywhere = likelihood.mean(axis=-1)[..., None]
     mixed = [(1 - s) * explained + s * anywhere + _TINY for s in STRAYS]
@@ -104,8 +114,19 @@ def settle(likelihood: Floats, laws: Laws, counted: Floats) -> Settled:
         inside = sum((1 - s) * share for s, share in zip(STRAYS, shares, strict=True))
         outside = sum(s * share.sum(axis=-1) for s, share in zip(STRAYS, shares, strict=True))
         flat = np.asarray(outside)[..., None] / likelihood.shape[-1]
-        made.append(_times(np.asarray(inside), laws.masses) + flat)
+        learned = _times(np.asarray(inside), laws.masses) + flat
+        learned /= learned.sum(axis=-1, keepdims=True)
+        made.append(trust * learned + (1 - trust) / likelihood.shape[-1])
     return Settled(*made)
+
+
+def _telling(likelihood: Floats, counted: Floats) -> Floats:
+    """How many keys tell of themselves, (repetition,): as many equal ones would weigh as much."""
+    at = points(likelihood.shape[-1])
+    law = likelihood / likelihood.sum(axis=-1, keepdims=True)
+    variance = law @ at**2 - (law @ at) ** 2
+    weight = counted / (variance + _TELLING)
+    return np.asarray(weight.sum(axis=(1, 2)) ** 2 / (weight**2).sum(axis=(1, 2)).clip(_TINY))
 
 
 def _times(rows: Floats, table: Floats) -> Floats:
@@ -123,19 +144,28 @@ def _times(rows: Floats, table: Floats) -> Floats:
 
 
 class Posterior(NamedTuple):
-    """A key's mean after all, and the variance that its interval is made of."""
+    """A key's mean after all, and the variance and skewness that its interval is made of."""
 
     mean: Floats
     variance: Floats
+    skew: Floats
 
 
 def posterior(likelihood: Floats, prior: Settled, at: Floats) -> Posterior:
     """Mean under the likely prior; variance around it under the wide one, where that is larger."""
+    powers = np.stack([at, at**2, at**3], axis=-1)
     moments = []
     for each in prior:
         law = likelihood * each
         law /= law.sum(axis=-1, keepdims=True)
-        mean = np.einsum("...p,p->...", law, at)
-        moments.append((mean, np.einsum("...p,p->...", law, at**2) - mean**2))
-    (mean, variance), (other, wide) = moments
-    return Posterior(mean, np.maximum(np.maximum(variance, wide + (other - mean) ** 2), 1e-14))
+        moments.append(law @ powers)
+    mean = moments[0][..., 0]
+    (variance, _), (wide, third) = (_around(each, mean) for each in moments)
+    total = np.maximum(np.maximum(variance, wide), 1e-14)
+    return Posterior(mean, total, np.clip(third / total**1.5, -SKEWEST, SKEWEST))
+
+
+def _around(moments: Floats, mean: Floats) -> tuple[Floats, Floats]:
+    """The second and third moments around a number, from those around zero, ``(..., 3)``."""
+    first, second, third = np.moveaxis(moments, -1, 0)
+    return second - 2 * mean * first + mean**2, third - mean * (3 * second - 3 * mean * first + mean**2)

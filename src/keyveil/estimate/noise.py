@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..arrays import Floats, Integers
-
-Flags = NDArray[np.bool_]
+from ..arrays import Flags, Floats, Integers
 
 LEAST = 0.02
 """No variance is less than this share of the average."""

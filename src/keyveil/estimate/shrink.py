@@ -16,18 +16,18 @@ more reports the answer becomes the raw one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from statistics import NormalDist
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import Floats, Integers
+from ..arrays import Flags, Floats, Integers
 from .answer import Answers, Band, KeyBands, quantile
 from .common import Posterior, beta_laws, points, posterior, settle, spacing
 from .estimator import ArrayEstimator, answers_from, answers_of
 from .linear import Moments, key_bands
-from .noise import Flags, Noise
+from .noise import Noise
+from .sloped import Held, back, classes, offsets, taken
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -39,10 +39,6 @@ SHARES, VALUES = 128, 96
 """Points of the two grids."""
 NODES = 7
 """Frequencies at which the likelihood of a mean is taken."""
-CLASSES = 6
-"""Classes of keys by frequency, where means go up or down with it."""
-FEWEST_SLOPED = 12
-"""Keys from which on means may go up or down with frequency."""
 MOST = 4096
 """More keys than this are shrunk in groups, each large enough to know all that is common."""
 _BLOCK = 1 << 20
@@ -88,14 +84,14 @@ def shrunk_bands(raw: KeyBands, moments: Moments, level: float) -> KeyBands:
 
 
 def learned(raw: KeyBands, moments: Moments) -> dict[str, Floats]:
-    """Mean and variance of each answer given all keys, ``(2, ..., keys)``; NaN where keys are few."""
+    """Mean, variance and skewness of each answer given all keys, ``(3, ..., keys)``; NaN where few."""
     shape = moments.reports.shape
     keys = shape[-1]
     reports = moments.reports.reshape(-1, keys)
     values = moments.values.reshape(-1, keys, 2)
     covariance = moments.covariance.reshape(-1, keys, 2, 2)
     names = [n for n in ("frequency", "mean", "mass") if getattr(raw, n) is not None]
-    found = {name: np.full((2, *reports.shape), np.nan) for name in names}
+    found = {name: np.full((3, *reports.shape), np.nan) for name in names}
     groups = -(-keys // MOST)
     step = max(1, _BLOCK // (-(-keys // groups) * NODES * VALUES))
     for group in range(groups):
@@ -103,30 +99,35 @@ def learned(raw: KeyBands, moments: Moments) -> dict[str, Floats]:
         for first in range(0, len(reports), step):
             rows = slice(first, first + step)
             part = _shrink(names, reports[rows, some], values[rows, some], covariance[rows, some])
-            for name, (mean, variance) in part.items():
-                found[name][:, rows, some] = mean, variance
-    return {name: part.reshape(2, *shape) for name, part in found.items()}
+            for name, moments_of in part.items():
+                found[name][:, rows, some] = moments_of
+    return {name: part.reshape(3, *shape) for name, part in found.items()}
 
 
 def _with_learned(raw: KeyBands, found: dict[str, Floats], moments: Moments, level: float) -> KeyBands:
     """Raw bands with what was learned in their place."""
     made = {}
-    for name, (mean, variance) in found.items():
+    for name, part in found.items():
         low = 0.0 if name == "frequency" else -1.0
-        made[name] = _where_learned(mean, variance, _cut(getattr(raw, name), low), low, level)
+        made[name] = _where_learned(Posterior(*part), _cut(getattr(raw, name), low), low, level)
     return KeyBands(moments.reports, **made)
 
 
-def _where_learned(mean: Floats, variance: Floats, raw: Band, low: float, level: float) -> Band:
-    """Shrunk where anything could be learned of keys in common, clipped raw elsewhere."""
-    learned = np.isfinite(mean)
-    stderr = np.sqrt(variance)
-    reach = quantile(level) * stderr
+def _where_learned(found: Posterior, raw: Band, low: float, level: float) -> Band:
+    """Shrunk where anything could be learned of keys in common, clipped raw elsewhere.
+
+    Ends are a normal law's, moved by its skewness (Cornish and Fisher): near zero a frequency may be
+    further above what is likely than below it.
+    """
+    learned = np.isfinite(found.mean)
+    stderr, reach = np.sqrt(found.variance), quantile(level)
+    moved = found.skew * (reach**2 - 1) / 6
+    below, above = found.mean + (moved - reach) * stderr, found.mean + (moved + reach) * stderr
     return Band(
-        np.where(learned, mean, raw.value),
+        np.where(learned, found.mean, raw.value),
         np.where(learned, stderr, raw.stderr),
-        np.where(learned, np.maximum(mean - reach, low), raw.low),
-        np.where(learned, np.minimum(mean + reach, 1.0), raw.high),
+        np.where(learned, np.clip(below, low, 1.0), raw.low),
+        np.where(learned, np.clip(above, low, 1.0), raw.high),
     )
 
 
@@ -148,7 +149,7 @@ def _shrink(
         # On [0, 1], where a mass of -1 is 0.
         share, noise = (values[..., 1] + 1) / 2, covariance[..., 1, 1] / 4
         found = _alone(share, noise, reports, known)
-        made["mass"] = Posterior(2 * found.mean - 1, 4 * found.variance)
+        made["mass"] = Posterior(2 * found.mean - 1, 4 * found.variance, found.skew)
     if "frequency" not in wanted:
         return made
     known = (reports > 0) & np.isfinite(values[..., 0])
@@ -214,8 +215,8 @@ def _frequency(values: Floats, noise_law: Noise, known: Flags, together: Floats)
     laws = beta_laws(centre, np.zeros((len(values), 1)), SHARES)
     prior = settle(likelihood[:, None], laws, known[:, None].astype(np.float64))
     found = posterior(likelihood[:, None], prior, at)
-    scaled = _scaled(Posterior(found.mean[:, 0], found.variance[:, 0]), seen, near, below, known)
-    return Posterior(np.clip(scaled.mean, 0.0, 1.0), scaled.variance)
+    scaled = _scaled(Posterior(*(part[:, 0] for part in found)), seen, near, below, known)
+    return scaled._replace(mean=np.clip(scaled.mean, 0.0, 1.0))
 
 
 def _scaled(found: Posterior, raw: Floats, noise: Floats, below: Floats, known: Flags) -> Posterior:
@@ -228,7 +229,9 @@ def _scaled(found: Posterior, raw: Floats, noise: Floats, below: Floats, known: 
     share = np.maximum(1.0 - found.variance * below / noise, 0.0)
     small = known & (below < 1)
     return Posterior(
-        np.where(small, mean, found.mean), np.where(small, noise * (1 - share * below), found.variance)
+        np.where(small, mean, found.mean),
+        np.where(small, noise * (1 - share * below), found.variance),
+        np.where(small, found.skew * np.sqrt(below), found.skew),
     )
 
 
@@ -258,21 +261,25 @@ def _mean(
     each[~known] = 1.0
     likelihood = each.mean(axis=-2)
 
-    held = _Held(mass - slope[..., middle] * (seen - f), f, near, frequency.variance, slope[..., middle])
-    offset = _offsets(held, known)
-    order, counted, shift = _classes(offset)
+    held = Held(mass - slope[..., middle] * (seen - f), f, near, frequency.variance, slope[..., middle])
+    offset, left_open = offsets(held, known)
+    order, counted, shift = classes(offset)
     laws = beta_laws(held.centre(offset, known), shift / 2, VALUES)
     classed = np.take_along_axis(likelihood, order.reshape(len(order), -1)[..., None], axis=1)
     classed = classed.reshape(*order.shape, VALUES)
-    prior = settle(classed, laws, counted * _taken(known, order))
+    prior = settle(classed, laws, counted * taken(known, order))
     found = posterior(classed, prior, at)
-    mean, variance = (_back(part, order, values.shape[:2]) for part in found)
-    likely = _back(prior.likely, order, (*values.shape[:2], VALUES))
+    mean, variance, skew = (back(part, order, values.shape[:2]) for part in found)
+    likely = back(prior.likely, order, (*values.shape[:2], VALUES))
     # In the units of the mean, and with what is left open of the frequency.
     unsure = frequency.variance * (mean - held.slope) ** 2
     total, wider = (near + unsure) / f**2, (near / below + unsure) / f**2
-    scaled = _scaled(Posterior(mean, variance), mass / f, total, total / wider, known)
-    made = Posterior(np.clip(scaled.mean, -1.0, 1.0), scaled.variance)
+    scaled = _scaled(Posterior(mean, variance, skew), mass / f, total, total / wider, known)
+    # What is taken from other keys may be off by as much as they differ from keys of this frequency.
+    borrowed = np.where(known, 1.0 - np.minimum(scaled.variance / total, 1.0), 1.0)
+    wide = scaled.variance + borrowed**2 * left_open
+    less_skew = scaled.skew * (scaled.variance / wide) ** 1.5
+    made = Posterior(np.clip(scaled.mean, -1.0, 1.0), wide, less_skew)
     return _told(frequency, nodes, np.einsum("rkjc,rkc->rkj", each, likely)), made
 
 
@@ -301,93 +308,6 @@ def _given_frequency(
     return slope, np.maximum(ss - slope * fs, least)
 
 
-class _Held(NamedTuple):
-    """Mass as frequency times mean plus noise, (repetition, key) each."""
-
-    mass: Floats
-    f: Floats
-    noise: Floats
-    f_noise: Floats
-    slope: Floats
-
-    def spread(self, mean: Floats, across: Floats | float) -> Floats:
-        """The variance of the mass around frequency times ``mean``, means lying ``across`` apart."""
-        return np.asarray(self.noise + self.f_noise * (mean - self.slope) ** 2 + self.f**2 * across)
-
-    def centre(self, offset: Floats, known: Flags) -> Callable[[Floats], tuple[Floats, Floats]]:
-        """For ``beta_laws``: the likeliest common mean for every width, on [0, 1]."""
-
-        def made(widths: Floats) -> tuple[Floats, Floats]:
-            held = _Held(*(part[:, None] for part in self))
-            middle = np.zeros((len(self.f), len(widths)))
-            for _ in range(2):
-                mean = np.clip(middle, -0.998, 0.998)
-                across = (widths**2 * (1 - mean**2))[..., None]
-                weight = known[:, None] / held.spread(mean[..., None] + offset[:, None], across)
-                total = (weight * held.f**2).sum(axis=-1).clip(1e-300)
-                rest = held.mass - held.f * offset[:, None]
-                middle = (weight * held.f * rest).sum(axis=-1) / total
-            return (middle + 1) / 2, 0.5 * total**-0.5
-
-        return made
-
-
-def _offsets(held: _Held, known: Flags) -> Floats:
-    """By how much each key's mean is expected above the common one, for its frequency.
-
-    A regression on the frequency and its logarithm, the slopes held near zero and dropped as far as
-    chance explains them.
-    """
-    f = held.f
-    mean = np.zeros((len(f), 1))
-    for _ in range(2):
-        weight = known * f**2 / held.spread(mean, 0.04)
-        total = weight.sum(axis=-1, keepdims=True).clip(1e-300)
-        mean = np.clip((weight * held.mass / f).sum(axis=-1, keepdims=True) / total, -1, 1)
-    across = np.stack([np.log(f), f], axis=-1)
-    across -= (weight[..., None] * across).sum(axis=-2, keepdims=True) / total[..., None]
-    size = np.sqrt((weight[..., None] * across**2).sum(axis=-2, keepdims=True) / total[..., None])
-    across /= size + 1e-9
-    across = np.concatenate([np.ones_like(f)[..., None], across], axis=-1)
-    system = np.swapaxes(across * weight[..., None], -1, -2) @ across
-    system += np.diag([1e-12, 1 / 0.3**2, 1 / 0.3**2])
-    wanted = ((weight * held.mass / f)[..., None] * across).sum(axis=-2)
-    slopes = np.linalg.solve(system, wanted[..., None])[..., 1:, 0]
-    error = np.linalg.inv(system)[:, 1:, 1:]
-    score = np.einsum("ri,rij,rj->r", slopes, np.linalg.inv(error), slopes)
-    kept = np.maximum(0.0, 1.0 - 4.0 / np.maximum(score, 1e-300))
-    kept *= known.sum(axis=-1) >= FEWEST_SLOPED
-    made = (across[..., 1:] @ slopes[..., None])[..., 0] * kept[:, None]
-    made -= made.mean(axis=-1, keepdims=True)
-    return np.asarray(np.clip(made, -1.0, 1.0))
-
-
-def _classes(offset: Floats) -> tuple[Integers, Floats, Floats]:
-    """Keys in classes of like offset, padded: which keys, which of them count, and the offset."""
-    reps, keys = offset.shape
-    classes = CLASSES if offset.any() else 1
-    per = -(-keys // classes)
-    place = np.minimum(np.arange(classes * per), keys - 1)
-    order = np.argsort(offset, axis=1, kind="stable")[:, place].reshape(reps, classes, per)
-    counted = np.broadcast_to((np.arange(classes * per) < keys).reshape(classes, per), order.shape)
-    there = _taken(offset, order) * counted
-    shift = there.sum(axis=-1) / np.maximum(counted.sum(axis=-1), 1)
-    return order, counted.astype(np.float64), shift
-
-
-def _taken(values: np.ndarray, order: Integers) -> Floats:
-    return np.take_along_axis(values, order.reshape(len(order), -1), axis=1).reshape(order.shape)
-
-
-def _back(part: Floats, order: Integers, shape: tuple[int, ...]) -> Floats:
-    """Classes of keys in the keys' own order again."""
-    made = np.empty(shape)
-    row = np.arange(len(order))[:, None]
-    flat = order.reshape(len(order), -1)[:, : shape[1]]
-    made[row, flat] = part.reshape(len(order), -1, *shape[2:])[:, : shape[1]]
-    return made
-
-
 def _told(frequency: Posterior, nodes: Floats, weight: Floats) -> Posterior:
     """Frequencies after what the masses say of their nodes."""
     weight = weight / weight.sum(axis=-1, keepdims=True)
@@ -396,4 +316,4 @@ def _told(frequency: Posterior, nodes: Floats, weight: Floats) -> Posterior:
     before = nodes.var(axis=-1)
     change = np.clip(variance / np.maximum(before, 1e-300), 0.05, 4.0)
     moved = np.clip(frequency.mean + mean - nodes.mean(axis=-1), 0.0, 1.0)
-    return Posterior(moved, frequency.variance * change)
+    return Posterior(moved, frequency.variance * change, frequency.skew)
