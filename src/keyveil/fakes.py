@@ -13,7 +13,7 @@ from .coins import Coins, address
 from .errors import PlanError
 from .people import People
 from .plan import Plan
-from .poison import FREQUENCY, MEAN, attacked, check, honest_values, places_of
+from .poison.attack import FREQUENCY, MEAN, attacked, check, honest_values, places_of
 from .tally import Tally
 from .worth import Options
 

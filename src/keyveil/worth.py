@@ -18,9 +18,9 @@ from .arrays import Floats, Integers
 from .channel import Channel, CoCo, Collision, Halfspace, Hash, Subset, Symbols, Symmetric
 from .encode import SETS
 from .errors import PlanError
+from .estimate.cores import SMALL_SHARE, core_share, core_size, gains_of, undoing
 from .estimate.joint import lifted
 from .estimate.linear import key_weights
-from .estimate.pools import SMALL_SHARE, core_share, core_size, gains_of, undoing
 from .mechanism import Mechanism
 from .plan import Plan
 from .schema import Schema

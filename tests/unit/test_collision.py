@@ -22,15 +22,9 @@ from keyveil.channel.collision import best_small
 from keyveil.coins import Stream, address
 from keyveil.encode import cap_of, encode_items, encode_pair_items, items_of, most_held, pair_item
 from keyveil.estimate.collisions import PairEvidence, Scores, scores_of
+from keyveil.estimate.cores import _mirrored, collided, core_size
 from keyveil.estimate.forecast import forecast
-from keyveil.estimate.pools import (
-    _mirrored,
-    collided,
-    core_size,
-    pool_moments,
-    predicted_variance,
-    second_order,
-)
+from keyveil.estimate.pools import pool_moments, predicted_variance, second_order
 from keyveil.mechanisms.collision import LEAST_POOL, fitting, pool_for
 from keyveil.prior import Prior
 from keyveil.simulate import Population, simulate_runs
@@ -497,7 +491,7 @@ def test_collisions_are_counted_alike_with_and_without_compiled_loops(monkeypatc
     hashes = np.random.default_rng(1).integers(0, 5, (40, 12)).astype(np.int32)
     coco = CoCo.of(24, 2, Decimal(1), 64, 1)
     fast, mirrored = collided(hashes), _mirrored(coco, 12)
-    monkeypatch.setattr(sys.modules["keyveil.estimate.pools"], "compiled", lambda: None)
+    monkeypatch.setattr(sys.modules["keyveil.estimate.cores"], "compiled", lambda: None)
     same = (hashes[:, :, None] == hashes[:, None, :]).sum(axis=0)
     assert np.array_equal(fast, same)
     assert np.array_equal(collided(hashes), same)

@@ -22,7 +22,6 @@ from keyveil.outlook import MANY, expected_tally
 from keyveil.poison import (
     ATTACKS,
     GOALS,
-    _largest_ratio,
     average_key,
     compare_gains,
     fakes_needed,
@@ -32,6 +31,7 @@ from keyveil.poison import (
     reach,
     standard_error,
 )
+from keyveil.poison.conditionals import _largest_ratio
 from keyveil.prior import Prior
 from keyveil.query import Query
 from keyveil.views import Views
@@ -500,7 +500,7 @@ def test_the_command_says_the_same(files, capsys):
 def test_the_command_compares_and_draws(files, capsys, tmp_path, monkeypatch):
     """A few mechanisms are enough."""
     monkeypatch.setattr(
-        "keyveil.poison.REGISTRY", {n: REGISTRY[n] for n in ("kvue", "harmony", "sized")}
+        "keyveil.poison.compared.REGISTRY", {n: REGISTRY[n] for n in ("kvue", "harmony", "sized")}
     )
     picture = tmp_path / "gains.png"
     assert run(["poison", files[2], "--compare", "--plot", str(picture)]) == 0

@@ -35,8 +35,9 @@ from keyveil.channel.coco import best_cells
 from keyveil.channel.coco import variances as coco_variances
 from keyveil.coins import Stream, address
 from keyveil.encode import bucket_ends, bucket_of, cap_in, encode_padded, encode_size, proof_over_records
+from keyveil.estimate.cores import undoing
 from keyveil.estimate.forecast import forecast
-from keyveil.estimate.pools import pool_moments, undoing
+from keyveil.estimate.pools import pool_moments
 from keyveil.estimate.sets import padded_moments
 from keyveil.fast import compiled
 from keyveil.mechanisms.pckv import padded_symmetric

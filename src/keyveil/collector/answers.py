@@ -18,7 +18,8 @@ from ..estimate import estimate, estimators_of
 from ..estimate.conditional import ESTIMATORS, Conditionals, QueryAnswer, check_size
 from ..estimate.project import STEPS
 from ..plan import Plan
-from ..poison import CHOICES, Reach, places_of, reach
+from ..poison import CHOICES, Reach, reach
+from ..poison.attack import places_of
 from ..query import KINDS, Query
 from ..tally import Tally
 from .clock import Clock

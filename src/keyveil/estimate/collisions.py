@@ -1,7 +1,8 @@
 """Decoding collisions of items and pairs of items: any of their frequencies, with any covariance.
 
-The scores and the core are those of ``pools``. Items outside the core are relieved of what collides with
-the core; what they do to each other is estimated from the tally and added to their variance.
+The scores are those of ``pools``, the core that of ``cores``. Items outside it are relieved of what
+collides with the core; what they do to each other is estimated from the tally and added to their
+variance.
 Covariances are those of the tally's own cell weights: sums over cells of weight x weight x share.
 """
 
@@ -16,7 +17,8 @@ from ..arrays import Floats, Integers
 from ..channel import Collision
 from ..encode import SETS, pair_item
 from ..errors import PlanError
-from .pools import collided, core_size, energy_of, excess, undoing
+from .cores import collided, core_size, excess, undoing
+from .pools import energy_of
 
 if TYPE_CHECKING:
     from ..plan import Plan

@@ -1,0 +1,122 @@
+"""How many fakes it takes to move an answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf, isfinite, nan
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Floats
+from ..errors import PlanError
+from ..plan import Plan
+from ..prior import Prior, value_law
+from ..tally import Tally
+from ..worth import Options
+from .attack import FREQUENCY, MEAN, attacked, check, honest_values, ratio
+
+
+@dataclass(frozen=True)
+class Needed:
+    """How many fakes move an answer by so much."""
+
+    key: str
+    goal: str
+    by: float
+    """By how much; on the key's own scale for a mean."""
+    share: float
+    """Of all clients; infinite if no number is enough."""
+    fakes: float
+    """Beside so many honest people."""
+
+    def document(self) -> dict[str, Any]:
+        """As JSON, null for what is out of reach."""
+        made = dict(self.__dict__)
+        return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in made.items()}
+
+
+def fakes_needed(
+    plan: Plan,
+    target: str,
+    goal: str = "raise-frequency",
+    *,
+    people: float = 1e6,
+    by: float | None = None,
+    tally: Tally | None = None,
+    frequency: float = FREQUENCY,
+    mean: float = MEAN,
+    seeds: str = "chosen",
+    views: str = "chosen",
+) -> Needed:
+    """How many crafted fakes move one key's answer ``by`` so much, or by its standard error."""
+    check(plan, 0.0, goal, "crafted", seeds, views)
+    place = plan.schema.place(target)
+    options = Options.of(plan, [place], tally)
+    before = honest_values(plan, [place], tally, frequency, mean)
+    honest = float(tally.reports) if tally is not None else float(people)
+    scale = 1.0
+    if not goal.endswith("frequency") and "mean" in plan.kind.answers:
+        scale = float(plan.schema.high[place] - plan.schema.low[place]) / 2
+    wanted = by
+    if wanted is None:
+        wanted = scale * standard_error(plan, place, goal, honest, tally, frequency, mean)
+    if not wanted > 0:
+        raise PlanError("an answer is moved by more than nothing, and so far its error is unknown")
+
+    def moved(share: float) -> float:
+        after = attacked(plan, options, before, share, goal, "crafted", seeds, views).values[0]
+        first, last = (_asked(plan, goal, values) for values in (before[0], after))
+        return abs(last - first) * scale if isfinite(last - first) else inf
+
+    low, high = 0.0, 0.5
+    if moved(high) < wanted:
+        return Needed(plan.schema.keys[place], goal, wanted, inf, inf)
+    while high - low > 1e-6 * high and high > 1e-15:
+        middle = (low + high) / 2
+        low, high = (low, middle) if moved(middle) >= wanted else (middle, high)
+    return Needed(plan.schema.keys[place], goal, wanted, high, honest * high / (1 - high))
+
+
+def _asked(plan: Plan, goal: str, values: Floats) -> float:
+    """The answer that a goal is about, on [-1, 1]."""
+    if goal.endswith("frequency"):
+        return float(values[0])
+    if "mean" not in plan.kind.answers:
+        return float(values[1])
+    return float(np.clip(ratio(values), -1.0, 1.0))
+
+
+def standard_error(
+    plan: Plan,
+    place: int,
+    goal: str,
+    people: float,
+    tally: Tally | None = None,
+    frequency: float = FREQUENCY,
+    mean: float = MEAN,
+) -> float:
+    """Of the answer that a goal is about, on [-1, 1]: the tally's, or forecast for so many people."""
+    if tally is not None:
+        found = plan.kind.moments(plan, tally.counts)
+        values, spread = found.values[place], found.covariance[place]
+    else:
+        keys = len(plan.schema.keys)
+        plain = Prior.of(keys, held=max(frequency, 1e-6) * keys)
+        prior = replace(
+            plain,
+            count=np.array([float(keys)]),
+            frequency=np.array([frequency]),
+            values=value_law(min(max(mean, -0.99), 0.99), 0.5)[None, :],
+        )
+        spread = plan.kind.forecast(plan, people, prior).covariance[0]
+        values = np.array([frequency, frequency * mean])
+    if goal.endswith("frequency"):
+        return float(np.sqrt(spread[0, 0]))
+    if "mean" not in plan.kind.answers:
+        return float(np.sqrt(spread[1, 1]))
+    if not values[0] > 0:
+        return nan
+    ratio = values[1] / values[0]
+    variance = spread[1, 1] - 2 * ratio * spread[0, 1] + ratio**2 * spread[0, 0]
+    return float(np.sqrt(max(variance, 0.0)) / values[0])
