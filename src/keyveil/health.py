@@ -3,7 +3,8 @@
 Whatever people hold, some things about their reports are known beforehand. ``views`` and ``seeds``:
 devices draw them with public weights. ``mixture``: the outputs of a view, or the signs of a key, follow
 a mixture of the channel's rows. ``shares``: no cell, position or item, and no key by either sign, is met
-less or more often than the channel allows from any record, so that no frequency lies above 1.
+less or more often than the channel allows from any record, so that no frequency lies above 1, no mass
+above its frequency, and no sum of frequencies above the cap.
 ``marks``: how many positions reports mark. ``change``, with a second tally: whether both are draws from
 one population.
 
@@ -39,10 +40,12 @@ from .channel import (
     Symmetric,
     Table,
 )
+from .encode import SETS
 from .errors import PlanError
 from .estimate.likelihood import fit
 from .estimate.project import onto_simplex
 from .plan import Plan
+from .poollimits import MOST_HASHED, cells_of, coco_limits, collision_limits, one_sided, too_many
 from .tails import above, below, chi_square_above, entropy_above
 from .tally import Tally
 
@@ -50,10 +53,6 @@ FALSE_ALARM = 1e-3
 EXPECTED = 10.0
 """What every cell of a chi-square expects at least; cells that expect less are put together."""
 MOST_STATES = 128
-MOST_HASHED = 1 << 26
-"""Items times seeds that are looked at."""
-MOST_COMPARED = 1 << 30
-"""Pairs of items times seeds for which it is counted how often they fall together."""
 MOST_NAMED = 20
 
 
@@ -441,7 +440,7 @@ def _cell_names(plan: Plan, channel: Channel, view: str) -> list[str]:
 
 def _met_items(plan: Plan, channel: Channel, n: int, cells: Floats) -> _Met | None:
     """How often the cell of each item is named, over all seeds."""
-    keys = plan.schema.keys
+    keys, limits = plan.schema.keys, None
     grid = cells.reshape(_pool(channel), -1)
     if isinstance(channel, Hash):
         law = channel.inner.expected()
@@ -451,6 +450,8 @@ def _met_items(plan: Plan, channel: Channel, n: int, cells: Floats) -> _Met | No
         proof = channel.proof()
         names, count = [key for key in keys for _ in (0, 1)], 2 * len(keys)
         of = (proof.denominator / WORD, max(channel.high, proof.numerator) / WORD)
+        if isinstance(channel, Collision):
+            limits = collision_limits(channel, plan.encode, len(keys), plan.cap)
     if count * len(grid) > MOST_HASHED:
         return None
     named = np.zeros(count)
@@ -458,19 +459,10 @@ def _met_items(plan: Plan, channel: Channel, n: int, cells: Floats) -> _Met | No
     seeds = np.arange(len(grid))[:, None]
     for first in range(0, count, step):
         items = np.arange(first, min(first + step, count))
-        named[items] = grid[seeds, _cells_of(channel, items)].sum(axis=0)
-    return _Met(names, named, np.full(count, float(n)), np.full(count, of[0]), np.full(count, of[1]))
-
-
-def _cells_of(channel: Channel, items: Integers) -> Integers:
-    """The cell of each item under every seed of a pool, a row for each seed."""
-    if isinstance(channel, Hash):
-        return np.asarray(channel.hashes[:, items])
-    if isinstance(channel, CoCo):
-        high = channel.hashes(items // 2)
-        return np.where(items % 2, high, (high + channel.small // 2) % channel.small)
-    assert isinstance(channel, Collision)
-    return channel.hashes(items)
+        at = channel.hashes[:, items] if isinstance(channel, Hash) else cells_of(channel, items)
+        named[items] = grid[seeds, at].sum(axis=0)
+    least = np.full(count, of[0]) if limits is None else limits.item
+    return _Met(names, named, np.full(count, float(n)), least, np.full(count, of[1]))
 
 
 def _met_keys(plan: Plan, tally: Tally) -> _Met | None:
@@ -480,12 +472,12 @@ def _met_keys(plan: Plan, tally: Tally) -> _Met | None:
     key. A report meets a key or does not, so these are counts of coins like the others.
     """
     channel, keys = plan.channels[0], plan.schema.keys
-    if plan.encode not in ("padded", "items") or len(plan.views) > 1:
+    if plan.encode not in ("padded", *SETS) or len(plan.views) > 1:
         return None
     n, cells = tally.view_counts(0)
     counts = cells.astype(np.float64)
-    if plan.encode == "items":
-        found = _both_signs(channel, len(keys), counts)
+    if plan.encode in SETS:
+        found = _both_signs(channel, plan.encode, len(keys), plan.cap, counts)
         if found is None:
             return None
         met, least, most = found
@@ -514,54 +506,48 @@ def _met_keys(plan: Plan, tally: Tally) -> _Met | None:
     return _Met(list(keys), marked, np.full(rows, float(n)), low, high)
 
 
-def _both_signs(channel: Channel, keys: int, counts: Floats) -> tuple[Floats, Floats, Floats] | None:
+def _both_signs(
+    channel: Channel, encode: str, keys: int, cap: int, counts: Floats
+) -> tuple[Floats, Floats, Floats] | None:
     """Of a pool's keys: how often the cell of either sign is named, the least and the most."""
     pool = _pool(channel)
     if not isinstance(channel, Collision | CoCo) or 2 * keys * pool > MOST_HASHED:
         return None
-    at = _cells_of(channel, np.arange(2 * keys))
-    low, high = at[:, ::2], at[:, 1::2]
-    grid, seeds = counts.reshape(pool, -1), np.arange(pool)[:, None]
-    apart = low != high
-    met = grid[seeds, high].sum(axis=0) + np.where(apart, grid[seeds, low], 0.0).sum(axis=0)
-    if isinstance(channel, CoCo):
+    if isinstance(channel, Collision):
+        limits = collision_limits(channel, encode, keys, cap)
+        if limits is None:
+            return None
+        least, most = limits.least, limits.most
+    else:
         # A pair of cells that is claimed has exactly high + low; another one what is left, twice.
         left = [channel.left(claimed) for claimed in range(channel.held + 1)]
         pair = channel.high + channel.low
-        least = min(pair, *(2 * weight for weight, _ in left)) / WORD
-        most = max(pair, *(2 * (weight + bool(rest)) for weight, rest in left)) / WORD
-        return met, np.full(keys, least), np.full(keys, most)
-    if (2 * keys) ** 2 * pool > MOST_COMPARED:
-        return None
-    # Who holds a key names its sign's cell with ``high``, and the other sign's if another item is there.
-    beside, either = _falling_together(at, channel.held)
-    weights = [channel.low(count) for count in range(channel.held + 1)]
-    one = (weights[1][0] + bool(weights[1][1])) / WORD
-    none = max(weight + bool(rest) for weight, rest in weights) / WORD
-    share, own = apart.mean(axis=0), channel.high / WORD
-    holding = own + share * one + beside * max(own - one, 0.0)
-    without = (1 + share) * none + either * max(own - none, 0.0)
-    least = (1 + share) * min(own, min(weight for weight, _ in weights) / WORD)
-    return met, least, np.minimum(np.maximum(holding, without), 1.0)
+        least = np.full(keys, min(pair, *(2 * weight for weight, _ in left)) / WORD)
+        most = np.full(keys, max(pair, *(2 * (weight + bool(rest)) for weight, rest in left)) / WORD)
+    at = cells_of(channel, np.arange(2 * keys))
+    low, high = at[:, ::2], at[:, 1::2]
+    grid, seeds = counts.reshape(pool, -1), np.arange(pool)[:, None]
+    met = grid[seeds, high].sum(axis=0) + np.where(low != high, grid[seeds, low], 0.0).sum(axis=0)
+    return met, least, most
 
 
-def _falling_together(at: Integers, held: int) -> tuple[Floats, Floats]:
-    """For each key, in how many of the seeds, at the most, other keys fall into a sign's cell.
-
-    First into that of one sign, of ``held`` - 1 other keys, then into either, of ``held``: sums over
-    the keys of which that is most often so, each with one sign.
-    """
-    cells = np.ascontiguousarray(at.T.astype(np.int32))
-    pool, keys = at.shape[0], len(cells) // 2
-    one, two = np.zeros(keys), np.zeros(keys)
-    for key in range(keys):
-        low, high = ((cells == cells[2 * key + sign]).sum(axis=1) for sign in (0, 1))
-        others = np.arange(keys) != key
-        each = [side.reshape(keys, 2).max(axis=1)[others] for side in (low, high)]
-        both = (low + high).reshape(keys, 2).max(axis=1)[others]
-        one[key] = max(np.sort(side)[::-1][: held - 1].sum() for side in each)
-        two[key] = np.sort(both)[::-1][:held].sum()
-    return np.minimum(one / pool, 1.0), np.minimum(two / pool, 2.0)
+def _of_sets(plan: Plan, tally: Tally) -> Iterator[tuple[str, float]]:
+    """Of keys in hash pools, each with a bound on its chance: a mass above its frequency, and all keys
+    held by more people than each may hold."""
+    channel, keys = plan.channels[0], plan.schema.keys
+    n, cells = tally.view_counts(0)
+    grid = cells.astype(np.float64).reshape(_pool(channel) or 1, -1)
+    if isinstance(channel, CoCo) and 2 * len(keys) * channel.pool <= MOST_HASHED:
+        mirrored = coco_limits(channel, len(keys))
+        if mirrored is not None:
+            at = cells_of(channel, np.arange(2 * len(keys)))
+            signs = grid[np.arange(channel.pool)[:, None], at].sum(axis=0).reshape(-1, 2)
+            p_values = one_sided(channel, mirrored, float(n), signs)
+            yield from zip([key for key in keys for _ in (0, 1)], p_values.ravel().tolist(), strict=True)
+    if isinstance(channel, Collision) and plan.encode == "items":
+        limits = collision_limits(channel, plan.encode, len(keys), plan.cap)
+        if limits is not None:
+            yield "all keys", too_many(channel, len(keys), grid, limits)
 
 
 def check_shares(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
@@ -577,8 +563,11 @@ def check_shares(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> 
         np.concatenate([getattr(met, part) for met in found])
         for part in ("counts", "reports", "least", "most")
     )
-    p_values = np.concatenate([above(counts, reports, most), below(counts, reports, least)])
-    names = [name for met in found for name in met.names] * 2
+    sets = list(_of_sets(plan, tally))
+    p_values = np.concatenate(
+        [above(counts, reports, most), below(counts, reports, least), [chance for _, chance in sets]]
+    )
+    names = [name for met in found for name in met.names] * 2 + [name for name, _ in sets]
     odd = np.flatnonzero(holm(p_values, false_alarm))
     where = list(dict.fromkeys(names[row] for row in odd))
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -34,6 +34,7 @@ from keyveil.health import (
     health,
     holm,
 )
+from keyveil.poollimits import cells_of, members
 from keyveil.simulate import Population, simulate
 from keyveil.tails import above, below, entropy_above
 from keyveil.testing import _padded_law
@@ -136,9 +137,13 @@ SMALL_POOLS = [
 def test_no_record_meets_a_key_more_or_less_often_than_is_allowed(channel):
     """Every record of few keys through a small pool: the exact chance that either sign is named."""
     keys, law = channel.items // 2, channel.expected()
-    names = np.array([_both_signs(channel, keys, row)[0] for row in np.eye(channel.cells)])
+
+    def both(counts):
+        return _both_signs(channel, "items", keys, channel.held, counts)
+
+    names = np.array([both(row)[0] for row in np.eye(channel.cells)])
     assert set(np.unique(names)) == {0.0, 1.0}  # a report meets a key or does not
-    _, least, most = _both_signs(channel, keys, np.zeros(channel.cells))
+    _, least, most = both(np.zeros(channel.cells))
     sets = numbered_sets(np.arange(channel.states), channel.items, channel.held)
     held_by = [items[items >= 0] // 2 for items in sets]
     honest = [row for row, held in enumerate(held_by) if len(set(held)) == len(held)]
@@ -147,7 +152,7 @@ def test_no_record_meets_a_key_more_or_less_often_than_is_allowed(channel):
     assert (chance <= most + 1e-12).all()
     holds = np.array([[key in held_by[row] for key in range(keys)] for row in honest])
     holding = np.where(holds, chance, 0.0).max(axis=0)
-    assert (most <= holding + (0.12 if isinstance(channel, Collision) else 1e-6)).all()  # nor far above
+    assert (most <= holding + (0.04 if isinstance(channel, Collision) else 1e-6)).all()  # nor far above
 
 
 @pytest.mark.parametrize("name", ["pckv_grr", "pckv_ue", "signed_ue"])
@@ -212,6 +217,8 @@ def test_two_rows_of_one_law_are_found_alike(n, m):
         )  # chi-square with ten expected is nearly, not exactly, right
 
 
+POOLS = ("collision", "coco", "pair_collision")
+
 # -- honest, in simulation ---------------------------------------------------------------------------
 
 
@@ -257,6 +264,7 @@ def test_honest_tallies_are_found_fine(name, check):
         ("shist", check_seeds),
         ("collision", check_shares),
         ("coco", check_shares),
+        ("pair_collision", check_shares),
         ("grr", check_shares),
         ("rappor", check_marks),
         ("pckv_ue", check_marks),
@@ -268,7 +276,7 @@ def test_honest_tallies_are_found_fine(name, check):
 def test_honest_tallies_of_whole_records_are_found_fine(name, check):
     """50 honest tallies, each person through the line."""
     rate, runs = 0.1, 50
-    plan = plan_of(name, 20, **({"pool": 64} if name in ("collision", "coco") else {}))
+    plan = plan_of(name, 20, **({"pool": 64} if name in POOLS else {}))
     found = alarms(plan, check, runs, 1500, rate)
     assert found <= stats.binom.ppf(1 - TWIN_ALARM, runs, rate)
 
@@ -332,21 +340,24 @@ def test_crafted_fakes_of_five_per_cent_are_flagged(name, keys, check, how):
 
 
 IMPOSSIBLE = [
-    ("pckv_grr", {"length": 1}),
-    ("pckv_grr", {"length": 4}),
-    ("pckv_grr", {"length": 8}),
-    ("pckv_ue", {"length": 12}),
-    ("coco", {"cap": 8}),
+    ("pckv_grr", {"length": 1}, 1000),
+    ("pckv_grr", {"length": 4}, 1000),
+    ("pckv_grr", {"length": 8}, 1000),
+    ("pckv_ue", {"length": 12}, 1000),
+    ("coco", {"cap": 8}, 1000),
+    ("collision", {"cap": 4}, 3000),
+    ("collision", {"cap": 8}, 1500),
+    ("pair_collision", {"cap": 4}, 1500),
 ]
 
 
-@pytest.mark.parametrize(("name", "parameters"), IMPOSSIBLE)
-def test_a_frequency_above_one_is_flagged_where_each_sign_is_possible(name, parameters):
-    """1,000 fakes beside 20,000 people who hold 3 of 100 keys: a frequency of 1.25 to 2."""
+@pytest.mark.parametrize(("name", "parameters", "fakes"), IMPOSSIBLE)
+def test_a_frequency_above_one_is_flagged_where_each_sign_is_possible(name, parameters, fakes):
+    """Fakes beside 20,000 people who hold 3 of 100 keys: a frequency of 1.25 to 2.2."""
     plan = plan_of(name, 100, 2, **parameters)
     honest = honest_tally(plan, share=0.03)
     assert not health(plan, honest).suspicious
-    planted = fake_tally(plan, 1000, ["7"], coins=COINS, seeds="assigned", views="drawn")
+    planted = fake_tally(plan, fakes, ["7"], coins=COINS, seeds="assigned", views="drawn")
     tally = honest + planted
     made = plan.kind.moments(plan, tally.counts)
     assert made.values[7, 0] > 1 + 4 * np.sqrt(made.covariance[7, 0, 0])
@@ -371,7 +382,47 @@ def test_a_mass_above_its_frequency_is_flagged(name):
     assert found.where == ("7",)
 
 
-@pytest.mark.parametrize("name", ["pckv_grr", "pckv_ue", "collision", "coco"])
+@pytest.mark.parametrize("name", ["collision", "coco"])
+def test_a_mass_above_its_frequency_is_flagged_in_a_pool(name):
+    """Seven in ten reports that name a key's low cell, moved to its high one, seed by seed."""
+    plan = plan_of(name, 100, 2, cap=4)
+    tally = honest_tally(plan, share=0.03)
+    assert not health(plan, tally).suspicious
+    channel = plan.channels[0]
+    grid = tally.view_counts(0)[1].reshape(channel.pool, -1)
+    low, high = cells_of(channel, np.array([14, 15])).T
+    draw = COINS.generator(1)
+    for seed in range(channel.pool):
+        if low[seed] != high[seed]:
+            moved = draw.binomial(grid[seed, low[seed]], 0.7)
+            grid[seed, low[seed]] -= moved
+            grid[seed, high[seed]] += moved
+    found = check_shares(plan, tally)
+    made = plan.kind.moments(plan, tally.counts)
+    assert made.values[7, 1] > made.values[7, 0] + 4 * np.sqrt(made.covariance[7].trace())
+    assert 0 < made.values[7, 0] < 1
+    assert found.suspicious
+    assert "7" in found.where
+
+
+def test_more_keys_than_anyone_may_hold_are_flagged():
+    """Fakes who name the cell where most keys meet raise all a little: no key is odd, their sum is."""
+    plan = plan_of("collision", 40, 2, cap=2)
+    honest = honest_tally(plan)  # 16 keys each, of which two count
+    assert not health(plan, honest).suspicious
+    channel = plan.channels[0]
+    crowded = members(channel, channel.hashes(np.arange(80))).argmax(axis=1)
+    planted = Tally(plan)
+    seeds = COINS.generator(3).integers(0, channel.pool, 1500)
+    np.add.at(planted.counts, 1 + seeds * channel.small + crowded[seeds], 1)
+    planted.counts[0] = len(seeds)
+    tally = honest + planted
+    assert plan.kind.moments(plan, tally.counts).values[:, 0].sum() > 2.5
+    found = check_shares(plan, tally)
+    assert found.where == ("all keys",)
+
+
+@pytest.mark.parametrize("name", ["pckv_grr", "pckv_ue", *POOLS])
 def test_keys_that_everyone_holds_are_found_fine(name):
     """The limit itself, f = 1 and means at an end: 60 tallies, no more alarms than the rate allows."""
     rate, runs = 0.1, 60
