@@ -21,6 +21,7 @@ from keyveil.experiments import (
     boxes,
     experiment,
     fig1,
+    fig1claims,
     fig2,
     fig3,
     fig5,
@@ -450,10 +451,10 @@ def test_the_error_under_a_twentieth_is_judged_by_both_readings():
             for e in (0.2, 0.6, 1.0)
         ]
 
-    assert fig1._under(rows(0.01, 0.01)).kind == CONFIRMED
-    assert fig1._under(rows(0.2, 0.01)).kind == ONLY_IF
-    assert "100,000 reports" in fig1._under(rows(0.2, 0.01)).verdict
-    assert fig1._under(rows(0.2, 0.2)).kind == REFUTED
+    assert fig1claims._under(rows(0.01, 0.01)).kind == CONFIRMED
+    assert fig1claims._under(rows(0.2, 0.01)).kind == ONLY_IF
+    assert "100,000 reports" in fig1claims._under(rows(0.2, 0.01)).verdict
+    assert fig1claims._under(rows(0.2, 0.2)).kind == REFUTED
 
 
 def test_averages_have_their_standard_errors():
@@ -500,12 +501,14 @@ def _overall(kvue: float, noise: float) -> list[dict]:
     ]
 
 
-@pytest.mark.parametrize("claim", [fig1._true_lowest, lambda rows: fig1._lowest(rows, "frequency")])
+@pytest.mark.parametrize(
+    "claim", [fig1claims._true_lowest, lambda rows: fig1claims._lowest(rows, "frequency")]
+)
 def test_that_kvue_is_the_best_does_not_hang_on_noise(claim):
     assert claim(_overall(0.9, 0.0)).kind == CONFIRMED
     assert claim(_overall(1.3, 0.1)).kind == CONFIRMED, "a third above, within two standard errors"
     assert claim(_overall(1.3, 0.01)).kind in (ONLY_IF, REFUTED), "a third above, and clearly so"
-    assert fig1._true_lowest(_overall(1.05, 0.0)).kind == CONFIRMED, "a tenth does not count"
+    assert fig1claims._true_lowest(_overall(1.05, 0.0)).kind == CONFIRMED, "a tenth does not count"
 
 
 def test_ioh_and_rivals_are_judged_by_clear_differences_alone():
@@ -611,23 +614,23 @@ def test_bias_is_judged_apart_from_the_whole_error():
             row["pull"], row["se_pull"] = -0.3 if row["line"] == "PrivKV" else pull, 0.001
         return made
 
-    assert fig1._estimator(rows(0.003)).kind == CONFIRMED, "though raw PrivKV's error is smaller"
-    assert fig1._estimator(rows(-0.1)).kind == REFUTED
-    assert fig1._unbiased(rows(0.0), 0.1).kind == REFUTED, "others are unbiased too"
+    assert fig1claims._estimator(rows(0.003)).kind == CONFIRMED, "though raw PrivKV's error is smaller"
+    assert fig1claims._estimator(rows(-0.1)).kind == REFUTED
+    assert fig1claims._unbiased(rows(0.0), 0.1).kind == REFUTED, "others are unbiased too"
     only = rows(-0.1)
     for row in only:
         row["pull"] = 0.0 if row["line"] == "PrivKVM" else -0.1
-    assert fig1._unbiased(only, 0.1).kind == CONFIRMED
+    assert fig1claims._unbiased(only, 0.1).kind == CONFIRMED
 
 
 def test_the_state_of_the_art_is_that_of_2019():
     made = _overall(0.5, 0.01)
-    assert fig1._state_of_the_art(made).verdict.startswith("true only if KVUE alone is meant")
-    assert fig1._state_of_the_art(_overall(2.0, 0.01)).kind == REFUTED
+    assert fig1claims._state_of_the_art(made).verdict.startswith("true only if KVUE alone is meant")
+    assert fig1claims._state_of_the_art(_overall(2.0, 0.01)).kind == REFUTED
     for row in made:
-        if row["line"] in fig1.NEW:
+        if row["line"] in fig1claims.NEW:
             row.update(mse_frequency=0.5, mse_mean=0.5)
-    assert fig1._state_of_the_art(made).kind == CONFIRMED
+    assert fig1claims._state_of_the_art(made).kind == CONFIRMED
 
 
 def test_our_gain_is_the_mechanisms_only_where_least_squares_has_it():
@@ -639,11 +642,11 @@ def test_our_gain_is_the_mechanisms_only_where_least_squares_has_it():
         return made
 
     pooled_only = gains((SHRUNK, 0.6), (SHRUNK, 1.0))
-    assert fig1._by_itself(pooled_only).kind == REFUTED
+    assert fig1claims._by_itself(pooled_only).kind == REFUTED
     late = gains((SHRUNK, 0.6), (SHRUNK, 1.0), (PLAIN, 1.0))
-    assert fig1._by_itself(late).verdict.startswith("true only if epsilon is large")
+    assert fig1claims._by_itself(late).verdict.startswith("true only if epsilon is large")
     both = gains((SHRUNK, 0.6), (SHRUNK, 1.0), (PLAIN, 0.6), (PLAIN, 1.0))
-    assert fig1._by_itself(both).kind == CONFIRMED
+    assert fig1claims._by_itself(both).kind == CONFIRMED
 
 
 def test_ours_is_one_plan_decoded_twice():

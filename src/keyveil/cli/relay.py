@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from ..errors import KeyveilError
+from .show import whole_number
 
 
 @click.command()
@@ -26,13 +27,7 @@ from ..errors import KeyveilError
 @click.option("--collection", "names", multiple=True, help="Relay this one only; may be repeated.")
 @click.option("--token", envvar="KEYVEIL_RELAY_TOKEN", help="An ingest token of the relay's own.")
 @click.option("--delta", default=1e-9, show_default=True, help="Of the shuffle-model epsilon.")
-@click.option(
-    "--hold",
-    type=click.IntRange(1),
-    default=256 << 20,
-    show_default=True,
-    help="Bytes of held reports.",
-)
+@whole_number("--hold", 1, 256 << 20, "Bytes of held reports.")
 @click.option(
     "--memory",
     type=click.Path(dir_okay=False, path_type=Path),

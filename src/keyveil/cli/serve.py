@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ..errors import KeyveilError
-from .show import as_json, print_json
+from .show import as_json, print_json, whole_number
 from .stores import need, opened, plainly, segments_of, segments_option, shown, store_option
 
 
@@ -18,27 +18,9 @@ from .stores import need, opened, plainly, segments_of, segments_option, shown, 
 @segments_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Another needs an admin token.")
 @click.option("--port", default=8750, show_default=True, help="0 takes any that is free.")
-@click.option(
-    "--max-body",
-    type=click.IntRange(1024),
-    default=4 << 20,
-    show_default=True,
-    help="Bytes of one request.",
-)
-@click.option(
-    "--max-reports",
-    type=click.IntRange(1, 10_000),
-    default=10_000,
-    show_default=True,
-    help="Reports of one request.",
-)
-@click.option(
-    "--max-waiting",
-    type=click.IntRange(1024),
-    default=64 << 20,
-    show_default=True,
-    help="Bytes that wait at once.",
-)
+@whole_number("--max-body", 1024, 4 << 20, "Bytes of one request.")
+@whole_number("--max-reports", 1, 10_000, "Reports of one request.", most=10_000)
+@whole_number("--max-waiting", 1024, 64 << 20, "Bytes that wait at once.")
 @click.option(
     "--request-seconds",
     type=click.FloatRange(0.1, 3600),

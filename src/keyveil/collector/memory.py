@@ -12,7 +12,6 @@ what, or when.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import threading
@@ -25,7 +24,7 @@ import apsw
 
 from ..coins import fresh_bytes
 from ..errors import KeyveilError
-from .store.sqlite import check_library
+from .store.sqlite import check_library, connected, lock_beside, make_private
 
 FORMAT = 0x6B760001
 """The version that the file is marked with; no other kind of file has it."""
@@ -86,27 +85,16 @@ class Memory:
 
     def _take_lock(self) -> int:
         try:
-            handle = os.open(
-                self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600
-            )
+            handle = lock_beside(self.path)
         except OSError as error:
             raise KeyveilError(f"cannot use the relay's memory {self.path}: {error.strerror}") from None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(handle)
-            raise KeyveilError(f"another relay uses the memory {self.path}") from None
+        if handle is None:
+            raise KeyveilError(f"another relay uses the memory {self.path}")
         return handle
 
     def _connect(self) -> apsw.Connection:
-        with suppress(FileExistsError):  # its owner's alone from the beginning
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        made = apsw.Connection(str(self.path))
-        made.set_busy_timeout(10_000)
-        made.pragma("journal_mode", "wal")
-        made.pragma("synchronous", "FULL")
-        made.pragma("secure_delete", 1)
-        return made
+        make_private(self.path)
+        return connected(self.path)
 
     def _prepare(self, to: str) -> None:
         if int(self._writer.pragma("user_version")) not in (0, FORMAT):

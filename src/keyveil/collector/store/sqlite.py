@@ -28,6 +28,36 @@ NEEDED = (3, 51, 3)
 """Before this version two connections could corrupt the log when it was reset."""
 
 
+def make_private(path: Path) -> None:
+    """A new file is its owner's alone from the beginning; one that is there stays as it is."""
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def connected(
+    path: Path, flags: int | None = None, vfs: str | None = None, synchronous: str = "FULL"
+) -> apsw.Connection:
+    """A connection whose commits are on disk, and which overwrites what it deletes."""
+    flags = flags or apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
+    connection.set_busy_timeout(10_000)
+    connection.pragma("journal_mode", "wal")
+    connection.pragma("synchronous", synchronous)
+    connection.pragma("secure_delete", 1)
+    return connection
+
+
+def lock_beside(path: Path) -> int | None:
+    """The lock that one process has of a file, until the handle is closed; None if another has it."""
+    handle = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
 class SqliteSession:
     """One connection."""
 
@@ -129,16 +159,10 @@ class SqliteStore(Store):
             raise
 
     def _connect(self, flags: int | None = None) -> apsw.Connection:
-        make = flags is None
-        flags = flags or apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         try:
-            if make and not self._vfs and not self.path.exists():  # readable by its owner alone
-                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-            connection = apsw.Connection(str(self.path), flags=flags, vfs=self._vfs)
-            connection.set_busy_timeout(10_000)
-            connection.pragma("journal_mode", "wal")
-            connection.pragma("synchronous", self._synchronous)
-            connection.pragma("secure_delete", 1)  # ids that expired are overwritten
+            if flags is None and not self._vfs:
+                make_private(self.path)
+            connection = connected(self.path, flags, self._vfs, self._synchronous)
             connection.pragma("wal_autocheckpoint", 0)  # its errors would go unnoticed: see _checkpoint
             connection.pragma("mmap_size", 0)
         except (apsw.Error, OSError) as error:
@@ -155,17 +179,12 @@ class SqliteStore(Store):
             raise StoreError(f"the store {self.path} is of a newer version than this keyveil")
 
     def _take_lock(self) -> None:
-        lock = self.path.with_name(self.path.name + ".lock")
         try:
-            handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+            self._lock_file = lock_beside(self.path)
         except OSError as error:
             raise StoreError(f"cannot open the store {self.path}: {error.strerror}") from None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(handle)
-            raise StoreError(f"the store {self.path} is being served by another process") from None
-        self._lock_file = handle
+        if self._lock_file is None:
+            raise StoreError(f"the store {self.path} is being served by another process")
 
     def close(self) -> None:
         if self._connection is not None:
