@@ -77,6 +77,7 @@ HASHES = {
     "two cells and silence": Hash(5, 8, 7, Table(((3 * Q, Q), (Q, 3 * Q), (H, H)))),
     "three cells": Hash(4, 16, 99, Table((BACK, HIGH, LOW))),
     "one seed": Hash(6, 1, 2, INNER),
+    "more items than seeds tell apart": Hash(6, 2, 2, Table(((3 * Q, Q), (Q, 3 * Q), (H, H)))),
 }
 HALFSPACES = {f"{signs} signs": Halfspace.of(signs, Decimal(1)) for signs in range(1, 7)}
 ALL = {
@@ -398,6 +399,28 @@ def test_state_estimates_are_the_decoder_and_its_variance(name):
     slack = 1e-9 * (1 + (decoder**2).max())
     first = 0 if channel.one_cell else getattr(channel, "silent", 0)  # "no item" is approximate
     np.testing.assert_allclose(variances[first:], exact[first:], atol=slack)
+
+
+@pytest.mark.parametrize("name", TOLD_APART)
+def test_state_estimates_of_many_tallies_are_those_of_each(name):
+    channel = TOLD_APART[name]
+    shares = np.random.default_rng(4).dirichlet(np.ones(channel.cells), (2, 3))
+    values, variances = channel.state_estimates(shares)
+    assert values.shape == variances.shape == (2, 3, channel.states)
+    for at in np.ndindex(2, 3):
+        alone = channel.state_estimates(shares[at])
+        slack = 1e-12 * (1 + np.abs(variances).max())  # doubles
+        np.testing.assert_allclose(values[at], alone[0], atol=slack)
+        np.testing.assert_allclose(variances[at], alone[1], atol=slack)
+
+
+@pytest.mark.parametrize("inner", [((3 * Q, Q), (Q, 3 * Q), (H, H)), (HIGH, LOW, BACK)])
+def test_a_hash_of_many_items_is_decoded_without_bias(inner):
+    """Too large to be checked whenever it is decoded: items are solved for, not searched."""
+    channel = Hash(600, 2048, 7, Table(inner))
+    assert channel.states * channel.cells > 1 << 20
+    told = channel.mix(np.eye(channel.states)) @ channel.decoder(np.eye(channel.states))
+    np.testing.assert_allclose(told, np.eye(channel.states), atol=1e-9)
 
 
 def test_the_two_decoders_of_bits_are_both_unbiased_and_the_constrained_one_is_better():

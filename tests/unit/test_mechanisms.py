@@ -376,6 +376,22 @@ def test_rappor_grr_and_shist_know_the_share_of_drawn_keys_which_is_no_frequency
     assert "drawn" in plan.kind.note
 
 
+@pytest.mark.parametrize("name", ["rappor", "grr", "shist"])
+def test_many_tallies_of_drawn_keys_are_decoded_as_one_by_one(name):
+    """And a tally of nobody says nothing."""
+    plan = Plan.of(SCHEMA, name, 1)
+    people = crowd_of(SCHEMA, 300)
+    rows = [Tally(plan).add(plan.privatise(people, Coins.stated(str(i)))).counts for i in range(5)]
+    rows.insert(2, np.zeros_like(rows[0]))
+    together = plan.kind.moments(plan, np.array(rows).reshape(2, 3, -1))
+    for number, row in enumerate(rows):
+        alone, at = plan.kind.moments(plan, row), np.unravel_index(number, (2, 3))
+        assert (alone.reports == together.reports[at]).all()
+        np.testing.assert_allclose(together.values[at], alone.values, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(together.covariance[at], alone.covariance, rtol=1e-9)
+        assert np.isnan(alone.values[:, 0]).all() == (number == 2)
+
+
 def test_rr_halves_the_variance_of_kvues_frequency():
     """At epsilon 1 and a rare key: 0.97 against 1.86 (mechanisms.md, 0.1)."""
     found = []

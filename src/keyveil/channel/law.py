@@ -117,7 +117,7 @@ class Channel(ABC):
         return shares @ self.decoder(np.eye(self.states))
 
     def state_estimates(self, shares: Floats) -> tuple[Floats, Floats]:
-        """Each state's estimated share, and its variance for one report, from shares of cells."""
+        """Each state's estimated share, and a report's variance of it, from shares ``(..., cells)``."""
         decoder = self.decoder(np.eye(self.states))
         values = shares @ decoder
         return values, shares @ decoder**2 - values**2

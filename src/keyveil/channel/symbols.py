@@ -327,12 +327,14 @@ class Symbols(Channel):
         if self.silent:
             spread = shares * (1 - shares) / lift**2
             # "No item" is one less the sum of the others, whose noise is nearly independent.
-            return np.append(1.0 - raw.sum(), raw), np.append(spread.sum(), spread)
+            none = 1.0 - raw.sum(axis=-1, keepdims=True)
+            more = spread.sum(axis=-1, keepdims=True)
+            return np.concatenate([none, raw], axis=-1), np.concatenate([more, spread], axis=-1)
         size = self.positions
-        values = raw + (1.0 - raw.sum()) / size
+        values = raw + (1.0 - raw.sum(axis=-1, keepdims=True)) / size
         held = np.clip(values, 0.0, 1.0)
         block = fake * (1 - fake) + held * (show * (1 - show) - fake * (1 - fake) + lift**2)
-        whole = block.sum() / size**2
+        whole = block.sum(axis=-1, keepdims=True) / size**2
         own = block * ((1 - 1 / size) ** 2 - 1 / size**2)
         return values, (whole + own) / lift**2 - (held - 1 / size) ** 2
 

@@ -123,14 +123,12 @@ def item_moments(plan: Plan, counts: Integers) -> Moments:
     made = Moments.unknown((len(rows),), len(plan.schema.keys))
     # One more report from an average state, for caution: one report alone has no spread.
     average = channel.mix(np.full(channel.states, 1.0 / channel.states))[: channel.cells]
-    for place, (own, *cells) in enumerate(rows):
-        n = int(own)
-        made.reports[place] = n
-        if n:
-            shares = np.array(cells) / n
-            made.values[place, :, 0] = channel.state_estimates(shares)[0][1:]
-            variances = channel.state_estimates((n * shares + average) / (n + 1))[1]
-            made.covariance[place, :, 0, 0] = variances[1:] / n
+    made.reports[:] = rows[:, :1]
+    some = np.flatnonzero(rows[:, 0])
+    n, cells = rows[some, :1].astype(np.float64), rows[some, 1:]
+    made.values[some, :, 0] = channel.state_estimates(cells / n)[0][:, 1:]
+    variances = channel.state_estimates((cells + average) / (n + 1))[1]
+    made.covariance[some, :, 0, 0] = variances[:, 1:] / n
     return _shaped(made, np.shape(counts)[:-1])
 
 
