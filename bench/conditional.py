@@ -17,10 +17,10 @@ from time import perf_counter
 import numpy as np
 
 from keyveil import Coins, People, Plan, Query, Schema
-from keyveil.cli.compare import top_people
 from keyveil.comparison import Row, compare_conditionals, true_value
 from keyveil.estimate.conditional import Conditionals
 from keyveil.simulate import Population, simulate
+from keyveil.tables.top import read_top
 from keyveil.viewchannels import CLOSED_FORMS, conditional_errors, default_prior
 
 PAGE = Path(__file__).parents[1] / "docs" / "conditional.md"
@@ -116,7 +116,7 @@ CHANNELS_HEAD = [
 
 def matrix(data: str, ends: tuple[float, float], people: int = 10**7) -> list[str]:
     """The whole 100 x 100 matrix of a real table: planned, simulated, estimated."""
-    keys, records = top_people(data, "user", "key", "value", ends, 100)
+    keys, records, *_ = read_top(data, "user", "key", "value", ends, 100)
     schema = Schema.of(keys, repr(ends[0]), repr(ends[1]))
     lines = [
         "| epsilon | answer | seconds | MSE | mean squared stderr | coverage | bounded |",

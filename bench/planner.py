@@ -16,11 +16,11 @@ from time import perf_counter
 import numpy as np
 
 from keyveil import Coins, Schema
-from keyveil.cli.compare import top_people
 from keyveil.measure import Contest, Row, measure
 from keyveil.populations import gaussian, pckv_gaussian, pckv_uniform, uniform
 from keyveil.prior import Prior
 from keyveil.simulate import Population
+from keyveil.tables.top import read_top
 
 PAGE = Path(__file__).parents[1] / "docs" / "planner.md"
 EPSILONS = ("0.1", "0.2", "0.5", "1", "2", "3", "4", "5")
@@ -75,9 +75,9 @@ def populations(data: Path | None, only: set[str]) -> dict[str, tuple[Population
             continue
         low, high = (float(end) for end in ends.split(","))
         path = str(data / f"{name}.parquet")
-        keys, people = top_people(path, "user", "key", "value", (low, high), top)[:2]
-        schema = Schema.of(keys, repr(low), repr(high))
-        made[name] = (Population(schema, people).on_unit_scale(), 100_000)
+        read = read_top(path, "user", "key", "value", (low, high), top)
+        schema = Schema.of(read.keys, repr(low), repr(high))
+        made[name] = (Population(schema, read.people).on_unit_scale(), 100_000)
     return made
 
 
@@ -125,6 +125,8 @@ def summary(rows: list[Row], name: str, epsilon: float, ours: bool) -> dict[str,
         "population": name,
         "epsilon": epsilon,
         "chosen": auto.chosen,
+        "pilot": auto.pilot,
+        "choices": auto.choices,
         "auto": own.total,
         "nearest": nearest,
         "its": scores[nearest].total,
@@ -195,8 +197,7 @@ def main() -> None:
     given = parser.parse_args()
     epsilons = given.epsilon.split(",")
     tables: dict[str, list[dict[str, object]]] = {"published": [], "ours": []}
-    blind: list[dict[str, object]] = []
-    predicted: list[dict[str, object]] = []
+    unknowing: dict[str, list[dict[str, object]]] = {"blind": [], "pilot": []}
     only = {name for name in given.only.split(",") if name}
     for name, (population, people) in populations(given.data, only).items():
         start = perf_counter()
@@ -206,26 +207,44 @@ def main() -> None:
         for epsilon in sorted(set(of(rows))):
             for table in tables:
                 tables[table].append(summary(rows, name, epsilon, table == "ours"))
-        unknowing = replace(contest, prior=Prior.of(len(contest.schema.keys)))
-        instead = measure(unknowing, ["auto"], epsilons).rows
         others = [row for row in rows if row.mechanism != "auto"]
-        blind += [summary(others + instead, name, epsilon, False) for epsilon in sorted(set(of(rows)))]
-        predicted += [
-            {"population": name, **row.document()} for row in rows if row.estimator == "least_squares"
-        ]
+        ways = {
+            "blind": replace(contest, prior=Prior.of(len(contest.schema.keys))),
+            "pilot": replace(contest, pilot=True),
+        }
+        for way, instead in ways.items():
+            start = perf_counter()
+            every = others + measure(instead, ["auto"], epsilons).rows
+            print(f"{name}, {way}: {perf_counter() - start:.0f} s", flush=True)
+            unknowing[way] += [summary(every, name, epsilon, False) for epsilon in sorted(set(of(rows)))]
     for table, found in tables.items():
         print("\n".join([f"## {table}", *lines_of(found), "", *verdict(found)]))
-    print("\n".join(["## nothing known", *blind_lines(blind), "", *verdict(blind)]))
+    beside = {way: [*verdict(found), "", *blind_lines(found)] for way, found in unknowing.items()}
+    beside["pilot"].insert(3, gained(unknowing["pilot"], unknowing["blind"]))
+    for way, lines in beside.items():
+        print("\n".join([f"## {way}", *lines]))
     if given.json:
-        given.json.write_text(json.dumps({"tables": tables, "predicted": predicted}, indent=1))
+        given.json.write_text(json.dumps({"tables": tables, "unknowing": unknowing}, indent=1))
     if given.write:
         write({name: [*verdict(f), "", *lines_of(f)] for name, f in tables.items()})
-        write({"predicted": predicted_lines(predicted)})
-        write({"blind": [*verdict(blind), "", *blind_lines(blind)]})
+        write(beside)
 
 
 def of(rows: list[Row]) -> list[float]:
     return [row.epsilon for row in rows]
+
+
+def gained(found: list[dict[str, object]], blind: list[dict[str, object]]) -> str:
+    """A pilot's score beside that of the default prior."""
+    ratios = np.array([float(a["auto"]) / float(b["auto"]) for a, b in zip(found, blind, strict=True)])
+    worst = int(np.argmax(ratios))
+    where = f"{found[worst]['population']} at {found[worst]['epsilon']:g}"
+    shares = [float(one["pilot"]) for one in found]
+    return (
+        f"- The pilot takes {min(shares):.2%} to {max(shares):.2%} of the people. The score is "
+        f"{np.exp(np.log(ratios).mean()):.2f} times that of the default prior (geometric mean), and at "
+        f"most {ratios[worst]:.2f} times ({where})."
+    )
 
 
 def blind_lines(found: list[dict[str, object]]) -> list[str]:
@@ -246,50 +265,6 @@ def blind_lines(found: list[dict[str, object]]) -> list[str]:
             f"| {name} | {took} | {'; '.join(lost) or '-'} | {ratios[0]:.2f} | {ratios[1]:.2f} |"
         )
     return lines
-
-
-def predicted_lines(rows: list[dict[str, object]]) -> list[str]:
-    """Predicted over measured error, by mechanism: the range over all settings."""
-    lines = [
-        "| mechanism | settings | predicted / measured, frequency | predicted / measured, mean |",
-        "| --- | --: | --- | --- |",
-    ]
-    for mechanism in sorted({str(row["mechanism"]) for row in rows}):
-        cells = []
-        some = [row for row in rows if row["mechanism"] == mechanism]
-        for part in ("frequency", "mean"):
-            ratios = [
-                row[f"predicted_{part}"] / row[f"mse_{part}"]
-                for row in some
-                if row[f"predicted_{part}"] and row[f"mse_{part}"] and normal(row, part)
-            ]
-            cells.append(f"{min(ratios):.2f} to {max(ratios):.2f} ({len(ratios)})" if ratios else "-")
-        lines.append(f"| {mechanism} | {len(some)} | {cells[0]} | {cells[1]} |")
-    return [*lines, "", *outside(rows)]
-
-
-def outside(rows: list[dict[str, object]]) -> list[str]:
-    """Every setting whose prediction is off by more than a tenth."""
-    found, count = [], 0
-    for row in rows:
-        for part in ("frequency", "mean"):
-            if not (row[f"predicted_{part}"] and row[f"mse_{part}"] and normal(row, part)):
-                continue
-            count += 1
-            ratio = row[f"predicted_{part}"] / row[f"mse_{part}"]
-            if not 0.9 <= ratio <= 1.1:
-                error = row[f"mse_{part}_se"] / row[f"mse_{part}"]
-                where = f"{row['population']} at {row['epsilon']:g}"
-                found.append(f"{row['chosen']} on {where}, {part}: {ratio:.2f}, measured to {error:.0%}")
-    return [
-        f"Outside 0.9 to 1.1: {len(found)} of {count}{' (' if found else ''}{'; '.join(found)}"
-        f"{')' if found else ''}."
-    ]
-
-
-def normal(row: dict[str, object], part: str) -> bool:
-    """Where the normal approximation holds: nothing is clipped, ratios are nearly linear."""
-    return float(row[f"mse_{part}"]) < 1e-2
 
 
 def write(parts: dict[str, list[str]]) -> None:

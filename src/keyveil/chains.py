@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from math import exp
 from typing import TYPE_CHECKING
 
@@ -23,8 +22,7 @@ from .estimate import KeyBands, bands
 from .estimate.answer import Band
 from .estimate.linear import view_counts, view_moments
 from .mechanisms.privkv import keeps_of, privkv_rows
-from .mechanisms.privkvm_plus import LEAST
-from .mechanisms.rounds import short
+from .mechanisms.rounds import later_budgets
 from .simulate import Population, simulate, simulate_runs
 from .tally import Tally
 
@@ -169,7 +167,7 @@ def _with_feedback(
     at = _Rounds(cells[:, np.argsort(places)].astype(np.int64), told, keep)
     cost = float(plan.parameters.get("cost", -1))
     going, ended_at_once = np.ones(runs, bool), np.zeros(runs, bool)
-    for number, value in enumerate(_budgets(plan)):
+    for number, value in enumerate(later_budgets(plan)):
         means = raw_means(at.counts, at.keep[:, None]).round(6)  # plans tell six places
         told = np.where(np.isfinite(means), means, at.told)
         going = going & (np.abs(told - at.told).mean(axis=1) > cost)
@@ -187,22 +185,6 @@ def _with_feedback(
     if later.any():
         rest = _Rounds(at.counts[later], at.told[later], at.keep[later])
         yield plan, _answers(plan, first[later], rest, names)
-
-
-def _budgets(plan: Plan) -> Iterator[float]:
-    """The value budget of every round after the first."""
-    assert plan.chain is not None
-    rounds = int(plan.parameters["rounds"])
-    left = Decimal(plan.chain["left"]) if "left" in plan.chain else None
-    for _ in range(rounds - 1):
-        if left is None:
-            value = short(Decimal(plan.chain["total"]) / (2 * rounds))
-        else:
-            value = short(left / Decimal(plan.parameters["decay"]))
-            left -= value
-            if value < LEAST:
-                return
-        yield float(value)
 
 
 def _answers(plan: Plan, first: Integers, at: _Rounds, names: Sequence[str]) -> dict[str, KeyBands]:

@@ -7,13 +7,13 @@ unknown counts as the middle of its range. Coverage is over bounded intervals.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 from multiprocessing import get_context
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,15 +23,19 @@ from .coins import Coins
 from .errors import ChannelError, PlanError
 from .estimate import KeyBands, bands, estimators_of
 from .estimate.answer import Band
-from .estimate.forecast import forecast
+from .estimate.forecast import Forecast, forecast
+from .estimate.shrinkforecast import shrunk_errors
 from .mechanism import CALIBRATIONS
 from .mechanisms import REGISTRY, mechanism_named
+from .options import MOST_CAP
+from .pilot import pilot_people, pilot_prior
 from .plan import Plan
-from .planner import MOST_CAP, Advice, advise
+from .planner import Advice, advise
 from .prior import Prior
 from .rows import AnyRow, Measured, measured
 from .schema import Schema
 from .simulate import Population, simulate_runs
+from .tally import Tally
 
 TOGETHER = (
     *("ioh", "ioh_optimal", "split", "pairs", "triples", "workload", "coefficients", "pair_collision"),
@@ -43,6 +47,8 @@ USUAL = ("published", "likelihood", SHRUNK)
 PAD = 0.9
 """Where a cap or padding length is not stated: what this share of people does not exceed."""
 MOST_COUNTS = 1 << 24
+DIGITS = 3
+"""Pilots that tell the same up to so many digits get the same advice."""
 CAPPED = ("item", "items", "pair_items", "padded")
 """How records are encoded where only so many of a person's keys count."""
 
@@ -61,7 +67,8 @@ class Row(AnyRow):
     mae_mean: float | None
     mae_mean_se: float | None
     predicted_frequency: float | None
-    """The mean squared error that the plan's channel and the prior predict, for its first estimator."""
+    """The mean squared error that the plan's channel and the prior predict: for the plan's first
+    estimator, for ``published`` where its law is known, and for ``shrunk``; None for others."""
     predicted_mean: float | None
     bias_from_cap: bool
     """Whether people hold more keys than the plan counts: then answers are biased, and intervals,
@@ -70,6 +77,19 @@ class Row(AnyRow):
     """Of all keys that people hold, the share that the plan's cap or padding length leaves out."""
     refused: bool = False
     """Whether this is a plan of the planner's that it would not give unless told to (``--force``)."""
+    pilot: float | None = None
+    """The share of people who told how many keys they hold before the planner chose for the others."""
+    choices: Mapping[str, int] | None = None
+    """After a pilot: in how many repetitions the planner took what; ``chosen`` is the most frequent."""
+
+
+class _Taken(NamedTuple):
+    """A plan that is answered, by how many people and in how many repetitions."""
+
+    plan: Plan
+    people: int
+    repetitions: int
+    refused: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,10 +106,14 @@ class Contest:
     prior: Prior | None = None
     """What the planner believes; the table itself if not said."""
     ask: str = "both"
+    pilot: bool = False
+    """Whether the planner believes what a pilot tells, one for every repetition, of the same people."""
 
     def __post_init__(self) -> None:
         if self.people < 1 or self.repetitions < 1:
             raise PlanError("people and repetitions must be at least 1")
+        if self.pilot and self.people < 2:
+            raise PlanError("with a pilot people must be at least 2: one tells, and one answers")
         if self.calibrate not in CALIBRATIONS:
             raise PlanError(f"unknown calibration; known: {', '.join(CALIBRATIONS)}")
 
@@ -106,24 +130,57 @@ class Contest:
 
     def rows(self, name: str, epsilon: str) -> list[Row]:
         """The rows of one mechanism (or ``auto``) at one epsilon, one for each estimator."""
-        advice = self.advice(epsilon) if name == "auto" else None
-        plan = self.plan(name, epsilon) if advice is None else advice.plan
-        estimators = self._estimators(plan, name)
+        taken = self._taken(name, epsilon)
+        plan = taken[0].plan
+        estimators = self._estimators([each.plan for each in taken], name)
         made: dict[str, list[KeyBands]] = {estimator: [] for estimator in estimators}
         left_out = 0.0
-        for answered, group in self._groups(plan, estimators):
-            for estimator in estimators:
-                made[estimator].append(group[estimator])
-            share = len(group[estimators[0]].reports) / self.repetitions
-            left_out += share * left_out_by(answered, self.known.sizes)
-        predicted = self._predicted(plan, self.known)
-        first, unknown = next(iter(estimators_of(plan))), (None, None)
+        for each in taken:
+            some = replace(self, people=each.people, repetitions=each.repetitions, pilot=False)
+            for answered, group in some._groups(each.plan, estimators):
+                for estimator in estimators:
+                    made[estimator].append(group[estimator])
+                share = len(group[estimators[0]].reports) / self.repetitions
+                left_out += share * left_out_by(answered, self.known.sizes)
+        piloted = name == "auto" and self.pilot
+        told = None if piloted else self._told(plan)  # other repetitions may have taken other plans
         rows = [
-            self._row(name, plan, e, epsilon, made[e], predicted if e == first else unknown, left_out)
+            self._row(name, plan, e, epsilon, made[e], self._predicted(plan, told, e), left_out)
             for e in estimators
         ]
-        refused = advice is not None and not advice.answers
-        return [replace(row, refused=True) for row in rows] if refused else rows
+        if sum(each.repetitions for each in taken if each.refused) > self.repetitions / 2:
+            rows = [replace(row, refused=True) for row in rows]
+        if not piloted:
+            return rows
+        asked = (self.people - taken[0].people) / self.people
+        choices = {described(each.plan): each.repetitions for each in taken}
+        proven = float(max(each.plan.proven for each in taken))
+        return [replace(row, pilot=asked, choices=choices, true_epsilon=proven) for row in rows]
+
+    def _taken(self, name: str, epsilon: str) -> list[_Taken]:
+        """Which plan is answered by how many people in how many repetitions, the most frequent first."""
+        if name != "auto":
+            return [_Taken(self.plan(name, epsilon), self.people, self.repetitions)]
+        if not self.pilot:
+            advice = self.advice(epsilon)
+            return [_Taken(advice.plan, self.people, self.repetitions, not advice.answers)]
+        return self._taken_after_pilot(epsilon)
+
+    def _taken_after_pilot(self, epsilon: str) -> list[_Taken]:
+        """Every repetition has its own pilot, and so perhaps its own plan."""
+        pilot = Plan.of(self.schema, "sized", epsilon, "tight")
+        asked = pilot_people(pilot, self.people)
+        rest, known = self.people - asked, dict[bytes, Advice]()
+        found: dict[str, _Taken] = {}
+        for counts in simulate_runs(pilot, self.population, asked, self.coins, self.repetitions):
+            prior = pilot_prior(pilot, Tally(pilot, counts))
+            alike = prior.sizes.round(DIGITS).tobytes()
+            if alike not in known:
+                known[alike] = replace(self, people=rest, prior=prior).advice(epsilon)
+            advice = known[alike]
+            often = found[advice.plan.hash].repetitions if advice.plan.hash in found else 0
+            found[advice.plan.hash] = _Taken(advice.plan, rest, often + 1, not advice.answers)
+        return sorted(found.values(), key=lambda each: -each.repetitions)
 
     def advice(self, epsilon: str) -> Advice:
         """What the planner says at an epsilon."""
@@ -154,8 +211,10 @@ class Contest:
                 given[called] = min(max(1, sizes), MOST_CAP, len(self.schema.keys))
         return Plan.of(self.schema, mechanism, epsilon, self.calibrate, **given)
 
-    def _estimators(self, plan: Plan, name: str) -> tuple[str, ...]:
-        have = tuple(estimators_of(plan))
+    def _estimators(self, plans: Sequence[Plan], name: str) -> tuple[str, ...]:
+        """What is measured: estimators that all of the plans have."""
+        plan = plans[0]
+        have = tuple(e for e in estimators_of(plan) if all(e in estimators_of(p) for p in plans))
         if self.estimators is not None:
             asked = tuple(e for e in self.estimators if e in have)
             if not asked:
@@ -172,12 +231,24 @@ class Contest:
             runs = range(first, min(first + step, self.repetitions))
             yield simulate_runs(plan, self.population, self.people, self.coins, runs)
 
-    def _predicted(self, plan: Plan, known: Prior) -> tuple[float | None, float | None]:
+    def _told(self, plan: Plan) -> Forecast | None:
+        """The forecast of the first estimator; None where there is none."""
         try:
-            told = forecast(plan, self.people, known)
+            return forecast(plan, self.people, self.known)
         except PlanError:
-            return None, None
-        if plan.chain is not None:
+            return None
+
+    def _predicted(
+        self, plan: Plan, told: Forecast | None, estimator: str
+    ) -> tuple[float | None, float | None]:
+        """An estimator's error of frequency and mean, where the forecast tells of it."""
+        known = self.known
+        if estimator == "published":
+            told = None if told is None else told.published
+        elif told is not None and estimator == SHRUNK:
+            made = shrunk_errors(plan, told, self.people, known)
+            return _number(made[0]), _number(made[1])
+        if told is None or estimator not in (next(iter(estimators_of(plan))), "published"):
             return None, None
         held = known.frequency > 0
         of_frequency, of_mean = told.clipped_frequency(known), told.clipped_mean(known)

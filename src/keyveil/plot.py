@@ -463,11 +463,12 @@ def _plain_ticks(axis: Any, digits: tuple[int, ...]) -> None:
     low, high = axis.get_view_interval()
     shown = (1,) if high > 1e4 * low else digits if high > 8 * low else range(1, 10)
     axis.set_major_locator(LogLocator(subs=shown, numticks=20))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: plain_number(value)))
     axis.set_minor_formatter(NullFormatter())
 
 
-def _plain(value: float) -> str:
+def plain_number(value: float) -> str:
+    """As people write it: 0.05, 2, 100 k."""
     for size, name in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
         if value >= size:
             return f"{value / size:g}{name}"

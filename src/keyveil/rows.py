@@ -45,7 +45,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, Mapping):
-        return {name: [_plain(float(each)) for each in values] for name, values in value.items()}
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, np.ndarray):
+        return [_plain(each) for each in value.astype(float).tolist()]
     return None if isinstance(value, float) and not isfinite(value) else value
 
 

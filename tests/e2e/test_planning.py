@@ -10,7 +10,8 @@ import pytest
 
 from keyveil import Coins, Plan, Schema
 from keyveil.cli.command import run
-from keyveil.planner import _lacks, _two_digits, advise
+from keyveil.options import lacks
+from keyveil.planner import _two_digits, advise
 
 
 @pytest.fixture
@@ -51,6 +52,7 @@ def test_auto_makes_a_plan_that_names_what_was_chosen_and_says_why(at):
     assert "kvue" in said
     assert "shuffler" in said
     assert "fake" in said
+    assert f"1 {plan.mechanism} (chosen)" in said
     assert (at.folder / "e.png").stat().st_size > 10_000
 
 
@@ -72,6 +74,42 @@ def test_explain_without_a_file_says_that_no_plan_was_written(at, capsys):
     assert run([str(a) for a in (*AUTO, "--epsilon", 2, "--people", "1e6")]) == 0
     said = capsys.readouterr()
     assert Plan.parse(said.out).mechanism in said.err
+
+
+def test_an_explanation_needs_no_keys_and_no_epsilon_and_has_its_picture(at, capsys, monkeypatch):
+    """Exactly as one would first try it; a plan to be written still needs both."""
+    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    bare = ("plan", "--mechanism", "auto", "--people", "1e6", "--explain")
+    said = at(*bare).splitlines()
+    assert said[0] == "no --keys and no --epsilon given: explained for 100 keys and epsilon 1"
+    assert "1,000,000 people at epsilon 1, expecting 30 keys held on average" in said[2]
+    found = advise(Schema.of(100), 1, 10**6)
+    names = [option.mechanism for option in found.runners_up(4)]
+    expected = f"1 {names[0]} (chosen)   " + "   ".join(f"{n} {m}" for n, m in enumerate(names[1:], 2))
+    start = said.index(expected)
+    for above, part in ((start + 1, "frequency"), (start + 11, "mean")):
+        assert said[above].split("  ")[-1].strip() == f"{part} ± against people"
+        assert f"{part} ± against epsilon" in said[above]
+        assert "┊" in said[above + 7]
+        assert said[above + 9].split() == [
+            *("0.1", "0.2", "0.5", "1", "2", "5"),
+            *("10", "k", "100", "k", "1", "M", "10", "M", "100", "M"),
+        ]
+    assert not any("\x1b" in line for line in said)
+    assert at(*bare, "--keys", 20).startswith("no --epsilon given: explained for epsilon 1\n")
+    assert at(*bare, "--epsilon", 2).startswith("no --keys given: explained for 100 keys\n")
+    assert "plan needs --keys, --epsilon (or" in at(*bare, "-o", "p", code=2)
+    assert "plan needs --keys, --epsilon (or" in at(*bare[:-1], code=2)
+    monkeypatch.setenv("LC_ALL", "C")
+    assert at(*bare).isascii()
+
+
+def test_an_explanation_of_nothing_in_json_says_so_beside_it(at, capsys):
+    assert run(["plan", "--mechanism", "auto", "--people", "1e6", "--explain", "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["keys"] == 100
+    assert said.err == "no --keys and no --epsilon given: explained for 100 keys and epsilon 1\n"
 
 
 REFUSED = (*AUTO, "--epsilon", "0.1", "--people", 1000)
@@ -226,7 +264,7 @@ def test_a_refusal_agrees_with_its_table(at, capsys):
     for option in advice.runners_up():
         factor = advice.factor(option)
         assert f"with {factor:.1f} times the people" in told.out
-        assert _lacks(option.plan, round(factor * 10_000), "both", advice.prior) <= 1
+        assert lacks(option.plan, round(factor * 10_000), "both", advice.prior) <= 1
     times = advice.people_needed / 10_000
     assert f"which answer with {times:.1f} times the people" in told.out
     assert (

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import warnings
+from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +31,7 @@ from keyveil.cli.show import counted
 from keyveil.errors import PlanError
 from keyveil.measure import everything
 from keyveil.plot import _series, plot_rows, spread_out
+from keyveil.tables.top import read_top
 
 
 def row(mechanism="kvue", estimator="least_squares", epsilon=1.0, **more):
@@ -210,3 +218,74 @@ def test_names_are_spread_out_in_order_and_inside(wanted, step):
     assert max(made) <= 1 + 1e-9
     if len(wanted) == 1 or np.diff(wanted).min() > step:
         assert made == pytest.approx(wanted)
+
+
+# -- the keys that most people hold ------------------------------------------------------------------
+
+AGAIN = [
+    *[("ann", "Often", value) for value in (1, 2, 3, 4, 5)],
+    *[("bob", "Empty", None)] * 4,
+    ("bob", "Often", 3),
+    ("ann", "Wide", 2),
+    ("bob", "Wide", 3),
+    ("cid", "Wide", 4),
+    ("ann", "Once", 5),
+]
+"""By rows Often leads with 6, then Empty, then Wide; three people hold Wide, two Often, one Once."""
+
+
+def written(rows: list[tuple[str, str, float | None]], path: Path) -> str:
+    """A table in the form that its ending names."""
+    names = ("person", "key", "value")
+    if path.suffix in (".parquet", ".arrow"):
+        table = pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+        write = pa.parquet.write_table if path.suffix == ".parquet" else pa.feather.write_feather
+        write(table, path)
+        return str(path)
+    if ".jsonl" in path.name:
+        lines = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
+    else:
+        mark = "\t" if ".tsv" in path.name else ","
+        cells = [names, *((p, k, "" if v is None else str(v)) for p, k, v in rows)]
+        lines = [mark.join(row) for row in cells]
+    body = "".join(f"{line}\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(body) if path.suffix == ".gz" else body)
+    return str(path)
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "csv.gz", "jsonl", "parquet", "arrow"])
+def test_keys_are_ranked_by_people_not_by_rows(form, tmp_path):
+    """Whose rows name a key again and again, or without a number, is still one person, or none."""
+    path = written(AGAIN, tmp_path / f"t.{form}")
+    columns = (path, "person", "key", "value", (1.0, 5.0))
+    named = Counter(key for _, key, _ in AGAIN)
+    assert [key for key, _ in named.most_common()] == ["Often", "Empty", "Wide", "Once"]
+    for top in (1, 2, 3, 4, 9):
+        read = read_top(*columns, top)
+        assert read.keys == ["Wide", "Often", "Once", "Empty"][:top]
+        holders = [3, 2, 1, 0][:top]
+        assert np.bincount(read.people.keys, minlength=len(holders)).tolist() == holders
+        assert (read.twice, read.unknown) == (4 * (top > 1), 4 * (top > 3))
+
+
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.sampled_from("abc"), st.sampled_from("KLMNOP"), st.sampled_from([None, 1.5, 2.5, 3.5])
+        ),
+        min_size=1,
+        max_size=40,
+    ),
+    top=st.integers(1, 7),
+    at_once=st.integers(1, 3),
+)
+def test_the_top_keys_of_any_table_are_those_with_the_most_holders(tmp_path_factory, rows, top, at_once):
+    rows = [*rows, ("z", rows[0][1], 2.0)]
+    held = Counter(key for _, key in {(who, key) for who, key, value in rows if value is not None})
+    best = sorted({key for _, key, _ in rows}, key=lambda key: (-held[key], key))[:top]
+    path = written(rows, tmp_path_factory.mktemp("top") / "t.parquet")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("keyveil.tables.top.KEYS_AT_ONCE", at_once)
+        read = read_top(path, "person", "key", "value", (1.0, 5.0), top)
+    assert read.keys == best
+    assert len(read.people.values) == sum(held[key] for key in best)

@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyveil import Coins, Plan, PlanError, Schema
+from keyveil.curves import curves
 from keyveil.estimate.forecast import Forecast, clipped, forecast
 from keyveil.estimate.predict import predicted
 from keyveil.mechanisms import REGISTRY
-from keyveil.planner import ALIKE, SIMPLE, advise, caps, curves
+from keyveil.options import ALIKE, SIMPLE, caps
+from keyveil.planner import advise
 from keyveil.prior import Prior
 from keyveil.testing import example_plan
 
@@ -182,6 +184,18 @@ def test_nothing_works_and_the_refusal_says_what_would():
     assert Plan.choose(schema, "0.1", 10_000, force=True).mechanism == found.best.mechanism
     assert advise(schema, "0.1", found.people_needed * 1.01).answers
     assert advise(schema, found.epsilon_needed, 10_000).answers
+
+
+def test_a_cap_that_leaves_out_most_does_not_answer():
+    """Most hold one key, some very many: a cap of two would leave out nearly all that is held."""
+    sizes = np.r_[0.0, np.arange(1, 71) ** -1.5]
+    prior = Prior.of(100, sizes=sizes)
+    advice = advise(Schema.of(100), "0.5", 100_000, prior=prior, hope=False)
+    short = [option for option in advice.options if option.plan.cap == 2]
+    assert short
+    assert all(option.lacks == np.inf for option in short)
+    assert advice.best.score <= 2 * ALIKE
+    assert advice.people_needed < 1e9
 
 
 @given(st.integers(2, 200), st.floats(0.05, 0.9))

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from math import isfinite, sqrt
 from typing import Any
 
 import click
 
+from ..curves import A_FEW, Curves, curves
 from ..errors import PlanError
 from ..estimate.forecast import forecast
 from ..estimate.shrink import FEWEST
 from ..exact import decimal, text
+from ..options import Option
+from ..pilot import pilot_people
 from ..plan import Plan
-from ..planner import ASKS, Advice, Option, advise, curves
+from ..planner import ASKS, Advice, advise
 from ..prior import Prior
 from ..schema import Schema
-from .show import counted, print_table
+from .show import counted, plain_only, print_table
 
 COMPARED = {
     "both": "frequency and mean alike, after shrinkage across keys",
@@ -26,6 +31,8 @@ COMPARED = {
 """What the options' errors are of, for each thing that may be asked."""
 
 
+IN_TERMINAL = 4
+"""Lines that a picture in the terminal has: the chosen mechanism's, and the next three's."""
 FAKES = 0.01
 """The share of fake clients that an explanation speaks of."""
 
@@ -65,14 +72,15 @@ def explain(advice: Advice) -> None:
     if advice.answers:
         click.echo(str(advice))
     who = counted(advice.people, "person", "people")
+    sign = "+-" if plain_only(sys.stdout.encoding, os.environ) else "±"
     print_table(
-        ["mechanism", "error", "frequency ±", "mean ±", "bits", "answers"],
+        ["mechanism", "error", f"frequency {sign}", f"mean {sign}", "bits", "answers"],
         [_cells(option, advice) for option in advice.runners_up(20)],
         f"{who} at epsilon {text(advice.epsilon)}, expecting {advice.prior.source}",
     )
     one = "one conditional answer" if advice.ask == "conditional" else "one key's answer"
     click.echo(f"error: squared error over the first's: {COMPARED[advice.ask]}")
-    click.echo(f"±: how far {one} is off before any shrinkage, means on [-1, 1]")
+    click.echo(f"{sign}: how far {one} is off before any shrinkage, means on [-1, 1]")
     if not advice.answers:
         click.echo(
             "answers: with the row's plan as it is; with more people the planner turns to other plans, "
@@ -125,11 +133,46 @@ def _cells(option: Option, advice: Advice) -> list[str]:
     ]
 
 
-def picture(advice: Advice, schema: Schema, path: str) -> None:
-    """Predicted error against epsilon and against people."""
+def picture(advice: Advice, path: str) -> Curves:
+    """Predicted error against epsilon and against people, in a file; returned to be drawn again."""
     from ..plot import plot_curves
 
-    plot_curves(curves(schema, advice), path, float(advice.epsilon), advice.people)
+    found = curves(advice.plan.schema, advice)
+    plot_curves(found, path, float(advice.epsilon), advice.people)
+    return found
+
+
+def sketch(advice: Advice, drawn: Curves | None = None) -> None:
+    """The same in the terminal: a row for each thing asked, against epsilon and against people."""
+    from .chart import Panel, columns, legend, side_by_side
+
+    at = A_FEW[:: 3 if advice.ask == "conditional" else 1]  # plans of larger views take a while each
+    found = drawn or curves(advice.plan.schema, advice, IN_TERMINAL, at)
+    plain = plain_only(sys.stdout.encoding, os.environ)
+    sign = "+-" if plain else "±"
+    names = list(found.by_epsilon)[:IN_TERMINAL]
+    axes = (
+        ("epsilon", found.epsilons, found.by_epsilon, float(advice.epsilon)),
+        ("people", found.people, found.by_people, advice.people),
+    )
+    who = counted(advice.people, "person", "people")
+    click.echo(f"\n{legend(names)}")
+    for part in (advice.ask,) if advice.ask in ("frequency", "mean") else ("frequency", "mean"):
+        panels = [
+            Panel(
+                f"{part} {sign} against {of}",
+                places,
+                [[sqrt(error) for error in errors[name][part]] for name in names],
+                here,
+            )
+            for of, places, errors, here in axes
+        ]
+        for row in side_by_side(panels, columns(), plain):
+            click.echo(row)
+    click.echo(
+        f"against epsilon: {who}, at each the best parameters; against people: epsilon "
+        f"{text(advice.epsilon)}, parameters as in the table\n"
+    )
 
 
 def expected(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
@@ -145,6 +188,7 @@ def expected(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
         "people": people,
         "prior": prior.source,
         "chain": plan.chain is not None,
+        "pilot_people": pilot_people(plan, people) if plan.encode == "size" else None,
         **{
             f"{name}_error": None if each is None or not isfinite(weight @ each) else sqrt(weight @ each)
             for name, each in errors.items()
@@ -162,4 +206,7 @@ def expectation(facts: dict[str, Any]) -> str:
     who = counted(facts["people"], "person", "people")
     when = " after this round" if facts["chain"] else ""
     said = f"with {who}{when} a key's answers will be off: {' and '.join(parts)}"
-    return f"{said} (expecting {facts['prior']})"
+    said += f" (expecting {facts['prior']})"
+    if facts["pilot_people"] is not None:
+        said += f"; for a pilot (plan --mechanism auto --pilot) ask {facts['pilot_people']:,} of them"
+    return said

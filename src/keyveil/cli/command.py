@@ -14,12 +14,13 @@ from .. import __version__
 from ..errors import KeyveilError
 from .analyse import estimate, tally
 from .ask import conditional, query
+from .audit import audit, mechanisms
 from .collections import collection
 from .compare import compare
 from .learn import learn
 from .ledger import ledger
-from .make import audit, mechanisms, plan
 from .perturb import privatise
+from .plan import plan
 from .relay import relay
 from .reproduce import reproduce
 from .serve import backup, migrate, restore, serve, verify
@@ -83,6 +84,9 @@ def run(arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         _complain("stopped; nothing was written")
         return 130
+    except UnicodeEncodeError as error:
+        _complain(f"{error.encoding} cannot show this output; PYTHONIOENCODING=utf-8 can")
+        return 1
     except OSError as error:
         _complain(f"{error.filename or 'a file'}: {error.strerror or error}")
         return 1

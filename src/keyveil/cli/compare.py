@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..coins import Coins
 from ..comparison import compare_conditionals
-from ..errors import PlanError, TableError
+from ..errors import PlanError
 from ..exact import epsilon_of, text
 from ..files import write_whole
 from ..measure import Contest, Outcome, everything, measure
 from ..mechanism import CALIBRATIONS
 from ..mechanisms import REGISTRY
-from ..people import People
 from ..prior import Prior
 from ..rows import AnyRow
 from ..schema import Schema
 from ..simulate import Population
-from .make import read_count, read_range
+from .read import read_count, read_range
 from .show import counted, print_table, progress
+
+if TYPE_CHECKING:
+    from ..tables.top import Read
 
 POPULATIONS = {
     "gaussian": "gaussian",
@@ -85,10 +86,11 @@ MANY_OUTSIDE = 0.2
 )
 @click.option(
     "--prior",
-    type=click.Choice(["table", "default"]),
+    type=click.Choice(["table", "default", "pilot"]),
     default="table",
     show_default=True,
-    help="What the planner believes: the table itself, or nothing of it.",
+    help="What the planner believes: the table itself, nothing of it, or how many keys are held as a "
+    "pilot of a few of the people tells, one in each repetition.",
 )
 @click.option("--processes", type=int, help="Processes to use.  [default: one for each core]")
 @click.option("--coins", "stated", metavar="KEY", help="Repeat a run: coins from a stated key.")
@@ -137,9 +139,13 @@ def compare(
         raise PlanError("--mechanism all is for single keys; name mechanisms for conditionals")
     if order and asked is not None:
         raise PlanError("--estimator is for single keys; conditionals show every estimator they have")
+    if order and prior == "pilot":
+        raise PlanError("--prior pilot is for single keys; a pilot does not tell what goes together")
     if repeat == 1:
         _note("one repetition has no standard error; --repeat 20 tells how far figures can be trusted")
     if data is not None:
+        from ..tables.top import read_top
+
         read = read_top(data, person, key, value, (float(low), float(high)), most)
         _tell(read, ends)
         population = Population(Schema.of(read.keys, low, high), read.people).on_unit_scale()
@@ -164,7 +170,8 @@ def compare(
                 coins,
                 calibrate,
                 asked,
-                None if prior == "table" else Prior.of(keys),
+                Prior.of(keys) if prior == "default" else None,
+                pilot=prior == "pilot",
             )
             found = measure(
                 contest,
@@ -329,6 +336,11 @@ def _coverage(coverage: float | None, bounded: float | None) -> str:
     return f"{coverage:.1%}" + (f" of {_share(bounded)}" if bounded < 1 else "")
 
 
+def _part(share: float) -> str:
+    """A small share in per cent."""
+    return f"{share:.2g}" if share < 1e-4 else f"{share:.2%}".replace(".00%", "%")
+
+
 def _share(share: float) -> str:
     """A share in per cent that says neither none nor all where it is not."""
     if 0 < share < 0.01:
@@ -343,6 +355,19 @@ def footnotes(rows: Sequence[dict[str, Any]]) -> list[str]:
     if any(":" in chosen for chosen in took.values()):
         told = "; ".join(f"{chosen} at epsilon {epsilon}" for epsilon, chosen in took.items())
         lines.append(f"auto took {told}.")
+    piloted = {row["epsilon"]: row for row in rows if row.get("pilot") is not None}
+    if piloted:
+        asked = [row["pilot"] for row in piloted.values()]
+        least, most = _part(min(asked)), _part(max(asked))
+        lines.append(
+            f"In each repetition {least if least == most else f'{least} to {most}'} of the people were "
+            "asked first how many keys they hold, and auto is what the planner then took for the others"
+            + (
+                "; where not always the same, what it took most often."
+                if any(len(row["choices"]) > 1 for row in piloted.values())
+                else "."
+            )
+        )
     refused = list(dict.fromkeys(f"{row['epsilon']:g}" for row in rows if row.get("refused")))
     if refused:
         lines.append(
@@ -371,48 +396,3 @@ def footnotes(rows: Sequence[dict[str, Any]]) -> list[str]:
             f"{', '.join(shares)}."
         )
     return lines
-
-
-class Read(NamedTuple):
-    """The keys that most people hold, everyone's records cut down to them, and values moved."""
-
-    keys: list[str]
-    people: People
-    outside: int
-    """How many values lay outside the range, and are now at its nearer end."""
-    unknown: int
-    """How many rows have no number as value, and count as not held."""
-    twice: int
-    """How many rows name a key that their person already had."""
-
-
-def read_top(data: str, person: str, key: str, value: str, ends: tuple[float, float], top: int) -> Read:
-    """The ``top`` keys that most people hold, from a table."""
-    from ..tables import key_counts, people_of
-
-    counts: dict[str, int] = key_counts(data, person=person, key=key)
-    if not counts:
-        raise TableError(f"the table {data} has no keys")
-    keys = sorted(counts, key=lambda name: (-counts[name], name))[:top]
-    schema, mapped = Schema.of(keys, *map(repr, ends)), Counter[str]()
-    everyone: People = people_of(
-        schema, data, person=person, key=key, value=value, lenient=True, mapped=mapped
-    )
-    held = len(everyone.values)
-    if not held:
-        raise TableError(f"the table {data} has no number in column {value!r}")
-    rows = sum(counts[name] for name in keys) - mapped["no_number"]
-    if mapped["outside_range"] == rows:
-        raise TableError(
-            f"every value of the table lies outside {ends[0]:g},{ends[1]:g}; give the range that they "
-            "are on, like --range 1,5"
-        )
-    return Read(keys, everyone, mapped["outside_range"], mapped["no_number"], rows - held)
-
-
-def top_people(
-    data: str, person: str, key: str, value: str, ends: tuple[float, float], top: int
-) -> tuple[list[str], People]:
-    """As ``read_top``, the keys and the people alone."""
-    read = read_top(data, person, key, value, ends, top)
-    return read.keys, read.people

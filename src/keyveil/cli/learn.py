@@ -17,7 +17,7 @@ from ..learn.rules import rules as find_rules
 from ..learn.tree import CRITERIA, DecisionTree
 from ..plan import Plan
 from ..tally import Tally
-from .make import read_count
+from .read import read_count
 from .show import as_json, print_json, print_table
 
 NOTE = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,14 @@ from rich.progress import (
 from rich.table import Table
 
 as_json = click.option("--json", "machine", is_flag=True, help="Print JSON.")
+
+
+def whole_number(
+    name: str, least: int, default: int, says: str, most: int | None = None
+) -> Callable[[Any], Any]:
+    """An option that is a whole number within limits, and shows its default."""
+    within = click.IntRange(least, most)
+    return click.option(name, type=within, default=default, show_default=True, help=says)
 
 
 def print_json(document: Any) -> None:
@@ -44,6 +52,20 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: s
         table.add_row(*(cell.replace("[", "\\[") for cell in row))
     width = None if sys.stdout.isatty() else 160
     Console(width=width, highlight=False).print(table)
+
+
+def plain_only(encoding: str | None, environment: Mapping[str, str]) -> bool:
+    """Whether only ASCII can be shown: the output's encoding lacks braille, or the locale is plain C.
+
+    Python itself may have put ``C.UTF-8`` into ``LC_CTYPE``, so that does not count as anyone's word.
+    """
+    try:
+        "±│⣿".encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return True
+    kind = environment.get("LC_CTYPE", "")
+    words = (environment.get("LC_ALL"), "" if kind.startswith("C.") else kind, environment.get("LANG"))
+    return next(filter(None, words), "") in ("C", "POSIX")
 
 
 def _figure(cell: str) -> bool:

@@ -27,7 +27,7 @@ from ..poison import (
 )
 from ..shuffle import DELTA, amplified
 from ..tally import Tally
-from .make import read_count
+from .read import read_count
 from .show import as_json, counted, print_json, print_table
 
 

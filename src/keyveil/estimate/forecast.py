@@ -6,6 +6,7 @@ least-squares estimator, from the channel's own law. From these follow the error
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import erf, pi
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from ..arrays import Floats
 from ..channel import Channel, Halfspace
 from ..errors import PlanError
 from .joint import lifted
-from .linear import key_weights
+from .linear import Decoder, key_weights
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 MOST_STATES = 3**9
 """Larger views are not written out state by state."""
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
-_REACH = 6.0
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(32)
+REACH = 6.0
 """So many standard deviations of a normal law are summed over, in so many points."""
 
 
@@ -64,21 +65,66 @@ class Forecast:
         """
         c, truth = self.covariance, prior.mean[:, None]
         middle, size = prior.frequency + self.bias[:, 0], np.sqrt(np.maximum(c[:, 0, 0], 1e-300))
-        first = np.clip(-middle / size, -_REACH, _REACH)  # from here on it is above zero
-        half = (_REACH - first)[:, None] / 2
-        z = first[:, None] + half * (1.0 + _NODES)
+        first = np.clip(-middle / size, -REACH, REACH)  # from here on it is above zero
+        half = (REACH - first)[:, None] / 2
+        z = first[:, None] + half * (1.0 + NODES)
         f = np.maximum(middle[:, None] + size[:, None] * z, 1e-12)
         mass = (prior.frequency * prior.mean + self.bias[:, 1])[:, None]
         mass = mass + (c[:, 0, 1] / size)[:, None] * z
         rest = np.maximum(c[:, 1, 1] - (c[:, 0, 1] / size) ** 2, 0.0)[:, None]
         off = clipped(rest / f**2, truth, -1.0, 1.0, mass / f - truth)
-        told = (off * _height(z) * half) @ _WEIGHTS
-        return np.asarray(told + _area(first) * prior.mean**2)
+        told = (off * height(z) * half) @ WEIGHTS
+        return np.asarray(told + area(first) * prior.mean**2)
 
     @property
     def mass(self) -> Floats:
         """The mean squared error of each mass."""
         return np.asarray(self.bias[:, 1] ** 2 + self.covariance[:, 1, 1])
+
+    @property
+    def published(self) -> Forecast | None:
+        """The same of the mechanism's estimator ``published``; None where that is not known."""
+        return None
+
+
+@dataclass(frozen=True)
+class Beside(Forecast):
+    """A forecast with that of the published estimator beside it."""
+
+    other: Forecast
+
+    @property
+    def published(self) -> Forecast:
+        """The other one."""
+        return self.other
+
+
+@dataclass(frozen=True)
+class Mixed(Forecast):
+    """One of several forecasts, each with its chance; bias and covariance are the likeliest one's."""
+
+    parts: tuple[tuple[float, Forecast], ...]
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[float, Forecast]]) -> Forecast:
+        """Their mixture, or the only one."""
+        likeliest = max(parts, key=lambda part: part[0])[1]
+        return likeliest if len(parts) == 1 else cls(likeliest.bias, likeliest.covariance, tuple(parts))
+
+    def clipped_frequency(self, prior: Prior) -> Floats:
+        """The mean squared error of each frequency once it is clipped to [0, 1]."""
+        return np.asarray(sum(chance * part.clipped_frequency(prior) for chance, part in self.parts))
+
+    def clipped_mean(self, prior: Prior) -> Floats:
+        """The mean squared error of each mean once it is clipped to [-1, 1]."""
+        return np.asarray(sum(chance * part.clipped_mean(prior) for chance, part in self.parts))
+
+    @property
+    def published(self) -> Forecast | None:
+        """The mixture of the published ones, if all parts have one."""
+        made = [(chance, part.published) for chance, part in self.parts]
+        found = [(chance, part) for chance, part in made if part is not None]
+        return Mixed.of(found) if len(found) == len(made) else None
 
 
 def clipped(
@@ -88,8 +134,8 @@ def clipped(
     known = np.isfinite(variance)
     size = np.sqrt(np.maximum(np.where(known, variance, 1.0), 1e-300))
     below, above = (low - truth - bias) / size, (high - truth - bias) / size
-    under, over = _area(below), _area(-above)
-    at_low, at_high = _height(below), _height(above)
+    under, over = area(below), area(-above)
+    at_low, at_high = height(below), height(above)
     within = 1.0 - under - over
     inner = size**2 * (within + below * at_low - above * at_high)
     inner += 2 * bias * size * (at_low - at_high) + bias**2 * within
@@ -98,13 +144,14 @@ def clipped(
     return np.asarray(np.where(np.isinf(variance), ends, np.where(known, made, np.nan)))
 
 
-def _area(z: Floats) -> Floats:
+def area(z: Floats) -> Floats:
     """The normal law below z."""
     flat = [erf(each) for each in (np.clip(z, -40, 40) / np.sqrt(2.0)).ravel().tolist()]
     return np.asarray((0.5 + 0.5 * np.array(flat)).reshape(np.shape(z)))
 
 
-def _height(z: Floats) -> Floats:
+def height(z: Floats) -> Floats:
+    """The normal density at z."""
     return np.asarray(np.exp(-np.minimum(z**2, 1400.0) / 2) / np.sqrt(2 * pi))
 
 
@@ -128,19 +175,20 @@ def by_shape(plan: Plan, people: float, prior: Prior) -> Forecast:
 
 def _of_views(plan: Plan, people: float, prior: Prior) -> Forecast:
     """One report of a view tells of each of its keys; all that tell of a key are pooled by precision."""
-    keys, kinds = len(plan.schema.keys), len(prior.count)
-    states = prior.states(plan.schema.levels)
-    other = prior.weight @ states
+    keys, kinds, levels = len(plan.schema.keys), len(prior.count), plan.schema.levels
     weights = key_weights(plan.schema)
     known = ~np.isnan(weights).any(axis=0)
     precision = np.zeros((kinds, int(known.sum()), int(known.sum())))
     for number, channel in enumerate(plan.channels):
-        groups: dict[int, float] = {}
+        groups: dict[int, list[int]] = {}
         for view in plan.views_of(number):
-            size = len(plan.views.keys[view])
-            groups[size] = groups.get(size, 0.0) + float(plan.views.shares[view])
-        for size, share in groups.items():
-            one = _told(channel, states, other, weights[:, known], size, plan.schema.levels)
+            groups.setdefault(len(plan.views.keys[view]), []).append(view)
+        for size, views in groups.items():
+            if channel.states > MOST_STATES:
+                raise PlanError("views of so many keys are not forecast")
+            laws = prior.beside(levels, tuple(plan.views.keys[view] for view in views))
+            one = _told(channel, laws, weights[:, known], size, levels)
+            share = float(sum(plan.views.shares[view] for view in views))
             reports = people * share * size / keys
             precision += reports * one
     answered = np.zeros(2, bool)
@@ -151,24 +199,29 @@ def _of_views(plan: Plan, people: float, prior: Prior) -> Forecast:
     return Forecast(np.where(answered, 0.0, np.nan) * np.ones((kinds, 2)), covariance)
 
 
-def _told(
-    channel: Channel, states: Floats, other: Floats, weights: Floats, size: int, levels: int
-) -> Floats:
-    """What one report of a view of ``size`` keys tells of its first key: the precision, each kind's."""
-    if channel.states > MOST_STATES:
-        raise PlanError("views of so many keys are not forecast")
+def by_decoder(plan: Plan, people: float, prior: Prior, decode: Decoder) -> Forecast:
+    """The forecast of views of single keys that share one channel, under a decoder of their own."""
+    channel, weights = plan.channels[0], key_weights(plan.schema)
+    cells, reports = decode(channel, weights), people / len(plan.schema.keys)
+    laws = prior.states(plan.schema.levels)
+    spread = np.array([channel.covariance(cells, law) for law in laws])
+    return Forecast(np.zeros((len(laws), 2)), spread / reports)
+
+
+def _told(channel: Channel, laws: Floats, weights: Floats, size: int, levels: int) -> Floats:
+    """What one report of a view of ``size`` keys tells of its first key: the precision, each kind's.
+
+    ``laws`` are those of the view's states, one for each kind of first key.
+    """
     lifted_weights = lifted(weights.reshape(-1, weights.shape[1]), (0,), tuple(range(size)), levels)
     cells = channel.decoder(lifted_weights)
     answered = ~np.isnan(cells).any(axis=0)
-    made = np.zeros((len(states), weights.shape[1], weights.shape[1]))
+    made = np.zeros((len(laws), weights.shape[1], weights.shape[1]))
     if not answered.any():
         return made
-    rest = np.ones(1)
-    for _ in range(size - 1):
-        rest = np.asarray(np.kron(rest, other))
     pick = np.ix_(answered, answered)
-    for kind, law in enumerate(states):
-        spread = channel.covariance(cells[:, answered], np.kron(law, rest))
+    for kind, law in enumerate(laws):
+        spread = channel.covariance(cells[:, answered], law)
         made[kind][pick] = np.linalg.pinv(spread, hermitian=True)
     return made
 

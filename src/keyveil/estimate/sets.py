@@ -19,7 +19,7 @@ from ..channel import Channel, Symbols, Symmetric
 from ..errors import PlanError
 from .answer import Band, KeyBands
 from .estimator import on_arrays
-from .forecast import Forecast
+from .forecast import NODES, REACH, WEIGHTS, Forecast, height
 from .linear import Moments, key_bands
 
 if TYPE_CHECKING:
@@ -134,8 +134,11 @@ def padded_moments(plan: Plan, counts: Integers, summed: bool = True) -> Moments
     return Moments(each, values, covariance)
 
 
-def padded_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
-    """The error of ``least_squares``: the law of states of a prior, and what padding leaves out."""
+def padded_forecast(plan: Plan, people: float, prior: Prior, summed: bool = True) -> Forecast:
+    """The error of ``least_squares``: the law of states of a prior, and what padding leaves out.
+
+    Without ``summed`` that of ``baseline``.
+    """
     channel, length = plan.channels[0], plan.cap
     kept = prior.capped(length)
     states = kept @ ENDS / length
@@ -143,13 +146,40 @@ def padded_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
     every = np.concatenate([states, np.full((1, 2), dummy)])
     many = np.concatenate([prior.count, [length]])
     parts = _plain(every, _spread(channel, _seen(channel, every)))
-    if isinstance(channel, Symbols):
+    if summed and isinstance(channel, Symbols):
         parts = _summed(parts, many)
     truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)
     return Forecast(kept - truth, length**2 * parts.covariance[:-1] / people)
 
 
 # -- as published ----------------------------------------------------------------------------------
+
+
+class Published(Forecast):
+    """The error of ``published``, from the moments of ``baseline``.
+
+    A count of one sign that is clipped to nothing, or to all holders, is a mean that is clipped to an
+    end of its range: nothing else, unless the frequency is clipped to 1. Then both signs' counts are
+    clipped to all people, and the mean is their difference.
+    """
+
+    def clipped_mean(self, prior: Prior) -> Floats:
+        """The mean squared error of each mean, which is clipped as it is made."""
+        c, size = self.covariance, np.sqrt(np.maximum(self.covariance[:, 0, 0], 1e-300))
+        middle = prior.frequency + self.bias[:, 0]
+        first = np.clip((1.0 - middle) / size, -REACH, REACH)  # from here on the frequency is above 1
+        half = (REACH - first)[:, None] / 2
+        z = first[:, None] + half * (1.0 + NODES)
+        f = (middle[:, None] + size[:, None] * z)[..., None]
+        mass = (prior.frequency * prior.mean + self.bias[:, 1])[:, None]
+        mass = mass + (c[:, 0, 1] / size)[:, None] * z
+        rest = np.sqrt(np.maximum(c[:, 1, 1] - (c[:, 0, 1] / size) ** 2, 0.0))
+        mass = mass[..., None] + rest[:, None, None] * REACH * NODES
+        both = np.clip((f + mass) / 2, 0.0, 1.0) - np.clip((f - mass) / 2, 0.0, 1.0)
+        truth = prior.mean[:, None, None]
+        more = (both - truth) ** 2 - (np.clip(mass / f, -1.0, 1.0) - truth) ** 2
+        inner = more @ (WEIGHTS * REACH * height(REACH * NODES))
+        return np.asarray(super().clipped_mean(prior) + (inner * height(z) * half) @ WEIGHTS)
 
 
 def _letters(channel: Channel) -> tuple[float, float, float]:

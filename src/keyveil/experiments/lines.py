@@ -22,8 +22,9 @@ from ..mechanisms import REGISTRY
 from ..mechanisms.f2m import by_two_bits
 from ..mechanisms.kvoh import by_bits
 from ..mechanisms.privkv import keeps_of
+from ..options import MOST_CAP
 from ..plan import Plan
-from ..planner import MOST_CAP, advise
+from ..planner import advise
 from ..populations import KnownPopulation, StatedPopulation, TablePopulation
 from ..prior import Prior
 from ..schema import Schema

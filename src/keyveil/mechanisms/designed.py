@@ -122,16 +122,12 @@ def designed_moments(plan: Plan, counts: Integers, design: Design | None) -> Mom
 
 
 def designed_forecast(plan: Plan, people: float, prior: Prior, design: Design | None) -> Forecast:
-    """The error of ``designed_moments``; where views hold several keys, the others are average ones."""
+    """The error of ``designed_moments``; where views hold several keys, they lie as the prior says."""
     channel, levels = plan.channels[0], plan.schema.levels
     size = len(plan.views.keys[0])
     cells = _cells(channel, levels, size, design)[0]
     kinds, width = len(prior.count), cells.shape[-1]
-    states = prior.states(levels)
-    rest = np.ones(1)
-    for _ in range(size - 1):
-        rest = np.asarray(np.kron(rest, prior.weight @ states))
-    seen = channel.mix(np.einsum("kx,y->kxy", states, rest).reshape(kinds, -1))
+    seen = channel.mix(prior.beside(levels, plan.views.keys))
     middle = seen @ cells
     square = np.einsum("kc,ci,cj->kij", seen, cells, cells, optimize=True)
     reports = people * size / len(plan.schema.keys)

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..arrays import Floats
 from ..channel import Channel, Table
+from ..estimate.forecast import Beside, by_decoder, by_shape
 from ..estimate.likelihood import likelihood
 from ..estimate.linear import answers_of, key_answers, least_squares, single_moments
 from ..mechanism import Draft, Mechanism, Parameter, fitted, largest
@@ -26,7 +27,9 @@ from ..views import Views
 
 if TYPE_CHECKING:
     from ..estimate.answer import Answers
+    from ..estimate.forecast import Forecast
     from ..plan import Plan
+    from ..prior import Prior
     from ..tally import Tally
 
 
@@ -82,3 +85,7 @@ class F2M(Mechanism):
         table = largest(build, epsilon) if tight else fitted(build, float(epsilon), epsilon)
         views = Views.singles(len(schema.keys))
         return Draft(schema.at(2), views, "views", (table,), epsilon)
+
+    def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
+        made = by_shape(plan, people, prior)
+        return Beside(made.bias, made.covariance, by_decoder(plan, people, prior, by_two_bits))

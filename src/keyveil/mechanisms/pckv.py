@@ -24,8 +24,9 @@ from ..arrays import WORD, Integers
 from ..channel import Channel, Symbols, Symmetric
 from ..encode import proof_over_records
 from ..errors import ChannelError
+from ..estimate.forecast import Beside
 from ..estimate.linear import Moments, least_squares
-from ..estimate.sets import baseline, padded_forecast, padded_moments, published
+from ..estimate.sets import Published, baseline, padded_forecast, padded_moments, published
 from ..exact import at_most
 from ..mechanism import Draft, Mechanism, Parameter
 from ..schema import Schema
@@ -65,7 +66,11 @@ class Padded(Mechanism):
         return padded_moments(plan, counts)
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
-        return padded_forecast(plan, people, prior)
+        made = padded_forecast(plan, people, prior)
+        if "published" not in self.estimators:
+            return made
+        alone = padded_forecast(plan, people, prior, summed=False)
+        return Beside(made.bias, made.covariance, Published(alone.bias, alone.covariance))
 
     def true_epsilon(self, epsilon: Decimal) -> Decimal:
         drafted = self.draft(Schema.of(8), epsilon, False, self.chosen({}))

@@ -23,6 +23,8 @@ import numpy as np
 from ..arrays import Floats
 from ..channel import Channel, Table
 from ..estimate.answer import KeyAnswer, biased
+from ..estimate.feedback import Round, Told, first_round
+from ..estimate.forecast import by_shape
 from ..estimate.likelihood import likelihood
 from ..estimate.linear import answers_of, key_answers, on_scale, single_moments
 from ..mechanism import Draft, Mechanism, fitted
@@ -31,7 +33,9 @@ from ..views import Views
 
 if TYPE_CHECKING:
     from ..estimate.answer import Answers
+    from ..estimate.forecast import Forecast
     from ..plan import Plan
+    from ..prior import Prior
     from ..tally import Tally
 
 VIRTUAL_ROUNDS = 10
@@ -129,3 +133,17 @@ class PrivKV(Mechanism):
         table = fitted(build, float(epsilon), epsilon)
         views = Views.singles(len(schema.keys))
         return Draft(schema.at(2), views, "views", (table,), epsilon)
+
+    def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
+        return first_round(by_shape(plan, people, prior), asked_once(plan, people, prior, np.zeros(1)))
+
+
+def asked_once(plan: Plan, people: float, prior: Prior, told: Floats) -> Round:
+    """What the raw means of one round will be, absent keys saying ``told``."""
+    show, keep = keeps_of(plan.view_channels[0])
+    f = prior.frequency
+    shown = f * show + (1.0 - f) * (1.0 - show)
+    said = Told.surely(np.broadcast_to(told, f.shape))
+    return Round.of(
+        said, f * show / shown, prior.mean, people / len(plan.schema.keys) * shown, 2 * keep - 1
+    )

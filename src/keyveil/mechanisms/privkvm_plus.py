@@ -19,15 +19,24 @@ from ..errors import FinishedError
 from ..exact import text
 from ..mechanism import Draft, Mechanism, Parameter, with_parameters
 from ..schema import Schema
-from .rounds import MEMBERS, chain_fault, debiased, frequencies, published, round_draft, short, told_next
+from .rounds import (
+    LEAST,
+    MEMBERS,
+    chain_fault,
+    chain_forecast,
+    debiased,
+    frequencies,
+    published,
+    round_draft,
+    short,
+    told_next,
+)
 
 if TYPE_CHECKING:
+    from ..estimate.forecast import Forecast
     from ..plan import Plan
+    from ..prior import Prior
     from ..tally import Tally
-
-
-LEAST = Decimal("0.001")
-"""A round with less value budget than this is not worth having."""
 
 
 class PrivKVMPlus(Mechanism):
@@ -84,6 +93,9 @@ class PrivKVMPlus(Mechanism):
         drafted = round_draft(plan.schema, 0.0, value, value, told, chain)
         given = {"rounds": rounds, "decay": decay, "cost": Decimal(plan.parameters["cost"])}
         return with_parameters(drafted, given)
+
+    def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
+        return chain_forecast(plan, people, prior)
 
     def chain_fault(self, chain: object, keys: int) -> str:
         return chain_fault(chain, keys, MEMBERS | {"left"})

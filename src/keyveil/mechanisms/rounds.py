@@ -6,7 +6,7 @@ share of values has mean f m + (1 - f) m~, where m~ is the feedback that the pla
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
@@ -16,13 +16,14 @@ import numpy as np
 from ..arrays import Floats
 from ..channel import Table
 from ..estimate.answer import Estimate, KeyAnswer, biased, plain, ratio, shifted
-from ..estimate.forecast import Forecast, by_shape
+from ..estimate.feedback import Debiased, Round, first_round
+from ..estimate.forecast import Forecast, Mixed, area, by_shape
 from ..estimate.linear import answers_of, key_answers, on_scale, single_moments
 from ..exact import decimal, text
 from ..mechanism import Draft, fitted
 from ..schema import Schema
 from ..views import Views
-from .privkv import keeps_of, privkv_rows, raw_means
+from .privkv import asked_once, keeps_of, privkv_rows, raw_means
 
 if TYPE_CHECKING:
     from ..estimate.answer import Answers
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 
 MEMBERS = {"round", "parent", "total", "spent", "frequency", "feedback"}
 """What a plan says of the chain it belongs to."""
+LEAST = Decimal("0.001")
+"""A round with less value budget than this is not worth having, where budgets decay."""
+UNLIKELY = 1e-4
+"""An end of a chain that is less likely than this is left out of its forecast."""
 
 
 def short(value: Decimal) -> Decimal:
@@ -173,21 +178,58 @@ def _mean(
 _NOTHING: Floats = np.zeros((2, 2))
 
 
-def chain_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
-    """The error of ``debiased`` after a later round with the first round's budget for values.
+# -- the error to come ------------------------------------------------------------------------------
 
-    The mean is m~ + (share - m~) / f: the noise of the last round's share by f, and that of the first
-    round's frequency by how far the feedback lies from the mean, which is the noise of the round before.
+
+def later_budgets(plan: Plan) -> Iterator[float]:
+    """The value budget of every round that may follow this one."""
+    assert plan.chain is not None
+    rounds = int(plan.parameters["rounds"])
+    left = Decimal(plan.chain["left"]) if "left" in plan.chain else None
+    for _ in range(rounds - int(plan.chain["round"])):
+        if left is None:
+            value = short(Decimal(plan.chain["total"]) / (2 * rounds))
+        else:
+            value = short(left / Decimal(plan.parameters["decay"]))
+            left -= value
+            if value < LEAST:
+                return
+        yield float(value)
+
+
+def chain_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
+    """The error of ``debiased``, and beside it of ``published``, when the chain has come to its end.
+
+    The frequency is the first round's; only how many are shown tells of it, so that it is independent
+    of every round's signs. Where means that hardly change end the chain, their average change is taken
+    as normal, and independent from round to round: each round is the last with some chance.
     """
-    first = by_shape(plan, people, prior)
-    told = first.covariance[:, 0, 0]
-    keep = keeps_of(plan.view_channels[0])[1]
-    shown = people / len(plan.schema.keys) / 2
-    share = 1.0 / (2 * keep - 1) ** 2 / shown
-    f, m = np.maximum(prior.frequency, 1e-12), prior.mean
-    mean = (share + np.minimum(share, 1.0) * told / f**2) / f**2
-    covariance = np.empty((len(f), 2, 2))
-    covariance[:, 0, 0] = told
-    covariance[:, 0, 1] = covariance[:, 1, 0] = m * told
-    covariance[:, 1, 1] = m**2 * told + f**2 * mean
-    return Forecast(np.zeros((len(f), 2)), covariance)
+    assert plan.chain is not None
+    keys, f, m = len(plan.schema.keys), prior.frequency, prior.mean
+    told = np.array([float(word) for word in plan.chain["feedback"]])
+    at = asked_once(plan, people, prior, told if len(f) == keys else np.full(len(f), told.mean()))
+    if plan.chain["round"] == 1:
+        alone = by_shape(plan, people, prior)
+        variance = alone.covariance[:, 0, 0]
+        made: Forecast = first_round(alone, at)
+    else:
+        known = np.array([float(row[1]) ** 2 for row in plan.chain["frequency"]])
+        variance = known if len(f) == keys else np.full(len(f), known.mean())
+        made = Debiased.of(variance, at, prior)
+    cost = float(plan.parameters["cost"]) if "cost" in plan.parameters else None
+    parts, left = [], 1.0
+    for value in later_budgets(plan):
+        if cost is not None:
+            average, spread = at.change()
+            ends = float(area(np.array((cost - average) / np.sqrt(max(spread, 1e-300)))))
+            parts.append((left * ends, made))
+            left *= 1.0 - ends
+            if left < UNLIKELY:
+                break
+        gain = (np.exp(value) - 1.0) / (np.exp(value) + 1.0)
+        at = Round.of(at.next(), f, m, np.full(len(f), people / keys / 2), float(gain))
+        made = Debiased.of(variance, at, prior)
+    parts.append((left, made))
+    likely = [(chance, part) for chance, part in parts if chance >= UNLIKELY]
+    total = sum(chance for chance, _ in likely)
+    return Mixed.of([(chance / total, part) for chance, part in likely])

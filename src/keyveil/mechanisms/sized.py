@@ -18,14 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..arrays import Floats, Integers
 from ..channel import Channel, Symmetric
+from ..coins import Coins
 from ..encode import bucket_ends, bucket_of
 from ..errors import FinishedError, PlanError
+from ..estimate.forecast import Mixed
 from ..estimate.linear import Moments, least_squares
 from ..estimate.project import onto_simplex
 from ..exact import decimal, text
@@ -50,6 +53,8 @@ CAPS = {
 """The mechanisms that may come second, and what each calls its cap."""
 
 MOST_CAP = 64
+DRAWS = 24
+"""First rounds that a forecast looks at, to see which caps they find; an even number."""
 MEMBERS = {"round", "parent", "total", "spent", "share", "cap"}
 """What a plan says of the chain it belongs to; ``share`` is the part of all people who answer it."""
 
@@ -135,7 +140,6 @@ class Sized(Mechanism):
 
     def _best_cap(self, plan: Plan, sizes: Floats, people: float) -> int:
         """The cap with the least predicted squared error of frequency plus mass, over all keys."""
-        from ..plan import Plan as Made
         from ..prior import Prior
 
         keys = min(len(plan.schema.keys), MOST_CAP)
@@ -145,9 +149,9 @@ class Sized(Mechanism):
         kind = _kind(str(plan.parameters["then"]))
         best, least = 1, np.inf
         for cap in sorted({int(min(max(end, 1), keys)) for end in bucket_ends(_buckets(plan))}):
-            given: dict[str, Any] = {CAPS[kind.name]: cap}
-            made = Made.of(plan.schema, kind.name, plan.promised, **given)
-            told = kind.forecast(made, people, prior)
+            told = kind.forecast(
+                _capped(plan.schema, kind.name, plan.promised, "paper", cap), people, prior
+            )
             error = float(prior.weight @ (told.frequency + told.mass))
             if error < least:
                 best, least = cap, error
@@ -162,14 +166,29 @@ class Sized(Mechanism):
         kind = _kind(str(plan.parameters["then"]))
         if plan.encode != "size":
             return kind.forecast(plan, people, prior)
-        from ..plan import Plan as Made
-
         assert plan.chain is not None
-        left = people * (1 - float(plan.chain["share"]))
-        cap = self._cap(plan, prior.sizes, left)
-        given: dict[str, Any] = {CAPS[kind.name]: cap}
-        made = Made.of(plan.schema, kind.name, plan.promised, **given)
-        return kind.forecast(made, left, prior)
+        share = float(plan.chain["share"])
+        left = people * (1 - share)
+        caps = self._likely_caps(plan, people * share, left, prior)
+        parts = []
+        for cap in sorted(set(caps)):
+            made = _capped(plan.schema, kind.name, plan.promised, plan.calibrate, cap)
+            parts.append((caps.count(cap) / len(caps), kind.forecast(made, left, prior)))
+        return Mixed.of(parts)
+
+    def _likely_caps(self, plan: Plan, asked: float, left: float, prior: Prior) -> list[int]:
+        """The caps that are found when so many are asked for their sizes, on a few fixed draws."""
+        channel = plan.channels[0]
+        law = np.zeros(channel.states)
+        np.add.at(law, np.minimum(bucket_of(np.arange(len(prior.sizes))), len(law) - 1), prior.sizes)
+        spread = channel.covariance(channel.decoder(np.eye(len(law))), law) / asked
+        values, turn = np.linalg.eigh(spread)
+        root = turn * np.sqrt(np.maximum(values, 0.0))
+        half = (
+            Coins.stated("draws of sizes").generator().standard_normal((DRAWS // 2, len(law))) @ root.T
+        )
+        laws = onto_simplex(law + np.concatenate([half, -half]))
+        return [self._cap(plan, within_buckets(plan, each), left) for each in laws]
 
     def chain_fault(self, chain: object, keys: int) -> str:
         if not isinstance(chain, dict) or set(chain) != MEMBERS:
@@ -187,6 +206,15 @@ class Sized(Mechanism):
         return "the plan's chain has numbers that no round could have made"
 
 
+@lru_cache(maxsize=64)
+def _capped(schema: Schema, name: str, promised: Decimal, calibrate: str, cap: int) -> Plan:
+    """The plan that comes second if this cap is found."""
+    from ..plan import Plan as Made
+
+    given: dict[str, Any] = {CAPS[name]: cap}
+    return Made.of(schema, name, promised, calibrate, **given)
+
+
 def _kind(name: str) -> Mechanism:
     from . import mechanism_named
 
@@ -197,19 +225,40 @@ def _buckets(plan: Plan) -> int:
     return int(bucket_of(min(len(plan.schema.keys), MOST_CAP))) + 1
 
 
-def bucket_law(plan: Plan, counts: Integers) -> Floats:
-    """The likely law of the buckets, nearest to the unbiased one, from the first plan's counts."""
+def shares_of(plan: Plan, counts: Integers) -> Floats:
+    """The unbiased shares of the buckets, which may lie below 0, from the first plan's counts."""
     channel = plan.channels[0]
     n, cells = int(counts[0]), np.asarray(counts[1:], np.float64)
     shares = cells / max(n, 1)
     if not channel.one_cell:
         shares = np.append(shares, 1.0)
-    return np.asarray(onto_simplex(shares @ channel.decoder(np.eye(channel.states)))[0])
+    return np.asarray(shares @ channel.decoder(np.eye(channel.states)))
+
+
+def noise_of(plan: Plan, laws: Floats) -> Floats:
+    """The variance of each bucket's unbiased share from one report, where the laws of buckets hold.
+
+    Buckets are all treated alike, so that it follows from the two cases of being in a bucket or not.
+    """
+    channel = plan.channels[0]
+    everyone = np.eye(channel.states)
+    spread = channel.covariance(channel.decoder(everyone), everyone[0])
+    inside, outside = spread[0, 0] + 1.0, spread[-1, -1]
+    return np.asarray(laws * inside + (1.0 - laws) * outside - laws**2)
+
+
+def bucket_law(plan: Plan, counts: Integers) -> Floats:
+    """The likely law of the buckets: the proper one nearest to the unbiased one."""
+    return np.asarray(onto_simplex(shares_of(plan, counts))[0])
 
 
 def sizes_of(plan: Plan, counts: Integers) -> Floats:
     """The likely share of people who hold 0, 1, 2, ... keys; within a bucket all alike."""
-    law = bucket_law(plan, counts)
+    return within_buckets(plan, bucket_law(plan, counts))
+
+
+def within_buckets(plan: Plan, law: Floats) -> Floats:
+    """The share of people who hold 0, 1, 2, ... keys where buckets have this law."""
     ends = bucket_ends(len(law))
     keys = len(plan.schema.keys)
     made = np.zeros(int(ends[-1]) + 1)

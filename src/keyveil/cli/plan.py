@@ -1,81 +1,25 @@
-"""``keyveil mechanisms``, ``plan`` and ``audit``: before anyone has answered."""
+"""``keyveil plan``: the public contract, by a mechanism's name or the planner's choice."""
 
 from __future__ import annotations
 
-import csv
 from decimal import Decimal
-from math import isfinite
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ..audit import audit as audit_plan
-from ..errors import KeyveilError, PlanError, SchemaError
-from ..exact import decimal, text
+from ..errors import KeyveilError, PlanError
+from ..exact import text
 from ..mechanism import CALIBRATIONS
 from ..mechanisms import REGISTRY
 from ..plan import Plan
 from ..schema import Schema
 from ..tally import Tally
-from .show import as_json, counted, print_json, print_table
+from .read import read_count, read_schema
+from .show import as_json, counted, print_json
 
 if TYPE_CHECKING:
     from ..planner import Advice
-
-MANY_KEYS = 100
-MOST = 10**15
-"""People, or keys, beyond which no one means it."""
-
-
-@click.command()
-@click.option("--keys", default=MANY_KEYS, show_default=True, help="Keys to count the bits for.")
-@as_json
-def mechanisms(keys: int, machine: bool) -> None:
-    """List the mechanisms, what they speak of and what they really cost."""
-    rows: list[dict[str, Any]] = []
-    for name, kind in REGISTRY.items():
-        used = max(min(keys, kind.most_keys), kind.fewest_keys)
-        schema = Schema.of(used)
-        plan = Plan.of(schema, name, 1, **kind.example(schema))
-        rows.append(
-            {
-                "name": name,
-                "source": kind.source,
-                "speaks_of": kind.speaks_of,
-                "answers": list(kind.answers),
-                "true_epsilon_at_1": float(kind.true_epsilon(Decimal(1))),
-                "bits_per_report": round(plan.bits_per_report, 4),
-                "bits_formula": kind.bits,
-                "bits_for_keys": used,
-                "estimators": list(kind.estimators),
-                "parameters": {n: p.default for n, p in kind.parameters.items()},
-                "note": kind.note,
-            }
-        )
-    if machine:
-        print_json(rows)
-        return
-    print_table(
-        [
-            "name",
-            "answers",
-            "true epsilon at 1",
-            f"bits at {counted(keys, 'key')}",
-            "one report speaks of",
-        ],
-        [
-            [
-                row["name"],
-                ", ".join(row["answers"]),
-                f"{row['true_epsilon_at_1']:.4f}",
-                f"{row['bits_per_report']:.2f}"
-                + (f" (at {row['bits_for_keys']})" if row["bits_for_keys"] != keys else ""),
-                row["speaks_of"],
-            ]
-            for row in rows
-        ],
-    )
+    from ..prior import Prior
 
 
 @click.command()
@@ -109,16 +53,23 @@ def mechanisms(keys: int, machine: bool) -> None:
     "given every other), or queries with ; between them.  [default: both]",
 )
 @click.option("--held", help="With --people: how many keys a person holds on average.")
+@click.option(
+    "--pilot",
+    nargs=2,
+    type=click.Path(),
+    metavar="PILOT TALLY",
+    help="For auto: how many keys people hold, from a pilot's TALLY; PILOT is the first plan of sized.",
+)
 @click.option("--mean", help="With --people: where values lie on average, on [-1, 1].")
 @click.option("--spread", help="With --people: the standard deviation of values on [-1, 1], at most 1.")
 @click.option(
     "--explain",
     is_flag=True,
-    help="With --people: what to expect, for auto with the table of options, on standard output; the "
-    "plan is written with -o.",
+    help="With --people: what to expect, for auto with the table of options and a picture, on standard "
+    "output. The plan is written with -o; without it --keys is 100 and --epsilon 1 if not given.",
 )
 @click.option(
-    "--plot", type=click.Path(), help="For auto: draw the error against epsilon and against people."
+    "--plot", type=click.Path(), help="For auto: draw the error against epsilon and people in a file."
 )
 @click.option("--force", is_flag=True, help="For auto: make the best plan even if it cannot answer.")
 @click.option(
@@ -141,6 +92,7 @@ def plan(
     people: str | None,
     ask: str | None,
     held: str | None,
+    pilot: tuple[str, str] | None,
     mean: str | None,
     spread: str | None,
     explain: bool,
@@ -158,16 +110,22 @@ def plan(
         before = Plan.load(chain[0])
         made = before.next(Tally.load(before, chain[1]))
     else:
-        schema = read_schema(str(keys), ends)
+        believed = None
+        if pilot:
+            from .pilot import taken_from
+
+            ranged = ends if _is_given(context, "ends") else None
+            schema, epsilon, believed = taken_from(pilot, keys, ranged, epsilon, mean, spread)
+        else:
+            keys, epsilon = _assumed(keys, epsilon, machine)
+            schema = read_schema(keys, ends)
         if mechanism == "auto":
-            advice = _advice(schema, str(epsilon), count, ask or "both", (held, mean, spread))
+            advice = _advice(schema, epsilon, count, ask or "both", (held, mean, spread), believed)
             _show_advice(advice, explain, plot, output, force, machine)
             made = advice.plan
             facts["advice"] = advice.document()
         else:
-            made = Plan.of(
-                schema, str(mechanism), str(epsilon), calibrate or "paper", **_parameters(given)
-            )
+            made = Plan.of(schema, str(mechanism), epsilon, calibrate or "paper", **_parameters(given))
     if advice is None and count is not None:
         expected = _expected(made, count, (held, mean, spread))
         facts |= expected.facts
@@ -192,8 +150,10 @@ def plan(
         click.echo(made.dumps())
 
 
+ASSUMED = {"keys": "100", "epsilon": "1"}
+"""What an explanation is of where nothing is said."""
 PRIOR = {"held", "mean", "spread"}
-ONLY_AUTO = {"ask", "plot", "force"}
+ONLY_AUTO = {"ask", "plot", "force", "pilot"}
 OF_A_CHAIN = (
     {"keys", "ends", "epsilon", "mechanism", "calibrate", "given", "explain"} | PRIOR | ONLY_AUTO
 )
@@ -202,15 +162,14 @@ OF_A_CHAIN = (
 def _check_together(context: click.Context, chain: bool, auto: bool, people: bool) -> None:
     """Options that are missing, or that would be ignored beside the others: refuse, never ignore."""
     names = {option.name: option.opts[-1] for option in context.command.params}
-    used = {
-        str(name): str(names[name])
-        for name in names
-        if context.get_parameter_source(str(name)) is click.core.ParameterSource.COMMANDLINE
-    }
+    used = {str(name): str(names[name]) for name in names if _is_given(context, str(name))}
     if chain:
         _refuse(used, OF_A_CHAIN, "the next round takes this from PLAN")
         return
-    missing = [names[name] for name in ("keys", "epsilon", "mechanism") if name not in used]
+    by_itself = context.params["explain"] and not context.params["output"]
+    spared = ASSUMED if by_itself or "pilot" in used else {}
+    needed = [name for name in ("keys", "epsilon", "mechanism") if name not in spared]
+    missing = [names[name] for name in needed if name not in used]
     if missing:
         raise click.UsageError(f"plan needs {', '.join(missing)} (or --next PLAN TALLY)")
     if not auto:
@@ -220,6 +179,8 @@ def _check_together(context: click.Context, chain: bool, auto: bool, people: boo
         return
     if not people:
         raise click.UsageError("--mechanism auto needs --people: how many will answer")
+    if "pilot" in used:
+        _refuse(used, {"held"}, "the pilot tells how many keys are held")
     if "given" in used:
         raise PlanError("--set is for a mechanism that you name; auto sets the parameters itself")
     if context.params["calibrate"] == "paper":
@@ -227,6 +188,21 @@ def _check_together(context: click.Context, chain: bool, auto: bool, people: boo
             "--calibrate paper is for a mechanism that you name; auto makes all tight, to compare them "
             "at equal true epsilon"
         )
+
+
+def _is_given(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+def _assumed(keys: str | None, epsilon: str | None, machine: bool) -> tuple[str, str]:
+    """Keys and epsilon; an explanation that writes no plan takes its own where they are not given."""
+    used = {"keys": keys or ASSUMED["keys"], "epsilon": epsilon or ASSUMED["epsilon"]}
+    missing = [f"--{name}" for name, said in (("keys", keys), ("epsilon", epsilon)) if said is None]
+    if missing:
+        what = {"--keys": f"{used['keys']} keys", "--epsilon": f"epsilon {used['epsilon']}"}
+        said = " and ".join(what[name] for name in missing)
+        click.echo(f"no {' and no '.join(missing)} given: explained for {said}", err=machine)
+    return used["keys"], used["epsilon"]
 
 
 def _refuse(used: dict[str, str], names: set[str], why: str) -> None:
@@ -240,12 +216,14 @@ def _advice(
     epsilon: str,
     people: int | None,
     ask: str,
-    believed: tuple[str | None, str | None, str | None],
+    stated: tuple[str | None, str | None, str | None],
+    believed: Prior | None,
 ) -> Advice:
     from .choose import advice_for, prior_of
 
     assert people is not None
-    return advice_for(schema, epsilon, people, ask, prior_of(len(schema.keys), *believed))
+    prior = believed or prior_of(len(schema.keys), *stated)
+    return advice_for(schema, epsilon, people, ask, prior)
 
 
 def _show_advice(
@@ -253,16 +231,16 @@ def _show_advice(
 ) -> None:
     """Why this plan, in a line, a table or a picture; a refusal leaves after these."""
     from .choose import explain as explained
-    from .choose import picture, refusal
+    from .choose import picture, refusal, sketch
 
     refused = not advice.answers and not force
-    if plot:
-        picture(advice, advice.plan.schema, plot)
+    drawn = picture(advice, plot) if plot else None
     if machine:
         if refused:
             print_json({**advice.document(), "chosen": None})
     elif explain:
         explained(advice)
+        sketch(advice, drawn)
     if refused:
         raise refusal(advice)
     if not machine and (not explain or not advice.answers):
@@ -324,61 +302,6 @@ def _facts(made: Plan) -> dict[str, Any]:
     return facts
 
 
-def read_schema(keys: str, ends: str) -> Schema:
-    """Keys from a file or a number, with one range or one for each."""
-    low, high = read_range(ends)
-    if _is_number(keys):
-        return Schema.of(read_count(keys, "the number of keys"), low, high)
-    path = Path(keys)
-    try:
-        content = path.read_text("utf-8-sig")
-    except OSError as error:
-        raise SchemaError(f"cannot read the keys {keys}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise SchemaError(f"the keys {keys} are not UTF-8 text") from None
-    if path.suffix.lower() != ".csv":
-        names = [line.strip() for line in content.splitlines() if line.strip()]
-        return Schema.of(names, low, high)
-    rows = list(csv.DictReader(content.splitlines()))
-    if not rows or "key" not in rows[0]:
-        raise SchemaError(f"the CSV {keys} needs a first line key,low,high and a line for each key")
-    ranges = {}
-    for row in rows:
-        one, two = (row.get("low") or "").strip(), (row.get("high") or "").strip()
-        if bool(one) != bool(two):
-            raise SchemaError(f"a key of {keys} has only one end of its range; give low and high")
-        if one:
-            ranges[(row["key"] or "").strip()] = (one, two)
-    return Schema.of([(row["key"] or "").strip() for row in rows], low, high, ranges=ranges)
-
-
-def _is_number(words: str) -> bool:
-    try:
-        return isfinite(float(words))
-    except ValueError:
-        return False
-
-
-def read_range(ends: str) -> tuple[Decimal, Decimal]:
-    """LOW,HIGH as two decimals."""
-    parts = ends.split(",")
-    if len(parts) != 2:
-        raise PlanError("a range is LOW,HIGH, like --range 1,5")
-    return decimal(parts[0].strip(), "LOW"), decimal(parts[1].strip(), "HIGH")
-
-
-def read_count(words: str, name: str) -> int:
-    """A whole number of at least 1, as it is or like 1e6."""
-    wrong = f"{name} must be a whole number of at least 1 and at most 1e15, like 100000 or 1e6"
-    try:
-        number = decimal(words, name)
-    except PlanError:
-        raise PlanError(wrong) from None
-    if not 1 <= number <= MOST or number != int(number):
-        raise PlanError(wrong)
-    return int(number)
-
-
 def _parameters(given: tuple[str, ...]) -> dict[str, str]:
     parameters = {}
     for pair in given:
@@ -387,55 +310,3 @@ def _parameters(given: tuple[str, ...]) -> dict[str, str]:
             raise PlanError("a parameter is given as --set NAME=VALUE")
         parameters[name.strip()] = value.strip()
     return parameters
-
-
-@click.command()
-@click.argument("path", metavar="PLAN", type=click.Path())
-@as_json
-def audit(path: str, machine: bool) -> int:
-    """Prove a plan's epsilon again from its integers, without trusting it."""
-    try:
-        found = audit_plan(Path(path).read_bytes())
-    except OSError as error:
-        raise PlanError(f"cannot read the plan {path}: {error.strerror}") from None
-    if machine:
-        print_json(
-            {
-                "sound": found.sound,
-                "promised": None if found.promised is None else float(found.promised),
-                "proven": None if found.proven is None else float(found.proven),
-                "proven_exactly": None if found.proven is None else text(found.proven),
-                "worst": None
-                if found.worst is None
-                else {
-                    "states": list(found.worst.states),
-                    "output": found.worst.output,
-                    "ratio": [found.worst.numerator, found.worst.denominator],
-                },
-                "chain": _chain(found.plan),
-                "findings": list(found.findings),
-            }
-        )
-    else:
-        if found.promised is not None and found.proven is not None:
-            click.echo(f"promised  {text(found.promised)}")
-            click.echo(f"proven    {text(found.proven)}")
-        if found.worst is not None:
-            click.echo(f"worst     {found.worst}")
-        for name, value in (_chain(found.plan) or {}).items():
-            click.echo(f"chain     {name.replace('_', ' ')}: {value}")
-        for finding in found.findings:
-            click.echo(f"broken    {finding}")
-        click.echo("sound" if found.sound else "NOT sound: do not answer this plan")
-    return 0 if found.sound else 4
-
-
-def _chain(plan: Plan | None) -> dict[str, Any] | None:
-    if plan is None or plan.chain is None:
-        return None
-    spent = Decimal(plan.chain["spent"])
-    return {
-        "round": plan.chain["round"],
-        "promised_in_all": float(plan.chain["total"]),
-        "proven_if_one_person_answers_every_round_so_far": float(spent + plan.proven),
-    }

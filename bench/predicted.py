@@ -1,0 +1,197 @@
+"""Predicted over measured error, for every mechanism that answers for single keys.
+
+``python -m bench.predicted [--write] [--data DIR] [--json FILE] [--repeat 200] [--only NAMES]``: all
+populations of ``bench.planner`` at eight epsilons. With ``--json`` populations that were measured before
+are kept, so that it can be done one after the other; ``--write`` puts the table into the docs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from keyveil import Coins
+from keyveil.estimate.forecast import forecast
+from keyveil.measure import SHRUNK, Contest, everything, measure
+from keyveil.simulate import Population
+
+from .planner import EPSILONS, populations, write
+
+FIRST = ("least_squares", "unbiased", "debiased")
+"""What mechanisms call their first estimator."""
+GROUPS = ("first", "published", SHRUNK)
+SLOW = ("collision", "coco", "sized")
+"""Mechanisms whose repetitions take long: as many as for shrinkage."""
+SLOW_REPEAT = 50
+AGAIN = 4
+"""What is off by more than a tenth is measured anew, with so many times the repetitions of the rest."""
+LOW, HIGH = 0.9, 1.1
+SURE = 3.0
+"""A ratio counts as wrong that is off by more than a tenth and by so many standard errors."""
+TOLD, CLEAR = 4.0, 0.5
+"""Shrunk answers count where the forecast says that at least so large a share of keys will have a
+frequency that lies so many standard errors above zero."""
+
+
+def rows_of(name: str, population: Population, people: int, repeat: int) -> list[dict[str, Any]]:
+    """All rows of one population."""
+    coins = Coins.stated("bench predicted").under(name)
+    raw, slow = (*FIRST, "published"), min(repeat, SLOW_REPEAT)
+    keys = len(population.schema.keys)
+    quick = [each for each in everything(keys) if each not in SLOW]
+    made: list[dict[str, Any]] = []
+    for mechanisms, estimators, runs in (
+        (quick, raw, repeat),
+        (quick, (SHRUNK,), slow),
+        (SLOW, (*raw, SHRUNK), slow),
+    ):
+        contest = Contest(population, people, runs, coins, estimators=estimators)
+        start = perf_counter()
+        rows = measure(contest, mechanisms, EPSILONS, lenient=True).rows
+        print(f"{name}: {', '.join(estimators)}: {perf_counter() - start:.0f} s", flush=True)
+        for row in rows:
+            document = {each: value for each, value in row.document().items() if each != "runs"}
+            clear = share_clear(contest, row.chosen, f"{row.epsilon:g}")
+            made.append({"population": name, "clear": clear, **document})
+    return made
+
+
+def share_clear(contest: Contest, chosen: str, epsilon: str) -> float:
+    """The share of keys whose frequency the forecast says will be told from zero clearly."""
+    told = forecast(contest.plan(chosen, epsilon), contest.people, contest.known)
+    size = np.sqrt(told.covariance[:, 0, 0])
+    return float((contest.known.frequency > TOLD * size).mean())
+
+
+def group_of(row: dict[str, Any]) -> str:
+    return "first" if row["estimator"] in FIRST else str(row["estimator"])
+
+
+def normal(row: dict[str, Any]) -> bool:
+    """Where the normal approximation holds, as the forecast itself says; for raw answers everywhere.
+
+    Where keys are lost in noise, shrinkage now finds what they have in common and now does not: its
+    error is then a matter of a few repetitions, and no small number of them measures it.
+    """
+    return row["estimator"] != SHRUNK or float(row["clear"]) >= CLEAR
+
+
+def ratios(rows: list[dict[str, Any]], part: str) -> list[tuple[dict[str, Any], float, float]]:
+    """Each row with its ratio and that ratio's standard error from what was measured."""
+    made = []
+    for row in rows:
+        predicted, measured = row[f"predicted_{part}"], row[f"mse_{part}"]
+        if predicted is not None and measured and normal(row):
+            ratio = predicted / measured
+            made.append((row, ratio, ratio * row[f"mse_{part}_se"] / measured))
+    return made
+
+
+def off(row: dict[str, Any]) -> bool:
+    """Whether one of the row's ratios is off by more than a tenth."""
+    found = [ratio for part in ("frequency", "mean") for _, ratio, _ in ratios([row], part)]
+    return any(not LOW <= ratio <= HIGH for ratio in found)
+
+
+def anew(row: dict[str, Any], population: Population, people: int) -> dict[str, Any]:
+    """The same setting, measured by other coins, and longer."""
+    coins = Coins.stated("bench predicted anew").under(str(row["population"]))
+    runs = AGAIN * int(row["repetitions"])
+    contest = Contest(population, people, runs, coins, estimators=(str(row["estimator"]),))
+    made = contest.rows(str(row["chosen"]), f"{row['epsilon']:g}")[0].document()
+    own = {name: row[name] for name in ("population", "clear", "mechanism", "chosen")}
+    was = {part: row[f"mse_{part}"] for part in ("frequency", "mean")}
+    return {**{n: v for n, v in made.items() if n != "runs"}, **own, "was": was}
+
+
+def lines_of(rows: list[dict[str, Any]]) -> list[str]:
+    """One line a mechanism: the range of ratios over all settings, for each kind of estimator."""
+    heads = [f"{group}, {part}" for group in GROUPS for part in ("f", "m")]
+    lines = [f"| mechanism | {' | '.join(heads)} |", "| --- |" + " --- |" * len(heads)]
+    for mechanism in dict.fromkeys(str(row["mechanism"]) for row in rows):
+        cells = []
+        for group in GROUPS:
+            some = [row for row in rows if row["mechanism"] == mechanism and group_of(row) == group]
+            for part in ("frequency", "mean"):
+                found = [ratio for _, ratio, _ in ratios(some, part)]
+                span = f"{min(found):.2f} to {max(found):.2f} ({len(found)})" if found else "-"
+                cells.append(span)
+        lines.append(f"| {mechanism} | {' | '.join(cells)} |")
+    return lines
+
+
+def outside(rows: list[dict[str, Any]]) -> list[str]:
+    """Every setting whose prediction is off by more than a tenth, and those that chance explains."""
+    lines = []
+    for groups, words in ((GROUPS[:2], "raw answers"), (GROUPS[2:], "shrunk answers")):
+        wrong, chance, count = [], [], 0
+        for row in rows:
+            for part in ("frequency", "mean"):
+                for _, ratio, error in ratios([row] if group_of(row) in groups else [], part):
+                    count += 1
+                    if not LOW <= ratio <= HIGH:
+                        who = f"{row['chosen']} on {row['population']} at {row['epsilon']:g}"
+                        said = f"{who}, {row['estimator']}, {part}: {ratio:.2f} ± {error:.2f}"
+                        (wrong if abs(ratio - 1.0) > SURE * error else chance).append(said)
+        lines.append(
+            f"- Of {count} ratios of {words}, off by more than a tenth and by more than three standard "
+            f"errors: {len(wrong)}{_named(wrong)}; by more than a tenth within three: "
+            f"{len(chance)}{_named(chance)}."
+        )
+    first = [
+        f"{row['chosen']} on {row['population']} at {row['epsilon']:g}, {row['estimator']}, {part}: "
+        f"{row[f'predicted_{part}'] / row['was'][part]:.2f}, then {ratio:.2f} ± {error:.2f}"
+        for row in rows
+        for part in ("frequency", "mean")
+        for _, ratio, error in ratios([row] if "was" in row else [], part)
+        if not LOW <= row[f"predicted_{part}"] / row["was"][part] <= HIGH
+    ]
+    return [
+        *lines,
+        f"- Off by more than a tenth at first, and measured anew with {AGAIN} times the repetitions, "
+        f"which is what counts above: {len(first)}{_named(first)}.",
+    ]
+
+
+def _named(settings: list[str]) -> str:
+    return f" ({'; '.join(settings)})" if settings else ""
+
+
+def main() -> None:
+    """Measure, print, and with ``--write`` put the table into the docs."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--repeat", type=int, default=200)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    if given.json and given.json.exists():
+        rows = json.loads(given.json.read_text())
+    known = {row["population"] for row in rows}
+    only = {name for name in given.only.split(",") if name}
+    for name, (population, people) in populations(given.data, only).items():
+        if name not in known:
+            rows += rows_of(name, population, people, given.repeat)
+        rows = [
+            anew(row, population, people)
+            if row["population"] == name and "was" not in row and off(row)
+            else row
+            for row in rows
+        ]
+        if given.json:
+            given.json.write_text(json.dumps(rows))
+    made = [*lines_of(rows), "", *outside(rows)]
+    print("\n".join(made))
+    if given.write:
+        write({"predicted": made})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Curves: the best options' predicted errors against epsilon and against people, for pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+
+from .estimate.pairforecast import pair_errors
+from .options import errors, options_for
+from .plan import Plan
+from .planner import EPSILONS, Advice
+from .query import Query
+from .schema import Schema
+
+A_FEW = ("0.1", "0.2", "0.5", "1", "2", "4", "6")
+"""Epsilons enough for a small picture."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Predicted errors of a few mechanisms against epsilon, and against people."""
+
+    epsilons: tuple[float, ...]
+    people: tuple[int, ...]
+    by_epsilon: dict[str, dict[str, list[float]]]
+    """Mechanism, then "frequency" and "mean", then one error for each epsilon."""
+    by_people: dict[str, dict[str, list[float]]]
+    ask: str
+
+
+def curves(
+    schema: Schema, advice: Advice, most: int = 5, epsilons: Sequence[str] | None = None
+) -> Curves:
+    """The best options' errors around the promise and the number of people that were asked about.
+
+    Against epsilon every mechanism takes its best parameters anew.
+    """
+    names = [option.mechanism for option in advice.runners_up(most)]
+    places = tuple(sorted({*map(float, epsilons or EPSILONS[:-2]), float(advice.epsilon)}))
+    parts = ("frequency", "mean")
+    asked = next(
+        (str(o.plan.parameters["queries"]) for o in advice.options if "queries" in o.plan.parameters), ""
+    )
+    queries = tuple(Query.parse(words) for words in asked.split(";") if words.strip())
+    by_epsilon: dict[str, dict[str, list[float]]] = {
+        name: {part: [] for part in parts} for name in names
+    }
+    for promised in (Decimal(str(epsilon)) for epsilon in places):
+        made = Advice(
+            options_for(schema, promised, advice.people, advice.ask, queries, advice.prior, names),
+            promised,
+            advice.people,
+            advice.ask,
+            advice.prior,
+        )
+        found = {option.mechanism: option for option in made.runners_up(99)}
+        for name in names:
+            for part in parts:
+                value = getattr(found[name], part) if name in found else float("nan")
+                by_epsilon[name][part].append(value)
+    counts = (max(1, int(advice.people * 10**power)) for power in np.linspace(-2, 2, 9))
+    people = tuple(sorted(set(counts)))
+    by_people: dict[str, dict[str, list[float]]] = {name: {part: [] for part in parts} for name in names}
+    for option in advice.runners_up(most):
+        for count in people:
+            made_errors = _pair_or_single(option.plan, count, advice)
+            for part, value in zip(parts, made_errors, strict=True):
+                by_people[option.mechanism][part].append(value)
+    return Curves(places, people, by_epsilon, by_people, advice.ask)
+
+
+def _pair_or_single(plan: Plan, people: int, advice: Advice) -> tuple[float, float]:
+    if advice.ask == "conditional":
+        frequency, mean, _ = pair_errors(plan, people, advice.prior)
+        return frequency, mean
+    made = errors(plan, people, advice.prior)
+    return made[0] if made is not None else (float("nan"), float("nan"))

@@ -1,0 +1,134 @@
+"""The error that is left after shrinkage, before anyone has answered: computed on fixed draws.
+
+Shrinkage learns from all keys together, so that its error has no closed form. It is run itself, on a few
+draws of what a forecast says of frequency and mass (normal, each key for itself). How the raw answers'
+error on these draws lies beside what is known of it without draws takes out most of their chance.
+"""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..arrays import Floats
+from ..coins import Coins
+from .forecast import Forecast, Mixed
+from .linear import Moments, key_bands
+from .noise import Noise
+from .shrink import shrunk_bands
+
+if TYPE_CHECKING:
+    from ..plan import Plan
+    from ..prior import Prior
+
+DRAWN = 1 << 12
+"""So many keys are drawn in all, in no fewer draws than the least and no more than the most."""
+LEAST, MOST = 32, 128
+MOST_KEYS = 512
+"""Of more keys so many are drawn, evenly spaced: what they have in common is well known by then."""
+_LEVEL = 0.95
+
+
+def shrunk_errors(
+    plan: Plan, told: Forecast, people: float, prior: Prior, share: float = 1.0
+) -> tuple[float, float]:
+    """Mean squared error of frequencies and of means after shrinkage, averaged over keys.
+
+    Only of keys that someone holds where it is about means; NaN for what the plan does not answer.
+    ``share`` of the draws are made, where it is one of several that may come.
+    """
+    if isinstance(told, Mixed):
+        parts = []
+        for chance, part in told.parts:
+            parts.append((chance, shrunk_errors(plan, part, people, prior, max(chance, 0.25))))
+        first, second = (sum(chance * each[place] for chance, each in parts) for place in (0, 1))
+        return float(first), float(second)
+    some = _keys(prior)
+    truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)[some]
+    covariance, middle = told.covariance[some], truth + told.bias[some]
+    draws = round(share * min(max(DRAWN // len(some), LEAST), MOST))
+    values = middle + _draws(covariance, draws, plan.cap if plan.encode == "padded" else 0)
+    moments = _moments(plan, values, middle, covariance, people)
+    raw = key_bands(plan, moments, _LEVEL)
+    made = shrunk_bands(raw, moments, _LEVEL)
+    found = []
+    for name, true, low, known in (
+        ("frequency", prior.frequency, 0.0, told.clipped_frequency),
+        ("mean", np.where(prior.frequency > 0, prior.mean, np.nan), -1.0, told.clipped_mean),
+    ):
+        before, after = getattr(raw, name), getattr(made, name)
+        if after is None:
+            found.append(np.nan)
+            continue
+        held = np.isfinite(true[some])
+        made_off, raw_off = (
+            _squares(band.value[:, held], true[some][held], low) for band in (after, before)
+        )
+        found.append(_adjusted(made_off, raw_off, float(known(prior)[some][held].mean())))
+    return found[0], found[1]
+
+
+def _keys(prior: Prior) -> np.ndarray:
+    """Which representative each key is drawn from."""
+    each = np.repeat(np.arange(len(prior.count)), np.maximum(np.round(prior.count).astype(int), 1))
+    return each[np.arange(MOST_KEYS) * len(each) // MOST_KEYS] if len(each) > MOST_KEYS else each
+
+
+def _draws(covariance: Floats, draws: int, dummies: int) -> Floats:
+    """Normal errors ``(draws, keys, 2)``, the same every time; NaN where there is no answer.
+
+    Each key has as many draws in each part of the normal law, in an order of its own: no key is lucky.
+    With ``dummies`` the frequencies of all keys and so many dummies sum to what they must.
+    """
+    known = np.isfinite(covariance)
+    values, turn = np.linalg.eigh(np.where(known, covariance, 0.0))
+    root = turn * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    keys, normal = len(covariance), NormalDist()
+    parts = np.array([normal.inv_cdf((j + 0.5) / draws) for j in range(draws)])
+    parts /= np.sqrt((parts**2).mean())
+    every = np.broadcast_to(parts[:, None, None], (draws, keys + dummies, 2))
+    drawn = Coins.stated("draws of a forecast").generator().permuted(every, axis=0)
+    made = np.einsum("kij,rkj->rki", root, drawn[:, :keys])
+    if dummies:
+        rest = drawn[:, keys:, 0].sum(axis=1) * np.sqrt(covariance[:, 0, 0].mean())
+        size = keys + dummies
+        made[..., 0] -= ((made[..., 0].sum(axis=1) + rest) / size)[:, None]
+        made[..., 0] *= np.sqrt(size / (size - 1.0))
+    return np.where(np.diagonal(known, axis1=1, axis2=2), made, np.nan)
+
+
+def _moments(plan: Plan, values: Floats, middle: Floats, covariance: Floats, people: float) -> Moments:
+    """What an estimator would see: the covariance at what was drawn, not at what is true."""
+    share = 1.0
+    if plan.encode == "views":
+        share = sum(
+            len(view) * float(part)
+            for view, part in zip(plan.views.keys, plan.views.shares, strict=True)
+        ) / len(plan.schema.keys)
+    reports = np.full((1, values.shape[1]), max(1, round(people * share)))
+    known = np.asarray(np.isfinite(middle).all(axis=-1))[None, :]
+    spread = np.broadcast_to(covariance, (len(values), *covariance.shape)).copy()
+    if known.any():
+        noise = Noise.of(middle[None], covariance[None], reports, known)
+        f = np.clip(values[..., 0], 0.0, 1.0)
+        s = np.clip(values[..., 1], -f, f)
+        for i, j in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            at = noise.entry(i, j, f.T[None], s.T[None])[0].T
+            spread[..., i, j] = np.where(known, at, spread[..., i, j])
+    return Moments(np.broadcast_to(reports, values.shape[:2]).astype(np.int64), values, spread)
+
+
+def _squares(values: Floats, truth: Floats, low: float) -> Floats:
+    """Each draw's mean squared error; an unknown value counts as the middle of its range."""
+    made = np.nan_to_num(values, nan=(low + 1) / 2, posinf=1.0, neginf=low)
+    return np.asarray(((np.clip(made, low, 1.0) - truth) ** 2).mean(axis=1))
+
+
+def _adjusted(after: Floats, before: Floats, known: float) -> float:
+    """The average of ``after``, less what chance did to it as ``before`` tells, whose mean is known."""
+    apart = before - before.mean()
+    slope = float(apart @ after / (apart @ apart)) if apart.any() else 0.0
+    made = float(after.mean()) - slope * (float(before.mean()) - known)
+    return made if made > 0 else float(after.mean())

@@ -1,0 +1,283 @@
+"""Options: every plan that could be taken, with the error it will have, best first.
+
+What is compared, at equal proven epsilon, is the error that answers will have after shrinkage across
+keys (the planner's own estimator): an error v on a number that varies by t^2 across keys comes down
+to v t^2 / (v + t^2), and to that comes the error of what keys have in common, which must itself be
+learned. Frequency and mean count alike, each relative to KVUE's: the sum of the two ratios is the
+*score*, so KVUE has 2 and less is better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import product
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from .arrays import Floats
+from .errors import ChannelError, PlanError
+from .estimate.forecast import Forecast, forecast
+from .estimate.pairforecast import pair_errors
+from .mechanisms import REGISTRY
+from .plan import Plan
+from .prior import Prior
+from .query import Query
+from .schema import Schema
+
+CAPS = (0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+"""Caps and padding lengths that are tried: how many keys this share of people does not exceed."""
+MOST_CAP = 64
+MOST_PAIRED = 12
+"""Of pairs of held keys: 78 items a person."""
+SETS = {"collision": "cap", "coco": "cap", "signed_ue": "length", "pckv_grr": "length"}
+"""Mechanisms that speak of the whole set, and what their cap is called."""
+MANY = 2_000_000
+POOLS: tuple[dict[str, int], ...] = ({}, {"pool": 1 << 14})
+"""With so many people what a pool of seeds leaves may be more than noise: a larger one is tried too."""
+LEAST = 1e-3
+"""Keys' means are taken to vary by at least so much, or shrinkage would make all plans alike."""
+ANYWHERE_F, ANYWHERE_M = 1 / 12, 1 / 3
+"""The variance of a number that may lie anywhere in its range, for a frequency and for a mean."""
+BIAS = 4.0
+"""What a cap leaves out counts so many times its square: it does not average out, no shrinkage takes it
+away, and intervals do not know of it."""
+LOSS = 0.5
+"""What a frequency or a mean that is worse than KVUE's costs beside what the other one gains."""
+ALIKE = 1.03
+"""Options whose errors differ by less are as good as each other: predictions after shrinkage are no
+closer than that."""
+SIMPLE = ("rr", "kvue", "pairs")
+"""Of options that are as good the first of these is taken."""
+TELLING = 0.1
+"""A plan can answer if at least this share of its keys is told from nothing."""
+SURE = 2.0
+"""Standard errors by which a frequency is told from zero."""
+COARSE = 0.5
+"""The largest standard error of a mean on [-1, 1] that still says something."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One plan that could be taken, and the error it will have."""
+
+    plan: Plan
+    frequency: float
+    """The mean squared error of frequencies as estimated, averaged over keys."""
+    mean: float
+    """The same of means on [-1, 1], clipped to it."""
+    score: float
+    """What is compared: errors after shrinkage relative to KVUE's, frequency's and mean's summed."""
+    lacks: float
+    """By how much people would have to be more for the plan to answer, as it looks from this many:
+    more than 1 if it cannot. ``Advice.factor`` says how many it takes in the end."""
+
+    @property
+    def mechanism(self) -> str:
+        return self.plan.mechanism
+
+    @property
+    def name(self) -> str:
+        """The mechanism with the parameters that are not at their default."""
+        known = self.plan.kind.parameters
+        said = [
+            f"{name} {value}" if name != "queries" else _number_of(str(value))
+            for name, value in self.plan.parameters.items()
+            if str(value) != str(known[name].default)
+        ]
+        return f"{self.mechanism} ({', '.join(said)})" if said else self.mechanism
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "mechanism": self.mechanism,
+            "parameters": dict(self.plan.parameters),
+            "proven_epsilon": float(self.plan.proven),
+            "mse_frequency": _number(self.frequency),
+            "mse_mean": _number(self.mean),
+            "score": _number(self.score),
+            "bits_per_report": round(self.plan.bits_per_report, 4),
+            "answers": self.lacks <= 1,
+        }
+
+
+def _number_of(queries: str) -> str:
+    """How many queries, for a name that is short however many there are."""
+    many = queries.count(";") + 1
+    return f"{many} queries" if many > 1 else queries.strip()
+
+
+def options_for(
+    schema: Schema,
+    epsilon: Decimal,
+    people: int,
+    ask: str,
+    queries: tuple[Query, ...],
+    prior: Prior,
+    only: Collection[str] = REGISTRY,
+) -> tuple[Option, ...]:
+    """Options best first; for single keys ``only`` of some mechanisms, which saves time."""
+    if ask == "conditional":
+        return _conditional_options(schema, epsilon, people, queries, prior)
+    base = errors(_made(schema, "kvue", epsilon, {}), people, prior)
+    assert base is not None
+    found = []
+    for mechanism, parameters in candidates(epsilon, ask, prior, people):
+        if mechanism not in only:
+            continue
+        try:
+            plan = _made(schema, mechanism, epsilon, parameters)
+        except (PlanError, ChannelError):
+            continue  # a mechanism that cannot be had here is no option
+        made = errors(plan, people, prior)
+        if made is None:
+            continue
+        (f, m), parts, _ = made
+        of_f, of_m = parts[0] / base[1][0], parts[1] / base[1][1]
+        lost = max(0.0, of_f - 1.0) + max(0.0, of_m - 1.0)
+        score = {"both": of_f + of_m + LOSS * lost, "frequency": 2 * of_f}.get(ask, 2 * of_m)
+        if np.isfinite(score):
+            found.append(Option(plan, f, m, float(score), made[2][ask]))
+    if not found:
+        raise PlanError("no mechanism can be planned here; take fewer keys")
+    return _ordered(found)
+
+
+def _ordered(options: list[Option]) -> tuple[Option, ...]:
+    """Best first: those that answer before those that do not, a simple one before all hardly better."""
+    made = sorted(options, key=lambda option: (option.lacks > 1, option.score))
+    first = made[0]
+    for simple in SIMPLE:
+        for place, option in enumerate(made):
+            alike = option.score <= ALIKE * first.score and (option.lacks > 1) == (first.lacks > 1)
+            if option.mechanism == simple and alike:
+                return (option, *made[:place], *made[place + 1 :])
+    return tuple(made)
+
+
+def _made(schema: Schema, mechanism: str, epsilon: Decimal, parameters: Mapping[str, Any]) -> Plan:
+    return Plan.of(schema, mechanism, epsilon, calibrate="tight", **parameters)
+
+
+def candidates(
+    epsilon: Decimal, ask: str, prior: Prior, people: int = 0
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Mechanisms and parameters worth looking at for single keys."""
+    if ask == "frequency":
+        yield "rr", {}
+    from .valuechannels import candidates as singles
+
+    yield from singles(epsilon, prior)
+    for mechanism, called in SETS.items():
+        pools = POOLS if people >= MANY and "pool" in REGISTRY[mechanism].parameters else ({},)
+        for cap, pool in product(caps(prior), pools):
+            yield mechanism, {called: cap, **pool}
+
+
+def caps(prior: Prior) -> list[int]:
+    """Caps on the keys that a person keeps, worth looking at."""
+    most = min(MOST_CAP, prior.keys)
+    return sorted({min(max(1, prior.quantile(share)), most) for share in CAPS})
+
+
+Errors = tuple[tuple[float, float], tuple[float, float], dict[str, float]]
+"""Frequency's and mean's as estimated, the same after shrinkage, and people's factor lacking."""
+
+
+def errors(plan: Plan, people: int, prior: Prior) -> Errors | None:
+    """Frequency's and mean's error as estimated, after shrinkage, and how many more people it takes."""
+    try:
+        told = forecast(plan, people, prior)
+    except PlanError:
+        return None
+    of_f, of_m, off = told.covariance[:, 0, 0], told.mean(prior), told.bias[:, 0] ** 2
+    across_f, across_m = prior.across()
+    weight = prior.weight
+    shrunk_f = _shrunk(of_f, max(across_f, 1e-12), prior.count, ANYWHERE_F) + BIAS * off
+    shrunk_m = _shrunk(of_m, max(across_m, LEAST), prior.count, ANYWHERE_M)
+    parts = float(weight @ shrunk_f), float(weight @ shrunk_m)
+    raw = float(weight @ told.clipped_frequency(prior)), float(weight @ told.clipped_mean(prior))
+    return raw, parts, lacking(told, prior)
+
+
+def _shrunk(error: Floats, across: float, count: Floats, anywhere: float) -> Floats:
+    """The error that is left when numbers that vary by ``across`` are shrunk towards each other.
+
+    What they have in common is known to ``common``; of itself it may lie ``anywhere``.
+    """
+    error = np.where(np.isinf(error), 1e12, error)
+    common = 1.0 / float((count / (error + across)).sum())
+    common = common * anywhere / (common + anywhere)
+    kept = across / (error + across)
+    return np.asarray(error * kept + (1.0 - kept) ** 2 * common)
+
+
+def lacking(told: Forecast, prior: Prior) -> dict[str, float]:
+    """By what factor people would have to be more, for each thing that may be asked.
+
+    A frequency must lie above both its noise and what a cap leaves out, which no more people take away.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        room = prior.frequency**2 - SURE**2 * told.bias[:, 0] ** 2
+        frequency = SURE**2 * told.covariance[:, 0, 0] / np.maximum(room, 1e-24)
+        frequency = np.where(room <= 0, np.inf, frequency)
+        mean = told.mean(prior) / COARSE**2
+    wanted = {"frequency": frequency, "mean": np.maximum(frequency, mean)}
+    made = {name: _at_share(factor, prior.weight) for name, factor in wanted.items()}
+    return {**made, "both": made["mean"]}
+
+
+def _at_share(factor: Floats, weight: Floats) -> float:
+    """The factor that the best-known ``TELLING`` of keys stay below."""
+    factor = np.where(np.isnan(factor), np.inf, factor)
+    order = np.argsort(factor)
+    reached = int(np.searchsorted(np.cumsum(weight[order]), TELLING - 1e-12))
+    return float(factor[order][min(reached, len(order) - 1)])
+
+
+def lacks(plan: Plan, people: int, ask: str, prior: Prior) -> float:
+    """By what factor people would have to be more, as it looks from this many."""
+    if ask == "conditional":
+        return pair_errors(plan, people, prior)[2]
+    made = errors(plan, people, prior)
+    return inf if made is None else made[2][ask]
+
+
+# -- conditionals ----------------------------------------------------------------------------------
+
+
+def _conditional_options(
+    schema: Schema, epsilon: Decimal, people: int, queries: tuple[Query, ...], prior: Prior
+) -> tuple[Option, ...]:
+    """Views of pairs or triples, exactly the queries' views, or collisions of held pairs."""
+    keys = len(schema.keys)
+    width = max((1 + len(query.given) for query in queries), default=2)
+    if keys < width:
+        raise PlanError(f"conditionals of {width} keys need at least {width} keys")
+    tried: list[tuple[str, dict[str, Any]]] = []
+    if queries:
+        tried.append(("workload", {"queries": "; ".join(str(query) for query in queries)}))
+    if width <= 3:
+        tried.append(("pairs" if width == 2 else "triples", {}))
+    if width == 2:
+        tried += [("pair_collision", {"cap": cap}) for cap in caps(prior) if 2 <= cap <= MOST_PAIRED]
+    found: list[tuple[Plan, float, float, float]] = []
+    for mechanism, parameters in tried:
+        try:
+            plan = _made(schema, mechanism, epsilon, parameters)
+        except (PlanError, ChannelError):
+            continue
+        frequency, mean, lacks = pair_errors(plan, people, prior)
+        found.append((plan, frequency, mean, lacks))
+    if not found:
+        raise PlanError("no plan can answer these conditionals; ask of fewer keys together")
+    _, base_f, base_m, _ = found[0]
+    made = [Option(plan, f, m, f / base_f + m / base_m, lacks) for plan, f, m, lacks in found]
+    return _ordered(made)
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,144 @@
+"""A pilot at the terminal: some tell how many keys they hold, and a plan for the others follows."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from keyveil import Coins, Plan
+from keyveil.cli.command import run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two thousand people who were asked first and 38,000 others, all of one key; the pilot's tally."""
+    folder = tmp_path_factory.mktemp("pilot")
+    draw = Coins.stated("who is who").generator()
+    for name, people in (("few", range(2000)), ("others", range(2000, 40_000))):
+        keys = draw.integers(0, 30, len(people)).tolist()
+        with (folder / f"{name}.csv").open("w", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(["person", "key", "value"])
+            rows.writerows((who, f"k{key}", 1 + key % 5) for who, key in zip(people, keys, strict=True))
+    (folder / "keys.txt").write_text("\n".join(f"k{key}" for key in range(30)))
+    (folder / "fewer.txt").write_text("k0\nk1")
+
+    def path(name: str) -> str:
+        return str(folder / name)
+
+    for line in (
+        ("plan", "--keys", path("keys.txt"), "--range", "1,5", "--epsilon", "4", "--mechanism", "sized",
+         "-o", path("pilot.json")),
+        ("privatise", path("pilot.json"), path("few.csv"), "--coins", "few", "-o", path("few.kv")),
+        ("tally", path("pilot.json"), path("few.kv"), "-o", path("told.kv")),
+        ("plan", "--keys", "5", "--epsilon", "1", "--mechanism", "kvue", "-o", path("kvue.json")),
+        ("plan", "--keys", "5", "--epsilon", "1", "--mechanism", "sized", "-o", path("other.json")),
+    ):  # fmt: skip
+        assert run(list(line)) == 0
+    return folder
+
+
+@pytest.fixture
+def at(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+
+    def command(*arguments: object, code: int = 0) -> str:
+        capsys.readouterr()
+        assert run([str(a) for a in arguments]) == code
+        said = capsys.readouterr()
+        if code:
+            assert len(said.err.strip().splitlines()) == 1
+            return said.err
+        command.noted = said.err
+        return said.out
+
+    return command
+
+
+COMPARE = ("compare", "--population", "pckv-uu", "--prior", "pilot")
+AUTO = ("plan", "--mechanism", "auto", "--people", 38_000, "--pilot", "pilot.json", "told.kv")
+
+
+def test_the_whole_way_from_a_pilot_to_answers(at, folder):
+    said = at(*AUTO, "--explain", "-o", "plan.json")
+    assert "(from a pilot of 2,000 people)" in said
+    assert "keys held on average" in said
+    pilot, plan = Plan.load(folder / "pilot.json"), Plan.load(folder / "plan.json")
+    assert (plan.schema.keys, plan.schema.ranges) == (pilot.schema.keys, pilot.schema.ranges)
+    assert plan.promised == pilot.promised == 4
+    assert max(plan.proven, pilot.proven) <= 4
+    assert plan.encode in ("items", "padded")  # of people who hold one key each
+    blind = at("plan", "--keys", "keys.txt", "--range", "1,5", "--epsilon", 4, "--mechanism", "auto",
+               "--people", 38_000, "--json")  # fmt: skip
+    assert json.loads(blind)["mechanism"] != plan.mechanism
+    at("privatise", "plan.json", "others.csv", "--coins", "others", "-o", "others.kv")
+    at("tally", "plan.json", "others.kv", "-o", "tally.kv")
+    answers = json.loads(at("estimate", "plan.json", "tally.kv", "--json"))
+    assert len(answers) == 30
+    for answer in answers:
+        assert abs(answer["frequency"]["value"] - 1 / 30) < 0.01
+        assert abs(answer["mean"]["value"] - (1 + int(answer["key"][1:]) % 5)) < 0.8
+
+
+def test_what_a_pilot_told_is_in_the_json(at):
+    made = json.loads(at(*AUTO, "--mean", "0.2", "--json"))
+    assert "from a pilot of 2,000 people" in made["advice"]["prior"]
+    assert "means near 0.2" in made["advice"]["prior"]
+    assert made["promised"] == 4
+
+
+def test_what_the_pilot_says_may_be_said_again_and_another_epsilon_is_remarked_on(at):
+    same = ("--keys", "keys.txt", "--range", "1,5", "--epsilon", 4)
+    assert json.loads(at(*AUTO, *same, "--json")) == json.loads(at(*AUTO, "--json"))
+    at(*AUTO, "--epsilon", 3, "--json")
+    assert "the pilot promised epsilon 4, this plan promises 3" in at.noted
+
+
+def test_how_many_to_ask_is_said_with_the_pilots_plan(at):
+    said = at("plan", "--keys", 30, "--epsilon", 4, "--mechanism", "sized", "--people", "1e6", "-o", "p")
+    assert "for a pilot (plan --mechanism auto --pilot) ask 1" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ((*AUTO, "--keys", "fewer.txt"), 1, "--keys are not the pilot's; leave --keys out"),
+        ((*AUTO, "--range", "0,5"), 1, "--range is not the pilot's; leave --range out"),
+        ((*AUTO, "--keys", "keys.txt", "--range", "0,5"), 1, "ranges are not the pilot's"),
+        ((*AUTO, "--held", 3), 2, "--held: the pilot tells how many keys are held"),
+        (
+            ("plan", "--mechanism", "kvue", "--pilot", "pilot.json", "told.kv"),
+            2,
+            "only for --mechanism auto",
+        ),
+        ((*AUTO[:-2], "kvue.json", "told.kv"), 1, "the first one of sized, not kvue"),
+        ((*AUTO[:-2], "other.json", "told.kv"), 1, "another plan"),
+        ((*AUTO[:-2], "pilot.json", "nothing.kv"), 1, "cannot read the tally"),
+        (
+            ("compare", "--population", "gaussian", "--conditional", 2, "--prior", "pilot"),
+            1,
+            "single keys",
+        ),
+        (("compare", "--population", "gaussian", "--people", 1, "--prior", "pilot"), 1, "at least 2"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_line(at, arguments, code, said):
+    assert said in at(*arguments, code=code)
+
+
+def test_a_comparison_with_a_pilot_repeats(at, folder):
+    some = ("--top", 10, "--people", "1e5", "--mechanism", "kvue,auto", "--epsilon", "0.2,4")
+    run_ = (*COMPARE, *some, "--repeat", 4, "--coins", "x")
+    said = at(*run_, "--json", "rows.json")
+    rows = json.loads((folder / "rows.json").read_text())
+    for row in rows:
+        if row["mechanism"] == "auto":
+            assert 0 < row["pilot"] <= 0.05
+            assert sum(row["choices"].values()) == 4
+        else:
+            assert row["pilot"] is None
+            assert row["choices"] is None
+    assert "of the people were asked first how many keys they hold" in said
+    assert at(*run_, "--processes", 1) == said

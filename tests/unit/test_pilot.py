@@ -1,0 +1,264 @@
+"""The pilot: a few people tell how many keys they hold, and the planner chooses for everyone else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keyveil import Coins, People, Plan, PlanError, ReportError, Schema, Tally, estimate
+from keyveil.encode import bucket_of
+from keyveil.measure import Contest, measure
+from keyveil.mechanisms.sized import noise_of, shares_of
+from keyveil.pilot import KNOWN, SHARE, _guesses, _law, learned, pilot_people, pilot_prior
+from keyveil.planner import advise
+from keyveil.populations import pckv_uniform
+from keyveil.prior import Prior
+from keyveil.simulate import Population, simulate_runs
+
+MANY = 10**12
+
+
+def pilot(keys=30, epsilon="1"):
+    return Plan.of(Schema.of(keys), "sized", epsilon, "tight")
+
+
+def told(plan, sizes, people=MANY):
+    """The counts of people of these sizes without any noise, as near as whole numbers are."""
+    channel = plan.channels[0]
+    buckets = np.minimum(bucket_of(np.arange(len(sizes))), channel.states - 1)
+    law = np.bincount(buckets, sizes, channel.states)
+    cells = law @ channel.expected()
+    cells = cells if channel.one_cell else cells[: channel.cells]
+    return Tally(plan, np.concatenate([[people], np.rint(people * cells)]).astype(np.int64))
+
+
+def of_buckets(sizes, states):
+    return np.bincount(np.minimum(bucket_of(np.arange(len(sizes))), states - 1), sizes, states)
+
+
+# -- what is learned, exactly ------------------------------------------------------------------------
+
+LAWS = {
+    "one each": np.eye(31)[1],
+    "all of them": np.eye(31)[30],
+    "one or thirty": np.eye(31)[1] * 0.8 + np.eye(31)[30] * 0.2,
+    "even": np.full(31, 1 / 31),
+    "mostly none": np.array([0.9, 0.0, 0.05, 0.05]),
+}
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "4"])
+@pytest.mark.parametrize("name", LAWS)
+def test_without_noise_the_law_of_buckets_is_the_one_that_was_told(name, epsilon):
+    plan, sizes = pilot(epsilon=epsilon), LAWS[name]
+    states = plan.channels[0].states
+    law = learned(plan, told(plan, sizes))
+    assert law.sum() == pytest.approx(1)
+    assert of_buckets(law, states) == pytest.approx(of_buckets(sizes, states), abs=2e-3)
+    assert shares_of(plan, told(plan, sizes).counts) == pytest.approx(
+        of_buckets(sizes, states), abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("keys", [1, 2, 3, 30, 100, 5000])
+def test_who_knows_nothing_stays_at_the_default(keys):
+    """At epsilon 0.001 one person's word weighs nothing, whatever it is."""
+    plan = pilot(keys, "0.001")
+    default = Prior.of(keys)
+    for size in (0, 1, min(keys, 40)):
+        made = Prior.of_pilot(plan, told(plan, np.eye(keys + 1)[size], 1))
+        some = len(default.sizes)
+        assert made.sizes[:some] == pytest.approx(default.sizes, abs=1e-4)
+        assert made.held == pytest.approx(default.held, rel=1e-2)
+
+
+def test_few_people_are_believed_less_than_many():
+    """One key each is told without noise, by ever more people: the average falls towards one."""
+    plan = pilot(epsilon="0.5")
+    held = [Prior.of_pilot(plan, told(plan, LAWS["one each"], n)).held for n in (10, 1000, 10**5, MANY)]
+    assert held == sorted(held, reverse=True)
+    assert held[0] == pytest.approx(Prior.of(30).held, rel=0.1)
+    assert held[-1] == pytest.approx(1, abs=0.01)
+
+
+def test_who_holds_many_is_not_taken_for_noise():
+    """A tenth of people hold all keys, a bucket's share is known to 0.05: a rare tail is kept."""
+    plan = pilot(epsilon="0.5")
+    law = learned(plan, told(plan, 0.9 * LAWS["one each"] + 0.1 * LAWS["all of them"], 5000))
+    assert 0.05 < law[8:].sum() < 0.2
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "2", "5"])
+def test_the_noise_is_that_of_the_channel(epsilon):
+    plan = pilot(epsilon=epsilon)
+    channel = plan.channels[0]
+    law = np.random.default_rng(1).dirichlet(np.ones(channel.states))
+    exact = channel.covariance(channel.decoder(np.eye(channel.states)), law)
+    assert noise_of(plan, law) == pytest.approx(np.diag(exact), rel=1e-6)
+
+
+@given(st.floats(0.01, 0.99), st.integers(1, 80), st.sampled_from([0.5, 1.0, 6.0, np.inf]))
+def test_a_guess_is_a_law_with_its_average(share, keys, even):
+    law = _law(share, keys, even, keys)
+    assert law.sum() == pytest.approx(1)
+    assert law @ np.arange(keys + 1) == pytest.approx(share * keys, rel=1e-6)
+
+
+@pytest.mark.parametrize("keys", [1, 2, 5, 100, 5000])
+def test_guesses_are_laws_and_the_default_is_the_first(keys):
+    states = pilot(keys).channels[0].states
+    guesses = _guesses(keys, states)
+    assert guesses.buckets.sum(axis=1) == pytest.approx(1)
+    assert guesses.weight.sum() == pytest.approx(1)
+    assert guesses.buckets[0] == pytest.approx(of_buckets(Prior.of(keys).sizes, states))
+    within = guesses.within(np.arange(len(guesses.weight)))
+    for row in within[:: max(1, len(within) // 20)]:
+        assert np.bincount(guesses.bucket, row) == pytest.approx(np.ones(states))
+
+
+# -- how many people it asks --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "5"])
+def test_a_pilot_asks_enough_and_few(epsilon):
+    plan = pilot(100, epsilon)
+    states = plan.channels[0].states
+    for people in (2, 1000, 10**6, 10**9):
+        asked = pilot_people(plan, people)
+        assert 1 <= asked <= max(1, round(SHARE * people))
+        if 1 < asked < round(SHARE * people):
+            error = noise_of(plan, np.full(states, 1 / states))[0] / asked
+            assert error == pytest.approx(KNOWN**2, rel=1e-2)
+
+
+def test_with_a_larger_epsilon_fewer_are_asked():
+    asked = [pilot_people(pilot(100, epsilon), 10**7) for epsilon in ("0.5", "1", "2", "5")]
+    assert asked == sorted(asked, reverse=True)
+    assert asked[0] > 10 * asked[-1]
+
+
+# -- bad input ---------------------------------------------------------------------------------------
+
+
+def test_a_plan_that_asks_no_sizes_is_refused():
+    plan = Plan.of(Schema.of(5), "kvue", 1)
+    with pytest.raises(PlanError, match="the first one of sized, not kvue"):
+        Prior.of_pilot(plan, Tally(plan))
+    first = pilot(5)
+    second = first.next(told(first, np.eye(6)[1], 1000))
+    with pytest.raises(PlanError, match="how many keys are held"):
+        Prior.of_pilot(second, Tally(second))
+
+
+def test_another_plans_tally_and_an_empty_one_are_refused():
+    plan = pilot(5)
+    with pytest.raises(ReportError, match="another plan"):
+        Prior.of_pilot(plan, Tally(pilot(6)))
+    with pytest.raises(PlanError, match="tally is empty"):
+        Prior.of_pilot(plan, Tally(plan))
+
+
+def test_people_who_hold_nothing_are_nothing_to_plan_for():
+    plan = pilot(5, "5")
+    with pytest.raises(PlanError, match="no one holds a key"):
+        Prior.of_pilot(plan, told(plan, np.eye(6)[0]))
+
+
+# -- the whole way -----------------------------------------------------------------------------------
+
+
+def test_people_are_split_and_every_plan_keeps_the_promise():
+    """40,000 people of one key each among 20, one in twenty of them asked first; fixed coins.
+
+    Frequencies are 0.05; the largest of 20 errors lies within 4.5 standard errors (odds 1 in 7,000).
+    """
+    schema = Schema.of(20, 1, 5)
+    number = np.arange(40_000)
+    keys, values = number % 20, 1 + 4 * (number % 7) / 6
+    records = [{str(k): float(v)} for k, v in zip(keys.tolist(), values.tolist(), strict=True)]
+    order = np.random.default_rng(1).permutation(len(records)).tolist()
+    some, others = ([records[place] for place in part] for part in (order[:2000], order[2000:]))
+    coins = Coins.stated("pilot")
+    first = Plan.of(schema, "sized", 4)
+    tally = Tally(first).add(first.privatise(People.of_records(schema, some), coins.under("few")))
+    prior = Prior.of_pilot(first, tally)
+    assert prior.held == pytest.approx(1, abs=0.2)
+    assert "from a pilot of 2,000 people" in prior.source
+    plan = Plan.choose(schema, 4, len(others), prior=prior)
+    assert max(first.proven, plan.proven) <= 4  # everyone answers one of the two
+    reports = plan.privatise(People.of_records(schema, others), coins.under("others"))
+    answers = estimate(plan, Tally(plan).add(reports))
+    found = [answers[str(key)].frequency for key in range(20)]
+    off = [abs(each.value - 0.05) / each.stderr for each in found]
+    assert max(off) < 4.5
+    blind = Plan.choose(schema, 4, len(others))
+    assert blind.mechanism != plan.mechanism  # told nothing, the planner takes another
+
+
+def test_the_planner_takes_what_the_pilot_tells():
+    schema = Schema.of(30)
+    plan = pilot()
+    for name, encoded in (("one each", {"items", "padded"}), ("all of them", {"views"})):
+        prior = Prior.of_pilot(plan, told(plan, LAWS[name], 10**5), mean=0.2, spread=0.3)
+        assert "means near 0.2, spread 0.3" in prior.source
+        assert advise(schema, 1, 1_000_000, prior=prior).plan.encode in encoded
+
+
+# -- comparisons -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def crowd():
+    made = pckv_uniform(20)
+    return Population(made.schema, made.people.chosen(np.arange(20_000), np.arange(20_000)))
+
+
+def contest(crowd, **more):
+    return Contest(crowd, 100_000, 6, Coins.stated("piloted"), **more)
+
+
+def test_rows_say_what_a_pilot_took_and_what_it_led_to(crowd):
+    found = measure(contest(crowd, pilot=True), ["kvue", "auto"], ["0.2", "3"], processes=1)
+    for row in found.rows:
+        if row.mechanism == "kvue":
+            assert (row.pilot, row.choices) == (None, None)
+            continue
+        asked = pilot_people(Plan.of(crowd.schema, "sized", str(row.epsilon)), 100_000)
+        assert row.pilot == pytest.approx(asked / 100_000)
+        assert sum(row.choices.values()) == row.repetitions == len(row.runs["mean"]) == 6
+        assert row.chosen == max(row.choices, key=lambda name: row.choices[name])
+        assert row.true_epsilon <= row.epsilon
+        assert (row.n, row.predicted_mean) == (100_000, None)
+    document = found.rows[-1].document()
+    assert document["choices"] == dict(found.rows[-1].choices)
+    best = next(r for r in found.rows if r.mechanism == "auto" and r.epsilon == 3)
+    assert best.chosen.partition(":")[0] in ("collision", "coco", "signed_ue", "pckv_grr")
+    blind = measure(contest(crowd, prior=Prior.of(20)), ["auto"], ["3"], processes=1).rows[0]
+    assert best.mse_mean < 0.5 * blind.mse_mean
+
+
+def test_piloted_rows_are_the_same_whatever_the_number_of_processes(crowd):
+    one = measure(contest(crowd, pilot=True), ["auto"], ["0.5", "2"], processes=1)
+    two = measure(contest(crowd, pilot=True), ["auto"], ["0.5", "2"], processes=2)
+    assert [row.document() for row in one.rows] == [row.document() for row in two.rows]
+
+
+def test_a_pilot_needs_someone_left_to_answer(crowd):
+    with pytest.raises(PlanError, match="at least 2"):
+        replace(contest(crowd, pilot=True), people=1)
+
+
+def test_a_simulated_pilot_scatters_as_it_is_reckoned_to(crowd):
+    """400 pilots: the variance of 14 buckets, averaged, lies within a tenth (false alarm below 1e-6)."""
+    plan = pilot(20, "1")
+    counts = simulate_runs(plan, crowd, 10_000, Coins.stated("scatter"), 400)
+    shares = np.array([shares_of(plan, each) for each in counts])
+    law = of_buckets(crowd.sizes, plan.channels[0].states)
+    ratio = (shares.var(axis=0) / (noise_of(plan, law) / 10_000)).mean()
+    assert abs(ratio - 1) < 0.1
+    assert abs(1.25 * ratio - 1) > 0.1  # the broken twin
+    assert pilot_prior(plan, Tally(plan, counts[0])).held < 2
