@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import product
-from math import inf
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,16 @@ CAPS = (0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 MOST_CAP = 64
 MOST_PAIRED = 12
 """Of pairs of held keys: 78 items a person."""
-SETS = {"collision": "cap", "coco": "cap", "signed_ue": "length", "pckv_grr": "length"}
+SETS = {
+    "collision": "cap",
+    "coco": "cap",
+    "signed_ue": "length",
+    "pckv_ue": "length",
+    "pckv_grr": "length",
+}
 """Mechanisms that speak of the whole set, and what their cap is called."""
+PUBLISHED = ("privkv", "f2m", "kvoh", "bisample")
+"""Weighed beside the others, though one of those is as good or better."""
 MANY = 2_000_000
 POOLS: tuple[dict[str, int], ...] = ({}, {"pool": 1 << 14})
 """With so many people what a pool of seeds leaves may be more than noise: a larger one is tried too."""
@@ -78,6 +86,11 @@ class Option:
     @property
     def mechanism(self) -> str:
         return self.plan.mechanism
+
+    @property
+    def cost(self) -> float:
+        """The score, times how many times too large errors are to answer, where they are."""
+        return self.score * sqrt(max(1.0, self.lacks))
 
     @property
     def name(self) -> str:
@@ -147,13 +160,20 @@ def options_for(
 
 
 def _ordered(options: list[Option]) -> tuple[Option, ...]:
-    """Best first: those that answer before those that do not, a simple one before all hardly better."""
-    made = sorted(options, key=lambda option: (option.lacks > 1, option.score))
-    first = made[0]
+    """Best first, a simple one before all that are hardly better.
+
+    Where some can answer and some cannot, an option pays for what it lacks; where none can, all are in
+    the same boat, and only errors count.
+    """
+    some = any(option.lacks <= 1 for option in options)
+
+    def cost(option: Option) -> float:
+        return option.cost if some else option.score
+
+    made = sorted(options, key=lambda option: (cost(option), option.score))
     for simple in SIMPLE:
         for place, option in enumerate(made):
-            alike = option.score <= ALIKE * first.score and (option.lacks > 1) == (first.lacks > 1)
-            if option.mechanism == simple and alike:
+            if option.mechanism == simple and cost(option) <= ALIKE * cost(made[0]):
                 return (option, *made[:place], *made[place + 1 :])
     return tuple(made)
 
@@ -171,6 +191,7 @@ def candidates(
     from .valuechannels import candidates as singles
 
     yield from singles(epsilon, prior)
+    yield from ((mechanism, {}) for mechanism in PUBLISHED)
     for mechanism, called in SETS.items():
         pools = POOLS if people >= MANY and "pool" in REGISTRY[mechanism].parameters else ({},)
         for cap, pool in product(caps(prior), pools):

@@ -32,7 +32,7 @@ MOST_PEOPLE = 1e15
 
 @dataclass(frozen=True)
 class Advice:
-    """The options from best to worst, and whether the best can answer at all."""
+    """The options from best to worst, and whether any can answer at all."""
 
     options: tuple[Option, ...]
     epsilon: Decimal
@@ -42,7 +42,7 @@ class Advice:
     epsilon_needed: str | None = None
     """Where nothing answers: the least epsilon of two digits at which something does."""
     people_needed: int = 0
-    """With how many people the planner's choice answers."""
+    """With how many people some plan answers."""
 
     @property
     def best(self) -> Option:
@@ -54,8 +54,8 @@ class Advice:
 
     @property
     def answers(self) -> bool:
-        """Whether the best plan can answer."""
-        return self.best.lacks <= 1
+        """Whether some plan can answer."""
+        return _least_lacking(self.options) <= 1
 
     def runners_up(self, most: int = 8) -> list[Option]:
         """The best option of each mechanism, best first."""
@@ -90,6 +90,12 @@ class Advice:
             )
         others = [o for o in self.runners_up() if o.mechanism != best.mechanism and o.lacks <= 1]
         least = f"{best.name} has the least predicted error"
+        if best.lacks > 1:
+            able = next(option for option in self.options if option.lacks <= 1)
+            return (
+                f"{least}; it answers with about {ceil(self.people * self.factor(best)):,} people, "
+                f"{able.name} now, with {able.score / best.score:.2f} times the error"
+            )
         if any(ALIKE * option.score < best.score for option in self.options):
             least += " of those that can answer"
         if not others or not best.score > 0:
@@ -143,12 +149,12 @@ def advise(
     kind, queries = _asked(ask, schema)
     options = options_for(schema, promised, int(people), kind, queries, prior)
     needed, count = None, ceil(people * _least_lacking(options))
-    if hope and options[0].lacks > 1:
+    if hope and _least_lacking(options) > 1:
         count = _enough(schema, promised, count, kind, queries, prior)
 
         def works(larger: str) -> bool:
             found = options_for(schema, Decimal(larger), int(people), kind, queries, prior)
-            return found[0].lacks <= 1
+            return _least_lacking(found) <= 1
 
         needed = _least_epsilon(promised, works)
     return Advice(options, promised, int(people), kind, prior, needed, count)
