@@ -22,13 +22,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .arrays import Floats
-from .encode import bucket_of
+from .encode import bucket_ends, bucket_of
 from .errors import PlanError
+from .estimate.answer import Estimate, plain
 from .estimate.project import onto_simplex
 from .mechanisms.sized import noise_of, shares_of
 from .prior import SPREAD, Prior
@@ -49,6 +50,8 @@ ODDS = 7.0
 """By how much the guesses must be likelier than the default's law to take its place."""
 AVERAGES = 14
 """Averages that are guessed, from half a key to nearly all, by equal factors."""
+MOSTLY = (0.5, 0.6, 0.7, 0.8, 0.9)
+"""Shares of all keys that are averages too: up there equal factors leave gaps wider than a bucket."""
 EVEN = (0.5, 1.0, 2.0, 6.0, np.inf)
 """Shapes of beta-binomials, from very uneven to people who all hold about as many."""
 PARTS = (0.05, 0.1, 0.2, 0.4)
@@ -57,6 +60,8 @@ MOST = 4096
 """The most keys that a law speaks of."""
 NO_ONE = 1e-6
 """Less than this share of people is no one, but for rounding."""
+VAGUE = 0.1
+"""Where at least this share of people is in the last bucket, it is said that this has no end."""
 COUNTS = 0.05
 """Guesses count that are at least so likely, relative to the likeliest."""
 
@@ -73,13 +78,15 @@ def pilot_prior(plan: Plan, tally: Tally, mean: float = 0.0, spread: float = SPR
     """The prior that a pilot's tally gives: how many keys are held, and the rest as stated."""
     check_pilot(plan)
     tally.belongs_to(plan)
-    if not tally.reports:
-        raise PlanError("the pilot's tally is empty: no one has told how many keys they hold")
+    _check_told(tally)
     sizes = learned(plan, tally)
     if sizes[1:].sum() < NO_ONE:
         raise PlanError("as far as the pilot tells, no one holds a key: there is nothing to plan for")
     made = Prior.of(len(plan.schema.keys), sizes=sizes, mean=mean, spread=spread)
     people = f"{tally.reports:,} {'people' if tally.reports > 1 else 'person'}"
+    last = int(bucket_ends(plan.channels[0].states)[-1])
+    if len(plan.schema.keys) > last and sizes[last:].sum() >= VAGUE:
+        people += f", which does not tell {last} keys from more"
     return replace(made, source=f"{made.source} (from a pilot of {people})")
 
 
@@ -107,12 +114,48 @@ def learned(plan: Plan, tally: Tally) -> Floats:
     return np.asarray(made / made.sum())
 
 
+class Told(NamedTuple):
+    """The share of people who hold some number of keys, as a pilot told it."""
+
+    least: int
+    most: int
+    share: Estimate
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"held": [self.least, self.most], "share": self.share.document()}
+
+
+def told_sizes(plan: Plan, tally: Tally, level: float = 0.95) -> list[Told]:
+    """What a pilot told, bucket by bucket: unbiased shares that may lie below 0, with intervals."""
+    check_pilot(plan)
+    tally.belongs_to(plan)
+    _check_told(tally)
+    shares = shares_of(plan, tally.counts)
+    noise = noise_of(plan, np.clip(shares, 0.0, 1.0)) / tally.reports
+    last = bucket_ends(len(shares)).tolist()[:-1]
+    return [
+        Told(least, most, plain(share, variance, tally.reports, level))
+        for least, most, share, variance in zip(
+            (0, *(end + 1 for end in last)),
+            (*last, len(plan.schema.keys)),
+            shares.tolist(),
+            noise.tolist(),
+            strict=True,
+        )
+    ]
+
+
+def _check_told(tally: Tally) -> None:
+    if not tally.reports:
+        raise PlanError("the pilot's tally is empty: no one has told how many keys they hold")
+
+
 def check_pilot(plan: Plan) -> None:
     """Refuse a plan that does not ask how many keys are held."""
     if plan.encode != "size":
-        raise PlanError(
-            f"a pilot's plan asks how many keys are held: the first one of sized, not {plan.mechanism}"
-        )
+        other = "; this is its second" if plan.mechanism == "sized" else f", not {plan.mechanism}"
+        raise PlanError(f"a pilot's plan asks how many keys are held: the first one of sized{other}")
 
 
 # -- guesses -------------------------------------------------------------------------------------------
@@ -147,21 +190,29 @@ class _Guesses(NamedTuple):
 def _guesses(keys: int, buckets: int) -> _Guesses:
     most = min(keys, MOST)
     default = Prior.of(keys).sizes
-    one = np.zeros(most + 1)
-    one[min(1, most)] = 1.0
-    laws = [np.pad(default, (0, max(0, most + 1 - len(default))))[: most + 1], one]
-    few, many = [1], []
-    for held in np.geomspace(0.5, 0.97 * keys, AVERAGES):
+    one, every = np.zeros((2, most + 1))
+    one[1] = every[most] = 1.0
+    laws = [np.pad(default, (0, max(0, most + 1 - len(default))))[: most + 1], one, every]
+    few, many, worth = [1], [], [1.0] * len(laws)
+    equal = np.geomspace(0.5, 0.97 * keys, AVERAGES).tolist()
+    above = sum(held >= MOSTLY[0] * keys for held in equal)
+    for held in (*equal, *(share * keys for share in MOSTLY)):
+        here = len(laws)
         for even in EVEN:
-            here = len(laws)
+            at = len(laws)
             laws.append(_law(held / keys, keys, even, most))
             if held > 1:  # everyone holds at least one
                 rest = _law((held - 1) / (keys - 1), keys - 1, even, most - 1)
                 laws.append(np.concatenate([[0.0], rest]))
+            if held not in equal:
+                continue  # mixtures have enough
             if held < 0.2 * keys and even in (1.0, np.inf):
-                few += range(here, len(laws))
+                few += range(at, len(laws))
             if held >= max(2.0, 0.1 * keys) and even in (1.0, 6.0):
-                many.append(here)
+                many.append(at)
+        # more averages are guessed up there, but none the likelier for it
+        each = above / (above + len(MOSTLY)) if held >= MOSTLY[0] * keys else 1.0
+        worth += [each] * (len(laws) - here)
     alone, mixed = len(laws), [(a, b, part) for a in few for b in many for part in PARTS]
     first, second = ([*range(alone), *(each[place] for each in mixed)] for place in (0, 1))
     part = np.array([0.0] * alone + [each[2] for each in mixed])
@@ -171,7 +222,7 @@ def _guesses(keys: int, buckets: int) -> _Guesses:
     joined = (1.0 - part[:, None]) * lumped[first] + part[:, None] * lumped[second]
     share = 0.5 if mixed else 1.0
     weight = np.concatenate(
-        [np.full(alone, share / alone), np.full(len(mixed), 0.5 / max(1, len(mixed)))]
+        [share * np.array(worth) / sum(worth), np.full(len(mixed), 0.5 / max(1, len(mixed)))]
     )
     return _Guesses(made, np.array(first), np.array(second), part, joined, bucket, weight)
 

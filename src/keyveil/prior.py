@@ -167,8 +167,8 @@ class Prior:
             np.repeat(frequency, 3),
             np.array(laws * len(frequency)),
             _sizes(share, keys) if law is None else law,
-            f"{held:.3g} {'key' if held == 1 else 'keys'} held on average, means near {mean:g}, "
-            f"spread {spread:g}",
+            f"{held:.3g} {'key' if round(held, 2) == 1 else 'keys'} held on average, "
+            f"means near {mean:g}, spread {spread:g}",
         )
 
     @classmethod

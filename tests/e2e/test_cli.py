@@ -385,6 +385,12 @@ def test_compare_says_what_it_did_to_the_table(folder):
         cwd=folder, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stderr.strip() == "2 rows had no number as value and count as not held"
+    (folder / "text.csv").write_text("user,key,value\n1,a,x\n2,a,1\n2,b,0\n")
+    done = subprocess.run(
+        [KEYVEIL, *COMPARE, "text.csv", "--people", "1e4", "--mechanism", "auto", "--repeat", "2"],
+        cwd=folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stderr.strip() == "1 row had no number as value and counts as not held"
 
 
 @pytest.mark.parametrize(
@@ -394,6 +400,8 @@ def test_compare_says_what_it_did_to_the_table(folder):
         ("", [], "is empty"),
         ("user,key,value\n1,,\n", [], "has no keys"),
         ("user,key,value\n1,a,x\n2,b,y\n", [], "no number in column 'value'"),
+        ("user,key,value\n1,a,inf\n2,b,nan\n3,b,-inf\n", [], "has no finite number in column 'value'"),
+        ("user,key,value\n1,a,70\n2,b,inf\n", [], "outside 0,10; give the range that they are on"),
         ("user,key,value\n1,a,1\n2,b,0\n", [], "no one holds the keys together"),
         ("user,key,value\n1,a,1\n2,a,0\n", [], "at least two keys"),
         ("who,key,value\n1,a,1\n", [], "column 'user' is not in the table"),

@@ -35,6 +35,7 @@ def folder(tmp_path_factory):
         ("tally", path("pilot.json"), path("few.kv"), "-o", path("told.kv")),
         ("plan", "--keys", "5", "--epsilon", "1", "--mechanism", "kvue", "-o", path("kvue.json")),
         ("plan", "--keys", "5", "--epsilon", "1", "--mechanism", "sized", "-o", path("other.json")),
+        ("plan", "--next", path("pilot.json"), path("told.kv"), "-o", path("second.json")),
     ):  # fmt: skip
         assert run(list(line)) == 0
     return folder
@@ -114,6 +115,19 @@ def test_how_many_to_ask_is_said_with_the_pilots_plan(at):
             "only for --mechanism auto",
         ),
         ((*AUTO[:-2], "kvue.json", "told.kv"), 1, "the first one of sized, not kvue"),
+        ((*AUTO[:-2], "second.json", "told.kv"), 1, "the first one of sized; this is its second"),
+        (
+            (*AUTO[:-2], "told.kv", "pilot.json"),
+            1,
+            "told.kv is no plan, and pilot.json is one: --pilot takes the pilot's plan first",
+        ),
+        ((*AUTO[:-2], "told.kv", "few.kv"), 1, "told.kv is no plan: "),
+        ((*AUTO[:-2], "nothing.json", "told.kv"), 1, "cannot read the plan nothing.json"),
+        (
+            ("estimate", "pilot.json", "told.kv", "--key", "k1", "--after", "clip"),
+            1,
+            "--after, --key: this plan tells only how many keys are held",
+        ),
         ((*AUTO[:-2], "other.json", "told.kv"), 1, "another plan"),
         ((*AUTO[:-2], "pilot.json", "nothing.kv"), 1, "cannot read the tally"),
         (
@@ -126,6 +140,21 @@ def test_how_many_to_ask_is_said_with_the_pilots_plan(at):
 )
 def test_what_does_not_fit_is_refused_in_one_line(at, arguments, code, said):
     assert said in at(*arguments, code=code)
+
+
+def test_an_estimate_of_a_pilot_says_how_many_keys_are_held_and_what_is_next(at):
+    rows = at("estimate", "pilot.json", "told.kv").splitlines()
+    assert rows[0].split() == ["keys", "held", "share", "of", "people", "±", "stderr", "95%", "interval"]
+    assert float(rows[2].split()[1]) == pytest.approx(1, abs=0.1)  # of people who hold one key each
+    assert rows[9].split()[:3] == ["8", "to", "9"]
+    assert "unknown" not in "".join(rows)
+    assert "a pilot tells only how many keys are held" in rows[-1]
+    assert "--mechanism auto --people N --pilot pilot.json told.kv" in rows[-1]
+    made = json.loads(at("estimate", "pilot.json", "told.kv", "--json"))
+    assert [each["held"] for each in made][-2:] == [[24, 27], [28, 30]]
+    assert sum(each["share"]["value"] for each in made) == pytest.approx(1)
+    second = at("estimate", "second.json", "told.kv", code=1)
+    assert "another plan" in second
 
 
 def test_a_comparison_with_a_pilot_repeats(at, folder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import nan
 
 import click
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyveil.cli import chart
-from keyveil.cli.chart import Panel, columns, legend, side_by_side
+from keyveil.cli.chart import Panel, columns, fitted, legend, say, side_by_side
 from keyveil.cli.show import plain_only
 
 FALLING = Panel("error", [1, 10, 100], [[1, 0.1, 0.01], [1, 1, 1]], 10)
@@ -66,15 +67,53 @@ def test_no_row_is_wider_than_asked_and_every_known_column_is_drawn(line, width)
     assert drawn == any(value == value for value in line)
 
 
+@pytest.mark.parametrize("width", [40, 60, 79, 80, 120])
+def test_charts_stand_beside_each_other_only_where_there_is_room(width):
+    panels = [Panel(f"{name} ± against epsilon", *FALLING[1:]) for name in ("frequency", "mean")]
+    low = panels[1]._replace(lines=[[1e-3, 1e-4, 1e-5]])
+    made = [click.unstyle(row) for row in fitted([panels[0], low], width, False, 5)]
+    assert all(len(row) <= width for row in made)
+    titles = [row for row in made if "against" in row]
+    assert [row.count("against") for row in titles] == ([2] if width >= 80 else [1, 1])
+    scales = [row.replace("┤", "│").partition("│")[0] for row in made if "┤" in row or "│" in row]
+    assert scales[:5] == scales[-5:]  # one scale for both
+    assert len(scales) == (5 if width >= 80 else 10)
+
+
+@given(st.lists(st.sampled_from(["kvue", "optimal", "pckv_grr"]), min_size=1, max_size=6))
+def test_a_legend_is_broken_between_its_lines(names):
+    made = click.unstyle(legend(names, 30)).split("\n")
+    assert all(len(row) <= 30 for row in made)
+    assert "   ".join(made) == click.unstyle(legend(names, 999))
+
+
+@given(st.lists(st.text("abc-é", min_size=1, max_size=12), min_size=1, max_size=40), st.integers(12, 90))
+def test_prose_is_broken_between_words_in_a_terminal_alone(words, width):
+    with pytest.MonkeyPatch.context() as patch:
+        said: list[str] = []
+        patch.setattr(chart.click, "echo", said.append)
+        patch.setenv("COLUMNS", str(width))
+        patch.setattr(chart.sys.stdout, "isatty", lambda: True, raising=False)
+        say(" ".join(words))
+        patch.setattr(chart.sys.stdout, "isatty", lambda: False, raising=False)
+        say(" ".join(words))
+    rows = said[0].split("\n")
+    assert all(len(row) <= width for row in rows)
+    assert said[0].split() == words
+    assert all(len(row) + 1 + len(after.split()[0]) > width for row, after in pairwise(rows))
+    assert said[1] == " ".join(words)
+
+
 def test_colours_are_for_terminals_that_want_them(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert legend(["kvue", "rr"]) == "\x1b[36m\x1b[1m1 kvue (chosen)\x1b[0m   \x1b[33m2 rr\x1b[0m"
     monkeypatch.setenv("NO_COLOR", "1")
     assert legend(["kvue", "rr"]) == "1 kvue (chosen)   2 rr"
+    assert legend(["kvue", "rr"], first="least error") == "1 kvue (least error)   2 rr"
     assert not any("\x1b" in row for row in side_by_side([FALLING], 40, False))
 
 
-@pytest.mark.parametrize(("there", "width"), [(40, 80), (100, 100), (300, 140)])
+@pytest.mark.parametrize(("there", "width"), [(40, 40), (100, 100), (300, 140)])
 def test_the_width_follows_the_terminal(monkeypatch, there, width):
     monkeypatch.setenv("COLUMNS", str(there))
     monkeypatch.setattr(chart.sys.stdout, "isatty", lambda: True, raising=False)

@@ -13,7 +13,17 @@ from keyveil import Coins, People, Plan, PlanError, ReportError, Schema, Tally, 
 from keyveil.encode import bucket_of
 from keyveil.measure import Contest, measure
 from keyveil.mechanisms.sized import noise_of, shares_of
-from keyveil.pilot import KNOWN, SHARE, _guesses, _law, learned, pilot_people, pilot_prior
+from keyveil.pilot import (
+    AVERAGES,
+    KNOWN,
+    SHARE,
+    _guesses,
+    _law,
+    learned,
+    pilot_people,
+    pilot_prior,
+    told_sizes,
+)
 from keyveil.planner import advise
 from keyveil.populations import pckv_uniform
 from keyveil.prior import Prior
@@ -92,6 +102,70 @@ def test_who_holds_many_is_not_taken_for_noise():
     assert 0.05 < law[8:].sum() < 0.2
 
 
+@pytest.mark.parametrize("epsilon", ["0.5", "1", "4"])
+@pytest.mark.parametrize("share", [0.55, 0.65, 0.75, 0.8, 0.85, 0.95, 1.0])
+def test_averages_between_half_of_the_keys_and_all_are_known(share, epsilon):
+    """Of 30 keys to a twentieth of them: told by so many people that a bucket is known to 0.03."""
+    plan = pilot(epsilon=epsilon)
+    people = round(float(noise_of(plan, np.zeros(1))[0]) / 0.03**2)
+    law = _law(share, 30, np.inf, 30) if share < 1 else LAWS["all of them"]
+    assert Prior.of_pilot(plan, told(plan, law, people)).held == pytest.approx(30 * share, abs=1.5)
+
+
+@pytest.mark.parametrize("epsilon", ["1", "4"])
+def test_what_lies_in_the_last_bucket_is_said_to_be_vague(epsilon):
+    """Of 100 keys people hold 80, or all: 64 and more are one bucket, and neither end is believed."""
+    plan = pilot(100, epsilon)
+    for law in (_law(0.8, 100, np.inf, 100), np.eye(101)[100]):
+        made = Prior.of_pilot(plan, told(plan, law, 9000))
+        assert 80 < made.held < 95
+        assert "from a pilot of 9,000 people, which does not tell 64 keys from more" in made.source
+    few = Prior.of_pilot(plan, told(plan, np.eye(101)[3], 9000))
+    assert few.held == pytest.approx(3, abs=0.2)
+    assert few.source.endswith("(from a pilot of 9,000 people)")
+    most = pilot(64, epsilon)  # the last bucket is 64 keys and nothing else
+    assert "from more" not in Prior.of_pilot(most, told(most, np.eye(65)[64], 9000)).source
+
+
+@pytest.mark.parametrize("keys", [5, 30, 100])
+def test_more_averages_up_there_are_none_the_likelier_together(keys):
+    """Laws of few keys keep their share: those of half the keys and more weigh as equal factors do."""
+    guesses = _guesses(keys, pilot(keys).channels[0].states)
+    single = guesses.part == 0
+    held = guesses.laws @ np.arange(keys + 1)
+    weight = guesses.weight[single]
+    equal = np.geomspace(0.5, 0.97 * keys, AVERAGES) >= 0.5 * keys
+    found = weight[3:][held[3:] >= 0.5 * keys - 1e-9].sum() / weight[1]
+    assert found == pytest.approx(10 * equal.sum())  # five shapes each, with and without no key
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "2", "5"])
+def test_what_was_told_has_its_buckets_and_intervals(epsilon):
+    plan = pilot(20, epsilon)
+    law = np.bincount([1, 1, 1, 2, 9, 20, 20, 0], minlength=21) / 8
+    made = told_sizes(plan, told(plan, law, 10**9), 0.9)
+    ends = [(each.least, each.most) for each in made]
+    assert ends == [(n, n) for n in range(8)] + [
+        (8, 9),
+        (10, 11),
+        (12, 13),
+        (14, 15),
+        (16, 19),
+        (20, 20),
+    ]
+    for each in made:
+        assert each.share.value == pytest.approx(law[each.least : each.most + 1].sum(), abs=1e-5)
+        assert each.share.high - each.share.low == pytest.approx(
+            2 * 1.6449 * each.share.stderr, rel=1e-4
+        )
+    shares = of_buckets(law, plan.channels[0].states)
+    exact = np.sqrt(noise_of(plan, shares) / 10**9)
+    assert [each.share.stderr for each in made] == pytest.approx(exact, rel=1e-3)
+    assert told_sizes(pilot(100), told(pilot(100), np.eye(101)[70]))[-1][:2] == (64, 100)
+    with pytest.raises(PlanError, match="tally is empty"):
+        told_sizes(plan, Tally(plan))
+
+
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "2", "5"])
 def test_the_noise_is_that_of_the_channel(epsilon):
     plan = pilot(epsilon=epsilon)
@@ -150,7 +224,7 @@ def test_a_plan_that_asks_no_sizes_is_refused():
         Prior.of_pilot(plan, Tally(plan))
     first = pilot(5)
     second = first.next(told(first, np.eye(6)[1], 1000))
-    with pytest.raises(PlanError, match="how many keys are held"):
+    with pytest.raises(PlanError, match="the first one of sized; this is its second"):
         Prior.of_pilot(second, Tally(second))
 
 

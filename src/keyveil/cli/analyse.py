@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ..errors import PlanError
 from ..estimate import Answers, Estimate, estimators_of
 from ..estimate import estimate as make_estimate
 from ..estimate.project import STEPS
@@ -96,8 +97,17 @@ def estimate(
     plot: str | None,
     machine: bool,
 ) -> None:
-    """Frequency and mean of every key, each with its standard error and interval."""
+    """Frequency and mean of every key, each with its standard error and interval.
+
+    Of a pilot's tally: how many keys people hold.
+    """
     plan = Plan.load(plan_path)
+    if plan.encode == "size":
+        from .pilot import show_sizes
+
+        _refuse_of_keys({"--estimator": estimator, "--after": after, "--key": keys, "--plot": plot})
+        show_sizes((plan_path, tally_path), plan, level, machine)
+        return
     answers = make_estimate(plan, Tally.load(plan, tally_path), estimator, level, after)
     if keys:
         answers = _only(plan, answers, keys)
@@ -119,6 +129,13 @@ def estimate(
     if estimator is None and not keys and _shrinks(plan):
         said = "these are raw; --estimator shrunk usually has less error over many keys"
         click.echo(f"note: {said}", err=True)
+
+
+def _refuse_of_keys(given: dict[str, Any]) -> None:
+    """Options that speak of keys beside a plan that does not."""
+    wrong = ", ".join(name for name, each in given.items() if each)
+    if wrong:
+        raise PlanError(f"{wrong}: this plan tells only how many keys are held, nothing of any key")
 
 
 def _shrinks(plan: Plan) -> bool:

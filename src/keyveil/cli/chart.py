@@ -1,7 +1,8 @@
 """Small charts in the terminal: lines on two logarithmic axes, in braille dots or plain ASCII.
 
 Lines are told apart by their numerals, set along each in turn, so that lines which coincide show one
-after the other; colours, where a terminal has them, only help.
+after the other; colours, where a terminal has them, only help. Charts stand beside each other where
+there is room, else one under the other; and prose beside them is broken between words.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from math import isfinite, log10
 from typing import NamedTuple
@@ -17,7 +19,10 @@ import click
 
 from ..plot import plain_number
 
-NARROWEST, WIDEST = 80, 140
+BESIDE, WIDEST = 80, 140
+"""Columns from which charts stand beside each other, and the most that they take."""
+NARROWEST = 40
+"""Columns that a chart takes at the least."""
 HEIGHT = 7
 STEP = 3
 """Columns from one numeral to the next, whichever line's it is."""
@@ -40,9 +45,23 @@ class Panel(NamedTuple):
     here: float
 
 
-def side_by_side(panels: Sequence[Panel], width: int, plain: bool, height: int = HEIGHT) -> list[str]:
+def fitted(panels: Sequence[Panel], width: int, plain: bool, height: int = HEIGHT) -> list[str]:
+    """Charts over one scale, beside each other where there is room, else one under the other."""
+    if width >= BESIDE:
+        return side_by_side(panels, width, plain, height)
+    scale = _scale(panels)
+    return [row for panel in panels for row in side_by_side([panel], width, plain, height, scale)]
+
+
+def side_by_side(
+    panels: Sequence[Panel],
+    width: int,
+    plain: bool,
+    height: int = HEIGHT,
+    scale: tuple[float, float] | None = None,
+) -> list[str]:
     """Charts beside each other over one scale, which stands to the left; each row has its colours."""
-    low, high = _span(value for panel in panels for line in panel.lines for value in line)
+    low, high = scale or _scale(panels)
     marks = _by_row(_ticks(low, high), low, high, height)
     margin = max(5, *map(len, marks.values())) + 1
     across = (width - margin - 2 * (len(panels) - 1)) // len(panels) - 1
@@ -59,17 +78,34 @@ def side_by_side(panels: Sequence[Panel], width: int, plain: bool, height: int =
     return made
 
 
-def legend(names: Sequence[str]) -> str:
-    """Which numeral is which line, the first the chosen one."""
-    said = [f"{n} {name}{'' if n > 1 else ' (chosen)'}" for n, name in enumerate(names, 1)]
-    return "   ".join(_coloured(words, place) for place, words in enumerate(said))
+def legend(names: Sequence[str], width: int = BESIDE, first: str = "chosen") -> str:
+    """Which numeral is which line, and what the first one is; as many to a row as fit."""
+    said = [f"{n} {name}{'' if n > 1 else f' ({first})'}" for n, name in enumerate(names, 1)]
+    made, room = "", 0
+    for place, words in enumerate(said):
+        before = "" if not place else "   " if len(words) + 3 <= room else "\n"
+        room = (room - 3 if before == "   " else width) - len(words)
+        made += before + _coloured(words, place)
+    return made
 
 
 def columns() -> int:
-    """How wide a picture may be: as the terminal, and where there is none, as the narrowest."""
+    """How wide a picture may be: as the terminal, and where there is none, two charts' width."""
     if not sys.stdout.isatty():
-        return NARROWEST
-    return min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
+        return BESIDE
+    return min(shutil.get_terminal_size().columns, WIDEST)
+
+
+def say(words: str) -> None:
+    """A sentence on standard output: in a terminal broken between words, else in one line."""
+    if sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+        words = textwrap.fill(words, width, break_long_words=False, break_on_hyphens=False)
+    click.echo(words)
+
+
+def _scale(panels: Sequence[Panel]) -> tuple[float, float]:
+    return _span(value for panel in panels for line in panel.lines for value in line)
 
 
 def _span(values: Iterable[float]) -> tuple[float, float]:

@@ -20,6 +20,7 @@ from ..plan import Plan
 from ..planner import ASKS, Advice, advise
 from ..prior import Prior
 from ..schema import Schema
+from .chart import NARROWEST, Panel, columns, fitted, legend, say
 from .show import counted, plain_only, print_table
 
 COMPARED = {
@@ -70,25 +71,25 @@ def explain(advice: Advice) -> None:
     """The table of options, and what else a reader should know."""
     best = advice.best
     if advice.answers:
-        click.echo(str(advice))
+        say(str(advice))
     who = counted(advice.people, "person", "people")
     sign = "+-" if plain_only(sys.stdout.encoding, os.environ) else "±"
+    say(f"{who} at epsilon {text(advice.epsilon)}, expecting {advice.prior.source}")
     print_table(
         ["mechanism", "error", f"frequency {sign}", f"mean {sign}", "bits", "answers"],
         [_cells(option, advice) for option in advice.runners_up(20)],
-        f"{who} at epsilon {text(advice.epsilon)}, expecting {advice.prior.source}",
     )
     one = "one conditional answer" if advice.ask == "conditional" else "one key's answer"
-    click.echo(f"error: squared error over the first's: {COMPARED[advice.ask]}")
-    click.echo(f"{sign}: how far {one} is off before any shrinkage, means on [-1, 1]")
+    say(f"error: squared error over the first's: {COMPARED[advice.ask]}")
+    say(f"{sign}: how far {one} is off before any shrinkage, means on [-1, 1]")
     if not advice.answers:
-        click.echo(
+        say(
             "answers: with the row's plan as it is; with more people the planner turns to other plans, "
             f"which answer with {advice.people_needed / advice.people:.1f} times the people"
         )
     if advice.ask != "conditional":
         few = len(best.plan.schema.keys) < FEWEST
-        click.echo(
+        say(
             f"with fewer than {FEWEST} keys answers are not shrunk in the end"
             if few
             else "chosen for answers that are shrunk: keyveil estimate --estimator shrunk"
@@ -98,7 +99,7 @@ def explain(advice: Advice) -> None:
 
 def explain_plan(made: Plan, said: str, people: int, believed: Prior) -> None:
     """Of a mechanism that was named: what to expect, what a shuffler adds, and what fakes could do."""
-    click.echo(said)
+    say(said)
     answers = made.kind.answers
     both = len(made.kind.answers) > 1
     _outside(made, people, "both" if both else "mean" if "mass" in answers else answers[0], believed)
@@ -109,8 +110,8 @@ def _outside(made: Plan, people: int, ask: str, prior: Prior) -> None:
     from ..poison import line as poison_line
     from ..shuffle import line as shuffle_line
 
-    click.echo(shuffle_line(made, people))
-    click.echo(poison_line(made, FAKES, ask, prior))
+    say(shuffle_line(made, people))
+    say(poison_line(made, FAKES, ask, prior))
 
 
 def _answers(option: Option, advice: Advice) -> str:
@@ -144,8 +145,13 @@ def picture(advice: Advice, path: str) -> Curves:
 
 def sketch(advice: Advice, drawn: Curves | None = None) -> None:
     """The same in the terminal: a row for each thing asked, against epsilon and against people."""
-    from .chart import Panel, columns, legend, side_by_side
-
+    width = columns()
+    if width < NARROWEST:
+        if drawn is None:
+            click.echo()
+            say(f"the picture takes {NARROWEST} columns; --plot FILE draws it in a file")
+            click.echo()
+        return
     at = A_FEW[:: 3 if advice.ask == "conditional" else 1]  # plans of larger views take a while each
     found = drawn or curves(advice.plan.schema, advice, IN_TERMINAL, at)
     plain = plain_only(sys.stdout.encoding, os.environ)
@@ -156,7 +162,7 @@ def sketch(advice: Advice, drawn: Curves | None = None) -> None:
         ("people", found.people, found.by_people, advice.people),
     )
     who = counted(advice.people, "person", "people")
-    click.echo(f"\n{legend(names)}")
+    click.echo(f"\n{legend(names, width, 'chosen' if advice.answers else 'least error')}")
     for part in (advice.ask,) if advice.ask in ("frequency", "mean") else ("frequency", "mean"):
         panels = [
             Panel(
@@ -167,12 +173,13 @@ def sketch(advice: Advice, drawn: Curves | None = None) -> None:
             )
             for of, places, errors, here in axes
         ]
-        for row in side_by_side(panels, columns(), plain):
+        for row in fitted(panels, width, plain):
             click.echo(row)
-    click.echo(
+    say(
         f"against epsilon: {who}, at each the best parameters; against people: epsilon "
-        f"{text(advice.epsilon)}, parameters as in the table\n"
+        f"{text(advice.epsilon)}, parameters as in the table"
     )
+    click.echo()
 
 
 def expected(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:

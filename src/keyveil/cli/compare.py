@@ -223,7 +223,8 @@ def _tell(read: Read, ends: str) -> None:
             said += f", {read.outside / held:.0%} of all: is this the range (--range) that they are on?"
         _note(said)
     if read.unknown:
-        _note(f"{counted(read.unknown, 'row')} had no number as value and count as not held")
+        count = "counts" if read.unknown == 1 else "count"
+        _note(f"{counted(read.unknown, 'row')} had no number as value and {count} as not held")
     if read.twice:
         said = "named a key that the person already had; the first of them counts"
         _note(f"{counted(read.twice, 'row')} {said}")

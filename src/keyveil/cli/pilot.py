@@ -1,19 +1,21 @@
-"""``keyveil plan --pilot``: what a pilot's plan and tally say for the plan that follows."""
+"""What a pilot tells: for ``keyveil plan --pilot`` the plan that follows, for ``estimate`` the sizes."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from ..errors import PlanError
 from ..exact import decimal, epsilon_of, text
-from ..pilot import check_pilot, pilot_prior
+from ..pilot import check_pilot, pilot_prior, told_sizes
 from ..plan import Plan
 from ..prior import Prior
 from ..schema import Schema
 from ..tally import Tally
 from .read import read_range, read_schema
+from .show import print_json, print_table
 
 
 def taken_from(
@@ -29,7 +31,7 @@ def taken_from(
     Other keys or ranges than the pilot's are refused. Another epsilon is not: everyone answers one plan
     and spends that plan's; it is said in a line.
     """
-    pilot = Plan.load(paths[0])
+    pilot = _plan_first(paths)
     check_pilot(pilot)
     given: dict[str, Any] = {
         name: float(decimal(value, f"--{name}"))
@@ -54,3 +56,42 @@ def taken_from(
             err=True,
         )
     return schema, epsilon or text(pilot.promised), prior
+
+
+def _plan_first(paths: tuple[str, str]) -> Plan:
+    """The plan of a pair of files; where it is the second of them, that is said."""
+    try:
+        return Plan.load(paths[0])
+    except PlanError as error:
+        if not Path(paths[0]).is_file():
+            raise
+        first = "--pilot takes the pilot's plan first, then its tally"
+        try:
+            Plan.load(paths[1])
+        except PlanError:
+            raise PlanError(f"{paths[0]} is no plan: {error} ({first})") from None
+        raise PlanError(f"{paths[0]} is no plan, and {paths[1]} is one: {first}") from None
+
+
+def show_sizes(paths: tuple[str, str], pilot: Plan, level: float, machine: bool) -> None:
+    """How many keys people hold, as a pilot's tally tells it, and what comes next."""
+    told = told_sizes(pilot, Tally.load(pilot, paths[1]), level)
+    next_ = f"keyveil plan --mechanism auto --people N --pilot {paths[0]} {paths[1]}"
+    note = f"a pilot tells only how many keys are held; to ask about keys, plan for the others: {next_}"
+    if machine:
+        facts = {"mechanism": pilot.mechanism, "level": level, "note": note}
+        print_json([{**each.document(), **facts} for each in told])
+        return
+    print_table(
+        ["keys held", "share of people", "± stderr", f"{level:.0%} interval"],
+        [
+            [
+                str(each.least) if each.least == each.most else f"{each.least} to {each.most}",
+                f"{each.share.value:.4f}",
+                f"{each.share.stderr:.4f}",
+                f"[{each.share.low:.4f}, {each.share.high:.4f}]",
+            ]
+            for each in told
+        ],
+    )
+    click.echo(f"note: {note}")

@@ -15,6 +15,9 @@ from .read import key_counts, people_of
 KEYS_AT_ONCE = 1 << 16
 """Of those that could be among the most held, where rows and people differ."""
 
+FAR = 1e300
+"""Only what is infinite counts as lying further away."""
+
 
 class Read(NamedTuple):
     """The keys that most people hold, everyone's records cut down to them, and values moved."""
@@ -39,7 +42,7 @@ def read_top(data: str, person: str, key: str, value: str, ends: tuple[float, fl
     if not rows:
         raise TableError(f"the table {data} has no keys")
 
-    def read(keys: list[str]) -> tuple[People, Counter[str]]:
+    def read(keys: list[str], ends: tuple[float, float] = ends) -> tuple[People, Counter[str]]:
         schema, mapped = Schema.of(keys, *map(repr, ends)), Counter[str]()
         columns = {"person": person, "key": key, "value": value}
         return people_of(schema, data, **columns, lenient=True, mapped=mapped), mapped
@@ -63,9 +66,11 @@ def read_top(data: str, person: str, key: str, value: str, ends: tuple[float, fl
         raise TableError(f"the table {data} has no number in column {value!r}")
     numbers = sum(rows[name] for name in keys) - mapped["no_number"]
     if mapped["outside_range"] == numbers:
+        if read(keys, (-FAR, FAR))[1]["outside_range"] == numbers:
+            raise TableError(f"the table {data} has no finite number in column {value!r}")
         raise TableError(
             f"every value of the table lies outside {ends[0]:g},{ends[1]:g}; give the range that they "
-            "are on, like --range 1,5"
+            "are on: --range LOW,HIGH"
         )
     return Read(keys, everyone, mapped["outside_range"], mapped["no_number"], numbers - found)
 
