@@ -115,7 +115,7 @@ def best_rows(rows: list[Row], ours: bool) -> dict[str, Row]:
 def summary(rows: list[Row], name: str, epsilon: float, ours: bool) -> dict[str, object]:
     """One setting: auto against the best competitor on the sum, and on each of the two alone."""
     here = [row for row in rows if row.epsilon == epsilon]
-    auto = next(row for row in here if row.mechanism == "auto" and row.estimator == OURS)
+    auto = next(row for row in here if row.mechanism == "auto")  # first with the planner's estimator
     competitors = best_rows(here, ours)
     base = competitors["kvue"]
     scores = {each: scored(here, base, auto, row) for each, row in competitors.items()}
@@ -124,7 +124,7 @@ def summary(rows: list[Row], name: str, epsilon: float, ours: bool) -> dict[str,
     return {
         "population": name,
         "epsilon": epsilon,
-        "chosen": auto.chosen,
+        "chosen": auto.chosen + ("" if auto.estimator == OURS else ", raw"),
         "pilot": auto.pilot,
         "choices": auto.choices,
         "auto": own.total,
@@ -256,7 +256,9 @@ def blind_lines(found: list[dict[str, object]]) -> list[str]:
     for name in dict.fromkeys(one["population"] for one in found):
         here = [one for one in found if one["population"] == name]
         lost = [f"{one['epsilon']:g} ({', '.join(one['above'])})" for one in here if one["above"]]
-        took = ", ".join(dict.fromkeys(str(one["chosen"]).partition(":")[0] for one in here))
+        took = ", ".join(
+            dict.fromkeys(str(one["chosen"]).partition(":")[0].removesuffix(", raw") for one in here)
+        )
         ratios = [
             np.exp(np.mean([np.log(float(one[part])) for one in here]))
             for part in ("kvue_over_auto_frequency", "kvue_over_auto")

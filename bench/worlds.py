@@ -2,7 +2,7 @@
 
 ``python -m bench.worlds [--write] [--first 101] [--count 40] [--repeat 40] [--epsilon 0.2,1,3]``: each
 world draws its number of keys and people, how many keys people hold, how popular keys are, and where
-their means and values lie. None of them was looked at when anything was tuned.
+their means and values lie. Nothing was tuned on them.
 """
 
 from __future__ import annotations
@@ -111,6 +111,12 @@ def above_raw(rows: list[Row]) -> dict[str, float]:
     return found
 
 
+def short_verdict(found: list[dict[str, object]]) -> list[str]:
+    """The verdict without the settings that the table names anyway."""
+    first, *others = verdict(found)
+    return [first.partition(" settings")[0] + " settings.", *others]
+
+
 def lost_lines(found: list[dict[str, object]]) -> list[str]:
     """The settings at which some mechanism is below auto on the sum, one line each."""
     lines = [
@@ -149,8 +155,8 @@ def main() -> None:
         print(f"{name}: {perf_counter() - start:.0f} s", flush=True)
     far = [f"{each} {ratio:.2f}" for each, ratio in wrong.items() if ratio > FAR_ABOVE]
     parts = {
-        "worlds": [*verdict(tables[False]), "", *lost_lines(tables[False])],
-        "worlds-ours": [*verdict(tables[True]), "", *lost_lines(tables[True])],
+        "worlds": [*short_verdict(tables[False]), "", *lost_lines(tables[False])],
+        "worlds-ours": [*short_verdict(tables[True]), "", *lost_lines(tables[True])],
         "worlds-raw": [
             f"Shrunk errors above the raw ones by more than 3 %: {len(wrong)} of {drawn}; by more than "
             f"10 %: {len(far)} (world, mechanism, ratio: {'; '.join(far) or 'none'})."

@@ -27,7 +27,7 @@ from .estimate.forecast import Forecast, forecast
 from .estimate.shrinkforecast import shrunk_errors
 from .mechanism import CALIBRATIONS
 from .mechanisms import REGISTRY, mechanism_named
-from .options import MOST_CAP
+from .options import MOST_CAP, SHRUNK
 from .pilot import pilot_people, pilot_prior
 from .plan import Plan
 from .planner import Advice, advise
@@ -41,7 +41,6 @@ TOGETHER = (
     *("ioh", "ioh_optimal", "split", "pairs", "triples", "workload", "coefficients", "pair_collision"),
 )
 """Made for conditionals; ``all`` leaves them out."""
-SHRUNK = "shrunk"
 USUAL = ("published", "likelihood", SHRUNK)
 """Beside the mechanism's own first estimator, those that are measured where they exist."""
 PAD = 0.9
@@ -90,6 +89,8 @@ class _Taken(NamedTuple):
     people: int
     repetitions: int
     refused: bool = False
+    estimator: str | None = SHRUNK
+    """The planner's, where it is a plan of the planner's."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class Contest:
         """The rows of one mechanism (or ``auto``) at one epsilon, one for each estimator."""
         taken = self._taken(name, epsilon)
         plan = taken[0].plan
-        estimators = self._estimators([each.plan for each in taken], name)
+        estimators = self._estimators([each.plan for each in taken], name, taken[0].estimator)
         made: dict[str, list[KeyBands]] = {estimator: [] for estimator in estimators}
         left_out = 0.0
         for each in taken:
@@ -163,7 +164,8 @@ class Contest:
             return [_Taken(self.plan(name, epsilon), self.people, self.repetitions)]
         if not self.pilot:
             advice = self.advice(epsilon)
-            return [_Taken(advice.plan, self.people, self.repetitions, not advice.answers)]
+            plan, many = advice.plan, self.repetitions
+            return [_Taken(plan, self.people, many, not advice.answers, advice.estimator)]
         return self._taken_after_pilot(epsilon)
 
     def _taken_after_pilot(self, epsilon: str) -> list[_Taken]:
@@ -180,7 +182,9 @@ class Contest:
             advice = known[alike]
             often = found[advice.plan.hash].repetitions if advice.plan.hash in found else 0
             found[advice.plan.hash] = _Taken(advice.plan, rest, often + 1, not advice.answers)
-        return sorted(found.values(), key=lambda each: -each.repetitions)
+        first, *others = sorted(found.values(), key=lambda each: -each.repetitions)
+        advice = next(each for each in known.values() if each.plan.hash == first.plan.hash)
+        return [first._replace(estimator=advice.estimator), *others]
 
     def advice(self, epsilon: str) -> Advice:
         """What the planner says at an epsilon."""
@@ -211,8 +215,8 @@ class Contest:
                 given[called] = min(max(1, sizes), MOST_CAP, len(self.schema.keys))
         return Plan.of(self.schema, mechanism, epsilon, self.calibrate, **given)
 
-    def _estimators(self, plans: Sequence[Plan], name: str) -> tuple[str, ...]:
-        """What is measured: estimators that all of the plans have."""
+    def _estimators(self, plans: Sequence[Plan], name: str, best: str | None) -> tuple[str, ...]:
+        """What is measured: estimators that all of the plans have; of ``auto`` the planner's first."""
         plan = plans[0]
         have = tuple(e for e in estimators_of(plan) if all(e in estimators_of(p) for p in plans))
         if self.estimators is not None:
@@ -222,7 +226,7 @@ class Contest:
                 raise _NoEstimator(f"{plan.mechanism} has no estimator {said}; known: {', '.join(have)}")
             return asked
         if name == "auto" and SHRUNK in have:
-            return (SHRUNK, have[0])
+            return (SHRUNK, have[0]) if best == SHRUNK else (have[0], SHRUNK)
         return (*have[:1], *(e for e in USUAL if e in have[1:]))
 
     def _counts(self, plan: Plan) -> Iterator[Integers]:

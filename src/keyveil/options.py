@@ -20,8 +20,11 @@ import numpy as np
 
 from .arrays import Floats
 from .errors import ChannelError, PlanError
+from .estimate import estimators_of
 from .estimate.forecast import Forecast, forecast
 from .estimate.pairforecast import pair_errors
+from .estimate.shrink import FEWEST
+from .estimate.shrinkforecast import shrunk_errors
 from .mechanisms import REGISTRY
 from .plan import Plan
 from .prior import Prior
@@ -41,6 +44,7 @@ SETS = {
     "pckv_grr": "length",
 }
 """Mechanisms that speak of the whole set, and what their cap is called."""
+SHRUNK = "shrunk"
 PUBLISHED = ("privkv", "f2m", "kvoh", "bisample")
 """Weighed beside the others, though one of those is as good or better."""
 MANY = 2_000_000
@@ -234,6 +238,24 @@ def _shrunk(error: Floats, across: float, count: Floats, anywhere: float) -> Flo
     common = common * anywhere / (common + anywhere)
     kept = across / (error + across)
     return np.asarray(error * kept + (1.0 - kept) ** 2 * common)
+
+
+def best_estimator(plan: Plan, people: int, ask: str, prior: Prior) -> str:
+    """Shrunk across keys where that is predicted to pay, else the plan's own first estimator.
+
+    Where keys' own reports tell enough, what all have in common adds next to nothing; and keys whose
+    law is far from any that shrinkage knows may even lose by it.
+    """
+    first, *others = estimators_of(plan)
+    if SHRUNK not in others or len(plan.schema.keys) < FEWEST:
+        return first
+    told = forecast(plan, people, prior)
+    held = prior.weight * (prior.frequency > 0)
+    raw = prior.weight @ told.clipped_frequency(prior), held @ told.clipped_mean(prior) / held.sum()
+    shrunk = shrunk_errors(plan, told, people, prior)
+    parts = {"frequency": (0,), "mean": (1,)}.get(ask, (0, 1))
+    ratio = np.mean([shrunk[part] / raw[part] for part in parts])
+    return SHRUNK if ALIKE * ratio < 1 else first
 
 
 def lacking(told: Forecast, prior: Prior) -> dict[str, float]:

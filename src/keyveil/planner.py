@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from math import ceil, inf
 from numbers import Real
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 
 from .errors import PlanError
 from .exact import epsilon_of, text
-from .options import ALIKE, Option, lacks, options_for
+from .options import ALIKE, Option, best_estimator, lacks, options_for
 from .plan import Plan
 from .prior import Prior
 from .query import Query
@@ -56,6 +57,13 @@ class Advice:
     def answers(self) -> bool:
         """Whether some plan can answer."""
         return _least_lacking(self.options) <= 1
+
+    @cached_property
+    def estimator(self) -> str | None:
+        """How answers should be made: shrunk across keys where that pays; None for conditionals."""
+        if self.ask == "conditional":
+            return None
+        return best_estimator(self.plan, self.people, self.ask, self.prior)
 
     def runners_up(self, most: int = 8) -> list[Option]:
         """The best option of each mechanism, best first."""
@@ -109,6 +117,7 @@ class Advice:
         """As JSON."""
         return {
             "chosen": self.best.document(),
+            "estimator": self.estimator,
             "why": str(self),
             "ask": self.ask,
             "people": self.people,

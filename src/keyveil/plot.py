@@ -211,18 +211,20 @@ def _series(rows: list[dict[str, Any]], by_estimator: bool) -> list[_One]:
     from .mechanisms import REGISTRY
 
     lines: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    first: dict[str, str] = {}
+    first: dict[tuple[str, float], str] = {}
     for row in rows:
-        own = first.setdefault(row["mechanism"], row["estimator"])
+        own = first.setdefault((row["mechanism"], row["epsilon"]), row["estimator"])
         if by_estimator or row["estimator"] == own:
-            lines.setdefault((row["mechanism"], row["estimator"]), []).append(row)
+            named = row["estimator"] if by_estimator else ""
+            lines.setdefault((row["mechanism"], named), []).append(row)
+    planners = {estimator for (mechanism, _), estimator in first.items() if mechanism == "auto"}
     made = []
     number = 0
     for (mechanism, estimator), some in lines.items():
         label = f"{mechanism}, {estimator}" if by_estimator else mechanism
         some = sorted(some, key=lambda row: row["epsilon"])
         if mechanism == "auto":
-            best = estimator == first["auto"]
+            best = not by_estimator or estimator in planners
             made.append(_One(label, some, "#000000", *(("o", "-") if best else ("s", ":")), True))
             continue
         kind = REGISTRY.get(mechanism.partition(":")[0])

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from keyveil import Coins, Plan, PlanError, Schema
 from keyveil.curves import curves
+from keyveil.estimate import estimators_of
 from keyveil.estimate.forecast import Forecast, clipped, forecast
 from keyveil.estimate.predict import predicted
+from keyveil.estimate.shrinkforecast import shrunk_errors
 from keyveil.mechanisms import REGISTRY
-from keyveil.options import ALIKE, SIMPLE, caps
+from keyveil.options import ALIKE, SIMPLE, best_estimator, caps
 from keyveil.planner import advise
-from keyveil.prior import Prior
+from keyveil.prior import Prior, value_law
 from keyveil.testing import example_plan
 
 EPSILONS = ("0.2", "1", "3")
@@ -244,3 +246,36 @@ def test_advice_as_a_document_and_as_curves():
     first = lines.by_people[found.best.mechanism]["frequency"]
     assert all(after < before for before, after in pairwise(first))
     assert len(lines.by_epsilon) == 3
+
+
+# -- the estimator ---------------------------------------------------------------------------------
+
+
+def camps(keys: int) -> tuple[Prior, Plan]:
+    """Means in two tight camps near the ends, of keys that all hold alike; and a plan for them."""
+    means = np.where(np.arange(keys) % 2, 0.8, -0.8)
+    laws = np.array([value_law(mean, 0.05) for mean in means])
+    sizes = np.bincount([keys // 2], minlength=keys + 1).astype(float)
+    prior = Prior(np.ones(keys), np.full(keys, 0.5), laws, sizes)
+    return prior, Plan.of(Schema.of(keys), "kvue", 1, "tight")
+
+
+def test_shrinkage_is_chosen_where_it_is_predicted_to_pay():
+    alike = Prior.of(100, held=30, between=0.05)
+    noisy = advise(Schema.of(100), "0.5", 100_000, prior=alike)
+    assert noisy.estimator == "shrunk"
+    assert noisy.document()["estimator"] == "shrunk"
+    told = advise(Schema.of(100), 5, 1e9, prior=alike)
+    assert told.estimator == next(iter(estimators_of(told.plan)))
+    few = advise(Schema.of(3), 1, 100_000)
+    assert few.estimator == next(iter(estimators_of(few.plan)))
+    assert advise(Schema.of(9), 1, 1e6, ask="conditional").estimator is None
+
+
+def test_shrinkage_is_not_chosen_where_keys_lie_in_camps_that_are_known():
+    """And it is where they are not: the same keys with a fiftieth of the people."""
+    prior, plan = camps(16)
+    told = forecast(plan, 100_000, prior)
+    assert shrunk_errors(plan, told, 100_000, prior)[1] > told.clipped_mean(prior).mean()
+    assert best_estimator(plan, 100_000, "mean", prior) == "least_squares"
+    assert best_estimator(plan, 2_000, "mean", prior) == "shrunk"

@@ -14,7 +14,7 @@ from ..errors import PlanError
 from ..estimate.forecast import forecast
 from ..estimate.shrink import FEWEST
 from ..exact import decimal, text
-from ..options import Option
+from ..options import SHRUNK, Option
 from ..pilot import pilot_people
 from ..plan import Plan
 from ..planner import ASKS, Advice, advise
@@ -89,11 +89,12 @@ def explain(advice: Advice) -> None:
         )
     if advice.ask != "conditional":
         few = len(best.plan.schema.keys) < FEWEST
-        say(
-            f"with fewer than {FEWEST} keys answers are not shrunk in the end"
-            if few
-            else "chosen for answers that are shrunk: keyveil estimate --estimator shrunk"
-        )
+        if few:
+            say(f"with fewer than {FEWEST} keys answers are not shrunk in the end")
+        elif advice.estimator == SHRUNK:
+            say("chosen for answers that are shrunk: keyveil estimate --estimator shrunk")
+        else:
+            say("shrinkage across keys will not pay here: keyveil estimate, as it is")
     _outside(best.plan, advice.people, advice.ask, advice.prior)
 
 
