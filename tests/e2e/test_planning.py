@@ -169,6 +169,14 @@ def test_a_refusal_is_explained_too(at, capsys, monkeypatch):
     assert (at.folder / "e.png").stat().st_size > 10_000
 
 
+@pytest.mark.parametrize(("people", "pays"), [("2e4", True), ("1e8", False)])
+def test_the_explanation_says_whether_shrinkage_pays(at, people, pays):
+    words = (*AUTO, "--epsilon", 2, "--people", people, "--held", 9)
+    assert ("--estimator shrunk" in at(*words, "--explain")) == pays
+    told = json.loads(at(*words, "--json"))
+    assert (told["advice"]["estimator"] == "shrunk") == pays
+
+
 @pytest.mark.parametrize(
     ("ask", "compared", "fakes"),
     [
@@ -185,7 +193,7 @@ def test_the_explanation_speaks_of_what_was_asked(at, ask, compared, fakes):
     )
     assert f"error: squared error over the first's: {compared}" in said
     assert f"they can raise {fakes}" in said
-    assert ("--estimator shrunk" in said) == ("conditional" not in compared)
+    assert ("will not pay here: keyveil estimate" in said) == ("conditional" not in compared)
 
 
 def test_with_few_keys_no_shrinkage_is_advised(at):
