@@ -124,7 +124,7 @@ def summary(rows: list[Row], name: str, epsilon: float, ours: bool) -> dict[str,
     return {
         "population": name,
         "epsilon": epsilon,
-        "chosen": auto.chosen + ("" if auto.estimator == OURS else ", raw"),
+        "chosen": auto.chosen + ("" if auto.estimator == OURS else f", {auto.estimator}"),
         "pilot": auto.pilot,
         "choices": auto.choices,
         "auto": own.total,
@@ -257,7 +257,7 @@ def blind_lines(found: list[dict[str, object]]) -> list[str]:
         here = [one for one in found if one["population"] == name]
         lost = [f"{one['epsilon']:g} ({', '.join(one['above'])})" for one in here if one["above"]]
         took = ", ".join(
-            dict.fromkeys(str(one["chosen"]).partition(":")[0].removesuffix(", raw") for one in here)
+            dict.fromkeys(str(one["chosen"]).partition(":")[0].partition(",")[0] for one in here)
         )
         ratios = [
             np.exp(np.mean([np.log(float(one[part])) for one in here]))

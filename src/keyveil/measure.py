@@ -226,7 +226,8 @@ class Contest:
                 raise _NoEstimator(f"{plan.mechanism} has no estimator {said}; known: {', '.join(have)}")
             return asked
         if name == "auto" and SHRUNK in have:
-            return (SHRUNK, have[0]) if best == SHRUNK else (have[0], SHRUNK)
+            own = best if best in have else SHRUNK
+            return tuple(dict.fromkeys((own, SHRUNK, have[0])))
         return (*have[:1], *(e for e in USUAL if e in have[1:]))
 
     def _counts(self, plan: Plan) -> Iterator[Integers]:

@@ -44,7 +44,7 @@ SETS = {
     "pckv_grr": "length",
 }
 """Mechanisms that speak of the whole set, and what their cap is called."""
-SHRUNK = "shrunk"
+SHRUNK, CORRECTED = "shrunk", "corrected"
 PUBLISHED = ("privkv", "f2m", "kvoh", "bisample")
 """Weighed beside the others, though one of those is as good or better."""
 MANY = 2_000_000
@@ -241,21 +241,23 @@ def _shrunk(error: Floats, across: float, count: Floats, anywhere: float) -> Flo
 
 
 def best_estimator(plan: Plan, people: int, ask: str, prior: Prior) -> str:
-    """Shrunk across keys where that is predicted to pay, else the plan's own first estimator.
+    """Shrunk across keys where that is predicted to pay, else each key by itself.
 
     Where keys' own reports tell enough, what all have in common adds next to nothing; and keys whose
-    law is far from any that shrinkage knows may even lose by it.
+    law is far from any that shrinkage knows may even lose by it. Means are then corrected for the
+    ratio's bias, where the plan has that estimator.
     """
     first, *others = estimators_of(plan)
+    alone = CORRECTED if CORRECTED in others and ask != "frequency" else first
     if SHRUNK not in others or len(plan.schema.keys) < FEWEST:
-        return first
+        return alone
     told = forecast(plan, people, prior)
     held = prior.weight * (prior.frequency > 0)
     raw = prior.weight @ told.clipped_frequency(prior), held @ told.clipped_mean(prior) / held.sum()
     shrunk = shrunk_errors(plan, told, people, prior)
     parts = {"frequency": (0,), "mean": (1,)}.get(ask, (0, 1))
     ratio = np.mean([shrunk[part] / raw[part] for part in parts])
-    return SHRUNK if ALIKE * ratio < 1 else first
+    return SHRUNK if ALIKE * ratio < 1 else alone
 
 
 def lacking(told: Forecast, prior: Prior) -> dict[str, float]:

@@ -14,7 +14,7 @@ from ..errors import PlanError
 from ..estimate.forecast import forecast
 from ..estimate.shrink import FEWEST
 from ..exact import decimal, text
-from ..options import SHRUNK, Option
+from ..options import CORRECTED, SHRUNK, Option
 from ..pilot import pilot_people
 from ..plan import Plan
 from ..planner import ASKS, Advice, advise
@@ -94,7 +94,8 @@ def explain(advice: Advice) -> None:
         elif advice.estimator == SHRUNK:
             say("chosen for answers that are shrunk: keyveil estimate --estimator shrunk")
         else:
-            say("shrinkage across keys will not pay here: keyveil estimate, as it is")
+            own = f" --estimator {advice.estimator}" if advice.estimator == CORRECTED else ""
+            say(f"shrinkage across keys will not pay here: keyveil estimate{own}")
     _outside(best.plan, advice.people, advice.ask, advice.prior)
 
 
