@@ -16,7 +16,8 @@ from time import perf_counter
 import numpy as np
 
 from keyveil import Coins, Schema
-from keyveil.measure import Contest, Row, measure
+from keyveil.contest import Contest, Row
+from keyveil.measure import measure
 from keyveil.populations import gaussian, pckv_gaussian, pckv_uniform, uniform
 from keyveil.prior import Prior
 from keyveil.simulate import Population

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from keyveil import Coins
+from keyveil.contest import SHRUNK, Contest, everything
 from keyveil.estimate.forecast import forecast
-from keyveil.measure import SHRUNK, Contest, everything, measure
+from keyveil.measure import measure
 from keyveil.simulate import Population
 
 from .planner import EPSILONS, populations, write

@@ -15,7 +15,8 @@ import numpy as np
 from bench.planner import OURS, PUBLISHED, summary, verdict, write
 from keyveil import Coins, Schema
 from keyveil.coins import address
-from keyveil.measure import Contest, Row, measure
+from keyveil.contest import Contest, Row
+from keyveil.measure import measure
 from keyveil.people import People
 from keyveil.simulate import Population
 

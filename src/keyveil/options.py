@@ -26,6 +26,7 @@ from .estimate.pairforecast import pair_errors
 from .estimate.shrink import FEWEST
 from .estimate.shrinkforecast import shrunk_errors
 from .mechanisms import REGISTRY
+from .mechanisms.collision import MOST_CAP
 from .plan import Plan
 from .prior import Prior
 from .query import Query
@@ -33,7 +34,6 @@ from .schema import Schema
 
 CAPS = (0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 """Caps and padding lengths that are tried: how many keys this share of people does not exceed."""
-MOST_CAP = 64
 MOST_PAIRED = 12
 """Of pairs of held keys: 78 items a person."""
 SETS = {

@@ -42,19 +42,9 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def at(folder, monkeypatch, capsys):
+def at(folder, monkeypatch, command):
+    """The command in the pilot's folder."""
     monkeypatch.chdir(folder)
-
-    def command(*arguments: object, code: int = 0) -> str:
-        capsys.readouterr()
-        assert run([str(a) for a in arguments]) == code
-        said = capsys.readouterr()
-        if code:
-            assert len(said.err.strip().splitlines()) == 1
-            return said.err
-        command.noted = said.err
-        return said.out
-
     return command
 
 

@@ -17,8 +17,8 @@ from keyveil.planner import _two_digits, advise
 
 
 @pytest.fixture
-def at(tmp_path, monkeypatch, capsys):
-    """The command in a folder of its own: what it prints, and the one line of a refusal."""
+def at(tmp_path, monkeypatch, command):
+    """The command in a folder of its own, with a table of 400 people."""
     monkeypatch.chdir(tmp_path)
     draw = Coins.stated("planning").generator()
     lines = ["user,key,value"]
@@ -27,15 +27,6 @@ def at(tmp_path, monkeypatch, capsys):
             if draw.random() < 0.2 + 0.1 * key:
                 lines.append(f"{person},k{key},{draw.integers(1, 6)}")
     (tmp_path / "people.csv").write_text("\n".join(lines))
-
-    def command(*arguments: object, code: int = 0) -> str:
-        capsys.readouterr()
-        assert run([str(a) for a in arguments]) == code
-        said = capsys.readouterr()
-        if code:
-            assert len(said.err.strip().splitlines()) == 1
-            return said.err
-        return said.out
 
     command.folder = tmp_path
     return command

@@ -28,8 +28,8 @@ from keyveil.cli.compare import (
     read_mechanisms,
 )
 from keyveil.cli.show import counted
+from keyveil.contest import everything
 from keyveil.errors import PlanError
-from keyveil.measure import everything
 from keyveil.plot import _series, plot_rows, spread_out
 from keyveil.tables.top import read_top
 

@@ -19,11 +19,6 @@ from keyveil.channel.collision import numbered_sets
 from keyveil.cli.command import run
 from keyveil.fakes import fake_tally
 from keyveil.health import (
-    _alike,
-    _both_signs,
-    _chernoff,
-    _lacking,
-    _met_keys,
     check_change,
     check_marks,
     check_mixture,
@@ -34,7 +29,11 @@ from keyveil.health import (
     health,
     holm,
 )
-from keyveil.poollimits import cells_of, members
+from keyveil.health.change import alike
+from keyveil.health.limits import both_signs, met_keys
+from keyveil.health.mixture import nats_lacking
+from keyveil.health.pools import cells_of, members
+from keyveil.health.shares import chernoff
 from keyveil.simulate import Population, simulate
 from keyveil.tails import above, below, entropy_above
 from keyveil.testing import _padded_law
@@ -90,7 +89,7 @@ def test_mixture_is_valid_for_every_honest_law(name, law):
     n, cells = 9, channel.cells
     every = np.array([c for c in product(range(n + 1), repeat=cells) if sum(c) == n], np.float64)
     chance = stats.multinomial.pmf(every, n, channel.mix(np.array(law, float)))
-    p_values = np.array([entropy_above(nats, cells) for nats in _lacking(channel, every)])
+    p_values = np.array([entropy_above(nats, cells) for nats in nats_lacking(channel, every)])
     for rate in (0.01, 0.1, 0.5):
         assert chance[p_values < rate].sum() <= rate
 
@@ -107,7 +106,7 @@ def test_mixture_holds_for_people_who_are_not_alike():
                 more = tuple(c + (i == output) for i, c in enumerate(counts))
                 after[more] = after.get(more, 0.0) + p * rows[state, output]
         made = after
-    nats = _lacking(channel, np.array(list(made), np.float64))
+    nats = nats_lacking(channel, np.array(list(made), np.float64))
     p_values = np.array([entropy_above(x, 3) for x in nats])
     for rate in (0.01, 0.1, 0.5):
         assert np.array(list(made.values()))[p_values < rate].sum() <= rate
@@ -139,7 +138,7 @@ def test_no_record_meets_a_key_more_or_less_often_than_is_allowed(channel):
     keys, law = channel.items // 2, channel.expected()
 
     def both(counts):
-        return _both_signs(channel, "items", keys, channel.held, counts)
+        return both_signs(channel, "items", keys, channel.held, counts)
 
     names = np.array([both(row)[0] for row in np.eye(channel.cells)])
     assert set(np.unique(names)) == {0.0, 1.0}  # a report meets a key or does not
@@ -159,7 +158,7 @@ def test_no_record_meets_a_key_more_or_less_often_than_is_allowed(channel):
 def test_no_padded_record_meets_a_key_more_often_than_is_allowed(name):
     """One person, one key in a record: the exact chance, and where all are held, none is above it."""
     plan = plan_of(name, 3, 2, length=2)
-    met = _met_keys(plan, Tally(plan, np.eye(1, plan.layout.cells, dtype=np.int64)[0]))
+    met = met_keys(plan, Tally(plan, np.eye(1, plan.layout.cells, dtype=np.int64)[0]))
     for record in ({"0": 1.0}, {"0": -1.0, "1": 1.0}, {"0": 0.5, "1": 1.0, "2": -1.0}, {}):
         law = padded_law(plan, record) @ plan.channels[0].expected()
         if isinstance(plan.channels[0], Symbols):
@@ -187,8 +186,8 @@ def test_marks_are_bounded_from_both_sides():
         for chance in (back, back, back, own):
             law = np.convolve(law, [1 - chance, chance])
     for total in range(13):
-        assert law[total:].sum() <= _chernoff(total, 3, 3, back, own, up=True) + 1e-12
-        assert law[: total + 1].sum() <= _chernoff(total, 3, 3, back, own, up=False) + 1e-12
+        assert law[total:].sum() <= chernoff(total, 3, 3, back, own, up=True) + 1e-12
+        assert law[: total + 1].sum() <= chernoff(total, 3, 3, back, own, up=False) + 1e-12
 
 
 def test_holm_rejects_step_by_step():
@@ -204,7 +203,7 @@ def test_two_rows_of_one_law_are_found_alike(n, m):
     odd = np.array(
         [
             [
-                _alike(np.array([a, n - a], float), np.array([b, m - b], float)) < rate
+                alike(np.array([a, n - a], float), np.array([b, m - b], float)) < rate
                 for b in range(m + 1)
             ]
             for a in range(n + 1)
@@ -589,5 +588,5 @@ def test_the_command_says_the_same(tmp_path, capsys):
 def test_chernoff_is_near_the_exact_tail():
     """A binomial by itself: the bound is above the tail, within the usual factor."""
     exact = sum(comb(400, k) * 0.2**k * 0.8 ** (400 - k) for k in range(110, 401))
-    bound = _chernoff(110, 400, 0, 0.5, 0.2, up=True)
+    bound = chernoff(110, 400, 0, 0.5, 0.2, up=True)
     assert exact <= bound <= 20 * exact

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from keyveil import Coins, People, Plan, PlanError, Schema
+from keyveil.contest import Contest, described, everything, left_out_by, parsed
 from keyveil.estimate import bands
 from keyveil.fast import compiled
-from keyveil.measure import Contest, described, everything, left_out_by, measure, parsed
+from keyveil.measure import measure
 from keyveil.populations import gaussian
 from keyveil.rows import measured
 from keyveil.simulate import Population, _Sets, simulate_runs

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyveil import Coins, People, Plan, PlanError, ReportError, Schema, Tally, estimate
+from keyveil.contest import Contest
 from keyveil.encode import bucket_of
-from keyveil.measure import Contest, measure
+from keyveil.measure import measure
 from keyveil.mechanisms.sized import noise_of, shares_of
 from keyveil.pilot import (
     AVERAGES,

@@ -12,10 +12,11 @@ import click
 
 from ..coins import Coins
 from ..comparison import compare_conditionals
+from ..contest import Contest, everything
 from ..errors import PlanError
 from ..exact import epsilon_of, text
 from ..files import write_whole
-from ..measure import Contest, Outcome, everything, measure
+from ..measure import Outcome, measure
 from ..mechanism import CALIBRATIONS
 from ..mechanisms import REGISTRY
 from ..prior import Prior

@@ -19,10 +19,10 @@ from ..encode import SETS
 from ..estimate import bands, estimators_of
 from ..estimate.linear import Decoder, by_least_squares, key_weights, view_counts
 from ..mechanisms import REGISTRY
+from ..mechanisms.collision import MOST_CAP
 from ..mechanisms.f2m import by_two_bits
 from ..mechanisms.kvoh import by_bits
 from ..mechanisms.privkv import keeps_of
-from ..options import MOST_CAP
 from ..plan import Plan
 from ..planner import advise
 from ..populations import KnownPopulation, StatedPopulation, TablePopulation

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 SALT = 0x5EED0002
 
 MOST_CAP = 64
+"""Of a person's keys at most so many count, whatever the mechanism for sets."""
 
 LEAST_POOL = 16
 """A pool shrinks no further to make room for cells; then the cells are fewer than would be best."""

@@ -36,6 +36,7 @@ from ..mechanism import Choice, Draft, Mechanism, Parameter, with_parameters
 from ..schema import Schema
 from ..viewchannels import best_subset
 from ..views import Views
+from .collision import MOST_CAP
 
 if TYPE_CHECKING:
     from ..estimate.forecast import Forecast
@@ -52,7 +53,6 @@ CAPS = {
 }
 """The mechanisms that may come second, and what each calls its cap."""
 
-MOST_CAP = 64
 DRAWS = 24
 """First rounds that a forecast looks at, to see which caps they find; an even number."""
 MEMBERS = {"round", "parent", "total", "spent", "share", "cap"}

@@ -28,9 +28,9 @@ from math import exp, log
 
 import numpy as np
 
-from .arrays import WORD, Floats, Integers
-from .channel import CoCo, Collision
-from .encode import items_of, most_held
+from ..arrays import WORD, Floats, Integers
+from ..channel import CoCo, Collision
+from ..encode import items_of, most_held
 
 MOST_HASHED = 1 << 26
 """Items times seeds that are looked at one by one."""
