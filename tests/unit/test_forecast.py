@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -21,6 +22,8 @@ from keyveil.mechanisms.privkv import asked_once
 from keyveil.populations import gaussian, normal_values, of_keys
 from keyveil.prior import MOST_SAMPLED, Prior, evenly
 from keyveil.simulate import Population, simulate_runs
+
+SHRINK = import_module("keyveil.estimate.shrink")
 
 # -- keys of a view that go together ---------------------------------------------------------------
 
@@ -65,6 +68,66 @@ def test_views_of_a_table_are_forecast_at_the_law_that_the_table_has(name, size,
     if name == "several":  # what one tells of presence alone does not depend on the others
         apart = forecast(plan, 5000, replace(prior, sample=None)).covariance
         assert not np.allclose(apart, told, rtol=0.01, atol=0), "the broken twin"
+
+
+def all_or_nothing(keys=20, people=1000, share=0.5):
+    """People of whom so many hold all keys, and the others none."""
+    draw, schema = np.random.default_rng(5), Schema.of(keys)
+    held = np.where(draw.random(people) < share, keys, 0)
+    places = np.tile(np.arange(keys), held.sum() // keys).astype(np.uint16)
+    values = np.clip(draw.normal(0.2, 0.5, len(places)), -1, 1)
+    starts = np.concatenate([[0], np.cumsum(held)])
+    return schema, People(np.arange(people), starts, places, values)
+
+
+@pytest.mark.parametrize(("size", "levels"), [(2, 4), (4, 2)])
+def test_keys_of_one_report_err_together_where_people_hold_all_or_nothing(size, levels):
+    """By hand from the law of every view; and 300 tallies, whose average frequency varies as it says.
+
+    False alarm: the sum of squares is chi-square with 300 degrees of freedom, and lies beyond these
+    ends with chance 1e-5.
+    """
+    schema, people = all_or_nothing()
+    plan = Plan.of(schema, "several", 5, keys=size, levels=levels)
+    crowd, channel = Population(schema, people, levels), plan.channels[0]
+    cells = _cells(channel, levels, size, plan.kind.design(plan.parameters))[:, :, 0]
+    of_sum = alone = 0.0
+    for view in plan.views.keys:
+        seen = crowd.law(view) @ channel.expected()
+        spread = np.einsum("c,ic,jc->ij", seen, cells, cells)
+        spread -= np.outer(cells @ seen, cells @ seen)
+        of_sum, alone = of_sum + spread.sum(), alone + np.trace(spread)
+    by_hand = of_sum / alone
+    assert by_hand > 0.65 * size
+    prior = Prior.of_people(schema, people)
+    assert forecast(plan, 1e5, prior).together == pytest.approx(by_hand, rel=1e-6)
+    assert forecast(plan, 1e5, Prior.of(20)).together < 0.75 * by_hand, "nothing is said of people"
+    counts = simulate_runs(plan, crowd, 100_000, Coins.stated("together"), 300)
+    found = plan.kind.moments(plan, counts)
+    assert found.together == pytest.approx(by_hand, rel=0.05)
+    off = (found.values[..., 0] - prior.frequency).mean(axis=1)
+    apart = found.covariance[..., 0, 0].sum(axis=1) / 20**2
+    ratio = (off**2 / (apart * found.together)).mean()
+    assert 0.70 < ratio < 1.40
+    assert (off**2 / apart).mean() > 1.40, "the broken twin: as if keys erred each for itself"
+
+
+def test_shrunk_frequencies_leave_open_what_keys_err_by_together(monkeypatch):
+    """The average of all keys is off by as much as its interval says, though all are drawn to it."""
+    schema, people = all_or_nothing()
+    crowd = Population(schema, people)
+    contest = Contest(crowd, 100_000, 200, Coins.stated("open"), estimators=("shrunk",))
+    plan = contest.plan("several:keys=4+levels=2", "5")
+    counts = simulate_runs(plan, crowd.at(2), contest.people, contest.coins, contest.repetitions)
+    truth = contest.truth[0]
+    wide = bands(plan, counts, "shrunk").frequency
+    held = ((wide.low <= truth) & (truth <= wide.high)).mean()
+    assert held > 0.94
+    monkeypatch.setattr(SHRINK, "_with_shared", lambda found, *_: found)
+    narrow = bands(plan, counts, "shrunk").frequency
+    assert ((narrow.low <= truth) & (truth <= narrow.high)).mean() < held - 0.015, "the broken twin"
+    row = contest.rows("several:keys=4+levels=2", "5")[0]
+    assert 0.8 < row.predicted_frequency / row.mse_frequency < 1.25
 
 
 def test_pairs_are_forecast_at_the_law_that_the_table_has():

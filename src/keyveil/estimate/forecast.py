@@ -7,7 +7,7 @@ least-squares estimator, from the channel's own law. From these follow the error
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import erf, pi
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,8 @@ class Forecast:
 
     bias: Floats
     covariance: Floats
+    together: float = field(default=1.0, kw_only=True)
+    """As in ``Moments``."""
 
     @property
     def frequency(self) -> Floats:

@@ -52,6 +52,9 @@ class Moments:
     """``(..., keys, 2)``: frequency, mass."""
     covariance: Floats
     """``(..., keys, 2, 2)``, of the two values of each key."""
+    together: Floats | None = None
+    """``(...,)``: the variance of the keys' average frequency, over what it were if keys' errors had
+    nothing to do with each other; None where they have not, or less than nothing."""
 
     @classmethod
     def unknown(cls, shape: tuple[int, ...], keys: int) -> Moments:

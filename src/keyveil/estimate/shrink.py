@@ -90,6 +90,7 @@ def learned(raw: KeyBands, moments: Moments) -> dict[str, Floats]:
     reports = moments.reports.reshape(-1, keys)
     values = moments.values.reshape(-1, keys, 2)
     covariance = moments.covariance.reshape(-1, keys, 2, 2)
+    together = None if moments.together is None else moments.together.reshape(-1)
     names = [n for n in ("frequency", "mean", "mass") if getattr(raw, n) is not None]
     found = {name: np.full((3, *reports.shape), np.nan) for name in names}
     groups = -(-keys // MOST)
@@ -99,6 +100,9 @@ def learned(raw: KeyBands, moments: Moments) -> dict[str, Floats]:
         for first in range(0, len(reports), step):
             rows = slice(first, first + step)
             part = _shrink(names, reports[rows, some], values[rows, some], covariance[rows, some])
+            if together is not None and "frequency" in part:
+                noise, tells = covariance[rows, some, 0, 0], reports[rows, some] > 0
+                part["frequency"] = _with_shared(part["frequency"], noise, tells, together[rows])
             for name, moments_of in part.items():
                 found[name][:, rows, some] = moments_of
     return {name: part.reshape(3, *shape) for name, part in found.items()}
@@ -177,6 +181,20 @@ def _alone(values: Floats, variances: Floats, reports: Integers, known: Flags) -
 def _blank(found: Posterior, known: Flags) -> Posterior:
     few = known.sum(axis=-1, keepdims=True) < FEWEST
     return Posterior(*(np.where(few, np.nan, each) for each in found))
+
+
+def _with_shared(found: Posterior, noise: Floats, known: Flags, together: Floats) -> Posterior:
+    """Wider by what keys' errors have in common: what is taken from other keys errs as this key does.
+
+    An answer is its own key's by B and all keys' average by 1 - B. The average's variance stands in the
+    answer's with a weight of 1 - B^2, and is ``together`` times what the grid took it to be.
+    """
+    noise = np.where(known, noise, 0.0)
+    count = np.maximum(known.sum(axis=-1, keepdims=True), 1)
+    more = (together[:, None] - 1.0) * noise.sum(axis=-1, keepdims=True) / count**2
+    own = np.minimum(found.variance / np.maximum(noise, 1e-300), 1.0)
+    wide = found.variance + (1.0 - own**2) * more
+    return Posterior(found.mean, wide, found.skew * (found.variance / wide) ** 1.5)
 
 
 # -- frequency -------------------------------------------------------------------------------------

@@ -49,7 +49,9 @@ def shrunk_errors(
     truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)[some]
     covariance, middle = told.covariance[some], truth + told.bias[some]
     draws = round(share * min(max(DRAWN // len(some), LEAST), MOST))
-    values = middle + _draws(covariance, draws, plan.cap if plan.encode == "padded" else 0)
+    errors = _draws(covariance, draws, plan.cap if plan.encode == "padded" else 0)
+    common = (told.together - 1.0) / max(prior.keys - 1, 1)
+    values = middle + (_in_common(errors, covariance, common) if common > 0 else errors)
     moments = _moments(plan, values, middle, covariance, people)
     raw = key_bands(plan, moments, _LEVEL)
     made = shrunk_bands(raw, moments, _LEVEL)
@@ -97,6 +99,18 @@ def _draws(covariance: Floats, draws: int, dummies: int) -> Floats:
         made[..., 0] -= ((made[..., 0].sum(axis=1) + rest) / size)[:, None]
         made[..., 0] *= np.sqrt(size / (size - 1.0))
     return np.where(np.diagonal(known, axis1=1, axis2=2), made, np.nan)
+
+
+def _in_common(errors: Floats, covariance: Floats, share: float) -> Floats:
+    """The same errors, a share of the variance of frequencies being the same for all keys."""
+    draws = len(errors)
+    parts = np.array([NormalDist().inv_cdf((j + 0.5) / draws) for j in range(draws)])
+    parts /= np.sqrt((parts**2).mean())
+    same = Coins.stated("draws in common").generator().permuted(parts)[:, None]
+    noise = covariance[:, 0, 0]
+    moved = (np.sqrt(1.0 - share) - 1.0) * errors[..., 0] + np.sqrt(share * noise) * same
+    slope = covariance[:, 0, 1] / np.maximum(noise, 1e-300)
+    return errors + np.stack([moved, slope * moved], axis=-1)
 
 
 def _moments(plan: Plan, values: Floats, middle: Floats, covariance: Floats, people: float) -> Moments:

@@ -8,6 +8,7 @@ over all reports that speak of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -118,14 +119,28 @@ def designed_moments(plan: Plan, counts: Integers, design: Design | None) -> Mom
         middle = (sums + even @ cells[0]) / (n + 1)
         spread = (squares + more) / (n + 1)[..., None] - middle[..., :, None] * middle[..., None, :]
         made.covariance[..., :width, :width] = spread / n[..., None]
-    return made
+    return replace(made, together=_together(block, cells))
+
+
+def _together(seen: Floats, cells: Floats) -> Floats:
+    """How many times as variable a report's sum of frequencies is, over all its keys, as they are each.
+
+    ``seen`` (..., view, output) is how often outputs were seen, or their chances. People may hold all
+    keys or none; then one report errs on all of its keys to the same side.
+    """
+    each = np.concatenate([cells[:, :, 0], cells[:, :, 0].sum(axis=0, keepdims=True)])
+    n = np.maximum(seen.sum(axis=-1), 1e-300)[..., None]
+    within = (seen @ (each**2).T - (seen @ each.T) ** 2 / n).sum(axis=-2)
+    alone = within[..., :-1].sum(axis=-1)
+    return np.clip(within[..., -1] / np.maximum(alone, 1e-300), 1.0, float(len(cells)))
 
 
 def designed_forecast(plan: Plan, people: float, prior: Prior, design: Design | None) -> Forecast:
     """The error of ``designed_moments``; where views hold several keys, they lie as the prior says."""
     channel, levels = plan.channels[0], plan.schema.levels
     size = len(plan.views.keys[0])
-    cells = _cells(channel, levels, size, design)[0]
+    places = _cells(channel, levels, size, design)
+    cells = places[0]
     kinds, width = len(prior.count), cells.shape[-1]
     seen = channel.mix(prior.beside(levels, plan.views.keys))
     middle = seen @ cells
@@ -134,4 +149,5 @@ def designed_forecast(plan: Plan, people: float, prior: Prior, design: Design | 
     bias, covariance = np.full((kinds, 2), np.nan), np.full((kinds, 2, 2), np.nan)
     bias[:, :width] = 0.0
     covariance[:, :width, :width] = (square - middle[:, :, None] * middle[:, None, :]) / reports
-    return Forecast(bias, covariance)
+    together = float(_together(seen * prior.count[:, None], places)) if size > 1 else 1.0
+    return Forecast(bias, covariance, together=together)
