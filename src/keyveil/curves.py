@@ -29,6 +29,8 @@ class Curves:
     """Mechanism, then "frequency" and "mean", then one error for each epsilon."""
     by_people: dict[str, dict[str, list[float]]]
     ask: str
+    first: str
+    """What the first mechanism is: chosen, or where none answers that of least error."""
 
 
 def curves(
@@ -44,7 +46,7 @@ def curves(
     asked = next(
         (str(o.plan.parameters["queries"]) for o in advice.options if "queries" in o.plan.parameters), ""
     )
-    queries = tuple(Query.parse(words) for words in asked.split(";") if words.strip())
+    queries = Query.parse_all(asked)
     by_epsilon: dict[str, dict[str, list[float]]] = {
         name: {part: [] for part in parts} for name in names
     }
@@ -69,7 +71,8 @@ def curves(
             made_errors = _pair_or_single(option.plan, count, advice)
             for part, value in zip(parts, made_errors, strict=True):
                 by_people[option.mechanism][part].append(value)
-    return Curves(places, people, by_epsilon, by_people, advice.ask)
+    first = "chosen" if advice.answers else "least error"
+    return Curves(places, people, by_epsilon, by_people, advice.ask, first)
 
 
 def _pair_or_single(plan: Plan, people: int, advice: Advice) -> tuple[float, float]:

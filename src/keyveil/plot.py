@@ -430,7 +430,7 @@ def plot_curves(curves: Any, path: str | Path, epsilon: float, people: int) -> N
                     lw=2.8 if number == 0 else 1.2,
                     ms=5 if number == 0 else 4,
                     zorder=3 if number == 0 else 2,
-                    label=f"{name}, chosen" if number == 0 else name,
+                    label=f"{name}, {curves.first}" if number == 0 else name,
                 )
             panel.axvline(here, color=GREY, lw=1.0, ls=":")
             panel.set(xscale="log", yscale="log", xlabel=label)

@@ -5,10 +5,13 @@
     query      = ("frequency" | "mean" | "lift") "(" key [ "|" condition { "," condition } ] ")"
     condition  = [ "!" ] key                      held, or with ! not held
     key        = bare words, or any text in double quotes with \\" and \\\\ inside
+
+Several queries in one text have ; between them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -18,6 +21,7 @@ from .schema import Schema
 
 KINDS = ("frequency", "mean", "lift")
 _MARKS = '()|,!"'
+_PIECE = re.compile(r"""(?:"(?:\\.|[^"\\])*"|[^;"]|")+""", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,11 @@ class Query:
         """A query from text; an error names the position and what was expected there."""
         return _Parser(text).query()
 
+    @classmethod
+    def parse_all(cls, text: str) -> tuple[Query, ...]:
+        """The queries of a text that has ; between them."""
+        return tuple(cls.parse(each) for each in split_queries(text))
+
     @property
     def keys(self) -> tuple[str, ...]:
         """Every key the query speaks of, the target first."""
@@ -71,8 +80,13 @@ class Query:
         return f"{self.kind}({_quoted(self.target)}{' | ' + conditions if conditions else ''})"
 
 
+def split_queries(text: str) -> list[str]:
+    """The texts that have ; between them; one within double quotes is part of a key."""
+    return [piece.strip() for piece in _PIECE.findall(text) if piece.strip()]
+
+
 def _quoted(key: str) -> str:
-    if any(c in _MARKS or c == "\\" for c in key) or key != " ".join(key.split()):
+    if any(c in _MARKS or c in "\\;" for c in key) or key != " ".join(key.split()):
         return '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return key
 

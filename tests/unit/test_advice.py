@@ -120,3 +120,9 @@ def test_the_picture_says_what_it_shows(ask, labels, tmp_path, monkeypatch, few)
     height = np.sqrt(found.best.frequency if "frequency" in labels[0] else found.best.mean)
     line = axes[0].lines[0]
     assert dict(zip(line.get_xdata(), line.get_ydata(), strict=True))[2.0] == pytest.approx(height)
+
+
+def test_a_refusals_picture_does_not_call_anything_chosen():
+    found = advise(SCHEMA, "0.1", 100)
+    assert not found.answers
+    assert curves(SCHEMA, found, 1, ["1"]).first == "least error"

@@ -38,6 +38,20 @@ def test_every_query_survives_its_own_text(kind, keys, data):
     assert Query.parse(str(query)) == query
 
 
+@given(st.lists(st.tuples(st.sampled_from(KINDS), names, names), max_size=4))
+def test_several_queries_survive_their_own_text_whatever_keys_have_in_them(parts):
+    queries = tuple(Query.of(kind, a, [b]) for kind, a, b in parts if a != b)
+    assert Query.parse_all("; ".join(map(str, queries))) == queries
+
+
+def test_a_semicolon_within_quotes_is_part_of_a_key():
+    text = ' mean("a; b" | c) ;; frequency("say \\"x;\\"") ; '
+    assert Query.parse_all(text) == (Query.of("mean", "a; b", ["c"]), Query("frequency", 'say "x;"'))
+    assert Query.parse_all(" ; ") == ()
+    with pytest.raises(QueryError, match="has no end"):
+        Query.parse_all('mean(a); mean("b; c)')
+
+
 @given(st.text(max_size=40))
 def test_any_text_is_a_query_or_one_clear_line(text):
     said = ""

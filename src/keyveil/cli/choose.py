@@ -19,6 +19,7 @@ from ..pilot import pilot_people
 from ..plan import Plan
 from ..planner import ASKS, Advice, advise
 from ..prior import Prior
+from ..query import split_queries
 from ..schema import Schema
 from .chart import NARROWEST, Panel, columns, fitted, legend, say
 from .show import counted, plain_only, print_table
@@ -44,7 +45,7 @@ def asked(words: str) -> str | list[str]:
         return words
     if "(" not in words:
         raise PlanError(f"--ask is one of {', '.join(ASKS)}, or queries with ; between them")
-    return [part.strip() for part in words.split(";") if part.strip()]
+    return split_queries(words)
 
 
 def prior_of(keys: int, held: str | None, mean: str | None, spread: str | None) -> Prior:
@@ -164,7 +165,7 @@ def sketch(advice: Advice, drawn: Curves | None = None) -> None:
         ("people", found.people, found.by_people, advice.people),
     )
     who = counted(advice.people, "person", "people")
-    click.echo(f"\n{legend(names, width, 'chosen' if advice.answers else 'least error')}")
+    click.echo(f"\n{legend(names, width, found.first)}")
     for part in (advice.ask,) if advice.ask in ("frequency", "mean") else ("frequency", "mean"):
         panels = [
             Panel(

@@ -86,25 +86,25 @@ class Workload(Mechanism):
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         schema = schema.at(2)
-        texts = [text for text in str(chosen["queries"]).split(";") if text.strip()]
-        if not texts:
+        queries = Query.parse_all(str(chosen["queries"]))
+        if not queries:
             raise PlanError(
                 "workload must know what it will be asked: give queries, with ; between them, like "
                 "'mean(A | B); frequency(C | !D)'"
             )
-        needs = self._needs(schema, [Query.parse(text) for text in texts])
+        needs = self._needs(schema, queries)
         channels = {
             size: view_channel(size, epsilon, chosen["channel"], tuple(needs))
             for size in sorted({len(view) for view in needs})
         }
         order = {size: number for number, size in enumerate(channels)}
         errors = []
-        for view, queries in needs.items():
+        for view, wanted in needs.items():
             channel, law = channels[len(view)], prior_law(2, len(view))
             errors.append(
                 sum(
                     query_variance(channel, law, _weights(schema, query, keys, view))
-                    for query, keys in queries
+                    for query, keys in wanted
                 )
             )
         return Draft(

@@ -78,7 +78,7 @@ def _conditional_changes(plan: Plan, share: float, frequency: float, mean: float
     """Of the first query of a workload, or of a key given the others of its view."""
     named = str(plan.parameters.get("queries", ""))
     if named:
-        queries = [Query.parse(part) for part in named.split(";")]
+        queries = Query.parse_all(named)
         query = next((query for query in queries if query.given), queries[0])
         noun = str(query if query.kind != "lift" else replace(query, kind="frequency"))
     else:
