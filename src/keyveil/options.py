@@ -29,7 +29,7 @@ from .mechanisms import REGISTRY
 from .mechanisms.collision import MOST_CAP
 from .plan import Plan
 from .prior import Prior
-from .query import Query
+from .query import Query, split_queries
 from .schema import Schema
 
 CAPS = (0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
@@ -123,7 +123,7 @@ class Option:
 
 def _number_of(queries: str) -> str:
     """How many queries, for a name that is short however many there are."""
-    many = queries.count(";") + 1
+    many = len(split_queries(queries))
     return f"{many} queries" if many > 1 else queries.strip()
 
 
