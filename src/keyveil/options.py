@@ -9,7 +9,7 @@ learned. Frequency and mean count alike, each relative to KVUE's: the sum of the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import product
@@ -20,11 +20,8 @@ import numpy as np
 
 from .arrays import Floats
 from .errors import ChannelError, PlanError
-from .estimate import estimators_of
 from .estimate.forecast import Forecast, forecast
 from .estimate.pairforecast import pair_errors
-from .estimate.shrink import FEWEST
-from .estimate.shrinkforecast import shrunk_errors
 from .mechanisms import REGISTRY
 from .mechanisms.collision import MOST_CAP
 from .plan import Plan
@@ -86,6 +83,8 @@ class Option:
     lacks: float
     """By how much people would have to be more for the plan to answer, as it looks from this many:
     more than 1 if it cannot. ``Advice.factor`` says how many it takes in the end."""
+    estimator: str | None = None
+    """The better one of its estimators, where that was looked at."""
 
     @property
     def mechanism(self) -> str:
@@ -139,14 +138,14 @@ def options_for(
     """Options best first; for single keys ``only`` of some mechanisms, which saves time."""
     if ask == "conditional":
         return _conditional_options(schema, epsilon, people, queries, prior)
-    base = errors(_made(schema, "kvue", epsilon, {}), people, prior)
+    base = errors(made_tight(schema, "kvue", epsilon, {}), people, prior)
     assert base is not None
     found = []
     for mechanism, parameters in candidates(epsilon, ask, prior, people):
         if mechanism not in only:
             continue
         try:
-            plan = _made(schema, mechanism, epsilon, parameters)
+            plan = made_tight(schema, mechanism, epsilon, parameters)
         except (PlanError, ChannelError):
             continue  # a mechanism that cannot be had here is no option
         made = errors(plan, people, prior)
@@ -154,26 +153,27 @@ def options_for(
             continue
         (f, m), parts, _ = made
         of_f, of_m = parts[0] / base[1][0], parts[1] / base[1][1]
-        lost = max(0.0, of_f - 1.0) + max(0.0, of_m - 1.0)
-        score = {"both": of_f + of_m + LOSS * lost, "frequency": 2 * of_f}.get(ask, 2 * of_m)
+        score = scored(ask, of_f, of_m)
         if np.isfinite(score):
             found.append(Option(plan, f, m, float(score), made[2][ask]))
     if not found:
         raise PlanError("no mechanism can be planned here; take fewer keys")
-    return _ordered(found)
+    return ordered(found)
 
 
-def _ordered(options: list[Option]) -> tuple[Option, ...]:
+def scored(ask: str, of_f: float, of_m: float) -> float:
+    """The score of errors that are stated relative to KVUE's; KVUE has 2."""
+    lost = max(0.0, of_f - 1.0) + max(0.0, of_m - 1.0)
+    return {"both": of_f + of_m + LOSS * lost, "frequency": 2 * of_f}.get(ask, 2 * of_m)
+
+
+def ordered(options: list[Option]) -> tuple[Option, ...]:
     """Best first, a simple one before all that are hardly better.
 
     Where some can answer and some cannot, an option pays for what it lacks; where none can, all are in
     the same boat, and only errors count.
     """
-    some = any(option.lacks <= 1 for option in options)
-
-    def cost(option: Option) -> float:
-        return option.cost if some else option.score
-
+    cost = cost_among(options)
     made = sorted(options, key=lambda option: (cost(option), option.score))
     for simple in SIMPLE:
         for place, option in enumerate(made):
@@ -182,7 +182,13 @@ def _ordered(options: list[Option]) -> tuple[Option, ...]:
     return tuple(made)
 
 
-def _made(schema: Schema, mechanism: str, epsilon: Decimal, parameters: Mapping[str, Any]) -> Plan:
+def cost_among(options: Collection[Option]) -> Callable[[Option], float]:
+    """What options are ordered by."""
+    some = any(option.lacks <= 1 for option in options)
+    return lambda option: option.cost if some else option.score
+
+
+def made_tight(schema: Schema, mechanism: str, epsilon: Decimal, parameters: Mapping[str, Any]) -> Plan:
     return Plan.of(schema, mechanism, epsilon, calibrate="tight", **parameters)
 
 
@@ -240,26 +246,6 @@ def _shrunk(error: Floats, across: float, count: Floats, anywhere: float) -> Flo
     return np.asarray(error * kept + (1.0 - kept) ** 2 * common)
 
 
-def best_estimator(plan: Plan, people: int, ask: str, prior: Prior) -> str:
-    """Shrunk across keys where that is predicted to pay, else each key by itself.
-
-    Where keys' own reports tell enough, what all have in common adds next to nothing; and keys whose
-    law is far from any that shrinkage knows may even lose by it. Means are then corrected for the
-    ratio's bias, where the plan has that estimator.
-    """
-    first, *others = estimators_of(plan)
-    alone = CORRECTED if CORRECTED in others and ask != "frequency" else first
-    if SHRUNK not in others or len(plan.schema.keys) < FEWEST:
-        return alone
-    told = forecast(plan, people, prior)
-    held = prior.weight * (prior.frequency > 0)
-    raw = prior.weight @ told.clipped_frequency(prior), held @ told.clipped_mean(prior) / held.sum()
-    shrunk = shrunk_errors(plan, told, people, prior)
-    parts = {"frequency": (0,), "mean": (1,)}.get(ask, (0, 1))
-    ratio = np.mean([shrunk[part] / raw[part] for part in parts])
-    return SHRUNK if ALIKE * ratio < 1 else alone
-
-
 def lacking(told: Forecast, prior: Prior) -> dict[str, float]:
     """By what factor people would have to be more, for each thing that may be asked.
 
@@ -312,7 +298,7 @@ def _conditional_options(
     found: list[tuple[Plan, float, float, float]] = []
     for mechanism, parameters in tried:
         try:
-            plan = _made(schema, mechanism, epsilon, parameters)
+            plan = made_tight(schema, mechanism, epsilon, parameters)
         except (PlanError, ChannelError):
             continue
         frequency, mean, lacks = pair_errors(plan, people, prior)
@@ -321,7 +307,7 @@ def _conditional_options(
         raise PlanError("no plan can answer these conditionals; ask of fewer keys together")
     _, base_f, base_m, _ = found[0]
     made = [Option(plan, f, m, f / base_f + m / base_m, lacks) for plan, f, m, lacks in found]
-    return _ordered(made)
+    return ordered(made)
 
 
 def _number(value: float) -> float | None:

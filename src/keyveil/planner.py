@@ -18,7 +18,8 @@ import numpy as np
 
 from .errors import PlanError
 from .exact import epsilon_of, text
-from .options import ALIKE, Option, best_estimator, lacks, options_for
+from .finals import answered, settled
+from .options import ALIKE, Option, lacks, options_for
 from .plan import Plan
 from .prior import Prior
 from .query import Query
@@ -63,7 +64,8 @@ class Advice:
         """How answers should be made: shrunk across keys where that pays; None for conditionals."""
         if self.ask == "conditional":
             return None
-        return best_estimator(self.plan, self.people, self.ask, self.prior)
+        best = self.best
+        return best.estimator or answered(best.plan, self.people, self.ask, self.prior).estimator
 
     def runners_up(self, most: int = 8) -> list[Option]:
         """The best option of each mechanism, best first."""
@@ -157,6 +159,8 @@ def advise(
         raise PlanError(f"the prior is for {prior.keys} keys, the plan for {len(schema.keys)}")
     kind, queries = _asked(ask, schema)
     options = options_for(schema, promised, int(people), kind, queries, prior)
+    if kind != "conditional":
+        options = settled(options, schema, promised, int(people), kind, prior)
     needed, count = None, ceil(people * _least_lacking(options))
     if hope and _least_lacking(options) > 1:
         count = _enough(schema, promised, count, kind, queries, prior)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from itertools import pairwise
 
 import numpy as np
@@ -15,8 +16,9 @@ from keyveil.estimate import estimators_of
 from keyveil.estimate.forecast import Forecast, clipped, forecast
 from keyveil.estimate.predict import predicted
 from keyveil.estimate.shrinkforecast import shrunk_errors
+from keyveil.finals import answered, settled
 from keyveil.mechanisms import REGISTRY
-from keyveil.options import ALIKE, SIMPLE, best_estimator, caps
+from keyveil.options import ALIKE, SIMPLE, caps, options_for
 from keyveil.planner import advise
 from keyveil.prior import Prior, value_law
 from keyveil.testing import example_plan
@@ -278,5 +280,48 @@ def test_shrinkage_is_not_chosen_where_keys_lie_in_camps_that_are_known():
     prior, plan = camps(16)
     told = forecast(plan, 100_000, prior)
     assert shrunk_errors(plan, told, 100_000, prior)[1] > told.clipped_mean(prior).mean()
-    assert best_estimator(plan, 100_000, "mean", prior) == "corrected"
-    assert best_estimator(plan, 2_000, "mean", prior) == "shrunk"
+    assert answered(plan, 100_000, "mean", prior).estimator == "corrected"
+    assert answered(plan, 2_000, "mean", prior).estimator == "shrunk"
+
+
+def one_each(keys: int = 30) -> Prior:
+    """Everyone holds one key, all about as often, and values lie near one end."""
+    laws = np.array([value_law(-0.9 + 0.03 * np.sin(key), 0.1) for key in range(keys)])
+    frequency = (1 + 0.3 * np.sin(2.0 * np.arange(keys))) / keys
+    return Prior(np.ones(keys), frequency, laws, np.array([0.0, 1.0] + [0.0] * (keys - 1)))
+
+
+def test_mechanisms_near_each_other_are_chosen_between_by_the_estimator_itself():
+    prior, schema = one_each(), Schema.of(30)
+    quick = options_for(schema, Decimal("0.2"), 20_000, "both", (), prior)
+    found = settled(quick, schema, Decimal("0.2"), 20_000, "both", prior)
+    base = answered(Plan.of(schema, "kvue", "0.2", "tight"), 20_000, "both", prior)
+    looked_at = [option for option in found if option.estimator]
+    assert 2 <= len({option.mechanism for option in looked_at}) <= 4
+    for option in looked_at:
+        made = answered(option.plan, 20_000, "both", prior)
+        parts = made.frequency / base.frequency, made.mean / base.mean
+        by_hand = sum(parts) + 0.5 * sum(max(0.0, part - 1) for part in parts)
+        assert option.score == pytest.approx(by_hand)
+        assert option.estimator == made.estimator
+    assert found[0] in looked_at
+    assert found[0].score == min(option.score for option in found)
+    assert found[0].plan != quick[0].plan, "the broken twin: the closed form alone takes another"
+    assert next(option.score for option in found if option.mechanism == "kvue") == pytest.approx(2)
+    assert {option.plan.hash for option in found} == {option.plan.hash for option in quick}
+    best = advise(schema, "0.2", 20_000, prior=prior)
+    assert (best.plan, best.estimator) == (found[0].plan, found[0].estimator)
+
+
+def test_nothing_is_drawn_where_one_mechanism_is_far_ahead(monkeypatch):
+    def never(*_: object) -> None:
+        raise AssertionError("drawn")
+
+    prior, schema = Prior.of(30, held=1), Schema.of(30)
+    quick = options_for(schema, Decimal(5), 10**6, "frequency", (), prior)
+    only = [option for option in quick if option.mechanism == quick[0].mechanism]
+    far = [option for option in quick if option.score > 1.31 * quick[0].score]
+    monkeypatch.setattr("keyveil.finals.answered", never)
+    assert far
+    for some in (only, [quick[0], *far]):
+        assert settled(some, schema, Decimal(5), 10**6, "frequency", prior) == tuple(some)
