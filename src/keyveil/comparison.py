@@ -189,7 +189,7 @@ def _plan(population: Population, name: str, epsilon: str, order: int, people: i
         asked = conditional_queries(schema, order)[0]
         ask = "conditional" if order == 2 else [str(Query("mean", asked[0], _held(asked[1])))]
         prior = Prior.of_people(schema, population.people)
-        options = advise(schema, epsilon, people, ask=ask, prior=prior, hope=False).options
+        options = advise(schema, epsilon, people, ask=ask, prior=prior, brief=True).options
         return next(option.plan for option in options if option.mechanism != "workload")
     chosen, _, channel = name.partition(":")
     plan = Plan.of(schema, chosen, epsilon, **({"channel": channel} if channel else {}))

@@ -187,7 +187,7 @@ class Contest:
     def advice(self, epsilon: str) -> Advice:
         """What the planner says at an epsilon."""
         prior = self.prior or self.known
-        return advise(self.schema, epsilon, self.people, ask=self.ask, prior=prior, hope=False)
+        return advise(self.schema, epsilon, self.people, ask=self.ask, prior=prior, brief=True)
 
     def _groups(
         self, plan: Plan, estimators: Sequence[str]

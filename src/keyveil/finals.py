@@ -1,7 +1,7 @@
 """The last choice: options near each other, by the error that their answers will have.
 
 What shrinkage leaves is reckoned in closed form for all options (``options``), which is quick, and
-misses it by a tenth or two where keys are few or lost in noise. Mechanisms that are near each other by
+misses it by a tenth or two where keys are few or lost in noise. Mechanisms that are near the best by
 that are compared once more, by the estimator itself on fixed draws of what each forecast says.
 """
 
@@ -27,6 +27,8 @@ NEAR = 1.3
 """Of mechanisms whose predicted errors lie within this factor the better one is found by draws."""
 MOST = 4
 """So many of them at most."""
+FEWER = 0.25
+"""The share of draws for mechanisms that are only shown."""
 
 
 class Answered(NamedTuple):
@@ -37,12 +39,12 @@ class Answered(NamedTuple):
     mean: float
 
 
-def answered(plan: Plan, people: int, ask: str, prior: Prior) -> Answered:
+def answered(plan: Plan, people: int, ask: str, prior: Prior, share: float = 1.0) -> Answered:
     """Shrunk across keys where that is predicted to pay, else each key by itself.
 
     Where keys' own reports tell enough, what all have in common adds next to nothing; and keys whose
     law is far from any that shrinkage knows may even lose by it. Means are then corrected for the
-    ratio's bias, where the plan has that estimator.
+    ratio's bias, where the plan has that estimator. ``share`` of the draws are made.
     """
     first, *others = estimators_of(plan)
     alone = CORRECTED if CORRECTED in others and ask != "frequency" else first
@@ -51,54 +53,63 @@ def answered(plan: Plan, people: int, ask: str, prior: Prior) -> Answered:
     raw = prior.weight @ told.clipped_frequency(prior), held @ told.clipped_mean(prior) / held.sum()
     if SHRUNK not in others or len(plan.schema.keys) < FEWEST:
         return Answered(alone, *map(float, raw))
-    shrunk = shrunk_errors(plan, told, people, prior)
+    shrunk = shrunk_errors(plan, told, people, prior, share)
     parts = {"frequency": (0,), "mean": (1,)}.get(ask, (0, 1))
     ratio = np.mean([shrunk[part] / raw[part] for part in parts])
     return Answered(SHRUNK, *shrunk) if ALIKE * ratio < 1 else Answered(alone, *map(float, raw))
 
 
 def settled(
-    options: Sequence[Option], schema: Schema, epsilon: Decimal, people: int, ask: str, prior: Prior
+    options: Sequence[Option],
+    schema: Schema,
+    epsilon: Decimal,
+    people: int,
+    ask: str,
+    prior: Prior,
+    brief: bool = False,
 ) -> tuple[Option, ...]:
     """Options for single keys, those that are near the best compared by draws, best first again.
 
-    Of each mechanism its first option is looked at; its others go with it.
+    Of each mechanism its first option is looked at; its others go with it. KVUE is always near: nothing
+    that is worse is chosen. Mechanisms that are not
+    near get their error from fewer draws, or if ``brief`` from none; they are not chosen.
     """
     cost, first = cost_among(options), dict[str, Option]()
     for option in options:
         first.setdefault(option.mechanism, option)
-    waiting, found = list(first.values()), dict[str, Answered]()
-    if len(waiting) < 2 or cost(waiting[1]) > NEAR * cost(waiting[0]):
-        return tuple(options)
+    waiting, found = list(first.values()), dict[str, tuple[str | None, float]]()
     base = _with_cap(made_tight(schema, "kvue", epsilon, {}), people, ask, prior)
-    ratios: dict[str, float] = {}
+
+    def look(option: Option, share: float) -> tuple[str | None, float]:
+        """The better estimator, and the score with it over the score in closed form."""
+        same = option.mechanism == "kvue"
+        made = base if same else _with_cap(option.plan, people, ask, prior, share)
+        score = scored(ask, made.frequency / base.frequency, made.mean / base.mean)
+        return made.estimator if share == 1 else None, score / option.score
+
     while waiting and len(found) < MOST:
         option, *waiting = waiting
-        name = option.mechanism
-        made = base if name == "kvue" else _with_cap(option.plan, people, ask, prior)
-        found[name] = made
-        score = scored(ask, made.frequency / base.frequency, made.mean / base.mean)
-        ratios[name] = score / option.score
-        best = min(cost(first[other]) * ratio for other, ratio in ratios.items())
+        found[option.mechanism] = look(option, 1.0)
+        best = min(cost(first[name]) * ratio for name, (_, ratio) in found.items())
         # All may be off to the same side, as the first one is.
-        side = min(1.0, next(iter(ratios.values())))
+        side = min(1.0, next(iter(found.values()))[1])
         waiting = [other for other in waiting if cost(other) * side <= NEAR * best]
-    return ordered(
-        [
-            replace(
-                option,
-                score=option.score * ratios.get(option.mechanism, 1.0),
-                estimator=found[option.mechanism].estimator
-                if option.mechanism in found and first[option.mechanism] is option
-                else None,
-            )
-            for option in options
-        ]
-    )
+    if "kvue" in first:
+        found.setdefault("kvue", look(first["kvue"], 1.0))
+    near = set(found)
+    if not brief:
+        found |= {name: look(option, FEWER) for name, option in first.items() if name not in near}
+    made = []
+    for option in options:
+        estimator, ratio = found.get(option.mechanism, (None, 1.0))
+        own = estimator if first[option.mechanism] is option else None
+        made.append(replace(option, score=option.score * ratio, estimator=own))
+    chosen = ordered([option for option in made if option.mechanism in near])[0]
+    return chosen, *ordered([option for option in made if option is not chosen], simple=False)
 
 
-def _with_cap(plan: Plan, people: int, ask: str, prior: Prior) -> Answered:
+def _with_cap(plan: Plan, people: int, ask: str, prior: Prior, share: float = 1.0) -> Answered:
     """The better estimator's errors, what a cap leaves out counted as ``options`` does."""
-    made = answered(plan, people, ask, prior)
+    made = answered(plan, people, ask, prior, share)
     off = float(prior.weight @ forecast(plan, people, prior).bias[:, 0] ** 2)
     return made._replace(frequency=made.frequency + (BIAS - 1) * off)

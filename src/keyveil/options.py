@@ -167,17 +167,17 @@ def scored(ask: str, of_f: float, of_m: float) -> float:
     return {"both": of_f + of_m + LOSS * lost, "frequency": 2 * of_f}.get(ask, 2 * of_m)
 
 
-def ordered(options: list[Option]) -> tuple[Option, ...]:
-    """Best first, a simple one before all that are hardly better.
+def ordered(options: list[Option], *, simple: bool = True) -> tuple[Option, ...]:
+    """Best first, where ``simple`` a simple one before all that are hardly better.
 
     Where some can answer and some cannot, an option pays for what it lacks; where none can, all are in
     the same boat, and only errors count.
     """
     cost = cost_among(options)
     made = sorted(options, key=lambda option: (cost(option), option.score))
-    for simple in SIMPLE:
+    for name in SIMPLE if simple else ():
         for place, option in enumerate(made):
-            if option.mechanism == simple and cost(option) <= ALIKE * cost(made[0]):
+            if option.mechanism == name and cost(option) <= ALIKE * cost(made[0]):
                 return (option, *made[:place], *made[place + 1 :])
     return tuple(made)
 
@@ -227,21 +227,28 @@ def errors(plan: Plan, people: int, prior: Prior) -> Errors | None:
     of_f, of_m, off = told.covariance[:, 0, 0], told.mean(prior), told.bias[:, 0] ** 2
     across_f, across_m = prior.across()
     weight = prior.weight
-    shrunk_f = _shrunk(of_f, max(across_f, 1e-12), prior.count, ANYWHERE_F) + BIAS * off
-    shrunk_m = _shrunk(of_m, max(across_m, LEAST), prior.count, ANYWHERE_M)
+    middle_f, middle_m = float(weight @ prior.frequency) - 0.5, float(weight @ prior.mean)
+    shrunk_f = _shrunk(of_f, max(across_f, 1e-12), prior.count, (ANYWHERE_F, middle_f), told.together)
+    shrunk_m = _shrunk(of_m, max(across_m, LEAST), prior.count, (ANYWHERE_M, middle_m))
+    shrunk_f = shrunk_f + BIAS * off
     parts = float(weight @ shrunk_f), float(weight @ shrunk_m)
     raw = float(weight @ told.clipped_frequency(prior)), float(weight @ told.clipped_mean(prior))
     return raw, parts, lacking(told, prior)
 
 
-def _shrunk(error: Floats, across: float, count: Floats, anywhere: float) -> Floats:
+def _shrunk(
+    error: Floats, across: float, count: Floats, anywhere: tuple[float, float], together: float = 1.0
+) -> Floats:
     """The error that is left when numbers that vary by ``across`` are shrunk towards each other.
 
-    What they have in common is known to ``common``; of itself it may lie ``anywhere``.
+    What they have in common is known to ``common``, errors that keys share counted; of itself it is
+    believed to lie ``anywhere`` around the middle of the range, from which it is so far.
     """
     error = np.where(np.isinf(error), 1e12, error)
-    common = 1.0 / float((count / (error + across)).sum())
-    common = common * anywhere / (common + anywhere)
+    common = together / float((count / (error + across)).sum())
+    variance, off = anywhere
+    trust = variance / (common + variance)
+    common = trust**2 * common + (1.0 - trust) ** 2 * off**2
     kept = across / (error + across)
     return np.asarray(error * kept + (1.0 - kept) ** 2 * common)
 

@@ -147,9 +147,9 @@ class Plan:
         """
         from .planner import advise
 
-        found = advise(schema, epsilon, people, ask=ask, prior=prior, hope=not force)
+        found = advise(schema, epsilon, people, ask=ask, prior=prior, brief=True)
         if not found.answers and not force:
-            raise PlanError(str(found))
+            raise PlanError(str(advise(schema, epsilon, people, ask=ask, prior=prior)))
         return found.plan
 
     @classmethod

@@ -106,7 +106,7 @@ class Advice:
                 f"{least}; it answers with about {ceil(self.people * self.factor(best)):,} people, "
                 f"{able.name} now, with {able.score / best.score:.2f} times the error"
             )
-        if any(ALIKE * option.score < best.score for option in self.options):
+        if any(ALIKE * option.score < best.score and option.lacks > 1 for option in self.options):
             least += " of those that can answer"
         if not others or not best.score > 0:
             return least
@@ -139,13 +139,14 @@ def advise(
     *,
     ask: str | Sequence[str] = "both",
     prior: Prior | None = None,
-    hope: bool = True,
+    brief: bool = False,
 ) -> Advice:
     """Every option with its predicted error, best first.
 
     ``ask`` is "both" (frequency and mean of every key), "frequency", "mean", "conditional" (every key
-    given every other), or a list of queries. Without ``hope`` no larger epsilon is looked for when
-    nothing answers, which saves time.
+    given every other), or a list of queries. ``brief`` saves time and makes the same choice: no larger
+    epsilon is looked for when nothing answers, and errors of mechanisms that are far from the best are
+    rough.
     """
     promised = epsilon_of(epsilon)
     if not isinstance(schema, Schema):
@@ -160,9 +161,9 @@ def advise(
     kind, queries = _asked(ask, schema)
     options = options_for(schema, promised, int(people), kind, queries, prior)
     if kind != "conditional":
-        options = settled(options, schema, promised, int(people), kind, prior)
+        options = settled(options, schema, promised, int(people), kind, prior, brief)
     needed, count = None, ceil(people * _least_lacking(options))
-    if hope and _least_lacking(options) > 1:
+    if not brief and _least_lacking(options) > 1:
         count = _enough(schema, promised, count, kind, queries, prior)
 
         def works(larger: str) -> bool:

@@ -297,15 +297,15 @@ def test_a_refusal_agrees_with_its_table(at, capsys):
     assert (
         f"it takes about {advice.people_needed:,} people, or epsilon {advice.epsilon_needed}" in told.err
     )
-    assert advise(schema, "0.1", advice.people_needed, hope=False).answers
+    assert advise(schema, "0.1", advice.people_needed, brief=True).answers
     assert Decimal("0.6") < Decimal(advice.epsilon_needed) < 1
-    assert advise(schema, advice.epsilon_needed, 10_000, hope=False).answers
+    assert advise(schema, advice.epsilon_needed, 10_000, brief=True).answers
     less = Decimal(advice.epsilon_needed) - Decimal("0.01")
-    assert not advise(schema, less, 10_000, hope=False).answers
+    assert not advise(schema, less, 10_000, brief=True).answers
 
 
 def test_nothing_is_refused_where_something_can_answer():
-    advice = advise(Schema.of(100, 1, 5), "0.1", 650_000, hope=False)
+    advice = advise(Schema.of(100, 1, 5), "0.1", 650_000, brief=True)
     able = [option for option in advice.options if option.lacks <= 1]
     assert 0 < len(able) < len(advice.options)
     assert advice.answers

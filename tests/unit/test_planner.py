@@ -136,12 +136,13 @@ def test_the_error_of_clipped_means_against_drawn_ratios(noise, bias):
 @pytest.mark.parametrize("held", [2, 30, 80])
 @pytest.mark.parametrize("ask", ["both", "frequency", "mean"])
 def test_the_choice_is_the_least_and_keeps_its_promise(epsilon, held, ask):
-    found = advise(Schema.of(100), epsilon, 1e5, ask=ask, prior=Prior.of(100, held=held), hope=False)
+    found = advise(Schema.of(100), epsilon, 1e5, ask=ask, prior=Prior.of(100, held=held), brief=True)
     able = any(option.lacks <= 1 for option in found.options)
     costs = [o.score * max(1.0, o.lacks) ** 0.5 if able else o.score for o in found.options]
-    assert costs[0] <= ALIKE * min(costs)
+    near = [cost for cost, option in zip(costs, found.options, strict=True) if option.estimator]
+    assert near[0] == costs[0] <= ALIKE * min(near)
     assert costs[1:] == sorted(costs[1:])
-    if costs[0] > min(costs):
+    if costs[0] > min(near):
         assert found.best.mechanism in SIMPLE
     assert found.best.score <= 2.0 + 1e-9  # never above KVUE
     for option in found.options:
@@ -206,7 +207,7 @@ def test_a_cap_that_leaves_out_most_does_not_answer():
     """Most hold one key, some very many: a cap of two would leave out nearly all that is held."""
     sizes = np.r_[0.0, np.arange(1, 71) ** -1.5]
     prior = Prior.of(100, sizes=sizes)
-    advice = advise(Schema.of(100), "0.5", 100_000, prior=prior, hope=False)
+    advice = advise(Schema.of(100), "0.5", 100_000, prior=prior, brief=True)
     short = [option for option in advice.options if option.plan.cap == 2]
     assert short
     assert all(option.lacks == np.inf for option in short)
@@ -284,44 +285,41 @@ def test_shrinkage_is_not_chosen_where_keys_lie_in_camps_that_are_known():
     assert answered(plan, 2_000, "mean", prior).estimator == "shrunk"
 
 
-def one_each(keys: int = 30) -> Prior:
-    """Everyone holds one key, all about as often, and values lie near one end."""
-    laws = np.array([value_law(-0.9 + 0.03 * np.sin(key), 0.1) for key in range(keys)])
-    frequency = (1 + 0.3 * np.sin(2.0 * np.arange(keys))) / keys
-    return Prior(np.ones(keys), frequency, laws, np.array([0.0, 1.0] + [0.0] * (keys - 1)))
-
-
 def test_mechanisms_near_each_other_are_chosen_between_by_the_estimator_itself():
-    prior, schema = one_each(), Schema.of(30)
-    quick = options_for(schema, Decimal("0.2"), 20_000, "both", (), prior)
-    found = settled(quick, schema, Decimal("0.2"), 20_000, "both", prior)
-    base = answered(Plan.of(schema, "kvue", "0.2", "tight"), 20_000, "both", prior)
+    """Where keys are lost in noise the closed form thinks too well of a cap."""
+    prior, schema, at = Prior.of(30, held=1, between=0.05), Schema.of(30), (20_000, "both")
+    quick = options_for(schema, Decimal("0.5"), *at, (), prior)
+    found = settled(quick, schema, Decimal("0.5"), *at, prior)
+    base = answered(Plan.of(schema, "kvue", "0.5", "tight"), *at, prior)
     looked_at = [option for option in found if option.estimator]
-    assert 2 <= len({option.mechanism for option in looked_at}) <= 4
+    assert 2 <= len({option.mechanism for option in looked_at}) <= 5
     for option in looked_at:
-        made = answered(option.plan, 20_000, "both", prior)
-        parts = made.frequency / base.frequency, made.mean / base.mean
+        made = answered(option.plan, *at, prior)
+        left_out = prior.weight @ forecast(option.plan, 20_000, prior).bias[:, 0] ** 2
+        parts = (made.frequency + 3 * left_out) / base.frequency, made.mean / base.mean
         by_hand = sum(parts) + 0.5 * sum(max(0.0, part - 1) for part in parts)
         assert option.score == pytest.approx(by_hand)
         assert option.estimator == made.estimator
     assert found[0] in looked_at
-    assert found[0].score == min(option.score for option in found)
-    assert found[0].plan != quick[0].plan, "the broken twin: the closed form alone takes another"
+    assert found[0].score == min(option.score for option in looked_at)
+    first = next(option for option in found if option.plan == quick[0].plan)
+    assert first.score > 1.2 * found[0].score, "the broken twin: the closed form alone takes it"
     assert next(option.score for option in found if option.mechanism == "kvue") == pytest.approx(2)
     assert {option.plan.hash for option in found} == {option.plan.hash for option in quick}
-    best = advise(schema, "0.2", 20_000, prior=prior)
+    best = advise(schema, "0.5", 20_000, prior=prior)
     assert (best.plan, best.estimator) == (found[0].plan, found[0].estimator)
 
 
-def test_nothing_is_drawn_where_one_mechanism_is_far_ahead(monkeypatch):
-    def never(*_: object) -> None:
-        raise AssertionError("drawn")
-
-    prior, schema = Prior.of(30, held=1), Schema.of(30)
-    quick = options_for(schema, Decimal(5), 10**6, "frequency", (), prior)
-    only = [option for option in quick if option.mechanism == quick[0].mechanism]
-    far = [option for option in quick if option.score > 1.31 * quick[0].score]
-    monkeypatch.setattr("keyveil.finals.answered", never)
-    assert far
-    for some in (only, [quick[0], *far]):
-        assert settled(some, schema, Decimal(5), 10**6, "frequency", prior) == tuple(some)
+@given(
+    st.sampled_from([0.2, 1, 4]),
+    st.sampled_from([2_000, 10**6]),
+    st.sampled_from([1, 3, 15]),
+    st.sampled_from(["both", "frequency", "mean"]),
+)
+@settings(max_examples=8)
+def test_brief_advice_makes_the_same_choice(epsilon, people, held, ask):
+    prior, schema = Prior.of(30, held=held), Schema.of(30)
+    found = advise(schema, epsilon, people, ask=ask, prior=prior)
+    brief = advise(schema, epsilon, people, ask=ask, prior=prior, brief=True)
+    assert (brief.plan, brief.estimator, brief.answers) == (found.plan, found.estimator, found.answers)
+    assert brief.best.document() == found.best.document()

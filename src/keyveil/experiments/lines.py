@@ -254,7 +254,7 @@ def plan_of(line: Line, population: KnownPopulation, epsilon: float, people: int
 def _advised(keys: int, sizes: tuple[float, ...], epsilon: float, people: int) -> Plan:
     """The planner's choice, told how many keys people hold, as PCKV is, and nothing else of them."""
     prior = Prior.of(keys, sizes=sizes)
-    return advise(Schema.of(keys), decimal_of(epsilon), people, prior=prior, hope=False).plan
+    return advise(Schema.of(keys), decimal_of(epsilon), people, prior=prior, brief=True).plan
 
 
 def decimal_of(epsilon: float) -> Decimal:
