@@ -27,8 +27,8 @@ NEAR = 1.3
 """Of mechanisms whose predicted errors lie within this factor the better one is found by draws."""
 MOST = 4
 """So many of them at most."""
-FEWER = 0.25
-"""The share of draws for mechanisms that are only shown."""
+NEARER, FARTHER = 0.5, 0.2
+"""The share of draws that the last choice takes, and that mechanisms take which are only shown."""
 
 
 class Answered(NamedTuple):
@@ -78,27 +78,27 @@ def settled(
     for option in options:
         first.setdefault(option.mechanism, option)
     waiting, found = list(first.values()), dict[str, tuple[str | None, float]]()
-    base = _with_cap(made_tight(schema, "kvue", epsilon, {}), people, ask, prior)
+    base = _with_cap(made_tight(schema, "kvue", epsilon, {}), people, ask, prior, NEARER)
 
     def look(option: Option, share: float) -> tuple[str | None, float]:
         """The better estimator, and the score with it over the score in closed form."""
         same = option.mechanism == "kvue"
         made = base if same else _with_cap(option.plan, people, ask, prior, share)
         score = scored(ask, made.frequency / base.frequency, made.mean / base.mean)
-        return made.estimator if share == 1 else None, score / option.score
+        return made.estimator if share == NEARER else None, score / option.score
 
     while waiting and len(found) < MOST:
         option, *waiting = waiting
-        found[option.mechanism] = look(option, 1.0)
+        found[option.mechanism] = look(option, NEARER)
         best = min(cost(first[name]) * ratio for name, (_, ratio) in found.items())
         # All may be off to the same side, as the first one is.
         side = min(1.0, next(iter(found.values()))[1])
         waiting = [other for other in waiting if cost(other) * side <= NEAR * best]
     if "kvue" in first:
-        found.setdefault("kvue", look(first["kvue"], 1.0))
+        found.setdefault("kvue", look(first["kvue"], NEARER))
     near = set(found)
     if not brief:
-        found |= {name: look(option, FEWER) for name, option in first.items() if name not in near}
+        found |= {name: look(option, FARTHER) for name, option in first.items() if name not in near}
     made = []
     for option in options:
         estimator, ratio = found.get(option.mechanism, (None, 1.0))
@@ -108,7 +108,7 @@ def settled(
     return chosen, *ordered([option for option in made if option is not chosen], simple=False)
 
 
-def _with_cap(plan: Plan, people: int, ask: str, prior: Prior, share: float = 1.0) -> Answered:
+def _with_cap(plan: Plan, people: int, ask: str, prior: Prior, share: float) -> Answered:
     """The better estimator's errors, what a cap leaves out counted as ``options`` does."""
     made = answered(plan, people, ask, prior, share)
     off = float(prior.weight @ forecast(plan, people, prior).bias[:, 0] ** 2)

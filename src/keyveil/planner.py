@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
 from math import ceil, inf
 from numbers import Real
 from typing import Any
@@ -18,7 +17,7 @@ import numpy as np
 
 from .errors import PlanError
 from .exact import epsilon_of, text
-from .finals import answered, settled
+from .finals import settled
 from .options import ALIKE, Option, lacks, options_for
 from .plan import Plan
 from .prior import Prior
@@ -59,13 +58,10 @@ class Advice:
         """Whether some plan can answer."""
         return _least_lacking(self.options) <= 1
 
-    @cached_property
+    @property
     def estimator(self) -> str | None:
         """How answers should be made: shrunk across keys where that pays; None for conditionals."""
-        if self.ask == "conditional":
-            return None
-        best = self.best
-        return best.estimator or answered(best.plan, self.people, self.ask, self.prior).estimator
+        return self.best.estimator
 
     def runners_up(self, most: int = 8) -> list[Option]:
         """The best option of each mechanism, best first."""

@@ -16,7 +16,7 @@ from keyveil.estimate import estimators_of
 from keyveil.estimate.forecast import Forecast, clipped, forecast
 from keyveil.estimate.predict import predicted
 from keyveil.estimate.shrinkforecast import shrunk_errors
-from keyveil.finals import answered, settled
+from keyveil.finals import NEARER, answered, settled
 from keyveil.mechanisms import REGISTRY
 from keyveil.options import ALIKE, SIMPLE, caps, options_for
 from keyveil.planner import advise
@@ -290,11 +290,11 @@ def test_mechanisms_near_each_other_are_chosen_between_by_the_estimator_itself()
     prior, schema, at = Prior.of(30, held=1, between=0.05), Schema.of(30), (20_000, "both")
     quick = options_for(schema, Decimal("0.5"), *at, (), prior)
     found = settled(quick, schema, Decimal("0.5"), *at, prior)
-    base = answered(Plan.of(schema, "kvue", "0.5", "tight"), *at, prior)
+    base = answered(Plan.of(schema, "kvue", "0.5", "tight"), *at, prior, NEARER)
     looked_at = [option for option in found if option.estimator]
     assert 2 <= len({option.mechanism for option in looked_at}) <= 5
     for option in looked_at:
-        made = answered(option.plan, *at, prior)
+        made = answered(option.plan, *at, prior, NEARER)
         left_out = prior.weight @ forecast(option.plan, 20_000, prior).bias[:, 0] ** 2
         parts = (made.frequency + 3 * left_out) / base.frequency, made.mean / base.mean
         by_hand = sum(parts) + 0.5 * sum(max(0.0, part - 1) for part in parts)
