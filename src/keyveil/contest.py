@@ -21,7 +21,8 @@ from .errors import PlanError
 from .estimate import KeyBands, bands, estimators_of
 from .estimate.answer import Band
 from .estimate.forecast import Forecast, forecast
-from .estimate.shrinkforecast import shrunk_errors
+from .estimate.shrinkforecast import MADE as DRAWN_FOR
+from .estimate.shrinkforecast import drawn_errors
 from .mechanism import CALIBRATIONS
 from .mechanisms import REGISTRY, mechanism_named
 from .mechanisms.collision import MOST_CAP
@@ -65,7 +66,8 @@ class Row(AnyRow):
     mae_mean_se: float | None
     predicted_frequency: float | None
     """The mean squared error that the plan's channel and the prior predict: for the plan's first
-    estimator, for ``published`` where its law is known, and for ``shrunk``; None for others."""
+    estimator, for ``published`` where its law is known, for ``shrunk`` and ``corrected``; None for
+    others."""
     predicted_mean: float | None
     bias_from_cap: bool
     """Whether people hold more keys than the plan counts: then answers are biased, and intervals,
@@ -248,8 +250,8 @@ class Contest:
         known = self.known
         if estimator == "published":
             told = None if told is None else told.published
-        elif told is not None and estimator == SHRUNK:
-            made = shrunk_errors(plan, told, self.people, known)
+        elif told is not None and estimator in DRAWN_FOR:
+            made = drawn_errors(plan, told, self.people, known, (estimator,))[estimator]
             return _number(made[0]), _number(made[1])
         if told is None or estimator not in (next(iter(estimators_of(plan))), "published"):
             return None, None

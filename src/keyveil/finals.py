@@ -1,13 +1,13 @@
 """The last choice: options near each other, by the error that their answers will have.
 
 What shrinkage leaves is reckoned in closed form for all options (``options``), which is quick, and
-misses it by a tenth or two where keys are few or lost in noise. Mechanisms that are near the best by
-that are compared once more, by the estimator itself on fixed draws of what each forecast says.
+misses it by a tenth or two where keys are few or lost in noise. That is enough to find a mechanism's
+parameters. Mechanisms are compared by the estimator itself, on fixed draws of what each forecast says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import NamedTuple
@@ -17,18 +17,28 @@ import numpy as np
 from .estimate import estimators_of
 from .estimate.forecast import forecast
 from .estimate.shrink import FEWEST
-from .estimate.shrinkforecast import shrunk_errors
-from .options import ALIKE, BIAS, CORRECTED, SHRUNK, Option, cost_among, made_tight, ordered, scored
+from .estimate.shrinkforecast import drawn_errors
+from .options import (
+    ALIKE,
+    CORRECTED,
+    SHRUNK,
+    Option,
+    cost_among,
+    made_tight,
+    ordered,
+    scored,
+    weight_of_bias,
+)
 from .plan import Plan
 from .prior import Prior
 from .schema import Schema
 
-NEAR = 1.3
-"""Of mechanisms whose predicted errors lie within this factor the better one is found by draws."""
-MOST = 4
+NEAR = 1.15
+"""Mechanisms whose errors lie within this factor by a few draws are compared by more of them."""
+MOST = 6
 """So many of them at most."""
-NEARER, FARTHER = 0.5, 0.2
-"""The share of draws that the last choice takes, and that mechanisms take which are only shown."""
+FARTHER, NEARER = 0.2, 0.5
+"""The share of draws that the first look takes, and the second."""
 
 
 class Answered(NamedTuple):
@@ -44,66 +54,67 @@ def answered(plan: Plan, people: int, ask: str, prior: Prior, share: float = 1.0
 
     Where keys' own reports tell enough, what all have in common adds next to nothing; and keys whose
     law is far from any that shrinkage knows may even lose by it. Means are then corrected for the
-    ratio's bias, where the plan has that estimator. ``share`` of the draws are made.
+    ratio's bias, unless clipping takes more of it off. ``share`` of the draws are made.
     """
     first, *others = estimators_of(plan)
-    alone = CORRECTED if CORRECTED in others and ask != "frequency" else first
     told = forecast(plan, people, prior)
     held = prior.weight * (prior.frequency > 0)
     raw = prior.weight @ told.clipped_frequency(prior), held @ told.clipped_mean(prior) / held.sum()
-    if SHRUNK not in others or len(plan.schema.keys) < FEWEST:
-        return Answered(alone, *map(float, raw))
-    shrunk = shrunk_errors(plan, told, people, prior, share)
-    parts = {"frequency": (0,), "mean": (1,)}.get(ask, (0, 1))
-    ratio = np.mean([shrunk[part] / raw[part] for part in parts])
-    return Answered(SHRUNK, *shrunk) if ALIKE * ratio < 1 else Answered(alone, *map(float, raw))
+    alone = Answered(first, *map(float, raw))
+    drawn = [name for name in (CORRECTED,) if name in others and ask != "frequency"]
+    if SHRUNK in others and len(plan.schema.keys) >= FEWEST:
+        drawn.append(SHRUNK)
+    found = drawn_errors(plan, told, people, prior, drawn, share) if drawn else {}
+    if CORRECTED in found and found[CORRECTED][1] < alone.mean:
+        alone = Answered(CORRECTED, alone.frequency, found[CORRECTED][1])
+    if SHRUNK not in found:
+        return alone
+    of_f, of_m = found[SHRUNK][0] / alone.frequency, found[SHRUNK][1] / alone.mean
+    ratio = {"frequency": of_f, "mean": of_m}.get(ask, (of_f + of_m) / 2)
+    return Answered(SHRUNK, *found[SHRUNK]) if ALIKE * ratio < 1 else alone
 
 
 def settled(
-    options: Sequence[Option],
-    schema: Schema,
-    epsilon: Decimal,
-    people: int,
-    ask: str,
-    prior: Prior,
-    brief: bool = False,
+    options: Sequence[Option], schema: Schema, epsilon: Decimal, people: int, ask: str, prior: Prior
 ) -> tuple[Option, ...]:
-    """Options for single keys, those that are near the best compared by draws, best first again.
+    """Options for single keys once more, by draws: best first again.
 
-    Of each mechanism its first option is looked at; its others go with it. KVUE is always near: nothing
-    that is worse is chosen. Mechanisms that are not
-    near get their error from fewer draws, or if ``brief`` from none; they are not chosen.
+    Of each mechanism its first option is looked at; its others go with it. All are looked at by a few
+    draws; those that are near the best by these, and KVUE, by more of them, and one of those is chosen.
     """
-    cost, first = cost_among(options), dict[str, Option]()
+    first: dict[str, Option] = {}
     for option in options:
         first.setdefault(option.mechanism, option)
-    waiting, found = list(first.values()), dict[str, tuple[str | None, float]]()
-    base = _with_cap(made_tight(schema, "kvue", epsilon, {}), people, ask, prior, NEARER)
+    kvue = made_tight(schema, "kvue", epsilon, {})
 
-    def look(option: Option, share: float) -> tuple[str | None, float]:
-        """The better estimator, and the score with it over the score in closed form."""
-        same = option.mechanism == "kvue"
-        made = base if same else _with_cap(option.plan, people, ask, prior, share)
-        score = scored(ask, made.frequency / base.frequency, made.mean / base.mean)
-        return made.estimator if share == NEARER else None, score / option.score
+    def looked_at(share: float, names: Collection[str]) -> dict[str, tuple[float, str]]:
+        """Each mechanism's score over what it is in closed form, and its better estimator."""
+        base = _with_cap(kvue, people, ask, prior, share)
+        made = {}
+        for name in names:
+            plan = first[name].plan
+            one = base if name == "kvue" else _with_cap(plan, people, ask, prior, share)
+            score = scored(ask, one.frequency / base.frequency, one.mean / base.mean)
+            made[name] = score / first[name].score, one.estimator
+        return made
 
-    while waiting and len(found) < MOST:
-        option, *waiting = waiting
-        found[option.mechanism] = look(option, NEARER)
-        best = min(cost(first[name]) * ratio for name, (_, ratio) in found.items())
-        # All may be off to the same side, as the first one is.
-        side = min(1.0, next(iter(found.values()))[1])
-        waiting = [other for other in waiting if cost(other) * side <= NEAR * best]
-    if "kvue" in first:
-        found.setdefault("kvue", look(first["kvue"], NEARER))
-    near = set(found)
-    if not brief:
-        found |= {name: look(option, FARTHER) for name, option in first.items() if name not in near}
+    cost, found = cost_among(options), looked_at(FARTHER, first)
+    costs = {name: cost(first[name]) * ratio for name, (ratio, _) in found.items()}
+    best = min(costs.values())
+    near = [name for name in sorted(costs, key=costs.__getitem__) if costs[name] <= NEAR * best][:MOST]
+    if "kvue" in first and "kvue" not in near:
+        near.append("kvue")
+    again = looked_at(NEARER, near)
+    # More draws move all to the same side; what was not drawn again goes with them.
+    moved = [np.log(again[name][0] / found[name][0]) for name in near if name != "kvue"]
+    side = float(np.exp(np.mean(moved))) if moved else 1.0
+    found = {name: (side * ratio, estimator) for name, (ratio, estimator) in found.items()}
+    found |= again
     made = []
     for option in options:
-        estimator, ratio = found.get(option.mechanism, (None, 1.0))
-        own = estimator if first[option.mechanism] is option else None
-        made.append(replace(option, score=option.score * ratio, estimator=own))
+        ratio, estimator = found[option.mechanism]
+        own = option.mechanism in near and first[option.mechanism] is option
+        made.append(replace(option, score=option.score * ratio, estimator=estimator if own else None))
     chosen = ordered([option for option in made if option.mechanism in near])[0]
     return chosen, *ordered([option for option in made if option is not chosen], simple=False)
 
@@ -112,4 +123,4 @@ def _with_cap(plan: Plan, people: int, ask: str, prior: Prior, share: float) -> 
     """The better estimator's errors, what a cap leaves out counted as ``options`` does."""
     made = answered(plan, people, ask, prior, share)
     off = float(prior.weight @ forecast(plan, people, prior).bias[:, 0] ** 2)
-    return made._replace(frequency=made.frequency + (BIAS - 1) * off)
+    return made._replace(frequency=made.frequency + (weight_of_bias(prior) - 1) * off)

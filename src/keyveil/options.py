@@ -9,7 +9,7 @@ learned. Frequency and mean count alike, each relative to KVUE's: the sum of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import product
@@ -51,9 +51,9 @@ LEAST = 1e-3
 """Keys' means are taken to vary by at least so much, or shrinkage would make all plans alike."""
 ANYWHERE_F, ANYWHERE_M = 1 / 12, 1 / 3
 """The variance of a number that may lie anywhere in its range, for a frequency and for a mean."""
-BIAS = 4.0
+BIAS, TOLD_BIAS = 4.0, 2.0
 """What a cap leaves out counts so many times its square: it does not average out, no shrinkage takes it
-away, and intervals do not know of it."""
+away, and intervals do not know of it. Less where a table tells how much it is."""
 LOSS = 0.5
 """What a frequency or a mean that is worse than KVUE's costs beside what the other one gains."""
 ALIKE = 1.03
@@ -230,10 +230,15 @@ def errors(plan: Plan, people: int, prior: Prior) -> Errors | None:
     middle_f, middle_m = float(weight @ prior.frequency) - 0.5, float(weight @ prior.mean)
     shrunk_f = _shrunk(of_f, max(across_f, 1e-12), prior.count, (ANYWHERE_F, middle_f), told.together)
     shrunk_m = _shrunk(of_m, max(across_m, LEAST), prior.count, (ANYWHERE_M, middle_m))
-    shrunk_f = shrunk_f + BIAS * off
+    shrunk_f = shrunk_f + weight_of_bias(prior) * off
     parts = float(weight @ shrunk_f), float(weight @ shrunk_m)
     raw = float(weight @ told.clipped_frequency(prior)), float(weight @ told.clipped_mean(prior))
     return raw, parts, lacking(told, prior)
+
+
+def weight_of_bias(prior: Prior) -> float:
+    """How many times the square of what a cap leaves out counts."""
+    return BIAS if prior.together is None else TOLD_BIAS
 
 
 def _shrunk(
@@ -287,6 +292,12 @@ def lacks(plan: Plan, people: int, ask: str, prior: Prior) -> float:
 # -- conditionals ----------------------------------------------------------------------------------
 
 
+def counted_of(queries: Sequence[Query]) -> tuple[str, ...]:
+    """Which errors count: of frequencies (lifts are made of them), of means, or of both."""
+    kinds = {"mean" if query.kind == "mean" else "frequency" for query in queries}
+    return tuple(part for part in ("frequency", "mean") if part in kinds or not kinds)
+
+
 def _conditional_options(
     schema: Schema, epsilon: Decimal, people: int, queries: tuple[Query, ...], prior: Prior
 ) -> tuple[Option, ...]:
@@ -313,7 +324,11 @@ def _conditional_options(
     if not found:
         raise PlanError("no plan can answer these conditionals; ask of fewer keys together")
     _, base_f, base_m, _ = found[0]
-    made = [Option(plan, f, m, f / base_f + m / base_m, lacks) for plan, f, m, lacks in found]
+    made = []
+    for plan, f, m, lacks in found:
+        of = {"frequency": f / base_f, "mean": m / base_m}
+        parts = counted_of(queries)
+        made.append(Option(plan, f, m, sum(of[part] for part in parts) * 2 / len(parts), lacks))
     return ordered(made)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from .errors import PlanError
 from .exact import epsilon_of, text
 from .finals import settled
-from .options import ALIKE, Option, lacks, options_for
+from .options import ALIKE, Option, counted_of, lacks, options_for
 from .plan import Plan
 from .prior import Prior
 from .query import Query
@@ -43,7 +43,9 @@ class Advice:
     epsilon_needed: str | None = None
     """Where nothing answers: the least epsilon of two digits at which something does."""
     people_needed: int = 0
-    """With how many people some plan answers."""
+    """With how many people the planner's choice answers."""
+    counted: tuple[str, ...] = ("frequency", "mean")
+    """Which errors count in the score."""
 
     @property
     def best(self) -> Option:
@@ -140,9 +142,8 @@ def advise(
     """Every option with its predicted error, best first.
 
     ``ask`` is "both" (frequency and mean of every key), "frequency", "mean", "conditional" (every key
-    given every other), or a list of queries. ``brief`` saves time and makes the same choice: no larger
-    epsilon is looked for when nothing answers, and errors of mechanisms that are far from the best are
-    rough.
+    given every other), or a list of queries. ``brief`` saves time: no larger epsilon is
+    looked for when nothing answers.
     """
     promised = epsilon_of(epsilon)
     if not isinstance(schema, Schema):
@@ -157,17 +158,18 @@ def advise(
     kind, queries = _asked(ask, schema)
     options = options_for(schema, promised, int(people), kind, queries, prior)
     if kind != "conditional":
-        options = settled(options, schema, promised, int(people), kind, prior, brief)
+        options = settled(options, schema, promised, int(people), kind, prior)
     needed, count = None, ceil(people * _least_lacking(options))
     if not brief and _least_lacking(options) > 1:
         count = _enough(schema, promised, count, kind, queries, prior)
 
         def works(larger: str) -> bool:
             found = options_for(schema, Decimal(larger), int(people), kind, queries, prior)
-            return _least_lacking(found) <= 1
+            return found[0].lacks <= 1
 
         needed = _least_epsilon(promised, works)
-    return Advice(options, promised, int(people), kind, prior, needed, count)
+    counted = counted_of(queries) if kind in ("both", "conditional") else (kind,)
+    return Advice(options, promised, int(people), kind, prior, needed, count, counted)
 
 
 def _least_epsilon(promised: Decimal, works: Callable[[str], bool]) -> str | None:
@@ -201,10 +203,15 @@ def _two_digits(below: Decimal, most: Decimal) -> list[str]:
 def _enough(
     schema: Schema, epsilon: Decimal, people: int, ask: str, queries: tuple[Query, ...], prior: Prior
 ) -> int:
-    """So many people, or as many more as it takes where with more people another plan is chosen."""
+    """So many people, or as many more as it takes for the plan that is then chosen to answer."""
     for _ in range(STEPS):
-        factor = _least_lacking(options_for(schema, epsilon, people, ask, queries, prior))
+        options = options_for(schema, epsilon, people, ask, queries, prior)
+        factor = _least_lacking(options)
         if factor <= 1:
+            if ask != "conditional":
+                options = settled(options, schema, epsilon, people, ask, prior)
+            factor = options[0].lacks
+        if factor <= 1 or people * factor > MOST_PEOPLE:
             break
         people = ceil(people * max(factor, 1.02))
     return people

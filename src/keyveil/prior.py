@@ -151,7 +151,7 @@ class Prior:
             raise PlanError(f"keys held on average must lie above 0 and be at most {keys}")
         if not -1 < mean < 1:
             raise PlanError(
-                "a prior's mean lies between -1 and 1, on the scale where the range is [-1, 1]"
+                "a prior's mean lies above -1 and below 1, on the scale where the range is [-1, 1]"
             )
         for name in ("spread", "between"):
             if stated[name] is not None and not 0 <= stated[name] <= 1:

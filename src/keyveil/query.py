@@ -64,7 +64,11 @@ class Query:
     @classmethod
     def parse_all(cls, text: str) -> tuple[Query, ...]:
         """The queries of a text that has ; between them."""
-        return tuple(cls.parse(each) for each in split_queries(text))
+        try:
+            return tuple(cls.parse(each) for each in split_queries(text))
+        except QueryError as error:
+            hint = "; a key with ; in it stands in double quotes" if ";" in text else ""
+            raise QueryError(f"{error}{hint}") from None
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -11,6 +11,9 @@ import numpy as np
 
 from .arrays import Floats
 
+ROUNDING = 1e-9
+"""A truth of 1 that was summed up may be a little more, and an interval that ends at 1 holds it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AnyRow:
@@ -78,7 +81,7 @@ def measured(value: Floats, low: Floats, high: Floats, truth: Floats, least: flo
     made = np.nan_to_num(value, nan=(least + 1) / 2, posinf=1.0, neginf=least)
     off = np.clip(made, least, 1.0) - true
     bounded = np.isfinite(low) & np.isfinite(high)
-    inside = (low <= true) & (true <= high)
+    inside = (low <= true + ROUNDING) & (true <= high + ROUNDING)
     squares, sizes = (off**2).mean(axis=1), np.abs(off).mean(axis=1)
     return Measured(
         *(float(squares.mean()), spread(squares), float(sizes.mean()), spread(sizes)),

@@ -52,6 +52,9 @@ class Schema:
                 raise SchemaError(f"the range of key {key!r} must be LOW,HIGH with LOW below HIGH")
             if not isfinite(float(high) - float(low)):
                 raise SchemaError(f"the range of key {key!r} is too wide for double arithmetic")
+        self._check_levels()
+
+    def _check_levels(self) -> None:
         if not 1 <= self.levels <= MOST_LEVELS:
             raise SchemaError(f"levels must be from 1 to {MOST_LEVELS}")
 
@@ -79,8 +82,12 @@ class Schema:
         )
 
     def at(self, levels: int) -> Schema:
-        """The same keys with another number of levels."""
-        return Schema(self.keys, self.ranges, levels)
+        """The same keys with another number of levels; names and ranges are not checked again."""
+        made = object.__new__(Schema)
+        for name, value in (("keys", self.keys), ("ranges", self.ranges), ("levels", levels)):
+            object.__setattr__(made, name, value)
+        made._check_levels()
+        return made
 
     @cached_property
     def index(self) -> dict[str, int]:

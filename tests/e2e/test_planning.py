@@ -175,7 +175,9 @@ def test_the_explanation_says_whether_shrinkage_pays(at, people, pays):
         ("frequency", "the frequency, after shrinkage", "a key's frequency from 0.45 to"),
         ("mean", "the mean, after shrinkage", "a key's mean from 3 to"),
         ("conditional", "conditional frequency and mean alike", "a conditional frequency from 0.45 to"),
-        ("mean(3 | 4, 5)", "conditional frequency and mean alike", "mean(3 | 4, 5) from 3 to"),
+        ("mean(3 | 4, 5)", "conditional mean, as estimated", "mean(3 | 4, 5) from 3 to"),
+        ("lift(3 | 4)", "conditional frequency, as estimated", "frequency(3 | 4) from 0.45 to"),
+        ("mean(3 | 4); lift(3 | 4)", "conditional frequency and mean alike", "mean(3 | 4) from 3 to"),
     ],
 )
 def test_the_explanation_speaks_of_what_was_asked(at, ask, compared, fakes):
@@ -189,7 +191,8 @@ def test_the_explanation_speaks_of_what_was_asked(at, ask, compared, fakes):
 
 def test_with_few_keys_no_shrinkage_is_advised(at):
     said = at(*AUTO, "--keys", 3, "--epsilon", 2, "--people", "1e6", "--explain", "-o", "p")
-    assert "with fewer than 5 keys answers are not shrunk" in said
+    assert "fewer than 5 keys are not shrunk: keyveil estimate" in said
+    assert "after shrinkage" not in said
     assert "--estimator shrunk" not in said
 
 
@@ -297,11 +300,12 @@ def test_a_refusal_agrees_with_its_table(at, capsys):
     assert (
         f"it takes about {advice.people_needed:,} people, or epsilon {advice.epsilon_needed}" in told.err
     )
-    assert advise(schema, "0.1", advice.people_needed, brief=True).answers
+    assert advise(schema, "0.1", advice.people_needed, brief=True).best.lacks <= 1
+    assert advise(schema, "0.1", 0.9 * advice.people_needed, brief=True).best.lacks > 1
     assert Decimal("0.6") < Decimal(advice.epsilon_needed) < 1
-    assert advise(schema, advice.epsilon_needed, 10_000, brief=True).answers
+    assert advise(schema, advice.epsilon_needed, 10_000, brief=True).best.lacks <= 1
     less = Decimal(advice.epsilon_needed) - Decimal("0.01")
-    assert not advise(schema, less, 10_000, brief=True).answers
+    assert advise(schema, less, 10_000, brief=True).best.lacks > 1
 
 
 def test_nothing_is_refused_where_something_can_answer():

@@ -130,6 +130,18 @@ def test_shrunk_frequencies_leave_open_what_keys_err_by_together(monkeypatch):
     assert 0.8 < row.predicted_frequency / row.mse_frequency < 1.25
 
 
+def test_one_drawn_item_is_forecast_for_each_key_from_who_holds_it_beside_how_many():
+    """People with a rare key hold many others, so it is drawn less often than the average key."""
+    schema = Schema.of(4)
+    records = [{"0": 0.5}] * 60 + [{"0": 0.5, "1": 0.5, "2": 0.5, "3": 0.5}] * 40
+    prior = Prior.of_people(schema, People.of_records(schema, records))
+    for name in ("grr", "shist"):
+        told = forecast(Plan.of(schema, name, 1), 10_000, prior)
+        assert told.bias[:, 0] == pytest.approx([-0.3, -0.3, -0.3, -0.3])
+        average = prior.frequency * (prior.kept(1) - 1)
+        assert not np.allclose(told.bias[:, 0], average, atol=0.05), "the broken twin"
+
+
 def test_pairs_are_forecast_at_the_law_that_the_table_has():
     schema, people = friends(levels=2)
     prior, plan = Prior.of_people(schema, people), Plan.of(schema, "pairs", 2)

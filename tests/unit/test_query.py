@@ -50,6 +50,8 @@ def test_a_semicolon_within_quotes_is_part_of_a_key():
     assert Query.parse_all(" ; ") == ()
     with pytest.raises(QueryError, match="has no end"):
         Query.parse_all('mean(a); mean("b; c)')
+    with pytest.raises(QueryError, match="a key with ; in it stands in double quotes"):
+        Query.parse_all("mean(a; b | c)")
 
 
 @given(st.text(max_size=40))

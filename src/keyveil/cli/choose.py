@@ -19,18 +19,17 @@ from ..pilot import pilot_people
 from ..plan import Plan
 from ..planner import ASKS, Advice, advise
 from ..prior import Prior
-from ..query import split_queries
+from ..query import Query
 from ..schema import Schema
 from .chart import NARROWEST, Panel, columns, fitted, legend, say
 from .show import counted, plain_only, print_table
 
 COMPARED = {
-    "both": "frequency and mean alike, after shrinkage across keys",
-    "frequency": "the frequency, after shrinkage across keys",
-    "mean": "the mean, after shrinkage across keys",
-    "conditional": "conditional frequency and mean alike, as estimated",
+    ("frequency", "mean"): "frequency and mean alike",
+    ("frequency",): "the frequency",
+    ("mean",): "the mean",
 }
-"""What the options' errors are of, for each thing that may be asked."""
+"""What the options' errors are of."""
 
 
 IN_TERMINAL = 4
@@ -45,7 +44,7 @@ def asked(words: str) -> str | list[str]:
         return words
     if "(" not in words:
         raise PlanError(f"--ask is one of {', '.join(ASKS)}, or queries with ; between them")
-    return split_queries(words)
+    return [str(query) for query in Query.parse_all(words)]
 
 
 def prior_of(keys: int, held: str | None, mean: str | None, spread: str | None) -> Prior:
@@ -81,7 +80,8 @@ def explain(advice: Advice) -> None:
         [_cells(option, advice) for option in advice.runners_up(20)],
     )
     one = "one conditional answer" if advice.ask == "conditional" else "one key's answer"
-    say(f"error: squared error over the first's: {COMPARED[advice.ask]}")
+    few = advice.ask != "conditional" and len(best.plan.schema.keys) < FEWEST
+    say(f"error: squared error over the first's: {_compared(advice, few)}")
     say(f"{sign}: how far {one} is off before any shrinkage, means on [-1, 1]")
     if not advice.answers:
         say(
@@ -89,14 +89,12 @@ def explain(advice: Advice) -> None:
             f"which answer with {advice.people_needed / advice.people:.1f} times the people"
         )
     if advice.ask != "conditional":
-        few = len(best.plan.schema.keys) < FEWEST
-        if few:
-            say(f"with fewer than {FEWEST} keys answers are not shrunk in the end")
-        elif advice.estimator == SHRUNK:
+        if advice.estimator == SHRUNK:
             say("chosen for answers that are shrunk: keyveil estimate --estimator shrunk")
         else:
             own = f" --estimator {advice.estimator}" if advice.estimator == CORRECTED else ""
-            say(f"shrinkage across keys will not pay here: keyveil estimate{own}")
+            why = f"fewer than {FEWEST} keys are not shrunk" if few else "shrinkage will not pay here"
+            say(f"{why}: keyveil estimate{own}")
     _outside(best.plan, advice.people, advice.ask, advice.prior)
 
 
@@ -106,6 +104,13 @@ def explain_plan(made: Plan, said: str, people: int, believed: Prior) -> None:
     answers = made.kind.answers
     both = len(made.kind.answers) > 1
     _outside(made, people, "both" if both else "mean" if "mass" in answers else answers[0], believed)
+
+
+def _compared(advice: Advice, few: bool) -> str:
+    """What the column of errors is about."""
+    if advice.ask == "conditional":
+        return f"conditional {COMPARED[advice.counted].removeprefix('the ')}, as estimated"
+    return COMPARED[advice.counted] + ("" if few else ", after shrinkage across keys")
 
 
 def _outside(made: Plan, people: int, ask: str, prior: Prior) -> None:
@@ -122,7 +127,9 @@ def _answers(option: Option, advice: Advice) -> str:
     if option.lacks <= 1:
         return "yes"
     factor = advice.factor(option)
-    return f"with {factor:.1f} times the people" if isfinite(factor) else "no"
+    if not isfinite(factor):
+        return "no"
+    return f"with {factor:.1f} times the people" if factor >= 1.1 else "with a few more people"
 
 
 def _cells(option: Option, advice: Advice) -> list[str]:

@@ -22,7 +22,7 @@ from ..arrays import Floats, Integers
 from ..errors import PlanError
 from .answer import Band, KeyBands
 from .estimator import on_arrays
-from .linear import by_least_squares, key_bands, key_weights, single_keys, view_counts
+from .linear import Moments, by_least_squares, key_bands, key_weights, single_keys, view_counts
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -35,7 +35,11 @@ NOTE = "means are corrected for the ratio's bias; their intervals are the plain 
 def corrected(plan: Plan, counts: Integers, level: float) -> KeyBands:
     """Means corrected to second order, from the moments of any mechanism."""
     moments = plan.kind.moments(plan, counts)
-    raw = key_bands(plan, moments, level)
+    return corrected_bands(key_bands(plan, moments, level), moments)
+
+
+def corrected_bands(raw: KeyBands, moments: Moments) -> KeyBands:
+    """The corrected form of raw bands, from the moments that they were made of."""
     f, s = moments.values[..., 0], moments.values[..., 1]
     spread = moments.covariance
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -231,8 +231,7 @@ def _told(channel: Channel, laws: Floats, weights: Floats, size: int, levels: in
 def _of_items(plan: Plan, people: float, prior: Prior) -> Forecast:
     """One held key is drawn: frequencies of those who hold several are told too low."""
     channel = plan.channels[0]
-    alone = prior.kept(1)
-    drawn = prior.frequency * alone
+    drawn = prior.capped(1)[:, 0]
     law = np.repeat(drawn, np.maximum(np.round(prior.count).astype(int), 1))[: channel.states - 1]
     law = np.concatenate([[max(0.0, 1.0 - law.sum())], law, np.zeros(channel.states - 1 - len(law))])
     seen = channel.mix(law / law.sum())

@@ -1,12 +1,14 @@
-"""The error that is left after shrinkage, before anyone has answered: computed on fixed draws.
+"""The error of shrunk and of corrected answers, before anyone has answered: computed on fixed draws.
 
-Shrinkage learns from all keys together, so that its error has no closed form. It is run itself, on a few
-draws of what a forecast says of frequency and mass (normal, each key for itself). How the raw answers'
-error on these draws lies beside what is known of it without draws takes out most of their chance.
+Shrinkage learns from all keys together, so that its error has no closed form. The estimator itself is
+run, on a few draws of what a forecast says of frequency and mass (normal, each key for itself). How the
+raw answers' error on these draws lies beside what is known of it without draws takes out most of their
+chance.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,8 @@ import numpy as np
 
 from ..arrays import Floats
 from ..coins import Coins
+from .answer import KeyBands
+from .corrected import corrected_bands
 from .forecast import Forecast, Mixed
 from .linear import Moments, key_bands
 from .noise import Noise
@@ -28,48 +32,73 @@ DRAWN = 1 << 12
 LEAST, MOST = 32, 128
 MOST_KEYS = 512
 """Of more keys so many are drawn, evenly spaced: what they have in common is well known by then."""
+FEWEST_DRAWS = 6
 _LEVEL = 0.95
+MADE: dict[str, Callable[[KeyBands, Moments], KeyBands]] = {
+    "shrunk": lambda raw, moments: shrunk_bands(raw, moments, _LEVEL),
+    "corrected": corrected_bands,
+}
+"""Estimators whose error has no closed form: how each makes its answers of the raw ones."""
 
 
 def shrunk_errors(
     plan: Plan, told: Forecast, people: float, prior: Prior, share: float = 1.0
 ) -> tuple[float, float]:
-    """Mean squared error of frequencies and of means after shrinkage, averaged over keys.
+    """Mean squared error of frequencies and of means after shrinkage, averaged over keys."""
+    return drawn_errors(plan, told, people, prior, ("shrunk",), share)["shrunk"]
+
+
+def drawn_errors(
+    plan: Plan,
+    told: Forecast,
+    people: float,
+    prior: Prior,
+    estimators: Sequence[str] = tuple(MADE),
+    share: float = 1.0,
+) -> dict[str, tuple[float, float]]:
+    """Mean squared error of frequencies and of means, averaged over keys, for each of the estimators.
 
     Only of keys that someone holds where it is about means; NaN for what the plan does not answer.
     ``share`` of the draws are made, where it is one of several that may come.
     """
     if isinstance(told, Mixed):
-        parts = []
-        for chance, part in told.parts:
-            parts.append((chance, shrunk_errors(plan, part, people, prior, max(chance, 0.25))))
-        first, second = (sum(chance * each[place] for chance, each in parts) for place in (0, 1))
-        return float(first), float(second)
+        parts = [
+            (chance, drawn_errors(plan, part, people, prior, estimators, max(chance, 0.25) * share))
+            for chance, part in told.parts
+        ]
+        mixed = {
+            name: [float(sum(chance * each[name][place] for chance, each in parts)) for place in (0, 1)]
+            for name in estimators
+        }
+        return {name: (first, second) for name, (first, second) in mixed.items()}
     some = _keys(prior)
     truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)[some]
     covariance, middle = told.covariance[some], truth + told.bias[some]
-    draws = round(share * min(max(DRAWN // len(some), LEAST), MOST))
+    draws = max(round(share * min(max(DRAWN // len(some), LEAST), MOST)), FEWEST_DRAWS)
     errors = _draws(covariance, draws, plan.cap if plan.encode == "padded" else 0)
     common = (told.together - 1.0) / max(prior.keys - 1, 1)
     values = middle + (_in_common(errors, covariance, common) if common > 0 else errors)
     moments = _moments(plan, values, middle, covariance, people)
     raw = key_bands(plan, moments, _LEVEL)
-    made = shrunk_bands(raw, moments, _LEVEL)
-    found = []
-    for name, true, low, known in (
-        ("frequency", prior.frequency, 0.0, told.clipped_frequency),
-        ("mean", np.where(prior.frequency > 0, prior.mean, np.nan), -1.0, told.clipped_mean),
-    ):
-        before, after = getattr(raw, name), getattr(made, name)
-        if after is None:
-            found.append(np.nan)
-            continue
-        held = np.isfinite(true[some])
-        made_off, raw_off = (
-            _squares(band.value[:, held], true[some][held], low) for band in (after, before)
-        )
-        found.append(_adjusted(made_off, raw_off, float(known(prior)[some][held].mean())))
-    return found[0], found[1]
+    found: dict[str, tuple[float, float]] = {}
+    for estimator in estimators:
+        made = MADE[estimator](raw, moments)
+        each = []
+        for name, true, low, known in (
+            ("frequency", prior.frequency, 0.0, told.clipped_frequency),
+            ("mean", np.where(prior.frequency > 0, prior.mean, np.nan), -1.0, told.clipped_mean),
+        ):
+            before, after = getattr(raw, name), getattr(made, name)
+            if after is None:
+                each.append(np.nan)
+                continue
+            held = np.isfinite(true[some])
+            made_off, raw_off = (
+                _squares(band.value[:, held], true[some][held], low) for band in (after, before)
+            )
+            each.append(_adjusted(made_off, raw_off, float(known(prior)[some][held].mean())))
+        found[estimator] = each[0], each[1]
+    return found
 
 
 def _keys(prior: Prior) -> np.ndarray:
