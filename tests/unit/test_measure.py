@@ -204,7 +204,7 @@ def test_a_corrected_row_is_predicted_too():
     contest = Contest(
         crowd, 100_000, 200, Coins.stated("row"), estimators=("corrected", "least_squares")
     )
-    rows = {row.estimator: row for row in measure(contest, ["kvue"], ["0.3"], processes=1).rows}
+    rows = {row.estimator: row for row in measure(contest, ["kvue"], ["0.1"], processes=1).rows}
     row, raw = rows["corrected"], rows["least_squares"]
     assert row.predicted_mean / row.mse_mean == pytest.approx(1, abs=0.12)
     assert row.predicted_mean < 0.9 * raw.predicted_mean, "not merely the raw one's"
