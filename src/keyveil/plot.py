@@ -295,13 +295,7 @@ def _log_axis(panel: Any, which: str) -> None:
         middle = (low * high) ** 0.5
         low, high = middle / 10**0.5, middle * 10**0.5
     getattr(panel, f"set_{which}lim")(low, high)
-    axis = getattr(panel, f"{which}axis")
-    if high < 100 * low:
-        marks = [f * 10.0**p for p in range(-30, 3) for f in (1, 2, 5)]
-        ticks = [m for m in marks if low <= m <= high]
-        words = [f"{m:.0e}".replace("e-0", "e-").replace("e+00", "") for m in ticks]
-        axis.set_ticks(ticks, labels=words)
-        axis.set_ticks([], minor=True)
+    _plain_ticks(getattr(panel, f"{which}axis"), (1, 2, 5) if high < 100 * low else (1,))
 
 
 def _named_at_ends(panel: Any, lines: list[Any], high: float) -> None:
