@@ -295,7 +295,11 @@ def _log_axis(panel: Any, which: str) -> None:
         middle = (low * high) ** 0.5
         low, high = middle / 10**0.5, middle * 10**0.5
     getattr(panel, f"set_{which}lim")(low, high)
-    _plain_ticks(getattr(panel, f"{which}axis"), (1, 2, 5) if high < 100 * low else (1,))
+    axis, digits = getattr(panel, f"{which}axis"), (1, 2, 5) if high < 100 * low else (1,)
+    marks = [digit * 10.0**power for power in range(-30, 3) for digit in digits]
+    ticks = [mark for mark in marks if low <= mark <= high]
+    axis.set_ticks(ticks, labels=[plain_number(mark) for mark in ticks])
+    axis.set_ticks([], minor=True)
 
 
 def _named_at_ends(panel: Any, lines: list[Any], high: float) -> None:
