@@ -33,6 +33,8 @@ from .plan import Plan
 from .prior import Prior
 from .schema import Schema
 
+FAR = 2.0
+"""Mechanisms whose error in closed form is beyond this factor of the least are not drawn for."""
 NEAR = 1.15
 """Mechanisms whose errors lie within this factor by a few draws are compared by more of them."""
 MOST = 6
@@ -79,8 +81,9 @@ def settled(
 ) -> tuple[Option, ...]:
     """Options for single keys once more, by draws: best first again.
 
-    Of each mechanism its first option is looked at; its others go with it. All are looked at by a few
-    draws; those that are near the best by these, and KVUE, by more of them, and one of those is chosen.
+    Of each mechanism its first option is looked at; its others go with it. Those that are not far are
+    looked at by a few draws; those that are near the best by these, and KVUE, by more of them, and one
+    of these is chosen.
     """
     first: dict[str, Option] = {}
     for option in options:
@@ -98,7 +101,10 @@ def settled(
             made[name] = score / first[name].score, one.estimator
         return made
 
-    cost, found = cost_among(options), looked_at(FARTHER, first)
+    cost = cost_among(options)
+    least = min(map(cost, first.values()))
+    some = [name for name, option in first.items() if name == "kvue" or cost(option) <= FAR * least]
+    found = looked_at(FARTHER, some)
     costs = {name: cost(first[name]) * ratio for name, (ratio, _) in found.items()}
     best = min(costs.values())
     near = [name for name in sorted(costs, key=costs.__getitem__) if costs[name] <= NEAR * best][:MOST]
@@ -112,7 +118,7 @@ def settled(
     found |= again
     made = []
     for option in options:
-        ratio, estimator = found[option.mechanism]
+        ratio, estimator = found.get(option.mechanism, (side, None))
         own = option.mechanism in near and first[option.mechanism] is option
         made.append(replace(option, score=option.score * ratio, estimator=estimator if own else None))
     chosen = ordered([option for option in made if option.mechanism in near])[0]
