@@ -66,7 +66,7 @@ def test_one_key_each_is_said_with_sizes():
         ({"keys": 5, "held": "most"}, "held must be a number"),
         ({"keys": 5, "held": 6}, "at most 5"),
         ({"keys": 5, "held": 0}, "above 0"),
-        ({"keys": 5, "mean": 1}, "between -1 and 1"),
+        ({"keys": 5, "mean": 1}, "above -1 and below 1"),
         ({"keys": 5, "spread": -0.1}, "spread lies between 0 and 1"),
         ({"keys": 5, "spread": 3}, "spread lies between 0 and 1"),
         ({"keys": 5, "spread": float("nan")}, "spread lies between 0 and 1"),
