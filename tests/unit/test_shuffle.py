@@ -66,12 +66,13 @@ def plain_delta(known: Parameters, people: int, epsilon: float) -> float:
     most = (1 - grown - values[1]) / (values[0] - values[1])
     upper = min(known.variation / (blanket * (ratio - 1)), most)
     lower = (upper * (values[0] - values[2]) + values[2] - (1 - grown)) / (values[2] - values[1])
+    law = np.maximum([upper, lower, 1 - upper - lower], 0.0)  # rounding may leave less than nothing
     total = 0.0
     for m in range(1, people + 1):
         chance = stats.binom.pmf(m - 1, people - 1, blanket)
         for a in range(m + 1):
             for b in range(m - a + 1):
-                share = stats.multinomial.pmf([a, b, m - a - b], m, [upper, lower, 1 - upper - lower])
+                share = stats.multinomial.pmf([a, b, m - a - b], m, law / law.sum())
                 total += chance * share * max(0.0, values @ [a, b, m - a - b]) / m
     return float(total)
 
