@@ -324,10 +324,9 @@ def _conditional_options(
     if not found:
         raise PlanError("no plan can answer these conditionals; ask of fewer keys together")
     _, base_f, base_m, _ = found[0]
-    made = []
+    made, parts = [], counted_of(queries)
     for plan, f, m, lacks in found:
         of = {"frequency": f / base_f, "mean": m / base_m}
-        parts = counted_of(queries)
         made.append(Option(plan, f, m, sum(of[part] for part in parts) * 2 / len(parts), lacks))
     return ordered(made)
 

@@ -141,6 +141,7 @@ def test_the_choice_is_the_least_and_keeps_its_promise(epsilon, held, ask):
     costs = [o.score * max(1.0, o.lacks) ** 0.5 if able else o.score for o in found.options]
     near = [cost for cost, option in zip(costs, found.options, strict=True) if option.estimator]
     assert near[0] == costs[0] <= ALIKE * min(near)
+    assert costs[0] <= ALIKE * min(costs)
     assert costs[1:] == sorted(costs[1:])
     if costs[0] > min(near):
         assert found.best.mechanism in SIMPLE
