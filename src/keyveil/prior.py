@@ -17,14 +17,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import lgamma
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arrays import Floats, Integers
+from .arrays import Floats
 from .coins import Coins
 from .errors import PlanError
+from .sample import Sample
 
 if TYPE_CHECKING:
     from .people import People
@@ -44,46 +45,8 @@ CLASSES = 5
 """How many representatives the law of frequencies gets, for each of three means."""
 MOST_TOGETHER = 1 << 22
 """Cells of keys by numbers of keys that are still kept."""
-MOST_SAMPLED = 1 << 13
-"""People of a table, evenly spaced, who are kept to tell how keys go together."""
 MOST_VIEWS, FEWEST_SAMPLED, MOST_LOOKED = 1 << 10, 1 << 9, 1 << 20
 """So many views are looked at, in so many people at the least, with about so many looks."""
-
-
-class Sample(NamedTuple):
-    """Some people of a table: for every key that one of them holds, who, which, and where it lies."""
-
-    people: int
-    who: Integers
-    place: Integers
-    at: Floats
-    """The value on [0, 1]."""
-
-    def fewer(self, people: int) -> Sample:
-        """So many of them, evenly spaced."""
-        if people >= self.people:
-            return self
-        chosen = evenly(self.people, people)
-        here = np.searchsorted(chosen, self.who)
-        kept = chosen[np.minimum(here, people - 1)] == self.who
-        return Sample(people, here[kept], self.place[kept], self.at[kept])
-
-    def states(self, levels: int, keys: Integers) -> Integers:
-        """``(keys, people)``: the state of each, values rounded to levels by fixed draws."""
-        number = np.full(int(max(keys.max(initial=0), self.place.max(initial=0))) + 1, -1)
-        number[keys] = np.arange(len(keys))
-        place = number[self.place]
-        kept = place >= 0
-        made = np.zeros((len(keys), self.people), np.int64)
-        draw = Coins.stated("rounding of a sample").generator(levels)
-        at = self.at[kept] * (levels - 1) + draw.random(int(kept.sum()))
-        made[place[kept], self.who[kept]] = np.minimum(at, levels - 1).astype(np.int64) + 1
-        return made
-
-
-def evenly(count: int, some: int) -> Integers:
-    """Some of so many places, evenly spaced."""
-    return np.arange(some, dtype=np.int64) * count // some if some < count else np.arange(count)
 
 
 @dataclass(frozen=True)
@@ -197,11 +160,7 @@ class Prior:
             found = [np.bincount(cells, each, keys * len(sizes)) for each in (None, scaled)]
             together = np.stack(found, axis=-1).reshape(keys, len(sizes), 2) / total
         source = f"a table of {total:,} people"
-        some = evenly(total, MOST_SAMPLED)
-        rows = np.repeat(people.starts[some] - np.cumsum(number[some]) + number[some], number[some])
-        rows += np.arange(len(rows))
-        who = np.repeat(np.arange(len(some)), number[some])
-        sample = Sample(len(some), who, place[rows], at[rows] / (POINTS - 1))
+        sample = Sample.of(people, at / (POINTS - 1))
         return cls(np.ones(keys), holders / total, values, sizes, source, together, sample)
 
     @classmethod
@@ -282,7 +241,7 @@ class Prior:
         most = min(self.sample.people, max(MOST_LOOKED // (len(views) * size), FEWEST_SAMPLED))
         if most not in self._fewer:
             self._fewer[most] = self.sample.fewer(most)
-        together = _together(self._fewer[most], self.keys, levels, views)
+        together = self._fewer[most].together(self.keys, levels, views)
         own = together.sum(axis=2, keepdims=True)
         given = np.divide(together, own, out=np.broadcast_to(rest, together.shape).copy(), where=own > 0)
         return np.asarray((states[:, :, None] * given).reshape(len(states), -1))
@@ -340,28 +299,6 @@ class Prior:
     def quantile(self, share: float) -> int:
         """The number of keys that this share of people does not exceed."""
         return int(np.searchsorted(np.cumsum(self.sizes), share - 1e-12))
-
-
-def _together(sample: Sample, keys: int, levels: int, views: tuple[tuple[int, ...], ...]) -> Floats:
-    """``(keys, states, other keys' states)``: how often a sample has each, summed over a key's views."""
-    size, states = len(views[0]), levels + 1
-    asked, where = np.unique(np.array(views), return_inverse=True)
-    digits, where = sample.states(levels, asked), where.reshape(-1, size)
-    cells = states**size
-    code = np.arange(len(views), dtype=np.int64)[:, None].repeat(sample.people, axis=1)
-    for place in range(size):
-        code *= states
-        code += digits[where[:, place]]
-    found = np.bincount(code.ravel(), minlength=len(views) * cells).reshape((-1, *(states,) * size))
-    made = np.zeros((len(asked), states, cells // states))
-    for place in range(size):
-        order = np.argsort(where[:, place], kind="stable")
-        there, first = np.unique(where[order, place], return_index=True)
-        turned = np.moveaxis(found, 1 + place, 1)[order].reshape(-1, *made.shape[1:])
-        made[there] += np.add.reduceat(turned, first)
-    every = np.zeros((keys, *made.shape[1:]))
-    every[asked] = made
-    return every
 
 
 def value_law(mean: float, spread: float) -> Floats:

@@ -20,7 +20,8 @@ from keyveil.measure import measure
 from keyveil.mechanisms.designed import _cells, cyclic_views
 from keyveil.mechanisms.privkv import asked_once
 from keyveil.populations import gaussian, normal_values, of_keys
-from keyveil.prior import MOST_SAMPLED, Prior, evenly
+from keyveil.prior import Prior
+from keyveil.sample import MOST_SAMPLED, evenly
 from keyveil.simulate import Population, simulate_runs
 
 SHRINK = import_module("keyveil.estimate.shrink")

@@ -29,7 +29,7 @@ from ..arrays import WORD, Bits, Floats, Integers
 from ..coins import Stream
 from ..errors import ChannelError
 from ..exact import at_most
-from .collision import MOST_ITEMS, numbered_sets, sets_up_to
+from .collision import MOST_ITEMS, numbered_sets, runs_of, sets_up_to
 from .hash import MOST_CELLS, words_of
 from .law import Channel, Document, Proof, integer
 
@@ -243,6 +243,35 @@ class CoCo(Channel):
         lower = np.where(real, middle + np.where(upper == 0, apart, -apart), other)
         higher = np.where(real, middle + np.where(upper == 1, apart, -apart), other)
         return np.asarray(np.concatenate([lower, higher], axis=1).ravel() / WORD / self.pool)
+
+    def mixture(self, sets: Integers, shares: Floats) -> Floats:
+        """Pr[output] where sets (rows, -1 where there is none) have these shares; as ``law_of``."""
+        half, middle = self.small // 2, (self.high + self.low) / 2
+        items, place = np.unique(sets, return_inverse=True)
+        words = self.words_under(np.maximum(items, 0) // 2).astype(np.int64)
+        cell, rank = words >> 32, words & (WORD - 1)
+        # One number to sort by: pair, rank, and last which of the pair's two cells is the signed one.
+        order = (((cell % half) << 32 | rank) << 1) | ((cell >= half) ^ (items % 2 == 0))
+        order[:, items < 0] = half << 33
+        count = np.arange(self.held + 1)
+        lefts = (WORD - count * 2 * middle) / (self.small - 2 * count)
+        both, apart = np.zeros((2, self.pool, half + 1))
+        seeds = np.arange(self.pool)[:, None, None]
+        for rows in runs_of(len(sets), self.pool * sets.shape[1]):
+            found = np.sort(order[:, place.reshape(sets.shape)[rows]], axis=2)
+            pair = found >> 33
+            pair[:, :, 1:][pair[:, :, 1:] == pair[:, :, :-1]] = half
+            dummies = self.held - (sets[rows] >= 0).sum(axis=1)
+            kept = (1.0 - (found >> 1 & (WORD - 1)) / (WORD * half)) ** dummies[:, None]
+            left = lefts[(pair < half).sum(axis=2)]
+            at = (seeds * (half + 1) + pair).ravel()
+            more = np.broadcast_to((shares[rows] * (middle - left))[:, :, None], pair.shape)
+            both += np.bincount(at, more.ravel(), both.size).reshape(both.shape)
+            both += (left @ shares[rows])[:, None]
+            signed = np.where(found & 1, 1.0, -1.0) * kept * shares[rows][:, None]
+            apart += np.bincount(at, signed.ravel(), apart.size).reshape(apart.shape)
+        both, apart = both[:, :-1], apart[:, :-1] * (self.high - self.low) / 2
+        return np.concatenate([both - apart, both + apart], axis=1).ravel() / WORD / self.pool
 
     def expected(self) -> Floats:
         """Pr[output | set], a row for every set; dense, so only for few items."""

@@ -12,6 +12,7 @@ Of w = 2^32 - j * high, which j occupied cells leave, every other cell has ``w d
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -32,6 +33,7 @@ MOST_ITEMS = 1 << 31
 _MOST_NUMBER = 1 << 62
 _DENSE = 1 << 26
 """Laws with more entries are not written out."""
+_RUN = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -202,12 +204,39 @@ class Collision(Channel):
         law = np.where(marked[:, :-1], self.high, low + (rank < rest)) / WORD / self.pool
         return law.ravel()
 
+    def mixture(self, sets: Integers, shares: Floats) -> Floats:
+        """Pr[output] where sets (rows, -1 where there is none) have these shares.
+
+        As if no units remained (at most 2^-32 a cell).
+        """
+        items, place = np.unique(sets, return_inverse=True)
+        hashes = np.where(items < 0, self.small, self.hashes(np.maximum(items, 0)))
+        count = np.arange(self.held + 1)
+        lows = (1.0 - count * self.keep) / (self.small - count)
+        law, seeds = np.zeros((self.pool, self.small + 1)), np.arange(self.pool)[:, None, None]
+        for rows in runs_of(len(sets), self.pool * sets.shape[1]):
+            cells = np.sort(hashes[:, place.reshape(sets.shape)[rows]], axis=2)
+            cells[:, :, 1:][cells[:, :, 1:] == cells[:, :, :-1]] = self.small
+            low = lows[(cells < self.small).sum(axis=2)]
+            more = np.broadcast_to((shares[rows] * (self.keep - low))[:, :, None], cells.shape)
+            at = seeds * (self.small + 1) + cells
+            law += np.bincount(at.ravel(), more.ravel(), law.size).reshape(law.shape)
+            law += (low @ shares[rows])[:, None]
+        return np.asarray(law[:, :-1].ravel() / self.pool)
+
     def expected(self) -> Floats:
         """Pr[output | set], a row for every set; dense, so only for few items."""
         if self.states * self.cells > _DENSE:
             raise ChannelError("a collision over so many items is not written out set by set")
         each = chain.from_iterable(combinations(range(self.items), j) for j in range(self.held + 1))
         return np.array([self.law_of(np.array(members, np.int64)) for members in each])
+
+
+def runs_of(count: int, size: int) -> Iterator[slice]:
+    """So many rows, each of a size, in runs that fit into memory."""
+    step = max(1, _RUN // max(size, 1))
+    for start in range(0, count, step):
+        yield slice(start, min(start + step, count))
 
 
 def sets_up_to(items: int, held: int) -> int:

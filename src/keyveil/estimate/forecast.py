@@ -38,6 +38,8 @@ class Forecast:
     covariance: Floats
     together: float = field(default=1.0, kw_only=True)
     """As in ``Moments``."""
+    claimed: Floats | None = field(default=None, kw_only=True)
+    """The covariance that the estimator will claim, where it is not the one there is."""
 
     @property
     def frequency(self) -> Floats:

@@ -4,9 +4,9 @@ Under a seed every key has a low and a high cell: with ``collision`` the cells o
 ``coco`` two mirrored ones. The share of reports that name either, less what chance gives, by what a
 holder adds, is the key's frequency; their difference is its mass. Over all hashes both are unbiased;
 over the fixed seeds of a pool items collide more or less often than by chance, which ``cores`` undoes.
-What it leaves is of second order, two items that one person holds at a time: a fixed error that falls
-with the pool and not with reports. Its size is known (``second_order``) and counts in every covariance
-and forecast; where it matters, at millions of reports, a larger pool is worth its while. What items
+What it leaves (``poolerror``) is a fixed error that falls with the pool and not with reports. It counts
+in every covariance and forecast; where it matters, at millions of reports, a larger pool is worth its
+while. What items
 outside the core do is estimated from the tally (two reports with one seed agree more often than 1/t)
 and added to the variance.
 """
@@ -24,12 +24,16 @@ from ..errors import PlanError
 from .cores import blocks, core_share, core_size, gains_of, noise_of, other_cells, solves, undoing
 from .forecast import Forecast
 from .linear import Moments
+from .poolerror import pool_error, second_order, undo_collisions
 from .predict import Predicted
 from .sets import ENDS, TURN
 
 if TYPE_CHECKING:
     from ..plan import Plan
     from ..prior import Prior
+
+LITTLE = 0.02
+"""What a pool leaves is not looked at more closely where it adds no more than this to the variance."""
 
 # -- of a tally ------------------------------------------------------------------------------------
 
@@ -127,8 +131,8 @@ def _corrected(
     if isinstance(channel, CoCo):
         solved = solves(channel, keys, lambda: n * channel.gains[0] ** 2 * energies()[0])
         if solved:
-            undo, more = undoing(channel, 2 * keys)
-            values[:, 0], values[:, 1] = undo[0] @ values[:, 0], undo[1] @ values[:, 1]
+            _, more = undoing(channel, 2 * keys)
+            values[:] = undo_collisions(channel, values)
             spread += more * np.diag(noise_of(channel)) / n
         else:
             of_frequency, of_mass = (max(0.0, energy) for energy in energies())
@@ -153,35 +157,6 @@ def _corrected(
     if core < channel.items:
         left = max(0.0, energies()[0] - inside)
         spread += 2 * np.eye(2) * left / ((channel.small - 1) * channel.pool)
-
-
-def second_order(channel: Collision | CoCo, square: Floats, count: Floats) -> Floats:
-    """The covariance that pairs of held keys leave after collisions are undone, (..., keys, 2, 2).
-
-    ``square`` are the squared frequencies and masses of keys, each standing for ``count``. Who holds
-    both of two keys that collide names their cell once, not twice, which no sum over single keys
-    knows: over pools that is a random error of x_ij^2 / t / G for every pair i, j of a key's own, and
-    of x_jk^2 / t^2 / G for every other pair. Pairs are taken as held independently. (CoCo: of t / 2
-    pairs of cells for frequencies; of two that collide one lends its sign, so masses have half.)
-    """
-    made = np.zeros((*square.shape, 2))
-
-    def others(part: Floats) -> Floats:
-        return np.maximum((part * count).sum(axis=-1, keepdims=True) - part, 0.0)
-
-    def pairs(part: Floats) -> Floats:
-        return np.asarray((part * others(part) * count).sum(axis=-1, keepdims=True) / 2)
-
-    if isinstance(channel, CoCo):
-        half = channel.small // 2
-        f, mass = square[..., 0], square[..., 1]
-        made[..., 0, 0] = f * others(f) / half + pairs(f) / half**2
-        made[..., 1, 1] = (mass * others(f) + f * others(mass)) / (2 * half)
-    else:
-        each = square.mean(axis=-1)  # of low and high together
-        both = each * others(each) / channel.small + 2 * pairs(each) / channel.small**2
-        made[..., 0, 0] = made[..., 1, 1] = both
-    return made / channel.pool
 
 
 # -- before anyone has answered --------------------------------------------------------------------
@@ -219,10 +194,17 @@ def pool_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
         added = np.full(2, 2 * max(0.0, outside) / ((channel.small - 1) * channel.pool))
     spread = _of_shares(named, same, gains) / people
     noise = noise_of(channel) * (1.0 if isinstance(channel, CoCo) else 2.0)
-    spread += np.diag(noise * share / (1 - share) / people + added)
-    if plan.encode == "items":
-        spread += second_order(channel, kept**2, prior.count)
-    return Forecast(kept - truth, spread)
+    spread += np.diag(noise * share / (1 - share) / people)
+    bias, left = kept - truth, np.broadcast_to(np.diag(added), spread.shape)
+    if plan.encode != "items":
+        return Forecast(bias, spread + left)
+    claimed = left + second_order(channel, kept**2, prior.count)
+    # Two keys are held together at most as often as the root of f_i f_j says.
+    most = left + second_order(channel, kept[:, :1].repeat(2, axis=1), prior.count)
+    if prior.sample is None or most.sum() <= LITTLE * spread.sum():
+        return Forecast(bias, spread + claimed)
+    fixed, about = pool_error(channel, keys, prior.sample, bool(share)) or (0.0, claimed)
+    return Forecast(bias + fixed, spread + about, claimed=spread + claimed)
 
 
 def predicted_variance(

@@ -78,7 +78,8 @@ def drawn_errors(
     errors = _draws(covariance, draws, plan.cap if plan.encode == "padded" else 0)
     common = (told.together - 1.0) / max(prior.keys - 1, 1)
     values = middle + (_in_common(errors, covariance, common) if common > 0 else errors)
-    moments = _moments(plan, values, middle, covariance, people)
+    claimed = covariance if told.claimed is None else told.claimed[some]
+    moments = _moments(plan, values, middle, claimed, people)
     raw = key_bands(plan, moments, _LEVEL)
     found: dict[str, tuple[float, float]] = {}
     for estimator in estimators:

@@ -1,0 +1,136 @@
+"""What a pool of seeds leaves: the law of mixtures of sets, and the pool's own error, exactly."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keyveil import People, Plan, Schema
+from keyveil.channel import CoCo, Collision
+from keyveil.estimate import poolerror
+from keyveil.estimate.forecast import forecast
+from keyveil.estimate.poolerror import pool_error, second_order
+from keyveil.estimate.pools import pool_moments
+from keyveil.prior import Prior
+from keyveil.sample import MOST_SAMPLED, Sample
+
+KEYS = 4
+SCHEMA = Schema.of("abcd", -1, 1)
+NAMES = ("collision", "coco")
+
+
+def sets() -> st.SearchStrategy[list[int]]:
+    """At most three signed keys, each key once."""
+    signs = st.dictionaries(st.integers(0, KEYS - 1), st.integers(0, 1), max_size=3)
+    return signs.map(lambda found: sorted(2 * key + sign for key, sign in found.items()))
+
+
+def rows(members: list[list[int]]) -> np.ndarray:
+    return np.array([sorted([*each, *[-1] * (3 - len(each))]) for each in members])
+
+
+@pytest.mark.parametrize("kind", [Collision, CoCo])
+@given(members=st.lists(sets(), min_size=1, max_size=6), epsilon=st.sampled_from(["0.5", "2", "5"]))
+def test_the_law_of_a_mixture_is_the_mixture_of_laws(kind, members, epsilon):
+    channel = kind.of(2 * KEYS, 3, Decimal(epsilon), 16, 7)
+    shares = np.arange(1.0, len(members) + 1) / sum(range(len(members) + 1))
+    laws = [
+        share * channel.law_of(np.array(each, int)) for share, each in zip(shares, members, strict=True)
+    ]
+    found = channel.mixture(rows(members), shares)
+    assert found.sum() == pytest.approx(1)
+    # A collision's law has units that remain, each 2^-32 of a seed's words.
+    assert np.abs(found - sum(laws)).max() <= 2.0**-32
+
+
+@pytest.mark.parametrize("kind", [Collision, CoCo])
+def test_the_law_of_a_mixture_is_the_same_in_many_runs(kind, monkeypatch):
+    channel = kind.of(2 * KEYS, 3, Decimal(2), 16, 7)
+    every = rows([sorted(2 * k + s for k, s in enumerate(signs)) for signs in product((0, 1), repeat=3)])
+    shares = np.full(len(every), 1 / len(every))
+    whole = channel.mixture(every, shares)
+    monkeypatch.setattr("keyveil.channel.collision._RUN", 3 * 16)
+    assert channel.mixture(every, shares) == pytest.approx(whole)
+
+
+def prior_of(records: list[dict[str, float]]) -> Prior:
+    return Prior.of_people(SCHEMA, People.of_records(SCHEMA, records))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("pool", [16, 256])
+def test_the_pools_own_error_is_what_decoding_an_endless_tally_leaves(name, pool):
+    """Values at the ends, so that nothing is rounded: the sample is the population."""
+    records = [{"a": 1, "b": -1, "c": 1}, {"a": -1, "d": 1}, {"b": 1}, {}]
+    plan = Plan.of(SCHEMA, name, 2, pool=pool, cap=3)
+    channel, sample = plan.channels[0], prior_of(records).sample
+    bias, more = pool_error(channel, KEYS, sample, undoes=True)
+    law = np.mean([channel.law_of(np.array(each)) for each in ([1, 2, 5], [0, 7], [3], [])], axis=0)
+    reports = 10**14
+    counts = np.concatenate([[reports], np.round(law * reports)]).astype(np.int64)
+    truth = np.array([[0.5, 0], [0.5, 0], [0.25, 0.25], [0.25, 0.25]])
+    assert bias == pytest.approx(pool_moments(plan, counts).values - truth, abs=1e-7)
+    assert not more.any()
+    assert np.abs(bias).max() > 1e-3, "this pool does leave something"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_who_holds_one_key_leaves_no_error(name):
+    plan = Plan.of(SCHEMA, name, 2, pool=64, cap=3)
+    prior = prior_of([{"a": 1}, {"b": -1}, {"c": 1}, {"d": 1}])
+    bias, more = pool_error(plan.channels[0], KEYS, prior.sample, undoes=True)
+    assert np.abs(bias).max() < 1e-8  # units that remain
+    assert not more.any()
+    told = forecast(plan, 1e7, prior)
+    assert told.covariance[:, 0, 0].max() < 0.8 * told.claimed[:, 0, 0].min()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_of_many_sets_the_error_is_known_on_average_over_pools(name, monkeypatch):
+    """People who hold all or nothing: independence would say that pairs are a fourth as frequent."""
+    records = [dict.fromkeys("abc", 1.0), {}]
+    schema, plans = Schema.of("abc", -1, 1), []
+    prior = Prior.of_people(schema, People.of_records(schema, records))
+    plan = Plan.of(schema, name, 2, pool=64, cap=3)
+    channel = plan.channels[0]
+    for salt in range(0, 200 << 6, 1 << 6):  # other seeds, not the same ones in another order
+        made = type(channel).of(6, 3, Decimal(2), 64, salt, channel.small)
+        plans.append(pool_error(made, 3, prior.sample, undoes=True)[0])
+    seen = (np.array(plans) ** 2).mean(axis=(0, 1))
+    monkeypatch.setattr(poolerror, "MOST_LOOKED", 0)
+    bias, more = pool_error(channel, 3, prior.sample, undoes=True)
+    told = np.diagonal(more.mean(axis=0))
+    assert not bias.any()
+    # 600 squares, three of a pool alike: a standard error of about 10 %; and it is of second order only.
+    assert told == pytest.approx(seen, rel=0.4)
+    apart = second_order(channel, np.full((3, 2), 0.25), np.ones(3)).mean(axis=0)
+    assert (np.diagonal(apart) < told / 2.5).all(), "the broken twin"
+
+
+def test_of_too_many_keys_no_two_are_looked_at(monkeypatch):
+    plan = Plan.of(SCHEMA, "collision", 2, pool=64, cap=3)
+    prior = prior_of([{"a": 1, "b": 1}])
+    monkeypatch.setattr(poolerror, "MOST_LOOKED", 0)
+    monkeypatch.setattr(poolerror, "MOST_KEYS", 3)
+    assert pool_error(plan.channels[0], KEYS, prior.sample, undoes=True) is None
+    assert np.isfinite(forecast(plan, 1e7, prior).covariance).all()
+
+
+def test_sets_of_a_sample_keep_the_cap_and_round_evenly():
+    """Sampled: 8,192 draws of one person; six standard errors, a false alarm in a billion."""
+    sample = Sample(1, np.zeros(3, int), np.array([4, 1, 2]), np.array([1.0, 0.0, 0.25]))
+    found = sample.sets(2)
+    assert found.shape == (MOST_SAMPLED, 2)
+    assert (np.diff(found, axis=1) > 0).all()
+    shares = np.bincount(found.ravel(), minlength=10) / MOST_SAMPLED
+    goal = np.array([0, 0, 1, 0, 0.75, 0.25, 0, 0, 0, 1]) * 2 / 3
+    assert shares == pytest.approx(goal, abs=6 * 0.5 / MOST_SAMPLED**0.5)
+    assert np.array_equal(found, sample.sets(2)), "fixed draws"
+    whole = sample.sets(5)
+    assert (whole[:, :2] == -1).all()
+    assert set(whole[:, 2].tolist()) == {2}
