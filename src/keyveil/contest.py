@@ -20,9 +20,9 @@ from .coins import Coins
 from .errors import PlanError
 from .estimate import KeyBands, bands, estimators_of
 from .estimate.answer import Band
+from .estimate.drawn import MADE as DRAWN_FOR
+from .estimate.drawn import drawn_errors
 from .estimate.forecast import Forecast, forecast
-from .estimate.shrinkforecast import MADE as DRAWN_FOR
-from .estimate.shrinkforecast import drawn_errors
 from .mechanism import CALIBRATIONS
 from .mechanisms import REGISTRY, mechanism_named
 from .mechanisms.collision import MOST_CAP

@@ -15,19 +15,19 @@ from typing import NamedTuple
 import numpy as np
 
 from .estimate import estimators_of
-from .estimate.forecast import forecast
+from .estimate.drawn import drawn_errors
+from .estimate.forecast import Forecast, forecast
 from .estimate.shrink import FEWEST
-from .estimate.shrinkforecast import drawn_errors
 from .options import (
     ALIKE,
     CORRECTED,
     SHRUNK,
     Option,
+    cap_counts_more,
     cost_among,
     made_tight,
     ordered,
     scored,
-    weight_of_bias,
 )
 from .plan import Plan
 from .prior import Prior
@@ -53,7 +53,9 @@ class Answered(NamedTuple):
     mean: float
 
 
-def answered(plan: Plan, people: int, ask: str, prior: Prior, share: float = 1.0) -> Answered:
+def answered(
+    plan: Plan, told: Forecast, people: int, ask: str, prior: Prior, share: float = 1.0
+) -> Answered:
     """Shrunk across keys where that is predicted to pay, else each key by itself.
 
     Where keys' own reports tell enough, what all have in common adds next to nothing; and keys whose
@@ -61,7 +63,6 @@ def answered(plan: Plan, people: int, ask: str, prior: Prior, share: float = 1.0
     ratio's bias, unless clipping takes more of it off. ``share`` of the draws are made.
     """
     first, *others = estimators_of(plan)
-    told = forecast(plan, people, prior)
     held = prior.weight * (prior.frequency > 0)
     raw = prior.weight @ told.clipped_frequency(prior), held @ told.clipped_mean(prior) / held.sum()
     alone = Answered(first, *map(float, raw))
@@ -129,6 +130,7 @@ def settled(
 
 def _with_cap(plan: Plan, people: int, ask: str, prior: Prior, share: float) -> Answered:
     """The better estimator's errors, what a cap leaves out counted as ``options`` does."""
-    made = answered(plan, people, ask, prior, share)
-    off = float(prior.weight @ forecast(plan, people, prior).bias[:, 0] ** 2)
-    return made._replace(frequency=made.frequency + (weight_of_bias(prior) - 1) * off)
+    told = forecast(plan, people, prior)
+    made = answered(plan, told, people, ask, prior, share)
+    more = float(prior.weight @ cap_counts_more(prior, told))
+    return made._replace(frequency=made.frequency + more)

@@ -224,21 +224,22 @@ def errors(plan: Plan, people: int, prior: Prior) -> Errors | None:
         told = forecast(plan, people, prior)
     except PlanError:
         return None
-    of_f, of_m, off = told.covariance[:, 0, 0], told.mean(prior), told.bias[:, 0] ** 2
+    of_f, of_m = told.covariance[:, 0, 0], told.mean(prior)
     across_f, across_m = prior.across()
     weight = prior.weight
     middle_f, middle_m = float(weight @ prior.frequency) - 0.5, float(weight @ prior.mean)
     shrunk_f = _shrunk(of_f, max(across_f, 1e-12), prior.count, (ANYWHERE_F, middle_f), told.together)
     shrunk_m = _shrunk(of_m, max(across_m, LEAST), prior.count, (ANYWHERE_M, middle_m))
-    shrunk_f = shrunk_f + weight_of_bias(prior) * off
+    shrunk_f = shrunk_f + told.bias[:, 0] ** 2 + cap_counts_more(prior, told)
     parts = float(weight @ shrunk_f), float(weight @ shrunk_m)
     raw = float(weight @ told.clipped_frequency(prior)), float(weight @ told.clipped_mean(prior))
     return raw, parts, lacking(told, prior)
 
 
-def weight_of_bias(prior: Prior) -> float:
-    """How many times the square of what a cap leaves out counts."""
-    return BIAS if prior.together is None else TOLD_BIAS
+def cap_counts_more(prior: Prior, told: Forecast) -> Floats:
+    """What a cap leaves out of frequencies counts several times: so much more than its square."""
+    times = BIAS if prior.together is None else TOLD_BIAS
+    return np.asarray((times - 1) * told.left_out[:, 0] ** 2)
 
 
 def _shrunk(

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from keyveil import Coins, People, Plan, Schema, Tally
 from keyveil.contest import Contest, everything
 from keyveil.estimate import bands
+from keyveil.estimate.drawn import shrunk_errors
 from keyveil.estimate.feedback import POINTS, Round, Told
 from keyveil.estimate.forecast import Forecast, Mixed, forecast
-from keyveil.estimate.shrinkforecast import shrunk_errors
 from keyveil.measure import measure
 from keyveil.mechanisms.designed import _cells, cyclic_views
 from keyveil.mechanisms.privkv import asked_once

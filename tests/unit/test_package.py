@@ -28,8 +28,8 @@ HEAVY = (
 )
 
 LINE = [
-    *("errors", "arrays", "tails", "exact", "coins", "channel", "viewchannels", "patterns", "prior"),
-    *("valuechannels", "schema", "views", "people", "encode"),
+    *("errors", "arrays", "tails", "exact", "coins", "channel", "viewchannels", "patterns"),
+    *("sample", "prior", "valuechannels", "schema", "views", "people", "encode"),
     *("query", "layout", "report", "files", "fast", "estimate", "mechanism", "mechanisms", "tally"),
     "plan",
     *("shuffle", "worth", "poison", "fakes", "health"),

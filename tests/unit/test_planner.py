@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from keyveil import Coins, Plan, PlanError, Schema
 from keyveil.curves import curves
 from keyveil.estimate import estimators_of
+from keyveil.estimate.drawn import drawn_errors, shrunk_errors
 from keyveil.estimate.forecast import Forecast, clipped, forecast
 from keyveil.estimate.predict import predicted
-from keyveil.estimate.shrinkforecast import drawn_errors, shrunk_errors
-from keyveil.finals import NEARER, answered, settled
+from keyveil.finals import NEARER, Answered, answered, settled
 from keyveil.mechanisms import REGISTRY
 from keyveil.options import ALIKE, SIMPLE, caps, options_for
 from keyveil.planner import advise
@@ -35,6 +35,11 @@ def one_kind(keys: int, frequency: float, mean: float, spread: float = 0.4) -> P
         sizes = np.append(sizes * (1 - frequency), 0.0) + np.append(0.0, sizes * frequency)
     law = value_law(mean, spread)[None, :]
     return Prior(np.array([float(keys)]), np.array([frequency]), law, sizes)
+
+
+def best_answer(plan: Plan, people: int, ask: str, prior: Prior, share: float = 1.0) -> Answered:
+    """The better estimator by the plan's own forecast."""
+    return answered(plan, forecast(plan, people, prior), people, ask, prior, share)
 
 
 # -- forecasts -------------------------------------------------------------------------------------
@@ -282,8 +287,8 @@ def test_shrinkage_is_not_chosen_where_keys_lie_in_camps_that_are_known():
     prior, plan = camps(16)
     told = forecast(plan, 100_000, prior)
     assert shrunk_errors(plan, told, 100_000, prior)[1] > told.clipped_mean(prior).mean()
-    assert answered(plan, 100_000, "mean", prior).estimator == "corrected"
-    assert answered(plan, 2_000, "mean", prior).estimator == "shrunk"
+    assert best_answer(plan, 100_000, "mean", prior).estimator == "corrected"
+    assert best_answer(plan, 2_000, "mean", prior).estimator == "shrunk"
 
 
 def test_mechanisms_near_each_other_are_chosen_between_by_the_estimator_itself():
@@ -291,11 +296,11 @@ def test_mechanisms_near_each_other_are_chosen_between_by_the_estimator_itself()
     prior, schema, at = Prior.of(30, held=1, between=0.05), Schema.of(30), (20_000, "both")
     quick = options_for(schema, Decimal("0.5"), *at, (), prior)
     found = settled(quick, schema, Decimal("0.5"), *at, prior)
-    base = answered(Plan.of(schema, "kvue", "0.5", "tight"), *at, prior, NEARER)
+    base = best_answer(Plan.of(schema, "kvue", "0.5", "tight"), *at, prior, NEARER)
     looked_at = [option for option in found if option.estimator]
     assert 2 <= len({option.mechanism for option in looked_at}) <= 7
     for option in looked_at:
-        made = answered(option.plan, *at, prior, NEARER)
+        made = best_answer(option.plan, *at, prior, NEARER)
         left_out = prior.weight @ forecast(option.plan, 20_000, prior).bias[:, 0] ** 2
         parts = (made.frequency + 3 * left_out) / base.frequency, made.mean / base.mean
         by_hand = sum(parts) + 0.5 * sum(max(0.0, part - 1) for part in parts)
@@ -324,12 +329,12 @@ def test_corrected_means_are_not_taken_where_clipping_does_better():
     laws = np.array([value_law(0.97, 0.05)] * 3)
     prior = Prior(np.ones(3), np.full(3, 0.05), laws, np.array([0.85, 0.15, 0.0, 0.0]))
     plan = Plan.of(Schema.of(3), "kvue", 1, "tight")
-    made = answered(plan, 100_000, "both", prior)
+    made = best_answer(plan, 100_000, "both", prior)
     errors = drawn_errors(plan, forecast(plan, 100_000, prior), 100_000, prior, ["corrected"])
     assert made.estimator == "least_squares"
     assert made.mean < errors["corrected"][1]
     inner = Prior(np.ones(3), np.full(3, 0.05), np.array([value_law(0.1, 0.05)] * 3), prior.sizes)
-    assert answered(plan, 100_000, "both", inner).estimator == "corrected", "and they are elsewhere"
+    assert best_answer(plan, 100_000, "both", inner).estimator == "corrected", "and they are elsewhere"
 
 
 def test_queries_count_as_they_are_asked():

@@ -40,6 +40,13 @@ class Forecast:
     """As in ``Moments``."""
     claimed: Floats | None = field(default=None, kw_only=True)
     """The covariance that the estimator will claim, where it is not the one there is."""
+    fixed: Floats | None = field(default=None, kw_only=True)
+    """The part of the bias that seeds leave and more of them would take away; none unless given."""
+
+    @property
+    def left_out(self) -> Floats:
+        """The other part of the bias: what a cap on keys leaves out."""
+        return self.bias if self.fixed is None else np.asarray(self.bias - self.fixed)
 
     @property
     def frequency(self) -> Floats:

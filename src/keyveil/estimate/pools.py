@@ -203,8 +203,8 @@ def pool_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
     most = left + second_order(channel, kept[:, :1].repeat(2, axis=1), prior.count)
     if prior.sample is None or most.sum() <= LITTLE * spread.sum():
         return Forecast(bias, spread + claimed)
-    fixed, about = pool_error(channel, keys, prior.sample, bool(share)) or (0.0, claimed)
-    return Forecast(bias + fixed, spread + about, claimed=spread + claimed)
+    fixed, about = pool_error(channel, keys, prior.sample, bool(share)) or (np.zeros((keys, 2)), claimed)
+    return Forecast(bias + fixed, spread + about, claimed=spread + claimed, fixed=fixed)
 
 
 def predicted_variance(
