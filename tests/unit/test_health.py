@@ -15,7 +15,7 @@ from scipy import stats
 from keyveil import REGISTRY, Coins, People, Plan, PlanError, ReportError, Schema, Tally
 from keyveil.arrays import WORD
 from keyveil.channel import CoCo, Collision, Subset, Symbols
-from keyveil.channel.collision import numbered_sets
+from keyveil.channel.pooled import numbered_sets
 from keyveil.cli.command import run
 from keyveil.fakes import fake_tally
 from keyveil.health import (

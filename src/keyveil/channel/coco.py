@@ -19,45 +19,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
-from itertools import chain, combinations
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import WORD, Bits, Floats, Integers
+from ..arrays import WORD, Floats, Integers
 from ..coins import Stream
 from ..errors import ChannelError
 from ..exact import at_most
-from .collision import MOST_ITEMS, numbered_sets, runs_of, sets_up_to
 from .hash import MOST_CELLS, words_of
-from .law import Channel, Document, Proof, integer
+from .law import Proof
+from .pooled import MOST_ITEMS, Pooled, runs_of
 
 MOST_SMALL = 1 << 21
-_DENSE = 1 << 26
-"""Laws with more entries are not written out."""
 
 
 @dataclass(frozen=True)
-class CoCo(Channel):
-    """Output ``seed * small + cell``; a batch of states is an (n, held) array, -1 where there is none.
-
-    Item 2 key + 1 is the key's high sign, 2 key its low one. States are numbered as for ``collision``.
-    """
+class CoCo(Pooled):
+    """Item 2 key + 1 is the key's high sign, 2 key its low one."""
 
     shape: ClassVar[str] = "coco"
 
-    items: int
-    held: int
-    small: int
-    pool: int
-    salt: int
     high: int
     low: int
 
     def __post_init__(self) -> None:
-        if self.pool < 1 or self.pool & (self.pool - 1) or self.pool * self.small > MOST_CELLS:
-            raise ChannelError(f"a pool is a power of two with at most {MOST_CELLS} cells in all")
         if self.items % 2 or not 2 <= self.items <= MOST_ITEMS or not 1 <= self.held <= self.items // 2:
             raise ChannelError("a coco has two items for each key, and one or more keys are held")
         if self.small % 2 or not 2 * self.held < self.small <= MOST_SMALL:
@@ -65,8 +51,7 @@ class CoCo(Channel):
         left = WORD - self.held * (self.high + self.low)
         if self.low < 1 or self.high < self.low or left < self.small - 2 * self.held:
             raise ChannelError("a coco leaves at least one unit for every cell that no one claims")
-        object.__setattr__(self, "states", sets_up_to(self.items, self.held))
-        object.__setattr__(self, "cells", self.pool * self.small)
+        super().__post_init__()
         object.__setattr__(self, "words", 2 + self.held)
 
     @classmethod
@@ -113,32 +98,6 @@ class CoCo(Channel):
         met = (self.high + self.low) / WORD - 2.0 / self.small
         return met, (self.high - self.low) / WORD * self.told
 
-    # -- documents -------------------------------------------------------------------------------
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "shape": self.shape,
-            "items": self.items,
-            "held": self.held,
-            "cells": self.small,
-            "pool": self.pool,
-            "salt": self.salt,
-            "high": self.high,
-            "low": self.low,
-        }
-
-    @classmethod
-    def parse(cls, document: Document) -> CoCo:
-        return cls(
-            integer(document, "items", 2, MOST_ITEMS),
-            integer(document, "held", 1, MOST_CELLS),
-            integer(document, "cells", 4, MOST_CELLS),
-            integer(document, "pool", 1, MOST_CELLS),
-            integer(document, "salt", 0, WORD - 1),
-            integer(document, "high", 1, WORD),
-            integer(document, "low", 1, WORD),
-        )
-
     # -- the sampler -----------------------------------------------------------------------------
 
     def words_under(self, keys: np.ndarray) -> np.ndarray:
@@ -154,7 +113,7 @@ class CoCo(Channel):
         """Word 0 is the seed, word 1 is sliced (signed cells, mirrors, others), the rest are dummies."""
         sets = np.asarray(states, np.int64)
         if sets.ndim == 1:
-            sets = numbered_sets(sets, self.items, self.held)
+            sets = self.sets(sets)
         words = stream.words(0, 2 + self.held)
         seeds = (words[:, 0].astype(np.int64) * self.pool) >> 32
         claimed, count = self._claimed(seeds, sets, words[:, 2:])
@@ -199,10 +158,6 @@ class CoCo(Channel):
         cells = np.sort(cells, axis=1)
         return cells, (cells < self.small).sum(axis=1)
 
-    @cached_property
-    def possible(self) -> Bits:
-        return np.ones(self.cells, np.uint8)  # every weight has at least one unit
-
     # -- written out, for tests on few items -----------------------------------------------------
 
     def row(self, claimed: tuple[int, ...]) -> list[int]:
@@ -245,7 +200,6 @@ class CoCo(Channel):
         return np.asarray(np.concatenate([lower, higher], axis=1).ravel() / WORD / self.pool)
 
     def mixture(self, sets: Integers, shares: Floats) -> Floats:
-        """Pr[output] where sets (rows, -1 where there is none) have these shares; as ``law_of``."""
         half, middle = self.small // 2, (self.high + self.low) / 2
         items, place = np.unique(sets, return_inverse=True)
         words = self.words_under(np.maximum(items, 0) // 2).astype(np.int64)
@@ -272,13 +226,6 @@ class CoCo(Channel):
             apart += np.bincount(at, signed.ravel(), apart.size).reshape(apart.shape)
         both, apart = both[:, :-1], apart[:, :-1] * (self.high - self.low) / 2
         return np.concatenate([both - apart, both + apart], axis=1).ravel() / WORD / self.pool
-
-    def expected(self) -> Floats:
-        """Pr[output | set], a row for every set; dense, so only for few items."""
-        if self.states * self.cells > _DENSE:
-            raise ChannelError("a coco over so many items is not written out set by set")
-        each = chain.from_iterable(combinations(range(self.items), j) for j in range(self.held + 1))
-        return np.array([self.law_of(np.array(members, np.int64)) for members in each])
 
 
 def variances(held: int, odds: float, cells: Any) -> tuple[Any, Any]:

@@ -12,58 +12,37 @@ Of w = 2^32 - j * high, which j occupied cells leave, every other cell has ``w d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
-from itertools import chain, combinations
-from math import comb
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from ..arrays import WORD, Bits, Floats, Integers
+from ..arrays import WORD, Floats, Integers
 from ..coins import Stream
 from ..errors import ChannelError
 from ..exact import at_most
 from .hash import MOST_CELLS, hashed
-from .law import Channel, Document, Proof, integer
-
-MOST_ITEMS = 1 << 31
-_MOST_NUMBER = 1 << 62
-_DENSE = 1 << 26
-"""Laws with more entries are not written out."""
-_RUN = 1 << 20
+from .law import Proof
+from .pooled import MOST_ITEMS, Pooled, runs_of
 
 
 @dataclass(frozen=True)
-class Collision(Channel):
-    """Output ``seed * small + cell``; a batch of states is an (n, held) array, -1 where there is none.
-
-    For tests on few items states are numbered too: the sets by size, those of a size in
-    lexicographic order. ``states`` counts them (at most 2^62), and ``draw`` takes either form.
-    """
+class Collision(Pooled):
+    """Cells with an item have the weight ``high``, the others share what is left."""
 
     shape: ClassVar[str] = "collision"
 
-    items: int
-    held: int
-    small: int
-    pool: int
-    salt: int
     high: int
 
     def __post_init__(self) -> None:
-        if self.pool < 1 or self.pool & (self.pool - 1) or self.pool * self.small > MOST_CELLS:
-            raise ChannelError(f"a pool is a power of two with at most {MOST_CELLS} cells in all")
         if not 1 <= self.items <= MOST_ITEMS or not 1 <= self.held <= self.items:
             raise ChannelError(f"a collision has 1 to {MOST_ITEMS} items, and one or more are held")
         if self.held >= self.small:
             raise ChannelError("a collision has more cells than one can hold items")
         if self.high < 1 or WORD - self.held * self.high < self.small - self.held:
             raise ChannelError("a collision leaves at least one unit for every cell without an item")
-        object.__setattr__(self, "states", sets_up_to(self.items, self.held))
-        object.__setattr__(self, "cells", self.pool * self.small)
+        super().__post_init__()
         object.__setattr__(self, "words", 2)
 
     @classmethod
@@ -122,30 +101,6 @@ class Collision(Channel):
             weights[cell] = low + (rank < rest)
         return weights
 
-    # -- documents -------------------------------------------------------------------------------
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "shape": self.shape,
-            "items": self.items,
-            "held": self.held,
-            "cells": self.small,
-            "pool": self.pool,
-            "salt": self.salt,
-            "high": self.high,
-        }
-
-    @classmethod
-    def parse(cls, document: Document) -> Collision:
-        return cls(
-            integer(document, "items", 1, MOST_ITEMS),
-            integer(document, "held", 1, MOST_CELLS),
-            integer(document, "cells", 2, MOST_CELLS),
-            integer(document, "pool", 1, MOST_CELLS),
-            integer(document, "salt", 0, WORD - 1),
-            integer(document, "high", 1, WORD),
-        )
-
     # -- the sampler -----------------------------------------------------------------------------
 
     def hashes(self, items: np.ndarray) -> Integers:
@@ -180,15 +135,7 @@ class Collision(Channel):
         cells = np.sort(cells, axis=1)
         return cells, (cells < self.small).sum(axis=1)
 
-    @cached_property
-    def possible(self) -> Bits:
-        return np.ones(self.cells, np.uint8)  # every weight has at least one unit
-
     # -- written out, for tests on few items -----------------------------------------------------
-
-    def sets(self, numbers: np.ndarray) -> Integers:
-        """The sets of these numbers: by size, then in lexicographic order."""
-        return numbered_sets(numbers, self.items, self.held)
 
     def law_of(self, members: np.ndarray) -> Floats:
         """Pr[output] for one set."""
@@ -205,10 +152,6 @@ class Collision(Channel):
         return law.ravel()
 
     def mixture(self, sets: Integers, shares: Floats) -> Floats:
-        """Pr[output] where sets (rows, -1 where there is none) have these shares.
-
-        As if no units remained (at most 2^-32 a cell).
-        """
         items, place = np.unique(sets, return_inverse=True)
         hashes = np.where(items < 0, self.small, self.hashes(np.maximum(items, 0)))
         count = np.arange(self.held + 1)
@@ -223,48 +166,6 @@ class Collision(Channel):
             law += np.bincount(at.ravel(), more.ravel(), law.size).reshape(law.shape)
             law += (low @ shares[rows])[:, None]
         return np.asarray(law[:, :-1].ravel() / self.pool)
-
-    def expected(self) -> Floats:
-        """Pr[output | set], a row for every set; dense, so only for few items."""
-        if self.states * self.cells > _DENSE:
-            raise ChannelError("a collision over so many items is not written out set by set")
-        each = chain.from_iterable(combinations(range(self.items), j) for j in range(self.held + 1))
-        return np.array([self.law_of(np.array(members, np.int64)) for members in each])
-
-
-def runs_of(count: int, size: int) -> Iterator[slice]:
-    """So many rows, each of a size, in runs that fit into memory."""
-    step = max(1, _RUN // max(size, 1))
-    for start in range(0, count, step):
-        yield slice(start, min(start + step, count))
-
-
-def sets_up_to(items: int, held: int) -> int:
-    """How many sets of at most so many items there are; at most 2^62."""
-    sets = 0
-    for size in range(held + 1):
-        sets = min(sets + comb(items, size), _MOST_NUMBER)
-        if sets == _MOST_NUMBER:
-            break
-    return sets
-
-
-def numbered_sets(numbers: np.ndarray, items: int, held: int) -> Integers:
-    """The sets of these numbers, a row each, filled up with -1: by size, then in lexicographic order."""
-    rows = np.full((len(numbers), held), -1, np.int64)
-    for row, number in zip(rows, np.asarray(numbers).tolist(), strict=True):
-        size = 0
-        while number >= comb(items, size):
-            number -= comb(items, size)
-            size += 1
-        item = 0
-        for place in range(size):
-            while number >= (block := comb(items - 1 - item, size - 1 - place)):
-                number -= block
-                item += 1
-            row[place] = item
-            item += 1
-    return rows
 
 
 def best_small(held: int, epsilon: Decimal) -> int:
