@@ -30,7 +30,8 @@ from keyveil.cli.compare import (
 from keyveil.cli.show import counted
 from keyveil.contest import everything
 from keyveil.errors import PlanError
-from keyveil.plot import _series, plot_rows, spread_out
+from keyveil.plot import plot_rows, spread_out
+from keyveil.plot.rows import _series
 from keyveil.tables.top import read_top
 
 

@@ -69,7 +69,7 @@ def test_a_fresh_process_reports_without_loading_anything_heavy():
 def test_frameworks_are_named_in_their_own_corner():
     corners = {
         "numba": {"loops.py"},
-        "matplotlib": {"plot.py", "figures.py"},
+        "matplotlib": {"plot", "figures.py"},
         "click": {"cli"},
         "rich": {"cli"},
         "pyarrow": {"tables", "segments.py"},
