@@ -33,6 +33,8 @@ CAPS = (0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 """Caps and padding lengths that are tried: how many keys this share of people does not exceed."""
 MOST_PAIRED = 12
 """Of pairs of held keys: 78 items a person."""
+MOST_TRIPLED = 24
+"""With more keys every three of them are no option for questions about two: 2,024 views."""
 SETS = {
     "collision": "cap",
     "coco": "cap",
@@ -310,8 +312,10 @@ def _conditional_options(
     tried: list[tuple[str, dict[str, Any]]] = []
     if queries:
         tried.append(("workload", {"queries": "; ".join(str(query) for query in queries)}))
-    if width <= 3:
-        tried.append(("pairs" if width == 2 else "triples", {}))
+    if width == 2:
+        tried.append(("pairs", {}))
+    if width == 3 or (width == 2 and 3 <= keys <= MOST_TRIPLED):
+        tried.append(("triples", {}))
     if width == 2:
         tried += [("pair_collision", {"cap": cap}) for cap in caps(prior) if 2 <= cap <= MOST_PAIRED]
     found: list[tuple[Plan, float, float, float]] = []

@@ -16,6 +16,7 @@ from keyveil.estimate.conditional import Conditionals, entropy_law, query_weight
 from keyveil.estimate.joint import Moments, evidence, lifted
 from keyveil.estimate.possible import possible_range, told
 from keyveil.estimate.predict import query_variance
+from keyveil.estimate.viewlaws import ViewEvidence
 from keyveil.mechanisms.ioh import (
     condition_vectors,
     count_operator,
@@ -328,6 +329,68 @@ def test_more_keys_than_two_are_known_together_where_views_hold_three():
     assert answer.possible[1] - answer.possible[0] < 0.7 * (wide[1] - wide[0]), (
         "three tell more than two"
     )
+
+
+def told_of(source: ViewEvidence, view: int, keys: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """What a view knows of some of its keys, all states but the first, and its covariance."""
+    count = 3 ** len(keys)
+    each = np.eye(count).reshape((3,) * len(keys) + (count,))[..., 1:]
+    pick = lifted(each, keys, source.plan.views.keys[view], 2)
+    group = source.raw[0]
+    return group.laws[view] @ pick, pick.T @ group.covariance[view] @ pick
+
+
+@pytest.mark.parametrize("keys", [(0, 1, 2), (0, 1)])
+def test_all_that_views_know_of_some_keys_is_put_together_by_least_squares(keys):
+    """Four keys, so that a view holds all three, or just two of them; of two, both or just one."""
+    plan = Plan.of(KEYS, "triples", 2)
+    source = ViewEvidence(plan, simulate(plan, POPULATION, 4000, Coins.stated("joined")))
+    count = 3 ** len(keys)
+    whole = np.eye(count).reshape((3,) * len(keys) + (count,))
+    found = source.moments(keys, whole)
+    goal, vector = np.zeros((count - 1, count - 1)), np.zeros(count - 1)
+    reports = source.raw[0].reports
+    for size in range(1, len(keys) + 1):
+        for some in combinations(keys, size):
+            views = [v for v, held in enumerate(plan.views.keys) if set(held) & set(keys) == set(some)]
+            if not views:
+                continue
+            share = reports[views] / reports[views].sum()
+            told = [told_of(source, view, some) for view in views]
+            law = sum(part * each for part, (each, _) in zip(share, told, strict=True))
+            spread = sum(part**2 * each for part, (_, each) in zip(share, told, strict=True))
+            each = np.eye(3**size).reshape((3,) * size + (3**size,))[..., 1:]
+            pick = lifted(each, some, keys, 2)[1:]
+            goal += pick @ np.linalg.inv(spread) @ pick.T
+            vector += pick @ np.linalg.inv(spread) @ law
+    spread = np.linalg.inv(goal)
+    assert found.covariance[1:, 1:] == pytest.approx(spread, rel=1e-6, abs=1e-12)
+    assert found.values[1:] == pytest.approx(spread @ vector, rel=1e-6)
+    assert found.values.sum() == pytest.approx(1)
+    turned = source.moments(keys[::-1], whole)
+    shape = (3,) * len(keys)
+    assert turned.values.reshape(shape).transpose() == pytest.approx(found.values.reshape(shape))
+    alone = told_of(source, 0, keys)[1]  # the first view holds all
+    assert np.trace(spread) < 0.8 * np.trace(alone), "the others do tell something"
+
+
+@pytest.mark.parametrize("given", [1, 2])
+def test_views_of_three_are_foreseen_as_they_are_measured(given):
+    """100 runs of correlated queries: see ``BAND``; half the people are told apart."""
+    rows = list(
+        compare_conditionals(
+            KEYS, POPULATION, ["triples"], ["3"], 10**6, 100, given + 1, coins=Coins.stated("three")
+        )
+    )
+    pooled = next(row for row in rows if row.estimator == "pooled")
+    alone = next(row for row in rows if row.estimator == "least_squares")
+    for kind in ("frequency", "mean"):
+        measured = getattr(pooled, f"mse_conditional_{kind}")
+        predicted = getattr(pooled, f"predicted_conditional_{kind}")
+        assert BAND[0] < predicted / measured < BAND[1]
+        assert not BAND[0] < 2 * predicted / measured < BAND[1]
+        assert 0.93 < getattr(pooled, f"coverage_{kind}") < 0.97
+        assert measured < 0.9 * getattr(alone, f"mse_conditional_{kind}")
 
 
 @pytest.mark.parametrize("name", ["pairs", "ioh", "split", "coefficients"])

@@ -179,6 +179,15 @@ def test_conditionals_of_dense_sets_take_views_and_of_sparse_ones_collisions():
     assert asked.plan.mechanism in ("workload", "triples")
 
 
+def test_conditionals_of_two_keys_take_views_of_three_where_a_report_can_tell_them():
+    few = Schema.of(8)
+    assert advise(few, 1, 1e6, ask="conditional").plan.mechanism == "pairs"
+    assert advise(few, 4, 1e6, ask="conditional").plan.mechanism == "triples"
+    many = advise(Schema.of(25), 4, 1e6, ask="conditional")
+    assert "triples" not in {option.mechanism for option in (many.best, *many.runners_up(9))}
+    assert advise(Schema.of(2), 4, 1e6, ask="conditional").plan.mechanism == "pairs"
+
+
 def test_a_plan_names_what_was_chosen():
     plan = Plan.choose(Schema.of(20), 2, 1e6)
     assert plan.mechanism in REGISTRY

@@ -1,14 +1,15 @@
 """Laws of small views, sharpened by what the other views know of each single key.
 
 Every view's law is estimated without bias; people of different views are different people, so their
-noise is independent and what they know can be folded in; views that hold all keys of a query are
-pooled by precision.
+noise is independent and what they know can be folded in. Where several views hold all keys of a query,
+those of one channel are averaged, each report counting alike, and different channels by precision.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 
 _SMALL = 1 << 20
+MOST_JOINED = 3**5
+"""Joint states of a view into which what others know of several of its keys is folded."""
 
 
 class Group(NamedTuple):
@@ -43,6 +46,8 @@ class ViewEvidence:
         self.plan, self.levels = plan, plan.schema.levels
         self.raw = _groups(plan, tally)
         self._sharpen = sharpen
+        self._joint: dict[tuple[int, ...], Moments] = {}
+        self._joint_laws: dict[int, Floats] = {}
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -59,26 +64,37 @@ class ViewEvidence:
         return group.laws @ pick, pick.T @ group.covariance @ pick
 
     @cached_property
+    def _own(self) -> list[list[tuple[Floats, Floats]]]:
+        """For each group and place what each view knows of its key: information matrix and vector."""
+        made: list[list[tuple[Floats, Floats]]] = []
+        for group in self.raw:
+            made.append([])
+            for place in range(len(self.plan.views.keys[int(group.views[0])])):
+                shares, spread = self._marginals(group, place)
+                precision = _inverse(spread) * (group.reports > 0)[:, None, None]
+                made[-1].append((precision, np.einsum("vij,vj->vi", precision, shares)))
+        return made
+
+    @cached_property
     def singles(self) -> tuple[Floats, Floats, Integers]:
         """Each key's pooled information matrix, information vector, and reports."""
         keys, levels = len(self.plan.schema.keys), self.levels
         information, vector = np.zeros((keys, levels, levels)), np.zeros((keys, levels))
         reports = np.zeros(keys, np.int64)
-        for group in self.raw:
-            for place, held in enumerate(np.array([self.plan.views.keys[v] for v in group.views]).T):
-                shares, spread = self._marginals(group, place)
-                precision = _inverse(spread) * (group.reports > 0)[:, None, None]
-                np.add.at(information, held, precision)
-                np.add.at(vector, held, np.einsum("vij,vj->vi", precision, shares))
-                np.add.at(reports, held, group.reports)
+        for group, places in zip(self.raw, self._own, strict=True):
+            held = np.array([self.plan.views.keys[v] for v in group.views])
+            for place, (precision, known) in enumerate(places):
+                np.add.at(information, held[:, place], precision)
+                np.add.at(vector, held[:, place], known)
+                np.add.at(reports, held[:, place], group.reports)
         return information, vector, reports
 
     def _sharpened(self) -> list[Group]:
         """Fold what the other views know of a view's keys into its law (generalised least squares)."""
         information, vector, _ = self.singles
         made = []
-        for group in self.raw:
-            size = len(self.plan.views.keys[int(group.views[0])])
+        for group, own in zip(self.raw, self._own, strict=True):
+            size = len(own)
             if size == 1:
                 made.append(group)
                 continue
@@ -86,10 +102,8 @@ class ViewEvidence:
             laws, covariance = group.laws, group.covariance
             rows = digits(self.levels, size)
             for place in range(size):
-                shares, spread = self._marginals(group, place)
-                own = _inverse(spread) * (group.reports > 0)[:, None, None]
-                others = information[held[:, place]] - own
-                known = vector[held[:, place]] - np.einsum("vij,vj->vi", own, shares)
+                others = information[held[:, place]] - own[place][0]
+                known = vector[held[:, place]] - own[place][1]
                 pick = (rows[:, place][:, None] == np.arange(1, self.levels + 1)).astype(float)
                 laws, covariance = _updated(laws, covariance, pick, others, known)
             made.append(Group(group.views, group.reports, laws, covariance))
@@ -126,10 +140,85 @@ class ViewEvidence:
         views = [v for v in self.covering(keys) if self._row(self.raw, v)[0] > 0]
         if not views:
             return None
-        if len(views) == 1:
+        if len(views) == 1 and not self._joins(views[0]):
             return self._of_view(self.groups, views[0], keys, weights)
-        parts = [self._of_view(self.raw, view, keys, weights) for view in views]
-        return _pooled(parts)
+        held = tuple(sorted(keys if len(views) > 1 else self.plan.views.keys[views[0]]))
+        found = self._joined(held)
+        flat = lifted(weights, keys, held, self.levels)
+        return Moments(found.values @ flat, flat.T @ found.covariance @ flat, found.reports)
+
+    def _joins(self, view: int) -> bool:
+        """Whether what other views know of two or more keys of a view is folded in.
+
+        Views of two keys share single keys alone with others, which ``groups`` does for all at once.
+        """
+        size = len(self.plan.views.keys[view])
+        return self._sharpen and size > 2 and (self.levels + 1) ** size <= MOST_JOINED
+
+    def _joined(self, keys: tuple[int, ...]) -> Moments:
+        """The law of keys in ascending order from all views that hold some of them, and its covariance.
+
+        Each view tells of those of the keys that it holds; views of one channel that hold the same
+        ones are averaged, each report counting alike, and what different ones know is added. Laws are
+        of every state but the first, whose share is what the others leave: so matrices have inverses.
+        Without sharpening only views that hold all of the keys are heard.
+        """
+        if keys in self._joint:
+            return self._joint[keys]
+        size = (self.levels + 1) ** len(keys) - 1
+        information, vector = np.zeros((size, size)), np.zeros(size)
+        reports = 0
+        left, told = self.singles[0][list(keys)], self.singles[1][list(keys)]
+        for (number, some), rows in self._meeting(keys).items():
+            if some != keys and not self._sharpen:
+                continue
+            law, precision = self._average(number, np.array(rows), some)
+            pick = lifted(_states(self.levels, len(some)), some, keys, self.levels)[1:]
+            information += pick @ precision @ pick.T
+            vector += pick @ precision @ law
+            reports += int(self.raw[number].reports[rows].sum()) if some == keys else 0
+            held = np.array([self.plan.views.keys[int(self.raw[number].views[row])] for row in rows])
+            for key, (place, (own, known)) in product(some, enumerate(self._own[number])):
+                here = np.array(rows)[held[:, place] == key]
+                left[keys.index(key)] -= own[here].sum(axis=0)
+                told[keys.index(key)] -= known[here].sum(axis=0)
+        if self._sharpen:
+            for at, key in enumerate(keys):
+                pick = lifted(_states(self.levels, 1), (key,), keys, self.levels)[1:]
+                information += pick @ left[at] @ pick.T
+                vector += pick @ told[at]
+        spread = _inverse(information)
+        law = spread @ vector
+        whole = np.vstack([-np.ones(size), np.eye(size)])
+        spread = whole @ (spread + spread.T) @ whole.T / 2
+        self._joint[keys] = Moments(np.append(1.0 - law.sum(), law), spread, reports)
+        return self._joint[keys]
+
+    def _meeting(self, keys: tuple[int, ...]) -> dict[tuple[int, tuple[int, ...]], list[int]]:
+        """The rows of each group whose views hold just so many of the keys, two at the least."""
+        made: dict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
+        views = {view for two in combinations(keys, 2) for view in self.covering(two)}
+        for view in sorted(views):
+            number, row = self._places[view]
+            if self.raw[number].reports[row]:
+                made[number, tuple(key for key in keys if key in self.plan.views.keys[view])].append(row)
+        return made
+
+    def _average(self, number: int, rows: Integers, keys: tuple[int, ...]) -> tuple[Floats, Floats]:
+        """The law of keys in some views of a group, all but the first state, and its information."""
+        group, size = self.raw[number], (self.levels + 1) ** len(keys) - 1
+        shares = group.reports[rows] / group.reports[rows].sum()
+        law, covariance = np.zeros(size), np.zeros((size, size))
+        views = [self.plan.views.keys[int(view)] for view in group.views[rows]]
+        places = np.array([[view.index(key) for key in keys] for view in views])
+        for kind in np.unique(places, axis=0):
+            some = (places == kind).all(axis=1)
+            whole, share = rows[some], shares[some]
+            view = self.plan.views.keys[int(group.views[whole[0]])]
+            pick = lifted(_states(self.levels, len(keys)), keys, view, self.levels)
+            law += share @ group.laws[whole] @ pick
+            covariance += pick.T @ np.tensordot(share**2, group.covariance[whole], 1) @ pick
+        return law, _inverse(covariance)
 
     def _row(self, groups: list[Group], view: int) -> tuple[int, Floats, Floats]:
         number, row = self._places[view]
@@ -162,17 +251,41 @@ class ViewEvidence:
         if len(keys) == 1:
             found = self._single(keys[0], np.eye(self.levels + 1))
             return onto_simplex(found.values[None, :])[0]
+        if len(views) == 1 and self._joins(views[0]):
+            return self._part(views[0], self._joined_law(views[0]), keys)
+        # Each view's law is made proper before they are averaged: closer than the other way round.
         total, weight = np.zeros(shape), 0
         for view in views:
             number, row = self._places[view]
-            held = self.plan.views.keys[view]
-            whole = self._nearest[number][row].reshape((self.levels + 1,) * len(held))
-            others = tuple(i for i, key in enumerate(held) if key not in keys)
-            kept = [key for key in held if key in keys]
-            part = whole.sum(axis=others).transpose([kept.index(key) for key in keys])
             reports = int(self.raw[number].reports[row])
-            total, weight = total + reports * part, weight + reports
+            total += reports * self._part(view, self._nearest[number][row], keys)
+            weight += reports
         return total / weight
+
+    def _part(self, view: int, law: Floats, keys: tuple[int, ...]) -> Floats:
+        """The law of some keys of a view, in their order."""
+        held = self.plan.views.keys[view]
+        others = tuple(i for i, key in enumerate(held) if key not in keys)
+        kept = [key for key in held if key in keys]
+        whole = law.reshape((self.levels + 1,) * len(held)).sum(axis=others)
+        return np.asarray(whole.transpose([kept.index(key) for key in keys]))
+
+    def _joined_law(self, view: int) -> Floats:
+        """The proper law nearest to what all views know of a view's keys."""
+        if view not in self._joint_laws:
+            held = self.plan.views.keys[view]
+            found = self._joined(tuple(sorted(held)))
+            law = nearest_law(found.values[None, :], found.covariance[None, :, :])[0]
+            law = law.reshape((self.levels + 1,) * len(held))
+            self._joint_laws[view] = np.transpose(law, np.argsort(np.argsort(held)))
+        return self._joint_laws[view]
+
+
+@lru_cache(maxsize=16)
+def _states(levels: int, keys: int) -> Floats:
+    """A functional for every joint state but the first."""
+    count = (levels + 1) ** keys
+    return np.eye(count).reshape((levels + 1,) * keys + (count,))[..., 1:]
 
 
 def _groups(plan: Plan, tally: Tally) -> list[Group]:
@@ -239,17 +352,3 @@ def _updated(
     laws = laws + np.einsum("vsk,vk->vs", cross, step)
     covariance = covariance - cross @ inner @ cross.transpose(0, 2, 1)
     return laws, (covariance + covariance.transpose(0, 2, 1)) / 2
-
-
-def _pooled(parts: list[Moments]) -> Moments:
-    """Independent estimates of the same functionals, weighted by their precision.
-
-    Where some combination of the functionals is certain (states add up to one), all parts agree on it:
-    only what they differ by is weighted.
-    """
-    precision = [np.linalg.pinv(part.covariance, rcond=1e-10, hermitian=True) for part in parts]
-    spread = np.linalg.pinv(np.sum(precision, axis=0), rcond=1e-10, hermitian=True)
-    first = parts[0].values
-    moves = [p @ (part.values - first) for p, part in zip(precision, parts, strict=True)]
-    values = first + spread @ np.sum(moves, axis=0)
-    return Moments(values, spread, sum(part.reports for part in parts))
