@@ -67,18 +67,19 @@ def _pair(plan: Plan, people: float, prior: Prior, a: int, b: int) -> tuple[floa
         return _of_collision(plan, channel, people, prior, a, b)
     if plan.encode != "views":
         raise PlanError(f"conditionals of {plan.mechanism} are not forecast")
-    views = [view for view, keys in enumerate(plan.views.keys) if len(keys) > 1]
-    if not views:
+    several = plan.views.sizes > 1
+    if not several.any():
         raise PlanError(f"{plan.mechanism} tells nothing of two keys together")
-    view = views[0]
+    view, views = int(np.argmax(several)), int(several.sum())
     size, levels = len(plan.views.keys[view]), plan.schema.levels
     channel = plan.view_channels[view]
     # Reports that hold these two keys together, and those that hold only one of them.
     keys = len(plan.schema.keys)
-    both = people * float(np.sum(plan.views.shares[views])) / len(views)
+    asked = people * float(plan.views.shares[several].sum())
+    both = asked / views
     if plan.kind.name != "workload":
-        both *= len(views) * size * (size - 1) / (keys * (keys - 1))
-    alone = max(0.0, people * float(np.sum(plan.views.shares[views])) * size / keys - both)
+        both *= views * size * (size - 1) / (keys * (keys - 1))
+    alone = max(0.0, asked * size / keys - both)
     law = _law(prior, levels, size, a, b)
     spread = _functionals(channel, law, size, levels) / both
     if alone > 0 and plan.kind.name != "workload":
