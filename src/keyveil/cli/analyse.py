@@ -124,6 +124,7 @@ def estimate(
     for part in parts:
         headings += [part, "± stderr", f"{level:.0%} interval"]
     print_table(headings, [[a.key, *_cells(a, parts)] for a in answers])
+    click.echo(f"estimator: {answers.estimator}")
     if answers.note:
         click.echo(f"note: {answers.note}")
     if estimator is None and not keys and _shrinks(plan):
