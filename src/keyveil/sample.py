@@ -59,13 +59,13 @@ class Sample:
         made[place[kept], self.who[kept]] = np.minimum(at, levels - 1).astype(np.int64) + 1
         return made
 
-    def sets(self, cap: int) -> Integers:
+    def sets(self, cap: int, times: int | None = None) -> Integers:
         """``(draws, cap)``: the items that people would name, -1 where there is none, by fixed draws.
 
         Of more keys than ``cap`` any so many; item 2 key + 1 is a value rounded up, 2 key one down.
-        Few people are drawn several times, all as often.
+        Everyone is drawn so many ``times``; unless given, few people several times.
         """
-        times = max(1, MOST_SAMPLED // self.people)
+        times = max(1, MOST_SAMPLED // self.people) if times is None else times
         draw = Coins.stated("sets of a sample").generator(cap)
         first = np.searchsorted(self.who, self.who)
         made = np.full((times, self.people, cap), -1, np.int64)

@@ -103,6 +103,7 @@ def test_of_many_sets_the_error_is_known_on_average_over_pools(name, monkeypatch
         plans.append(pool_error(made, 3, prior.sample, undoes=True)[0])
     seen = (np.array(plans) ** 2).mean(axis=(0, 1))
     monkeypatch.setattr(poolerror, "MOST_LOOKED", 0)
+    monkeypatch.setattr(poolerror, "FEW_KEYS", 2)
     bias, more = pool_error(channel, 3, prior.sample, undoes=True)
     told = np.diagonal(more.mean(axis=0))
     assert not bias.any()
@@ -112,10 +113,29 @@ def test_of_many_sets_the_error_is_known_on_average_over_pools(name, monkeypatch
     assert (np.diagonal(apart) < told / 2.5).all(), "the broken twin"
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_of_many_sets_some_people_tell_nearly_the_same(name, monkeypatch):
+    """Of dense keys 500 people tell it to a twentieth: pairs' shares err by 0.02 of 0.4."""
+    schema, draw = Schema.of("abcdefgh", -1, 1), np.random.default_rng(3)
+    held = draw.random((4000, 8)) < 0.65
+    records = [{key: 0.4 for key, has in zip("abcdefgh", row, strict=True) if has} for row in held]
+    plan = Plan.of(schema, name, 2, pool=64, cap=8)
+    sample = Prior.of_people(schema, People.of_records(schema, records)).sample
+    whole, _ = pool_error(plan.channels[0], 8, sample, undoes=True)
+    monkeypatch.setattr(poolerror, "MOST_LOOKED", 500 * 64 * 8)
+    poolerror._own_error.cache_clear()
+    some, _ = pool_error(plan.channels[0], 8, sample, undoes=True)
+    poolerror._own_error.cache_clear()
+    off = np.sqrt(((some - whole) ** 2).mean(axis=0))
+    assert (off > 0).all(), "others were asked"
+    assert (off < 0.2 * np.sqrt((whole**2).mean(axis=0))).all()
+
+
 def test_of_too_many_keys_no_two_are_looked_at(monkeypatch):
     plan = Plan.of(SCHEMA, "collision", 2, pool=64, cap=3)
     prior = prior_of([{"a": 1, "b": 1}])
     monkeypatch.setattr(poolerror, "MOST_LOOKED", 0)
+    monkeypatch.setattr(poolerror, "FEW_KEYS", 2)
     monkeypatch.setattr(poolerror, "MOST_KEYS", 3)
     assert pool_error(plan.channels[0], KEYS, prior.sample, undoes=True) is None
     assert np.isfinite(forecast(plan, 1e7, prior).covariance).all()

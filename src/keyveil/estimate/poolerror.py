@@ -5,8 +5,8 @@ knows. It is a fixed error, of the pool's own seeds: it falls with the pool and 
 
 * ``second_order``: its size on average over pools, keys being held independently.
 * ``pool_error``: what it is under these seeds and for these people, where a table says what sets they
-  hold: by the channel's own law where the sets are few; otherwise its size, from how often every two
-  keys are held together.
+  hold: by the channel's own law where keys are few; otherwise the luck of the seeds averages out, and
+  its size is told, from how often every two keys are held together.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from ..sample import Sample
 from .cores import blocks, gains_of, undoing
 from .sets import ENDS, TURN
 
+FEW_KEYS = 32
+"""With more keys the luck of the seeds is left out."""
 MOST_LOOKED = 1 << 22
-"""Seeds times items of all sets that are looked at one by one."""
+"""Seeds times items of all sets that are looked at one by one; of more a part."""
 MOST_KEYS = 1 << 8
 """Of so many keys every two are looked at in a sample."""
 
@@ -65,7 +67,7 @@ def pool_error(
     ``undoes`` says whether collisions are undone; one of both is zero. None where keys are too many.
     """
     sets, _, _ = _named(sample, channel.held)
-    if channel.pool * sets.size <= MOST_LOOKED:
+    if keys <= FEW_KEYS or channel.pool * sets.size <= MOST_LOOKED:
         return _own_error(channel, keys, sample, undoes), np.zeros((keys, 2, 2))
     if keys > MOST_KEYS or not undoes:
         return None
@@ -73,17 +75,20 @@ def pool_error(
 
 
 @lru_cache(maxsize=32)
-def _named(sample: Sample, cap: int) -> tuple[Integers, Floats, int]:
+def _named(sample: Sample, cap: int, times: int | None = None) -> tuple[Integers, Floats, int]:
     """The sets that people name, the share that does, and how many were drawn."""
-    drawn = sample.sets(cap)
+    drawn = sample.sets(cap, times)
     sets, number = np.unique(drawn, axis=0, return_counts=True)
     return sets, number / len(drawn), len(drawn)
 
 
 @lru_cache(maxsize=64)
 def _own_error(channel: Collision | CoCo, keys: int, sample: Sample, undoes: bool) -> Floats:
-    """What all reports say on average, less what is true."""
+    """What all reports say on average, less what is true; of some of the people if sets are many."""
     sets, shares, _ = _named(sample, channel.held)
+    most = max(1, MOST_LOOKED // (channel.pool * channel.held))
+    if len(sets) > most:
+        sets, shares, _ = _named(sample.fewer(most), channel.held, 1)
     law = channel.mixture(sets, shares)
     weights = np.broadcast_to(shares[:, None], sets.shape)[sets >= 0]
     truth = np.bincount(sets[sets >= 0], weights, 2 * keys)

@@ -37,6 +37,8 @@ FEWEST = 5
 """With fewer keys that have reports there is nothing in common to learn: clipped raw answers."""
 SHARES, VALUES = 128, 96
 """Points of the two grids."""
+END = 1e-3
+"""The share of a range, at either end, in which the grids tell no values apart."""
 NODES = 7
 """Frequencies at which the likelihood of a mean is taken."""
 MOST = 4096
@@ -121,12 +123,16 @@ def _where_learned(found: Posterior, raw: Band, low: float, level: float) -> Ban
     """Shrunk where anything could be learned of keys in common, clipped raw elsewhere.
 
     Ends are a normal law's, moved by its skewness (Cornish and Fisher): near zero a frequency may be
-    further above what is likely than below it.
+    further above what is likely than below it. Within ``END`` of the range's end grids tell no values
+    apart, and an interval goes to the end if the key's own does.
     """
     learned = np.isfinite(found.mean)
     stderr, reach = np.sqrt(found.variance), quantile(level)
     moved = found.skew * (reach**2 - 1) / 6
     below, above = found.mean + (moved - reach) * stderr, found.mean + (moved + reach) * stderr
+    near = END * (1.0 - low)
+    below = np.where((raw.low <= low) & (below < low + near), low, below)
+    above = np.where((raw.high >= 1.0) & (above > 1.0 - near), 1.0, above)
     return Band(
         np.where(learned, found.mean, raw.value),
         np.where(learned, stderr, raw.stderr),
