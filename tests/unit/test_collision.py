@@ -24,7 +24,6 @@ from keyveil.encode import cap_of, encode_items, encode_pair_items, items_of, mo
 from keyveil.estimate.collisions import PairEvidence, Scores, scores_of
 from keyveil.estimate.cores import _mirrored, collided, core_size
 from keyveil.estimate.forecast import forecast
-from keyveil.estimate.poolerror import second_order
 from keyveil.estimate.pools import pool_moments, predicted_variance
 from keyveil.mechanisms.collision import LEAST_POOL, fitting, pool_for
 from keyveil.prior import Prior
@@ -471,7 +470,9 @@ def test_the_covariance_is_that_of_the_cells_weights(core):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("pool", [64, 1024])
-def test_the_moments_of_single_keys_are_those_of_the_cells_weights(name, pool):
+def test_the_moments_of_single_keys_are_those_of_the_cells_weights(name, pool, monkeypatch):
+    # What pairs of held keys leave has nothing to do with the cells' weights.
+    monkeypatch.setattr(sys.modules["keyveil.estimate.pools"], "beyond", lambda *_: 0.0)
     plan = Plan.of(SCHEMA, name, 1, pool=pool, cap=3)
     records = [{"a": 5, "b": 1}, {"c": 5}, {"a": 1, "b": 5, "d": 2}] * 3000
     tally = Tally(plan).add(plan.privatise(People.of_records(SCHEMA, records), Coins.stated("cov")))
@@ -480,9 +481,7 @@ def test_the_moments_of_single_keys_are_those_of_the_cells_weights(name, pool):
     values, spread = scores.of(np.arange(8))
     assert np.allclose((found.values @ ENDS.T).ravel(), values, atol=1e-10)
     turn = np.linalg.inv(ENDS)
-    # What pairs of held keys leave has nothing to do with the cells' weights.
-    left = second_order(plan.channels[0], found.values**2, np.ones(4)) if plan.encode == "items" else 0.0
-    for key, own in enumerate(found.covariance - left):
+    for key, own in enumerate(found.covariance):
         goal = turn @ spread[2 * key : 2 * key + 2, 2 * key : 2 * key + 2] @ turn.T
         # What collides is added as if no one held anything: off by a part of a small part.
         assert np.abs(own - goal).max() < 0.3 / np.sqrt(pool) * goal[0, 0]
@@ -644,7 +643,7 @@ def test_pair_collision_beats_pair_views_on_sparse_records():
 
 
 @pytest.mark.parametrize("name", ["collision", "coco"])
-def test_what_pairs_of_held_keys_leave_is_in_the_covariance_and_the_forecast(name):
+def test_what_pairs_of_held_keys_leave_is_in_the_covariance_and_the_forecast(name, monkeypatch):
     """Three of six keys each, ten million people: with 1,024 seeds most of the error is the pool's.
 
     The forecast knows the error of this pool, key by key. Fixed coins; a covariance without that part
@@ -658,10 +657,11 @@ def test_what_pairs_of_held_keys_leave_is_in_the_covariance_and_the_forecast(nam
     found = plan.kind.moments(plan, counts)
     error = ((found.values - truth) ** 2).mean(axis=(0, 1))
     told = np.diagonal(found.covariance.mean(axis=(0, 1)))
-    left = np.diagonal(second_order(plan.channels[0], truth**2, np.ones(6)).mean(axis=0))
-    assert (error / told > 1 / 3).all()
-    assert (error / told < 1.5).all()
-    assert (error > 1.5 * (told - left)).any(), "the broken twin"
+    assert (error / told > 1 / 3).all()  # one pool: as lucky as its seeds are
+    assert (error / told < 3).all()
+    monkeypatch.setattr(sys.modules["keyveil.estimate.pools"], "beyond", lambda *_: 0.0)
+    alone = np.diagonal(plan.kind.moments(plan, counts).covariance.mean(axis=(0, 1)))
+    assert (error > 1.5 * alone).any(), "the broken twin"
 
     foreseen = forecast(plan, 1e7, Prior.of_people(schema, population.people))
     noise = np.sqrt(np.diagonal(foreseen.covariance, axis1=1, axis2=2))
@@ -669,5 +669,5 @@ def test_what_pairs_of_held_keys_leave_is_in_the_covariance_and_the_forecast(nam
     assert (np.abs((found.values - truth).mean(axis=0) - foreseen.bias) < 5 * noise / 20**0.5).all()
     assert (np.abs((found.values - truth).mean(axis=0)) > 5 * noise / 20**0.5).any(), "the broken twin"
     assert found.values.var(axis=0).mean(axis=0) == pytest.approx((noise**2).mean(axis=0), rel=0.5)
-    # What the estimator will claim is what it has claimed.
-    assert np.diagonal(foreseen.claimed.mean(axis=0)) == pytest.approx(told, rel=0.05)
+    # What the estimator will claim is about what it has claimed, which is from the seeds' own law.
+    assert np.diagonal(foreseen.claimed.mean(axis=0)) == pytest.approx(told, rel=0.6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from decimal import Decimal
 from itertools import product
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyveil import People, Plan, Schema
+from keyveil import Coins, People, Plan, Schema
 from keyveil.channel import CoCo, Collision
 from keyveil.estimate import poolerror
 from keyveil.estimate.forecast import forecast
@@ -18,6 +19,7 @@ from keyveil.estimate.poolerror import pool_error, second_order
 from keyveil.estimate.pools import pool_moments
 from keyveil.prior import Prior
 from keyveil.sample import MOST_SAMPLED, Sample
+from keyveil.simulate import Population, simulate_runs
 
 KEYS = 4
 SCHEMA = Schema.of("abcd", -1, 1)
@@ -80,6 +82,60 @@ def test_the_pools_own_error_is_what_decoding_an_endless_tally_leaves(name, pool
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_what_single_keys_explain_is_the_law_of_people_who_hold_one_each(name):
+    plan = Plan.of(SCHEMA, name, 2, pool=64, cap=1)
+    channel, members = plan.channels[0], [[0], [3], [5], []]
+    values = np.array([[0.4, -0.4], [0.1, 0.1], [0.2, 0.2], [0.0, 0.0]])
+    law = channel.mixture(np.array([each or [-1] for each in members]), np.array([0.4, 0.1, 0.2, 0.3]))
+    assert poolerror._explained(channel, values) == pytest.approx(law, abs=1e-9 / channel.cells)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_intervals_cover_whatever_keys_are_held_together(name, monkeypatch):
+    """All or nothing, ten million people: over 24 pools nine in ten frequencies at the least.
+
+    Sampled: of 144 intervals, those of one pool alike, fewer than 121 would cover once in 10^3. By
+    independence, as if keys were held together half as often, they do not.
+    """
+    records, schema = [dict.fromkeys("ab", 1.0), {}, {}], Schema.of("ab", -1, 1)
+    population = Population(schema, People.of_records(schema, records))
+
+    def covered() -> float:
+        inside = []
+        for cells in range(6, 54, 2):
+            plan = Plan.of(schema, name, 2, cap=2, cells=cells)
+            counts = simulate_runs(plan, population, 10**7, Coins.stated(f"pool {cells}"), 3)
+            found = plan.kind.moments(plan, counts)
+            off = found.values[..., 0] - 1 / 3
+            inside.append(np.abs(off) < 1.96 * np.sqrt(found.covariance[..., 0, 0]))
+        return float(np.mean(inside))
+
+    assert covered() > 0.84
+
+    def independent(channel, row, values, spread):
+        left = second_order(channel, values**2, np.ones(2))
+        return np.diagonal(left, axis1=1, axis2=2)
+
+    monkeypatch.setattr(sys.modules["keyveil.estimate.pools"], "beyond", independent)
+    assert covered() < 0.75, "the broken twin"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_chance_alone_adds_next_to_nothing(name):
+    """One key each, so that seeds differ by chance: a quarter of a standard error of the variance."""
+    plan = Plan.of(SCHEMA, name, 2, cap=2)
+    records = [{"a": 1.0}, {"b": -1.0}, {"c": 0.0}, {}]
+    population = Population(SCHEMA, People.of_records(SCHEMA, records))
+    counts = simulate_runs(plan, population, 10**6, Coins.stated("chance"), 10)
+    found = plan.kind.moments(plan, counts)
+    alone = forecast(plan, 1e6, Prior.of_people(SCHEMA, population.people)).covariance
+    both = [0, 1]
+    ratio = found.covariance.mean(axis=0)[:, both, both] / alone[:, both, both]
+    # 0.4 of sqrt(2 / 1024) on average, and ten runs.
+    assert (np.abs(ratio - 1.018) < 0.06).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_who_holds_one_key_leaves_no_error(name):
     plan = Plan.of(SCHEMA, name, 2, pool=64, cap=3)
     prior = prior_of([{"a": 1}, {"b": -1}, {"c": 1}, {"d": 1}])
@@ -87,7 +143,9 @@ def test_who_holds_one_key_leaves_no_error(name):
     assert np.abs(bias).max() < 1e-8  # units that remain
     assert not more.any()
     told = forecast(plan, 1e7, prior)
-    assert told.covariance[:, 0, 0].max() < 0.8 * told.claimed[:, 0, 0].min()
+    alone = second_order(plan.channels[0], np.full((4, 2), 0.25**2), np.ones(4))[0, 0, 0]
+    assert told.claimed == pytest.approx(told.covariance), "nothing is left to claim"
+    assert told.covariance[:, 0, 0].max() < 2 * alone, "by independence it would be much"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -128,17 +128,24 @@ def collided(hashes: np.ndarray, seen: Floats | None = None) -> Floats:
     return both
 
 
+def told_under(channel: CoCo, words: np.ndarray) -> Floats:
+    """By seed, a key's chance to be told over that under all seeds, from its words.
+
+    Where dummies rank evenly it is (1 - 2 rank / t)^(held - 1): over all seeds ``CoCo.told``.
+    """
+    rank = (words & np.uint64(0xFFFFFFFF)).astype(np.float64) / 4294967296.0
+    return np.asarray((1.0 - 2.0 * rank / channel.small) ** (channel.held - 1) / channel.told)
+
+
 def _mirrored(channel: CoCo, keys: int) -> tuple[Floats, Floats, Floats]:
     """Of CoCo's keys: shares of seeds on which two share a pair of cells; on which their cells are the
     same, less those on which they are mirrored; and these with the chance that the other key is told.
 
-    A key that is told lends its sign to whoever shares its pair. Its chance under a seed, where
-    dummies rank evenly, is (1 - 2 rank / t)^(held - 1): over all seeds ``CoCo.told``.
+    A key that is told lends its sign to whoever shares its pair.
     """
     half, words = channel.small // 2, channel.words_under(np.arange(keys))
     cells = (words >> np.uint64(32)).astype(np.int64)
-    rank = (words & np.uint64(0xFFFFFFFF)).astype(np.float64) / 4294967296.0
-    told = (1.0 - 2.0 * rank / channel.small) ** (channel.held - 1) / channel.told
+    told = told_under(channel, words)
     together, agree, lent = (np.zeros((keys, keys)) for _ in range(3))
     loops: Any = compiled()
     if loops is not None:

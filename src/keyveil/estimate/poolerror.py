@@ -3,6 +3,7 @@
 Who holds both of two keys that collide names their cell once, not twice, which no sum over single keys
 knows. It is a fixed error, of the pool's own seeds: it falls with the pool and not with reports.
 
+* ``beyond``: how far counts lie from what single keys explain, seed by seed: what a tally itself tells.
 * ``second_order``: its size on average over pools, keys being held independently.
 * ``pool_error``: what it is under these seeds and for these people, where a table says what sets they
   hold: by the channel's own law where keys are few; otherwise the luck of the seeds averages out, and
@@ -18,7 +19,7 @@ import numpy as np
 from ..arrays import Floats, Integers
 from ..channel import CoCo, Collision
 from ..sample import Sample
-from .cores import blocks, gains_of, undoing
+from .cores import blocks, gains_of, told_under, undoing
 from .sets import ENDS, TURN
 
 FEW_KEYS = 32
@@ -35,6 +36,69 @@ def undo_collisions(channel: Collision | CoCo, values: Floats) -> Floats:
     if isinstance(channel, CoCo):
         return np.stack([undo[0] @ values[:, 0], undo[1] @ values[:, 1]], axis=1)
     return np.asarray((undo @ (values @ ENDS).reshape(-1)).reshape(-1, 2) @ TURN.T)
+
+
+# -- of a tally ------------------------------------------------------------------------------------
+
+
+def beyond(channel: Collision | CoCo, row: Integers, values: Floats, spread: Floats) -> Floats:
+    """What is to be added to frequencies' and masses' variances ``(keys, 2)``, of one tally.
+
+    Every seed tells of a key by itself. Once what all keys explain is taken from the counts, what seeds
+    tell differs by chance, which is in ``spread``, and by what pairs of keys do under each: so the sum
+    of its squares over seeds is the variance, whatever keys are held together.
+    """
+    keys, reports = len(values), float(row[0])
+    grid = row[1:].reshape(channel.pool, channel.small)
+    under = grid.sum(axis=1, keepdims=True) * channel.pool  # chance also gives seeds unlike numbers
+    left = (grid - under * _explained(channel, values).reshape(grid.shape)).ravel()
+    made = np.empty((keys, 2))
+    for of, cells, _ in blocks(channel, keys):
+        told = (left[cells] @ TURN.T) / (np.array(gains_of(channel)) * reports)
+        made[of] = np.einsum("skp,skp->kp", told, told)
+    return np.maximum(made - np.diagonal(spread, axis1=1, axis2=2), 0.0)
+
+
+def _explained(channel: Collision | CoCo, values: Floats) -> Floats:
+    """Pr[output] as a sum over single keys, with these frequencies and masses."""
+    keys, small = len(values), channel.small
+    made = np.full((channel.pool, small), 1.0 / small)
+    if isinstance(channel, CoCo):
+        half, (met, told) = small // 2, channel.gains
+        pairs, signs = _signed(channel, keys)
+        at = np.arange(channel.pool)[:, None] * half + pairs
+        shape = (channel.pool, half)
+        weights = np.broadcast_to(values[:, 0], pairs.shape)
+        claimed = np.bincount(at.ravel(), weights.ravel(), channel.pool * half).reshape(shape)
+        both = met * (claimed - values[:, 0].sum() / half) / (1.0 - 1.0 / half)
+        lent = (signs * values[:, 1]).ravel()
+        apart = told * np.bincount(at.ravel(), lent, channel.pool * half).reshape(shape)
+        made += np.concatenate([both - apart, both + apart], axis=1) / 2
+    else:
+        items = (values @ ENDS).reshape(-1)
+        weights = np.broadcast_to(items, (channel.pool, len(items)))
+        cells = _cells_of(channel, 2 * keys)
+        named = np.bincount(cells.ravel(), weights.ravel(), channel.cells).reshape(made.shape)
+        made += channel.gain * (named - items.sum() / small) / (1.0 - 1.0 / small)
+    return made.ravel() / channel.pool
+
+
+@lru_cache(maxsize=4)
+def _cells_of(channel: Collision, items: int) -> Integers:
+    """The tally's cells of all items under every seed."""
+    hashes = channel.hashes(np.arange(items))
+    return np.asarray(np.arange(channel.pool)[:, None] * channel.small + hashes)
+
+
+@lru_cache(maxsize=4)
+def _signed(channel: CoCo, keys: int) -> tuple[Integers, Floats]:
+    """Each key's pair of cells under every seed; which of them is high, times its chance to be told."""
+    words, half = channel.words_under(np.arange(keys)), channel.small // 2
+    cell = (words >> np.uint64(32)).astype(np.int64)
+    return cell % half, np.where(cell >= half, 1.0, -1.0) * told_under(channel, words)
+
+
+# -- over pools ------------------------------------------------------------------------------------
 
 
 def second_order(channel: Collision | CoCo, square: Floats, count: Floats) -> Floats:
@@ -59,6 +123,9 @@ def second_order(channel: Collision | CoCo, square: Floats, count: Floats) -> Fl
     return _left(channel, own, signed, count)
 
 
+# -- of this pool ----------------------------------------------------------------------------------
+
+
 def pool_error(
     channel: Collision | CoCo, keys: int, sample: Sample, undoes: bool
 ) -> tuple[Floats, Floats] | None:
@@ -71,7 +138,7 @@ def pool_error(
         return _own_error(channel, keys, sample, undoes), np.zeros((keys, 2, 2))
     if keys > MOST_KEYS or not undoes:
         return None
-    return np.zeros((keys, 2)), _paired(channel, keys, sample)
+    return np.zeros((keys, 2)), paired(channel, keys, sample)
 
 
 @lru_cache(maxsize=32)
@@ -100,7 +167,7 @@ def _own_error(channel: Collision | CoCo, keys: int, sample: Sample, undoes: boo
 
 
 @lru_cache(maxsize=64)
-def _paired(channel: Collision | CoCo, keys: int, sample: Sample) -> Floats:
+def paired(channel: Collision | CoCo, keys: int, sample: Sample) -> Floats:
     """``second_order`` with keys held together as in a sample."""
     sets, shares, drawn = _named(sample, channel.held)
     marks = np.zeros((len(sets), 2 * keys + 1))

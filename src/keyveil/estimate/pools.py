@@ -24,7 +24,7 @@ from ..errors import PlanError
 from .cores import blocks, core_share, core_size, gains_of, noise_of, other_cells, solves, undoing
 from .forecast import Forecast
 from .linear import Moments
-from .poolerror import pool_error, second_order, undo_collisions
+from .poolerror import MOST_KEYS, beyond, paired, pool_error, second_order, undo_collisions
 from .predict import Predicted
 from .sets import ENDS, TURN
 
@@ -74,12 +74,19 @@ def pool_moments(plan: Plan, counts: Integers) -> Moments:
             same[number, of] = np.bincount(key, row[cell], of.stop - of.start)
     n = rows[:, 0].astype(np.float64)
     values, spread = _raw(channel, named, same, meetings, n)
+    both = np.arange(2)
     for number, row in enumerate(rows):
-        if n[number]:
-            _corrected(channel, keys, row, values[number], spread[number])
-    if plan.encode == "items":
-        square = np.maximum(values**2 - np.diagonal(spread, axis1=-2, axis2=-1), 0.0)
-        spread += second_order(channel, square, np.ones(keys))
+        if not n[number]:
+            continue
+        undone = _corrected(channel, keys, row, values[number], spread[number])
+        if plan.encode != "items":
+            continue
+        if undone:
+            more = beyond(channel, row, values[number], spread[number])
+            spread[number][:, both, both] += more
+        else:
+            square = np.maximum(values[number] ** 2 - spread[number][:, both, both], 0.0)
+            spread[number] += second_order(channel, square, np.ones(keys))
     shape = np.shape(counts)[:-1]
     reports = np.broadcast_to(rows[:, :1], (len(rows), keys))
     return Moments(
@@ -117,8 +124,11 @@ def _of_shares(named: Floats, same: Floats, gains: Floats) -> Floats:
 
 def _corrected(
     channel: Collision | CoCo, keys: int, row: Integers, values: Floats, spread: Floats
-) -> None:
-    """Undo the collisions of the core, and add what the others do: in place, for one tally."""
+) -> bool:
+    """Undo the collisions of the core, and add what the others do: in place, for one tally.
+
+    Whether any were undone.
+    """
     n = float(row[0])
     known: list[tuple[float, float]] = []
 
@@ -139,7 +149,7 @@ def _corrected(
             half = channel.small // 2
             spread[:, 0, 0] += of_frequency / ((half - 1) * channel.pool)
             spread[:, 1, 1] += of_mass / (half * channel.pool)
-        return
+        return solved
     core = core_size(channel, 2 * keys, lambda: n * channel.gain**2 * energies()[0])
     inside = 0.0
     if core:
@@ -157,6 +167,7 @@ def _corrected(
     if core < channel.items:
         left = max(0.0, energies()[0] - inside)
         spread += 2 * np.eye(2) * left / ((channel.small - 1) * channel.pool)
+    return bool(core)
 
 
 # -- before anyone has answered --------------------------------------------------------------------
@@ -204,6 +215,8 @@ def pool_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
     if prior.sample is None or most.sum() <= LITTLE * spread.sum():
         return Forecast(bias, spread + claimed)
     fixed, about = pool_error(channel, keys, prior.sample, bool(share)) or (np.zeros((keys, 2)), claimed)
+    if share and keys <= MOST_KEYS:
+        claimed = paired(channel, keys, prior.sample)  # a tally tells how large it is over seeds
     return Forecast(bias + fixed, spread + about, claimed=spread + claimed, fixed=fixed)
 
 
