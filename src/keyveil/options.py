@@ -57,7 +57,9 @@ BIAS, TOLD_BIAS = 4.0, 2.0
 """What a cap leaves out counts so many times its square: it does not average out, no shrinkage takes it
 away, and intervals do not know of it. Less where a table tells how much it is."""
 LOSS = 0.5
-"""What a frequency or a mean that is worse than KVUE's costs beside what the other one gains."""
+"""What a frequency or a mean that is worse than KVUE's costs beside what the other one gains;"""
+MOST_LOSS = 0.02
+"""but no more than this share of both: it decides between options that are near each other."""
 ALIKE = 1.03
 """Options whose errors differ by less are as good as each other: predictions after shrinkage are no
 closer than that."""
@@ -166,7 +168,9 @@ def options_for(
 def scored(ask: str, of_f: float, of_m: float) -> float:
     """The score of errors that are stated relative to KVUE's; KVUE has 2."""
     lost = max(0.0, of_f - 1.0) + max(0.0, of_m - 1.0)
-    return {"both": of_f + of_m + LOSS * lost, "frequency": 2 * of_f}.get(ask, 2 * of_m)
+    both = of_f + of_m
+    costs = min(LOSS * lost, MOST_LOSS * both)
+    return {"both": both + costs, "frequency": 2 * of_f}.get(ask, 2 * of_m)
 
 
 def ordered(options: list[Option], *, simple: bool = True) -> tuple[Option, ...]:

@@ -70,6 +70,9 @@ class Prior:
     _beside: dict[tuple[int, tuple[tuple[int, ...], ...]], Floats] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    _pairs: dict[tuple[int, int, int], Floats] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
     _fewer: dict[int, Sample] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -245,6 +248,16 @@ class Prior:
         own = together.sum(axis=2, keepdims=True)
         given = np.divide(together, own, out=np.broadcast_to(rest, together.shape).copy(), where=own > 0)
         return np.asarray((states[:, :, None] * given).reshape(len(states), -1))
+
+    def pair(self, levels: int, one: int, two: int) -> Floats:
+        """The law of two keys' states together, flat, as a table's people hold them."""
+        if self.sample is None:
+            raise PlanError("only a table says how two keys go together")
+        if (levels, one, two) not in self._pairs:
+            first, second = self.sample.states(levels, np.array([one, two]))
+            found = np.bincount(first * (levels + 1) + second, minlength=(levels + 1) ** 2)
+            self._pairs[levels, one, two] = found / self.sample.people
+        return self._pairs[levels, one, two]
 
     def across(self) -> tuple[float, float]:
         """The variance across keys of the frequency, and of the mean weighed by frequency."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 
@@ -10,15 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keyveil import Coins, Plan, PlanError, Schema
+from keyveil import Coins, People, Plan, PlanError, Schema
 from keyveil.curves import curves
 from keyveil.estimate import estimators_of
 from keyveil.estimate.drawn import drawn_errors, shrunk_errors
 from keyveil.estimate.forecast import Forecast, clipped, forecast
+from keyveil.estimate.pairforecast import pair_errors
 from keyveil.estimate.predict import predicted
 from keyveil.finals import NEARER, Answered, answered, settled
 from keyveil.mechanisms import REGISTRY
-from keyveil.options import ALIKE, SIMPLE, caps, options_for
+from keyveil.options import ALIKE, SIMPLE, caps, options_for, scored
 from keyveil.planner import advise
 from keyveil.prior import Prior, value_law
 from keyveil.testing import example_plan
@@ -179,6 +181,30 @@ def test_conditionals_of_dense_sets_take_views_and_of_sparse_ones_collisions():
     assert asked.plan.mechanism in ("workload", "triples")
 
 
+def test_what_is_lost_beside_kvue_decides_only_between_options_near_each_other():
+    assert scored("both", 1.01, 0.9) == pytest.approx(1.915)
+    assert scored("both", 1.5, 0.2) == pytest.approx(1.7 * 1.02)
+    assert scored("both", 1.5, 0.2) < scored("both", 1.0, 1.0) / ALIKE
+    assert scored("frequency", 1.5, 0.2) == 3
+
+
+def test_conditionals_are_forecast_as_keys_go_together():
+    """Two camps: who holds one key of a camp holds all of it, and nothing of the other."""
+    schema = Schema.of("abcdef")
+    records = [dict.fromkeys("abc", 0.5), dict.fromkeys("def", -0.5)] * 100
+    told = Prior.of_people(schema, People.of_records(schema, records))
+    law = told.pair(2, 0, 1).reshape(3, 3)
+    assert law[0, 0] == pytest.approx(0.5)
+    assert law[1:, 0].sum() == law[0, 1:].sum() == 0
+    assert told.pair(2, 0, 3).reshape(3, 3)[1:, 1:].sum() == 0
+    plan = Plan.of(schema, "pairs", 4, "tight")
+    alone = replace(told, sample=None)
+    # Of those who hold b all hold a: nothing is left to chance but the channel's noise.
+    assert pair_errors(plan, 1e5, told)[0] < 0.8 * pair_errors(plan, 1e5, alone)[0]
+    with pytest.raises(PlanError, match="table"):
+        alone.pair(2, 0, 1)
+
+
 def test_conditionals_of_two_keys_take_views_of_three_where_a_report_can_tell_them():
     few = Schema.of(8)
     assert advise(few, 1, 1e6, ask="conditional").plan.mechanism == "pairs"
@@ -312,8 +338,8 @@ def test_mechanisms_near_each_other_are_chosen_between_by_the_estimator_itself()
         made = best_answer(option.plan, *at, prior, NEARER)
         left_out = prior.weight @ forecast(option.plan, 20_000, prior).bias[:, 0] ** 2
         parts = (made.frequency + 3 * left_out) / base.frequency, made.mean / base.mean
-        by_hand = sum(parts) + 0.5 * sum(max(0.0, part - 1) for part in parts)
-        assert option.score == pytest.approx(by_hand)
+        lost = 0.5 * sum(max(0.0, part - 1) for part in parts)
+        assert option.score == pytest.approx(sum(parts) + min(lost, 0.02 * sum(parts)))
         assert option.estimator == made.estimator
     assert found[0] in looked_at
     assert found[0].score == min(option.score for option in looked_at)

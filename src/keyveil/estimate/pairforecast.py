@@ -1,8 +1,9 @@
 """The error that conditionals of two keys will have, before anyone has answered.
 
-For a target a and a condition b that are independent under the prior: the variance of the shares of
-people who hold both, and of their values' sum, with what all other reports tell of the two keys folded
-in as ``pooled`` does; then frequency(a | b) and mean(a | b) by the delta method.
+For a target a and a condition b, that go together as a table's people say or else are independent: the
+variance of the shares of people who hold both, and of their values' sum, with what all other reports
+tell of the two keys folded in as ``pooled`` does; then frequency(a | b) and mean(a | b) by the delta
+method.
 """
 
 from __future__ import annotations
@@ -39,13 +40,19 @@ def pair_errors(plan: Plan, people: float, prior: Prior) -> tuple[float, float, 
     worst: list[tuple[float, float]] = []
     for one, two in product(range(len(kinds)), repeat=2):
         a, b = kinds[one], kinds[two]
+        if a == b and prior.sample is not None and len(kinds) > 1:
+            continue  # of a table every kind is one key
         share = float(weight[one] * weight[two])
         of_f, of_m, off_f = _pair(plan, people, prior, a, b)
-        f, m = prior.frequency[a], prior.mean[a]
+        f, m = _told(_law(prior, 2, 2, a, b))
+        if not np.isfinite(m):
+            continue  # no one holds both, so that there is no mean to ask for
         frequency += share * float(clipped(np.array([of_f]), np.array([f]), 0.0, 1.0, off_f)[0])
         mean += share * float(clipped(np.array([of_m]), np.array([m]), -1.0, 1.0)[0])
         total += share
         worst.append((of_f / HOPELESS**2, share))
+    if not total:
+        return np.inf, np.inf, np.inf
     worst.sort()
     reached = np.searchsorted(np.cumsum([share for _, share in worst]), 0.5)
     return frequency / total, mean / total, worst[min(int(reached), len(worst) - 1)][0]
@@ -86,13 +93,15 @@ def _pair(plan: Plan, people: float, prior: Prior, a: int, b: int) -> tuple[floa
         told = spread[2:, 2:]
         gain = spread[:, 2:] @ np.linalg.pinv(told + told * both / alone, hermitian=True)
         spread = spread - gain @ spread[2:, :]
-    f, g, m = prior.frequency[a], prior.frequency[b], prior.mean[a]
-    return (*_ratios(spread, f, g, m), 0.0)
+    return (*_ratios(spread, _law(prior, levels, 2, a, b)), 0.0)
 
 
 def _law(prior: Prior, levels: int, size: int, a: int, b: int) -> Floats:
+    """The law of a view's states: of the two keys together, and of average ones independent of them."""
     states = prior.states(levels)
     law = np.kron(states[a], states[b])
+    if prior.sample is not None and a != b:
+        law = prior.pair(levels, a, b)
     other = prior.weight @ states
     for _ in range(size - 2):
         law = np.kron(law, other)
@@ -116,9 +125,24 @@ def _decoder(channel: Channel, size: int, levels: int) -> Floats:
     return channel.decoder(lifted(weights, (0, 1), tuple(range(size)), levels))
 
 
-def _ratios(spread: Floats, f: float, g: float, m: float) -> tuple[float, float]:
-    """Variances of P(ab) / f_b and S_a 1(b) / P(ab) by the delta method, at independence."""
+def _told(law: Floats) -> tuple[float, float]:
+    """frequency(a | b) and mean(a | b) under a law of the two."""
+    levels = round(len(law) ** 0.5) - 1
+    shares = law.reshape(levels + 1, levels + 1)[:, 1:].sum(axis=1)
+    both = float(shares[1:].sum())
+    if not both > 0:
+        return 0.0, np.nan
+    return both / float(shares.sum()), float(shares[1:] @ np.linspace(-1.0, 1.0, levels)) / both
+
+
+def _ratios(spread: Floats, law: Floats) -> tuple[float, float]:
+    """Variances of P(ab) / f_b and S_a 1(b) / P(ab) by the delta method."""
+    levels = round(len(law) ** 0.5) - 1
+    g = float(law.reshape(levels + 1, levels + 1)[:, 1:].sum())
+    f, m = _told(law)
     both = f * g
+    if not both > 0:
+        return np.inf, np.inf
     of_f = (spread[0, 0] - 2 * f * spread[0, 3] + f**2 * spread[3, 3]) / g**2
     of_m = (spread[1, 1] - 2 * m * spread[0, 1] + m**2 * spread[0, 0]) / both**2
     return float(of_f), float(of_m)

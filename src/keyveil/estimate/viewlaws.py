@@ -47,7 +47,7 @@ class ViewEvidence:
         self.raw = _groups(plan, tally)
         self._sharpen = sharpen
         self._joint: dict[tuple[int, ...], Moments] = {}
-        self._joint_laws: dict[int, Floats] = {}
+        self._joint_laws: dict[tuple[int, ...], Floats] = {}
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -244,23 +244,18 @@ class ViewEvidence:
         return [nearest_law(group.laws, group.covariance) for group in self.groups]
 
     def law(self, keys: tuple[int, ...]) -> Floats | None:
-        shape = (self.levels + 1,) * len(keys)
         views = [v for v in self.covering(keys) if self._row(self.raw, v)[0] > 0]
         if not views:
             return None
         if len(keys) == 1:
             found = self._single(keys[0], np.eye(self.levels + 1))
             return onto_simplex(found.values[None, :])[0]
-        if len(views) == 1 and self._joins(views[0]):
-            return self._part(views[0], self._joined_law(views[0]), keys)
-        # Each view's law is made proper before they are averaged: closer than the other way round.
-        total, weight = np.zeros(shape), 0
-        for view in views:
-            number, row = self._places[view]
-            reports = int(self.raw[number].reports[row])
-            total += reports * self._part(view, self._nearest[number][row], keys)
-            weight += reports
-        return total / weight
+        if len(views) > 1:
+            return self._joined_law(keys)
+        if self._joins(views[0]):
+            return self._part(views[0], self._joined_law(self.plan.views.keys[views[0]]), keys)
+        number, row = self._places[views[0]]
+        return self._part(views[0], self._nearest[number][row], keys)
 
     def _part(self, view: int, law: Floats, keys: tuple[int, ...]) -> Floats:
         """The law of some keys of a view, in their order."""
@@ -270,15 +265,18 @@ class ViewEvidence:
         whole = law.reshape((self.levels + 1,) * len(held)).sum(axis=others)
         return np.asarray(whole.transpose([kept.index(key) for key in keys]))
 
-    def _joined_law(self, view: int) -> Floats:
-        """The proper law nearest to what all views know of a view's keys."""
-        if view not in self._joint_laws:
-            held = self.plan.views.keys[view]
-            found = self._joined(tuple(sorted(held)))
+    def _joined_law(self, keys: tuple[int, ...]) -> Floats:
+        """The proper law nearest to what all views know of some keys, in their order.
+
+        Views are averaged before their law is made proper: the other way round states that no one is in
+        would keep what each view's noise puts there.
+        """
+        ordered = tuple(sorted(keys))
+        if ordered not in self._joint_laws:
+            found = self._joined(ordered)
             law = nearest_law(found.values[None, :], found.covariance[None, :, :])[0]
-            law = law.reshape((self.levels + 1,) * len(held))
-            self._joint_laws[view] = np.transpose(law, np.argsort(np.argsort(held)))
-        return self._joint_laws[view]
+            self._joint_laws[ordered] = law.reshape((self.levels + 1,) * len(keys))
+        return np.transpose(self._joint_laws[ordered], np.argsort(np.argsort(keys)))
 
 
 @lru_cache(maxsize=16)
