@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from ..exact import epsilon_of, text
 from ..files import write_whole
 from ..measure import Outcome, measure
 from ..mechanism import CALIBRATIONS
-from ..mechanisms import REGISTRY
+from ..mechanisms import mechanism_named
 from ..prior import Prior
 from ..rows import AnyRow
 from ..schema import Schema
@@ -251,11 +250,8 @@ def read_mechanisms(words: str) -> list[str]:
         raise PlanError("name at least one mechanism, like --mechanism kvue,auto")
     for name in names:
         own = name.partition(":")[0]
-        if name not in ("auto", ALL) and own not in REGISTRY:
-            known = [*REGISTRY, "auto", ALL]
-            near = get_close_matches(own, known, 1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            raise PlanError(f"unknown mechanism {own!r}; {hint}known: {', '.join(known)}")
+        if name not in ("auto", ALL):
+            mechanism_named(own, "auto", ALL)
     return names
 
 
@@ -393,8 +389,9 @@ def footnotes(rows: Sequence[dict[str, Any]]) -> list[str]:
             for name, of in left.items()
         )
         lines.append(
-            "* Some people hold more keys than these count: frequencies lie below the truth, and "
-            "intervals do not know of it, so that coverage falls. Left out of all that is held: "
+            "* Some people hold more keys than these count: frequencies lie below the truth, means are "
+            "of the keys that are kept, and intervals do not know of it, so that coverage falls. Left "
+            "out of all that is held: "
             f"{', '.join(shares)}."
         )
     return lines

@@ -10,7 +10,7 @@ import click
 from ..errors import KeyveilError, PlanError
 from ..exact import text
 from ..mechanism import CALIBRATIONS
-from ..mechanisms import REGISTRY
+from ..mechanisms import REGISTRY, mechanism_named
 from ..plan import Plan
 from ..schema import Schema
 from ..tally import Tally
@@ -120,11 +120,14 @@ def plan(
             keys, epsilon = _assumed(keys, epsilon, machine)
             schema = read_schema(keys, ends)
         if mechanism == "auto":
-            advice = _advice(schema, epsilon, count, ask or "both", (held, mean, spread), believed)
+            advice = _advice(
+                schema, epsilon, count, "both" if ask is None else ask, (held, mean, spread), believed
+            )
             _show_advice(advice, explain, plot, output, force, machine)
             made = advice.plan
             facts["advice"] = advice.document()
         else:
+            mechanism_named(str(mechanism), "auto")
             made = Plan.of(schema, str(mechanism), epsilon, calibrate or "paper", **_parameters(given))
     if advice is None and count is not None:
         expected = _expected(made, count, (held, mean, spread))

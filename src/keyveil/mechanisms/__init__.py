@@ -80,10 +80,11 @@ class _Registry(MutableMapping[str, Mechanism]):
 REGISTRY: MutableMapping[str, Mechanism] = _Registry()
 
 
-def mechanism_named(name: str) -> Mechanism:
-    """The mechanism of that name, or an error that lists them all."""
+def mechanism_named(name: str, *also: str) -> Mechanism:
+    """The mechanism of that name, or an error that lists them all, and what else may stand there."""
     if name not in REGISTRY:
-        near = get_close_matches(str(name), list(REGISTRY), 1)
+        known = [*REGISTRY, *also]
+        near = get_close_matches(str(name), known, 1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise PlanError(f"unknown mechanism {name!r}; {hint}known: {', '.join(REGISTRY)}")
+        raise PlanError(f"unknown mechanism {name!r}; {hint}known: {', '.join(known)}")
     return REGISTRY[name]
