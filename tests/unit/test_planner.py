@@ -116,9 +116,12 @@ def test_clipping_of_biased_values_by_summing_over_a_fine_grid(variance, truth, 
     by_hand = (weight @ off**2) / weight.sum()
     made = clipped(np.array([variance]), np.array([truth]), -1, 1, np.array([bias]))[0]
     assert made == pytest.approx(by_hand, rel=1e-3, abs=1e-6)
-    if abs(bias) > 0.5:  # a bias is no variance: what clipping leaves of it differs
-        mixed = clipped(np.array([variance + bias**2]), np.array([truth]), -1, 1)[0]
-        assert mixed != pytest.approx(by_hand, rel=1e-3, abs=1e-6)
+
+
+def test_a_bias_is_no_variance_what_clipping_leaves_of_it_differs():
+    biased = clipped(np.array([0.1]), np.array([0.2]), -1, 1, np.array([-0.8]))[0]
+    mixed = clipped(np.array([0.1 + 0.8**2]), np.array([0.2]), -1, 1)[0]
+    assert biased > 1.2 * mixed
 
 
 @pytest.mark.parametrize(("noise", "bias"), [(0.02, 0.0), (0.1, 0.0), (0.4, 0.0), (0.1, -0.08)])
