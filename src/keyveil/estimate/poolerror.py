@@ -62,40 +62,27 @@ def beyond(channel: Collision | CoCo, row: Integers, values: Floats, spread: Flo
 def _explained(channel: Collision | CoCo, values: Floats) -> Floats:
     """Pr[output] as a sum over single keys, with these frequencies and masses."""
     keys, small = len(values), channel.small
-    made = np.full((channel.pool, small), 1.0 / small)
     if isinstance(channel, CoCo):
-        half, (met, told) = small // 2, channel.gains
-        pairs, signs = _signed(channel, keys)
-        at = np.arange(channel.pool)[:, None] * half + pairs
-        shape = (channel.pool, half)
-        weights = np.broadcast_to(values[:, 0], pairs.shape)
-        claimed = np.bincount(at.ravel(), weights.ravel(), channel.pool * half).reshape(shape)
-        both = met * (claimed - values[:, 0].sum() / half) / (1.0 - 1.0 / half)
-        lent = (signs * values[:, 1]).ravel()
-        apart = told * np.bincount(at.ravel(), lent, channel.pool * half).reshape(shape)
-        made += np.concatenate([both - apart, both + apart], axis=1) / 2
+        met, told = channel.gains
+        even = met / (1.0 - 2.0 / small) * values[:, 0] / 2  # of either cell of a key's pair
+        odd, evenly = told / 2 * values[:, 1] * _told_under_seeds(channel, keys), 2 * even.sum()
     else:
-        items = (values @ ENDS).reshape(-1)
-        weights = np.broadcast_to(items, (channel.pool, len(items)))
-        cells = _cells_of(channel, 2 * keys)
-        named = np.bincount(cells.ravel(), weights.ravel(), channel.cells).reshape(made.shape)
-        made += channel.gain * (named - items.sum() / small) / (1.0 - 1.0 / small)
-    return made.ravel() / channel.pool
+        weights = channel.gain / (1.0 - 1.0 / small) * (values @ ENDS)
+        evenly = weights.sum()
+    law = np.full(channel.cells, (1.0 - evenly) / small)
+    for of, cells, _ in blocks(channel, keys):
+        if isinstance(channel, CoCo):
+            each = np.stack([even[of] - odd[:, of], even[of] + odd[:, of]], axis=-1)
+        else:
+            each = np.broadcast_to(weights[of], cells.shape)
+        law += np.bincount(cells.ravel(), each.ravel(), channel.cells)
+    return law / channel.pool
 
 
 @lru_cache(maxsize=4)
-def _cells_of(channel: Collision, items: int) -> Integers:
-    """The tally's cells of all items under every seed."""
-    hashes = channel.hashes(np.arange(items))
-    return np.asarray(np.arange(channel.pool)[:, None] * channel.small + hashes)
-
-
-@lru_cache(maxsize=4)
-def _signed(channel: CoCo, keys: int) -> tuple[Integers, Floats]:
-    """Each key's pair of cells under every seed; which of them is high, times its chance to be told."""
-    words, half = channel.words_under(np.arange(keys)), channel.small // 2
-    cell = (words >> np.uint64(32)).astype(np.int64)
-    return cell % half, np.where(cell >= half, 1.0, -1.0) * told_under(channel, words)
+def _told_under_seeds(channel: CoCo, keys: int) -> Floats:
+    """``told_under`` of all keys, a row for every seed."""
+    return told_under(channel, channel.words_under(np.arange(keys)))
 
 
 # -- over pools ------------------------------------------------------------------------------------
