@@ -75,6 +75,14 @@ def test_another_plans_reports_and_tallies_are_refused(tmp_path):
         list(reading(plan, tmp_path / "r.kv"))
 
 
+def test_a_tally_that_is_added_like_a_report_is_told_to_join_with_plus():
+    plan = PLANS["kvue"]
+    tally = Tally(plan).add(batch(plan))
+    with pytest.raises(ReportError, match=r"join with \+"):
+        Tally(plan).add(tally)  # type: ignore[arg-type]
+    assert Tally(plan) + tally == tally
+
+
 @pytest.mark.parametrize(
     "cells",
     [(0,), (1, 2), (0, 1, 2), (0, 0), (0, 5), (4, 1), (10**9, 10**9 + 1), (0, -1), (0, 1, 1)],
