@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -43,7 +44,7 @@ class Schema:
         for key in self.keys:
             _check_name(key)
         if len(set(self.keys)) != len(self.keys):
-            twice = next(k for i, k in enumerate(self.keys) if k in self.keys[:i])
+            twice = next(key for key, times in Counter(self.keys).items() if times > 1)
             raise SchemaError(f"key {twice!r} is listed twice; list each key once")
         if len(self.ranges) != len(self.keys):
             raise SchemaError("give one range of values for each key")
