@@ -150,6 +150,8 @@ def _check_members(body: dict[str, Any], findings: list[str]) -> None:
     elif not all(isinstance(v, int | str) for v in mechanism["parameters"].values()):
         findings.append("a plan's parameters are whole numbers and strings")
     else:
+        if wrong := REGISTRY[called].parameter_fault(mechanism["parameters"]):
+            findings.append(wrong)
         _check_chain(REGISTRY[called], body, findings)
     if body.get("client") != CLIENT:
         findings.append("the plan's mapping for clients is not one this version knows")
@@ -261,5 +263,8 @@ def _rebuilt(
         return None
     if plan.hash != body["hash"]:
         findings.append("the plan is not written in its one canonical form")
+        return None
+    if wrong := plan.kind.plan_fault(plan):
+        findings.append(wrong)
         return None
     return plan

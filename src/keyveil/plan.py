@@ -49,8 +49,8 @@ CLIENT = {"unknown_key": "ignore", "outside_range": "clip", "no_number": "not he
 MOST_BYTES = 16 << 20
 """Size of a plan's document, at the most; a larger one is refused before it is read as JSON."""
 
-HASH_BYTES = len('"hash":"",') + 64
-"""What the member ``hash`` adds to a document."""
+HASH_BYTES = len('"hash":"",') + 64 + 1
+"""What the member ``hash`` adds to a document, and the line feed at the end of a file."""
 
 MOST_SUBSET_STATES = 1 << 13
 """States of all ``subset`` channels of a plan: the time of a proof grows with their square."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import WORD, Floats, Integers, Words
-from .errors import QueryError, RecordError, SchemaError
+from .errors import RecordError, SchemaError, UnknownKeyError
 from .exact import decimal, text
 
 MOST_KEYS = 1 << 20
@@ -99,10 +99,7 @@ class Schema:
         """A key's place by its name; an unknown name gets the nearest one for a hint."""
         if key in self.index:
             return self.index[key]
-        folded = {name.casefold(): name for name in self.keys}
-        near = get_close_matches(key.casefold(), folded, 1)
-        hint = f"; did you mean {folded[near[0]]!r}?" if near else ""
-        raise QueryError(f"the plan has no key {key!r}{hint}")
+        raise unknown_key(key, self.keys)
 
     @cached_property
     def low(self) -> Floats:
@@ -222,6 +219,14 @@ class Schema:
         if len(pairs) == 1:
             pairs *= len(keys)
         return cls(tuple(keys), tuple(pairs), levels)
+
+
+def unknown_key(key: object, names: Iterable[str]) -> UnknownKeyError:
+    """The error for a name that is not among ``names``, with the nearest one for a hint."""
+    folded = {name.casefold(): name for name in names}
+    near = get_close_matches(str(key).casefold(), folded, 1)
+    hint = f"; did you mean {folded[near[0]]!r}?" if near else ""
+    return UnknownKeyError(f"the plan has no key {key!r}{hint}")
 
 
 def _pairs(record: Any) -> Iterable[tuple[Any, Any]]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from keyveil import REGISTRY, Plan, PlanError, ReportError, Schema, Tally, estimate
+from keyveil import REGISTRY, Plan, PlanError, QueryError, ReportError, Schema, Tally, estimate
 from keyveil.channel import Halfspace, Symmetric, Table
 from keyveil.estimate import likelihood as by_likelihood
 from keyveil.estimate.answer import Estimate, biased, plain, quantile, ratio, shifted
@@ -526,3 +526,20 @@ def test_answers_are_found_by_name_and_in_order():
     assert len(answers) == 2
     with pytest.raises(KeyError):
         answers["c"]
+
+
+def test_an_answer_by_a_misspelt_key_suggests_the_nearest():
+    plan = Plan.of(Schema.of(["Fries", "Pepsi"], 1, 5), "kvue", 1)
+    answers = estimate(plan, Tally(plan).add(plan.report({})))
+    assert answers["Pepsi"].key == "Pepsi"
+    for wrong in ("Pespi", "pepsi", "PEPSI"):
+        for ask in (answers.__getitem__, plan.schema.place):
+            with pytest.raises(KeyError) as error:
+                ask(wrong)
+            assert str(error.value) == f"the plan has no key {wrong!r}; did you mean 'Pepsi'?"
+            assert isinstance(error.value, QueryError)
+    with pytest.raises(KeyError) as error:
+        answers["Water"]
+    assert str(error.value) == "the plan has no key 'Water'"
+    with pytest.raises(QueryError, match="the plan has no key 0"):
+        answers[0]  # type: ignore[index]
