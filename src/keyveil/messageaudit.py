@@ -163,17 +163,16 @@ def audit_messages(
 def example_records(plan: Plan) -> list[Record]:
     """Records that a report tells apart: each has another state, in every view where that can be."""
     schema = plan.schema
+    low, high = schema.low, schema.high
     if plan.encode == "views":
         steps = [0.0] if schema.levels < 2 else np.linspace(0, 1, schema.levels).tolist()
-        ends = list(zip(schema.keys, schema.low, schema.high, strict=True))
-        full = [{key: float(low + (high - low) * step) for key, low, high in ends} for step in steps]
-        return [{}, *full[: MOST_RECORDS - 1]]
-    single = [{key: float(high)} for key, high in zip(schema.keys, schema.high, strict=True)]
-    if plan.encode == "size":
-        single = [
-            dict(pair for one in single[: n + 1] for pair in one.items()) for n in range(len(single))
-        ]
-    return [{}, *single[: MOST_RECORDS - 1]]
+        values = [np.minimum(low + (high - low) * step, high).tolist() for step in steps]
+        held = [dict(zip(schema.keys, at_level, strict=True)) for at_level in values]
+    else:
+        pairs = list(zip(schema.keys, high.tolist(), strict=True))
+        growing = plan.encode == "size"  # the first key, the first two, ...; otherwise one key each
+        held = [dict(pairs[0 if growing else place : place + 1]) for place in range(len(pairs))]
+    return [{}, *held[: MOST_RECORDS - 1]]
 
 
 # -- capture ---------------------------------------------------------------------------------------
@@ -220,7 +219,7 @@ def _capture(
             numbers.append(number)
         except Exception as error:
             errors.append((number, error))
-    if not messages:
+    if not any(number < known for number in numbers):
         raise errors[0][1]
     failed: dict[tuple[int, str], int] = Counter((number, _reason(error)) for number, error in errors)
     silent = [

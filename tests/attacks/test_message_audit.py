@@ -683,6 +683,12 @@ def test_what_cannot_be_audited_is_refused():
     with pytest.raises(PlanError, match="false alarm"):
         audit_messages(message, PLAN, false_alarm=0)
 
+    def breaks_down(plan, record):
+        return message(plan, {}) if record is None else silent_twin(plan, {})
+
+    with pytest.raises(RuntimeError, match="nothing to tell"):
+        audit_messages(breaks_down, PLAN, others=[None])
+
 
 def test_a_stand_in_sees_what_goes_over_the_wire(tmp_path):
     """The same client over a socket of this machine: the same lines, in the same order."""
