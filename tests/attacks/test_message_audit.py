@@ -473,7 +473,7 @@ def identifier(coins, address_words):
 
 def leaky_budget(plan, record):
     """``Budget.answer`` as it was: one name and one key for coins and id; half of the devices leak."""
-    coins, device = Coins.secure(), secrets.token_hex(16)
+    coins, device = Coins.stated(secrets.token_hex(16)), secrets.token_hex(16)
     report = plan.report_as_client(record, coins, device)
     return message(
         plan,
@@ -487,7 +487,7 @@ def reuse(first, kind="<u4"):
     """Ids that are words of the coins, from ``first`` on."""
 
     def make(plan, record):
-        coins, device = Coins.secure(), secrets.token_hex(16)
+        coins, device = Coins.stated(secrets.token_hex(16)), secrets.token_hex(16)
         words = coins.under(plan.hash).words(device, max(first, 0), 4 + min(first, 0))
         fresh = np.frombuffer(secrets.token_bytes(16), "<u4")[: 4 - len(words)]
         name = np.concatenate([fresh, words]).astype(kind).tobytes().hex()
