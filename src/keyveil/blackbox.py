@@ -10,6 +10,8 @@ An event is one of: a whole report (the tuple of its cells); one cell marked; on
 output whatever its view (cells relative to the view's own); the number of bytes on the wire. A
 ratio *within* a view would be no bound: it may reach twice epsilon unless the view is drawn
 independently of the record, which is what is under audit.
+
+Ids, headers and all else that leaves with the cells are audited by ``messageaudit``.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from .coins import Coins, address
+from .coins import Coins, fresh_bytes
 from .errors import BudgetError, CoinsError
 from .exact import decimal, text
 from .files import locked, write_whole
@@ -37,7 +37,7 @@ class Budget:
                 limit = decimal(cap, "cap")
                 if limit <= 0:
                     raise BudgetError("a budget's cap must be above zero")
-                device = Coins.secure().identifier(address([0])).hex()
+                device = fresh_bytes(16).hex()
                 self._write({"format": FORMAT, "cap": text(limit), "device": device, "answers": []})
             elif cap is not None and decimal(cap, "cap") != Decimal(self._read()["cap"]):
                 raise BudgetError("this budget has another cap; a cap is set once, when it is made")
@@ -68,8 +68,7 @@ class Budget:
     def answer(self, plan: Plan, record: object, coins: Coins | None = None) -> Report:
         """The device's one report to a plan, whatever the record holds.
 
-        Coins of the caller's own must be secure; they are drawn from under this device's own random
-        name and the plan, so that no two answers share a word.
+        Coins of the caller's own must be secure. The report's id is drawn apart from them.
         """
         if coins is not None and not coins.secure_source:
             raise CoinsError("a device answers with secure coins only; leave coins out")
@@ -84,10 +83,8 @@ class Budget:
                     f"this plan costs epsilon {text(cost)}, but only {text(left)} of the cap of "
                     f"{ledger['cap']} is left"
                 )
-            fresh, device = coins or Coins.secure(), str(ledger["device"])
-            drawn = plan.report_as_client(record, fresh, device)
-            name = fresh.under(plan.hash).identifier(address([device])).hex()
-            report = Report(plan.hash, drawn.cells, name)
+            drawn = plan.report_as_client(record, coins or Coins.secure(), str(ledger["device"]))
+            report = Report(plan.hash, drawn.cells, fresh_bytes(16).hex())
             ledger["answers"].append(
                 {
                     "plan": plan.hash,

@@ -5,9 +5,15 @@ has a stream of their own and nothing depends on order, chunks, processes or ret
 from ``coins.under(plan.hash)``, so that one person's answers to two plans share no words.
 
 - ``Coins.secure()`` takes its key from the operating system and takes a new one after a fork, when
-  pickled to a worker and when copied: two processes never draw the same coins.
+  pickled to a worker and when copied: two processes never draw the same coins. Reports take a new
+  key in every call, so that two people who were given the same number never share a word.
 - ``Coins.stated(key)`` repeats a run, for tests and experiments; clients refuse it.
 - ``Coins.recorded(words)`` plays back the words of a test vector; clients refuse it.
+
+Under one key every stream has addresses of its own, told apart by the third word of the block: it is 0
+for a person named by an integer, has its top bit set for one named by text, and is ``_GENERATOR`` for
+the seed of a simulation. Whatever else must be random (ids, names, secrets) is no stream of these
+coins at all: ``fresh_bytes`` asks the operating system.
 """
 
 from __future__ import annotations
@@ -24,8 +30,8 @@ from .arrays import Bits, Words
 from .errors import CoinsError
 
 WORDS_PER_BLOCK = 4
-_IDENTIFIER = 0x40000000  # marks the stream report ids are drawn from
-_GENERATOR = 0x20000000  # marks the block that seeds a simulation
+_GENERATOR = 0x20000000
+"""The third word of a block that seeds a simulation; no person's address has it."""
 
 _generation = 0
 """Counts the forks that led to this process; coins made before one take a new key."""
@@ -78,6 +84,8 @@ class Coins:
 
     secure_source = False
     """Whether the key came from the operating system; devices accept nothing else."""
+    renewed = False
+    """Whether every call that draws reports takes a new key."""
 
     def __init__(self, key: bytes) -> None:
         if len(key) != 32:
@@ -106,6 +114,14 @@ class Coins:
     def under(self, context: str) -> Coins:
         """Coins of their own for one purpose, which share no words with any other's."""
         return _Under(self, context)
+
+    def for_reports(self, plan_hash: str) -> Coins:
+        """The coins from which one call draws its reports to a plan.
+
+        Secure coins give new ones for every call, so they never serve one address twice. All others
+        are derived from their key and the plan, and repeat.
+        """
+        return _Secure() if self.renewed else self.under(plan_hash)
 
     def _current_key(self) -> bytes:
         return self._key
@@ -149,12 +165,6 @@ class Coins:
         size = self._cipher().update_into(raw.data, room.data)
         return room[:size].view("<u4").reshape(-1, count * WORDS_PER_BLOCK)
 
-    def identifier(self, address_words: Words, number: int = 0) -> bytes:
-        """Sixteen random bytes for a report's id, from a stream apart from every person's coins."""
-        block = address_words.reshape(1, WORDS_PER_BLOCK).copy()
-        block[0, 2] |= np.uint32(_IDENTIFIER)
-        return self.blocks(block, number, 1).astype("<u4").tobytes()
-
     def generator(self, stream: int = 0) -> np.random.Generator:
         """A NumPy generator seeded by these coins, for simulation and never for perturbing."""
         block = np.array([[stream & 0xFFFFFFFF, stream >> 32, _GENERATOR, 0]], np.uint32)
@@ -164,6 +174,7 @@ class Coins:
 
 class _Secure(Coins):
     secure_source = True
+    renewed = True
 
     def __init__(self) -> None:
         super().__init__(os.urandom(32))
@@ -184,7 +195,7 @@ class _Under(Coins):
 
     def __init__(self, parent: Coins, context: str) -> None:
         self._parent, self._context = parent, context
-        self.secure_source = parent.secure_source
+        self.secure_source, self.renewed = parent.secure_source, parent.renewed
 
     def _current_key(self) -> bytes:
         return sha256(self._parent._current_key() + self._context.encode()).digest()
@@ -281,6 +292,5 @@ class Stream:
 
 
 def fresh_bytes(count: int) -> bytes:
-    """Bytes for secrets and names, under a key of their own from the operating system."""
-    coins, nobody = Coins.secure(), address([0])
-    return b"".join(coins.identifier(nobody, block) for block in range(-(-count // 16)))[:count]
+    """Bytes for ids, names and secrets, from the operating system; no stream of coins holds them."""
+    return os.urandom(count)

@@ -312,7 +312,8 @@ class Plan:
         """One person's report; a record that breaks a rule is refused before the first coin.
 
         Without ``coins`` they are fresh from the operating system. With coins of your own, name the
-        ``person``: the same coins, person and plan always give the same report.
+        ``person``: the same stated coins, person and plan always give the same report. Secure coins
+        are new ones in every call.
         """
         return self._report(self.schema.checked(record), coins, person)
 
@@ -325,7 +326,7 @@ class Plan:
     def _report(self, held: dict[int, float], coins: Coins | None, person: Person | None) -> Report:
         if coins is not None and person is None:
             raise PlanError("with coins of your own, name the person whose stream to draw from")
-        own = (coins or Coins.secure()).under(self.hash)
+        own = (coins or Coins.secure()).for_reports(self.hash)
         stream = Stream.of(own, 0 if person is None else person)
         people = People.one(held, np.zeros((1, 4), np.uint32))
         views, outputs = self.perturb(people, stream)
@@ -335,10 +336,14 @@ class Plan:
         return Report(self.hash, (cell, *(cell + 1 + mark for mark in marks)))
 
     def privatise(self, people: People, coins: Coins) -> Reports:
-        """The reports of many people: the same reports as one by one, whatever the chunks."""
+        """The reports of many people.
+
+        With stated coins they are the same as one by one, whatever the chunks. Secure coins are new
+        ones in every call: people of two batches share no words, whatever their numbers.
+        """
         from .privatise import privatise
 
-        return privatise(self, people, coins.under(self.hash))
+        return privatise(self, people, coins.for_reports(self.hash))
 
     def perturb(self, people: People, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
         """Each person's view and output: pick, encode, draw."""

@@ -15,6 +15,7 @@ import json
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -88,6 +89,14 @@ def reading(plan: Plan, path: str | Path) -> Iterator[Reports]:
                 yield from _lines(plan, file)
     except OSError as error:
         raise ReportError(f"cannot read the reports {path}: {error.strerror}") from None
+
+
+def parse(plan: Plan, content: bytes) -> Iterator[Reports]:
+    """The batches of a packed file's bytes."""
+    file = BytesIO(content)
+    if file.read(len(MAGIC)) != MAGIC:
+        raise ReportError("this is no packed file of reports")
+    yield from _blocks(plan, file)
 
 
 def _blocks(plan: Plan, file: BinaryIO) -> Iterator[Reports]:

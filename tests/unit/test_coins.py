@@ -14,6 +14,7 @@ import pytest
 
 import keyveil
 from keyveil import Coins, CoinsError
+from keyveil.client.device import DeviceCoins
 from keyveil.coins import Stream, address
 
 
@@ -88,6 +89,20 @@ def test_copies_of_secure_coins_are_new_coins():
 def test_stated_coins_survive_pickling():
     coins = pickle.loads(pickle.dumps(Coins.stated(4)))
     assert coins.words(0, 0, 8).tolist() == Coins.stated(4).words(0, 0, 8).tolist()
+
+
+def test_only_the_operating_system_makes_coins_secure():
+    """A context does not: coins that repeat, or were recorded, stay what they are under any name."""
+    repeated = [Coins.stated("a"), Coins(bytes(32)), Coins.recorded([1])]
+    for coins in repeated:
+        for other in (coins, coins.under("x"), coins.under("x").under("y"), coins.for_reports("x")):
+            assert not other.secure_source
+    secure = Coins.secure()
+    for other in (secure, secure.under("x"), secure.under("x").under("y"), secure.for_reports("x")):
+        assert other.secure_source
+    device = DeviceCoins(bytes(32))
+    drawn = device.for_reports("x").words("d", 0, 8)
+    assert drawn.tolist() == device.under("x").words("d", 0, 8).tolist()
 
 
 def test_recorded_words_run_out_with_a_clear_error():

@@ -73,7 +73,7 @@ def test_frameworks_are_named_in_their_own_corner():
         "click": {"cli"},
         "rich": {"cli"},
         "pyarrow": {"tables", "segments.py"},
-        "scipy": {"testing.py", "blackbox.py", "possible.py"},
+        "scipy": {"testing.py", "blackbox.py", "messageaudit.py", "possible.py"},
         "starlette": {"collector"},
         "uvicorn": {"collector"},
         "msgspec": {"collector"},

@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ..coins import Coins, address
+from ..coins import Coins, fresh_bytes
 from ..errors import BudgetError, CoinsError
 from ..files import locked, write_whole
 from ..plan import Plan
@@ -63,10 +63,8 @@ class Device:
 
     def make(self, cap: str) -> dict[str, Any]:
         """A new device: a secret and a name that were never anyone's."""
-        fresh = Coins.secure()
-        secret = b"".join(fresh.identifier(address([0]), number) for number in (0, 1))
-        name = fresh.identifier(address([0]), 2).hex()
-        made = {"format": FORMAT, "secret": secret.hex(), "device": name, "cap": cap, "answers": []}
+        secret, name = fresh_bytes(SECRET).hex(), fresh_bytes(16).hex()
+        made = {"format": FORMAT, "secret": secret, "device": name, "cap": cap, "answers": []}
         self._write(made)
         return made
 

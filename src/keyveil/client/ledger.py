@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ..budget import FORMAT, Budget, _spent
-from ..coins import Coins, address
+from ..coins import Coins, fresh_bytes
 from ..errors import BudgetError, CoinsError
 from ..exact import decimal, text
 from ..plan import Plan
@@ -188,7 +188,7 @@ class Ledger(Budget):
                 f"{self.most_waiting} reports wait to be sent: send them before answering more"
             )
         drawn = plan.report_as_client(record, coins_of(kept), kept["device"])
-        name = Coins.secure().identifier(address([0])).hex()
+        name = fresh_bytes(16).hex()
         told: dict[str, Any] = {
             "plan": plan.hash,
             "mechanism": plan.mechanism,
