@@ -543,3 +543,16 @@ def test_an_answer_by_a_misspelt_key_suggests_the_nearest():
     assert str(error.value) == "the plan has no key 'Water'"
     with pytest.raises(QueryError, match="the plan has no key 0"):
         answers[0]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.99, 0.999])
+@pytest.mark.parametrize(("above", "below", "spread"), FIELLER)
+def test_a_ratios_interval_ends_where_its_level_says(above, below, spread, level):
+    """At both ends the difference is just as many standard errors from zero as the level has."""
+    made = ratio(above, below, np.array(spread), 50, level)
+    reach = NormalDist().inv_cdf(0.5 + level / 2)
+    (va, cov), (_, vb) = spread
+    assert made.bounded is bool(below > reach * np.sqrt(vb))
+    for end in (made.low, made.high) if made.bounded else ():
+        error = np.sqrt(va - 2 * end * cov + end**2 * vb)
+        assert abs(above - end * below) / error == pytest.approx(reach, rel=1e-6)

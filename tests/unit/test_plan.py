@@ -278,3 +278,44 @@ def test_parameters_of_a_document_are_checked(changes, message):
     found = audit(changed_parameters(Plan.of(Schema.of(6), "several", 1), **changes))
     assert found.plan is None
     assert re.search(message, found.findings[0])
+
+
+def test_the_canonical_form_is_these_bytes():
+    """Sorted members, no spaces, UTF-8 as it is, whole numbers: nothing is left to a writer's taste."""
+    document = {"b": [1, -2, {"z": 0, "y": ""}], "a": "Müsli \N{FRENCH FRIES}", "A": None, "_": True}
+    assert canonical(document) == (
+        '{"A":null,"_":true,"a":"Müsli \N{FRENCH FRIES}","b":[1,-2,{"y":"","z":0}]}'.encode()
+    )
+    assert canonical({"a": 'quote " slash \\ / line\n'}) == b'{"a":"quote \\" slash \\\\ / line\\n"}'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        canonical({"a": float("nan")})
+
+
+@pytest.mark.parametrize("depth", range(5))
+def test_a_doubled_member_is_refused_even_if_both_say_the_same(depth):
+    """Readers differ in which of the two they believe; the hash is right for either."""
+    text = Plan.of(SCHEMA, "kvue", 1).dumps()
+    assert audit(text).sound
+    starts = [place for place, letter in enumerate(text) if letter == "{"][: depth + 1]
+    place = starts[-1]
+    assert len(starts) == depth + 1
+    member = re.match(r'"[a-z_]+":("[^"]*"|[0-9]+|null)', text[place + 1 :])
+    again = member[0] if member else '"channels":' + json.dumps(json.loads(text)["channels"])
+    found = audit(text[: place + 1] + again + "," + text[place + 1 :])
+    assert found.findings == ("a plan is a JSON object: a member appears twice",)
+    assert found.plan is None
+
+
+@pytest.mark.parametrize(
+    ("encode", "views", "states"),
+    [("views", Views.singles(3), 3), ("views", Views.whole(3), 27), ("item", Views.whole(3), 4)],
+)
+def test_a_channel_has_just_as_many_states_as_its_view(encode, views, states):
+    for count in (states - 1, states, states + 1, 2 * states):
+        channel = Symmetric.of(count, Decimal(1))
+        parts = (SCHEMA, views, encode, (channel,), Decimal(1), "kvue")
+        if count == states:
+            assert Plan(*parts).channels == (channel,)
+        else:
+            with pytest.raises(PlanError, match="does not fit the states of its view"):
+                Plan(*parts)
