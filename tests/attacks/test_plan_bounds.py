@@ -204,7 +204,8 @@ def test_the_proofs_of_sets_are_the_worst_over_every_size(epsilon, held):
     collision = Collision.of(100, held, Decimal(epsilon), 16, 1)
     coco = CoCo.of(100, held, Decimal(epsilon), 16, 1)
     fair = Collision(100, held, 64, 16, 1, WORD // 64 + 1)
-    for channel in (collision, coco, fair):
+    even = CoCo(100, held, 64, 16, 1, WORD // 64 + 1, WORD // 64 + 1)
+    for channel in (collision, coco, fair, even):
         weights = [
             channel.low(j) if isinstance(channel, Collision) else channel.left(j)
             for j in range(held + 1)

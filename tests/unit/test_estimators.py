@@ -556,3 +556,20 @@ def test_a_ratios_interval_ends_where_its_level_says(above, below, spread, level
     for end in (made.low, made.high) if made.bounded else ():
         error = np.sqrt(va - 2 * end * cov + end**2 * vb)
         assert abs(above - end * below) / error == pytest.approx(reach, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["kvue", "privkv", "f2m", "graded"])
+def test_the_covariance_of_a_view_is_that_of_its_outputs(name):
+    """Written out, output by output, for so many reports that one more makes no difference."""
+    plan = Plan.of(ONE, name, 1, **({"default": 0} if name == "f2m" else {}))
+    channel, states = plan.channels[0], plan.schema.levels + 1
+    law = np.arange(1, states + 1) / (states * (states + 1) / 2)
+    chances = law @ channel.expected()
+    counts = np.round(chances * 1e12).astype(np.int64)
+    made = single_moments(plan, tally_of(plan, counts))
+    scores = channel.decoder(key_weights(plan.schema))
+    middle = sum(p * score for p, score in zip(chances, scores, strict=True))
+    spread = sum(
+        p * np.outer(score - middle, score - middle) for p, score in zip(chances, scores, strict=True)
+    )
+    np.testing.assert_allclose(made.covariance[0] * counts.sum(), spread, rtol=1e-6)
