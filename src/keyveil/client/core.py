@@ -15,9 +15,9 @@ from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
+from ..budget import checked_cap
 from ..coins import Coins
 from ..errors import KeyveilError, PlanError
-from ..exact import decimal
 from ..plan import Plan
 from ..report import is_hex
 from .ledger import WAITING, Entry, Ledger
@@ -194,7 +194,7 @@ class Core:
             raise ClientError("allow_epoch is a whole number of seconds, like 3600")
         self._allow_epoch = allow_epoch
         self.url, self.ledger, self._patience = checked_url(url), ledger, patience
-        self._allow = None if allow is None else decimal(allow, "allow")
+        self._allow = None if allow is None else checked_cap(allow, "allow")
         self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
         self._clock, self._jitter = clock, jitter
 

@@ -24,6 +24,8 @@ FORMAT = "keyveil/device/1"
 SECRET = 32
 KEPT = ("plan", "mechanism", "epsilon", "collection", "round", "epoch", "id", "commitment")
 """What is kept apart of each answer."""
+MAY = ("chain",)
+"""What is kept apart of an answer to a round."""
 
 
 class DeviceCoins(Coins):
@@ -90,7 +92,8 @@ class Device:
         kept = self.read()
         if all(one["plan"] != told["plan"] for one in kept["answers"]):
             entry = {part: told[part] for part in KEPT if part != "id"}
-            kept["answers"].append({**entry, "id": name})
+            chain = {part: told[part] for part in MAY if part in told}
+            kept["answers"].append({**entry, **chain, "id": name})
             self._write(kept)
 
     def _write(self, kept: Mapping[str, Any]) -> None:

@@ -21,6 +21,7 @@ from ..estimate.forecast import Forecast, Mixed, area, by_shape
 from ..estimate.linear import answers_of, key_answers, on_scale, single_moments
 from ..exact import decimal, text
 from ..mechanism import Draft, fitted
+from ..report import is_hex
 from ..schema import Schema
 from ..views import Views
 from .privkv import asked_once, keeps_of, privkv_rows, raw_means
@@ -85,6 +86,9 @@ def chain_fault(chain: object, keys: int, members: set[str]) -> str:
     lists = isinstance(told, list) and isinstance(found, list) and len(told) == keys
     if not (whole and texts and lists and len(found) == (keys if chain["round"] > 1 else 0)):
         return "the plan's chain does not fit its keys and round"
+    wrong = parent_fault(chain["round"], chain["parent"])
+    if wrong:
+        return wrong
     try:
         numbers = [decimal(n, "a chain's number") for n in (*told, chain["total"], chain["spent"])]
         inside = all(-1 <= number <= 1 for number in numbers[: len(told)])
@@ -96,6 +100,13 @@ def chain_fault(chain: object, keys: int, members: set[str]) -> str:
     except (ValueError, TypeError):
         inside = False
     return "" if inside else "the plan's chain has numbers that no round could have made"
+
+
+def parent_fault(number: int, parent: object) -> str:
+    """What is wrong with the parent that a round names; empty if nothing is."""
+    if number == 1:
+        return "" if parent == "" else "the plan's chain names a parent in its first round"
+    return "" if is_hex(parent, 64) else "the plan's chain names its parent by no hash"
 
 
 def told_next(plan: Plan, tally: Tally) -> list[str]:
