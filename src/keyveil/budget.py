@@ -133,8 +133,8 @@ class Budget:
             ledger = json.loads(self.path.read_bytes())
             if not isinstance(ledger, dict) or ledger.get("format") != FORMAT:
                 raise ValueError
-            checked_cap(ledger["cap"])
-            if any(decimal(answer["epsilon"], "epsilon") < 0 for answer in ledger["answers"]):
+            checked_cap(_written(ledger["cap"]))
+            if any(decimal(_written(answer["epsilon"]), "epsilon") < 0 for answer in ledger["answers"]):
                 raise ValueError
         except (OSError, ValueError, KeyError, TypeError, RecursionError, BudgetError):
             raise BudgetError(
@@ -144,6 +144,13 @@ class Budget:
 
     def _write(self, ledger: dict[str, Any]) -> None:
         write_whole(self.path, json.dumps(ledger, indent=1).encode(), private=True)
+
+
+def _written(number: object) -> str:
+    """A number as ledgers have it: a decimal string."""
+    if not isinstance(number, str):
+        raise TypeError
+    return number
 
 
 def checked_cap(cap: object, name: str = "a budget's cap") -> Decimal:

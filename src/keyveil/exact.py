@@ -50,9 +50,9 @@ def decimal(number: object, name: str) -> Decimal:
     return value
 
 
-def own_context() -> AbstractContextManager[Context]:
-    """Decimals with 28 digits, whatever the caller's context is: plans are the same everywhere."""
-    return localcontext(_context(28))
+def own_context(digits: int = 28) -> AbstractContextManager[Context]:
+    """Decimals with so many digits, whatever the caller's context is: plans are the same everywhere."""
+    return localcontext(_context(digits))
 
 
 def total(values: Iterable[Decimal]) -> Decimal:

@@ -15,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ..budget import checked_cap
 from ..coins import Coins, address
 from ..errors import BudgetError, CoinsError
 from ..files import locked, write_whole
@@ -80,8 +81,9 @@ class Device:
                 raise ValueError
             if len(bytes.fromhex(kept["secret"])) != SECRET:
                 raise ValueError
-            _ = kept["device"], kept["cap"], [[one[name] for name in KEPT] for one in kept["answers"]]
-        except (OSError, ValueError, KeyError, TypeError):
+            checked_cap(kept["cap"])
+            _ = kept["device"], [[one[name] for name in KEPT] for one in kept["answers"]]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, BudgetError):
             raise BudgetError(
                 "the device's secret cannot be read; nothing is answered until it is restored"
             ) from None

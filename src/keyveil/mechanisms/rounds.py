@@ -6,7 +6,7 @@ share of values has mean f m + (1 - f) m~, where m~ is the feedback that the pla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from ..estimate.answer import Estimate, KeyAnswer, biased, plain, ratio, shifted
 from ..estimate.feedback import Debiased, Round, first_round
 from ..estimate.forecast import Forecast, Mixed, area, by_shape
 from ..estimate.linear import answers_of, key_answers, on_scale, single_moments
-from ..exact import decimal, text
+from ..exact import decimal, own_context, text
 from ..mechanism import Draft, fitted
 from ..report import is_hex
 from ..schema import Schema
@@ -192,20 +192,23 @@ _NOTHING: Floats = np.zeros((2, 2))
 # -- the error to come ------------------------------------------------------------------------------
 
 
-def later_budgets(plan: Plan) -> Iterator[float]:
+def later_budgets(plan: Plan) -> list[float]:
     """The value budget of every round that may follow this one."""
     assert plan.chain is not None
     rounds = int(plan.parameters["rounds"])
     left = Decimal(plan.chain["left"]) if "left" in plan.chain else None
-    for _ in range(rounds - int(plan.chain["round"])):
-        if left is None:
-            value = short(Decimal(plan.chain["total"]) / (2 * rounds))
-        else:
-            value = short(left / Decimal(plan.parameters["decay"]))
-            left -= value
-            if value < LEAST:
-                return
-        yield float(value)
+    budgets: list[float] = []
+    with own_context():
+        for _ in range(rounds - int(plan.chain["round"])):
+            if left is None:
+                value = short(Decimal(plan.chain["total"]) / (2 * rounds))
+            else:
+                value = short(left / Decimal(plan.parameters["decay"]))
+                left -= value
+                if value < LEAST:
+                    break
+            budgets.append(float(value))
+    return budgets
 
 
 def chain_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
