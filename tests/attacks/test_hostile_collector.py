@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
-from itertools import product
+from functools import partial
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,13 @@ import httpx
 import pytest
 
 from keyveil import AsyncClient, Budget, BudgetError, Client, Coins, KeyveilError, Plan, Schema, Tally
-from keyveil.client import Ledger, Outcome
+from keyveil.client import ClientError, Ledger, Outcome, Patience
+from keyveil.client.core import MOST_PLAN, MOST_SAID, even
 from keyveil.plan import canonical
 from keyveil.report import Report
 
 URL = "http://127.0.0.1"
+CLIENTS = ("client", "asynchronous client")
 NOW = 1_800_000_000.0
 HARMLESS = Schema.of(["Weather"], 1, 5)
 SECRET = Schema.of(["Diagnosis", "Income"], 1, 5)
@@ -32,8 +36,13 @@ class Hostile:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.reports: list[dict[str, Any]] = []
+        self.answers: dict[str, Callable[[], httpx.Response]] = {}
+        """What is said in place of the usual, by the method and the end of the path."""
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
+        for end, answer in self.answers.items():
+            if f"{request.method} {request.url.path}".endswith(end):
+                return answer()
         if request.method == "POST":
             self.reports.append(json.loads(request.content))
             return said({"accepted": 1, "failed": []})
@@ -48,20 +57,26 @@ def said(document: dict[str, Any]) -> httpx.Response:
     return httpx.Response(200, stream=httpx.ByteStream(canonical(document)))
 
 
-async def no_pause(_: float) -> None:
-    """An asynchronous sleep that takes no time."""
-
-
 class Device:
     """A person's device behind one of the doors; ``tell`` answers the collector's present plan."""
 
-    def __init__(self, door: str, folder: Path, collector: Hostile, cap: object = 9) -> None:
+    def __init__(
+        self, door: str, folder: Path, collector: Hostile, cap: object = 9, **more: Any
+    ) -> None:
         self.door, self.folder, self.collector, self.cap = door, folder, collector, cap
         self._options: dict[str, Any] = {
             "cap": cap,
             "transport": httpx.MockTransport(collector),
             "clock": lambda: NOW,
+            **more,
         }
+        self.slept: list[float] = []
+
+    def _pause(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+    async def _pause_asynchronously(self, seconds: float) -> None:
+        self.slept.append(seconds)
 
     def tell(self) -> Outcome | Report:
         plan = self.collector.plan
@@ -72,7 +87,7 @@ class Device:
         if self.door == "ledger of a collection":
             return self._ledger().answer(plan, RECORD, collection="menu")
         if self.door == "client":
-            with Client(URL, self.folder, pause=lambda _: None, **self._options) as client:
+            with Client(URL, self.folder, pause=self._pause, **self._options) as client:
                 return client.answer("menu", RECORD)
         return asyncio.run(self._asynchronously())
 
@@ -80,7 +95,9 @@ class Device:
         return Ledger(self.folder / "ledger.json", self.cap)
 
     async def _asynchronously(self) -> Outcome:
-        async with AsyncClient(URL, self.folder, pause=no_pause, **self._options) as client:
+        async with AsyncClient(
+            URL, self.folder, pause=self._pause_asynchronously, **self._options
+        ) as client:
             return await client.answer("menu", RECORD)
 
     @property
@@ -277,3 +294,167 @@ def test_a_plan_names_a_parent_exactly_if_it_is_a_later_round(mechanism, number,
     with pytest.raises(KeyveilError, match="parent"):
         Plan.parse(document)
     assert Plan.parse(later.document()) == later
+
+
+# -- bodies without end ----------------------------------------------------------------------------
+
+
+class Endless(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """A body that goes on until its reader has had enough."""
+
+    def __init__(self, part: bytes = b" " * 65_536, most: int = 1 << 30) -> None:
+        self.part, self.most, self.sent = part, most, 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        while self.sent < self.most:
+            self.sent += len(self.part)
+            yield self.part
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for part in self:
+            yield part
+
+
+@pytest.mark.parametrize("door", CLIENTS)
+@pytest.mark.parametrize(("end", "most"), [("/plan", MOST_PLAN), ("/menu", MOST_SAID)])
+def test_a_client_fetches_no_more_than_a_plan_needs(tmp_path, door, end, most):
+    collector, body = Hostile(FIRST), Endless()
+    collector.answers[end] = lambda: httpx.Response(200, stream=body)
+    device = Device(door, tmp_path, collector)
+    with pytest.raises(ClientError) as caught:
+        device.tell()
+    assert str(caught.value) == (
+        f"the collector sent more than {most:,} bytes where no collector has so much to say; "
+        "nothing was told"
+    )
+    assert most <= body.sent <= most + len(body.part), "cut off at once, and not asked for again"
+    assert (device.spent, device.slept, collector.reports) == (0, [], [])
+
+
+@pytest.mark.parametrize("door", CLIENTS)
+def test_a_body_that_announces_too_much_is_not_begun(tmp_path, door):
+    for length in (str(MOST_PLAN + 1), "9" * 5000):
+        collector, body = Hostile(FIRST), Endless()
+        collector.answers["/plan"] = partial(
+            httpx.Response, 200, stream=body, headers={"content-length": length}
+        )
+        with pytest.raises(ClientError, match=f"more than {MOST_PLAN:,} bytes"):
+            Device(door, tmp_path, collector).tell()
+        assert body.sent == 0
+
+
+@pytest.mark.parametrize("door", CLIENTS)
+@pytest.mark.parametrize("encoding", ["gzip", "br", "deflate, gzip", "GZIP", "zstd"])
+@pytest.mark.parametrize("end", ["/plan", "/menu"])
+def test_a_compressed_answer_is_not_unpacked(tmp_path, door, encoding, end):
+    """A few kilobytes could hold a plan of gigabytes."""
+    bomb = gzip.compress(bytes(20 << 20))
+    collector, body = Hostile(FIRST), Endless(bomb, len(bomb))
+    collector.answers[end] = partial(
+        httpx.Response, 200, stream=body, headers={"content-encoding": encoding}
+    )
+    device = Device(door, tmp_path, collector)
+    with pytest.raises(ClientError, match="a compressed answer, which was not asked for"):
+        device.tell()
+    assert (body.sent, device.spent) == (0, 0)
+
+
+@pytest.mark.parametrize("door", CLIENTS)
+def test_an_acknowledgement_without_end_acknowledges_nothing(tmp_path, door):
+    collector, body = Hostile(FIRST), Endless(b'{"accepted": 1, "failed": []}'.ljust(65_536))
+    collector.answers["POST /v1/collections/menu/reports"] = lambda: httpx.Response(200, stream=body)
+    device = Device(door, tmp_path, collector)
+    outcome = device.tell()
+    assert isinstance(outcome, Outcome)
+    assert outcome.state == "waiting"
+    assert body.sent <= 4 * (MOST_SAID + len(body.part)), "four tries"
+    assert device.spent == FIRST.proven, "it was told, and waits"
+
+
+@pytest.mark.parametrize("door", CLIENTS)
+def test_an_answer_that_trickles_is_cut_off(tmp_path, door, monkeypatch):
+    monkeypatch.setattr("keyveil.client.core.LONGEST_ANSWER", -1.0)
+    collector, body = Hostile(FIRST), Endless(b" ")
+    collector.answers["/menu"] = lambda: httpx.Response(200, stream=body)
+    with pytest.raises(ClientError, match="took longer than"):
+        Device(door, tmp_path, collector).tell()
+    assert body.sent == 1
+
+
+@pytest.mark.parametrize("door", CLIENTS)
+def test_the_largest_honest_answers_are_read(tmp_path, door):
+    """A plan of 10,000 keys with names of 40 letters; 300,000 of them would fit."""
+    plan = Plan.of(Schema.of([f"{place:040}" for place in range(10_000)], 1, 5), "kvue", 1)
+    assert 30 * len(plan.dumps()) < MOST_PLAN
+    assert Device(door, tmp_path, Hostile(plan)).tell()
+
+
+# -- times -----------------------------------------------------------------------------------------
+
+
+def sent_after(door: str, folder: Path, taken: float, monkeypatch: Any, **patience: float) -> float:
+    """Seconds from the plan to the report, when answering the record takes so many."""
+    now = [NOW]
+    answer = Ledger.answer
+
+    def slow(ledger: Ledger, *given: Any, **more: Any) -> Report:
+        now[0] += taken
+        return answer(ledger, *given, **more)
+
+    def jitter() -> float:
+        assert now[0] == NOW, "drawn before the record is looked at"
+        return 0.5
+
+    folder.mkdir()
+    more = {"clock": lambda: now[0], "jitter": jitter}
+    device = Device(door, folder, Hostile(FIRST), **more, patience=Patience(attempts=1, **patience))
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "answer", slow)
+        patch.setattr("keyveil.client.core.Core._try", lambda core, entry: iter_of(entry))
+        device.tell()
+    return taken + sum(device.slept)
+
+
+def iter_of(entry: Any) -> Any:
+    """A try that asks nothing and takes no time."""
+    return entry
+    yield
+
+
+@pytest.mark.parametrize("door", CLIENTS)
+def test_the_time_of_sending_does_not_tell_how_long_a_record_took(tmp_path, door, monkeypatch):
+    """The time is drawn before the record is looked at; only whole steps of it can be told apart."""
+    places = (tmp_path / str(number) for number in count())
+    times = {
+        taken: sent_after(door, next(places), taken, monkeypatch)
+        for taken in (0.0, 0.000_17, 0.02, 0.2, 0.37, 0.38, 0.7, 1.2)
+    }
+    whole = 0.25 + 0.5 * 0.25
+    expected = [1, 1, 1, 1, 1, 2, 2, 4]
+    assert list(times.values()) == pytest.approx([steps * whole for steps in expected], abs=1e-6)
+    bare = {"settle": 0.0, "spread": 0.0}
+    told = [sent_after(door, next(places), taken, monkeypatch, **bare) for taken in (0.0, 0.02, 0.2)]
+    assert told == pytest.approx([0.0, 0.02, 0.2], abs=1e-6), "without it the time is the record's"
+
+
+def test_the_time_of_sending_is_random_by_default():
+    assert Patience().settle > 0
+    assert [Patience().hold(0.0, jitter) for jitter in (0.0, 0.5, 1.0)] == [0.25, 0.375, 0.5]
+    assert Patience(settle=0, spread=1).hold(0.0, 0.0) == 0
+    assert Patience().hold(-5.0, 0.0) == 0.25, "a clock that was set back"
+    draws = {even() for _ in range(20)}
+    assert len(draws) == 20
+    assert all(0 <= draw < 1 for draw in draws)
+    for wrong in ({"settle": -1}, {"spread": -0.1}, {"settle": float("nan")}, {"spread": float("inf")}):
+        with pytest.raises(ClientError, match="settle and spread are seconds"):
+            Patience(**wrong)
+
+
+@pytest.mark.parametrize("door", CLIENTS)
+def test_what_was_answered_before_is_sent_without_another_pause(tmp_path, door):
+    collector = Hostile(FIRST)
+    device = Device(door, tmp_path, collector)
+    device.tell()
+    assert len(device.slept) == 1
+    device.tell()
+    assert len(device.slept) == 1, "the record was not looked at"

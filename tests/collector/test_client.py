@@ -42,6 +42,8 @@ from keyveil.exact import text
 
 URL = "http://127.0.0.1"
 RECORD = {"Pepsi": 4}
+AT_ONCE = Patience(settle=0, spread=0)
+"""For tests in which the time of the first try does not matter."""
 OTHER = {"Fries": 1, "Salad": 5}
 
 
@@ -92,7 +94,7 @@ class Phone:
 
     def __init__(self, desk: Desk, folder: Path, **more: Any) -> None:
         self.desk, self.folder, self.wire = desk, folder, Wire(desk)
-        self.more = {"cap": 4, "jitter": lambda: 0.5, **more}
+        self.more = {"cap": 4, "jitter": lambda: 0.5, "patience": AT_ONCE, **more}
         self.slept: list[float] = []
         self.skew = 0.0
 
@@ -178,7 +180,12 @@ def test_the_asynchronous_client_is_the_same_client(file_desk, tmp_path):
 
     async def run() -> None:
         transport = httpx.ASGITransport(file_desk.app)
-        options: dict[str, Any] = {"transport": transport, "clock": file_desk.clock.now, "pause": pause}
+        options: dict[str, Any] = {
+            "transport": transport,
+            "clock": file_desk.clock.now,
+            "pause": pause,
+            "patience": AT_ONCE,
+        }
         async with AsyncClient(URL, tmp_path / "a", cap=2, **options) as client:
             assert (await client.plan("menu")) == PLAN
             assert (await client.about("menu"))["state"] == "open"
@@ -229,7 +236,7 @@ def test_a_cancelled_answer_goes_on_where_it_was(file_desk, tmp_path):
             return response
 
     async def run() -> None:
-        options: dict[str, Any] = {"cap": 2, "clock": file_desk.clock.now}
+        options: dict[str, Any] = {"cap": 2, "clock": file_desk.clock.now, "patience": AT_ONCE}
         async with AsyncClient(URL, tmp_path / "a", transport=Slow(), **options) as client:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(client.answer("menu", RECORD), 0.3)
@@ -243,9 +250,9 @@ def test_a_cancelled_answer_goes_on_where_it_was(file_desk, tmp_path):
 
 
 def test_a_response_without_end_is_cut_off(phone, monkeypatch):
-    monkeypatch.setattr("keyveil.client.http.MOST_BYTES", 1000)
+    monkeypatch.setattr("keyveil.client.core.MOST_PLAN", 1000)
     phone.wire.gets["/plan"] = b"x" * 1001
-    with pytest.raises(ClientError, match="cannot be reached"):
+    with pytest.raises(ClientError, match="more than 1,000 bytes"):
         phone.start().answer("menu", RECORD)
     assert phone.start().spent == 0
 
