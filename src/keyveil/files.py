@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+from .errors import KeyveilError
 
 _MASK = os.umask(0o077)
 os.umask(_MASK)
@@ -45,12 +49,34 @@ def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
         file.write(content)
 
 
+def open_lock(path: Path) -> int:
+    """The handle of the lock file beside a file, which is made readable by its owner alone.
+
+    In a folder that others may write to, the lock file may have been planted. So no symbolic link is
+    followed, and the lock must be a plain file of this user or of the folder's owner.
+    """
+    lock = path.with_name(path.name + ".lock")
+    planted = KeyveilError(f"the lock file {lock} is no plain file of your own; remove it")
+    try:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise planted from None
+        raise
+    facts = os.fstat(handle)
+    owners = (os.geteuid(), lock.parent.stat().st_uid)
+    if not stat.S_ISREG(facts.st_mode) or facts.st_uid not in owners:
+        os.close(handle)
+        raise planted
+    return handle
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """One process at a time for a file, by a lock file beside it."""
     import fcntl
 
-    handle = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    handle = open_lock(path)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

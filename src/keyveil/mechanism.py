@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from .channel import Channel, Table
 from .errors import ChannelError, PlanError
-from .exact import decimal, epsilon_of, text
+from .exact import decimal, epsilon_of, own_context, text
 from .schema import Schema
 from .views import Views
 
@@ -162,7 +162,8 @@ class Mechanism(ABC):
         """What the published mechanism really proves at a nominal epsilon, over all its rounds."""
         keys = max(2, self.fewest_keys)
         schema = Schema.of(keys)
-        drafted = self.draft(schema, epsilon, False, self.chosen(self.example(schema)))
+        with own_context():
+            drafted = self.draft(schema, epsilon, False, self.chosen(self.example(schema)))
         return max(channel.proof().epsilon for channel in drafted.channels)
 
     def example(self, schema: Schema) -> dict[str, str]:

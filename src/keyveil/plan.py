@@ -26,7 +26,7 @@ from .encode import (
     words_taken,
 )
 from .errors import ChannelError, PlanError
-from .exact import text
+from .exact import own_context, text
 from .layout import Layout
 from .mechanism import Draft, Mechanism, written
 from .mechanisms import REGISTRY, mechanism_named
@@ -127,7 +127,8 @@ class Plan:
     ) -> Plan:
         """The plan of a registered mechanism; ``calibrate`` is "paper" or "tight"."""
         kind = mechanism_named(mechanism)
-        drafted = kind.plan_draft(schema, epsilon, calibrate, parameters)
+        with own_context():
+            drafted = kind.plan_draft(schema, epsilon, calibrate, parameters)
         return cls._drafted(kind, drafted, calibrate)
 
     @classmethod
@@ -171,7 +172,9 @@ class Plan:
         """The next round of an interactive mechanism, made from what this round learned."""
         tally.belongs_to(self)
         kind = mechanism_named(self.mechanism)
-        return self._drafted(kind, kind.next(self, tally), self.calibrate)
+        with own_context():
+            drafted = kind.next(self, tally)
+        return self._drafted(kind, drafted, self.calibrate)
 
     # -- facts -----------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
@@ -21,6 +21,7 @@ from process import KEYVEIL, Process, keyveil
 from scipy.stats import chi2
 
 from keyveil import AsyncClient, Client, Coins, Plan
+from keyveil.client import Patience
 from keyveil.collector.crowd import AGAIN, OVERHEAD, shuffled
 from keyveil.collector.memory import Memory, MemoryFailed
 from keyveil.collector.packing import Packing
@@ -396,6 +397,7 @@ def test_a_client_behind_a_relay_keeps_its_report_until_the_collector_has_it(boo
         for number in range(K):
             transport = httpx.ASGITransport(booth.app)
             options: dict[str, Any] = {"transport": transport, "clock": booth.desk.clock.now}
+            options["patience"] = Patience(settle=0, spread=0)
             clients.append(AsyncClient(URL, tmp_path / str(number), cap=2, **options))
         for client in clients[:-1]:
             assert (await client.answer("menu", {"Pepsi": 4})).state == "held"
@@ -884,6 +886,32 @@ def test_made_up_names_and_plans_do_not_make_the_collector_busy(booth):
     assert len(many._unknown) == 1000
 
 
+@pytest.mark.parametrize("end", ["", "/plan"])
+@pytest.mark.parametrize("kind", ["long", "compressed"])
+def test_a_collector_that_says_too_much_is_not_read_to_its_end(booth, end, kind):
+    inner, sent = booth.line.inner, [0]
+
+    class Endless(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            while sent[0] < 1 << 30:
+                sent[0] += 1 << 20
+                yield bytes(1 << 20)
+
+    class Hostile(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            if not request.url.path.endswith("/menu" + end):
+                return await inner.handle_async_request(request)
+            headers = {"content-encoding": "gzip"} if kind == "compressed" else {}
+            return httpx.Response(200, stream=Endless(), headers=headers)
+
+    booth.line.inner = Hostile()
+    response = booth.send(fresh(1))
+    assert (response.status_code, response.json()["reason"]) == (503, "unhealthy")
+    assert sent[0] <= (0 if kind == "compressed" else 17 << 20)
+    booth.line.inner = inner
+    assert booth.send(fresh(1)).status_code == 202
+
+
 def test_a_slow_answer_about_one_collection_holds_up_no_other(booth):
     booth.desk.create("second", plan_of("kvoh"))
     inner, gate, asked = booth.line.inner, asyncio.Event(), [0]
@@ -932,7 +960,8 @@ def test_the_command_relays_over_real_sockets(tmp_path):
         url = re.search(r"at (http://\S+):", said[1])[1]
         states = []
         for number in range(6):
-            with Client(url, tmp_path / str(number), cap=1) as client:
+            at_once = Patience(settle=0, spread=0)
+            with Client(url, tmp_path / str(number), cap=1, patience=at_once) as client:
                 states.append(client.answer("menu", {"Pepsi": 1 + number % 5}).state)
         assert set(states) == {"held"}
         for _ in range(200):

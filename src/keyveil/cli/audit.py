@@ -10,7 +10,7 @@ import click
 
 from ..audit import audit as audit_plan
 from ..errors import PlanError
-from ..exact import text
+from ..exact import text, total
 from ..mechanisms import REGISTRY
 from ..plan import Plan
 from ..schema import Schema
@@ -113,9 +113,9 @@ def audit(path: str, machine: bool) -> int:
 def _chain(plan: Plan | None) -> dict[str, Any] | None:
     if plan is None or plan.chain is None:
         return None
-    spent = Decimal(plan.chain["spent"])
+    spent = total((Decimal(plan.chain["spent"]), plan.proven))
     return {
         "round": plan.chain["round"],
         "promised_in_all": float(plan.chain["total"]),
-        "proven_if_one_person_answers_every_round_so_far": float(spent + plan.proven),
+        "proven_if_one_person_answers_every_round_so_far": float(spent),
     }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ..errors import KeyveilError, PlanError
-from ..exact import text
+from ..exact import text, total
 from ..mechanism import CALIBRATIONS
 from ..mechanisms import REGISTRY, mechanism_named
 from ..plan import Plan
@@ -298,7 +298,7 @@ def _facts(made: Plan) -> dict[str, Any]:
         "bits_per_report": round(made.bits_per_report, 4),
     }
     if made.chain is not None:
-        spent = Decimal(made.chain["spent"]) + made.proven
+        spent = total((Decimal(made.chain["spent"]), made.proven))
         facts["round"] = made.chain["round"]
         facts["chain_proven_so_far"] = float(spent)
         facts["chain_promised"] = float(made.chain["total"])

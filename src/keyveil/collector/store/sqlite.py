@@ -17,6 +17,7 @@ from typing import Any
 
 import apsw
 
+from ...files import open_lock
 from ..collections import Control, Round
 from ..ids import HELD, IdSet, Scratch, Spoiled
 from .base import Store
@@ -49,7 +50,7 @@ def connected(
 
 def lock_beside(path: Path) -> int | None:
     """The lock that one process has of a file, until the handle is closed; None if another has it."""
-    handle = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    handle = open_lock(path)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
