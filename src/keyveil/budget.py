@@ -27,8 +27,10 @@ class Budget:
 
     Asked again for a plan it has answered, it gives back the same report under the same id, also
     after a restart and also when the record has changed since: a second answer, with the same coins
-    or with new ones, would tell more than the plan promises. The file is private to its owner and is
-    replaced whole, before the report leaves.
+    or with new ones, would tell more than the plan promises. A later round of a chain is answered only
+    if its parent is the plan answered last, its schema is the same, and the sum is within the total that
+    the first plan stated. The file is private to its owner and is replaced whole, before the report
+    leaves.
     """
 
     def __init__(self, path: str | Path, cap: float | str | Decimal | None = None) -> None:

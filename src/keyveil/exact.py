@@ -21,10 +21,10 @@ from decimal import (
 from .errors import PlanError
 
 
-def _context(digits: int, *traps: type[DecimalException]) -> Context:
+def _context(digits: int, *traps: type[DecimalException], rounding: str = ROUND_HALF_EVEN) -> Context:
     """A context that takes nothing from the caller's, nor from the defaults that a caller may set."""
     signals: list[type[DecimalException]] = [InvalidOperation, DivisionByZero, Overflow, *traps]
-    return Context(digits, ROUND_HALF_EVEN, -999_999, 999_999, 1, 0, [], signals)
+    return Context(digits, rounding, -999_999, 999_999, 1, 0, [], signals)
 
 
 _EXACT = _context(2_000, Inexact)

@@ -143,7 +143,8 @@ class Ledger(Budget):
     ) -> Report:
         """The device's one report to a plan in a collection, durable in both files.
 
-        ``allow`` bounds what the collection may cost over all its rounds. Whether anything is
+        ``allow`` bounds what the collection may cost over all its rounds; so does the total that the
+        first plan answered in it stated. Whether anything is
         refused depends on plans, on what was told and on what was lost, and on the record only where
         a report was lost and the record is another by now.
         """
