@@ -366,6 +366,16 @@ def footnotes(rows: Sequence[dict[str, Any]]) -> list[str]:
                 else "."
             )
         )
+    planners: dict[str, list[str]] = {}
+    for epsilon, estimator in {
+        row["epsilon"]: row["planner_estimator"] for row in rows if row.get("planner_estimator")
+    }.items():
+        planners.setdefault(estimator, []).append(f"{epsilon:g}")
+    if planners:
+        named = "; ".join(f"{name} at epsilon {', '.join(at)}" for name, at in planners.items())
+        lines.append(
+            f"The planner's estimator: {named}. Rows with the same estimator compare mechanisms alone."
+        )
     refused = list(dict.fromkeys(f"{row['epsilon']:g}" for row in rows if row.get("refused")))
     if refused:
         lines.append(
