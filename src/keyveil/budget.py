@@ -107,7 +107,7 @@ class Budget:
     def _read(self) -> dict[str, Any]:
         try:
             ledger = json.loads(self.path.read_bytes())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             ledger = None
         if not isinstance(ledger, dict) or ledger.get("format") != FORMAT:
             raise BudgetError("the budget file cannot be read; nothing is answered until it is restored")

@@ -75,7 +75,7 @@ class Row(AnyRow):
     left_out: float
     """Of all keys that people hold, the share that the plan's cap or padding length leaves out."""
     refused: bool = False
-    """Whether this is a plan of the planner's that it would not give unless told to (``--force``)."""
+    """Whether this is a plan of the planner's that it would not give unless told to (``--anyway``)."""
     pilot: float | None = None
     """The share of people who told how many keys they hold before the planner chose for the others."""
     choices: Mapping[str, int] | None = None

@@ -79,7 +79,7 @@ class Device:
             if len(bytes.fromhex(kept["secret"])) != SECRET:
                 raise ValueError
             _ = kept["device"], kept["cap"], [[one[name] for name in KEPT] for one in kept["answers"]]
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise BudgetError(
                 "the device's secret cannot be read; nothing is answered until it is restored"
             ) from None
