@@ -22,10 +22,13 @@ STORE = b"SQLite format 3\0"
 
 def _checked(context: click.Context, option: click.Parameter, address: str) -> str:
     """Refuse a file that is no store: SQLite would take a very short one for empty, and replace it."""
-    path = Path(address.removeprefix("sqlite://"))
+    place = address.removeprefix("sqlite://")
+    if "://" in place:
+        return address
+    path = Path(place)
     if not path.name:
         raise KeyveilError("--store needs a file's name, or postgresql://...")
-    if "://" not in str(path) and path.is_file():
+    if path.is_file():
         with path.open("rb") as file:
             start = file.read(len(STORE))
         if start and start != STORE:
