@@ -131,8 +131,8 @@ class Schema:
             place = self.index.get(key) if isinstance(key, str) else None
             if place is None:
                 raise RecordError(
-                    "a key is not in the plan, which lists every key one may hold; "
-                    "for developers: plan.check(record) names it"
+                    "a key is not in the plan; the plan lists every key one may hold "
+                    "(for developers: plan.check(record) names it)"
                 )
             if place in held:
                 raise RecordError("a key appears twice; a record has each key at most once")
