@@ -25,8 +25,8 @@ class PictureFile(OutputFile):
     """The type of an option that names a picture to draw."""
 
 
-OUTPUT = OutputFile()
-PICTURE = PictureFile()
+OUTPUT = OutputFile(readable=False)
+PICTURE = PictureFile(readable=False)
 
 
 def writes_files(command: Callable[..., Any]) -> Callable[..., Any]:
