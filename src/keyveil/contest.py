@@ -75,7 +75,7 @@ class Row(AnyRow):
     left_out: float
     """Of all keys that people hold, the share that the plan's cap or padding length leaves out."""
     refused: bool = False
-    """Whether this is a plan of the planner's that it would not give unless told to (``--force``)."""
+    """Whether this is a plan of the planner's that it would not give unless told to (``--anyway``)."""
     planner_estimator: str | None = None
     """For ``auto``: the estimator that the planner takes. Rows of this estimator compare mechanisms
     alone; rows of different estimators compare estimators too."""

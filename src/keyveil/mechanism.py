@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .channel import Channel, Table
-from .errors import ChannelError, PlanError
+from .errors import ChannelError, PlanError, nearest
 from .exact import decimal, epsilon_of, own_context, text
 from .schema import Schema
 from .views import Views
@@ -174,8 +174,10 @@ class Mechanism(ABC):
         """Every parameter's value, the given ones checked, the others at their default."""
         unknown = set(given) - set(self.parameters)
         if unknown:
-            known = ", ".join(self.parameters) or "none"
-            raise PlanError(f"{self.name} has no parameter {min(unknown)!r}; known: {known}")
+            known, wrong = ", ".join(self.parameters) or "none", min(unknown)
+            near = nearest(wrong, self.parameters)
+            hint = "" if near is None else f"did you mean {near}? "
+            raise PlanError(f"{self.name} has no parameter {wrong!r}; {hint}known: {known}")
         return {
             name: parameter.read(name, given.get(name, parameter.default))
             for name, parameter in self.parameters.items()

@@ -288,10 +288,16 @@ class Plan:
     @classmethod
     def load(cls, path: str | Path) -> Plan:
         """Read and verify a plan."""
+        from .files import named, named_content
+
         try:
-            return cls.parse(Path(path).read_bytes())
+            content = Path(path).read_bytes()
         except OSError as error:
             raise PlanError(f"cannot read the plan {path}: {error.strerror}") from None
+        with named(path):
+            if (what := named_content(content)) not in (None, "a plan"):
+                raise PlanError(f"this is {what}, not a plan")
+            return cls.parse(content)
 
     # -- the device's side -----------------------------------------------------------------------
 
@@ -303,6 +309,10 @@ class Plan:
         are new ones in every call.
         """
         return self._report(self.schema.checked(record), coins, person)
+
+    def check(self, record: Record) -> list[str]:
+        """What is wrong with a made-up record, a line each: for developers, see ``Schema.check``."""
+        return self.schema.check(record)
 
     def report_as_client(
         self, record: object, coins: Coins | None = None, person: Person | None = None
