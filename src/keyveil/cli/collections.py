@@ -201,6 +201,7 @@ def collection_delete(name: str, address: str, segments: Path | None, yes: bool)
         store.control.named(name)
         if not yes:
             click.confirm(f"remove {name} and all its reports?", abort=True)
+        store.segments_folder = segments_of(address, segments)
         gone = admin.delete(store, name)
         remove(folder_of(segments_of(address, segments), gone))
         click.echo(f"{name}: deleted")

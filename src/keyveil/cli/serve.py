@@ -131,7 +131,7 @@ def restore(source: Path, address: str, segments: Path | None) -> None:
     A backup of either kind of store can be restored as either.
     """
     need()
-    from ..collector.backup import restore as bring_back
+    from ..collector.restore import restore as bring_back
 
     with plainly():
         bring_back(source, address, segments_of(address, segments))

@@ -20,7 +20,7 @@ from .collections import Collection, checked_name
 from .compare import compare_plans
 from .live import stream
 from .problems import Problem
-from .segments import folder_of, remove
+from .segments import files_of, folder_of, remove
 from .service import Service
 from .web import json
 from .wire import JSON
@@ -286,7 +286,7 @@ async def segment(service: Service, request: Request, collection: Collection) ->
                 file["name"]
                 for sealed in service.store.sealed(session, one)
                 if sealed.epoch == path["epoch"] and not sealed.expired
-                for file in sealed.manifest["files"]
+                for file in files_of(sealed.manifest)
             }
 
     if path["file"] not in await asyncio.to_thread(look):
