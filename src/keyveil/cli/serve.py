@@ -21,6 +21,13 @@ from .stores import need, opened, plainly, segments_of, segments_option, shown, 
 @whole_number("--max-body", 1024, 4 << 20, "Bytes of one request.")
 @whole_number("--max-reports", 1, 10_000, "Reports of one request.", most=10_000)
 @whole_number("--max-waiting", 1024, 64 << 20, "Bytes that wait at once.")
+@whole_number("--max-connections", 1, 4096, "Connections at once.")
+@whole_number(
+    "--max-per-address",
+    1,
+    1024,
+    "Connections at once from one address; of a proxy, all come from its own.",
+)
 @click.option(
     "--request-seconds",
     type=click.FloatRange(0.1, 3600),
@@ -36,6 +43,8 @@ def serve(
     max_body: int,
     max_reports: int,
     max_waiting: int,
+    max_connections: int,
+    max_per_address: int,
     request_seconds: float,
 ) -> int:
     """Collect reports: one process, nothing else to start."""
@@ -53,6 +62,8 @@ def serve(
         body_bytes=max_body,
         reports=max_reports,
         waiting_bytes=max_waiting,
+        connections=max_connections,
+        address_connections=max_per_address,
         request_seconds=request_seconds,
     )
     store, folder = store_at(address), segments_of(address, segments)
