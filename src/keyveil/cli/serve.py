@@ -74,6 +74,11 @@ def serve(
                 store.open()
             check_address(store, host)
             click.echo(f"collecting at {address_of(found)} (its API: {address_of(found)}/)")
+            if not store.control.collections:
+                click.echo(
+                    "There is no collection yet. Create one, also while this runs: "
+                    f"keyveil collection create NAME PLAN --store {shown(address)}"
+                )
             if not store.control.tokens:
                 click.echo(
                     "no token yet: this machine may do everything, and no other may reach it; before a "
