@@ -146,11 +146,12 @@ def test_silence_from_one_address_keeps_nobody_out(serving):
 
 
 def test_silence_from_many_addresses_keeps_nobody_out(serving):
-    """All places are taken, with fewer than its bound from each."""
+    """More than there are places, with no more than its bound from each."""
     server = serving(
         "connections=24", "address_connections=12", "silent_seconds=60", "request_seconds=60"
     )
-    held = [one for host in range(2, 5) for one in silent(server, f"127.0.0.{host}", 8)]
+    held = [one for host in range(2, 7) for one in silent(server, f"127.0.0.{host}", 12)]
+    assert sum(map(is_open, held)) == 24
     assert [is_served(server, "127.0.0.9") for _ in range(3)] == [True] * 3
     close(held)
 
