@@ -28,6 +28,7 @@ def test_a_collection_is_made_listed_and_shown(desk):
     assert made["state"] == "open"
     assert made["plan"] == PLAN.hash
     assert made["epoch"]["now"] == desk.epoch()
+    assert made.pop("warnings") == []
     assert desk.get("/v1/collections/menu").json() == made
     assert desk.get("/v1/collections").json() == {"collections": [made]}
     status = desk.get("/v1/collections/menu/status").json()
@@ -152,7 +153,6 @@ def test_one_collection_that_cannot_be_sealed_holds_up_no_other(file_desk):
         file_desk.create(name)
         file_desk.send(fresh(4), name=name)
     made = file_desk.store.control.named("first")
-    (file_desk.folder / "segments").mkdir()
     (file_desk.folder / "segments" / f"first.{made.id}").write_text("in the way")
     file_desk.clock.advance(3 * 86_400)
     with pytest.raises(OSError, match="exists"):
@@ -238,8 +238,8 @@ def test_an_epoch_that_devices_would_refuse_is_said_when_it_is_made(tmp_path):
         assert f"allow_epoch={seconds}" in done.stderr
     for number, seconds in enumerate(EPOCHS):
         done = keyveil(*words[0], f"usual{number}", *words[1], "--epoch", str(seconds))
-        assert done.stderr == ""
-    assert keyveil(*words[0], "day", *words[1]).stderr == ""
+        assert "allow_epoch" not in done.stderr
+    assert "allow_epoch" not in keyveil(*words[0], "day", *words[1]).stderr
 
 
 # -- new versions ----------------------------------------------------------------------------------

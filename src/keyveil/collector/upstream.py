@@ -50,6 +50,10 @@ class Known:
     again: int = 0
     """How often it was asked for again while it was believed."""
 
+    def epoch_at(self, now: float) -> int:
+        """The epoch that a moment lies in."""
+        return int(now // self.about["epoch"]["seconds"])
+
     def ends(self, epoch: int) -> float:
         """When an epoch and its grace are over."""
         terms = self.about["epoch"]
