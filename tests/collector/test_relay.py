@@ -20,7 +20,7 @@ from desk import PLAN, Desk, fresh, plan_of
 from process import KEYVEIL, Process, keyveil
 from scipy.stats import chi2
 
-from keyveil import AsyncClient, Client, Coins, Plan
+from keyveil import AsyncClient, Client, Coins, Plan, Report
 from keyveil.client import Patience
 from keyveil.collector.crowd import AGAIN, OVERHEAD, shuffled
 from keyveil.collector.memory import Memory, MemoryFailed
@@ -165,6 +165,21 @@ def test_nothing_leaves_before_there_are_k(booth):
         assert response.json() == {"accepted": 1, "failed": []}
     assert len(booth.line.seen) == 1
     assert booth.relay.crowds.held_bytes == 0
+
+
+def test_a_report_as_it_is_needs_an_id(booth):
+    """A relay is asked again until the report has left: without an id it would count each time."""
+    whole = PLAN.report({"Pepsi": 4})
+    path, kind = "/v1/collections/menu/reports", {"content-type": "application/json"}
+    refused = booth.ask("POST", path, content=whole.dumps(), headers=kind)
+    assert (refused.status_code, refused.json()["reason"]) == (400, "malformed")
+    named = [Report(PLAN.hash, whole.cells, os.urandom(16).hex()).dumps() for _ in range(K)]
+    for text in named:
+        booth.ask("POST", path, content=text, headers=kind)
+    booth.settle()
+    assert booth.desk.reports() == K
+    again = booth.ask("POST", path, content=named[0], headers=kind)
+    assert again.json() == {"accepted": 1, "failed": []}
 
 
 def test_a_crowd_is_of_one_plan_and_one_epoch(booth):

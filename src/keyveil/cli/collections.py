@@ -238,8 +238,8 @@ def collection_answers(
     on the collection's tally; they are made here.
     """
     from .analyse import estimate
-    from .answers import read_over_http, read_store
     from .ask import query
+    from .collected import read_over_http, read_store
 
     found = (
         read_store(address, name, number) if url is None else read_over_http(url, name, number, token)
