@@ -3,6 +3,8 @@
 ``python -m bench.planner [--write] [--data DIR] [--repeat 50] [--epsilon 0.1,...] [--only NAMES]``: the
 paper's populations, PCKV's, and with ``--data`` real ratings. Score: mse_f / mse_f(KVUE) +
 mse_m / mse_m(KVUE), means clipped to their range for all; KVUE with the same kind of estimator is 2.
+Competitors for sets have the padding length of least predicted error on the population, one for each
+estimator.
 """
 
 from __future__ import annotations

@@ -1,11 +1,20 @@
-"""Shared by all tests: counts that grow under ``make test-long``."""
+"""Shared by all tests: counts that grow under ``make test-long``, and the collector's stores.
+
+Fixtures of the collector import it when they are used: other tests do not need its packages.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from desk import Desk, Postgres
 
 LONG = os.environ.get("KEYVEIL_LONG") == "1"
 
@@ -20,3 +29,64 @@ settings.load_profile("long" if LONG else "short")
 def scale() -> int:
     """How many times the usual count a sampled check may draw."""
     return 20 if LONG else 1
+
+
+# -- the collector's stores ------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty store of either kind."""
+    if request.param == "sqlite":
+        return str(tmp_path / "store.sqlite")
+    return str(request.getfixturevalue("database"))
+
+
+@pytest.fixture
+def desk(address: str, tmp_path: Path) -> Iterator[Desk]:
+    """A collector on either store."""
+    from desk import Desk
+
+    made = Desk(address, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def file_desk(tmp_path: Path) -> Iterator[Desk]:
+    """A collector on a SQLite file, where the kind of store does not matter."""
+    from desk import Desk
+
+    made = Desk(str(tmp_path / "store.sqlite"), tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A running PostgreSQL; without one on the machine the tests that need it are skipped, unless
+    KEYVEIL_POSTGRES=required (as ``make test`` has it)."""
+    from desk import Postgres, postgres_binaries
+
+    binaries = postgres_binaries()
+    if binaries is None:
+        if os.environ.get("KEYVEIL_POSTGRES") == "required":
+            pytest.fail("PostgreSQL is needed: apt-get install postgresql")
+        pytest.skip("PostgreSQL is not installed")
+    server = Postgres(binaries)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def database(postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A new database with all tables; its stores have the keys of ids in the test's own folder."""
+    from keyveil.collector.store import store_at
+    from keyveil.collector.store.postgres import PostgresStore
+
+    monkeypatch.setattr(PostgresStore, "segments_folder", tmp_path / "segments")
+    address = postgres.database()
+    store = store_at(address)
+    store.migrate_alone()
+    store.close()
+    return address

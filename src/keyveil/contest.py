@@ -25,8 +25,9 @@ from .estimate.drawn import drawn_errors
 from .estimate.forecast import Forecast, forecast
 from .mechanism import CALIBRATIONS
 from .mechanisms import REGISTRY, mechanism_named
-from .mechanisms.collision import MOST_CAP
-from .options import SHRUNK
+from .options import CORRECTED, SHRUNK
+from .padding import NAMES as PADDING_NAMES
+from .padding import PADDED_FOR, padded_plan
 from .pilot import pilot_people, pilot_prior
 from .plan import Plan
 from .planner import Advice, advise
@@ -40,10 +41,9 @@ TOGETHER = (
     *("ioh", "ioh_optimal", "split", "pairs", "triples", "workload", "coefficients", "pair_collision"),
 )
 """Made for conditionals; ``all`` leaves them out."""
-USUAL = ("published", "likelihood", SHRUNK)
-"""Beside the mechanism's own first estimator, those that are measured where they exist."""
-PAD = 0.9
-"""Where a cap or padding length is not stated: what this share of people does not exceed."""
+USUAL = ("published", "likelihood", SHRUNK, CORRECTED)
+"""Beside the mechanism's own first estimator, those that are measured where they exist. The planner
+takes one of these or the first, so every mechanism has a row with the estimator of ``auto``."""
 MOST_COUNTS = 1 << 24
 DIGITS = 3
 """Pilots that tell the same up to so many digits get the same advice."""
@@ -75,7 +75,10 @@ class Row(AnyRow):
     left_out: float
     """Of all keys that people hold, the share that the plan's cap or padding length leaves out."""
     refused: bool = False
-    """Whether this is a plan of the planner's that it would not give unless told to (``--force``)."""
+    """Whether this is a plan of the planner's that it would not give unless told to (``--anyway``)."""
+    planner_estimator: str | None = None
+    """For ``auto``: the estimator that the planner takes. Rows of this estimator compare mechanisms
+    alone; rows of different estimators compare estimators too."""
     pilot: float | None = None
     """The share of people who told how many keys they hold before the planner chose for the others."""
     choices: Mapping[str, int] | None = None
@@ -130,10 +133,33 @@ class Contest:
     # -- one mechanism at one epsilon --------------------------------------------------------------
 
     def rows(self, name: str, epsilon: str) -> list[Row]:
-        """The rows of one mechanism (or ``auto``) at one epsilon, one for each estimator."""
-        taken = self._taken(name, epsilon)
+        """The rows of one mechanism (or ``auto``) at one epsilon, one for each estimator.
+
+        A mechanism for sets whose cap or padding length is not stated has the best one for each of them.
+        """
+        if name == "auto":
+            taken = self._advised(epsilon)
+            estimators = self._estimators([each.plan for each in taken], name, taken[0].estimator)
+            return self._measured(name, epsilon, taken, estimators)
+        own = self.plan(name, epsilon)
+        estimators = self._estimators([own], name, None)
+        plans = {
+            estimator: self.plan(name, epsilon, estimator) if estimator in PADDED_FOR else own
+            for estimator in estimators
+        }
+        found: dict[str, Row] = {}
+        for plan in dict.fromkeys(plans.values()):
+            some = tuple(estimator for estimator in estimators if plans[estimator] == plan)
+            taken = [_Taken(plan, self.people, self.repetitions)]
+            rows = self._measured(name, epsilon, taken, some)
+            found |= zip(some, rows, strict=True)
+        return [found[estimator] for estimator in estimators]
+
+    def _measured(
+        self, name: str, epsilon: str, taken: Sequence[_Taken], estimators: Sequence[str]
+    ) -> list[Row]:
+        """One row for each estimator, over all repetitions of the plans that were taken."""
         plan = taken[0].plan
-        estimators = self._estimators([each.plan for each in taken], name, taken[0].estimator)
         made: dict[str, list[KeyBands]] = {estimator: [] for estimator in estimators}
         left_out = 0.0
         for each in taken:
@@ -149,6 +175,8 @@ class Contest:
             self._row(name, plan, e, epsilon, made[e], self._predicted(plan, told, e), left_out)
             for e in estimators
         ]
+        if name == "auto":
+            rows = [replace(row, planner_estimator=taken[0].estimator) for row in rows]
         if sum(each.repetitions for each in taken if each.refused) > self.repetitions / 2:
             rows = [replace(row, refused=True) for row in rows]
         if not piloted:
@@ -158,15 +186,13 @@ class Contest:
         proven = float(max(each.plan.proven for each in taken))
         return [replace(row, pilot=asked, choices=choices, true_epsilon=proven) for row in rows]
 
-    def _taken(self, name: str, epsilon: str) -> list[_Taken]:
-        """Which plan is answered by how many people in how many repetitions, the most frequent first."""
-        if name != "auto":
-            return [_Taken(self.plan(name, epsilon), self.people, self.repetitions)]
-        if not self.pilot:
-            advice = self.advice(epsilon)
-            plan, many = advice.plan, self.repetitions
-            return [_Taken(plan, self.people, many, not advice.answers, advice.estimator)]
-        return self._taken_after_pilot(epsilon)
+    def _advised(self, epsilon: str) -> list[_Taken]:
+        """Which of the planner's plans is answered how often, the most frequent first."""
+        if self.pilot:
+            return self._taken_after_pilot(epsilon)
+        advice = self.advice(epsilon)
+        plan, many = advice.plan, self.repetitions
+        return [_Taken(plan, self.people, many, not advice.answers, advice.estimator)]
 
     def _taken_after_pilot(self, epsilon: str) -> list[_Taken]:
         """Every repetition has its own pilot, and so perhaps its own plan."""
@@ -203,17 +229,21 @@ class Contest:
         for counts in self._counts(plan):
             yield plan, {estimator: bands(plan, counts, estimator) for estimator in estimators}
 
-    def plan(self, name: str, epsilon: str) -> Plan:
-        """The plan of a mechanism; sets get a cap from the population where none is stated."""
+    def plan(self, name: str, epsilon: str, estimator: str | None = None) -> Plan:
+        """The plan of a mechanism; sets get the best cap for the population where none is stated.
+
+        Best for one estimator, the mechanism's first unless named.
+        """
         if name == "auto":
             return self.advice(epsilon).plan
         mechanism, given = parsed(name)
-        open_ = REGISTRY[mechanism].parameters
-        for called in ("cap", "length"):
-            if called in open_ and called not in given:
-                sizes = self.known.quantile(PAD)
-                given[called] = min(max(1, sizes), MOST_CAP, len(self.schema.keys))
-        return Plan.of(self.schema, mechanism, epsilon, self.calibrate, **given)
+        return padded_plan(
+            *(self.schema, mechanism, epsilon, self.people, self.known),
+            estimator=estimator,
+            ask=self.ask,
+            calibrate=self.calibrate,
+            parameters=given,
+        )
 
     def _estimators(self, plans: Sequence[Plan], name: str, best: str | None) -> tuple[str, ...]:
         """What is measured: estimators that all of the plans have; of ``auto`` the planner's first."""
@@ -349,9 +379,13 @@ def parsed(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def described(plan: Plan) -> str:
-    """The mechanism with the parameters that are not at their default."""
+    """The mechanism with the parameters that are not at their default, and always its cap or length."""
     known = plan.kind.parameters
-    said = [f"{n}={v}" for n, v in plan.parameters.items() if str(v) != str(known[n].default)]
+    said = [
+        f"{name}={value}"
+        for name, value in plan.parameters.items()
+        if str(value) != str(known[name].default) or name in PADDING_NAMES
+    ]
     return plan.mechanism + (":" + "+".join(said) if said else "")
 
 

@@ -18,6 +18,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class KeyveilError(Exception):
     """What is wrong and what would be right, in one line."""
@@ -74,3 +77,12 @@ class FinishedError(KeyveilError, RuntimeError):
     """A chain of plans is at its end: there is no next round."""
 
     exit_code = 3
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that a misspelt one is nearest to, whatever its case; None if none is near."""
+    folded: dict[str, str] = {}
+    for each in known:
+        folded.setdefault(each.casefold(), each)
+    near = get_close_matches(name.casefold(), folded, 1)
+    return folded[near[0]] if near else None

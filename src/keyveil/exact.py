@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation, localcontext
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from decimal import (
+    ROUND_CEILING,
+    ROUND_FLOOR,
+    ROUND_HALF_EVEN,
+    Context,
+    Decimal,
+    DecimalException,
+    DivisionByZero,
+    Inexact,
+    InvalidOperation,
+    Overflow,
+    localcontext,
+)
 
 from .errors import PlanError
 
-_WIDE = Context(prec=60)
-_UP, _DOWN = Context(prec=60, rounding=ROUND_CEILING), Context(prec=60, rounding=ROUND_FLOOR)
-_PLACES = Decimal(1).scaleb(-18)
+
+def _context(digits: int, *traps: type[DecimalException], rounding: str = ROUND_HALF_EVEN) -> Context:
+    """A context that takes nothing from the caller's, nor from the defaults that a caller may set."""
+    signals: list[type[DecimalException]] = [InvalidOperation, DivisionByZero, Overflow, *traps]
+    return Context(digits, rounding, -999_999, 999_999, 1, 0, [], signals)
+
+
+_EXACT = _context(2_000, Inexact)
+_WIDE = _context(60)
+_UP, _DOWN = _context(60, rounding=ROUND_CEILING), _context(60, rounding=ROUND_FLOOR)
+_PLACES = Decimal("1e-18")
 
 SMALLEST, LARGEST = Decimal("0.001"), Decimal("20")
 """The epsilons we can promise: below, 32-bit words are too coarse; above, it protects no one."""
@@ -19,7 +41,7 @@ def decimal(number: object, name: str) -> Decimal:
     if isinstance(number, bool) or not isinstance(number, int | float | Decimal | str):
         raise PlanError(f"{name} must be a number")
     try:
-        value = Decimal(repr(number) if isinstance(number, float) else number)
+        value = Decimal(float.__repr__(number) if isinstance(number, float) else number)
     except InvalidOperation:
         raise PlanError(f"{name} must be a number, like 1 or 0.5") from None
     if not value.is_finite():
@@ -27,6 +49,23 @@ def decimal(number: object, name: str) -> Decimal:
     if (value and abs(value.adjusted()) > 400) or len(value.as_tuple().digits) > 60:
         raise PlanError(f"{name} has too many digits")
     return value
+
+
+def own_context(digits: int = 28) -> AbstractContextManager[Context]:
+    """Decimals with so many digits, whatever the caller's context is: plans are the same everywhere."""
+    return localcontext(_context(digits))
+
+
+def total(values: Iterable[Decimal]) -> Decimal:
+    """The exact sum, whatever the caller's context is."""
+    with localcontext(_EXACT):
+        return sum(values, Decimal(0))
+
+
+def difference(value: Decimal, less: Decimal) -> Decimal:
+    """``value - less`` exactly, whatever the caller's context is."""
+    with localcontext(_EXACT):
+        return value - less
 
 
 def epsilon_of(number: object) -> Decimal:
@@ -47,7 +86,7 @@ def text(value: Decimal) -> str:
 
 def at_most(weight: int, epsilon: Decimal) -> int:
     """The largest integer not above ``weight * e^epsilon``."""
-    with localcontext(Context(prec=60 + weight.bit_length() // 3)):
+    with localcontext(_context(60 + weight.bit_length() // 3)):
         return int((weight * epsilon.exp()).to_integral_value(ROUND_FLOOR))
 
 

@@ -1,14 +1,26 @@
-"""Files written whole or not at all, and by one process at a time."""
+"""Files written whole or not at all, over no other file, and by one process at a time."""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from .errors import KeyveilError
+
+_BEGINNINGS = {
+    b"KVTALLY": "a tally",
+    b"KVREPRT": "a file of reports",
+    b"PAR1": "a Parquet table",
+    b"ARROW1": "an Arrow table",
+    b"SQLite format 3": "a database",
+    b"PK\x03\x04": "a spreadsheet or an archive",
+}
 _MASK = os.umask(0o077)
 os.umask(_MASK)
 
@@ -17,7 +29,7 @@ os.umask(_MASK)
 def whole_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
     """A file that appears under its name, complete and on disk, only if the block succeeds."""
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:32]}.")
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
     try:
@@ -39,10 +51,81 @@ def whole_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
         os.close(folder)
 
 
+@contextmanager
+def named(path: str | Path) -> Iterator[None]:
+    """Put a file's name before what is wrong with its content."""
+    try:
+        yield
+    except KeyveilError as error:
+        raise type(error)(f"{path}: {error}") from None
+
+
+def named_content(start: bytes) -> str | None:
+    """What a file is by its first bytes, where a plan, tally, report or table can be told apart."""
+    if not start.strip():
+        return "an empty file"
+    for magic, what in _BEGINNINGS.items():
+        if start.startswith(magic):
+            return what
+    is_plan = start.lstrip().startswith(b"{") and (b'"channel' in start or b'"chain"' in start)
+    return "a plan" if is_plan else None
+
+
 def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
     """Replace a file's content at once; ``private`` keeps it readable by its owner alone."""
     with whole_file(path, private=private) as file:
         file.write(content)
+
+
+def open_lock(path: Path) -> int:
+    """The handle of the lock file beside a file, which is made readable by its owner alone.
+
+    In a folder that others may write to, the lock file may have been planted. So no symbolic link is
+    followed, and the lock must be a plain file of this user or of the folder's owner.
+    """
+    lock = path.with_name(path.name + ".lock")
+    planted = KeyveilError(f"the lock file {lock} is no plain file of your own; remove it")
+    try:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise planted from None
+        raise
+    facts = os.fstat(handle)
+    owners = (os.geteuid(), lock.parent.stat().st_uid)
+    if not stat.S_ISREG(facts.st_mode) or facts.st_uid not in owners:
+        os.close(handle)
+        raise planted
+    return handle
+
+
+def same_file(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, also by links; of files that are not there yet, too."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
+def check_output(path: Path, inputs: Iterable[Path], *, replace: bool) -> None:
+    """Refuse to write ``path`` over an input, over another file unless ``replace``, or nowhere.
+
+    For the start of a command: what it would refuse at its end is refused before its work.
+    """
+    if any(same_file(path, source) for source in inputs):
+        raise KeyveilError(f"{path} is an input of this command; write the output to another file")
+    if path.is_dir():
+        raise KeyveilError(f"{path} is a folder; name a file")
+    if path.exists() and not path.is_file():
+        raise KeyveilError(f"{path} is not a regular file; name another")
+    if os.path.lexists(path) and not replace:
+        raise KeyveilError(f"{path} exists; give another name, or --force to replace it")
+    if not path.parent.is_dir():
+        raise KeyveilError(f"cannot write {path}: there is no folder {path.parent}")
+    with suppress(FileNotFoundError):
+        path.lstat()  # its name may be too long
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise KeyveilError(f"cannot write {path}: files may not be created in its folder")
 
 
 @contextmanager
@@ -50,7 +133,7 @@ def locked(path: Path) -> Iterator[None]:
     """One process at a time for a file, by a lock file beside it."""
     import fcntl
 
-    handle = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    handle = open_lock(path)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .channel import Channel, Table
-from .errors import ChannelError, PlanError
-from .exact import decimal, epsilon_of, text
+from .errors import ChannelError, PlanError, nearest
+from .exact import decimal, epsilon_of, own_context, text
 from .schema import Schema
 from .views import Views
 
@@ -180,7 +180,8 @@ class Mechanism(ABC):
         """What the published mechanism really proves at a nominal epsilon, over all its rounds."""
         keys = max(2, self.fewest_keys)
         schema = Schema.of(keys)
-        drafted = self.draft(schema, epsilon, False, self.chosen(self.example(schema)))
+        with own_context():
+            drafted = self.draft(schema, epsilon, False, self.chosen(self.example(schema)))
         return max(channel.proof().epsilon for channel in drafted.channels)
 
     def example(self, schema: Schema) -> dict[str, str]:
@@ -191,8 +192,10 @@ class Mechanism(ABC):
         """Every parameter's value, the given ones checked, the others at their default."""
         unknown = set(given) - set(self.parameters)
         if unknown:
-            known = ", ".join(self.parameters) or "none"
-            raise PlanError(f"{self.name} has no parameter {min(unknown)!r}; known: {known}")
+            known, wrong = ", ".join(self.parameters) or "none", min(unknown)
+            near = nearest(wrong, self.parameters)
+            hint = "" if near is None else f"did you mean {near}? "
+            raise PlanError(f"{self.name} has no parameter {wrong!r}; {hint}known: {known}")
         return {
             name: parameter.read(name, given.get(name, parameter.default))
             for name, parameter in self.parameters.items()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from functools import cache
 from importlib import import_module
 from itertools import permutations, product
@@ -28,7 +28,7 @@ from .arrays import WORD, Floats, Integers
 from .channel import Channel, Table
 from .channel.law import nan_where_biased
 from .errors import ChannelError, PlanError
-from .exact import text
+from .exact import own_context, text
 
 Move = tuple[int, ...]
 """Where each state goes."""
@@ -120,7 +120,7 @@ def table_of(weights: Mapping[int, int], states: int, epsilon: Decimal) -> Table
     many units, from 16 or e^epsilon on, until what the rows leave keeps epsilon too.
     """
     mixed = sorted(weights.items())
-    with localcontext(prec=100):  # as exact as ``at_most``, with e^epsilon found but once
+    with own_context(100):  # as exact as ``at_most``, with e^epsilon found but once
         odds = epsilon.exp()
         cover = [sum(weight for pattern, weight in mixed if pattern >> x & 1) for x in range(states)]
         most = sum(weights.values()) + (odds - 1) * max(cover)

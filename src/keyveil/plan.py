@@ -27,7 +27,7 @@ from .encode import (
     words_taken,
 )
 from .errors import ChannelError, PlanError
-from .exact import text
+from .exact import own_context, text
 from .layout import Layout
 from .mechanism import Draft, Mechanism, written
 from .mechanisms import REGISTRY, mechanism_named
@@ -141,7 +141,8 @@ class Plan:
     ) -> Plan:
         """The plan of a registered mechanism; ``calibrate`` is "paper" or "tight"."""
         kind = mechanism_named(mechanism)
-        drafted = kind.plan_draft(schema, epsilon, calibrate, parameters)
+        with own_context():
+            drafted = kind.plan_draft(schema, epsilon, calibrate, parameters)
         return cls._drafted(kind, drafted, calibrate)
 
     @classmethod
@@ -185,7 +186,9 @@ class Plan:
         """The next round of an interactive mechanism, made from what this round learned."""
         tally.belongs_to(self)
         kind = mechanism_named(self.mechanism)
-        return self._drafted(kind, kind.next(self, tally), self.calibrate)
+        with own_context():
+            drafted = kind.next(self, tally)
+        return self._drafted(kind, drafted, self.calibrate)
 
     # -- facts -----------------------------------------------------------------------------------
 
@@ -301,10 +304,16 @@ class Plan:
     @classmethod
     def load(cls, path: str | Path) -> Plan:
         """Read and verify a plan."""
+        from .files import named, named_content
+
         try:
-            return cls.parse(Path(path).read_bytes())
+            content = Path(path).read_bytes()
         except OSError as error:
             raise PlanError(f"cannot read the plan {path}: {error.strerror}") from None
+        with named(path):
+            if (what := named_content(content)) not in (None, "a plan"):
+                raise PlanError(f"this is {what}, not a plan")
+            return cls.parse(content)
 
     # -- the device's side -----------------------------------------------------------------------
 
@@ -316,6 +325,10 @@ class Plan:
         are new ones in every call.
         """
         return self._report(self.schema.checked(record), coins, person)
+
+    def check(self, record: Record) -> list[str]:
+        """What is wrong with a made-up record, a line each: for developers, see ``Schema.check``."""
+        return self.schema.check(record)
 
     def report_as_client(
         self, record: object, coins: Coins | None = None, person: Person | None = None

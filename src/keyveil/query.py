@@ -14,14 +14,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
-from .errors import QueryError
-from .schema import Schema
+from .errors import QueryError, nearest
+from .schema import MOST_LETTERS, Schema
 
 KINDS = ("frequency", "mean", "lift")
 _MARKS = '()|,!"'
-_PIECE = re.compile(r"""(?:"(?:\\.|[^"\\])*"|[^;"]|")+""", re.DOTALL)
+MOST_TEXT = 1 << 16
+"""Characters of one query at the most."""
+_QUOTATION = re.compile(r"""[^"\\]*(?:\\.[^"\\]*)*\"""", re.DOTALL)
+"""What follows an opening quote, up to the closing one."""
+_SPLIT = re.compile('[;"]')
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class Query:
     @classmethod
     def parse(cls, text: str) -> Query:
         """A query from text; an error names the position and what was expected there."""
+        if len(text) > MOST_TEXT:
+            raise QueryError(f"a query has at most {MOST_TEXT:,} characters; this one has {len(text):,}")
         return _Parser(text).query()
 
     @classmethod
@@ -85,8 +90,22 @@ class Query:
 
 
 def split_queries(text: str) -> list[str]:
-    """The texts that have ; between them; one within double quotes is part of a key."""
-    return [piece.strip() for piece in _PIECE.findall(text) if piece.strip()]
+    """The texts that have ; between them; one within double quotes is part of a key.
+
+    A quotation without an end takes the rest of the text. So each character is read once.
+    """
+    pieces, start, at = [], 0, 0
+    while mark := _SPLIT.search(text, at):
+        at = mark.end()
+        if mark[0] == ";":
+            pieces.append(text[start : mark.start()])
+            start = at
+        elif (quotation := _QUOTATION.match(text, at)) is None:
+            break
+        else:
+            at = quotation.end()
+    pieces.append(text[start:])
+    return [piece.strip() for piece in pieces if piece.strip()]
 
 
 def _quoted(key: str) -> str:
@@ -104,9 +123,10 @@ class _Parser:
     def query(self) -> Query:
         kind = self._word("a statistic (" + ", ".join(KINDS) + ")")
         if kind not in KINDS:
-            near = get_close_matches(kind, KINDS, 1)
-            hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(KINDS)}"
-            raise QueryError(f"unknown statistic {kind!r} at position 1{hint}")
+            near = nearest(kind[:MOST_LETTERS], KINDS)
+            hint = f"; known: {', '.join(KINDS)}" if near is None else f"; did you mean {near}?"
+            shown = f" {kind!r}" if len(kind) <= MOST_LETTERS else ""
+            raise QueryError(f"unknown statistic{shown} at position 1{hint}")
         self._mark("(")
         target = self._key()
         given: list[tuple[str, bool]] = []
@@ -140,7 +160,14 @@ class _Parser:
         return self._key(), held
 
     def _key(self) -> str:
-        return self._quotation() if self._peek() == '"' else self._word("a key")
+        quoted, start = self._peek() == '"', self.at
+        key = self._quotation() if quoted else self._word("a key")
+        if len(key) > MOST_LETTERS:
+            raise QueryError(
+                f"a key has at most {MOST_LETTERS} characters; the one at position {start + 1} has "
+                f"{len(key):,}"
+            )
+        return key
 
     def _word(self, what: str) -> str:
         self._peek()

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from .errors import ReportError
-from .files import whole_file
+from .files import named, named_content, whole_file
 from .report import Report, Reports, check_plan_name, json_object, same_json
 from .tally import check_report
 
@@ -81,7 +81,11 @@ def writing(plan: Plan, path: str | Path) -> Iterator[ReportWriter]:
 def reading(plan: Plan, path: str | Path) -> Iterator[Reports]:
     """The batches of a file, one block in memory at a time; also one JSON report a line."""
     try:
-        with Path(path).open("rb") as file:
+        with named(path), Path(path).open("rb") as file:
+            start = file.read(1 << 12)
+            if (what := named_content(start)) not in (None, "a file of reports", "an empty file"):
+                raise ReportError(f"this is {what}, not a file of reports")
+            file.seek(0)
             if file.read(len(MAGIC)) == MAGIC:
                 yield from _blocks(plan, file)
             else:

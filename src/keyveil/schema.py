@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from difflib import get_close_matches
 from functools import cached_property
 from math import isfinite
 from numbers import Real
@@ -16,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from .arrays import WORD, Floats, Integers, Words
-from .errors import RecordError, SchemaError, UnknownKeyError
+from .errors import RecordError, SchemaError, UnknownKeyError, nearest
 from .exact import decimal, text
 
 MOST_KEYS = 1 << 20
 MOST_LEVELS = 64
+MOST_LETTERS = 256
+"""Characters of a key's name."""
 
 Record = Mapping[str, float] | Iterable[tuple[str, float]]
 """One person's keys and values. It never leaves the device, nor enters an error, log or repr."""
@@ -128,7 +129,10 @@ class Schema:
         for key, value in _pairs(record):
             place = self.index.get(key) if isinstance(key, str) else None
             if place is None:
-                raise RecordError("a key is not in the plan; the plan lists every key one may hold")
+                raise RecordError(
+                    "a key is not in the plan; the plan lists every key one may hold "
+                    "(for developers: plan.check(record) names it)"
+                )
             if place in held:
                 raise RecordError("a key appears twice; a record has each key at most once")
             if isinstance(value, bool) or not isinstance(value, Real):
@@ -143,6 +147,29 @@ class Schema:
                 raise RecordError("a value lies outside the range of its key")
             held[place] = number
         return held
+
+    def check(self, record: Record) -> list[str]:
+        """What is wrong with a record, a line each, with the key's name; never with a value.
+
+        For developers, with records that they made up: a client is silent about what a person holds,
+        and drops a misspelt key without a word. The lines name keys that the record holds, so do not
+        log or send them for a person's record.
+        """
+        lines, seen = [], set()
+        for key, value in _pairs(record):
+            if not isinstance(key, str) or key not in self.index:
+                near = nearest(key, self.keys) if isinstance(key, str) else None
+                hint = "" if near is None else f"; did you mean {near!r}?"
+                lines.append(f"key {key!r} is not in the plan{hint}")
+                continue
+            if key in seen:
+                lines.append(f"key {key!r}: appears twice; a record has each key at most once")
+            seen.add(key)
+            try:
+                self.checked({key: value})
+            except RecordError as error:
+                lines.append(f"key {key!r}: {error}")
+        return lines
 
     def mapped(self, record: object) -> dict[int, float]:
         """The record as a client maps it: taking part never depends on what a person holds.
@@ -223,9 +250,8 @@ class Schema:
 
 def unknown_key(key: object, names: Iterable[str]) -> UnknownKeyError:
     """The error for a name that is not among ``names``, with the nearest one for a hint."""
-    folded = {name.casefold(): name for name in names}
-    near = get_close_matches(str(key).casefold(), folded, 1)
-    hint = f"; did you mean {folded[near[0]]!r}?" if near else ""
+    near = nearest(str(key), names)
+    hint = "" if near is None else f"; did you mean {near!r}?"
     return UnknownKeyError(f"the plan has no key {key!r}{hint}")
 
 
@@ -244,8 +270,8 @@ def _pairs(record: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def _check_name(key: object) -> None:
-    if not isinstance(key, str) or not key or len(key) > 256:
-        raise SchemaError("a key's name is text of 1 to 256 characters")
+    if not isinstance(key, str) or not key or len(key) > MOST_LETTERS:
+        raise SchemaError(f"a key's name is text of 1 to {MOST_LETTERS} characters")
     if key != key.strip() or any(unicodedata.category(c) in ("Cc", "Cs") for c in key):
         raise SchemaError(
             f"key {key!r} has outer spaces, control characters or broken text; remove them"

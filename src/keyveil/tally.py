@@ -11,7 +11,7 @@ import numpy as np
 
 from .arrays import Integers
 from .errors import ReportError
-from .files import write_whole
+from .files import named, named_content, write_whole
 from .report import Report, Reports, check_plan_name, json_object, same_json
 
 if TYPE_CHECKING:
@@ -181,7 +181,10 @@ class Tally:
             content = Path(path).read_bytes()
         except OSError as error:
             raise ReportError(f"cannot read the tally {path}: {error.strerror}") from None
-        return cls.parse(plan, content)
+        with named(path):
+            if (what := named_content(content)) not in (None, "a tally"):
+                raise ReportError(f"this is {what}, not a tally; make one with 'keyveil tally'")
+            return cls.parse(plan, content)
 
 
 def _unpacked(content: bytes, most: int) -> bytes:

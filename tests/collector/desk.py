@@ -146,8 +146,20 @@ def postgres_binaries() -> Path | None:
     return Path(on_path).resolve().parent if on_path else None
 
 
+_LIFE = """
+read nothing
+"$@" >/dev/null 2>&1
+rm -rf "$0"
+"""
+"""The shell that ends a server: it waits until whoever started it closes the pipe, or is gone."""
+
+
 class Postgres:
-    """A server of our own: private folder, private socket, no network port; stopped after."""
+    """A server of our own: private folder, private socket, no network port.
+
+    It ends with the process that started it, however that ends: a shell in a session of its own waits
+    for the end of a pipe, which the system closes for a process that is killed, too.
+    """
 
     def __init__(self, binaries: Path) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="kv-pg-"))
@@ -155,6 +167,13 @@ class Postgres:
         self._user = "postgres" if os.geteuid() == 0 else None
         if self._user:
             shutil.chown(self.folder, self._user)
+        stop = self._words("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "-w", "stop")
+        self._life = subprocess.Popen(
+            ["sh", "-c", _LIFE, str(self.folder), *stop],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+            cwd="/",
+        )
         self._run("initdb", "-D", str(self.folder / "data"), "-U", "keyveil", "-A", "trust", "--no-sync")
         options = (
             f"-c listen_addresses='' -c unix_socket_directories={self.folder} -c max_connections=60"
@@ -165,16 +184,14 @@ class Postgres:
         )
         self._number = 0
 
-    def _run(self, program: str, *arguments: str) -> None:
+    def _words(self, program: str, *arguments: str) -> list[str]:
         words = [str(self._binaries / program), *arguments]
-        if self._user:
-            words = [
-                "setpriv",
-                f"--reuid={self._user}",
-                f"--regid={self._user}",
-                "--clear-groups",
-                *words,
-            ]
+        if not self._user:
+            return words
+        return ["setpriv", f"--reuid={self._user}", f"--regid={self._user}", "--clear-groups", *words]
+
+    def _run(self, program: str, *arguments: str) -> None:
+        words = self._words(program, *arguments)
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL, cwd=self.folder, timeout=60)
 
     def database(self) -> str:
@@ -189,5 +206,6 @@ class Postgres:
         return f"{address}&options=-csearch_path%3D{name}"
 
     def stop(self) -> None:
-        self._run("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "-w", "stop")
-        shutil.rmtree(self.folder, ignore_errors=True)
+        assert self._life.stdin is not None
+        self._life.stdin.close()
+        self._life.wait(60)

@@ -53,7 +53,8 @@ class Process:
             [*words, "--port", "0", *more], stdout=subprocess.PIPE, stderr=self._log, text=True
         )
         assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        self.said = line = self.process.stdout.readline()
+        """What it printed; the rest when it has ended."""
         found = re.search(r"http://[^ ]+", line)
         if found is None:
             self.kill()
@@ -76,6 +77,7 @@ class Process:
             os.kill(self.process.pid, how)
         code = self.process.wait(30)
         if self.process.stdout is not None:
+            self.said += self.process.stdout.read()
             self.process.stdout.close()
         self._log.close()
         if hasattr(self, "client"):

@@ -11,7 +11,10 @@ from desk import NOW, PLAN, Desk, fresh, plan_of
 from process import keyveil
 
 from keyveil.collector import admin, backup
+from keyveil.collector import restore as restoring
+from keyveil.collector.restore import restore
 from keyveil.collector.store import StoreError, store_at
+from keyveil.collector.store.migrations import MIGRATIONS
 from keyveil.collector.verify import verify
 
 DAY = 86_400
@@ -70,7 +73,7 @@ def test_a_backup_of_either_kind_is_restored_as_either(desk, target, tmp_path):
     assert facts["files"] == 4, "two epochs of a file and a manifest each"
     seen = everything(desk, headers)
     desk.send(fresh(5))  # after the backup: not in it
-    backup.restore(tmp_path / "copy", target, tmp_path / "other" / "segments")
+    restore(tmp_path / "copy", target, tmp_path / "other" / "segments")
     clock = desk.clock
     desk.close()
     again = Desk(target, tmp_path / "other", clock)
@@ -98,14 +101,14 @@ def test_a_restore_never_writes_over_a_store(desk, target, tmp_path):
     desk.send(fresh(3))
     backup.backup(desk.address, desk.folder / "segments", tmp_path / "copy")
     content = {path: path.read_bytes() for path in (tmp_path / "copy").rglob("*") if path.is_file()}
-    backup.restore(tmp_path / "copy", target, tmp_path / "one")
+    restore(tmp_path / "copy", target, tmp_path / "one")
     with pytest.raises(StoreError, match="never writes over"):
-        backup.restore(tmp_path / "copy", target, tmp_path / "two")
+        restore(tmp_path / "copy", target, tmp_path / "two")
     assert not (tmp_path / "two").exists() or target.startswith("/")
     (tmp_path / "three").mkdir()
     (tmp_path / "three" / "something").touch()
     with pytest.raises(StoreError, match="never writes over"):
-        backup.restore(tmp_path / "copy", str(tmp_path / "new.sqlite"), tmp_path / "three")
+        restore(tmp_path / "copy", str(tmp_path / "new.sqlite"), tmp_path / "three")
     assert content == {path: path.read_bytes() for path in content}, "reading leaves it as it is"
 
 
@@ -117,10 +120,10 @@ def test_a_backup_is_as_of_one_moment_while_two_collectors_write(database, tmp_p
     other = Desk(database, tmp_path)
     real, sent = backup.copy_table, []
 
-    def slow(source, session, table, columns):
+    def slow(source, session, table):
         for one in (desk, other):  # between any two tables more comes, from both
             sent.append(one.send(fresh(7)).status_code)
-        real(source, session, table, columns)
+        real(source, session, table)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backup, "copy_table", slow)
@@ -143,10 +146,10 @@ def test_a_torn_copy_would_be_caught(database, tmp_path, monkeypatch):
     desk.send(fresh(40))
     real = backup.copy_table
 
-    def torn(source, session, table, columns):
+    def torn(source, session, table):
         desk.send(fresh(7))
         with desk.store.reading() as later:
-            real(later, session, table, columns)
+            real(later, session, table)
 
     monkeypatch.setattr(backup, "copy_table", torn)
     backup.backup(database, tmp_path / "segments", tmp_path / "copy")
@@ -220,12 +223,12 @@ def test_a_damaged_backup_is_refused_whole(file_desk, target, tmp_path, which, d
     sound = victims[-1].read_bytes()
     damage(victims[-1])
     with pytest.raises(StoreError, match="damaged or not complete"):
-        backup.restore(copy, target, tmp_path / "new.segments")
+        restore(copy, target, tmp_path / "new.segments")
     assert not (tmp_path / "new.segments").exists()
     assert not list(tmp_path.glob("*restored*"))
     victims[-1].write_bytes(sound)
     (copy / "segments" / "stranger").write_text("not of the store")
-    backup.restore(copy, target, tmp_path / "new.segments")
+    restore(copy, target, tmp_path / "new.segments")
     assert not (tmp_path / "new.segments" / "stranger").exists()
     restored = store_at(target)
     restored.open(serving=False)
@@ -240,7 +243,7 @@ def test_segments_are_their_owners_alone_whatever_the_mask(file_desk, tmp_path):
     try:
         filled(file_desk)
         backup.backup(file_desk.address, file_desk.folder / "segments", tmp_path / "copy")
-        backup.restore(tmp_path / "copy", str(tmp_path / "new.sqlite"), tmp_path / "deep" / "new")
+        restore(tmp_path / "copy", str(tmp_path / "new.sqlite"), tmp_path / "deep" / "new")
     finally:
         os.umask(before)
     for root in (file_desk.folder / "segments", tmp_path / "copy", tmp_path / "deep"):
@@ -253,7 +256,7 @@ def test_segments_are_their_owners_alone_whatever_the_mask(file_desk, tmp_path):
 def test_what_is_restored_is_its_owners_alone(file_desk, tmp_path):
     filled(file_desk)
     backup.backup(file_desk.address, file_desk.folder / "segments", tmp_path / "copy")
-    backup.restore(tmp_path / "copy", str(tmp_path / "new.sqlite"), tmp_path / "new.segments")
+    restore(tmp_path / "copy", str(tmp_path / "new.sqlite"), tmp_path / "new.segments")
     made = [tmp_path / "new.sqlite", *(tmp_path / "new.segments").rglob("*")]
     made += (tmp_path / "copy").rglob("*")
     files = [path for path in made if path.is_file()]
@@ -264,9 +267,9 @@ def test_what_is_restored_is_its_owners_alone(file_desk, tmp_path):
 def test_another_version_is_not_poured_into_a_database(file_desk, postgres, tmp_path, monkeypatch):
     file_desk.create()
     backup.backup(file_desk.address, file_desk.folder / "segments", tmp_path / "copy")
-    monkeypatch.setattr(backup, "MIGRATIONS", [*backup.MIGRATIONS, ["a step of tomorrow"]])
+    monkeypatch.setattr(restoring, "MIGRATIONS", [*MIGRATIONS, ["a step of tomorrow"]])
     with pytest.raises(StoreError, match="another version"):
-        backup.restore(tmp_path / "copy", postgres.database(), tmp_path / "new")
+        restore(tmp_path / "copy", postgres.database(), tmp_path / "new")
 
 
 def test_a_database_that_refuses_says_so_in_one_line(file_desk, postgres, tmp_path):

@@ -32,7 +32,7 @@ from process import keyveil as command
 from scipy.stats import chi2
 
 import keyveil
-from keyveil import AsyncClient, BudgetError, Client, Coins, CoinsError, Plan, PlanError, Tally
+from keyveil import AsyncClient, BudgetError, Client, Coins, CoinsError, Plan, PlanError
 from keyveil.cli import ledger as ledger_command
 from keyveil.client import ClientError, Ledger
 from keyveil.client.core import EPOCHS, FINAL, LATER, Patience, Said, judge
@@ -42,6 +42,8 @@ from keyveil.exact import text
 
 URL = "http://127.0.0.1"
 RECORD = {"Pepsi": 4}
+AT_ONCE = Patience(settle=0, spread=0)
+"""For tests in which the time of the first try does not matter."""
 OTHER = {"Fries": 1, "Salad": 5}
 
 
@@ -92,7 +94,7 @@ class Phone:
 
     def __init__(self, desk: Desk, folder: Path, **more: Any) -> None:
         self.desk, self.folder, self.wire = desk, folder, Wire(desk)
-        self.more = {"cap": 4, "jitter": lambda: 0.5, **more}
+        self.more = {"cap": 4, "jitter": lambda: 0.5, "patience": AT_ONCE, **more}
         self.slept: list[float] = []
         self.skew = 0.0
 
@@ -178,7 +180,12 @@ def test_the_asynchronous_client_is_the_same_client(file_desk, tmp_path):
 
     async def run() -> None:
         transport = httpx.ASGITransport(file_desk.app)
-        options: dict[str, Any] = {"transport": transport, "clock": file_desk.clock.now, "pause": pause}
+        options: dict[str, Any] = {
+            "transport": transport,
+            "clock": file_desk.clock.now,
+            "pause": pause,
+            "patience": AT_ONCE,
+        }
         async with AsyncClient(URL, tmp_path / "a", cap=2, **options) as client:
             assert (await client.plan("menu")) == PLAN
             assert (await client.about("menu"))["state"] == "open"
@@ -229,7 +236,7 @@ def test_a_cancelled_answer_goes_on_where_it_was(file_desk, tmp_path):
             return response
 
     async def run() -> None:
-        options: dict[str, Any] = {"cap": 2, "clock": file_desk.clock.now}
+        options: dict[str, Any] = {"cap": 2, "clock": file_desk.clock.now, "patience": AT_ONCE}
         async with AsyncClient(URL, tmp_path / "a", transport=Slow(), **options) as client:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(client.answer("menu", RECORD), 0.3)
@@ -243,9 +250,9 @@ def test_a_cancelled_answer_goes_on_where_it_was(file_desk, tmp_path):
 
 
 def test_a_response_without_end_is_cut_off(phone, monkeypatch):
-    monkeypatch.setattr("keyveil.client.http.MOST_BYTES", 1000)
+    monkeypatch.setattr("keyveil.client.core.MOST_PLAN", 1000)
     phone.wire.gets["/plan"] = b"x" * 1001
-    with pytest.raises(ClientError, match="cannot be reached"):
+    with pytest.raises(ClientError, match="more than 1,000 bytes"):
         phone.start().answer("menu", RECORD)
     assert phone.start().spent == 0
 
@@ -596,22 +603,58 @@ def test_the_budget_spans_the_rounds(phone):
     assert len(phone.wire.posts) == 3
 
 
-def test_who_answers_one_plan_of_a_split_chain_does_not_answer_the_other(tmp_path):
-    """People are split between the two plans of ``sized``, each at all of epsilon."""
-    first = plan_of("sized", 12)
-    tally = Tally(first)
-    for _ in range(200):
-        tally.add(first.report({"k1": 3}))
-    second = first.next(tally)
-    ledger = Ledger(tmp_path / "ledger.json", cap=4)
-    ledger.answer(first, {}, collection="x", allow=Decimal(1))
-    with pytest.raises(BudgetError, match="was told before"):
-        ledger.answer(second, {}, collection="x", allow=Decimal(1))
-    assert ledger.spent == first.proven
-    ledger.answer(second, {}, collection="x", allow=Decimal(2))
-    assert ledger.spent_in("x") == first.proven + second.proven
+@pytest.mark.parametrize(
+    ("mechanism", "more"),
+    [("privkvm", {"rounds": 3}), ("privkvm", {"rounds": 2, "calibrate": "tight"}),
+     ("privkvm_plus", {"rounds": 4, "cost": "0"})],
+)  # fmt: skip
+def test_an_honest_chain_is_answered_to_its_end(phone, mechanism, more):
+    """Whatever the collector's rounds find; a device that comes late answers from there on."""
+    chain = plan_of(mechanism, epsilon=2, **more)
+    phone.desk.create("rounds", chain)
+    late = Phone(phone.desk, phone.folder.with_name("late"))
+    for number in range(1, 20):
+        phone.desk.send(fresh(60, chain, RECORD), "rounds", plan=chain.hash)
+        assert phone.start(allow=2).answer("rounds", RECORD).counted
+        if number > 1:
+            assert late.start(allow=2).answer("rounds", OTHER).counted
+        opened = phone.desk.post("/v1/collections/rounds/rounds")
+        if opened.status_code == 409:
+            break
+        chain = phone.start().plan("rounds")
+    answers = phone.start().told("rounds")
+    assert [entry.round for entry in answers] == list(range(1, number + 1))
+    assert 2 <= number <= more["rounds"]
+    assert [entry.round for entry in late.start().told("rounds")] == list(range(2, number + 1))
+    assert late.start().spent < phone.start().spent <= 2
+
+
+def test_a_device_that_misses_a_round_leaves_the_chain(phone):
+    chain = plan_of("privkvm", rounds=3)
+    phone.desk.create("rounds", chain)
+    phone.start().answer("rounds", RECORD)
+    for _ in range(2):
+        phone.desk.send(fresh(40, chain, RECORD), "rounds", plan=chain.hash)
+        assert phone.desk.post("/v1/collections/rounds/rounds").status_code == 201
+        chain = phone.start().plan("rounds")
     with pytest.raises(BudgetError, match="under another plan"):
-        ledger.answer(plan_of("sized", 13), {}, collection="x")
+        phone.start().answer("rounds", RECORD)
+    assert [entry.round for entry in phone.start().told("rounds")] == [1]
+
+
+def test_people_are_split_between_the_plans_of_sized(phone):
+    first = plan_of("sized", 12)
+    phone.desk.create("sized", first)
+    assert phone.start(allow=1).answer("sized", {"k1": 3}).counted
+    phone.desk.send(fresh(200, first, {"k1": 3}), "sized", plan=first.hash)
+    assert phone.desk.post("/v1/collections/sized/rounds").status_code == 201
+    for allow in (1, 2, 4):
+        with pytest.raises(BudgetError, match="was told before"):
+            phone.start(allow=allow).answer("sized", {"k1": 3})
+    assert phone.start().spent == first.proven
+    other = Phone(phone.desk, phone.folder.with_name("other"))
+    assert other.start(allow=1).answer("sized", {"k1": 3}).counted
+    assert [entry.round for entry in other.start().told("sized")] == [2]
 
 
 # -- sending again ---------------------------------------------------------------------------------

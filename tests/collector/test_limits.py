@@ -413,7 +413,8 @@ def test_no_way_around_a_refusal(tmp_path, reason):
 
 def test_every_reason_and_every_limit_has_a_try():
     assert set(TRIES) == set(REASONS)
-    texts = "".join(path.read_text() for path in HERE.glob("test_*.py"))
+    places = (HERE, HERE.parent / "attacks")
+    texts = "".join(path.read_text() for place in places for path in place.glob("test_*.py"))
     periods = {"tick_seconds", "keep_seconds"}  # how often, not how much
     for field in dataclasses.fields(Settings):
         if field.name in periods:
@@ -621,7 +622,7 @@ def test_where_sealed_epochs_go_is_said_where_no_file_shows_it(database, tmp_pat
         made = subprocess.Popen(
             [*words, *more], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
-        lines = [made.stdout.readline() for _ in range(3 if said else 2)]
+        lines = [made.stdout.readline() for _ in range(4 if said else 3)]
         made.terminate()
         rest, _ = made.communicate(timeout=30)
         text = "".join(lines) + rest
@@ -883,24 +884,6 @@ def test_silent_sockets_stop_no_upload(server):
     assert good.recv(4096).startswith(b"HTTP/1.1 200 ")
     for one in (good, *silent):
         one.close()
-
-
-def test_connections_are_bounded(server):
-    many = [line(server) for _ in range(60)]
-    held = 0
-    for connection in many:
-        connection.settimeout(0.3 if held < 21 else 0.01)
-        try:
-            connection.sendall(HELLO)
-            held += b"200" in connection.recv(100)
-        except OSError:
-            pass
-    for connection in many:
-        connection.close()
-    assert held <= 20
-    deadline = time.monotonic() + 20
-    while b"200 OK" not in rest(line(server, HELLO)):
-        assert time.monotonic() < deadline, "those that go make room"
 
 
 def test_who_does_not_take_answers_is_let_go_within_send_seconds(server):

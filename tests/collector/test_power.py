@@ -18,7 +18,8 @@ from faults.power import DECEIVED, ForgetfulStore, StaleStore, lose, work
 from faults.wal import check, deceived, frames, written
 
 from keyveil.collector import admin
-from keyveil.collector.backup import backup, restore
+from keyveil.collector.backup import backup
+from keyveil.collector.restore import restore
 from keyveil.collector.store import Parcel, StoreBroken
 from keyveil.collector.store.sqlite import SqliteStore
 from keyveil.collector.verify import verify
@@ -191,7 +192,7 @@ def test_a_sync_that_fails_when_the_log_is_moved_into_the_file_stops_the_store(t
     store.close()
     again = SqliteStore(tmp_path / "store.sqlite")
     again.open()
-    (verdict,) = verify(again, tmp_path)
+    (verdict,) = verify(again, again.segments_folder)
     again.close()
     assert (verdict.findings, verdict.reports) == ([], 100)
 

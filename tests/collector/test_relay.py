@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
@@ -20,7 +20,8 @@ from desk import PLAN, Desk, fresh, plan_of
 from process import KEYVEIL, Process, keyveil
 from scipy.stats import chi2
 
-from keyveil import AsyncClient, Client, Coins, Plan
+from keyveil import AsyncClient, Client, Coins, Plan, Report
+from keyveil.client import Patience
 from keyveil.collector.crowd import AGAIN, OVERHEAD, shuffled
 from keyveil.collector.memory import Memory, MemoryFailed
 from keyveil.collector.packing import Packing
@@ -164,6 +165,21 @@ def test_nothing_leaves_before_there_are_k(booth):
         assert response.json() == {"accepted": 1, "failed": []}
     assert len(booth.line.seen) == 1
     assert booth.relay.crowds.held_bytes == 0
+
+
+def test_a_report_as_it_is_needs_an_id(booth):
+    """A relay is asked again until the report has left: without an id it would count each time."""
+    whole = PLAN.report({"Pepsi": 4})
+    path, kind = "/v1/collections/menu/reports", {"content-type": "application/json"}
+    refused = booth.ask("POST", path, content=whole.dumps(), headers=kind)
+    assert (refused.status_code, refused.json()["reason"]) == (400, "malformed")
+    named = [Report(PLAN.hash, whole.cells, os.urandom(16).hex()).dumps() for _ in range(K)]
+    for text in named:
+        booth.ask("POST", path, content=text, headers=kind)
+    booth.settle()
+    assert booth.desk.reports() == K
+    again = booth.ask("POST", path, content=named[0], headers=kind)
+    assert again.json() == {"accepted": 1, "failed": []}
 
 
 def test_a_crowd_is_of_one_plan_and_one_epoch(booth):
@@ -396,6 +412,7 @@ def test_a_client_behind_a_relay_keeps_its_report_until_the_collector_has_it(boo
         for number in range(K):
             transport = httpx.ASGITransport(booth.app)
             options: dict[str, Any] = {"transport": transport, "clock": booth.desk.clock.now}
+            options["patience"] = Patience(settle=0, spread=0)
             clients.append(AsyncClient(URL, tmp_path / str(number), cap=2, **options))
         for client in clients[:-1]:
             assert (await client.answer("menu", {"Pepsi": 4})).state == "held"
@@ -884,6 +901,32 @@ def test_made_up_names_and_plans_do_not_make_the_collector_busy(booth):
     assert len(many._unknown) == 1000
 
 
+@pytest.mark.parametrize("end", ["", "/plan"])
+@pytest.mark.parametrize("kind", ["long", "compressed"])
+def test_a_collector_that_says_too_much_is_not_read_to_its_end(booth, end, kind):
+    inner, sent = booth.line.inner, [0]
+
+    class Endless(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            while sent[0] < 1 << 30:
+                sent[0] += 1 << 20
+                yield bytes(1 << 20)
+
+    class Hostile(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            if not request.url.path.endswith("/menu" + end):
+                return await inner.handle_async_request(request)
+            headers = {"content-encoding": "gzip"} if kind == "compressed" else {}
+            return httpx.Response(200, stream=Endless(), headers=headers)
+
+    booth.line.inner = Hostile()
+    response = booth.send(fresh(1))
+    assert (response.status_code, response.json()["reason"]) == (503, "unhealthy")
+    assert sent[0] <= (0 if kind == "compressed" else 17 << 20)
+    booth.line.inner = inner
+    assert booth.send(fresh(1)).status_code == 202
+
+
 def test_a_slow_answer_about_one_collection_holds_up_no_other(booth):
     booth.desk.create("second", plan_of("kvoh"))
     inner, gate, asked = booth.line.inner, asyncio.Event(), [0]
@@ -932,7 +975,8 @@ def test_the_command_relays_over_real_sockets(tmp_path):
         url = re.search(r"at (http://\S+):", said[1])[1]
         states = []
         for number in range(6):
-            with Client(url, tmp_path / str(number), cap=1) as client:
+            at_once = Patience(settle=0, spread=0)
+            with Client(url, tmp_path / str(number), cap=1, patience=at_once) as client:
                 states.append(client.answer("menu", {"Pepsi": 1 + number % 5}).state)
         assert set(states) == {"held"}
         for _ in range(200):

@@ -93,7 +93,8 @@ def test_killed_under_load_nothing_is_lost_and_nothing_doubled(address, tmp_path
     acknowledged = sum(sender.acknowledged for sender in senders)
     assert acknowledged > 0
     assert counted(processes[0]) == acknowledged
-    found = json.loads(keyveil("verify", "--store", address, "--json").stdout)
+    words = ("verify", "--store", address, "--segments", str(tmp_path / "segments"), "--json")
+    found = json.loads(keyveil(*words).stdout)
     assert [(v["findings"], v["reports"]) for v in found] == [([], acknowledged)]
     for process in processes:
         assert process.end() == 0
@@ -216,8 +217,9 @@ def test_backup_while_it_serves_and_back(tmp_path, plan_file):
     process.kill()
     new = str(tmp_path / "new" / "store.sqlite")
     (tmp_path / "new").mkdir()
-    keyveil("restore", str(tmp_path / "copy"), "--store", new)
-    assert "counts match" in keyveil("verify", "--store", new).stdout
+    place = ("--store", new, "--segments", str(tmp_path / "new" / "segments"))
+    keyveil("restore", str(tmp_path / "copy"), *place)
+    assert "counts match" in keyveil("verify", *place).stdout
     process = Process(new, tmp_path / "new")
     kept = counted(process)
     assert 20 <= kept <= 20 + sender.acknowledged
@@ -339,7 +341,7 @@ def test_an_old_store_asks_for_migrate(tmp_path):
     apsw.Connection(str(path)).execute("create table other (one integer)").close()
     done = keyveil("serve", "--store", str(path), "--port", "0", check=False)
     assert "keyveil migrate" in done.stderr
-    assert "1 migrations ran" in keyveil("migrate", "--store", str(path)).stdout
+    assert "2 migrations ran" in keyveil("migrate", "--store", str(path)).stdout
     assert "nothing to do" in keyveil("migrate", "--store", str(path)).stdout
 
 

@@ -90,6 +90,7 @@ def test_an_epoch_may_end_while_its_ids_are_read(tmp_path, learning, monkeypatch
     first.die()
     if what == "fail":
         store = SqliteStore(path)
+        store.segments_folder = tmp_path / "segments"
         with monkeypatch.context() as patch:
             patch.setattr(SqliteStore, "reading", no_reading)
             store.open()
@@ -185,7 +186,7 @@ def test_live_counts_are_the_stored_ones_and_the_fold_of_the_log(store, tmp_path
         store.append([parcel(collection, number), parcel(collection, 2, EPOCH - 1)], NOW)
         _, live = store.counts_now(collection.round)
         assert np.array_equal(live, store.counts_stored(collection.round))
-    (verdict,) = verify(store, tmp_path)
+    (verdict,) = verify(store, store.segments_folder)
     assert verdict.findings == []
     assert verdict.reports == 7 + 431 + 6
     assert verdict.open_epochs == 2
@@ -311,20 +312,6 @@ def test_a_sealed_epoch_has_its_counts_and_no_ids(desk):
     (verdict,) = verify(desk.store, desk.folder / "segments")
     assert verdict.findings == []
     assert (verdict.sealed_epochs, verdict.reports) == (1, 20)
-
-
-def test_sqlite_s_file_forgets_ids_when_they_expire(file_desk):
-    file_desk.create()
-    sent = fresh(50)
-    file_desk.send(sent)
-    raw = b"".join(path.read_bytes() for path in file_desk.folder.glob("store.sqlite*"))
-    names = [bytes.fromhex(report["id"]) for report in sent]
-    assert all(name in raw for name in names), "the test can see ids where there are any"
-    file_desk.clock.advance(3 * 86_400)
-    file_desk.keep()
-    file_desk.service.store._session().run("pragma wal_checkpoint(truncate)")
-    raw = b"".join(path.read_bytes() for path in file_desk.folder.glob("store.sqlite*"))
-    assert not any(name in raw for name in names)
 
 
 def open_files() -> int:
@@ -505,7 +492,7 @@ def test_a_failed_sync_stops_the_store_for_good(tmp_path, failing_disk):
     again = SqliteStore(path)
     again.open()
     assert total(again, collection) in (3, 7), "not acknowledged: either is right, but exactly"
-    (verdict,) = verify(again, tmp_path)
+    (verdict,) = verify(again, again.segments_folder)
     assert verdict.findings == []
     again.close()
 
@@ -590,7 +577,7 @@ def test_an_index_that_cannot_be_read_is_made_anew_or_nothing_is_acknowledged(tm
         left = 0
         store.append([*again, parcel(collection, 5)], NOW)
         assert total(store, collection) == 85
-        (verdict,) = verify(store, tmp_path)
+        (verdict,) = verify(store, store.segments_folder)
         assert verdict.findings == []
         store.close()
 

@@ -111,7 +111,7 @@ def test_how_many_to_ask_is_said_with_the_pilots_plan(at):
             1,
             "told.kv is no plan, and pilot.json is one: --pilot takes the pilot's plan first",
         ),
-        ((*AUTO[:-2], "told.kv", "few.kv"), 1, "told.kv is no plan: "),
+        ((*AUTO[:-2], "told.kv", "few.kv"), 1, "told.kv: this is a tally, not a plan"),
         ((*AUTO[:-2], "nothing.json", "told.kv"), 1, "cannot read the plan nothing.json"),
         (
             ("estimate", "pilot.json", "told.kv", "--key", "k1", "--after", "clip"),

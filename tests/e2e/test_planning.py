@@ -241,8 +241,8 @@ def test_auto_refuses_in_one_line(at, arguments, code, said):
     assert said in at(*AUTO, *arguments, code=code)
 
 
-def test_force_makes_the_best_plan_all_the_same(at):
-    at(*AUTO, "--epsilon", "0.1", "--people", 1000, "--force", "-o", "p")
+def test_anyway_makes_the_best_plan_all_the_same(at):
+    at(*AUTO, "--epsilon", "0.1", "--people", 1000, "--anyway", "-o", "p")
     plan = Plan.load(at.folder / "p")
     assert plan.proven <= plan.promised == Decimal("0.1")
 
@@ -251,7 +251,7 @@ def test_force_makes_the_best_plan_all_the_same(at):
     ("arguments", "said"),
     [
         (("--ask", "mean"), "--ask: only for --mechanism auto"),
-        (("--people", 1000, "--force", "--plot", "e.png"), "--plot, --force: only for --mechanism auto"),
+        (("--people", 9, "--anyway", "--plot", "e.png"), "--plot, --anyway: only for --mechanism auto"),
         (("--held", 2, "--spread", 1), "--held, --spread: only with --people"),
     ],
 )

@@ -255,6 +255,8 @@ def test_every_answer_has_a_document_that_is_json(case):
 
 RULES = {
     "a key is not in the plan; the plan lists every key one may hold",
+    "a key is not in the plan; the plan lists every key one may hold (for developers: "
+    "plan.check(record) names it)",
     "a key appears twice; a record has each key at most once",
     "a value is not a number",
     "a value is NaN or infinite",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import click
@@ -85,7 +87,41 @@ def test_one_is_said_in_the_singular(folder, capsys):
 @pytest.mark.parametrize("command", ["health", "estimate", "poison"])
 def test_another_plans_tally_is_called_that(folder, capsys, command, plan, tally):
     assert run([command, plan, tally]) == 1
-    assert capsys.readouterr().err == "keyveil: the tally belongs to another plan\n"
+    assert capsys.readouterr().err == f"keyveil: {tally}: the tally belongs to another plan\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["Estimate"], "did you mean estimate?"),
+        (["TALY"], "did you mean tally?"),
+        (["learn", "Rules"], "did you mean rules?"),
+        (["collection", "CREATE"], "did you mean create?"),
+        (["plan", "--Epsilon", "1"], "did you mean --epsilon?"),
+        (["plan", "--MECHANISMS", "kvue"], "did you mean --mechanism?"),
+        (["estimate", "many.json", "many.kv", "--estimator", "Shrunk"], "did you mean shrunk?"),
+        (["estimate", "many.json", "many.kv", "--key", "KEY 3"], "the plan has no key 'KEY 3'"),
+        (["plan", "--keys", "3", "--epsilon", "1", "--mechanism", "KVUE"], "did you mean kvue?"),
+        (["plan", "--keys", "3", "--epsilon", "1", "--mechanism", "PrivKV"], "did you mean privkv?"),
+        (
+            ["plan", "--keys", "3", "--epsilon", "1", "--mechanism", "privkvm", "--set", "Rounds=3"],
+            "did you mean rounds?",
+        ),
+        (["compare", "--population", "uniform", "--mechanism", "AUTO"], "did you mean auto?"),
+    ],
+)
+def test_misspelt_names_get_the_nearest_whatever_their_case(folder, capsys, words, hint):
+    assert run(words) in (1, 2)
+    said = capsys.readouterr().err
+    assert hint in said
+    assert said.count("\n") == 1
+
+
+def test_the_package_runs_as_a_module():
+    words = [sys.executable, "-m", "keyveil", "estimates"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "keyveil: No such command 'estimates'; did you mean estimate?\n"
 
 
 @pytest.mark.parametrize("command", ["shuffle", "poison"])

@@ -163,14 +163,35 @@ def test_one_line_for_each_mechanism_and_the_planner_on_top():
     rows = crowded([1.0, 2.0])
     lines = _series(rows, by_estimator=False)
     assert len(lines) == len({each["mechanism"] for each in rows})
-    assert lines[-1].label == "auto"
-    assert {each["estimator"] for each in lines[-1].rows} == {"shrunk"}
-    assert {each["estimator"] for line in lines[:-1] for each in line.rows} == {"least_squares"}
+    assert lines[-1].label == "auto, shrunk"
+    assert {each["estimator"] for line in lines for each in line.rows} == {"shrunk"}, "like with like"
     assert len({(line.colour, line.mark) for line in lines}) == len(lines)
     assert len(_series(rows, by_estimator=True)) == 2 * len(lines)
-    solid = {line.label for line in lines if line.dashes == "-"}
+    solid = {line.label.partition(",")[0] for line in lines if line.dashes == "-"}
     assert {"kvue", "pckv_ue", "collision", "auto"} <= solid
     assert not solid & {"graded", "graded:levels=5", "optimal", "several", "signed_ue", "sized"}
+
+
+def test_a_mechanism_without_the_planners_estimator_is_drawn_with_its_own_and_says_so():
+    rows = [
+        row("kvue", "least_squares"),
+        row("kvue", "shrunk"),
+        row("privkvm", "debiased"),
+        row("auto", "shrunk", planner_estimator="shrunk"),
+        row("kvue", "shrunk", 2.0),
+        row("kvue", "corrected", 2.0),
+        row("auto", "corrected", 2.0, planner_estimator="corrected"),
+    ]
+    assert [line.label for line in _series(rows, by_estimator=False)] == [
+        *("kvue, shrunk/corrected", "privkvm, debiased", "auto, shrunk/corrected"),
+    ]
+    alone = [each for each in rows if each["mechanism"] != "auto"]
+    assert _series(alone, by_estimator=False)[0].label == "kvue, least_squares/shrunk"
+    assert (
+        "The planner's estimator: shrunk at epsilon 1; corrected at epsilon 2. Rows with the same "
+        "estimator compare mechanisms alone."
+    ) in footnotes(rows)
+    assert not any("planner's estimator" in line for line in footnotes(alone))
 
 
 @pytest.mark.parametrize(("epsilons", "error"), [([0.5, 1.0, 2.0, 4.0], "squared"), ([1.0], "absolute")])

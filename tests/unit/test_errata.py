@@ -593,11 +593,36 @@ def test_erratum_34_ioh_beats_the_naive_way_only_at_small_epsilon():
         assert views < min(ioh, ioh / ratio)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1, 2, 4])
-@pytest.mark.parametrize(("f", "m"), [(0.05, 0.0), (0.2, 0.8), (0.8, -0.8), (0.6, 0.3)])
-def test_erratum_35_four_outputs_do_not_tell_more_than_three(epsilon, f, m):
-    three = predicted(plan_of("privkv", epsilon, calibrate="tight"), 1, f, m).mean
-    for default in ("-1", "-0.5", "0", "0.5", "1"):
-        assert (
-            predicted(plan_of("f2m", epsilon, calibrate="tight", default=default), 1, f, m).mean > three
+UNEVEN = {"default": "0", "split": "0.3", "calibrate": "tight"}
+
+
+def test_erratum_35_more_outputs_do_not_by_themselves_tell_more():
+    """Exact, at equal true epsilon: an even split for all defaults, then three tenths for the key."""
+    for epsilon in (0.1, 0.5, 1, 2, 4):
+        three = plan_of("privkv", epsilon, calibrate="tight")
+        for default, f, m in product(
+            ("-1", "-0.5", "0", "0.5", "1"), (0.02, 0.6, 0.98), (-0.99, -0.4, 0.0, 0.8)
+        ):
+            four = plan_of("f2m", epsilon, calibrate="tight", default=default)
+            assert predicted(four, 1, f, m).mean > predicted(three, 1, f, m).mean
+            smaller = predicted(four, 1, f, m).frequency < predicted(three, 1, f, m).frequency
+            if default == "0" and f == 0.6:
+                assert smaller == (epsilon <= 1)
+    means, frequencies = [], []
+    for epsilon in ("0.1", "0.5", "1", "2"):
+        three, four, kvue = (
+            predicted(plan, 1, 0.6, 0.4)
+            for plan in (
+                plan_of("privkv", epsilon, calibrate="tight"),
+                plan_of("f2m", epsilon, **UNEVEN),
+                plan_of("kvue", epsilon),
+            )
         )
+        means.append(four.mean / three.mean)
+        frequencies.append(four.frequency / three.frequency)
+        assert kvue.frequency < four.frequency
+        assert (four.mean < kvue.mean) == (epsilon in ("0.1", "0.5"))
+        if epsilon == "0.1":
+            assert four.mean / kvue.mean == pytest.approx(0.80, abs=0.005)
+    assert means == pytest.approx([0.59, 0.72, 0.96, 1.39], abs=0.005)
+    assert frequencies == pytest.approx([1.43, 1.71, 2.21, 2.90], abs=0.005)

@@ -77,9 +77,9 @@ def test_frameworks_are_named_in_their_own_corner():
         "starlette": {"collector"},
         "uvicorn": {"collector"},
         "msgspec": {"collector"},
-        "apsw": {"sqlite.py", "backup.py", "memory.py"},
+        "apsw": {"sqlite.py", "backup.py", "restore.py", "memory.py"},
         "psycopg": {"postgres.py"},
-        "httpx": {"client", "relay.py", "upstream.py"},
+        "httpx": {"client", "relay.py", "upstream.py", "collected.py"},
     }
     for file in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from keyveil import Schema
 from keyveil.errors import QueryError
-from keyveil.query import KINDS, Query
+from keyveil.query import KINDS, Query, split_queries
 
 names = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=12).filter(
     lambda name: name == name.strip()
@@ -71,6 +71,14 @@ def test_any_text_is_a_query_or_one_clear_line(text):
         ("", "expected a statistic"),
         ("mean", r"expected '\(' at the end"),
         ("meen(A)", "did you mean mean"),
+        ("MEAN(A)", "did you mean mean"),
+        ("x" * 300 + "(A)", r"^unknown statistic at position 1; known: frequency, mean, lift$"),
+        (f"mean({'a' * 257})", "a key has at most 256 characters; the one at position 6 has 257"),
+        (f'mean(A | "{"a" * 999}")', "the one at position 10 has 999"),
+        (
+            "mean(A | " + "B, " * 40_000 + "C)",
+            "a query has at most 65,536 characters; this one has 120,011",
+        ),
         ("mean()", "expected a key at position 6"),
         ("mean(A", r"expected '\|' or '\)' at the end"),
         ("mean(A | )", "expected a key at position 10"),
@@ -90,7 +98,30 @@ def test_bad_queries_say_where_and_what_was_expected(text, message):
         Query.parse(text)
 
 
-def test_unknown_keys_get_the_nearest_name():
+@pytest.mark.parametrize("name", ["Pepsy", "PEPSI", "pepsi", "pEPSY"])
+def test_unknown_keys_get_the_nearest_name(name):
     schema = Schema.of(["Pepsi", "Fries"])
     with pytest.raises(QueryError, match="did you mean 'Pepsi'"):
-        Query.parse("mean(Pepsy | Fries)").places(schema)
+        Query.parse(f"mean({name} | Fries)").places(schema)
+
+
+@pytest.mark.parametrize("inside", ["a; b", r"\"; b", r"\\\"; b", "\\"])
+def test_a_quotation_without_an_end_takes_the_rest(inside):
+    """So no character is read twice: a text that is split again at each quote takes quadratic time."""
+    assert split_queries(f'mean(a); mean("{inside}') == ["mean(a)", f'mean("{inside}']
+    with pytest.raises(QueryError, match="position 6 has no end"):
+        Query.parse_all(f'mean(a); mean("{inside}')
+
+
+@pytest.mark.parametrize(
+    "text", ['mean("' + r"\"" * 30_000, "(" * 60_000, "mean(a|" * 8_000, '"' * 60_001]
+)
+def test_long_nonsense_gets_one_short_line(text):
+    with pytest.raises(QueryError) as caught:
+        Query.parse_all(text)
+    assert len(str(caught.value)) < 200
+
+
+def test_many_conditions_can_be_read():
+    keys = [f"k{i}" for i in range(8_000)]
+    assert Query.parse(f"mean(A | {', '.join(keys)})") == Query.of("mean", "A", keys)

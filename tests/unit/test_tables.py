@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from keyveil import Coins, People, Plan, RecordError, Schema, TableError, Tally
 from keyveil.coins import address
-from keyveil.tables import people_of, read_people, sources, spill, textfiles
+from keyveil.tables import key_counts, people_of, read_people, sources, spill, textfiles
 
 SCHEMA = Schema.of(["Fries", "Pepsi", "Tea", "7", "NA"], 1, 5)
 PLAN = Plan.of(SCHEMA, "kvue", 1)
@@ -393,6 +393,42 @@ def test_progress_is_told_rows_done_and_all_rows_where_known():
     assert steps == [(table.num_rows, None)]
 
 
+# -- content, not names ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.txt", "t", "t.csv.gz"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_first_line_says_what_stands_between_cells(name, delimiter, tmp_path):
+    rows = [("value", "person", "key"), ("1.5", "ann", "Tea"), ("", "bob", ""), ("5", "ann", "Fries")]
+    path = tmp_path / name
+    path.write_text("\n".join(delimiter.join(row) for row in rows))
+    pack(path)
+    people = people_of(SCHEMA, path)
+    assert len(people) == 2
+    assert sorted(zip(people.keys.tolist(), people.values.tolist(), strict=True)) == [(0, 5.0), (2, 1.5)]
+    assert key_counts(path) == {"Tea": 1, "Fries": 1}
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.txt", "t"])
+@pytest.mark.parametrize("write", [write_parquet, write_arrow_file, write_json])
+def test_a_file_is_read_by_its_content_whatever_it_is_called(name, write, tmp_path):
+    write(columns(), tmp_path / name)
+    assert len(people_of(SCHEMA, tmp_path / name)) == 2
+
+
+def test_a_record_that_breaks_a_rule_is_refused_with_the_files_name(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(f"person,key,value\n1,{SECRET_KEY},1\n")
+    refused(path, r"t\.csv: a key is not in the plan", RecordError)
+
+
+def test_a_delimiter_within_a_key_is_no_delimiter(tmp_path):
+    schema = Schema.of(["a;b;c;d", "x,y"], 1, 5)
+    path = tmp_path / "t.csv"
+    path.write_text('person,key,value\n1,a;b;c;d,2\n1,"x,y",3\n')
+    assert people_of(schema, path).values.tolist() == [2, 3]
+
+
 # -- errors ------------------------------------------------------------------------------------------
 
 
@@ -519,14 +555,23 @@ def test_a_stream_that_breaks_off_tells_only_the_kind_of_trouble():
     [
         ("none.csv", "cannot read .*none.csv: No such file"),
         ("none.parquet", "cannot read .*none.parquet: No such file"),
-        ("t.xlsx", r"cannot tell by its ending what t.xlsx is; known: \.csv, .*\.parquet"),
-        ("t.parquet.gz", "cannot tell by its ending"),
-        ("t", "cannot tell by its ending"),
+        ("t.xlsx", "t.xlsx is a spreadsheet or an archive, not a table of people"),
+        ("t.dat", r"cannot tell what .*t.dat is; known: \.csv, .*\.parquet"),
+        ("t.parquet.gz", "cannot tell what"),
+        ("tally", "tally is a tally, not a table of people"),
+        ("plan.json", "plan.json is a plan, not a table of people"),
+        ("list.json", "list.json is one JSON list; write each row as an object on its own line"),
         ("folder.csv", "cannot read .*folder.csv: Is a directory"),
     ],
 )
 def test_a_path_that_is_no_table_is_refused(name, match, tmp_path):
     (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "t.xlsx").write_bytes(b"PK\x03\x04\x14")
+    (tmp_path / "t.dat").write_bytes(b"\0\1\2\3")
+    (tmp_path / "t.parquet.gz").write_bytes(gzip.compress(b"PAR1"))
+    (tmp_path / "list.json").write_text(f'[{{"person": "{SECRET_PERSON}"}}]')
+    PLAN.save(tmp_path / "plan.json")
+    Tally(PLAN).save(tmp_path / "tally")
     refused(tmp_path / name, match)
     refused(str(tmp_path / name), match)
 
@@ -596,7 +641,16 @@ HEAD = "person,key,value\n"
         ),
         ("t.csv", "user,key,value\n1,Tea,1\n", "'person' is not in the table; it has: user, key, value"),
         ("t.csv", "person,person,key,value\n1,1,Tea,1\n", "'person' is in the table twice"),
-        ("t.csv", "\n\n", "'person' is not in the table; it has: no columns"),
+        ("t.csv", "\n\n", "t.csv is empty; a table has at least its column names"),
+        ("t.csv", f"{SECRET_PERSON},{SECRET_KEY},\n", "its first line must name the columns"),
+        (
+            "t.csv",
+            f"{SECRET_PERSON}:{SECRET_KEY}:{SECRET_VALUE}\n",
+            "its first line must name the columns",
+        ),
+        ("t.csv", "Person,key,value\n1,Tea,1\n", "t.csv: column 'person' .* did you mean 'Person'"),
+        ("t.csv", "user;key;value\n1;Tea;1\n", "'person' is not in the table; it has: user, key, value"),
+        ("t.csv", "person;key;value\n1;Tea;4,125\n", "line 2 has a number with a decimal comma"),
         (
             "t.csv",
             HEAD.encode() + b"1,Tea,1\n1,\xff\xfe,1\n",
@@ -609,7 +663,8 @@ HEAD = "person,key,value\n"
             f'{{"person": 1}}\n{{"person": "{SECRET_KEY}\n',
             "'key' is not in the table|line 2 of .* is not a JSON object",
         ),
-        ("t.jsonl", f'[1, "{SECRET_KEY}"]\n', "line 1 of .*t.jsonl is not a JSON object"),
+        ("t.jsonl", f'[1, "{SECRET_KEY}"]\n', "t.jsonl is one JSON list; write each row as an object"),
+        ("t.jsonl", f'"{SECRET_KEY}"\n', "line 1 of .*t.jsonl is not a JSON object"),
         (
             "t.jsonl",
             '{"user": 1, "key": "Tea", "value": 1}\n',

@@ -21,7 +21,7 @@ import numpy as np
 from ..arrays import WORD, Floats, Integers
 from ..coins import Stream
 from ..errors import ChannelError
-from ..exact import at_most
+from ..exact import at_most, own_context
 from .hash import MOST_CELLS, hashed
 from .law import Proof
 from .pooled import MOST_ITEMS, Pooled, runs_of
@@ -174,4 +174,5 @@ class Collision(Pooled):
 
 def best_small(held: int, epsilon: Decimal) -> int:
     """The authors' number of cells, floor(s E + 2 s - 1), within 1 % of the best in variance."""
-    return int(held * epsilon.exp()) + 2 * held - 1
+    with own_context():
+        return int(held * epsilon.exp()) + 2 * held - 1

@@ -18,20 +18,23 @@ from ..estimate.shrink import FEWEST
 from ..plan import Plan
 from ..reportfile import reading
 from ..tally import MAGIC, Tally
+from .outputs import OUTPUT, PICTURE, writes_files
 from .show import as_json, counted, print_json, print_table, progress
 
 
 @click.command()
 @click.argument("plan_path", metavar="PLAN", type=click.Path())
 @click.argument("sources", metavar="REPORTS...", nargs=-1, required=True, type=click.Path())
-@click.option("-o", "--output", required=True, type=click.Path(), help="Where to write the tally.")
+@click.option("-o", "--output", required=True, type=OUTPUT, help="Where to write the tally.")
 @as_json
+@writes_files
 def tally(plan_path: str, sources: tuple[str, ...], output: str, machine: bool) -> None:
     """Count REPORTS (files of reports, JSON lines, or tallies made elsewhere) into one tally."""
     plan = Plan.load(plan_path)
     total = Tally(plan)
     with progress("tallying") as moved:
         seen: dict[str, str] = {}
+        empty: list[str] = []
         for source in sources:
             before = total.reports
             if _is_tally(source):
@@ -42,6 +45,10 @@ def tally(plan_path: str, sources: tuple[str, ...], output: str, machine: bool) 
                     moved(total.reports)
             if total.reports > before:
                 _check_new(source, seen)
+            else:
+                empty.append(source)
+    for source in empty:
+        click.echo(f"warning: {source} has no reports", err=True)
     total.save(output)
     if machine:
         print_json({"plan": plan.hash, "reports": total.reports, "cells": len(total.counts)})
@@ -85,8 +92,9 @@ def _is_tally(path: str) -> bool:
     help="Post-processing by name; may be repeated.",
 )
 @click.option("--key", "keys", multiple=True, help="Only these keys; may be repeated.")
-@click.option("--plot", type=click.Path(), help="Also draw a picture (PNG, SVG or PDF).")
+@click.option("--plot", type=PICTURE, help="Also draw a picture (PNG, SVG or PDF).")
 @as_json
+@writes_files
 def estimate(
     plan_path: str,
     tally_path: str,

@@ -11,6 +11,7 @@ from ..estimate.conditional import ESTIMATORS, Conditionals, QueryAnswer
 from ..plan import Plan
 from ..query import KINDS, Query
 from ..tally import Tally
+from .outputs import PICTURE, writes_files
 from .show import as_json, print_json, print_table
 
 NOTE = (
@@ -78,10 +79,11 @@ def _cells(made: Estimate) -> list[str]:
 @click.argument("plan_path", metavar="PLAN", type=click.Path())
 @click.argument("tally_path", metavar="TALLY", type=click.Path())
 @click.option("--kind", type=click.Choice(KINDS), default="frequency", show_default=True)
-@click.option("--plot", type=click.Path(), help="Also draw a heat map (PNG, SVG or PDF).")
+@click.option("--plot", type=PICTURE, help="Also draw a heat map (PNG, SVG or PDF).")
 @_estimator
 @_level
 @as_json
+@writes_files
 def conditional(
     plan_path: str,
     tally_path: str,

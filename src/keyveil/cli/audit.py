@@ -10,17 +10,18 @@ import click
 
 from ..audit import audit as audit_plan
 from ..errors import PlanError
-from ..exact import text
+from ..exact import text, total
+from ..files import named_content
 from ..mechanisms import REGISTRY
 from ..plan import Plan
-from ..schema import Schema
-from .show import as_json, counted, print_json, print_table
+from ..schema import MOST_KEYS, Schema
+from .show import as_json, counted, print_json, print_table, whole_number
 
 MANY_KEYS = 100
 
 
 @click.command()
-@click.option("--keys", default=MANY_KEYS, show_default=True, help="Keys to count the bits for.")
+@whole_number("--keys", 1, MANY_KEYS, "Keys to count the bits for.", most=MOST_KEYS)
 @as_json
 def mechanisms(keys: int, machine: bool) -> None:
     """List the mechanisms, what they speak of and what they really cost."""
@@ -75,9 +76,12 @@ def mechanisms(keys: int, machine: bool) -> None:
 def audit(path: str, machine: bool) -> int:
     """Prove a plan's epsilon again from its integers, without trusting it."""
     try:
-        found = audit_plan(Path(path).read_bytes())
+        content = Path(path).read_bytes()
     except OSError as error:
         raise PlanError(f"cannot read the plan {path}: {error.strerror}") from None
+    if content.strip() and (what := named_content(content)) not in (None, "a plan"):
+        raise PlanError(f"{path}: this is {what}, not a plan")
+    found = audit_plan(content)
     if machine:
         print_json(
             {
@@ -113,9 +117,9 @@ def audit(path: str, machine: bool) -> int:
 def _chain(plan: Plan | None) -> dict[str, Any] | None:
     if plan is None or plan.chain is None:
         return None
-    spent = Decimal(plan.chain["spent"])
+    spent = total((Decimal(plan.chain["spent"]), plan.proven))
     return {
         "round": plan.chain["round"],
         "promised_in_all": float(plan.chain["total"]),
-        "proven_if_one_person_answers_every_round_so_far": float(spent + plan.proven),
+        "proven_if_one_person_answers_every_round_so_far": float(spent),
     }

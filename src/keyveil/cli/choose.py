@@ -64,7 +64,7 @@ def advice_for(schema: Schema, epsilon: str, people: int, ask: str, prior: Prior
 
 def refusal(advice: Advice) -> PlanError:
     """Why no plan is made."""
-    return PlanError(f"{advice} (--force makes the best plan all the same)")
+    return PlanError(f"{advice} (--anyway makes the best plan all the same)")
 
 
 def explain(advice: Advice) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ..errors import PlanError
-from .show import as_json, print_json, print_table
+from .show import as_json, counted, print_json, print_table
 from .stores import opened, segments_of, segments_option, store_option
 
 
@@ -66,6 +66,8 @@ def collection_create(name: str, plan_path: str, address: str, **given: Any) -> 
     with opened(address, make=True) as store:
         made = admin.create(store, name, document, terms, time.time(), state)
         click.echo(f"{name}: {made.state}, plan {made.round.plan[:12]}")
+        for warning in admin.warnings_of(store.control, made):
+            click.echo(f"warning: {warning}", err=True)
         if made.terms.epoch not in EPOCHS:
             usual = ", ".join(map(str, EPOCHS))
             click.echo(
@@ -201,9 +203,58 @@ def collection_delete(name: str, address: str, segments: Path | None, yes: bool)
         store.control.named(name)
         if not yes:
             click.confirm(f"remove {name} and all its reports?", abort=True)
+        store.segments_folder = segments_of(address, segments)
         gone = admin.delete(store, name)
-        remove(folder_of(segments_of(address, segments), gone))
+        remove(folder_of(store.segments_folder, gone))
         click.echo(f"{name}: deleted")
+
+
+@collection.command("answers")
+@click.argument("name")
+@click.argument("queries", metavar="[QUERY]...", nargs=-1)
+@store_option
+@click.option("--url", help="A running collector, like http://127.0.0.1:8750, in place of --store.")
+@click.option("--token", envvar="KEYVEIL_TOKEN", help="An analyst's token, for --url.")
+@click.option("--round", "number", type=click.IntRange(1), help="A round; the latest without.")
+@click.option("--estimator", help="By name, as for 'keyveil estimate' or 'keyveil query'.")
+@click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
+@as_json
+@click.pass_context
+def collection_answers(
+    context: click.Context,
+    name: str,
+    queries: tuple[str, ...],
+    address: str,
+    url: str | None,
+    token: str | None,
+    number: int | None,
+    estimator: str | None,
+    level: float,
+    machine: bool,
+) -> None:
+    """What a collection has learned: every key, or the answers to queries.
+
+    A QUERY looks like 'mean(Pepsi | Fries)'. Answers are those of 'keyveil estimate' and 'keyveil query'
+    on the collection's tally; they are made here.
+    """
+    from .analyse import estimate
+    from .ask import query
+    from .collected import read_over_http, read_store
+
+    found = (
+        read_store(address, name, number) if url is None else read_over_http(url, name, number, token)
+    )
+    if not found.reports:
+        raise PlanError(f"{name!r} has no reports yet in round {found.round}")
+    if not machine:
+        click.echo(f"{name}: round {found.round}, {counted(found.reports, 'report')}")
+    given: dict[str, Any] = {} if estimator is None else {"estimator": estimator}
+    with found.files() as (plan_path, tally_path):
+        given |= {"plan_path": plan_path, "tally_path": tally_path, "level": level, "machine": machine}
+        if queries:
+            context.invoke(query, queries=queries, **given)
+        else:
+            context.invoke(estimate, **given)
 
 
 @collection.command("compare")

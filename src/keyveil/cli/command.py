@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import click
 
 from .. import __version__
-from ..errors import KeyveilError
+from ..errors import KeyveilError, nearest
 from .analyse import estimate, tally
 from .ask import conditional, query
 from .audit import audit, mechanisms
@@ -79,7 +79,7 @@ def run(arguments: Sequence[str]) -> int:
         click.echo(error.format_message())
         return 2
     except click.ClickException as error:
-        _complain(error.format_message())
+        _complain(_message(error))
         return 2
     except (click.Abort, KeyboardInterrupt):
         _complain("stopped; nothing was written")
@@ -91,6 +91,23 @@ def run(arguments: Sequence[str]) -> int:
         _complain(f"{error.filename or 'a file'}: {error.strerror or error}")
         return 1
     return result if isinstance(result, int) else 0
+
+
+def _message(error: click.ClickException) -> str:
+    """What click says; of a misspelt command or option with the nearest name, whatever its case."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    known: list[str] = []
+    if isinstance(error, click.NoSuchOption) and context is not None:
+        wrong, message = error.option_name, f"No such option: {error.option_name}"
+        known = [name for each in context.command.get_params(context) for name in each.opts]
+    elif isinstance(error, click.NoSuchCommand) and context is not None:
+        wrong, message = error.command_name, f"No such command {error.command_name!r}"
+        if isinstance(context.command, click.Group):
+            known = context.command.list_commands(context)
+    if not known:
+        return error.format_message()
+    near = nearest(wrong, known)
+    return message + ("" if near is None else f"; did you mean {near}?")
 
 
 def _complain(message: str) -> None:

@@ -22,7 +22,8 @@ from ..prior import Prior
 from ..rows import AnyRow
 from ..schema import Schema
 from ..simulate import Population
-from .read import read_count, read_range
+from .outputs import OUTPUT, PICTURE, writes_files
+from .read import NO_RANGE, RANGE, read_count, read_range
 from .show import counted, print_table, progress
 
 if TYPE_CHECKING:
@@ -54,9 +55,7 @@ MANY_OUTSIDE = 0.2
 @click.option("--person", default="person", show_default=True)
 @click.option("--key", default="key", show_default=True)
 @click.option("--value", default="value", show_default=True)
-@click.option(
-    "--range", "ends", default="-1,1", show_default=True, help="LOW,HIGH; values outside are clipped."
-)
+@click.option("--range", "ends", help=f"LOW,HIGH; values outside are clipped.  [default: {RANGE}]")
 @click.option(
     "--top", type=int, help="Only the keys that most people hold.  [default: 100; conditional: 8]"
 )
@@ -94,15 +93,16 @@ MANY_OUTSIDE = 0.2
 )
 @click.option("--processes", type=int, help="Processes to use.  [default: one for each core]")
 @click.option("--coins", "stated", metavar="KEY", help="Repeat a run: coins from a stated key.")
-@click.option("--plot", type=click.Path(), help="Also draw error against epsilon.")
-@click.option("--json", "output", type=click.Path(), help="Also write the rows as JSON.")
+@click.option("--plot", type=PICTURE, help="Also draw error against epsilon.")
+@click.option("--json", "output", type=OUTPUT, help="Also write the rows as JSON.")
+@writes_files
 def compare(
     data: str | None,
     made_up: str | None,
     person: str,
     key: str,
     value: str,
-    ends: str,
+    ends: str | None,
     top: int | None,
     people: str,
     mechanism: str | None,
@@ -122,7 +122,7 @@ def compare(
 
     Frequency and mean of every key; with --conditional, of every key given others.
     """
-    low, high = read_range(ends)
+    low, high = read_range(ends or RANGE)
     if low >= high:
         raise PlanError("a range is LOW,HIGH with LOW below HIGH")
     if data is None and made_up is None:
@@ -141,8 +141,6 @@ def compare(
         raise PlanError("--estimator is for single keys; conditionals show every estimator they have")
     if order and prior == "pilot":
         raise PlanError("--prior pilot is for single keys; a pilot does not tell what goes together")
-    if repeat == 1:
-        _note("one repetition has no standard error; --repeat 20 tells how far figures can be trusted")
     if data is not None:
         from ..tables.top import read_top
 
@@ -151,6 +149,8 @@ def compare(
         population = Population(Schema.of(read.keys, low, high), read.people).on_unit_scale()
     else:
         population = stated_population(str(made_up), most)
+    if repeat == 1:
+        _note("one repetition has no standard error; --repeat 20 tells how far figures can be trusted")
     coins = Coins.secure() if stated is None else Coins.stated(stated)
     keys = len(population.schema.keys)
     rows: Sequence[AnyRow]
@@ -214,11 +214,13 @@ def _note(words: str) -> None:
     click.echo(words, err=True)
 
 
-def _tell(read: Read, ends: str) -> None:
-    """What was done to the table's rows, on the error stream: how many, never which."""
+def _tell(read: Read, ends: str | None) -> None:
+    """What was assumed and done to the table's rows, on the error stream: how many, never which."""
+    if ends is None:
+        _note(NO_RANGE)
     held = len(read.people.values) + read.twice
     if read.outside:
-        said = f"{read.outside:,} of {held:,} values lay outside {ends} and were clipped to it"
+        said = f"{read.outside:,} of {held:,} values lay outside {ends or RANGE} and were clipped to it"
         if read.outside > MANY_OUTSIDE * held:
             said += f", {read.outside / held:.0%} of all: is this the range (--range) that they are on?"
         _note(said)
@@ -366,11 +368,21 @@ def footnotes(rows: Sequence[dict[str, Any]]) -> list[str]:
                 else "."
             )
         )
+    planners: dict[str, list[str]] = {}
+    for epsilon, estimator in {
+        row["epsilon"]: row["planner_estimator"] for row in rows if row.get("planner_estimator")
+    }.items():
+        planners.setdefault(estimator, []).append(f"{epsilon:g}")
+    if planners:
+        named = "; ".join(f"{name} at epsilon {', '.join(at)}" for name, at in planners.items())
+        lines.append(
+            f"The planner's estimator: {named}. Rows with the same estimator compare mechanisms alone."
+        )
     refused = list(dict.fromkeys(f"{row['epsilon']:g}" for row in rows if row.get("refused")))
     if refused:
         lines.append(
             f"At epsilon {', '.join(refused)} the planner would refuse, since hardly any key is told "
-            "from nothing: auto is what keyveil plan --force makes."
+            "from nothing: auto is what keyveil plan --anyway makes."
         )
     if any(row["repetitions"] > 1 for row in rows):
         lines.append("± is the standard error over repetitions.")

@@ -56,6 +56,8 @@ def _opened(state: Path | None, apart: Path | None) -> Ledger:
     from ..client.http import default_state
     from ..client.ledger import Ledger
 
+    if apart is not None and apart.is_dir():
+        raise BudgetError(f"{apart} is a folder; name the file of the device's secret")
     place = default_state() if state is None else state
     path = place if place.is_file() else place / "ledger.json"
     if not path.exists() and not (apart or path.with_name("device.json")).exists():

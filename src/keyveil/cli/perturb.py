@@ -11,6 +11,7 @@ from ..coins import Coins
 from ..errors import RecordError
 from ..plan import Plan
 from ..reportfile import writing
+from .outputs import OUTPUT, writes_files
 from .show import as_json, counted, print_json, progress
 
 MAPPED = {
@@ -38,8 +39,9 @@ MAPPED = {
     metavar="KEY",
     help="Repeatable coins from a stated key; for experiments only, it protects no one.",
 )
-@click.option("-o", "--output", required=True, type=click.Path(), help="Where to write reports.")
+@click.option("-o", "--output", required=True, type=OUTPUT, help="Where to write reports.")
 @as_json
+@writes_files
 def privatise(
     plan_path: str,
     table: str,

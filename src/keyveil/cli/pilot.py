@@ -9,6 +9,7 @@ import click
 
 from ..errors import PlanError
 from ..exact import decimal, epsilon_of, text
+from ..files import named
 from ..pilot import check_pilot, pilot_prior, told_sizes
 from ..plan import Plan
 from ..prior import Prior
@@ -32,7 +33,8 @@ def taken_from(
     and spends that plan's; it is said in a line.
     """
     pilot = _plan_first(paths)
-    check_pilot(pilot)
+    with named(paths[0]):
+        check_pilot(pilot)
     given: dict[str, Any] = {
         name: float(decimal(value, f"--{name}"))
         for name, value in (("mean", mean), ("spread", spread))
@@ -42,7 +44,7 @@ def taken_from(
     schema = pilot.schema
     own = ",".join(text(end) for end in schema.ranges[0])
     if keys is not None:
-        asked = read_schema(keys, ends or own)
+        asked = read_schema(keys, ends or own, [])
         if asked.keys != schema.keys:
             raise PlanError("--keys are not the pilot's; leave --keys out to take them from its plan")
         if asked.ranges != schema.ranges:
@@ -69,7 +71,7 @@ def _plan_first(paths: tuple[str, str]) -> Plan:
         try:
             Plan.load(paths[1])
         except PlanError:
-            raise PlanError(f"{paths[0]} is no plan: {error} ({first})") from None
+            raise PlanError(f"{error} ({first})") from None
         raise PlanError(f"{paths[0]} is no plan, and {paths[1]} is one: {first}") from None
 
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ..errors import KeyveilError, PlanError
-from ..exact import text
+from ..exact import text, total
 from ..mechanism import CALIBRATIONS
 from ..mechanisms import REGISTRY, mechanism_named
 from ..plan import Plan
 from ..schema import Schema
 from ..tally import Tally
-from .read import read_count, read_schema
+from .outputs import OUTPUT, PICTURE, writes_files
+from .read import RANGE, read_count, read_schema
 from .show import as_json, counted, print_json
 
 if TYPE_CHECKING:
@@ -23,8 +24,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--keys", help="A file (one key a line, or CSV key,low,high), or how many: 0, 1, ...")
-@click.option("--range", "ends", default="-1,1", show_default=True, help="LOW,HIGH of the values.")
+@click.option(
+    "--keys",
+    type=click.Path(),
+    metavar="FILE|N",
+    help="A file (one key a line, or columns key,low,high), or how many: 0, 1, ...",
+)
+@click.option("--range", "ends", help=f"LOW,HIGH of the values.  [default: {RANGE}]")
 @click.option("--epsilon", help="The promise, like 1 or 0.5.")
 @click.option(
     "--mechanism",
@@ -69,21 +75,22 @@ if TYPE_CHECKING:
     "output. The plan is written with -o; without it --keys is 100 and --epsilon 1 if not given.",
 )
 @click.option(
-    "--plot", type=click.Path(), help="For auto: draw the error against epsilon and people in a file."
+    "--plot", type=PICTURE, help="For auto: draw the error against epsilon and people in a file."
 )
-@click.option("--force", is_flag=True, help="For auto: make the best plan even if it cannot answer.")
+@click.option("--anyway", is_flag=True, help="For auto: make the best plan even if it cannot answer.")
 @click.option(
     "-o",
     "--output",
-    type=click.Path(),
+    type=OUTPUT,
     help="Where to write the plan.  [default: standard output, unless --json or --explain is there]",
 )
 @as_json
 @click.pass_context
+@writes_files
 def plan(
     context: click.Context,
     keys: str | None,
-    ends: str,
+    ends: str | None,
     epsilon: str | None,
     mechanism: str | None,
     calibrate: str | None,
@@ -97,7 +104,7 @@ def plan(
     spread: str | None,
     explain: bool,
     plot: str | None,
-    force: bool,
+    anyway: bool,
     output: str | None,
     machine: bool,
 ) -> None:
@@ -106,6 +113,7 @@ def plan(
     count = None if people is None else read_count(people, "--people")
     advice, expected = None, None
     facts: dict[str, Any] = {}
+    notes: list[str] = []
     if chain:
         before = Plan.load(chain[0])
         made = before.next(Tally.load(before, chain[1]))
@@ -114,16 +122,15 @@ def plan(
         if pilot:
             from .pilot import taken_from
 
-            ranged = ends if _is_given(context, "ends") else None
-            schema, epsilon, believed = taken_from(pilot, keys, ranged, epsilon, mean, spread)
+            schema, epsilon, believed = taken_from(pilot, keys, ends, epsilon, mean, spread)
         else:
             keys, epsilon = _assumed(keys, epsilon, machine)
-            schema = read_schema(keys, ends)
+            schema = read_schema(keys, ends, notes)
         if mechanism == "auto":
             advice = _advice(
                 schema, epsilon, count, "both" if ask is None else ask, (held, mean, spread), believed
             )
-            _show_advice(advice, explain, plot, output, force, machine)
+            _show_advice(advice, explain, plot, output, anyway, machine)
             made = advice.plan
             facts["advice"] = advice.document()
         else:
@@ -132,6 +139,8 @@ def plan(
     if advice is None and count is not None:
         expected = _expected(made, count, (held, mean, spread))
         facts |= expected.facts
+    for note in notes:
+        click.echo(note, err=True)
     if output:
         made.save(output)
     if machine:
@@ -156,7 +165,7 @@ def plan(
 ASSUMED = {"keys": "100", "epsilon": "1"}
 """What an explanation is of where nothing is said."""
 PRIOR = {"held", "mean", "spread"}
-ONLY_AUTO = {"ask", "plot", "force", "pilot"}
+ONLY_AUTO = {"ask", "plot", "anyway", "pilot"}
 OF_A_CHAIN = (
     {"keys", "ends", "epsilon", "mechanism", "calibrate", "given", "explain"} | PRIOR | ONLY_AUTO
 )
@@ -199,7 +208,8 @@ def _is_given(context: click.Context, name: str) -> bool:
 
 def _assumed(keys: str | None, epsilon: str | None, machine: bool) -> tuple[str, str]:
     """Keys and epsilon; an explanation that writes no plan takes its own where they are not given."""
-    used = {"keys": keys or ASSUMED["keys"], "epsilon": epsilon or ASSUMED["epsilon"]}
+    given = {"keys": keys, "epsilon": epsilon}
+    used = {name: ASSUMED[name] if words is None else words for name, words in given.items()}
     missing = [f"--{name}" for name, said in (("keys", keys), ("epsilon", epsilon)) if said is None]
     if missing:
         what = {"--keys": f"{used['keys']} keys", "--epsilon": f"epsilon {used['epsilon']}"}
@@ -230,13 +240,13 @@ def _advice(
 
 
 def _show_advice(
-    advice: Advice, explain: bool, plot: str | None, output: str | None, force: bool, machine: bool
+    advice: Advice, explain: bool, plot: str | None, output: str | None, anyway: bool, machine: bool
 ) -> None:
     """Why this plan, in a line, a table or a picture; a refusal leaves after these."""
     from .choose import explain as explained
     from .choose import picture, refusal, sketch
 
-    refused = not advice.answers and not force
+    refused = not advice.answers and not anyway
     drawn = picture(advice, plot) if plot else None
     if machine:
         if refused:
@@ -264,6 +274,7 @@ def _expected(made: Plan, people: int, believed: tuple[str | None, str | None, s
     from .choose import expectation, prior_of
     from .choose import expected as single
 
+    prior = prior_of(len(made.schema.keys), *believed)
     try:
         foreseen = outlook(made, people)
     except KeyveilError:
@@ -271,7 +282,7 @@ def _expected(made: Plan, people: int, believed: tuple[str | None, str | None, s
     if foreseen is not None:
         return _Expected(str(foreseen), foreseen.answers, {"outlook": foreseen.document()})
     try:
-        facts = single(made, people, prior_of(len(made.schema.keys), *believed))
+        facts = single(made, people, prior)
     except KeyveilError as error:
         return _Expected(f"nothing is said of what to expect: {error}", True, {"expected": None})
     return _Expected(expectation(facts), True, {"expected": facts})
@@ -298,7 +309,7 @@ def _facts(made: Plan) -> dict[str, Any]:
         "bits_per_report": round(made.bits_per_report, 4),
     }
     if made.chain is not None:
-        spent = Decimal(made.chain["spent"]) + made.proven
+        spent = total((Decimal(made.chain["spent"]), made.proven))
         facts["round"] = made.chain["round"]
         facts["chain_proven_so_far"] = float(spent)
         facts["chain_promised"] = float(made.chain["total"])

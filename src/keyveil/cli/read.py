@@ -2,45 +2,35 @@
 
 from __future__ import annotations
 
-import csv
 from decimal import Decimal
 from math import isfinite
-from pathlib import Path
 
-from ..errors import PlanError, SchemaError
+from ..errors import PlanError
 from ..exact import decimal
 from ..schema import Schema
+from .keys import schema_of_file
 
 MOST = 10**15
 """People, or keys, beyond which no one means it."""
 
+RANGE = "-1,1"
+"""The range of values where none is given."""
+NO_RANGE = "no --range given: values are taken to be in [-1, 1]"
 
-def read_schema(keys: str, ends: str) -> Schema:
-    """Keys from a file or a number, with one range or one for each."""
-    low, high = read_range(ends)
+
+def read_schema(keys: str, ends: str | None, notes: list[str]) -> Schema:
+    """Keys from a file or a number, with one range or one for each.
+
+    ``notes`` gets a line for each thing that was assumed.
+    """
+    usual = read_range(RANGE if ends is None else ends)
     if _is_number(keys):
-        return Schema.of(read_count(keys, "the number of keys"), low, high)
-    path = Path(keys)
-    try:
-        content = path.read_text("utf-8-sig")
-    except OSError as error:
-        raise SchemaError(f"cannot read the keys {keys}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise SchemaError(f"the keys {keys} are not UTF-8 text") from None
-    if path.suffix.lower() != ".csv":
-        names = [line.strip() for line in content.splitlines() if line.strip()]
-        return Schema.of(names, low, high)
-    rows = list(csv.DictReader(content.splitlines()))
-    if not rows or "key" not in rows[0]:
-        raise SchemaError(f"the CSV {keys} needs a first line key,low,high and a line for each key")
-    ranges = {}
-    for row in rows:
-        one, two = (row.get("low") or "").strip(), (row.get("high") or "").strip()
-        if bool(one) != bool(two):
-            raise SchemaError(f"a key of {keys} has only one end of its range; give low and high")
-        if one:
-            ranges[(row["key"] or "").strip()] = (one, two)
-    return Schema.of([(row["key"] or "").strip() for row in rows], low, high, ranges=ranges)
+        schema, takes_usual = Schema.of(read_count(keys, "the number of keys"), *usual), True
+    else:
+        schema, takes_usual = schema_of_file(keys, usual, notes)
+    if ends is None and takes_usual:
+        notes.append(NO_RANGE)
+    return schema
 
 
 def _is_number(words: str) -> bool:

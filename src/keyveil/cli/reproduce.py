@@ -7,6 +7,7 @@ from time import perf_counter
 import click
 
 from ..errors import PlanError
+from .outputs import check_folder
 from .show import as_json, print_json, print_table, progress
 
 
@@ -45,9 +46,11 @@ def reproduce(
     all that the folder has of the same seed, options, code and data, and names what is not run. A
     folder is of whole runs or of quick ones: neither replaces the other without --fresh.
     """
+    from ..experiments.kept import REPORT, kinds_in
     from ..experiments.report import all_claims, write_report
     from ..experiments.runner import SEED, chosen, prepared, run
 
+    check_folder(output, movielens, bool(kinds_in(output)), REPORT)
     listed = None if only is None else [part.strip() for part in only.split(",") if part.strip()]
     names = chosen(listed, per_person)
     if seed is not None and not seed.strip():

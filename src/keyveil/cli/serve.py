@@ -21,6 +21,13 @@ from .stores import need, opened, plainly, segments_of, segments_option, shown, 
 @whole_number("--max-body", 1024, 4 << 20, "Bytes of one request.")
 @whole_number("--max-reports", 1, 10_000, "Reports of one request.", most=10_000)
 @whole_number("--max-waiting", 1024, 64 << 20, "Bytes that wait at once.")
+@whole_number("--max-connections", 1, 4096, "Connections at once.")
+@whole_number(
+    "--max-per-address",
+    1,
+    1024,
+    "Connections at once from one address; of a proxy, all come from its own.",
+)
 @click.option(
     "--request-seconds",
     type=click.FloatRange(0.1, 3600),
@@ -36,6 +43,8 @@ def serve(
     max_body: int,
     max_reports: int,
     max_waiting: int,
+    max_connections: int,
+    max_per_address: int,
     request_seconds: float,
 ) -> int:
     """Collect reports: one process, nothing else to start."""
@@ -53,6 +62,8 @@ def serve(
         body_bytes=max_body,
         reports=max_reports,
         waiting_bytes=max_waiting,
+        connections=max_connections,
+        address_connections=max_per_address,
         request_seconds=request_seconds,
     )
     store, folder = store_at(address), segments_of(address, segments)
@@ -63,6 +74,11 @@ def serve(
                 store.open()
             check_address(store, host)
             click.echo(f"collecting at {address_of(found)} (its API: {address_of(found)}/)")
+            if not store.control.collections:
+                click.echo(
+                    "There is no collection yet. Create one, also while this runs: "
+                    f"keyveil collection create NAME PLAN --store {shown(address)}"
+                )
             if not store.control.tokens:
                 click.echo(
                     "no token yet: this machine may do everything, and no other may reach it; before a "
@@ -131,7 +147,7 @@ def restore(source: Path, address: str, segments: Path | None) -> None:
     A backup of either kind of store can be restored as either.
     """
     need()
-    from ..collector.backup import restore as bring_back
+    from ..collector.restore import restore as bring_back
 
     with plainly():
         bring_back(source, address, segments_of(address, segments))

@@ -16,9 +16,30 @@ from ..errors import KeyveilError
 if TYPE_CHECKING:
     from ..collector.store import Store
 
+STORE = b"SQLite format 3\0"
+"""How the file of a store begins."""
+
+
+def _checked(context: click.Context, option: click.Parameter, address: str) -> str:
+    """Refuse a file that is no store: SQLite would take a very short one for empty, and replace it."""
+    place = address.removeprefix("sqlite://")
+    if "://" in place:
+        return address
+    path = Path(place)
+    if not path.name:
+        raise KeyveilError("--store needs a file's name, or postgresql://...")
+    if path.is_file():
+        with path.open("rb") as file:
+            start = file.read(len(STORE))
+        if start and start != STORE:
+            raise KeyveilError(f"{path} is not a store of 'keyveil serve'; name another file")
+    return address
+
+
 store_option = click.option(
     "--store",
     "address",
+    callback=_checked,
     default="keyveil.sqlite",
     show_default=True,
     envvar="KEYVEIL_STORE",
@@ -76,7 +97,7 @@ def opened(address: str, make: bool = False) -> Iterator[Store]:
 
     store = store_at(address)
     path = getattr(store, "path", None)
-    if path is not None and not make and not path.is_file():
+    if path is not None and not make and not (path.is_file() and path.stat().st_size):
         raise StoreError(
             f"there is no store at {path}: 'keyveil serve' or 'collection create' makes one"
         )

@@ -27,6 +27,7 @@ from ..poison import (
 )
 from ..shuffle import DELTA, amplified
 from ..tally import Tally
+from .outputs import PICTURE, writes_files
 from .read import read_count
 from .show import as_json, counted, print_json, print_table
 
@@ -77,8 +78,9 @@ from .show import as_json, counted, print_json, print_table
     "--people", default="1e6", show_default=True, help="Without TALLY: how many honest people."
 )
 @click.option("--compare", is_flag=True, help="All mechanisms at the plan's epsilon, side by side.")
-@click.option("--plot", type=click.Path(), help="With --compare: also draw a picture (PNG, SVG or PDF).")
+@click.option("--plot", type=PICTURE, help="With --compare: also draw a picture (PNG, SVG or PDF).")
 @as_json
+@writes_files
 def poison(
     plan_path: str,
     tally_path: str | None,

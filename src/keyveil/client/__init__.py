@@ -4,8 +4,8 @@
 network itself (``core``); ``ledger`` and ``device`` are the two files that a device keeps.
 """
 
-from .core import ClientError, Outcome
+from .core import ClientError, Outcome, Patience
 from .http import AsyncClient, Client
 from .ledger import Ledger
 
-__all__ = ["AsyncClient", "Client", "ClientError", "Ledger", "Outcome"]
+__all__ = ["AsyncClient", "Client", "ClientError", "Ledger", "Outcome", "Patience"]

@@ -7,17 +7,19 @@ sent what was said. A transport carries the steps out, at once or asynchronously
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
+from math import ceil, isfinite
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
+from ..budget import checked_cap
 from ..coins import Coins
 from ..errors import KeyveilError, PlanError
-from ..exact import decimal
 from ..plan import Plan
 from ..report import is_hex
 from .ledger import WAITING, Entry, Ledger
@@ -41,6 +43,14 @@ LEAST_EPOCH = EPOCHS[0]
 """Seconds of the shortest epoch that a device answers in, unless it is told otherwise."""
 
 
+MOST_PLAN = 16 << 20
+"""Bytes of a plan that a client fetches at the most."""
+MOST_SAID = 1 << 18
+"""Bytes of anything else that a collector says."""
+LONGEST_ANSWER = 300.0
+"""Seconds within which a collector must have said all of one answer."""
+
+
 class ClientError(KeyveilError):
     """The collector cannot be reached or believed, or does not take answers now; nothing was told."""
 
@@ -53,6 +63,8 @@ class Ask:
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes = b""
+    most: int = MOST_SAID
+    """Bytes of the answer that are read at the most."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,8 @@ class Said:
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    fault: str = ""
+    """Why the answer was not read to its end; empty if it was."""
 
     def document(self) -> dict[str, Any]:
         """The body as a JSON object; empty if it is none."""
@@ -77,6 +91,43 @@ class Said:
         except (ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
+
+
+class Reading:
+    """An answer as it arrives, cut off where no honest collector would go on.
+
+    Nothing is unpacked: clients ask for plain answers, and a compressed one may be small and without
+    end at once.
+    """
+
+    def __init__(self, status: int, headers: Mapping[str, str], most: int) -> None:
+        self._status, self._headers, self._most = status, headers, most
+        self._body, self._until = bytearray(), time.monotonic() + LONGEST_ANSWER
+        self.fault = ""
+        """Why nothing more is read; empty while all is well."""
+        length = headers.get("content-length", "")
+        if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+            self.fault = "a compressed answer, which was not asked for"
+        elif length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > most):
+            self.fault = self._too_long()
+
+    def _too_long(self) -> str:
+        return f"more than {self._most:,} bytes where no collector has so much to say"
+
+    def take(self, part: bytes) -> None:
+        """Add what has arrived."""
+        if len(self._body) + len(part) > self._most:
+            self.fault = self._too_long()
+        elif time.monotonic() > self._until:
+            self.fault = f"an answer that took longer than {LONGEST_ANSWER:g} seconds"
+        else:
+            self._body += part
+
+    def said(self) -> Said:
+        """The whole answer, or why there is none."""
+        if self.fault:
+            return Said(0, fault=self.fault)
+        return Said(self._status, self._headers, bytes(self._body))
 
 
 Steps = Generator[Ask | Wait, Said | None, T]
@@ -165,6 +216,26 @@ class Patience:
     most: float = 3600.0
     longest: float = 30.0
     """Seconds that a call waits between two tries at the most."""
+    settle: float = 0.25
+    """Seconds from reading a plan to sending the report, at the least."""
+    spread: float = 0.25
+    """Further seconds, of which a part is drawn at random."""
+
+    def __post_init__(self) -> None:
+        if not (isfinite(self.settle + self.spread) and min(self.settle, self.spread) >= 0):
+            raise ClientError("settle and spread are seconds, from 0 on")
+
+    def hold(self, taken: float, jitter: float) -> float:
+        """Seconds to wait before a first try, when answering has taken so many.
+
+        The time of sending is then ``settle`` plus a random part of ``spread`` after the plan was read,
+        however long the record took. If that was over already, it is the next multiple.
+        """
+        whole = self.settle + jitter * self.spread
+        if whole <= 0:
+            return 0.0
+        taken = max(0.0, taken)
+        return max(1, ceil(taken / whole)) * whole - taken
 
     def delay(self, tries: int, after: float, jitter: float) -> float:
         """Seconds to wait after so many tries; ``jitter`` is drawn evenly from 0 to 1."""
@@ -194,7 +265,7 @@ class Core:
             raise ClientError("allow_epoch is a whole number of seconds, like 3600")
         self._allow_epoch = allow_epoch
         self.url, self.ledger, self._patience = checked_url(url), ledger, patience
-        self._allow = None if allow is None else decimal(allow, "allow")
+        self._allow = None if allow is None else checked_cap(allow, "allow")
         self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
         self._clock, self._jitter = clock, jitter
 
@@ -230,17 +301,19 @@ class Core:
     def _plan(self, name: str, about: dict[str, Any], pinned: str | None) -> Steps[Plan]:
         if pinned is not None and about["plan"] != pinned:
             raise PlanError("the collection's plan is not the one that is expected")
-        said = yield from self._fetched(f"{self.place(name)}/plan")
+        said = yield from self._fetched(f"{self.place(name)}/plan", MOST_PLAN)
         plan = Plan.parse(said.body)
         if plan.hash != about["plan"]:
             raise PlanError("the collector sent another plan than it names")
         return plan
 
-    def _fetched(self, url: str) -> Steps[Said]:
+    def _fetched(self, url: str, most: int = MOST_SAID) -> Steps[Said]:
         """Fetch, with a few tries."""
         for tries in range(1, self._patience.attempts + 1):
-            said = yield Ask("GET", url)
+            said = yield Ask("GET", url, most=most)
             assert said is not None
+            if said.fault:
+                raise ClientError(f"the collector sent {said.fault}; nothing was told")
             if said.status == 200:
                 return said
             if 400 <= said.status < 500 and said.status not in LATER:
@@ -269,9 +342,13 @@ class Core:
             self._check_open(about)
             epoch = self._epoch(about["epoch"])
             plan = yield from self._plan(name, about, pinned)
+            begun, jitter = self._clock(), self._jitter() if self._patience.spread else 0.0
             self.ledger.answer(plan, record, collection=place, epoch=epoch, allow=self._allow)
             entry = self._answered(place, plan.hash)
             assert entry is not None
+            hold = self._patience.hold(self._clock() - begun, jitter)
+            if hold:
+                yield Wait(hold)
         elif pinned is not None and about["plan"] != pinned:
             raise PlanError("the collection's plan is not the one that is expected")
         outcome = yield from self._send(entry)

@@ -15,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ..budget import checked_cap
 from ..coins import Coins, fresh_bytes
 from ..errors import BudgetError, CoinsError
 from ..files import locked, write_whole
@@ -24,6 +25,8 @@ FORMAT = "keyveil/device/1"
 SECRET = 32
 KEPT = ("plan", "mechanism", "epsilon", "collection", "round", "epoch", "id", "commitment")
 """What is kept apart of each answer."""
+MAY = ("chain",)
+"""What is kept apart of an answer to a round."""
 
 
 class DeviceCoins(Coins):
@@ -76,8 +79,9 @@ class Device:
                 raise ValueError
             if len(bytes.fromhex(kept["secret"])) != SECRET:
                 raise ValueError
-            _ = kept["device"], kept["cap"], [[one[name] for name in KEPT] for one in kept["answers"]]
-        except (OSError, ValueError, KeyError, TypeError):
+            checked_cap(kept["cap"])
+            _ = kept["device"], [[one[name] for name in KEPT] for one in kept["answers"]]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, BudgetError):
             raise BudgetError(
                 "the device's secret cannot be read; nothing is answered until it is restored"
             ) from None
@@ -88,7 +92,8 @@ class Device:
         kept = self.read()
         if all(one["plan"] != told["plan"] for one in kept["answers"]):
             entry = {part: told[part] for part in KEPT if part != "id"}
-            kept["answers"].append({**entry, "id": name})
+            chain = {part: told[part] for part in MAY if part in told}
+            kept["answers"].append({**entry, **chain, "id": name})
             self._write(kept)
 
     def _write(self, kept: Mapping[str, Any]) -> None:

@@ -25,6 +25,7 @@ from .core import (
     Core,
     Outcome,
     Patience,
+    Reading,
     Said,
     Steps,
     Wait,
@@ -34,8 +35,6 @@ from .core import (
 from .ledger import MOST_WAITING, Entry, Ledger
 
 T = TypeVar("T")
-MOST_BYTES = 64 << 20
-"""Of a response; a plan of a million keys has less."""
 
 
 def default_state() -> Path:
@@ -187,12 +186,13 @@ class Client(_Client):
             with self._http.stream(
                 step.method, step.url, headers=dict(step.headers), content=step.content or None
             ) as response:
-                body = bytearray()
-                for part in response.iter_raw():
-                    body += part
-                    if len(body) > MOST_BYTES:
-                        return Said(0)
-                return Said(response.status_code, response.headers, bytes(body))
+                reading = Reading(response.status_code, response.headers, step.most)
+                if not reading.fault:
+                    for part in response.iter_raw():
+                        reading.take(part)
+                        if reading.fault:
+                            break
+                return reading.said()
         except (httpx.HTTPError, httpx.StreamError):
             return Said(0)
 
@@ -259,11 +259,12 @@ class AsyncClient(_Client):
             async with self._http.stream(
                 step.method, step.url, headers=dict(step.headers), content=step.content or None
             ) as response:
-                body = bytearray()
-                async for part in response.aiter_raw():
-                    body += part
-                    if len(body) > MOST_BYTES:
-                        return Said(0)
-                return Said(response.status_code, response.headers, bytes(body))
+                reading = Reading(response.status_code, response.headers, step.most)
+                if not reading.fault:
+                    async for part in response.aiter_raw():
+                        reading.take(part)
+                        if reading.fault:
+                            break
+                return reading.said()
         except (httpx.HTTPError, httpx.StreamError):
             return Said(0)

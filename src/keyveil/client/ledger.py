@@ -20,10 +20,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from ..budget import FORMAT, Budget, _spent
+from ..budget import FORMAT, OTHER_PLAN, Budget, chain_of, checked_cap, rounds_before
 from ..coins import Coins, fresh_bytes
 from ..errors import BudgetError, CoinsError
-from ..exact import decimal, text
+from ..exact import text, total
 from ..plan import Plan
 from ..report import Report
 from .device import Device, coins_of, commitment
@@ -71,9 +71,7 @@ class Ledger(Budget):
         self.device = Device(self.path.with_name("device.json") if apart is None else apart)
         self.device.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.most_waiting = most_waiting
-        limit = None if cap is None else decimal(cap, "cap")
-        if limit is not None and limit <= 0:
-            raise BudgetError("a budget's cap must be above zero")
+        limit = None if cap is None else checked_cap(cap)
         with self._locked():
             if not self.path.exists() and not self.device.exists:
                 if limit is None:
@@ -125,7 +123,7 @@ class Ledger(Budget):
 
     def spent_in(self, collection: str) -> Decimal:
         """What a collection has cost, over all its rounds."""
-        return sum((entry.epsilon for entry in self.of(collection)), Decimal(0))
+        return total(entry.epsilon for entry in self.of(collection))
 
     def waiting(self) -> list[Entry]:
         """The reports that may still be sent."""
@@ -145,12 +143,14 @@ class Ledger(Budget):
     ) -> Report:
         """The device's one report to a plan in a collection, durable in both files.
 
-        ``allow`` bounds what the collection may cost over all its rounds. Whether anything is
+        ``allow`` bounds what the collection may cost over all its rounds; so does the total that the
+        first plan answered in it stated. Whether anything is
         refused depends on plans, on what was told and on what was lost, and on the record only where
         a report was lost and the record is another by now.
         """
         if coins is not None:
             raise CoinsError("a device's coins come from its own secure secret: leave coins out")
+        allow = None if allow is None else checked_cap(allow, "allow")
         with self._locked():
             self._restore()
             ledger = self._read()
@@ -179,10 +179,13 @@ class Ledger(Budget):
     ) -> dict[str, Any]:
         kept = self._kept()
         number = _round(plan)
-        earlier = [t for t in ledger["answers"] if collection and t.get("collection") == collection]
-        if any(t["round"] >= number or t["mechanism"] != plan.mechanism for t in earlier):
-            raise BudgetError("this collection was answered under another plan; a device answers once")
-        self._check_cost(ledger, plan, sum((Decimal(t["epsilon"]) for t in earlier), Decimal(0)), allow)
+        if collection:
+            earlier = [t for t in ledger["answers"] if t.get("collection") == collection]
+        else:
+            earlier = rounds_before(ledger, plan)
+        if any(t.get("round", 1) >= number for t in earlier):
+            raise BudgetError(OTHER_PLAN)
+        self._check_cost(ledger, plan, earlier, allow)
         if sum(t.get("state") in WAITING for t in ledger["answers"]) >= self.most_waiting:
             raise BudgetError(
                 f"{self.most_waiting} reports wait to be sent: send them before answering more"
@@ -198,35 +201,13 @@ class Ledger(Budget):
             "round": number,
             "epoch": epoch,
             "commitment": commitment(kept, plan, record),
+            **chain_of(plan),
             **_fresh("waiting"),
         }
         ledger["answers"].append(told)
         self._write(ledger)
         self.device.remember(told, name)
         return told
-
-    def _check_cost(
-        self, ledger: dict[str, Any], plan: Plan, before: Decimal, allow: Decimal | None
-    ) -> None:
-        cost, left = plan.proven, Decimal(ledger["cap"]) - _spent(ledger)
-        if cost > left:
-            raise BudgetError(
-                f"this plan costs epsilon {text(cost)}, but only {text(left)} of the cap of "
-                f"{ledger['cap']} is left"
-            )
-        if allow is not None and before + cost > allow:
-            raise BudgetError(
-                f"this plan costs epsilon {text(cost)}, and {text(before)} was told before; "
-                f"{text(allow)} is allowed for one collection"
-            )
-        if plan.chain is not None and not before:
-            whole = Decimal(str(plan.chain.get("total", "0")))
-            most = left if allow is None else min(left, allow)
-            if whole > most:
-                raise BudgetError(
-                    f"all rounds of this collection cost epsilon {text(whole)}, but only "
-                    f"{text(most)} is allowed or left"
-                )
 
     def _again(self, ledger: dict[str, Any], told: dict[str, Any], plan: Plan, record: object) -> None:
         """Draw a lost report again: the same one, or none."""

@@ -46,6 +46,23 @@ def create(
     return store.control.named(name)
 
 
+def warnings_of(control: Control, made: Collection) -> list[str]:
+    """What whoever made a collection should know of it."""
+    plans = {one.plan for one in made.rounds}
+    same = [
+        other.name
+        for other in control.collections.values()
+        if other.id != made.id and plans & {one.plan for one in other.rounds}
+    ]
+    if not same:
+        return []
+    names = ", ".join(map(repr, same[:5])) + (" and others" if len(same) > 5 else "")
+    return [
+        f"this is also the plan of {names}: a device answers a plan once, so it sends its report to the "
+        "collection that asks first, and nothing to any other"
+    ]
+
+
 def checked_plan(document: object) -> Plan:
     """A plan whose integers prove its epsilon, and that begins a chain if it is of one."""
     if not isinstance(document, str | bytes | dict):

@@ -1,7 +1,8 @@
-"""Backup of a store and its segments while it is served, and the way back.
+"""Backup of a store and its segments while it is served.
 
-A backup is a folder: a SQLite file with every table, the segments that it names, and a manifest. A file
-is copied page by page, a database row by row as of one moment; either can be restored as either.
+A backup is a folder: a SQLite file with every table, the segments that it names, the keys of its open
+epochs, and a manifest. Rows are copied as of one moment, of either kind of store; ``restore`` makes
+either kind of them.
 """
 
 from __future__ import annotations
@@ -10,27 +11,28 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import apsw
 
 from ..files import write_whole
-from .collections import Collection, Control, Round, Terms
-from .ids import split
+from .collections import Control
 from .segments import MANIFEST as MANIFEST_FILE
-from .segments import check_files, folder_of, make_folder, sync
+from .segments import check_files, files_of, folder_of, make_folder, sync
 from .store import Session, Store, StoreError, StoreUnready, store_at
-from .store.migrations import MIGRATIONS
+from .store.keys import FOLDER as KEYS
+from .store.keys import KeyFolder
+from .store.migrations import MIGRATIONS, SQLITE
 from .store.sqlite import SqliteSession, SqliteStore
 
 FORMAT = "keyveil/backup/1"
 DATABASE, SEGMENTS, MANIFEST = "store.sqlite", "segments", "backup.json"
-DAMAGED = "the backup does not match its check: it is damaged or not complete"
 ROWS = 100
 """Copied at once; a row of the log may have a hundred thousand bytes."""
 TRIES = 3
@@ -55,11 +57,12 @@ def backup(source: str | Path, segments: Path, target: Path) -> dict[str, Any]:
             _copy_store(store, work / DATABASE)
             try:
                 files = _copy_segments(work / DATABASE, segments, work / SEGMENTS)
+                _copy_keys(work / DATABASE, segments, work / SEGMENTS, must=left > 0)
                 break
             except FileNotFoundError:
                 if not left:
                     raise StoreError("a segment is missing: run 'keyveil verify'") from None
-        facts = {"format": FORMAT, "sha256": _hash(work / DATABASE), "files": files}
+        facts = {"format": FORMAT, "sha256": hash_of(work / DATABASE), "files": files}
         write_whole(work / MANIFEST, json.dumps(facts, indent=1).encode(), private=True)
         os.replace(work, target)
     except BaseException:
@@ -70,12 +73,9 @@ def backup(source: str | Path, segments: Path, target: Path) -> dict[str, Any]:
 
 
 def _copy_store(store: Store, target: Path) -> None:
-    """A whole copy under one read transaction; writers go on meanwhile."""
-    if isinstance(store, SqliteStore):
-        _copy_pages(store.path, target)
-    else:
-        with _opened(store), store.reading() as source:
-            _copy_rows(source, target)
+    """All rows of our own tables, under one read transaction; writers go on meanwhile."""
+    with opened(store), store.reading() as source:
+        _copy_rows(source, store.kind, target)
     try:
         copy = apsw.Connection(str(target))
         copy.pragma("journal_mode", "delete")
@@ -84,32 +84,20 @@ def _copy_store(store: Store, target: Path) -> None:
     except apsw.Error as error:
         raise StoreError(f"the store cannot be copied: {type(error).__name__}") from None
     if found != [("ok",)]:
-        raise StoreError("the copy is not sound: the store may be damaged")
+        raise StoreError("the copy is not sound: the disk may be damaged")
     os.chmod(target, 0o600)
     sync(target)
 
 
-def _copy_pages(source: Path, target: Path) -> None:
-    try:
-        reader = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)
-        reader.set_busy_timeout(10_000)
-        writer = apsw.Connection(str(target))
-        with writer.backup("main", reader, "main") as copying:
-            copying.step(-1)
-        writer.close()
-        reader.close()
-    except apsw.Error as error:
-        raise StoreError(f"the store cannot be copied: {type(error).__name__}") from None
-
-
-def _copy_rows(source: Session, target: Path) -> None:
+def _copy_rows(source: Session, kind: str, target: Path) -> None:
     made = SqliteStore(target)
 
     def fill(session: Session, control: Control) -> None:
-        for table, columns in tables(session).items():
-            copy_table(source, session, table, columns)
+        for table in own_tables().values():
+            copy_table(source, session, table)
+        set_last_ids(session, last_ids(source, kind))
 
-    with _opened(made):
+    with opened(made):
         made.change(fill)
 
 
@@ -118,7 +106,7 @@ def _copy_segments(database: Path, segments: Path, target: Path) -> int:
     store = SqliteStore(database)
     number = 0
     try:
-        with _opened(store), store.reading() as session:
+        with opened(store), store.reading() as session:
             for collection in store.control.collections.values():
                 for one in collection.rounds:
                     for sealed in store.sealed(session, one):
@@ -127,8 +115,8 @@ def _copy_segments(database: Path, segments: Path, target: Path) -> int:
                         here = folder_of(segments, collection, one, sealed.epoch)
                         there = folder_of(target, collection, one, sealed.epoch)
                         make_folder(there)
-                        for name in files_of(sealed.manifest):
-                            _copy_file(here / name, there / name)
+                        for name in [MANIFEST_FILE, *names_of(sealed.manifest)]:
+                            copy_file(here / name, there / name)
                             number += 1
                         sync(there)
                         if check_files(there, sealed.manifest):
@@ -140,142 +128,105 @@ def _copy_segments(database: Path, segments: Path, target: Path) -> int:
     return number
 
 
-# -- the way back ------------------------------------------------------------------------------------
-
-
-def restore(source: Path, target: str | Path, segments: Path) -> None:
-    """Put a backup where a store shall be; never over one that is there."""
+def _copy_keys(database: Path, segments: Path, target: Path, must: bool) -> None:
+    """Copy the keys of open epochs; one that is missing is an error if it ``must`` be there."""
+    reader = open_copy(database)
     try:
-        facts = json.loads((source / MANIFEST).read_bytes())
-    except (OSError, ValueError):
-        raise StoreError(f"{source} is no backup: it has no readable {MANIFEST}") from None
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise StoreError(f"{source} is no backup of this version")
-    store = store_at(str(target))
-    for place in (segments, *([store.path] if isinstance(store, SqliteStore) else ())):
-        if place.exists() and (place.is_file() or any(place.iterdir())):
-            raise StoreError(f"{place} is there already: a restore never writes over a store")
-    try:
-        sound = _hash(source / DATABASE) == facts["sha256"]
-    except OSError:
-        sound = False
-    if not sound:
-        raise StoreError(DAMAGED)
-    named = _check_segments(source / DATABASE, source / SEGMENTS)
-    if isinstance(store, SqliteStore):
-        _restore_segments(source / SEGMENTS, segments, named)  # before the store that names them
-        part = store.path.with_name(f".{store.path.name}.part")
-        _copy_file(source / DATABASE, part)
-        os.replace(part, store.path)
-        sync(store.path.parent)
-    else:
-        before = partial(_restore_segments, source / SEGMENTS, segments, named)
-        _restore_rows(source / DATABASE, store, before)
-
-
-def _check_segments(database: Path, segments: Path) -> list[Path]:
-    """The files that a backup's store names, each as its manifest says; refused whole otherwise."""
-    reader = _reader(database)
-    session = SqliteSession(reader)
-    sql = (
-        "select collections.name, collections.id, rounds.number, sealed.epoch, sealed.manifest "
-        "from sealed join rounds on rounds.id = sealed.round "
-        "join collections on collections.id = rounds.collection where sealed.expired = 0"
-    )
-    named = []
-    try:
-        for name, number, one, epoch, text in session.rows(sql):
-            manifest = json.loads(text)
-            collection = Collection(number, name, "", Terms(), 0)
-            folder = folder_of(segments, collection, Round(0, number, one, ""), epoch)
-            if check_files(folder, manifest) or not _is_manifest(folder / MANIFEST_FILE, manifest):
-                raise StoreError(f"{DAMAGED}: a segment of {name!r}, epoch {epoch}")
-            named += [(folder / file).relative_to(segments) for file in files_of(manifest)]
-    except apsw.Error as error:
-        raise StoreError(f"{DAMAGED}: {type(error).__name__}") from None
+        names = [row[0] for row in SqliteSession(reader).rows("select name from id_keys")]
     finally:
         reader.close()
-    return named
-
-
-def _is_manifest(path: Path, manifest: dict[str, Any]) -> bool:
-    try:
-        return bool(json.loads(path.read_bytes()) == manifest)
-    except (OSError, ValueError):
-        return False
-
-
-def files_of(manifest: dict[str, Any]) -> list[str]:
-    """The files of a sealed epoch."""
-    return [MANIFEST_FILE, *(file["name"] for file in manifest["files"])]
-
-
-def _reader(database: Path) -> apsw.Connection:
-    """immutable: reading leaves the backup as it is, to the last byte."""
-    return apsw.Connection(
-        f"file:{database.resolve()}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    )
-
-
-def _restore_segments(source: Path, target: Path, named: list[Path]) -> None:
-    make_folder(target)
-    for path in named:
-        make_folder((target / path).parent)
-        _copy_file(source / path, target / path)
-    for path in (target, *target.rglob("*")):
-        sync(path)
-
-
-def _restore_rows(database: Path, store: Store, before: Callable[[], None]) -> None:
-    """Fill an empty database in one transaction; ``before`` runs when nothing is in the way."""
-    try:
-        store.migrate_alone()
-    finally:
-        store.close()
-    reader = _reader(database)
-    source = SqliteSession(reader)
-    if source.rows("pragma user_version") != [(len(MIGRATIONS),)]:
-        raise StoreError("the backup is of another version: restore it as a file, and migrate that")
-
-    def fill(session: Session, control: Control) -> None:
-        known = tables(source)
-        if any(session.rows(f"select 1 from {table} limit 1") for table in known):
-            raise StoreError("the database has a store already: a restore never writes over one")
-        before()
-        for table, columns in known.items():
-            copy_table(source, session, table, columns)
-        for table, last in source.rows("select name, seq from sqlite_sequence"):
-            session.rows("select setval(pg_get_serial_sequence(?, 'id'), ?)", (table, max(last, 1)))
-        sql = (
-            "select round, epoch, ids from segments where not exists (select 1 from sealed "
-            "where sealed.round = segments.round and sealed.epoch = segments.epoch)"
-        )
-        for number, epoch, ids in source.stream(sql):
-            store._claim(session, Round(number, 0, 0, ""), epoch, split(ids))
-
-    try:
-        with _opened(store):
-            store.change(fill)
-    finally:
-        reader.close()
+    here, there = KeyFolder(segments / KEYS), KeyFolder(target / KEYS)
+    if names:
+        make_folder(there.folder)
+    for name in names:
+        if here.read(name) is not None:
+            copy_file(here.path(name), there.path(name))
+        elif must:  # its epoch may have been closed meanwhile
+            raise FileNotFoundError
+    if names:
+        sync(there.folder)
 
 
 # -- rows ------------------------------------------------------------------------------------------
 
 
-def tables(session: Session) -> dict[str, list[str]]:
-    """The tables of a SQLite store, which every store has, and their columns."""
-    sql = "select name from sqlite_master where type = 'table' and name not like 'sqlite_%'"
-    columns = "select name from pragma_table_info(?)"
-    return {name: [row[0] for row in session.rows(columns, (name,))] for (name,) in session.rows(sql)}
+@dataclass(frozen=True)
+class Table:
+    """A table of ours, as SQLite has it."""
+
+    name: str
+    sql: str
+    columns: dict[str, tuple[str, bool]]
+    """Of each column the type of its values, and whether they may be null."""
+
+    @property
+    def counted(self) -> bool:
+        """Whether the database numbers its rows."""
+        return "autoincrement" in self.sql
 
 
-def copy_table(source: Session, target: Session, table: str, columns: list[str]) -> None:
+def own_tables(version: int | None = None) -> dict[str, Table]:
+    """The tables of a store of this version, or of an older one, by name; every store has them."""
+    connection = apsw.Connection(":memory:")
+    make_tables(connection, version)
+    sql = "select name, sql from sqlite_master where type = 'table' and name not like 'sqlite_%'"
+    columns = 'select name, lower(type), "notnull" or pk from pragma_table_info(?)'
+    tables = {}
+    session = SqliteSession(connection)
+    for name, text in session.rows(sql):
+        found = {row[0]: (row[1], not row[2]) for row in session.rows(columns, (name,))}
+        tables[name] = Table(name, text, found)
+    connection.close()
+    return tables
+
+
+def make_tables(connection: apsw.Connection, version: int | None = None) -> None:
+    """Make the tables of a version in an empty file."""
+    steps = MIGRATIONS[:version]
+    for step in steps:
+        for statement in step:
+            connection.execute(statement.format(**SQLITE))
+    connection.execute(f"pragma user_version = {len(steps)}")
+
+
+def copy_table(source: Session, target: Session, table: Table) -> None:
     """Copy all rows of a table, few in memory at a time."""
-    names = ", ".join(columns)
-    sql = f"insert into {table} ({names}) values ({', '.join('?' * len(columns))})"
-    for rows in _batches(source.stream(f"select {names} from {table}")):
+    names = ", ".join(table.columns)
+    marks = ", ".join("?" * len(table.columns))
+    sql = f"insert into {table.name} ({names}) values ({marks})"
+    for rows in _batches(source.stream(f"select {names} from {table.name}")):
         target.many(sql, rows)
+
+
+def last_ids(source: Session, kind: str, version: int | None = None) -> dict[str, int]:
+    """The last number that each counted table gave to a row, deleted ones included."""
+    found = {}
+    for table in own_tables(version).values():
+        if table.counted:
+            if kind == "sqlite":
+                sql = "select seq from sqlite_sequence where name = ? and typeof(seq) = 'integer'"
+            else:
+                sql = "select pg_sequence_last_value(pg_get_serial_sequence(?, 'id')::regclass)"
+            rows = [row[0] for row in source.rows(sql, (table.name,)) if row[0] is not None]
+            rows += [row[0] for row in source.rows(f"select max(id) from {table.name}") if row[0]]
+            found[table.name] = max(rows, default=0)
+    return found
+
+
+def set_last_ids(target: Session, last: dict[str, int]) -> None:
+    """Let a SQLite file go on counting from there."""
+    target.run("delete from sqlite_sequence")
+    rows = [(name, number) for name, number in last.items() if number > 0]
+    target.many("insert into sqlite_sequence (name, seq) values (?, ?)", rows)
+
+
+def open_copy(database: Path) -> apsw.Connection:
+    """A copy, for reading alone: immutable, so that it stays as it is, to the last byte."""
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    connection = apsw.Connection(f"file:{quote(str(database.resolve()))}?immutable=1", flags=flags)
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    return connection
 
 
 def _batches(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
@@ -285,7 +236,7 @@ def _batches(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]
 
 
 @contextmanager
-def _opened(store: Store) -> Iterator[None]:
+def opened(store: Store) -> Iterator[None]:
     """A store for a while; one that cannot be reached is said in a line."""
     try:
         store.open(serving=False)
@@ -299,16 +250,21 @@ def _opened(store: Store) -> Iterator[None]:
 # -- files -----------------------------------------------------------------------------------------
 
 
-def _copy_file(source: Path, target: Path) -> None:
+def copy_file(source: Path, target: Path) -> None:
     """A copy that is its owner's alone, and on disk."""
     shutil.copyfile(source, target)
     os.chmod(target, 0o600)
     sync(target)
 
 
-def _hash(path: Path) -> str:
+def hash_of(path: Path) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
+
+
+def names_of(manifest: dict[str, Any]) -> list[str]:
+    """The files of a sealed epoch beside its manifest."""
+    return [file["name"] for file in files_of(manifest)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from ..exact import text
+from ..exact import difference, text, total
 from ..plan import Plan
 
 
@@ -27,7 +27,7 @@ class Difference:
 
 def compare_plans(old: Plan, new: Plan) -> dict[str, Any]:
     """Every difference of two plans; what a person who answers both tells in all."""
-    both = all_rounds(old) + all_rounds(new)
+    both = total((all_rounds(old), all_rounds(new)))
     if old.hash == new.hash:
         same = "a device answers a plan once: the collection that asks second gets no report from it"
         found = [Difference("plan", old.hash, new.hash, same)]
@@ -47,16 +47,16 @@ def all_rounds(plan: Plan) -> Decimal:
     """What a person tells at the most who answers a collection to its end, from its first plan on.
 
     The first round is charged what it proves, and so will later ones be, which prove no more than is
-    left for them. Where people are to be split between two plans, nothing keeps a device from
-    answering both, and its ledger adds them up.
+    left for them. Where people are split between two plans, each person answers one of them.
     """
     if plan.chain is None:
         return plan.proven
-    total, spent = Decimal(str(plan.chain["total"])), Decimal(str(plan.chain.get("spent", "0")))
+    whole, spent = Decimal(str(plan.chain["total"])), Decimal(str(plan.chain.get("spent", "0")))
+    if "share" in plan.chain:
+        return max(whole, plan.proven)
     if spent:  # a later round: what is left for others is not in every plan
-        return max(total, spent + plan.proven)
-    left = plan.promised if "share" in plan.chain else max(Decimal(0), total - plan.promised)
-    return plan.proven + left
+        return max(whole, total((spent, plan.proven)))
+    return total((plan.proven, max(Decimal(0), difference(whole, plan.promised))))
 
 
 def _epsilon(old: Plan, new: Plan) -> list[Difference]:

@@ -37,6 +37,9 @@ class Ingest(Upload[Collection]):
     def origins(self, place: Collection) -> Sequence[str]:
         return place.terms.origins
 
+    def epoch_now(self, place: Collection) -> int:
+        return place.terms.epoch_at(self.service.clock.now())
+
     def check(self, place: Collection, headers: Pairs) -> None:
         if self.service.writer.broken:
             raise Problem("unhealthy")

@@ -1,4 +1,5 @@
-"""The keeper: closes epochs that are over, seals them, sweeps their ids away, lets segments expire."""
+"""The keeper: closes epochs that are over, destroys their keys, seals them, sweeps their log, lets
+segments expire."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class Keeper:
             try:
                 await self.keep()
             except (Problem, StoreUnready) as error:
-                self._log.say("keeper_waits", error=str(error))
+                self._log.say_seldom("keeper_waits", error=str(error))
             except Exception as error:
                 self.failures += 1
                 self._log.error("keeper_failed", error)
@@ -50,6 +51,7 @@ class Keeper:
                 await self._keep_round(collection, one, now, over, kept)
             except Exception as error:
                 failed.append(error)
+        await self._writer.call(lambda store: store.drop_spent_keys())
         if failed:
             raise failed[0]
 
@@ -143,3 +145,4 @@ def close_epochs(store: Store, collection: Collection, before: int) -> None:
         )
 
     store.change(work)
+    store.drop_spent_keys()

@@ -5,11 +5,40 @@ from __future__ import annotations
 import json
 import sys
 import traceback
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from .clock import Clock
+
+SAME = 60.0
+"""Seconds in which the same thing is said once, where it may happen any number of times."""
+MOST = 100
+"""Things that are remembered as said."""
+
+
+class Seldom:
+    """Which things were said lately, and how often each was left out since."""
+
+    def __init__(self, elapsed: Callable[[], float]) -> None:
+        self._elapsed = elapsed
+        self._said: dict[Hashable, tuple[float, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._said)
+
+    def times(self, what: Hashable) -> int | None:
+        """How often it was left out since it was said last; None if it is to be left out now, too."""
+        now = self._elapsed()
+        at, times = self._said.get(what, (now - SAME, 0))
+        if now - at < SAME:
+            self._said[what] = at, times + 1
+            return None
+        if len(self._said) >= MOST:
+            self._said.clear()
+        self._said[what] = now, 0
+        return times
 
 
 class Log:
@@ -17,6 +46,13 @@ class Log:
 
     def __init__(self, clock: Clock, stream: TextIO | None = None) -> None:
         self._clock, self._stream = clock, stream or sys.stderr
+        self._seldom = Seldom(clock.elapsed)
+
+    def say_seldom(self, event: str, **facts: Any) -> None:
+        """An event that may come again and again: once a minute, with how many were left out."""
+        times = self._seldom.times((event, *sorted(facts.items())))
+        if times is not None:
+            self.say(event, **facts, **({"left_out": times} if times else {}))
 
     def say(self, event: str, **facts: Any) -> None:
         """An event with its facts."""

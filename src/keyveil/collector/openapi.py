@@ -11,7 +11,7 @@ from .. import __version__
 from . import schemas
 from .problems import CONTENT_TYPE, REASONS
 from .routes import OPERATIONS, Operation
-from .wire import BINARY, JSON, WireBatch
+from .wire import BINARY, JSON, SingleReport, WireBatch
 
 _ANY = ("invalid", "unknown", "host", "origin", "storage", "unhealthy")
 _ROLE = ("token", "forbidden")
@@ -159,7 +159,7 @@ def _reports() -> dict[str, Any]:
         "requestBody": {
             "required": True,
             "content": {
-                JSON: {"schema": _schema(JSON, WireBatch)},
+                JSON: {"schema": {"oneOf": [_schema(JSON, WireBatch), _schema(JSON, SingleReport)]}},
                 BINARY: {"schema": _schema(BINARY, None)},
             },
         },

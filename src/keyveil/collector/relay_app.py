@@ -36,7 +36,12 @@ class _Door(Upload[Known]):
     def origins(self, place: Known) -> Sequence[str]:
         return place.origins
 
+    def epoch_now(self, place: Known) -> int:
+        return place.epoch_at(self._relay.clock.now())
+
     async def take(self, place: Known, batch: wire.Batch) -> Said:
+        if not batch.named:  # it is asked for by its id until it has left
+            raise Problem("malformed", "a report that is sent through a relay has an id")
         return await self._relay.take(place, batch)
 
 

@@ -20,7 +20,7 @@ from .collections import Collection, checked_name
 from .compare import compare_plans
 from .live import stream
 from .problems import Problem
-from .segments import folder_of, remove
+from .segments import files_of, folder_of, remove
 from .service import Service
 from .web import json
 from .wire import JSON
@@ -97,7 +97,29 @@ async def struct_of(service: Service, request: Request, kind: type[Any]) -> Any:
         return msgspec.json.decode(body, type=kind)
     except (ValueError, RecursionError) as error:
         text = str(error) if isinstance(error, msgspec.ValidationError) else "the body is no JSON"
+        if kind is schemas.NewCollection and _is_plan(body):
+            text = BARE_PLAN
         raise Problem("malformed", text[:200]) from None
+
+
+BARE_PLAN = (
+    'the body is a plan alone; send {"name": "a-name", "plan": PLAN}, '
+    'and "terms" and "state" if you like'
+)
+
+
+class _Format(msgspec.Struct):
+    """Of any of our documents."""
+
+    format: str
+
+
+def _is_plan(body: bytes) -> bool:
+    """Whether a body is the document of a plan."""
+    try:
+        return msgspec.json.decode(body, type=_Format).format.startswith("keyveil/plan/")
+    except (ValueError, RecursionError):
+        return False
 
 
 def number_of(request: Request, name: str, default: float) -> float:
@@ -140,7 +162,8 @@ async def create(service: Service, request: Request, _: Collection) -> Response:
         )
     )
     service.log.say("collection_created", collection=made.name, plan=made.round.plan)
-    return json(service.public(made), 201, location=f"/v1/collections/{made.name}")
+    answer = {**service.public(made), "warnings": admin.warnings_of(service.control, made)}
+    return json(answer, 201, location=f"/v1/collections/{made.name}")
 
 
 async def show(service: Service, request: Request, collection: Collection) -> Response:
@@ -286,7 +309,7 @@ async def segment(service: Service, request: Request, collection: Collection) ->
                 file["name"]
                 for sealed in service.store.sealed(session, one)
                 if sealed.epoch == path["epoch"] and not sealed.expired
-                for file in sealed.manifest["files"]
+                for file in files_of(sealed.manifest)
             }
 
     if path["file"] not in await asyncio.to_thread(look):
@@ -307,7 +330,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "POST", "/v1/collections", "Make a collection of a plan", "admin", create,
-        (201, JSON, schemas.Public), body=(JSON, schemas.NewCollection),
+        (201, JSON, schemas.Created), body=(JSON, schemas.NewCollection),
         refusals=("exists", "unknown"),
     ),
     Operation(

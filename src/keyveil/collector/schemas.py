@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from .wire import WireBatch, WireReport
+from .wire import SingleReport, WireBatch, WireReport
 
 Name = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
 Whole = Annotated[int, Meta(ge=0)]
@@ -106,6 +106,12 @@ class Public(Struct):
     origins: list[str]
     """Web origins whose pages may send reports; a relay allows the same."""
     limits: Limits
+
+
+class Created(Public):
+    """A collection that was made, and what whoever made it should know."""
+
+    warnings: list[str]
 
 
 class Listing(Struct):
@@ -243,7 +249,8 @@ class Ready(Struct):
 
 
 COMPONENTS = (
-    *(WireBatch, WireReport, NewCollection, TermsIn, NewState, Accepted, Failed, ProblemDetails),
+    *(WireBatch, WireReport, SingleReport, NewCollection, Created, TermsIn, NewState),
+    *(Accepted, Failed, ProblemDetails),
     *(
         Public,
         Listing,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -18,24 +19,32 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Bits
-from ..errors import ReportError
+from ..errors import KeyveilError, ReportError
 from ..files import whole_file, write_whole
-from ..report import check_plan_name
+from ..report import check_plan_name, is_hex
 from ..tally import Tally
-from .collections import Collection, Round
+from .collections import Collection, Round, checked_name
 from .packing import Packing
 
 FORMAT = "keyveil/segments/1"
 MANIFEST = "manifest.json"
 PART_BYTES = 64 << 20
 """Of packed rows in one file, about."""
+_PART = re.compile(r"part-[0-9]{4,9}\.parquet")
+
+
+class ManifestError(KeyveilError):
+    """A manifest that this program did not write."""
 
 
 def folder_of(
     root: Path, collection: Collection, one: Round | None = None, epoch: int | None = None
 ) -> Path:
-    """Where an epoch's segments lie; its number keeps a collection apart from one deleted before."""
-    path = root / f"{collection.name}.{collection.id}"
+    """Where an epoch's segments lie; its number keeps a collection apart from one deleted before.
+
+    A name is checked here, too: a store that was made elsewhere may hold any.
+    """
+    path = root / f"{checked_name(collection.name)}.{collection.id:d}"
     if one is not None:
         path = path / f"round-{one.number:04d}"
     return path if epoch is None else path / f"epoch-{epoch:010d}"
@@ -153,10 +162,29 @@ def read_part(path: Path, packing: Packing) -> Bits:
         raise ReportError(f"the segment {path.name} cannot be read: {type(error).__name__}") from None
 
 
+def files_of(manifest: object) -> list[dict[str, Any]]:
+    """The files that a manifest names, each with its number of bytes and its hash.
+
+    Names are those that ``write_epoch`` gives, so none of them leads out of the epoch's folder.
+    """
+    files = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(files, list):
+        raise ManifestError("a manifest of a sealed epoch has a list of files")
+    for file in files:
+        name = file.get("name") if isinstance(file, dict) else None
+        if not isinstance(name, str) or not _PART.fullmatch(name):
+            raise ManifestError("a manifest names a file that no segment has: part-0001.parquet is one")
+        if type(file.get("bytes")) is not int or not is_hex(file.get("sha256"), 64):
+            raise ManifestError("a manifest has no size or no SHA-256 of a file")
+    if len({file["name"] for file in files}) < len(files):
+        raise ManifestError("a manifest names a file twice")
+    return files
+
+
 def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[str]:
     """What is wrong with an epoch's files, by their checks; empty if nothing is."""
     wrong = []
-    for file in manifest["files"]:
+    for file in files_of(manifest):
         path = folder / file["name"]
         if not path.is_file():
             wrong.append(f"{file['name']} is missing")

@@ -10,18 +10,16 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from ipaddress import IPv6Address, ip_address
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..errors import KeyveilError
-from .logs import Log
+from .logs import Log, Seldom
 from .web import Host
-
-SAME = 60.0
-"""Seconds in which the same warning of the server is said once: anyone can bring it about."""
 
 
 class ServerLog(logging.Handler):
@@ -29,20 +27,14 @@ class ServerLog(logging.Handler):
 
     def __init__(self, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(logging.WARNING)
-        self._log, self._clock = log, clock
-        self._said: dict[tuple[str, str], tuple[float, int]] = {}
+        self._log, self._said = log, Seldom(clock)
 
     def emit(self, record: logging.LogRecord) -> None:
         kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
         what = str(record.msg)[:200], kind
-        at, times = self._said.get(what, (-SAME, 0))
-        if self._clock() - at < SAME:
-            self._said[what] = at, times + 1
-            return
-        if len(self._said) >= 100:
-            self._said.clear()
-        self._said[what] = self._clock(), 0
-        self._log.say("server", text=what[0], error=kind, **({"left_out": times} if times else {}))
+        times = self._said.times(what)  # anyone can bring a warning about
+        if times is not None:
+            self._log.say("server", text=what[0], error=kind, **({"left_out": times} if times else {}))
 
 
 class ServeError(KeyveilError):
@@ -62,7 +54,77 @@ MOST_PIPELINED = 64
 """Requests that one connection may send ahead of their answers."""
 
 
-class Protocol(HttpToolsProtocol):
+class Connection(Protocol):
+    """What is asked of a connection when there are too many."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being answered."""
+
+    def give_up(self) -> None:
+        """End it."""
+
+
+class Connections:
+    """All open connections by where they come from, so that nobody can hold the place of everyone.
+
+    A new connection takes the place of one that waits for no answer: of its own address, if that has
+    all that it may have; of the address that has the most, if all places are taken.
+    """
+
+    def __init__(self, most: int, most_each: int) -> None:
+        self._most, self._most_each = most, most_each
+        self._places: dict[Connection, str] = {}
+        self._by_address: dict[str, dict[Connection, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def add(self, one: Connection, address: str) -> bool:
+        """Take a connection in, if there is room for it or can be made."""
+        mine = self._by_address.get(address, {})
+        if len(mine) >= self._most_each:
+            if not self._make_room(mine):
+                return False
+        elif len(self) >= self._most and not self._make_room(max(self._by_address.values(), key=len)):
+            return False
+        self._places[one] = address
+        self._by_address.setdefault(address, {})[one] = None
+        return True
+
+    def remove(self, one: Connection) -> None:
+        """A connection has ended."""
+        address = self._places.pop(one, None)
+        if address is not None:
+            mine = self._by_address[address]
+            del mine[one]
+            if not mine:
+                del self._by_address[address]
+
+    def _make_room(self, among: dict[Connection, None]) -> bool:
+        for one in among:  # the oldest first
+            if one.idle:
+                self.remove(one)
+                one.give_up()
+                return True
+        return False
+
+
+def network_of(peer: object) -> str:
+    """Whose connection it is: an IPv4 address, or the network of an IPv6 address."""
+    host = str(peer[0]) if isinstance(peer, tuple) and peer else ""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return str(int(address) >> 64)
+    return host
+
+
+class HttpConnection(HttpToolsProtocol):
     """One connection. A head that does not arrive whole in time ends it, and so does silence, and
     so do a head without end and requests without end that wait for no answer. A body has its own time,
     and a little more: whoever reads it says that it was too slow, before the connection ends.
@@ -71,31 +133,47 @@ class Protocol(HttpToolsProtocol):
     """
 
     seconds = 20.0
+    silent_seconds = 5.0
     send_seconds = 30.0
-    most = 4096
     head_bytes = 1 << 16
+    open: Connections
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._deadline: asyncio.TimerHandle | None = None
         self._taking: asyncio.TimerHandle | None = None
         self._head = 0
-        if len(self.connections) > self.most:
+        self._silent = True
+        if not self.open.add(self, network_of(transport.get_extra_info("peername"))):
             transport.abort()
             return
-        self._watch()
+        self._watch(min(self.silent_seconds, self.seconds) - self.seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._unwatch()
         self._taken()
+        self.open.remove(self)
         super().connection_lost(exc)
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def give_up(self) -> None:
+        """End the connection for another's sake."""
+        self.transport.abort()
+
     def data_received(self, data: bytes) -> None:
+        if self._silent:
+            self._silent = False
+            self._unwatch()
+            self._watch()
         self._head += len(data)
         super().data_received(data)
         if self.transport.is_closing():
             return
-        idle = self.cycle is None or self.cycle.response_complete
+        idle = self.idle
         if len(self.pipeline) > MOST_PIPELINED:
             self.transport.abort()  # the server reads on while they wait, and would keep them all
         elif self._head > self.head_bytes:
@@ -223,13 +301,14 @@ def run(host: Host, application: Any, found: socket.socket) -> None:
     bounds = host.settings
     limits = {
         "seconds": bounds.request_seconds,
+        "silent_seconds": bounds.silent_seconds,
         "send_seconds": bounds.send_seconds,
-        "most": room_for(bounds.connections, host.log),
         "head_bytes": bounds.head_bytes,
+        "open": Connections(room_for(bounds.connections, host.log), bounds.address_connections),
     }
     config = uvicorn.Config(
         application,
-        http=type("BoundProtocol", (Protocol,), limits),
+        http=type("BoundConnection", (HttpConnection,), limits),
         loop="uvloop",
         ws="none",
         lifespan="on",

@@ -15,7 +15,7 @@ from .logs import Log
 from .metrics import Metrics
 from .rate import most_at
 from .settings import Settings
-from .store import Session, Store, StoreError, StoreUnready
+from .store import Session, Store, StoreBroken, StoreError, StoreUnready
 from .tokens import Token, read
 from .writer import Writer
 
@@ -39,6 +39,7 @@ class Service:
     ) -> None:
         self.exposed, self._was_guarded = exposed, False
         self.store, self.segments = store, segments
+        store.segments_folder = segments
         self.clock = clock or SystemClock()
         self.settings = settings or Settings()
         self.log = Log(self.clock, log)
@@ -59,6 +60,8 @@ class Service:
 
     async def start(self, keep: bool = True) -> None:
         """Begin; the store is open. Without ``keep`` epochs are looked at only when told."""
+        with suppress(StoreUnready, StoreBroken):  # the keeper tries again
+            self.store.drop_spent_keys()
         self.writer.start()
         if keep:
             self._keeping = asyncio.create_task(self.keeper.run())
@@ -115,6 +118,8 @@ class Service:
         why = {
             "the clock is in doubt: epochs stay open": self.writer.doubtful,
             "an epoch's segments do not add up to its counts": bool(self.keeper.failures),
+            "the key of an open epoch's ids is missing from the folder of segments: its reports are "
+            "refused": bool(self.store.missing_keys),
         }
         return [text for text, so in why.items() if so]
 

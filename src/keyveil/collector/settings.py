@@ -30,7 +30,12 @@ class Settings:
     send_seconds: float = 30.0
     """Within which a client must take what is sent to it."""
     connections: int = 4096
-    """Open at once."""
+    """Open at once; above, a new one takes the place of one that waits for no answer."""
+    address_connections: int = 1024
+    """Open at once from one address (of IPv6, from one network of 64 bits). Behind a proxy that is the
+    proxy's: it should be as many as the proxy may open."""
+    silent_seconds: float = 5.0
+    """After which a connection that never sent anything is closed."""
     group_reports: int = 10_000
     """In one transaction."""
     streams: int = 64

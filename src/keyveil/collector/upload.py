@@ -56,6 +56,10 @@ class Upload(ABC, Generic[Place]):
     def origins(self, place: Place) -> Sequence[str]:
         """Web origins whose pages may send to it."""
 
+    @abstractmethod
+    def epoch_now(self, place: Place) -> int:
+        """The present epoch, for a report that states none."""
+
     def check(self, place: Place, headers: Pairs) -> None:
         """Refuse a request before its body is read."""
 
@@ -101,7 +105,10 @@ class Upload(ABC, Generic[Place]):
         decode, size = self._head(headers)
         with self._waiting() as one:
             body = await self._body(receive, size, one)
-            return await self.take(place, decode(body, self._host.settings.reports))
+            batch = decode(body, self._host.settings.reports)
+            if batch.epoch == wire.NOW:
+                batch.epoch = self.epoch_now(place)
+            return await self.take(place, batch)
 
     @contextmanager
     def _waiting(self) -> Iterator[_Arriving]:

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from ..client.core import checked_url
+from ..client.core import MOST_PLAN, MOST_SAID, Reading, Said, checked_url
 from ..errors import KeyveilError
 from ..plan import Plan
 from ..shuffle import Amplified, amplified, line
@@ -28,6 +28,8 @@ FRESH = 5.0
 """Seconds for which what the collector says of a collection is believed."""
 MOST_AGAIN = 20
 """Times within those that it is asked again, because someone names a plan that may be new."""
+MOST_SETTLED = 8 << 20
+"""Bytes of what the collector says to a batch, which may name every report in it."""
 MOST_STRANGERS = 8
 """Names not known yet that are asked for at once."""
 MOST_KNOWN = 1000
@@ -47,6 +49,10 @@ class Known:
     fresh_until: float
     again: int = 0
     """How often it was asked for again while it was believed."""
+
+    def epoch_at(self, now: float) -> int:
+        """The epoch that a moment lies in."""
+        return int(now // self.about["epoch"]["seconds"])
 
     def ends(self, epoch: int) -> float:
         """When an epoch and its grace are over."""
@@ -156,14 +162,14 @@ class Upstream:
         if before is None and len(self._known) >= MOST_KNOWN:
             raise Problem("overload", "this relay knows as many collections as it may")
         path = f"{self.to}/v1/collections/{name}"
-        about = _about_of((await self._get(path)).content)
+        about = _about_of(await self._get(path, MOST_SAID))
         until = self._clock.elapsed() + FRESH
         if before is not None and about.get("plan") == before.plan.hash:
             if self._clock.elapsed() >= before.fresh_until:
                 before.again = 0
             before.about, before.fresh_until = about, until
             return before
-        document = (await self._get(path + "/plan")).content
+        document = await self._get(path + "/plan", MOST_PLAN)
         try:
             plan = await asyncio.to_thread(Plan.parse, document)
         except KeyveilError:
@@ -180,28 +186,49 @@ class Upstream:
         )  # fmt: skip
         return Known(name, about, document, plan, packing, shuffled, until)
 
-    async def _get(self, url: str) -> httpx.Response:
+    async def _get(self, url: str, most: int) -> bytes:
         try:
-            response = await self._http.get(url)
+            said = await read_within(self._http, "GET", url, most)
         except (httpx.HTTPError, httpx.StreamError):
             raise Problem("unhealthy", "the collector cannot be reached; send again later") from None
-        if response.status_code == REASONS["unknown"].status:
+        if said.fault:
+            raise Problem("unhealthy", f"the collector sent {said.fault}")
+        if said.status == REASONS["unknown"].status:
             raise Problem("unknown", "there is no collection of this name")
-        if response.status_code != 200:
+        if said.status != 200:
             raise Problem("unhealthy", "the collector does not answer now; send again later")
-        return response
+        return said.body
 
     async def post(self, name: str, body: bytes) -> tuple[int, dict[str, Any], float]:
         """Send a batch: the status (0 if nothing was said), what was said, the seconds it asks for."""
         url = f"{self.to}/v1/collections/{name}/reports"
         try:
-            response = await self._http.post(url, content=body, headers={"content-type": wire.BINARY})
-            said = msgspec.json.decode(response.content)
+            answer = await read_within(
+                self._http,
+                "POST",
+                url,
+                MOST_SETTLED,
+                content=body,
+                headers={"content-type": wire.BINARY},
+            )
+            said = msgspec.json.decode(answer.body)
         except (httpx.HTTPError, httpx.StreamError, ValueError):
             return 0, {}, 0.0
-        given = response.headers.get("retry-after", "")
+        given = answer.headers.get("retry-after", "")
         after = float(min(int(given[:9]), 3600)) if given.isascii() and given.isdigit() else 0.0
-        return response.status_code, said if isinstance(said, dict) else {}, after
+        return answer.status, said if isinstance(said, dict) else {}, after
+
+
+async def read_within(http: httpx.AsyncClient, method: str, url: str, most: int, **more: Any) -> Said:
+    """What is said to a request, read to so many bytes at the most and never unpacked."""
+    async with http.stream(method, url, **more) as response:
+        reading = Reading(response.status_code, response.headers, most)
+        if not reading.fault:
+            async for part in response.aiter_bytes():
+                reading.take(part)
+                if reading.fault:
+                    break
+        return reading.said()
 
 
 def crowd_of(plan: Plan, wait: int, delta: float) -> Amplified:
@@ -240,15 +267,18 @@ def states(to: str, names: tuple[str, ...], wait: int, delta: float) -> list[str
 
     async def ask() -> list[str]:
         lines = []
-        async with httpx.AsyncClient(timeout=30, trust_env=False) as http:
+        plain = {"accept-encoding": "identity"}
+        async with httpx.AsyncClient(timeout=30, trust_env=False, headers=plain) as http:
             for name in checked_names(names):
                 try:
-                    response = await http.get(f"{url}/v1/collections/{name}/plan")
+                    said = await read_within(http, "GET", f"{url}/v1/collections/{name}/plan", MOST_PLAN)
                 except httpx.HTTPError:
                     raise KeyveilError("the collector cannot be reached") from None
-                if response.status_code != 200:
+                if said.fault:
+                    raise KeyveilError(f"the collector sent {said.fault}")
+                if said.status != 200:
                     raise KeyveilError(f"the collector has no collection {name!r}")
-                lines.append(f"{name}: {line(Plan.parse(response.content), wait, delta)}")
+                lines.append(f"{name}: {line(Plan.parse(said.body), wait, delta)}")
         return lines
 
     return asyncio.run(ask())

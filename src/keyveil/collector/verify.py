@@ -12,10 +12,12 @@ from ..errors import ReportError
 from ..tally import Tally
 from .collections import Collection, Round
 from .ids import IdSet, Spoiled, split
-from .segments import check_files, folder_of, read_part
+from .segments import ManifestError, check_files, files_of, folder_of, read_part
 from .store import Session, Store, StoreUnready
 from .store.base import add_chunk, crc_of
 from .store.interface import BROUGHT_IN, SEALED
+from .store.keys import FOLDER as KEYS
+from .store.keys import KeyFolder
 from .store.scratch import FolderScratch
 from .store.sqlite import SqliteStore
 
@@ -62,6 +64,8 @@ def _round(store: Store, session: Session, root: Path, collection: Collection, o
         if epoch in swept:
             continue  # its log is being swept
         verdict.open_epochs += 1
+        if epoch >= collection.closed_before and not _has_key(session, root, one, epoch):
+            verdict.findings.append(f"the key of the ids of epoch {epoch} is missing")
         counted = _log(store, session, one, epoch, verdict)
         _compare(verdict, f"epoch {epoch}", stored.pop(epoch, None), counted)
         total += counted
@@ -81,6 +85,13 @@ def _stored(session: Session, one: Round, cells: int) -> dict[int, np.ndarray]:
     for epoch, chunk, counts in session.rows(sql, (one.id,)):
         add_chunk(found.setdefault(epoch, np.zeros(cells, np.int64)), chunk, counts)
     return found
+
+
+def _has_key(session: Session, root: Path, one: Round, epoch: int) -> bool:
+    """Whether an open epoch's ids can be looked up; those of an older store need no key."""
+    sql = "select name from id_keys where round = ? and epoch = ?"
+    names = [str(row[0]) for row in session.rows(sql, (one.id, epoch))]
+    return all(KeyFolder(root / KEYS).read(name) is not None for name in names)
 
 
 def _log(store: Store, session: Session, one: Round, epoch: int, verdict: Verdict) -> np.ndarray:
@@ -149,13 +160,16 @@ def _sealed(
             continue
         verdict.sealed_epochs += 1
         folder = folder_of(root, collection, one, sealed.epoch)
-        wrong = check_files(folder, sealed.manifest)
+        try:
+            wrong = check_files(folder, sealed.manifest)
+        except ManifestError as error:
+            wrong = [str(error)]
         if wrong:
             verdict.findings += [f"epoch {sealed.epoch}: {text}" for text in wrong]
             continue
         tally = Tally(packing.plan)
         try:
-            for file in sealed.manifest["files"]:
+            for file in files_of(sealed.manifest):
                 tally.add(packing.reports(read_part(folder / file["name"], packing)))
         except ReportError as error:
             verdict.findings.append(f"epoch {sealed.epoch}: {error}")

@@ -8,11 +8,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
 
+from ..coins import fresh_bytes
 from .collections import MOST_EPOCH
 from .packing import Packing
 from .problems import Problem
@@ -43,6 +44,16 @@ class WireBatch(msgspec.Struct, forbid_unknown_fields=True):
     reports: Annotated[list[WireReport], msgspec.Meta(min_length=1)]
 
 
+class SingleReport(msgspec.Struct, forbid_unknown_fields=True):
+    """One report as ``Report.dumps`` gives it. It counts in the present epoch; without an id, each time
+    that it is sent."""
+
+    format: Literal["keyveil/report/1"]
+    plan: Hash
+    cells: Annotated[list[Cell], msgspec.Meta(min_length=1)]
+    id: Id | None = None
+
+
 class _Report(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """As WireReport; ids are checked all at once, which is faster."""
 
@@ -57,6 +68,7 @@ class _Batch(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 _decoder = msgspec.json.Decoder(_Batch)
+_single_decoder = msgspec.json.Decoder(SingleReport)
 
 
 @dataclass(slots=True)
@@ -69,6 +81,12 @@ class Batch:
     ids: bytes
     cells: list[list[int]] | None = None
     body: bytes = b""
+    named: bool = True
+    """Whether its ids are those of whoever sent it, so that sending it again changes nothing."""
+
+
+NOW = -1
+"""The epoch of a batch that states none: whoever takes it knows the present one."""
 
 
 @dataclass(slots=True)
@@ -82,12 +100,11 @@ class Packed:
 
 
 def decode_json(body: bytes, most: int) -> Batch:
-    """A JSON batch; a problem that names what is wrong, never what was sent."""
+    """A JSON batch, or a report alone; a problem that names what is wrong, never what was sent."""
     try:
         read = _decoder.decode(body)
     except (ValueError, RecursionError):
-        # msgspec's errors are ValueErrors; their text may quote, so it is not passed on
-        raise Problem("malformed", "the body is no JSON batch of plan, epoch and reports") from None
+        return _decode_single(body)
     count = len(read.reports)
     _check_count(count, most)
     names = "".join([report.id for report in read.reports])
@@ -98,6 +115,17 @@ def decode_json(body: bytes, most: int) -> Batch:
     if len(ids) != 16 * count or ids.hex() != names or any(len(r.id) != 32 for r in read.reports):
         raise Problem("malformed", "a report's id has 32 hexadecimal digits")
     return Batch(read.plan, read.epoch, count, ids, [report.cells for report in read.reports])
+
+
+def _decode_single(body: bytes) -> Batch:
+    try:
+        read = _single_decoder.decode(body)
+    except (ValueError, RecursionError):
+        # msgspec's errors are ValueErrors; their text may quote, so it is not passed on
+        wanted = "the body is no JSON batch of plan, epoch and reports, and no report alone"
+        raise Problem("malformed", wanted) from None
+    name = fresh_bytes(16) if read.id is None else bytes.fromhex(read.id)
+    return Batch(read.plan, NOW, 1, name, [read.cells], named=read.id is not None)
 
 
 def decode_binary(body: bytes, most: int) -> Batch:

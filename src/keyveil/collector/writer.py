@@ -202,8 +202,7 @@ class Writer:
             trusted = self._trusted()
             self.store.append([one.parcel for one in group], self._clock.now(), trusted)
         except StoreUnready as error:
-            self.unready = True
-            self.log.say("store_unready", error=str(error))
+            self._is_unready(error)
             return "storage"
         except StoreBroken as error:
             self._break(error)
@@ -211,8 +210,18 @@ class Writer:
         except Exception as error:  # before the commit: nothing was written
             self.log.error("group_failed", error)
             return "internal"
-        self.unready = False
+        self._is_ready()
         return None
+
+    def _is_unready(self, error: StoreUnready) -> None:
+        """The store cannot take reports: said when it begins, and once a minute while it lasts."""
+        self.unready = True
+        self.log.say_seldom("store_unready", error=str(error))
+
+    def _is_ready(self) -> None:
+        if self.unready:
+            self.unready = False
+            self.log.say_seldom("store_ready")
 
     def _trusted(self) -> bool:
         trusted = self._trust.ask()
@@ -230,7 +239,7 @@ class Writer:
         try:
             result = call.work(self.store)
         except StoreUnready as error:
-            self.log.say("store_unready", error=str(error))
+            self.log.say_seldom("store_unready", error=str(error))
             call.future.set_exception(Problem("storage"))
         except StoreBroken as error:
             self._break(error)
@@ -254,11 +263,9 @@ class Writer:
         self._flush_refusals()
         try:
             self.store.refresh()
-            self.unready = False
+            self._is_ready()
         except StoreUnready as error:
-            if not self.unready:
-                self.log.say("store_unready", error=str(error))
-            self.unready = True
+            self._is_unready(error)
         except Exception as error:
             self._break(error)
         if self.store.broken and not self.broken:  # after refusals were durable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..arrays import Integers
-from ..errors import PlanError, ReportError
+from ..errors import PlanError, ReportError, nearest
 from .answer import Answers, Band, Estimate, KeyAnswer, KeyBands
 from .estimator import ArrayEstimator, bands_from
 from .project import STEPS
@@ -53,7 +53,11 @@ def estimator_named(plan: Plan, name: str | None) -> Estimator:
     known = estimators_of(plan)
     name = next(iter(known)) if name is None else name
     if name not in known:
-        raise PlanError(f"unknown estimator {name!r} for {plan.mechanism}; known: {', '.join(known)}")
+        near = nearest(str(name), known)
+        hint = "" if near is None else f"did you mean {near}? "
+        raise PlanError(
+            f"unknown estimator {name!r} for {plan.mechanism}; {hint}known: {', '.join(known)}"
+        )
     return known[name]
 
 

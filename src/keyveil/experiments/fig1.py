@@ -31,8 +31,8 @@ NAME = ROWS_OF = "fig1"
 TITLE = "Fig. 1: overall error against epsilon"
 ABOUT = (
     "100 keys, 50 repetitions, each person speaks of one key drawn at random (PCKV and auto may speak "
-    "of the whole set). Errors are averaged over keys and repetitions, estimates clipped to their "
-    "range. " + ABOUT_AUTO
+    "of the whole set; PCKV has the padding length of least predicted error). Errors are averaged over "
+    "keys and repetitions, estimates clipped to their range. " + ABOUT_AUTO
 )
 
 EPSILONS = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
@@ -191,7 +191,8 @@ def _true_figure(setup: Setup, rows: list[Row], pyplot: Any) -> Figure:
         "Fig. 1 again, Gaussian, 100,000 reports for each key: squared error over KVUE's at the epsilon "
         "that each mechanism truly proves (1 is as good as KVUE; between the points of KVUE it is "
         f"interpolated). Tight: parameters that use all of epsilon. Above {HIGHEST:g} nothing is shown, "
-        "so PrivKVM's means and most of PCKV-UE are not: PCKV-UE pads to some fifty keys here."
+        "so PrivKVM's means and most of PCKV-UE are not: people hold some fifty keys here, and PCKV has "
+        "the padding length of least predicted error."
     )
     return Figure("fig1-true", caption, figure)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from .base import CLEAR, Claim, Row, Setup, below, one, only_if, picked, verdict
 from .lines import MORE, PLAIN, SHRUNK, SIX, TRUE, there
+from .splits import Variances, said_of, uneven_over
 
 CSV = "numbers/fig1.csv"
 BOTH = "fig1-people, fig1-reports"
@@ -32,12 +35,12 @@ def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
         _under(rows),
         _lowest(rows, "frequency"),
         _lowest(rows, "mean"),
-        _true_lowest(rows),
+        _true_lowest(rows, uneven_over("kvue", setup.gaussian)),
         _unbiased(rows, float(np.median(setup.movielens.frequency))),
         _accumulates(rows),
         _higher_means(rows),
         _estimator(rows),
-        _more_states(rows),
+        _more_states(rows, uneven_over("privkv", setup.gaussian)),
         _state_of_the_art(rows),
         _by_itself(rows),
     ]
@@ -113,22 +116,24 @@ def _under(rows: list[Row]) -> Claim:
 def _lowest(rows: list[Row], part: str) -> Claim:
     names = [line.label for line in SIX if line.label != "KVUE"]
     error = f"mae_{part}"
-    lost: dict[tuple[str, str, float], str] = {}
+    lost: dict[tuple[str, str, float], list[str]] = {}
     worst = 1.0
     for kvue in picked(rows, line="KVUE"):
-        at = {name: kvue[name] for name in ("data", "reading", "epsilon")}
-        least = min((one(rows, line=name, **at) for name in names), key=lambda row: row[error])
-        worst = max(worst, kvue[error] / least[error])
-        if below(least, kvue, error):
-            lost[at["data"], at["reading"], at["epsilon"]] = least["line"]
+        others = [_beside(rows, kvue, name) for name in names]
+        worst = max(worst, kvue[error] / min(row[error] for row in others))
+        if better := [row["line"] for row in others if below(row, kvue, error)]:
+            lost[kvue["data"], kvue["reading"], kvue["epsilon"]] = better
     total = len(picked(rows, line="KVUE"))
     wins = total - len(lost)
     by = ""
     if lost:
         few = sum(reading == "people" for _, reading, _ in lost)
+        often = {name: sum(name in better for better in lost.values()) for name in names}
         by = (
-            f" {' or '.join(sorted(set(lost.values())))} is clearly below it in the other {len(lost)}, "
-            f"{few} of them with 100,000 people in all, at epsilon up to {max(e for *_, e in lost):g}."
+            f" Clearly below it in the other {len(lost)}, {few} of them with 100,000 people in all, at "
+            f"epsilon up to {max(e for *_, e in lost):g}: "
+            + ", ".join(f"{name} in {count}" for name, count in often.items() if count)
+            + "."
         )
     if wins == total or (part == "mean" and wins >= GENERALLY * total):
         outcome = verdict(True)
@@ -162,7 +167,8 @@ def _kvue(rows: list[Row], row: Row) -> Row:
     return _beside(rows, row, "KVUE")
 
 
-def _true_lowest(rows: list[Row]) -> Claim:
+def _true_lowest(rows: list[Row], uneven: Mapping[float, Variances] | None = None) -> Claim:
+    """``uneven``: by epsilon, F2M's variances with an uneven split over KVUE's."""
     some = picked(rows, data="Gaussian", reading="reports")
     parts, beaten = [], []
     for line in there(TRUE):
@@ -183,23 +189,38 @@ def _true_lowest(rows: list[Row]) -> Claim:
     for label, part, epsilon in beaten:
         at.setdefault((label, part), []).append(f"{epsilon:g}")
     where = "; ".join(f"{label} {part} at epsilon {', '.join(e)}" for (label, part), e in at.items())
-    outcome = verdict(True)
-    if beaten:
-        outcome = only_if(
-            "raw PrivKV's mean is left out, whose pull to 0 costs less than noise at a small epsilon"
-            if {beat[:2] for beat in beaten} == {("PrivKV, tight", "mean")}
-            else "epsilon is the nominal one"
-        )
+    uneven = uneven or {}
     return Claim(
-        "Sec. VI-A",
-        "KVUE is the best of the six (here at equal true epsilon, which the paper does not compare).",
-        outcome,
+        "this library",
+        "At equal true epsilon, which the paper does not compare, KVUE is the best of its six.",
+        _true_outcome({beat[:2] for beat in beaten}, uneven),
         f"Clearly more than a tenth better: {where or 'none'}. Squared error over KVUE's at equal true "
         "epsilon, Gaussian, 100,000 reports for each key, the least over all epsilon: "
         + "; ".join(parts)
-        + ".",
+        + ". (The paper does not state how F2M splits epsilon; measured is an even split. With three "
+        "tenths for the key and default 0 its mean's variance over KVUE's, computed from the channels, "
+        f"is {said_of(uneven, 'mean')}; its frequency's is {said_of(uneven, 'frequency')}.)",
         "fig1-true",
     )
+
+
+def _true_outcome(beaten: set[tuple[str, str]], uneven: Mapping[float, Variances]) -> str:
+    """Who beats KVUE by more than a tenth, as measured, and F2M with an uneven split, as computed."""
+    lost = {
+        part: [e for e, each in uneven.items() if getattr(each, part) < 1 / NEAR]
+        for part in ("frequency", "mean")
+    }
+    if not beaten and not any(lost.values()):
+        return verdict(True)
+    if not beaten and not lost["frequency"]:
+        return only_if(
+            f"epsilon is above {max(lost['mean']):g}, or F2M splits it evenly, or the frequency is meant"
+        )
+    if beaten == {("PrivKV, tight", "mean")} and not any(lost.values()):
+        return only_if(
+            "raw PrivKV's mean is left out, whose pull to 0 costs less than noise at a small epsilon"
+        )
+    return only_if("epsilon is the nominal one")
 
 
 def _biased(row: Row) -> bool:
@@ -309,7 +330,9 @@ def _estimator(rows: list[Row]) -> Claim:
     )
 
 
-def _more_states(rows: list[Row]) -> Claim:
+def _more_states(rows: list[Row], uneven: Mapping[float, Variances] | None = None) -> Claim:
+    """``uneven``: by epsilon, F2M's variances with an uneven split over PrivKV-A's."""
+    uneven = uneven or {}
     ratios = [
         row["mse_mean"] / _beside(rows, row, "PrivKV-A")["mse_mean"]
         for row in picked(rows, line="F2M", reading="reports")
@@ -328,11 +351,16 @@ def _more_states(rows: list[Row]) -> Claim:
         "More states in the perturbed space (F2M's four to PrivKV's three) provide more information.",
         verdict(wins > 0)
         if not wins or not losses
-        else only_if("epsilon is small and nominal, where PrivKV proves less than F2M"),
+        else only_if(
+            "epsilon is small and nominal, where PrivKV proves less than F2M, or spent on F2M's value "
+            "rather than on its key"
+        ),
         f"F2M's squared error of the mean is clearly below PrivKV-A's in {wins} and clearly above it in "
         f"{losses} of {len(ratios)} settings with 100,000 reports for each key, {min(ratios):.2f} to "
-        f"{max(ratios):.2f} times it; at equal true epsilon {min(tight):.2f} to {max(tight):.2f} times "
-        "(Gaussian).",
+        f"{max(ratios):.2f} times it; at equal true epsilon and an even split {min(tight):.2f} to "
+        f"{max(tight):.2f} times (Gaussian). With three tenths for the key and default 0 its mean's "
+        "variance over PrivKV-A's, computed from the channels at equal true epsilon, is "
+        f"{said_of(uneven, 'mean')}; its frequency's is {said_of(uneven, 'frequency')}.",
         "fig1-reports, fig1-true",
     )
 

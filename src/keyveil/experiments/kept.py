@@ -163,6 +163,10 @@ class Kept:
         return f"{self._mark}/{_sha256(text)}"
 
 
+REPORT = ("report.html", "claims.csv", "claims.md")
+"""What a run leaves in the folder itself."""
+
+
 def kinds_in(folder: str | Path) -> set[bool]:
     """Whether the runs that a folder has something of were quick: none, one, or both."""
     numbers = Path(folder) / NUMBERS
@@ -192,7 +196,7 @@ def cleared(folder: str | Path) -> None:
             for form in ("svg", "png"):
                 (figures / f"{Path(part['name']).name}.{form}").unlink(missing_ok=True)
         path.unlink()
-    for name in ("report.html", "claims.csv", "claims.md"):
+    for name in REPORT:
         (Path(folder) / name).unlink(missing_ok=True)
 
 

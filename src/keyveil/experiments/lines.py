@@ -19,10 +19,10 @@ from ..encode import SETS
 from ..estimate import bands, estimators_of
 from ..estimate.linear import Decoder, by_least_squares, key_weights, view_counts
 from ..mechanisms import REGISTRY
-from ..mechanisms.collision import MOST_CAP
 from ..mechanisms.f2m import by_two_bits
 from ..mechanisms.kvoh import by_bits
 from ..mechanisms.privkv import keeps_of
+from ..padding import padded_plan, padding_parameter
 from ..plan import Plan
 from ..planner import advise
 from ..populations import KnownPopulation, StatedPopulation, TablePopulation
@@ -238,16 +238,19 @@ def decoded(plan: Plan, counts: Integers, estimator: str | None) -> tuple[Floats
 
 
 def plan_of(line: Line, population: KnownPopulation, epsilon: float, people: int) -> Plan:
-    """The plan of a line; sets get a padding length that nine people in ten do not exceed."""
+    """The plan of a line; sets get the padding length of least predicted error on this population."""
     schema = population.schema
     if line.mechanism == "auto":
         sizes = tuple(np.round(population.sizes, 9).tolist())
         return _advised(len(schema.keys), sizes, epsilon, people)
-    given = dict(line.parameters)
-    for name in {"cap", "length"} & set(REGISTRY[line.mechanism].parameters) - set(given):
-        held = int(np.searchsorted(np.cumsum(population.sizes), 0.9))
-        given[name] = min(max(1, held), MOST_CAP, len(schema.keys))
-    return Plan.of(schema, line.mechanism, decimal_of(epsilon), line.calibrate, **given)
+    if padding_parameter(line.mechanism) is None:
+        return Plan.of(schema, line.mechanism, decimal_of(epsilon), line.calibrate, **line.parameters)
+    return padded_plan(
+        *(schema, line.mechanism, decimal_of(epsilon), people, population.prior()),
+        estimator=line.estimator,
+        calibrate=line.calibrate,
+        parameters=line.parameters,
+    )
 
 
 @lru_cache(maxsize=64)

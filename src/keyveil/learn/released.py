@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from math import erfc, exp, inf, lgamma, log, sqrt
 from typing import NamedTuple
 
@@ -50,11 +49,7 @@ class Released:
 
     def place(self, key: str) -> int:
         """A key's place in the schema; an unknown one gets the nearest name."""
-        if key not in self.schema.index:
-            near = get_close_matches(str(key), self.schema.keys, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise QueryError(f"the plan has no key {key!r}{hint}")
-        return self.schema.index[key]
+        return self.schema.place(str(key))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -86,8 +87,10 @@ def rules(
         raise QueryError(f"given is one of {', '.join(SIGNS)}, not {given!r}")
     if control not in CONTROLS:
         raise QueryError(f"unknown control {control!r}; known: {', '.join(CONTROLS)}")
-    if not min_lift > 0:
-        raise QueryError("min_lift is a number above 0; 1 is no relation")
+    if not 0 < min_lift < inf:
+        raise QueryError("min_lift is a finite number above 0; 1 is no relation")
+    if not (0 <= min_frequency <= 1 and 0 <= min_support <= 1):
+        raise QueryError("min_frequency and min_support lie from 0 to 1")
     if conditions < 1:
         raise QueryError("conditions is a whole number of at least 1")
     names = released.schema.keys if keys is None else tuple(keys)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
-from difflib import get_close_matches
 from importlib import import_module
 
-from ..errors import PlanError
+from ..errors import PlanError, nearest
 from ..mechanism import Mechanism
 
 _LINES: dict[str, tuple[str, str]] = {
@@ -84,7 +83,7 @@ def mechanism_named(name: str, *also: str) -> Mechanism:
     """The mechanism of that name, or an error that lists them all, and what else may stand there."""
     if name not in REGISTRY:
         known = [*REGISTRY, *also]
-        near = get_close_matches(str(name), known, 1)
-        hint = f"did you mean {near[0]}? " if near else ""
+        near = nearest(str(name), known)
+        hint = "" if near is None else f"did you mean {near}? "
         raise PlanError(f"unknown mechanism {name!r}; {hint}known: {', '.join(known)}")
     return REGISTRY[name]

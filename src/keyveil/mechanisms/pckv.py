@@ -27,7 +27,7 @@ from ..errors import ChannelError
 from ..estimate.forecast import Beside
 from ..estimate.linear import Moments, least_squares
 from ..estimate.sets import Published, baseline, padded_forecast, padded_moments, published
-from ..exact import at_most
+from ..exact import at_most, own_context
 from ..mechanism import Draft, Mechanism, Parameter
 from ..schema import Schema
 from ..views import Views
@@ -73,7 +73,8 @@ class Padded(Mechanism):
         return Beside(made.bias, made.covariance, Published(alone.bias, alone.covariance))
 
     def true_epsilon(self, epsilon: Decimal) -> Decimal:
-        drafted = self.draft(Schema.of(8), epsilon, False, self.chosen({}))
+        with own_context():
+            drafted = self.draft(Schema.of(8), epsilon, False, self.chosen({}))
         return proof_over_records("padded", drafted.channels[0], 8).epsilon
 
 

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ChannelError, FinishedError
-from ..exact import text
+from ..exact import own_context, text
 from ..mechanism import Draft, Mechanism, Parameter, with_parameters
 from ..schema import Schema
 from .rounds import (
@@ -82,8 +82,9 @@ class PrivKVM(Mechanism):
     def true_epsilon(self, epsilon: Decimal) -> Decimal:
         rounds = int(self.parameters["rounds"].default)
         first = super().true_epsilon(epsilon)
-        # A later round's high and low differ by its value budget exactly, whatever the feedback.
-        return first + (rounds - 1) * epsilon / (2 * rounds)
+        with own_context():
+            # A later round's high and low differ by its value budget exactly, whatever the feedback.
+            return first + (rounds - 1) * epsilon / (2 * rounds)
 
 
 def _first(

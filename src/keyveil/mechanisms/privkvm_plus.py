@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import FinishedError
-from ..exact import text
+from ..exact import own_context, text
 from ..mechanism import Draft, Mechanism, Parameter, with_parameters
 from ..schema import Schema
 from .rounds import (
@@ -103,10 +103,11 @@ class PrivKVMPlus(Mechanism):
     def true_epsilon(self, epsilon: Decimal) -> Decimal:
         """Over all rounds that may follow: the first proves all it promises, and so do the others."""
         decay, rounds = Decimal(self.parameters["decay"].default), self.parameters["rounds"].default
-        spent, left = epsilon / 2, epsilon / 2
-        for number in range(int(rounds)):
-            value = short(left / decay)
-            if number and value < LEAST:
-                break
-            spent, left = spent + value, left - value
-        return spent
+        with own_context():
+            spent, left = epsilon / 2, epsilon / 2
+            for number in range(int(rounds)):
+                value = short(left / decay)
+                if number and value < LEAST:
+                    break
+                spent, left = spent + value, left - value
+            return spent

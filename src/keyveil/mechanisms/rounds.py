@@ -6,7 +6,7 @@ share of values has mean f m + (1 - f) m~, where m~ is the feedback that the pla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,9 @@ from ..estimate.answer import Estimate, KeyAnswer, biased, plain, ratio, shifted
 from ..estimate.feedback import Debiased, Round, first_round
 from ..estimate.forecast import Forecast, Mixed, area, by_shape
 from ..estimate.linear import answers_of, key_answers, on_scale, single_moments
-from ..exact import decimal, text
+from ..exact import decimal, own_context, text
 from ..mechanism import Draft, fitted
+from ..report import is_hex
 from ..schema import Schema
 from ..views import Views
 from .privkv import asked_once, keeps_of, privkv_rows, raw_means
@@ -85,6 +86,9 @@ def chain_fault(chain: object, keys: int, members: set[str]) -> str:
     lists = isinstance(told, list) and isinstance(found, list) and len(told) == keys
     if not (whole and texts and lists and len(found) == (keys if chain["round"] > 1 else 0)):
         return "the plan's chain does not fit its keys and round"
+    wrong = parent_fault(chain["round"], chain["parent"])
+    if wrong:
+        return wrong
     try:
         numbers = [decimal(n, "a chain's number") for n in (*told, chain["total"], chain["spent"])]
         inside = all(-1 <= number <= 1 for number in numbers[: len(told)])
@@ -96,6 +100,13 @@ def chain_fault(chain: object, keys: int, members: set[str]) -> str:
     except (ValueError, TypeError):
         inside = False
     return "" if inside else "the plan's chain has numbers that no round could have made"
+
+
+def parent_fault(number: int, parent: object) -> str:
+    """What is wrong with the parent that a round names; empty if nothing is."""
+    if number == 1:
+        return "" if parent == "" else "the plan's chain names a parent in its first round"
+    return "" if is_hex(parent, 64) else "the plan's chain names its parent by no hash"
 
 
 def told_next(plan: Plan, tally: Tally) -> list[str]:
@@ -181,20 +192,23 @@ _NOTHING: Floats = np.zeros((2, 2))
 # -- the error to come ------------------------------------------------------------------------------
 
 
-def later_budgets(plan: Plan) -> Iterator[float]:
+def later_budgets(plan: Plan) -> list[float]:
     """The value budget of every round that may follow this one."""
     assert plan.chain is not None
     rounds = int(plan.parameters["rounds"])
     left = Decimal(plan.chain["left"]) if "left" in plan.chain else None
-    for _ in range(rounds - int(plan.chain["round"])):
-        if left is None:
-            value = short(Decimal(plan.chain["total"]) / (2 * rounds))
-        else:
-            value = short(left / Decimal(plan.parameters["decay"]))
-            left -= value
-            if value < LEAST:
-                return
-        yield float(value)
+    budgets: list[float] = []
+    with own_context():
+        for _ in range(rounds - int(plan.chain["round"])):
+            if left is None:
+                value = short(Decimal(plan.chain["total"]) / (2 * rounds))
+            else:
+                value = short(left / Decimal(plan.parameters["decay"]))
+                left -= value
+                if value < LEAST:
+                    break
+            budgets.append(float(value))
+    return budgets
 
 
 def chain_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:

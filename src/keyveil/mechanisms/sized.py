@@ -37,6 +37,7 @@ from ..schema import Schema
 from ..viewchannels import best_subset
 from ..views import Views
 from .collision import MOST_CAP
+from .rounds import parent_fault
 
 if TYPE_CHECKING:
     from ..estimate.forecast import Forecast
@@ -197,6 +198,9 @@ class Sized(Mechanism):
         whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (number, cap))
         if not whole or number not in (1, 2) or not 0 <= cap <= keys or (number == 2) != (cap > 0):
             return "the plan's chain does not fit its keys and round"
+        wrong = parent_fault(number, chain["parent"])
+        if wrong:
+            return wrong
         try:
             numbers = [decimal(chain[name], name) for name in ("total", "spent", "share")]
             if all(isinstance(chain[n], str) for n in MEMBERS - {"round", "cap"}) and min(numbers) >= 0:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ..errors import TableError
+from ..files import whole_file
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#767676"
 """From Okabe and Ito's colours, which everyone can tell apart."""
@@ -16,23 +18,29 @@ LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B8860B", "#3E9BD0", "#767
 MARKS = "os^Dv<>Pd*X"
 
 
+def check_picture(path: str | Path) -> None:
+    """Refuse a picture that could not be written, without loading what draws it."""
+    if find_spec("matplotlib") is None:
+        raise TableError("a picture needs matplotlib: pip install 'keyveil[plot]'")
+    if Path(path).suffix.lower() not in {".png", ".svg", ".pdf"}:
+        raise TableError(f"{path}: a picture's name ends in .png, .svg or .pdf")
+
+
 def pyplot_for(path: str | Path) -> Any:
     """Matplotlib without a screen, once the picture's name is one it can write."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise TableError("a picture needs matplotlib: pip install 'keyveil[plot]'") from None
+    check_picture(path)
+    import matplotlib
+
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    if Path(path).suffix.lower() not in {".png", ".svg", ".pdf"}:
-        raise TableError("a picture's name ends in .png, .svg or .pdf")
     return pyplot
 
 
 def put_away(pyplot: Any, figure: Any, path: str | Path) -> None:
-    """Write the picture, and forget it."""
-    figure.savefig(path, dpi=150)
+    """Write the picture whole or not at all, and forget it."""
+    with whole_file(Path(path)) as file:
+        figure.savefig(file, dpi=150, format=Path(path).suffix[1:].lower())
     pyplot.close(figure)
 
 

@@ -19,8 +19,9 @@ def plot_rows(
 ) -> None:
     """Errors of mechanisms, a panel for each answer, the planner's choice bold and on top.
 
-    Lines against epsilon, or dots where there is one epsilon. Each mechanism has one, by its own first
-    estimator (``auto``: the planner's); ``by_estimator`` draws every estimator apart.
+    Lines against epsilon, or dots where there is one epsilon. Each mechanism has one, with the
+    estimator that ``auto`` has at that epsilon. A mechanism that lacks it has its own first estimator,
+    and so have all without ``auto``. The legend names it. ``by_estimator`` draws every estimator apart.
     """
     pyplot = pyplot_for(path)
     name = {"squared": "mse", "absolute": "mae"}[error]
@@ -44,7 +45,7 @@ def plot_rows(
     if one["repetitions"] > 1:
         said.append("bars: two standard errors")
     if not by_estimator:
-        said.append("each with its own first estimator")
+        said.append("each with the estimator beside its name")
     if len(epsilons) > 1 and any(o.dashes != "-" and not o.planner for o in series):
         said.append("dashed: keyveil's own")
     caption = textwrap.fill("; ".join(said), int(13.5 * figure.get_size_inches()[0]))
@@ -76,19 +77,19 @@ def _series(rows: list[dict[str, Any]], by_estimator: bool) -> list[_One]:
     """One for each mechanism, or mechanism and estimator, in their order; the planner's last."""
     from ..mechanisms import REGISTRY
 
+    shown = _shown_estimators(rows)
     lines: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    first: dict[tuple[str, float], str] = {}
     for row in rows:
-        own = first.setdefault((row["mechanism"], row["epsilon"]), row["estimator"])
-        if by_estimator or row["estimator"] == own:
+        if by_estimator or row["estimator"] == shown[row["mechanism"], row["epsilon"]]:
             named = row["estimator"] if by_estimator else ""
             lines.setdefault((row["mechanism"], named), []).append(row)
-    planners = {estimator for (mechanism, _), estimator in first.items() if mechanism == "auto"}
+    planners = {estimator for (mechanism, _), estimator in shown.items() if mechanism == "auto"}
     made = []
     number = 0
     for (mechanism, estimator), some in lines.items():
-        label = f"{mechanism}, {estimator}" if by_estimator else mechanism
         some = sorted(some, key=lambda row: row["epsilon"])
+        names = dict.fromkeys(row["estimator"] for row in some)
+        label = f"{mechanism}, {'/'.join(names)}"
         if mechanism == "auto":
             best = not by_estimator or estimator in planners
             made.append(_One(label, some, "#000000", *(("o", "-") if best else ("s", ":")), True))
@@ -101,6 +102,23 @@ def _series(rows: list[dict[str, Any]], by_estimator: bool) -> list[_One]:
         made.append(_One(label, some, colour, mark, dashes, False))
         number += 1
     return sorted(made, key=lambda one: one.planner)
+
+
+def _shown_estimators(rows: list[dict[str, Any]]) -> dict[tuple[str, float], str]:
+    """The estimator that is drawn, by mechanism and epsilon: the one of ``auto``, where it exists.
+
+    A mechanism without it, and every mechanism where ``auto`` is not there, has its own first.
+    """
+    known: dict[tuple[str, float], list[str]] = {}
+    for row in rows:
+        known.setdefault((row["mechanism"], row["epsilon"]), []).append(row["estimator"])
+    planners = {
+        epsilon: names[0] for (mechanism, epsilon), names in known.items() if mechanism == "auto"
+    }
+    return {
+        (mechanism, epsilon): planners[epsilon] if planners.get(epsilon) in names else names[0]
+        for (mechanism, epsilon), names in known.items()
+    }
 
 
 def _lines(pyplot: Any, series: list[_One], parts: list[str], epsilons: list[float]) -> Any:
@@ -212,7 +230,10 @@ def _dots(pyplot: Any, series: list[_One], parts: list[str], epsilons: list[floa
         return [np.inf if error is None else error for error in found]
 
     ordered = sorted(series, key=errors, reverse=True)
-    labels = [f"{one.label} ({one.rows[0]['chosen']})" if one.planner else one.label for one in ordered]
+    labels = [
+        one.label.replace("auto", f"auto ({one.rows[0]['chosen']})", 1) if one.planner else one.label
+        for one in ordered
+    ]
     height = 1.25 + 0.235 * max(len(ordered), 3)
     margin = 0.35 + 0.072 * max(map(len, labels))
     wide = margin + 3.4 * len(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -10,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..errors import KeyveilError, TableError
+from ..errors import KeyveilError, TableError, nearest
 
 BATCH = 1 << 16
 """Rows that are looked at together."""
@@ -52,7 +53,8 @@ class Columns:
     def check(self, there: Sequence[object], *, text: bool = False) -> None:
         """Refuse a table that lacks a column, or has it twice.
 
-        The first line of a ``text`` file may be a person's row: it is shown only without numbers.
+        The first line of a ``text`` file may be a person's row: it is shown only if no cell of it
+        is empty or has a digit.
         """
         listed = [str(name) for name in there]
         for name in self.names:
@@ -60,13 +62,17 @@ class Columns:
                 raise TableError(f"column {name!r} is in the table twice; name each column once")
             if name in listed:
                 continue
-            if text and any(is_number(other) for other in listed):
+            if text and not all(other and not any(map(str.isdigit, other)) for other in listed):
                 raise TableError(
                     f"column {name!r} is not in the table; its first line must name the columns"
                 )
             more = len(listed) - MOST_NAMES
             shown = ", ".join(listed[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-            raise TableError(f"column {name!r} is not in the table; it has: {shown or 'no columns'}")
+            near = nearest(name, listed)
+            hint = "" if near is None else f"did you mean {near!r}? "
+            raise TableError(
+                f"column {name!r} is not in the table; {hint}it has: {shown or 'no columns'}"
+            )
 
 
 def is_number(cell: str) -> bool:
@@ -102,6 +108,17 @@ def readable(path: Path) -> Iterator[None]:
         raise TableError(f"cannot read {path}: {error.strerror or 'it is damaged'}") from None
     except (arrow().ArrowException, EOFError, ValueError, zlib.error):
         raise TableError(f"cannot read {path}: it is cut short, or not what its name says") from None
+
+
+@contextmanager
+def of_file(path: str | Path) -> Iterator[None]:
+    """Put a table's name before what is wrong with it, where the message does not name it."""
+    try:
+        yield
+    except KeyveilError as error:
+        if re.search(rf"(?:^|read |what |of ){re.escape(str(path))}(?:$|[ :])", str(error)):
+            raise
+        raise type(error)(f"{path}: {error}") from None
 
 
 class Frame:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from math import isnan
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from ..coins import address
 from ..errors import TableError
 from ..people import People
 from ..schema import Schema
-from .frames import Batch, Columns, arrow
+from .frames import Batch, Columns, arrow, of_file
 from .order import Ascent, changed, cut
 from .sources import open_source
 from .spill import joined, parted, together
@@ -76,10 +78,11 @@ def people_of(
     if hasattr(source, "tocsr"):
         return _matrix_people(schema, source.tocsr(), lenient, 0)
     table = _Table(schema, source, Columns(person, key, value, lenient), mapped)
-    batches = list(table.everything())
-    if not batches:
-        return People.of_records(schema, [])
-    return table.people(joined(batches), lenient)
+    with table.named():
+        batches = list(table.everything())
+        if not batches:
+            return People.of_records(schema, [])
+        return table.people(joined(batches), lenient)
 
 
 def key_counts(source: Any, *, person: str = "person", key: str = "key") -> dict[str, int]:
@@ -103,11 +106,12 @@ def key_counts(source: Any, *, person: str = "person", key: str = "key") -> dict
 
 def _of_table(table: _Table, lenient: bool, chunk: int, progress: Progress | None) -> Iterator[People]:
     done = 0
-    for rows in table.groups(chunk):
-        yield table.people(rows, lenient)
-        done += rows.num_rows
-        if progress is not None:
-            progress(done, table.total)
+    with table.named():
+        for rows in table.groups(chunk):
+            yield table.people(rows, lenient)
+            done += rows.num_rows
+            if progress is not None:
+                progress(done, table.total)
 
 
 # -- matrices ----------------------------------------------------------------------------------------
@@ -149,11 +153,16 @@ class _Table:
             raise TableError("name the column of values; only a schema of one level goes without")
         self.total: int | None = None
         self._schema, self._columns = schema, columns
+        self._path = source if isinstance(source, str | Path) else None
         self._source = open_source(source, columns)
         self._numbered = False
         """Whether an untyped source names people by numbers."""
         self._names: Any = None
         self._name_places = np.empty(0, np.int32)
+
+    def named(self) -> AbstractContextManager[None]:
+        """Errors name the file, where the table is one."""
+        return nullcontext() if self._path is None else of_file(self._path)
 
     def learn_names(self) -> bool:
         """See in a first pass what names people, and whether they come in ascending order."""

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ..errors import TableError
-from .frames import BATCH, Batch, Columns, Frame, Source, Stream, arrow, readable, slices, unbroken
+from ..files import named_content
+from .frames import (
+    BATCH,
+    Batch,
+    Columns,
+    Frame,
+    Source,
+    Stream,
+    arrow,
+    of_file,
+    readable,
+    slices,
+    unbroken,
+)
 from .textfiles import JsonLines, Separated
 
 
@@ -15,7 +29,8 @@ def open_source(source: Any, columns: Columns) -> Source:
     """The table behind a path, a frame or a stream, found to have the columns."""
     arrow()
     if isinstance(source, str | Path):
-        return _file(Path(source), columns)
+        with of_file(source):
+            return _file(Path(source), columns)
     if hasattr(source, "collect_schema") and hasattr(source, "collect"):  # a Polars LazyFrame
         with unbroken("the lazy frame cannot be collected"):
             columns.check(source.collect_schema().names())
@@ -29,21 +44,45 @@ def open_source(source: Any, columns: Columns) -> Source:
 
 
 def _file(path: Path, columns: Columns) -> Source:
-    packed = path.suffix.lower() == ".gz"
-    ending = Path(path.stem).suffix.lower() if packed else path.suffix.lower()
-    form = (_TEXT if packed else _TEXT | _BINARY).get(ending)
-    if form is None:
-        raise TableError(
-            f"cannot tell by its ending what {path.name} is; known: {', '.join(_TEXT | _BINARY)}, "
-            f"and .gz after {', '.join(_TEXT)}"
-        )
     try:
         with path.open("rb") as file:
-            if not file.read(1):
-                raise TableError(f"{path} is empty; a table has at least its column names")
+            start = file.read(1 << 12)
     except OSError as error:
         raise TableError(f"cannot read {path}: {error.strerror}") from None
+    if not start.strip():
+        raise TableError(f"{path} is empty; a table has at least its column names")
+    form = _form_by_content(path, start) or _form_by_ending(path, start)
     return form(path, columns)
+
+
+def _form_by_content(path: Path, start: bytes) -> Any:
+    """The reader of a file whose first bytes say what it is; None where they leave it open."""
+    for magic, form in _MAGIC.items():
+        if start.startswith(magic):
+            return form
+    if (what := named_content(start)) is not None:
+        raise TableError(f"{path} is {what}, not a table of people")
+    if path.suffix.lower() == ".gz":
+        return None
+    text = start.removeprefix(codecs.BOM_UTF8).lstrip()
+    if text.startswith(b"["):
+        raise TableError(f"{path} is one JSON list; write each row as an object on its own line")
+    if text.startswith(b"{"):
+        return JsonLines
+    return None
+
+
+def _form_by_ending(path: Path, start: bytes) -> Any:
+    """The reader of a file by its ending; text with an unknown ending has cells."""
+    packed = path.suffix.lower() == ".gz"
+    ending = Path(path.stem).suffix.lower() if packed else path.suffix.lower()
+    known = _TEXT if packed else _TEXT | _BINARY
+    if ending not in known and (packed or b"\0" in start):
+        raise TableError(
+            f"cannot tell what {path} is; known: {', '.join(_TEXT | _BINARY)}, "
+            f"and .gz after {', '.join(_TEXT)}"
+        )
+    return known.get(ending, Separated)
 
 
 class _Parquet:
@@ -106,3 +145,5 @@ _TEXT: dict[str, Any] = {
     ".ndjson": JsonLines,
 }
 _BINARY: dict[str, Any] = {".parquet": _Parquet, ".arrow": _Ipc, ".feather": _Ipc}
+_MAGIC: dict[bytes, Any] = {b"PAR1": _Parquet, b"ARROW1": _Ipc}
+"""How binary files begin, whatever their names."""

@@ -1,4 +1,4 @@
-"""Text files as Arrow batches: cells between commas or tabs, and JSON lines."""
+"""Text files as Arrow batches: cells between delimiters, and JSON lines."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
 from ..errors import TableError
+from .delimiters import delimiter_of
 from .frames import BATCH, Batch, Columns, arrow, is_number, readable
 
 BLOCK = 1 << 22
@@ -27,7 +28,7 @@ class Separated:
 
     def __init__(self, path: Path, columns: Columns) -> None:
         self._path, self._columns = path, columns
-        self._delimiter = "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else ","
+        self._delimiter = delimiter_in(path, columns.names)
         rows = (row for _, row in self._walk())
         self._names: list[str] = next(rows, [])
         columns.check(self._names, text=True)
@@ -99,6 +100,8 @@ class Separated:
                 )
             if value is not None:
                 cell = row[self._names.index(value)]
+                if cell and is_number(cell.replace(",", ".", 1)) and not is_number(cell):
+                    return f"line {line} has a number with a decimal comma; write a point, like 0.5"
                 if cell and not is_number(cell):
                     return _not_numbers(value, line)
         return f"{self._path} cannot be read: a line is too long, or a cell is no plain number"
@@ -211,6 +214,16 @@ class JsonLines:
             f"columns {columns.person!r} and {columns.key!r} of {self._path} must each hold only text "
             "or only whole numbers"
         )
+
+
+def delimiter_in(path: Path, wanted: Collection[str]) -> str:
+    """What stands between the cells of a text file, by its first line; tabs are usual in a .tsv."""
+    usual = "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else ","
+    with readable(path), _text(path) as lines:
+        try:
+            return delimiter_of(lines.readline(BLOCK), wanted, usual)
+        except UnicodeDecodeError:
+            raise TableError(f"{path} is not UTF-8 text; save it as UTF-8") from None
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from ..errors import TableError
 from ..people import People
 from ..schema import Schema
 from .frames import arrow, readable, unbroken
+from .textfiles import delimiter_in
 
 
 def wide_keys(source: Any, *, person: str | None = None, top: int | None = None) -> list[str]:
@@ -33,7 +35,7 @@ def wide_people(
     People are named by the column ``person``, or numbered in their order. Columns that the schema does
     not list are left out; a listed key without a column is an error. ``lenient`` clips values.
     """
-    table = _table(source)
+    table = _table(source, schema.keys)
     _check(table, person)
     lacking = [key for key in schema.keys if key not in table.column_names]
     if lacking:
@@ -59,7 +61,7 @@ def wide_people(
     return People(address(names), people.starts, people.keys, people.values)
 
 
-def _table(source: Any) -> Any:
+def _table(source: Any, wanted: Collection[str] = ()) -> Any:
     pa = arrow()
     if isinstance(source, str | Path):
         path = Path(source)
@@ -72,8 +74,8 @@ def _table(source: Any) -> Any:
                 return arrow("parquet").read_table(path)
             if path.suffix.lower() in (".csv", ".tsv"):
                 reading = arrow("csv")
-                between = "\t" if path.suffix.lower() == ".tsv" else ","
-                return reading.read_csv(path, parse_options=reading.ParseOptions(delimiter=between))
+                between = reading.ParseOptions(delimiter=delimiter_in(path, wanted))
+                return reading.read_csv(path, parse_options=between)
         raise TableError(f"cannot tell by its ending what {path.name} is; known: .csv, .tsv, .parquet")
     if not hasattr(source, "__arrow_c_stream__"):
         raise TableError(f"cannot read a {type(source).__name__} as a table; give a path or a frame")

@@ -20,7 +20,10 @@ from desk import PLAN
 from keyveil.collector import wire
 from keyveil.collector.packing import Packing
 from keyveil.collector.store import Store
+from keyveil.collector.store.keys import KeyFolder
 from keyveil.collector.verify import verify
+
+from .keys import read_ids
 
 SERVER = Path(__file__).with_name("server.py")
 CODES = int(PLAN.layout.codes)
@@ -235,9 +238,11 @@ def _wrong(store: Store, folder: Path, known: dict[str, Known]) -> list[str]:
         round_ = store.control.named("menu").round
         packing = store.book(round_).packing
         logged: dict[bytes, int] = {}
+        keys = KeyFolder(folder / "segments" / "keys")
         for epoch in store.epochs(session, round_):
             for segment in store.segments(session, round_, epoch):
-                names = [segment.ids[at : at + 16] for at in range(0, len(segment.ids), 16)]
+                ids = read_ids(session, keys, round_.id, epoch, segment.ids)
+                names = [ids[at : at + 16] for at in range(0, len(ids), 16)]
                 codes = packing._codes(packing.rows(segment.payload)).tolist()
                 logged.update(zip(names, codes, strict=True))
     menu = known["menu"]

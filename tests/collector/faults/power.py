@@ -21,6 +21,7 @@ from keyveil.collector.store.sqlite import SqliteStore
 from keyveil.collector.verify import verify
 
 from .disk import Disk, Event, Recorder
+from .keys import lasting_keys
 from .scratch import forgetful, small_sets, stale
 from .wal import deceived, written
 
@@ -72,6 +73,7 @@ class StaleStore(EagerStore):
     _set = stale
 
 
+@lasting_keys()
 @small_sets()
 def work(folder: Path, seed: int, steps: int, synchronous: str = "FULL") -> History:
     """A day in the life of a store: reports, pauses, tokens, sealed epochs, restarts."""
@@ -199,6 +201,7 @@ def _look(
     for name, content in found.items():
         (folder / name).write_bytes(content)
     store = kind(folder / "store.sqlite")
+    store.segments_folder = history.segments
     store._books[PLAN.hash] = history.book
     try:
         store.open()

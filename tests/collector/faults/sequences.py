@@ -25,13 +25,15 @@ from desk import Desk, plan_of
 
 from keyveil import Tally
 from keyveil.collector import admin, wire
-from keyveil.collector.backup import backup, restore
+from keyveil.collector.backup import backup
 from keyveil.collector.clock import StatedClock
 from keyveil.collector.problems import REASONS, Problem
+from keyveil.collector.restore import restore
 from keyveil.collector.store import StoreUnready
 from keyveil.collector.store.sqlite import SqliteStore
 from keyveil.collector.verify import verify
 
+from .keys import is_stored, remember_keys
 from .scratch import WatchedScratch, make_small
 
 WIDE = plan_of("kvue", 400)
@@ -153,6 +155,7 @@ class Sequence:
     def __init__(self, cap: int | None, guarded: bool, seed: int = 0) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="kv-seq-"))
         self._undo = make_small()
+        self.keys, self._forget_keys = remember_keys()
         self.trouble = Trouble()
         self.disk = _Disk(self.trouble)
         self.clock = StatedClock()
@@ -201,6 +204,7 @@ class Sequence:
             self.desk.close()
             self.scratch.close()
             self._undo()
+            self._forget_keys()
             self.disk.unregister()
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -223,7 +227,7 @@ class Sequence:
             sealed = frozenset(found.epoch for found in store.sealed(session, one))
             tallies = {row[0] for row in session.rows("select digest from imports")}
         for report in self.doubtful:
-            if report.id in logged:
+            if is_stored(report.id, logged, self.keys):
                 self.world.inside[report.id] = report
         self.doubtful: list[Report] = []
         for name, code in self.doubtful_tallies.items():

@@ -129,7 +129,12 @@ class Store(LogStore):
                 "where round = ? and epoch = ? order by id limit ?) returning 1",
                 (*at, most),
             )
+        if len(dropped) < most:
+            self._swept()
         return len(dropped)
+
+    def _swept(self) -> None:
+        """The last of an epoch's log was dropped; what a database keeps of it can go."""
 
     def sealed(self, session: Session, one: Round) -> list[Sealed]:
         """The sealed epochs of a round, in order."""
@@ -197,8 +202,11 @@ class Store(LogStore):
         self.change(work)
         for act in done:
             act()
+        self._swept()
         for one in collection.rounds:
             self._live.pop(one.id, None)
+        if self.segments_folder is not None:
+            self.drop_spent_keys()
 
 
 __all__ = ["Book", "Sealed", "Store", "add_chunk", "crc_of"]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -41,6 +42,8 @@ class ControlStore(ABC):
     shard: int = 0
     broken: bool = False
     """Set for good when it is not known any more what is on disk."""
+    segments_folder: Path | None = None
+    """Where sealed epochs go, and the keys of open ones; whoever serves the store sets it."""
 
     def __init__(self) -> None:
         self.control = Control()

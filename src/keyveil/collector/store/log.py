@@ -9,9 +9,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...arrays import Integers
-from ..collections import Collection, Round
+from ..collections import Collection, Control, Round
 from .control import ControlStore
-from .interface import CHUNK, Parcel, Session, StoreBroken, by_chunk, chunk_blob, chunk_counts
+from .interface import (
+    CHUNK,
+    Parcel,
+    Session,
+    StoreBroken,
+    StoreUnready,
+    by_chunk,
+    chunk_blob,
+    chunk_counts,
+)
+from .keys import FOLDER, Images, KeyFolder
 
 
 @dataclass
@@ -27,8 +37,21 @@ class _Group:
     often: Integers | None = None
 
 
+class KeyMissing(Exception):
+    """The key of an epoch's ids is not where it should be: no id of it can be looked up."""
+
+
 class LogStore(ControlStore):
     """Takes reports."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._images: dict[tuple[int, int], Images | None] = {}
+        """Of epochs whose key the database names; None for plain ids."""
+        self._new_keys: dict[tuple[int, int], tuple[str, bytes]] = {}
+        """On disk, but perhaps not yet in the database."""
+        self.missing_keys: set[tuple[int, int]] = set()
+        """Rounds and epochs whose reports are refused, because the key of their ids is missing."""
 
     # -- reports in --------------------------------------------------------------------------------
 
@@ -84,6 +107,12 @@ class LogStore(ControlStore):
         if not gone and self._learning(group.round, group.epoch):
             _refuse(group, set(), "storage")
             return
+        try:
+            images = None if gone else self._stored(session, group.round, group.epoch, refusal is None)
+        except KeyMissing:
+            _refuse(group, set(), "storage")
+            return
+        ids = images.of(ids) if images is not None else ids
         if refusal is not None:
             known = set() if gone else self._known(session, group.round, group.epoch, ids)
             _refuse(group, known, refusal)
@@ -95,6 +124,91 @@ class LogStore(ControlStore):
             chosen = self._take_some(session, group, ids, room)
         if chosen:
             self._log(session, group, ids, chosen)
+
+    # -- keys of ids -------------------------------------------------------------------------------
+
+    def _stored(self, session: Session, one: Round, epoch: int, make: bool) -> Images | None:
+        """How an epoch's ids are stored; None if as they are, or if there are none and none is made."""
+        at = (one.id, epoch)
+        if at in self._images:
+            return self._images[at]
+        rows = session.rows("select name from id_keys where round = ? and epoch = ?", at)
+        if not rows and self._has_segments(session, at):
+            self._images[at] = None  # of a store of before there were keys
+            return None
+        if not rows:
+            return self._first(session, at) if make else None
+        key = self.keys.read(str(rows[0][0]))
+        if key is None:
+            self.missing_keys.add(at)
+            raise KeyMissing
+        self.missing_keys.discard(at)
+        self._new_keys.pop(at, None)
+        self._images[at] = Images(key)
+        return self._images[at]
+
+    def _first(self, session: Session, at: tuple[int, int]) -> Images:
+        """A key for an epoch without any. It is remembered as the epoch's only when a later
+        transaction finds it in the database."""
+        if at not in self._new_keys:
+            try:
+                self._new_keys[at] = self.keys.make()
+            except OSError as error:
+                raise StoreUnready(f"no key can be written to {FOLDER}: {error.strerror}") from None
+        name, key = self._new_keys[at]
+        sql = (
+            "insert into id_keys (round, epoch, name) values (?, ?, ?) "
+            "on conflict do nothing returning 1"
+        )
+        if session.rows(sql, (*at, name)):
+            return Images(key)
+        self.keys.destroy(self._new_keys.pop(at)[0])  # another process was faster
+        (row,) = session.rows("select name from id_keys where round = ? and epoch = ?", at)
+        other = self.keys.read(str(row[0]))
+        if other is None:
+            self.missing_keys.add(at)
+            raise KeyMissing
+        return Images(other)
+
+    @staticmethod
+    def _has_segments(session: Session, at: tuple[int, int]) -> bool:
+        return bool(session.rows("select 1 from segments where round = ? and epoch = ? limit 1", at))
+
+    @property
+    def keys(self) -> KeyFolder:
+        """Where the keys of open epochs lie."""
+        if self.segments_folder is None:
+            raise StoreUnready("there is no folder for the keys of ids")
+        return KeyFolder(self.segments_folder / FOLDER)
+
+    def drop_spent_keys(self) -> None:
+        """Destroy the keys of epochs that are closed for good, and of rounds that are gone."""
+        spent = (
+            "select round, epoch, name from id_keys where not exists (select 1 from rounds "
+            "join collections on collections.id = rounds.collection "
+            "where rounds.id = id_keys.round and id_keys.epoch >= collections.closed_before)"
+        )
+        with self._writing() as session:
+            rows = session.rows(spent)
+            for _, _, name in rows:  # first the files: without their rows nobody would find them
+                self.keys.destroy(str(name))
+            if rows:
+                at = [row[:2] for row in rows]
+                session.many("delete from id_keys where round = ? and epoch = ?", at)
+
+    def reload(self, session: Session | None = None) -> Control:
+        control = super().reload(session)
+        every = control.collections.values()
+        open_from = {one.id: found.closed_before for found in every for one in found.rounds}
+
+        def over(at: tuple[int, int]) -> bool:
+            return at[0] not in open_from or at[1] < open_from[at[0]]
+
+        self._images = {at: kept for at, kept in self._images.items() if not over(at)}
+        self.missing_keys = {at for at in self.missing_keys if not over(at)}
+        for at in filter(over, list(self._new_keys)):
+            self.keys.destroy(self._new_keys.pop(at)[0])
+        return control
 
     def _learning(self, one: Round, epoch: int) -> bool:
         """Whether it is not known yet which ids an epoch has; others go on meanwhile."""

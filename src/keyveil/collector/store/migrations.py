@@ -40,6 +40,12 @@ MIGRATIONS: list[list[str]] = [
             collection {big} not null, shard {big} not null, reason text not null,
             number {big} not null, primary key (collection, shard, reason))""",
     ],
+    [
+        # the key of an epoch's ids, by its name; an epoch of before this step has none, and plain ids
+        """create table id_keys (
+            round {big} not null, epoch {big} not null, name text not null,
+            primary key (round, epoch))""",
+    ],
 ]
 """In order; the number of those that ran is the store's version."""
 

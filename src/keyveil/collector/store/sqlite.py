@@ -17,6 +17,7 @@ from typing import Any
 
 import apsw
 
+from ...files import open_lock
 from ..collections import Control, Round
 from ..ids import HELD, IdSet, Scratch, Spoiled
 from .base import Store
@@ -24,6 +25,8 @@ from .interface import Session, StoreBroken, StoreError, StoreUnready
 from .migrations import MIGRATIONS, SQLITE
 from .scratch import FolderScratch
 
+BUSY = 10_000
+"""Milliseconds for which a connection waits for another."""
 NEEDED = (3, 51, 3)
 """Before this version two connections could corrupt the log when it was reset."""
 
@@ -40,7 +43,7 @@ def connected(
     """A connection whose commits are on disk, and which overwrites what it deletes."""
     flags = flags or apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
-    connection.set_busy_timeout(10_000)
+    connection.set_busy_timeout(BUSY)
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", synchronous)
     connection.pragma("secure_delete", 1)
@@ -49,7 +52,7 @@ def connected(
 
 def lock_beside(path: Path) -> int | None:
     """The lock that one process has of a file, until the handle is closed; None if another has it."""
-    handle = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    handle = open_lock(path)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -138,6 +141,8 @@ class SqliteStore(Store):
         self._ids: dict[tuple[int, int], IdSet] = {}
         self._learners: dict[tuple[int, int], _Learner] = {}
         self._scratch: Scratch = FolderScratch(self.path.parent)
+        self.segments_folder = self.path.with_name(self.path.name + ".segments")
+        self._unswept = False
 
     # -- opening -----------------------------------------------------------------------------------
 
@@ -274,16 +279,18 @@ class SqliteStore(Store):
             self._checkpoint(apsw.SQLITE_CHECKPOINT_PASSIVE)
         return apsw.SQLITE_OK
 
-    def _checkpoint(self, mode: int) -> None:
-        """Move the log into the file. What is acknowledged is on disk either way, but after an error
-        of a sync nothing more may be."""
+    def _checkpoint(self, mode: int) -> bool:
+        """Move the log into the file, and say whether that was done. What is acknowledged is on disk
+        either way, but after an error of a sync nothing more may be."""
         try:
             assert self._connection is not None
             self._connection.wal_checkpoint(mode=mode)
         except (apsw.BusyError, apsw.LockedError, apsw.FullError):
-            pass  # the next one will do
+            return False  # the next one will do
         except apsw.Error:
             self.broken = True
+            return False
+        return True
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
@@ -326,6 +333,8 @@ class SqliteStore(Store):
         """See what the CLI has changed since."""
         try:
             super().refresh()
+            if self._unswept and not self.broken:
+                self._swept()
         except apsw.Error as error:
             self._data_version = -1
             raise StoreUnready(f"the store cannot be read: {_plain(error)}") from None
@@ -412,11 +421,17 @@ class SqliteStore(Store):
                 self._learners.pop(key).end()
 
     def _drop_ids(self, session: Session, one: Round, epoch: int | None) -> Callable[[], None]:
-        def forget() -> None:
-            self._forget(lambda found, at: found == one.id and epoch in (None, at))
-            self._checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)  # they also leave the log
+        return lambda: self._forget(lambda found, at: found == one.id and epoch in (None, at))
 
-        return forget
+    def _swept(self) -> None:
+        """What was dropped also leaves the log; at the next look, if someone still reads from it."""
+        connection = self._connection
+        assert connection is not None
+        connection.set_busy_timeout(0)  # reports do not wait for a reader
+        try:
+            self._unswept = not self._checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        finally:
+            connection.set_busy_timeout(BUSY)
 
 
 def check_library() -> None:

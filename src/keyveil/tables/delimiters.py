@@ -1,0 +1,31 @@
+"""What stands between the cells of a text file, by its first line."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Collection
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+"""Each with its name in the plural."""
+
+
+def cells_of(line: str, delimiter: str) -> list[str]:
+    """The cells of one line; a line that cannot be read has none."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return []
+
+
+def delimiter_of(line: str, wanted: Collection[str], usual: str = ",") -> str:
+    """The delimiter under which a first line names the most ``wanted`` columns, then the most columns.
+
+    Names are compared without regard to case. The ``usual`` delimiter wins a draw.
+    """
+    names = {name.casefold() for name in wanted}
+
+    def columns(delimiter: str) -> tuple[int, int, bool]:
+        cells = {cell.strip().casefold() for cell in cells_of(line, delimiter)}
+        return len(cells & names), len(cells), delimiter == usual
+
+    return max(DELIMITERS, key=columns)

@@ -1,0 +1,210 @@
+"""What someone who runs a collection reads and types: answers at the terminal, and plain first steps."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from desk import KEYS, PLAN, Desk, fresh, plan_of
+from process import Process, keyveil
+
+from keyveil import Coins, Report, Tally
+from keyveil.collector import admin
+from keyveil.collector.clock import StatedClock
+from keyveil.collector.store import store_at
+from keyveil.errors import ReportError
+
+PAIRS = plan_of("pairs", ["Fries", "Pepsi"], 4)
+
+
+def collected(address, tmp_path, plan=PLAN, number=300):
+    """A store with reports of one collection; its tally as a file, and its plan."""
+    desk = Desk(address, tmp_path)
+    desk.create("menu", plan)
+    record = {"Pepsi": 4, "Fries": 2}
+    assert desk.send(fresh(number, plan, record, "menu"), plan=plan.hash).status_code == 200
+    (tmp_path / "tally").write_bytes(desk.get("/v1/collections/menu/tally").content)
+    plan.save(tmp_path / "plan.json")
+    desk.close()
+    return str(tmp_path / "plan.json"), str(tmp_path / "tally")
+
+
+# -- answers ---------------------------------------------------------------------------------------
+
+
+def test_answers_are_those_of_estimate_and_query(address, tmp_path):
+    files = collected(address, tmp_path, PAIRS)
+    asked = ("mean(Pepsi | Fries)", "frequency(Fries)")
+    plain = keyveil("collection", "answers", "menu", "--store", address).stdout
+    assert plain.startswith("menu: round 1, 300 reports\n")
+    assert plain.partition("\n")[2] == keyveil("estimate", *files).stdout
+    for more in ((), ("--level", "0.8")):
+        answers = keyveil("collection", "answers", "menu", "--store", address, "--json", *more)
+        assert json.loads(answers.stdout) == json.loads(
+            keyveil("estimate", *files, "--json", *more).stdout
+        )
+        answers = keyveil("collection", "answers", "menu", *asked, "--store", address, "--json", *more)
+        wanted = keyveil("query", *files, *asked, "--json", *more)
+        assert json.loads(answers.stdout) == json.loads(wanted.stdout)
+
+
+def test_answers_over_http_are_those_of_the_store(tmp_path):
+    address = str(tmp_path / "store.sqlite")
+    collected(address, tmp_path, PAIRS)
+    served = Process(address, tmp_path)
+    store = store_at(address)
+    store.open(serving=False)
+    token = admin.add_token(store, "analyst", "menu")
+    store.close()
+    try:
+        local = keyveil("collection", "answers", "menu", "--store", address).stdout
+        there = ("collection", "answers", "menu", "--url", served.url)
+        while (refused := keyveil(*there, check=False)).returncode == 0:
+            pass  # another process's change is seen within half a second
+        assert (refused.returncode, len(refused.stderr.splitlines())) == (1, 1)
+        assert "--token" in refused.stderr
+        assert keyveil(*there, "--token", token).stdout == local
+        assert keyveil(*there, "--token", token, "--round", "1").stdout == local
+        asked = (*there, "lift(Pepsi | Fries)", "--token", token, "--json")
+        assert json.loads(keyveil(*asked).stdout)[0]["query"] == "lift(Pepsi | Fries)"
+        unknown = keyveil(*there, "--token", token, "--round", "7", check=False)
+        assert "rounds 1 to 1" in unknown.stderr
+    finally:
+        served.end()
+    gone = keyveil(*there, "--token", token, check=False)
+    assert (gone.returncode, len(gone.stderr.splitlines())) == (1, 1)
+    assert "cannot reach" in gone.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nothing",), "no collection of this name"),
+        (("menu", "mean(Pespi)"), "Pepsi"),
+        (("menu", "mean(Pepsi", "--json"), ""),
+        (("menu", "--estimator", "oracle"), "oracle"),
+        (("menu", "mean(Pepsi)", "--estimator", "oracle"), "oracle"),
+        (("menu", "--level", "1.5"), "between 0 and 1"),
+        (("menu", "--round", "2"), "rounds 1 to 1"),
+        (("empty",), "no reports yet"),
+        (("menu", "--url", "http://192.0.2.1"), "https"),
+        (("../menu", "--url", "http://127.0.0.1:9"), "small letters"),
+    ],
+)
+def test_what_cannot_be_answered_is_said_in_a_line(tmp_path, words, said):
+    address = str(tmp_path / "store.sqlite")
+    collected(address, tmp_path, number=20)
+    store = store_at(address)
+    store.open(serving=False)
+    admin.create(store, "empty", plan_of("kvoh").dumps(), {}, StatedClock().time)
+    store.close()
+    done = keyveil("collection", "answers", *words, "--store", address, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("keyveil: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr
+
+
+# -- a report as it is -----------------------------------------------------------------------------
+
+
+def post(desk, text):
+    kind = {"content-type": "application/json"}
+    return desk.post("/v1/collections/menu/reports", content=text, headers=kind)
+
+
+def test_a_report_can_be_posted_as_it_is(desk):
+    desk.create()
+    plain = PLAN.report({"Pepsi": 4}).dumps()
+    assert post(desk, plain).json() == {"accepted": 1, "failed": []}
+    assert desk.reports() == 1
+    named = Report(PLAN.hash, PLAN.report({"Pepsi": 4}).cells, "0123456789abcdef" * 2).dumps()
+    for _ in range(3):
+        assert post(desk, named).json() == {"accepted": 1, "failed": []}
+    assert desk.reports() == 2, "under its id it counts once"
+    assert desk.status()["rounds"][0]["open_epochs"] == [{"epoch": desk.epoch(), "reports": 2}]
+    assert post(desk, plain).status_code == 200
+    assert desk.reports() == 3, "without an id nobody can tell that it was sent before"
+
+
+def test_a_report_that_is_none_is_refused_as_before(file_desk):
+    file_desk.create()
+    whole = json.loads(PLAN.report({"Pepsi": 4}).dumps())
+    wrong = [
+        {**whole, "format": "keyveil/report/2"},
+        {**whole, "plan": "x" * 64},
+        {**whole, "id": "no id"},
+        {**whole, "cells": []},
+        {**whole, "cells": [-1]},
+        {**whole, "value": 4},
+        {name: value for name, value in whole.items() if name != "cells"},
+    ]
+    for each in wrong:
+        answer = post(file_desk, json.dumps(each))
+        assert (answer.status_code, answer.json()["reason"]) == (400, "malformed")
+        assert "report alone" in answer.json()["detail"]
+    other = plan_of("kvoh").report({"Pepsi": 4}).dumps()
+    assert post(file_desk, other).json()["reason"] == "other_plan"
+    impossible = json.dumps({**whole, "cells": [0, 0]})
+    assert post(file_desk, impossible).json()["reason"] == "impossible"
+    assert file_desk.reports() == 0
+
+
+# -- first steps -----------------------------------------------------------------------------------
+
+
+def test_serve_without_collections_says_so(tmp_path):
+    address = str(tmp_path / "store.sqlite")
+    served = Process(address, tmp_path)
+    assert served.end() == 0
+    said = served.said
+    assert f"keyveil collection create NAME PLAN --store {address}" in said
+    PLAN.save(tmp_path / "plan.json")
+    keyveil("collection", "create", "menu", str(tmp_path / "plan.json"), "--store", address)
+    served = Process(address, tmp_path)
+    assert served.end() == 0
+    assert "collection create" not in served.said
+
+
+def test_a_plan_alone_is_answered_with_what_is_wanted(file_desk):
+    answer = file_desk.post("/v1/collections", json=PLAN.document())
+    assert (answer.status_code, answer.json()["reason"]) == (400, "malformed")
+    assert '{"name": "a-name", "plan": PLAN}' in answer.json()["detail"]
+    other = file_desk.post("/v1/collections", json={"name": "menu"})
+    assert "plan" in other.json()["detail"]
+    assert "a-name" not in other.json()["detail"]
+
+
+def test_a_second_collection_of_one_plan_warns(desk, tmp_path):
+    assert desk.create()["warnings"] == []
+    assert desk.create("another", plan_of("kvoh"))["warnings"] == []
+    (warning,) = desk.create("again")["warnings"]
+    assert warning.startswith("this is also the plan of 'menu': ")
+    PLAN.save(tmp_path / "plan.json")
+    words = ("collection", "create", "third", str(tmp_path / "plan.json"), "--store", desk.address)
+    (line,) = keyveil(*words).stderr.splitlines()
+    assert line.startswith("warning: this is also the plan of 'again', 'menu': ")
+
+
+# -- tallies made elsewhere ------------------------------------------------------------------------
+
+
+def test_a_tally_passes_the_check_that_every_tally_passes(file_desk, monkeypatch):
+    """One check of headers for files, commands and the collector: ``Tally.parse``."""
+    file_desk.create()
+    kind = {"content-type": "application/vnd.keyveil.tally"}
+    tally = Tally(PLAN)
+    tally.add(PLAN.report(dict.fromkeys(KEYS, 3), Coins.stated("tally"), 1))
+    other = Tally(plan_of("kvoh")).dumps()
+    path = "/v1/collections/menu/tallies"
+    assert file_desk.post(path, content=other, headers=kind).status_code == 400
+
+    def refuse(*_):
+        raise ReportError("the check says no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Tally, "parse", refuse)
+        answer = file_desk.post(path, content=tally.dumps(), headers=kind)
+    assert (answer.status_code, answer.json()["detail"]) == (400, "the check says no")
+    assert file_desk.reports() == 0
+    assert file_desk.post(path, content=tally.dumps(), headers=kind).json()["added"]
