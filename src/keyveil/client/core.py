@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 from ..budget import checked_cap
 from ..coins import Coins
 from ..errors import KeyveilError, PlanError
-from ..plan import Plan
+from ..plan import MOST_BYTES, Plan
 from ..report import is_hex
 from .ledger import WAITING, Entry, Ledger
 
@@ -43,7 +43,7 @@ LEAST_EPOCH = EPOCHS[0]
 """Seconds of the shortest epoch that a device answers in, unless it is told otherwise."""
 
 
-MOST_PLAN = 16 << 20
+MOST_PLAN = MOST_BYTES
 """Bytes of a plan that a client fetches at the most."""
 MOST_SAID = 1 << 18
 """Bytes of anything else that a collector says."""
