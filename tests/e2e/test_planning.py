@@ -197,7 +197,7 @@ def test_with_few_keys_no_shrinkage_is_advised(at):
 
 
 def test_a_named_mechanism_says_what_to_expect(at):
-    named = ("plan", "--keys", 20, "--epsilon", 1, "--people", "1e5", "--mechanism")
+    named = ("plan", "--keys", 20, "--epsilon", 1, "--people", "1e5", "--force", "--mechanism")
     said = at(*named, "kvue", "-o", "p")
     assert "with 100,000 people a key's answers will be off: frequency by about 0.0" in said
     assert "(expecting 6 keys held on average" in said
@@ -448,9 +448,9 @@ def test_compare_says_what_it_did_in_one_line_each(at, capsys):
         ("privkvm", "debiased"): ["corrected"],
     }
 
-    out, _ = told("--mechanism", "collision:cap=1", "--json", "r.json")
+    out, _ = told("--mechanism", "collision:cap=1", "--json", "c.json")
     assert "Left out of all that is held: collision:cap=1" in out
-    assert all(r["bias_from_cap"] for r in json.loads((at.folder / "r.json").read_text()))
+    assert all(r["bias_from_cap"] for r in json.loads((at.folder / "c.json").read_text()))
 
 
 def nasty(folder, name):

@@ -139,7 +139,7 @@ def plan(
     if advice is None and count is not None:
         expected = _expected(made, count, (held, mean, spread))
         facts |= expected.facts
-    for note in notes:
+    for note in notes if output or not explain else ():
         click.echo(note, err=True)
     if output:
         made.save(output)
