@@ -16,6 +16,7 @@ from ..poison import (
     ATTACKS,
     CHOICES,
     GOALS,
+    LEVEL,
     Change,
     Gain,
     Reach,
@@ -203,6 +204,12 @@ def _show_rows(rows: list[Row], share: float, epsilon: float, plot: str | None, 
     "--fakes",
     help="Also say where the honest answers lie if this share of the reports is fake, like 0.01.",
 )
+@click.option(
+    "--level",
+    default=f"{LEVEL:g}",
+    show_default=True,
+    help="With --fakes: the level at which the range holds the honest answer, chance included.",
+)
 @as_json
 def health(
     plan_path: str,
@@ -210,6 +217,7 @@ def health(
     other_path: str | None,
     false_alarm: str,
     fakes: str | None,
+    level: str,
     machine: bool,
 ) -> None:
     """Look for what honest people cannot have sent in a TALLY, and for change since TALLY2.
@@ -221,10 +229,15 @@ def health(
     other = None if other_path is None else Tally.load(plan, other_path)
     rate = float(decimal(false_alarm, "--false-alarm"))
     found = check_health(plan, tally, other, false_alarm=rate)
-    moved = None if fakes is None else reach(plan, tally, float(decimal(fakes, "--fakes")))
+    moved, at = None, float(decimal(level, "--level"))
+    how = "chosen" if any(f.check == "views" and f.suspicious for f in found.findings) else "drawn"
+    if fakes is not None:
+        moved = reach(plan, tally, float(decimal(fakes, "--fakes")), views=how, level=at)
     if machine:
-        body = found.document()
-        print_json({**body, "reach": None if moved is None else [one.document() for one in moved]})
+        body: dict[str, Any] = {**found.document(), "reach": None}
+        if moved is not None:
+            body |= {"reach": [one.document() for one in moved], "views": how, "level": at}
+        print_json(body)
         return
     print_table(
         ["check", "verdict", "p-value", "meaning"],
@@ -244,7 +257,7 @@ def health(
         f"{found.false_alarm:.2g} are found suspicious"
     )
     if moved is not None:
-        _show_reach(moved, float(decimal(fakes, "--fakes")))
+        _show_reach(moved, float(decimal(fakes, "--fakes")), how, at)
 
 
 def _where(names: tuple[str, ...]) -> str:
@@ -252,12 +265,13 @@ def _where(names: tuple[str, ...]) -> str:
     return f" ({shown})" if names else ""
 
 
-def _show_reach(moved: list[Reach], share: float) -> None:
+def _show_reach(moved: list[Reach], share: float, views: str, level: float) -> None:
     parts = [p for p in ("frequency", "mean", "mass") if getattr(moved[0], p) is not None]
     print_table(
         ["key", *parts],
         [[one.key, *(_ends(getattr(one, part)) for part in parts)] for one in moved],
-        f"where the honest answers may lie if {share:.3g} of the reports are fake and drew their views",
+        f"where the honest answers lie at level {level:g} if at most {share:.3g} of the reports are "
+        f"fake and {'drew' if views == 'drawn' else 'chose'} their views",
     )
 
 

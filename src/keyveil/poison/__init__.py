@@ -24,13 +24,14 @@ from .compared import Row, compare_gains
 from .conditionals import raised_conditional
 from .gains import Change, Gain, Shift, gain
 from .needed import Needed, fakes_needed, standard_error
-from .reaches import Reach, reach
+from .reaches import LEVEL, Reach, reach
 from .sentence import average_key, line
 
 __all__ = [
     "ATTACKS",
     "CHOICES",
     "GOALS",
+    "LEVEL",
     "Change",
     "Gain",
     "Needed",
