@@ -243,7 +243,7 @@ def _view_groups(plan: Plan, places: list[int]) -> list[Group]:
     groups = []
     for (channel, size, held), members in found.items():
         if (channel, size) not in worths:
-            worths[channel, size] = _view_worth(plan, channel, size)
+            worths[channel, size] = view_worth(plan, channel, size)
         worth = worths[channel, size][:, [at for at, _ in held]]
         best = output_options(plan.channels[channel], worth)
         if best.speaks.any():
@@ -251,7 +251,7 @@ def _view_groups(plan: Plan, places: list[int]) -> list[Group]:
     return groups
 
 
-def _view_worth(plan: Plan, number: int, size: int) -> Floats:
+def view_worth(plan: Plan, number: int, size: int) -> Floats:
     """What each cell of a view of ``size`` keys is worth: ``(cells, size, 2)``.
 
     A channel that marks many cells has one row more, for the report itself. A mechanism with an
