@@ -131,7 +131,7 @@ class Options:
         if plan.encode in SETS:
             if core is None:
                 core = possible_cores(plan)[0] if tally is None else core_of(plan, tally)
-            best: Cells | Positions = _of_sets(plan, places, core)
+            best: Cells | Positions = set_worth(plan, places, core)
         elif plan.encode == "signs":
             best = _of_signs(plan, places)
         elif isinstance(plan.channels[0], Hash):
@@ -402,10 +402,10 @@ def core_of(plan: Plan, tally: Tally) -> int:
     return core_size(channel, 2 * keys, lambda: n * channel.gain**2 * energy_of(channel, grid)[0])
 
 
-def _of_sets(plan: Plan, places: list[int], core: int) -> Cells:
+def set_worth(plan: Plan, places: list[int], core: int, undo: Floats | None = None) -> Cells:
     """Seed and cell of a pool: what naming a cell does to the scores of all keys that fall into it.
 
-    The collisions of ``core`` items are undone.
+    The collisions of ``core`` items are undone, by ``undo`` where it is not the whole pool's.
     """
     channel, keys = plan.channels[0], len(plan.schema.keys)
     if not isinstance(channel, Collision | CoCo):
@@ -430,7 +430,7 @@ def _of_sets(plan: Plan, places: list[int], core: int) -> Cells:
                 even = 2.0 * lent.sum() / channel.small if part == 0 else 0.0
                 worth[row, part] = (grid - even) / gains[part]
     else:
-        undo = undoing(channel, core)[0] if core else None
+        undo = undoing(channel, core)[0] if core and undo is None else undo
         every = np.arange(core) if core else np.sort(np.concatenate([2 * rows, 2 * rows + 1]))
         cells = seeds + channel.hashes(every)
         for row, place in enumerate(places):

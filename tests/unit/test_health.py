@@ -37,6 +37,7 @@ from keyveil.health.limits import FLOORS, both_signs, many_below, met_keys
 from keyveil.health.mixture import nats_lacking
 from keyveil.health.pools import cells_of, members
 from keyveil.health.shares import chernoff
+from keyveil.poison import repair
 from keyveil.simulate import Population, simulate
 from keyveil.tails import above, below, entropy_above
 from keyveil.testing import _padded_law
@@ -671,6 +672,14 @@ def test_the_command_says_the_same(tmp_path, capsys):
     assert "honest answers lie at level 0.95 if at most 0.05 of the reports are fake and drew" in out
     assert run(["health", path, second]) == 0
     assert "(2)" in capsys.readouterr().out
+    assert run(["health", path, second, "--repair", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["repair"]
+    assert told == repair(plan, odd).document()
+    assert (told["kind"], told["left_out"]) == ("views", [2])
+    assert run(["health", path, second, "--repair"]) == 0
+    assert "left out, because fakes chose them: 1 views (2)" in capsys.readouterr().out
+    assert run(["health", path, first, "--repair"]) == 0
+    assert "nothing is left out" in capsys.readouterr().out
     assert run(["health", path, second, "--false-alarm", "7"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
 

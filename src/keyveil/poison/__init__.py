@@ -25,6 +25,7 @@ from .conditionals import raised_conditional
 from .gains import Change, Gain, Shift, gain
 from .needed import Needed, fakes_needed, standard_error
 from .reaches import LEVEL, Reach, reach
+from .repairs import Repair, Repaired, repair
 from .sentence import average_key, line
 
 __all__ = [
@@ -36,6 +37,8 @@ __all__ = [
     "Gain",
     "Needed",
     "Reach",
+    "Repair",
+    "Repaired",
     "Row",
     "Shift",
     "average_key",
@@ -45,5 +48,6 @@ __all__ = [
     "line",
     "raised_conditional",
     "reach",
+    "repair",
     "standard_error",
 ]

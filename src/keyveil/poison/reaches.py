@@ -16,7 +16,7 @@ from ..estimate.linear import Moments
 from ..estimate.predict import prior_law
 from ..plan import Plan
 from ..tally import Tally
-from ..worth import Cells, Group, Options
+from ..worth import Cells, Group, Options, Positions
 from .attack import check
 from .pooled import is_pooled
 
@@ -68,7 +68,6 @@ def reach(
     answers = plan.kind.answers
     goal = "raise-frequency" if "frequency" in answers else "raise-mean"
     check(plan, share, goal, "crafted", seeds, views)
-    errors = quantile(level)
     moments = plan.kind.moments(plan, tally.counts)
     made = []
     for key in plan.schema.keys if keys is None else keys:
@@ -77,26 +76,14 @@ def reach(
             Options.of(plan, [place])  # or why it cannot be said of this plan
             made.append(Reach(key, *(ANYWHERE if part in answers else None for part in PARTS)))
             continue
-        source = _Source(plan, tally, place, moments, seeds)
+        source = Source.of(plan, tally, place, moments)
+        source.seeds = seeds
         cheat = source.drawn(share) if views == "drawn" else source.chosen(share)
-        ends = partial(source.ends, cheat, errors)
-        low, high = float(plan.schema.low[place]), float(plan.schema.high[place])
-        mean = None
-        if "mean" in answers:
-            first, last = _mean_ends(ends)
-            mean = (low + (first + 1) / 2 * (high - low), low + (last + 1) / 2 * (high - low))
-        made.append(
-            Reach(
-                plan.schema.keys[place],
-                ends(np.array([1.0, 0.0])) if "frequency" in answers else None,
-                mean,
-                ends(np.array([0.0, 1.0])) if "mass" in answers else None,
-            )
-        )
+        made.append(Reach(plan.schema.keys[place], **source.ranges(plan, place, cheat, level)))
     return made
 
 
-class _Cheat(NamedTuple):
+class Cheat(NamedTuple):
     """Fakes among the reports on a key."""
 
     share: Floats
@@ -107,51 +94,93 @@ class _Cheat(NamedTuple):
     """Whether fakes are in all groups at once, or in any one of them."""
 
 
-class _Source:
+class Source:
     """A key's frequency and mass as fixed sums over reports, with their sampling error.
 
     Sums have weights that do not depend on what the reports say, so they are linear in the fakes too.
     Views that are pooled by precision are weighed by their reports and by how much their channel tells.
     """
 
-    def __init__(self, plan: Plan, tally: Tally, place: int, moments: Moments, seeds: str) -> None:
-        self.options, self.seeds = Options.of(plan, [place], tally), seeds
-        groups = self.options.groups
-        reports = np.array([tally.counts[plan.layout.own[g.members]].sum() for g in groups], float)
-        told = np.ones(len(groups))
-        if is_pooled(plan):
-            told = np.array([_precision(plan, group) for group in groups])
+    def __init__(self, groups: list[Group], reports: Floats, told: Floats, total: float) -> None:
+        """Groups of views with their numbers of reports, and how much a report of each tells."""
+        self.groups, self.total = groups, total
         speaks = np.array([group.speaks[0] for group in groups], float)
         counted = (reports * told)[:, None] * speaks
         with np.errstate(divide="ignore", invalid="ignore"):
             self.parts = np.nan_to_num(counted / counted.sum(axis=0))
             self.each = np.nan_to_num(self.parts / reports[:, None])
-        self.total = float(tally.reports)
-        seen = [_seen(plan, tally, group) for group in groups]
-        self.values = np.nan_to_num(moments.values[place])
-        self.spreads = [np.nan_to_num(moments.covariance[place])]
-        known = [one for one in seen if one is not None]
-        if len(known) == len(groups):
-            middle = sum(part * one[0] for part, one in zip(self.parts, known, strict=True))
-            spread = sum(
-                part[:, None] * part * one[1] / max(n, 1.0)
-                for part, one, n in zip(self.parts, known, reports, strict=True)
-            )
-            if is_pooled(plan):
-                self.values, self.spreads = np.asarray(middle), []
-            self.spreads.append(np.asarray(spread))
+        self.reports, self.seeds = reports, "chosen"
+        self.values = np.zeros(2)
+        self.spreads: list[Floats] = []
 
-    def drawn(self, share: float) -> _Cheat:
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        tally: Tally,
+        place: int,
+        moments: Moments,
+        left_out: frozenset[int] = frozenset(),
+    ) -> Source:
+        """A key's source in a tally, some views left out."""
+        groups = []
+        for group in Options.of(plan, [place], tally).groups:
+            members = [view for view in group.members if view not in left_out]
+            if members:
+                groups.append(Group(group.targets, members, group.best))
+        reports = np.array([tally.counts[plan.layout.own[g.members]].sum() for g in groups], float)
+        told = np.ones(len(groups))
+        if is_pooled(plan):
+            told = np.array([_precision(plan, group) for group in groups])
+        made = cls(groups, reports, told, float(tally.reports))
+        if not is_pooled(plan) and not left_out:
+            made.values = np.nan_to_num(moments.values[place])
+            made.spreads = [np.nan_to_num(moments.covariance[place])]
+        made.heard([_counted(tally, group) for group in groups])
+        return made
+
+    def heard(self, laws: list[Floats | None]) -> None:
+        """Add the sampling error that the counts of each group's reports show.
+
+        Where no estimate is known yet, it becomes the average over them.
+        """
+        if any(law is None for law in laws):
+            return
+        seen = [_seen(g.best, law) for g, law in zip(self.groups, laws, strict=True) if law is not None]
+        if not self.spreads:
+            self.values = np.sum([part * s[0] for part, s in zip(self.parts, seen, strict=True)], axis=0)
+        each = zip(self.parts, seen, self.reports, strict=True)
+        self.spreads.append(
+            np.sum([part[:, None] * part * s[1] / max(n, 1.0) for part, s, n in each], axis=0)
+        )
+
+    def ranges(
+        self, plan: Plan, place: int, cheat: Cheat, level: float
+    ) -> dict[str, tuple[float, float] | None]:
+        """Where the honest frequency, mean and mass lie at a level; None for what is not answered."""
+        answers, ends = plan.kind.answers, partial(self.ends, cheat, quantile(level))
+        low, high = float(plan.schema.low[place]), float(plan.schema.high[place])
+        mean = None
+        if "mean" in answers:
+            first, last = _mean_ends(ends)
+            mean = (low + (first + 1) / 2 * (high - low), low + (last + 1) / 2 * (high - low))
+        return {
+            "frequency": ends(np.array([1.0, 0.0])) if "frequency" in answers else None,
+            "mean": mean,
+            "mass": ends(np.array([0.0, 1.0])) if "mass" in answers else None,
+        }
+
+    def drawn(self, share: float) -> Cheat:
         """The same share of fakes in every group."""
-        return _Cheat(np.full(2, share), [share * part for part in self.parts], True)
+        return Cheat(np.full(2, share), [share * part for part in self.parts], True)
 
-    def chosen(self, share: float) -> _Cheat:
-        """All fakes in any of the groups; where one counts for more, in that."""
-        most = share * self.total * self.each.max(axis=0)
+    def chosen(self, share: float, total: float | None = None) -> Cheat:
+        """All fakes, a share of ``total`` reports, in any of the groups; if one counts more, in that."""
+        most = share * (self.total if total is None else total) * self.each.max(axis=0)
         speaks = (self.each > 0).astype(float)
-        return _Cheat(most, [most * part for part in speaks], False)
+        return Cheat(most, [most * part for part in speaks], False)
 
-    def ends(self, cheat: _Cheat, errors: float, contrast: Floats) -> tuple[float, float]:
+    def ends(self, cheat: Cheat, errors: float, contrast: Floats) -> tuple[float, float]:
         """Where a weighted sum of the honest frequency and mass may lie."""
         if (cheat.share[contrast != 0] >= 1).any():
             return ANYWHERE
@@ -160,12 +189,10 @@ class _Source:
         variance = max(float(scaled @ spread @ scaled) for spread in self.spreads)
         chance = errors * float(np.sqrt(max(variance, 0.0)))
         least = [
-            -self._most(group, -scaled * w)
-            for group, w in zip(self.options.groups, cheat.weights, strict=True)
+            -self._most(group, -scaled * w) for group, w in zip(self.groups, cheat.weights, strict=True)
         ]
         most = [
-            self._most(group, scaled * w)
-            for group, w in zip(self.options.groups, cheat.weights, strict=True)
+            self._most(group, scaled * w) for group, w in zip(self.groups, cheat.weights, strict=True)
         ]
         if cheat.together:
             return middle - sum(most) - chance, middle - sum(least) + chance
@@ -189,17 +216,20 @@ def _precision(plan: Plan, group: Group) -> float:
     return 1.0 / max(float(law @ worth**2 - (law @ worth) ** 2), 1e-300)
 
 
-def _seen(plan: Plan, tally: Tally, group: Group) -> tuple[Floats, Floats] | None:
-    """The mean and covariance of what a group's reports are worth, with one more for caution."""
+def _counted(tally: Tally, group: Group) -> Floats | None:
+    """How often each seed and cell of a group was reported; None where only positions are known."""
     best = group.best
-    if not isinstance(best, Cells) or best.worth.shape[0] * best.worth.shape[1] != len(
-        tally.view_counts(group.members[0])[1]
-    ):
+    if not isinstance(best, Cells):
         return None
-    counts = sum(tally.view_counts(view)[1].astype(np.float64) for view in group.members)
-    law = np.reshape(counts, best.worth.shape[:2])
-    n = float(law.sum())
-    worth = best.worth[:, :, 0]
+    counts = np.sum([tally.view_counts(view)[1] for view in group.members], axis=0)
+    shape = best.worth.shape[:2]
+    return None if counts.size != shape[0] * shape[1] else counts.astype(np.float64).reshape(shape)
+
+
+def _seen(best: Cells | Positions, law: Floats) -> tuple[Floats, Floats]:
+    """The mean and covariance of what reports are worth, with one more report for caution."""
+    assert isinstance(best, Cells)
+    n, worth = float(law.sum()), best.worth[:, :, 0]
     middle = np.einsum("sc,sci->i", law, worth) / max(n, 1.0)
     even = np.broadcast_to(best.many, law.shape) / (best.many.sum() * len(law))
     law = (law + even) / (n + 1.0)
