@@ -52,7 +52,8 @@ def row_of(name: str) -> str:
     """One mechanism's row of the table."""
     schema = Schema.of(min(KEYS, REGISTRY[name].most_keys, 6 if "ioh" in name else KEYS))
     try:
-        plan = Plan.of(schema, name, EPSILON, **REGISTRY[name].example(schema))
+        given = {"queries": f"mean({TARGET} | 0)"} if name == "workload" else {}
+        plan = Plan.of(schema, name, EPSILON, **{**REGISTRY[name].example(schema), **given})
         if plan.chain is not None and plan.encode == "size":
             return ""
         crowd = crowd_of(schema)

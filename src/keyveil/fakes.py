@@ -82,15 +82,17 @@ def _pooled(scene: Scene, made: Tally, count: int, how: tuple[Any, ...], draw: A
     assert scene.pooled is not None
     share, goal, attack, _, views = how
     blocks = scene.sent(share, goal, attack, views)
-    flat = np.concatenate([sent.ravel() for sent in blocks])
+    expanded = []
+    for block, rows in zip(scene.pooled.blocks, blocks, strict=True):
+        expanded += [(view, row) for views, row in zip(block.views, rows, strict=True) for view in views]
+    flat = np.concatenate([row for _, row in expanded])
     law = np.append(flat, max(0.0, scene.pooled.reports * share / (1 - share) - flat.sum()))
     each = draw.multinomial(count, law / law.sum())
     first = 0
-    for block, sent in zip(scene.pooled.blocks, blocks, strict=True):
-        rows = each[first : first + sent.size].reshape(sent.shape)
-        for view, row in zip(block.views, rows, strict=True):
-            _opened(made, view, int(row.sum()))[:] += row
-        first += sent.size
+    for view, row in expanded:
+        some = each[first : first + row.size]
+        _opened(made, view, int(some.sum()))[:] += some
+        first += row.size
     return int(each[-1])
 
 

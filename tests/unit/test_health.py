@@ -677,7 +677,7 @@ def test_the_command_says_the_same(tmp_path, capsys):
     assert told == repair(plan, odd).document()
     assert (told["kind"], told["left_out"]) == ("views", [2])
     assert run(["health", path, second, "--repair"]) == 0
-    assert "left out, because fakes chose them: 1 views (2)" in capsys.readouterr().out
+    assert "left out, because fakes chose them: 1 view (2)" in capsys.readouterr().out
     assert run(["health", path, first, "--repair"]) == 0
     assert "nothing is left out" in capsys.readouterr().out
     assert run(["health", path, second, "--false-alarm", "7"]) == 1

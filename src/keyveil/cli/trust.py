@@ -298,8 +298,9 @@ def _show_repair(plan: Plan, mended: Repair) -> None:
         click.echo(f"nothing is left out: {mended.kind} are met as often as they are drawn")
     else:
         value, low, high = mended.fakes
+        number = counted(len(names), mended.kind.removesuffix("s"))
         click.echo(
-            f"left out, because fakes chose them: {len(names)} {mended.kind}{_where(tuple(names))}; "
+            f"left out, because fakes chose them: {number}{_where(tuple(names))}; "
             f"{value:.3g} [{low:.3g}, {high:.3g}] of all reports are fakes who chose"
         )
     parts = [p for p in ("frequency", "mean", "mass") if getattr(mended.keys[0], p) is not None]

@@ -30,7 +30,11 @@ STEPS = (0.5, 0.2, 0.05, 0.01)
 """Parts of the fakes that move to another report at once."""
 MOST_MOVES = 30
 MOST_ROWS = 1 << 15
-"""Views times outputs that are tried one by one; of more, views of one kind are taken as alike."""
+"""Views times outputs that are looked at at once; where views are more, they send alike when drawn."""
+MOST_TRIED = 64
+"""Views of a block that mixtures are made of: those in which a report by itself does most."""
+APART = 4
+"""Of views that are all alike, so many may each hold other fakes; the rest have none, or the same."""
 _GAIN = 1e-6
 """A move that gains less is not worth its while."""
 
@@ -47,13 +51,16 @@ class _Block:
     """Views of one channel that speak of targets at the same places."""
 
     channel: Channel
-    views: list[int]
+    views: list[list[int]]
+    """The views of each row; several where they are alike."""
     places: list[tuple[int, int]]
     """Target and place of each target that they hold."""
     counts: Floats
-    """Honest counts ``(views, cells)``."""
+    """Honest counts ``(rows, cells)`` of one view of each row."""
     shares: Floats
-    """The chance that each view is drawn."""
+    """The chance that one view of each row is drawn."""
+    times: Floats
+    """How many views each row stands for."""
 
 
 class Pooled:
@@ -94,11 +101,11 @@ class Pooled:
             full = sent.any(axis=1)
             changed = self._known(block, (block.counts + sent)[full]) if full.any() else {}
             for target, (precision, told) in known.items():
-                matrix[target] += precision[~full].sum(axis=0)
-                vector[target] += told[~full].sum(axis=0)
+                matrix[target] += np.tensordot(block.times[~full], precision[~full], 1)
+                vector[target] += block.times[~full] @ told[~full]
                 if changed:
-                    matrix[target] += changed[target][0].sum(axis=0)
-                    vector[target] += changed[target][1].sum(axis=0)
+                    matrix[target] += np.tensordot(block.times[full], changed[target][0], 1)
+                    vector[target] += block.times[full] @ changed[target][1]
         return matrix, vector
 
     def _solved(self, matrix: Floats, vector: Floats) -> Floats:
@@ -125,7 +132,7 @@ class Pooled:
         level = 1 if goal == "lower-mean" else self.levels
         made = []
         for block in self.blocks:
-            size = len(self.plan.views.keys[block.views[0]])
+            size = len(self.plan.views.keys[block.views[0][0]])
             law = np.zeros(block.channel.states)
             if goal != "lower-frequency":
                 for _, place in block.places:
@@ -139,45 +146,66 @@ class Pooled:
         return self._drawn(count, score) if views == "drawn" else self._chosen(count, score)
 
     def _chosen(self, count: float, score: Score) -> list[Floats]:
-        fakes, best = self.none(), -np.inf
-        for move in range(MOST_MOVES):
+        fakes = self.none()
+        single = [np.flatnonzero(block.times == 1) for block in self.blocks]
+        best, where, scores = self._best_addition(fakes, count, score, single)
+        tried = [rows[np.argsort(-s)[:MOST_TRIED]] for rows, s in zip(single, scores, strict=True)]
+        fakes[where[0]][where[1:]] = count
+        for _ in range(MOST_MOVES):
             reached = best
-            for step in STEPS if move else (1.0,):
+            for step in STEPS:
                 fewer = [(1 - step) * sent for sent in fakes]
-                found, where = self._best_addition(fewer, step * count, score)
+                found, at, _ = self._best_addition(fewer, step * count, score, tried)
                 if found > reached + _GAIN:
-                    reached, taken = found, (fewer, step, where)
+                    reached, taken, part, where = found, fewer, step, at
             if not reached > best + _GAIN:
                 break
-            fewer, step, (number, view, cell) = taken
-            fakes, best = fewer, reached
-            fakes[number][view, cell] += step * count
+            fakes, best = taken, reached
+            fakes[where[0]][where[1:]] += part * count
         return fakes
 
     def _best_addition(
-        self, fakes: list[Floats], count: float, score: Score
-    ) -> tuple[float, tuple[int, int, int]]:
-        """The best (block, view, cell) for so many more fakes, and the score that it reaches."""
+        self, fakes: list[Floats], count: float, score: Score, tried: list[Integers]
+    ) -> tuple[float, tuple[int, int, int], list[Floats]]:
+        """For so many more fakes in any of the tried rows of each block: the best score that is reached,
+        its block, row and cell, and each row's best."""
         matrix, vector = self._summed(fakes)
-        best, where = -np.inf, (0, 0, 0)
+        best, where, each = -np.inf, (0, 0, 0), []
         for number, (block, sent) in enumerate(zip(self.blocks, fakes, strict=True)):
             possible = np.flatnonzero(block.channel.possible)
-            for some in _parted(_unlike(block, sent), max(1, MOST_ROWS // len(possible))):
-                rows = np.repeat((block.counts + sent)[some], len(possible), axis=0)
-                rows[np.arange(len(rows)), np.tile(possible, len(some))] += count
-                before, after = self._known(block, (block.counts + sent)[some]), self._known(block, rows)
-                values = np.tile(self._solved(matrix, vector), (len(rows), 1, 1))
-                for target, (precision, told) in after.items():
-                    lost = [np.repeat(part, len(possible), axis=0) for part in before[target]]
-                    values[:, target] = self._solved(
-                        matrix[target] + precision - lost[0], vector[target] + told - lost[1]
-                    )
-                scores = score(values)
-                at = int(np.argmax(scores))
-                if scores[at] > best:
-                    best = float(scores[at])
-                    where = (number, int(some[at // len(possible)]), int(possible[at % len(possible)]))
-        return best, where
+            found = []
+            for some in _parted(tried[number], max(1, MOST_ROWS // len(possible))):
+                scores = self._additions(block, sent, some, possible, count, score, matrix, vector)
+                found.append(scores.max(axis=1))
+                if scores.max() > best:
+                    row, cell = np.unravel_index(int(np.argmax(scores)), scores.shape)
+                    best, where = float(scores.max()), (number, int(some[row]), int(possible[cell]))
+            each.append(np.concatenate(found) if found else np.zeros(0))
+        return best, where, each
+
+    def _additions(
+        self,
+        block: _Block,
+        sent: Floats,
+        some: Integers,
+        possible: Integers,
+        count: float,
+        score: Score,
+        matrix: Floats,
+        vector: Floats,
+    ) -> Floats:
+        """The scores ``(rows, cells)`` of so many more fakes in each cell of some rows of a block."""
+        now = (block.counts + sent)[some]
+        rows = np.repeat(now, len(possible), axis=0)
+        rows[np.arange(len(rows)), np.tile(possible, len(some))] += count
+        before, after = self._known(block, now), self._known(block, rows)
+        values = np.tile(self._solved(matrix, vector), (len(rows), 1, 1))
+        for target, (precision, told) in after.items():
+            lost = [np.repeat(part, len(possible), axis=0) for part in before[target]]
+            values[:, target] = self._solved(
+                matrix[target] + precision - lost[0], vector[target] + told - lost[1]
+            )
+        return score(values).reshape(len(some), len(possible))
 
     def _drawn(self, count: float, score: Score) -> list[Floats]:
         """Each view has its share of the fakes; kind by kind of views what they send is moved."""
@@ -206,22 +234,21 @@ class Pooled:
         sent[rows] = 0.0
         matrix, vector = self._summed(fakes)
         sent[rows] = now
-        same = len(rows) > 1 and not np.ptp(_rounded(block.counts)[rows], axis=0).any()
-        few = rows[:1] if same else rows
-        times = len(rows) if same else 1
-        added = np.tile(now[: len(few)], (len(moves), 1, 1))
+        added = np.tile(now, (len(moves), 1, 1))
         for row, (step, cell) in zip(added, moves, strict=True):
             row *= 1 - step
-            row[:, cell] += step * count * block.shares[few]
-        shape, honest = added.shape[:2], self._honest[number]
-        known = self._known(block, (block.counts[few] + added).reshape(-1, added.shape[-1]))
+            row[:, cell] += step * count * block.shares[rows]
+        shape, times = added.shape[:2], block.times[rows]
+        known = self._known(block, (block.counts[rows] + added).reshape(-1, added.shape[-1]))
         values = np.tile(self._solved(matrix, vector), (len(moves), 1, 1))
         for target, (precision, told) in known.items():
-            more = [part.reshape(*shape, *part.shape[1:]).sum(axis=1) for part in (precision, told)]
-            lost = [part[few].sum(axis=0) for part in honest[target]]
+            more = [
+                np.einsum("r,mr...->m...", times, x.reshape(*shape, *x.shape[1:]))
+                for x in (precision, told)
+            ]
+            lost = [np.tensordot(times, x[rows], 1) for x in self._honest[number][target]]
             values[:, target] = self._solved(
-                matrix[target] + times * (more[0] - lost[0]),
-                vector[target] + times * (more[1] - lost[1]),
+                matrix[target] + more[0] - lost[0], vector[target] + more[1] - lost[1]
             )
         scores = score(values)
         at = int(np.argmax(scores))
@@ -243,7 +270,29 @@ def _blocks(plan: Plan, places: list[int], tally: Tally) -> Iterator[_Block]:
             found.setdefault((0 if of is None else of[view], held), []).append(view)
     for (channel, held), views in found.items():
         counts = np.array([tally.view_counts(view)[1] for view in views], np.float64)
-        yield _Block(plan.channels[channel], views, list(held), counts, plan.views.shares[views])
+        shares = plan.views.shares[views]
+        rows = _rows(counts, shares)
+        first = [row[0] for row in rows]
+        yield _Block(
+            plan.channels[channel],
+            [[views[at] for at in row] for row in rows],
+            list(held),
+            counts[first],
+            shares[first],
+            np.array([len(row) for row in rows], float),
+        )
+
+
+def _rows(counts: Floats, shares: Floats) -> list[list[int]]:
+    """Views by themselves, but for those that are alike: of these a few, and the others together."""
+    of: dict[bytes, list[int]] = {}
+    for at, kind in enumerate(np.column_stack([_rounded(counts), _rounded(shares)])):
+        of.setdefault(kind.tobytes(), []).append(at)
+    rows = []
+    for alike in of.values():
+        apart = APART if len(alike) > 2 * APART else len(alike)
+        rows += [[at] for at in alike[:apart]] + ([alike[apart:]] if alike[apart:] else [])
+    return rows
 
 
 def _rounded(counts: Floats) -> Floats:
@@ -251,14 +300,8 @@ def _rounded(counts: Floats) -> Floats:
     return np.asarray(np.rint(counts * (1e7 / max(float(counts.max(initial=0.0)), 1e-300))))
 
 
-def _unlike(block: _Block, sent: Floats) -> Integers:
-    """One view of each kind that differs in its honest or fake counts."""
-    kinds = np.hstack([_rounded(block.counts), _rounded(sent)])
-    return np.sort(np.unique(kinds, axis=0, return_index=True)[1])
-
-
 def _alike(block: _Block) -> Iterator[Integers]:
-    """The views of a block that send alike: those with equal counts, or all where they are many."""
+    """The rows of a block that send alike: those with equal counts, or all where they are many."""
     if block.counts.size * len(block.views) > MOST_ROWS:
         yield np.arange(len(block.views))
         return
