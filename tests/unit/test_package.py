@@ -32,7 +32,7 @@ LINE = [
     *("sample", "prior", "valuechannels", "schema", "views", "people", "encode"),
     *("query", "layout", "report", "files", "fast", "estimate", "mechanism", "mechanisms", "tally"),
     "plan",
-    *("shuffle", "worth", "poison", "fakes", "health"),
+    *("outlook", "shuffle", "worth", "poison", "fakes", "health"),
 ]
 """Along the line: a module imports only from those before it (lazily, and for types, from any)."""
 

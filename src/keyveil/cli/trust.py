@@ -11,19 +11,23 @@ from ..errors import PlanError
 from ..exact import decimal
 from ..health import FALSE_ALARM
 from ..health import health as check_health
+from ..health.limits import view_name
 from ..plan import Plan
 from ..poison import (
     ATTACKS,
     CHOICES,
     GOALS,
+    LEVEL,
     Change,
     Gain,
     Reach,
+    Repair,
     Row,
     compare_gains,
     fakes_needed,
     gain,
     reach,
+    repair,
 )
 from ..shuffle import DELTA, amplified
 from ..tally import Tally
@@ -205,6 +209,19 @@ def _show_rows(rows: list[Row], share: float, epsilon: float, plot: str | None, 
     "--fakes",
     help="Also say where the honest answers lie if this share of the reports is fake, like 0.01.",
 )
+@click.option(
+    "--level",
+    default=f"{LEVEL:g}",
+    show_default=True,
+    help="With --fakes or --repair: the level at which the range holds the honest answer.",
+)
+@click.option(
+    "--repair",
+    "mend",
+    is_flag=True,
+    help="Also answer without the views or seeds that are met too often; with --fakes, allow for that "
+    "share of fakes among the others.",
+)
 @as_json
 def health(
     plan_path: str,
@@ -212,6 +229,8 @@ def health(
     other_path: str | None,
     false_alarm: str,
     fakes: str | None,
+    level: str,
+    mend: bool,
     machine: bool,
 ) -> None:
     """Look for what honest people cannot have sent in a TALLY, and for change since TALLY2.
@@ -223,10 +242,19 @@ def health(
     other = None if other_path is None else Tally.load(plan, other_path)
     rate = float(decimal(false_alarm, "--false-alarm"))
     found = check_health(plan, tally, other, false_alarm=rate)
-    moved = None if fakes is None else reach(plan, tally, float(decimal(fakes, "--fakes")))
+    moved, at = None, float(decimal(level, "--level"))
+    how = "chosen" if any(f.check == "views" and f.suspicious for f in found.findings) else "drawn"
+    share = 0.0 if fakes is None else float(decimal(fakes, "--fakes"))
+    if fakes is not None:
+        moved = reach(plan, tally, share, views=how, level=at)
+    mended = repair(plan, tally, share=share, level=at) if mend else None
     if machine:
-        body = found.document()
-        print_json({**body, "reach": None if moved is None else [one.document() for one in moved]})
+        body: dict[str, Any] = {**found.document(), "reach": None}
+        if moved is not None:
+            body |= {"reach": [one.document() for one in moved], "views": how, "level": at}
+        if mended is not None:
+            body["repair"] = mended.document()
+        print_json(body)
         return
     print_table(
         ["check", "verdict", "p-value", "meaning"],
@@ -246,7 +274,9 @@ def health(
         f"{found.false_alarm:.2g} are found suspicious"
     )
     if moved is not None:
-        _show_reach(moved, float(decimal(fakes, "--fakes")))
+        _show_reach(moved, share, how, at)
+    if mended is not None:
+        _show_repair(plan, mended)
 
 
 def _where(names: tuple[str, ...]) -> str:
@@ -254,13 +284,45 @@ def _where(names: tuple[str, ...]) -> str:
     return f" ({shown})" if names else ""
 
 
-def _show_reach(moved: list[Reach], share: float) -> None:
+def _show_reach(moved: list[Reach], share: float, views: str, level: float) -> None:
     parts = [p for p in ("frequency", "mean", "mass") if getattr(moved[0], p) is not None]
     print_table(
         ["key", *parts],
         [[one.key, *(_ends(getattr(one, part)) for part in parts)] for one in moved],
-        f"where the honest answers may lie if {share:.3g} of the reports are fake and drew their views",
+        f"where the honest answers lie at level {level:g} if at most {share:.3g} of the reports are "
+        f"fake and {'drew' if views == 'drawn' else 'chose'} their views",
     )
+
+
+def _show_repair(plan: Plan, mended: Repair) -> None:
+    names = [view_name(plan, at) if mended.kind == "views" else f"seed {at}" for at in mended.left_out]
+    if not names:
+        click.echo(f"nothing is left out: {mended.kind} are met as often as they are drawn")
+    else:
+        value, low, high = mended.fakes
+        number = counted(len(names), mended.kind.removesuffix("s"))
+        click.echo(
+            f"left out, because fakes chose them: {number}{_where(tuple(names))}; "
+            f"{value:.3g} [{low:.3g}, {high:.3g}] of all reports are fakes who chose"
+        )
+    parts = [p for p in ("frequency", "mean", "mass") if getattr(mended.keys[0], p) is not None]
+    print_table(
+        ["key", "kept", *(heading for part in parts for heading in (part, "range"))],
+        [
+            [
+                key.key,
+                f"{key.kept:.3f}",
+                *(text for part in parts for text in _three(getattr(key, part))),
+            ]
+            for key in mended.keys
+        ],
+        f"answers of the other reports, at most {mended.share:.3g} of them fake; "
+        f"ranges at level {mended.level:g}",
+    )
+
+
+def _three(three: tuple[float, float, float]) -> tuple[str, str]:
+    return _number(three[0]), _ends(three[1:])
 
 
 def _ends(pair: tuple[float, float]) -> str:
