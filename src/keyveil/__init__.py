@@ -25,6 +25,7 @@ from .errors import (
     ReportError,
     SchemaError,
     TableError,
+    UnknownKeyError,
 )
 from .estimate import Answers, Estimate, KeyAnswer, estimate
 from .mechanism import Mechanism
@@ -93,6 +94,7 @@ __all__ = [
     "SchemaError",
     "TableError",
     "Tally",
+    "UnknownKeyError",
     "Views",
     "audit",
     "estimate",

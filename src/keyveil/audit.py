@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from .channel import Channel, Proof, parse_channel
+from .channel import Channel, Proof, parse_channel, worst_of
 from .encode import proof_over_records
 from .errors import KeyveilError
 from .exact import LARGEST, decimal, text
 from .mechanism import CALIBRATIONS, Mechanism
 from .mechanisms import REGISTRY
-from .plan import CLIENT, FORMAT, Plan, canonical
+from .plan import CLIENT, FORMAT, MOST_BYTES, MOST_SUBSET_STATES, TOO_MANY_SUBSETS, Plan, canonical
 from .report import is_hex
 from .schema import Schema
 from .views import Views
@@ -32,6 +32,9 @@ _MEMBERS = {
     "hash",
 }
 _MAY = {"channel_of", "chain"}
+
+MOST_ALIKE = 10
+"""Findings of one kind, at the most."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def audit(document: str | bytes | Mapping[str, Any]) -> Audit:
     if body is None:
         return Audit(None, None, None, tuple(findings), None)
     if body.get("format") != FORMAT:
-        findings.append(f"unknown plan version {body.get('format')!r}; this reads {FORMAT!r}")
+        findings.append(f"unknown plan version {_short(body.get('format'))}; this reads {FORMAT!r}")
         return Audit(None, None, None, tuple(findings), None)
     _check_members(body, findings)
     _check_hash(body, findings)
@@ -81,6 +84,9 @@ def _object(document: str | bytes | Mapping[str, Any], findings: list[str]) -> A
         except (ValueError, TypeError, RecursionError):
             findings.append("the plan cannot be written canonically, so it has no hash")
             return None
+    if _size(document) > MOST_BYTES:
+        findings.append(f"a plan has at most {MOST_BYTES >> 20} MiB; this document is larger")
+        return None
     try:
         body = json.loads(document, object_pairs_hook=_once, parse_float=_refuse)
     except (ValueError, RecursionError) as error:
@@ -91,6 +97,20 @@ def _object(document: str | bytes | Mapping[str, Any], findings: list[str]) -> A
         findings.append("a plan is a JSON object")
         return None
     return body
+
+
+def _size(document: str | bytes) -> int:
+    """Bytes of a document; of text that is too long anyway, its characters."""
+    if isinstance(document, bytes) or len(document) > MOST_BYTES:
+        return len(document)
+    return len(document.encode(errors="surrogatepass"))
+
+
+def _short(value: object) -> str:
+    """A value as it is shown in a finding, at most 60 characters of it."""
+    if not isinstance(value, str):
+        return f"of type {type(value).__name__}"
+    return repr(value) if len(value) <= 60 else f"{value[:60]!r}..."
 
 
 class _Refused(ValueError):
@@ -110,8 +130,11 @@ def _refuse(number: str) -> Any:
 def _check_members(body: dict[str, Any], findings: list[str]) -> None:
     for name in sorted(_MEMBERS - set(body)):
         findings.append(f"the plan lacks {name!r}")
-    for name in sorted(set(body) - _MEMBERS - _MAY):
-        findings.append(f"the plan has an unknown member {name!r}")
+    unknown = sorted(set(body) - _MEMBERS - _MAY)
+    for name in unknown[:MOST_ALIKE]:
+        findings.append(f"the plan has an unknown member {_short(name)}")
+    if len(unknown) > MOST_ALIKE:
+        findings.append(f"the plan has {len(unknown) - MOST_ALIKE} more unknown members")
     mechanism = body.get("mechanism")
     called = mechanism.get("name") if isinstance(mechanism, dict) else None
     if not isinstance(mechanism, dict) or not isinstance(called, str) or called not in REGISTRY:
@@ -127,6 +150,8 @@ def _check_members(body: dict[str, Any], findings: list[str]) -> None:
     elif not all(isinstance(v, int | str) for v in mechanism["parameters"].values()):
         findings.append("a plan's parameters are whole numbers and strings")
     else:
+        if wrong := REGISTRY[called].parameter_fault(mechanism["parameters"]):
+            findings.append(wrong)
         _check_chain(REGISTRY[called], body, findings)
     if body.get("client") != CLIENT:
         findings.append("the plan's mapping for clients is not one this version knows")
@@ -149,7 +174,7 @@ def _check_hash(body: dict[str, Any], findings: list[str]) -> None:
         true = hashlib.sha256(
             canonical({name: part for name, part in body.items() if name != "hash"})
         ).hexdigest()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         findings.append("the plan cannot be written canonically, so it has no hash")
         return
     if not is_hex(stated, 64) or stated != true:
@@ -185,19 +210,26 @@ def _channels(body: dict[str, Any], findings: list[str]) -> tuple[tuple[Channel,
         return (), None
     channels: list[Channel] = []
     worst: Proof | None = None
+    wrong = subsets = 0
     schema = body.get("schema")
     keys = schema.get("keys") if isinstance(schema, dict) else None
     many = len(keys) if isinstance(keys, list) else 0
     for document in listed:
         try:
             channel = parse_channel(document)
+            subsets += channel.states if channel.shape == "subset" else 0
+            if subsets > MOST_SUBSET_STATES:
+                findings.append(TOO_MANY_SUBSETS)
+                break
             proof = proof_over_records(str(body.get("encode")), channel, many)
         except KeyveilError as error:
             findings.append(str(error))
+            wrong += 1
+            if wrong == MOST_ALIKE:
+                break
             continue
         channels.append(channel)
-        if worst is None or proof.epsilon > worst.epsilon:
-            worst = proof
+        worst = proof if worst is None else worst_of((worst, proof))
     return tuple(channels), worst
 
 
@@ -231,5 +263,8 @@ def _rebuilt(
         return None
     if plan.hash != body["hash"]:
         findings.append("the plan is not written in its one canonical form")
+        return None
+    if wrong := plan.kind.plan_fault(plan):
+        findings.append(wrong)
         return None
     return plan

@@ -45,16 +45,19 @@ from .views import Views
 
 MOST_STATES = 1 << 62
 
+MOST_CAP = 64
+"""Keys of a person that count in a set: a device compares each kept key with those before it."""
+
 SETS = ("items", "pair_items")
 """Encodings whose state is a set of items: rows of item numbers, filled up with -1."""
 
 
 def states_of(schema: Schema, keys: int) -> int:
     """How many states a view of so many keys has."""
-    count = (schema.levels + 1) ** keys
-    if count > MOST_STATES:
+    base = schema.levels + 1
+    if keys > MOST_STATES.bit_length() or base**keys > MOST_STATES:
         raise PlanError(f"a view of {keys} keys has too many states; use smaller views")
-    return int(count)
+    return int(base**keys)
 
 
 def encode_views(

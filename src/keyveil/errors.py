@@ -10,6 +10,7 @@
     ├── ReportError(ValueError)      no honest device could have sent this, or it is for another plan
     ├── BudgetError(RuntimeError)    the person's budget does not allow this answer; status 403
     ├── QueryError(ValueError)       a query cannot be read or answered
+    │   └── UnknownKeyError(KeyError)    the plan has no key of this name
     ├── TableError(ValueError)       a file or table cannot be read
     ├── CoinsError(ValueError)       coins that may not be used here, or too few recorded words
     └── FinishedError(RuntimeError)  a chain of plans has no next round; exit code 3
@@ -56,6 +57,12 @@ class BudgetError(KeyveilError, RuntimeError):
 
 class QueryError(KeyveilError, ValueError):
     """A query that cannot be read or answered."""
+
+
+class UnknownKeyError(QueryError, KeyError):
+    """The plan has no key of this name; the message says which name is near."""
+
+    __str__ = Exception.__str__  # a KeyError would show its message in quotation marks
 
 
 class TableError(KeyveilError, ValueError):

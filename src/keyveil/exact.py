@@ -29,6 +29,7 @@ def _context(digits: int, *traps: type[DecimalException], rounding: str = ROUND_
 
 _EXACT = _context(2_000, Inexact)
 _WIDE = _context(60)
+_UP, _DOWN = _context(60, rounding=ROUND_CEILING), _context(60, rounding=ROUND_FLOOR)
 _PLACES = Decimal("1e-18")
 
 SMALLEST, LARGEST = Decimal("0.001"), Decimal("20")
@@ -90,7 +91,17 @@ def at_most(weight: int, epsilon: Decimal) -> int:
 
 
 def keeps(numerator: int, denominator: int, epsilon: Decimal) -> bool:
-    """Whether ``numerator / denominator <= e^epsilon``, exactly."""
+    """Whether ``numerator / denominator <= e^epsilon``, exactly, for an epsilon of 0 or more.
+
+    Sixty digits decide, unless the two are nearer than that; then as many digits as it takes.
+    """
+    if numerator <= denominator:
+        return True
+    top, bottom, near = Decimal(numerator), Decimal(denominator), epsilon.exp(_WIDE)
+    if _UP.divide(top, bottom) <= near.next_minus(_WIDE):
+        return True
+    if _DOWN.divide(top, bottom) >= near.next_plus(_WIDE):
+        return False
     return numerator <= at_most(denominator, epsilon)
 
 

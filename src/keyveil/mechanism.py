@@ -158,6 +158,24 @@ class Mechanism(ABC):
         """What is wrong with a document's chain over so many keys; empty if nothing is."""
         return "" if chain is None else f"{self.name} has one round; its plan has no chain"
 
+    def parameter_fault(self, given: Mapping[str, Any]) -> str:
+        """What is wrong with a document's parameters; empty if each is there, within its bounds."""
+        missing = [name for name in self.parameters if name not in given]
+        if missing:
+            return f"the plan lacks {missing[0]!r}, a parameter of {self.name}"
+        if len(given) > len(self.parameters):
+            known = ", ".join(self.parameters) or "none"
+            return f"the plan has a parameter that {self.name} does not know; known: {known}"
+        try:
+            read = written(self.chosen(given))
+        except PlanError as error:
+            return str(error)
+        return "" if read == given else f"the plan's parameters of {self.name} are not in their one form"
+
+    def plan_fault(self, plan: Plan) -> str:
+        """What in a plan contradicts its parameters, so that no estimator could read it; or empty."""
+        return ""
+
     def true_epsilon(self, epsilon: Decimal) -> Decimal:
         """What the published mechanism really proves at a nominal epsilon, over all its rounds."""
         keys = max(2, self.fewest_keys)

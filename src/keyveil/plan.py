@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .channel import Channel, Proof
+from .channel import Channel, Proof, worst_of
 from .coins import Coins, Person, Stream
 from .encode import (
     ENCODERS,
+    MOST_CAP,
     SETS,
     cap_in,
     encoder_of,
@@ -44,6 +45,16 @@ FORMAT = "keyveil/plan/1"
 CLIENT = {"unknown_key": "ignore", "outside_range": "clip", "no_number": "not held", "cap": "none"}
 """What a device does with a record that breaks a rule, so that it never falls silent."""
 
+
+MOST_BYTES = 16 << 20
+"""Size of a plan's document, at the most; a larger one is refused before it is read as JSON."""
+
+HASH_BYTES = len('"hash":"",') + 64 + 1
+"""What the member ``hash`` adds to a document, and the line feed at the end of a file."""
+
+MOST_SUBSET_STATES = 1 << 13
+"""States of all ``subset`` channels of a plan: the time of a proof grows with their square."""
+TOO_MANY_SUBSETS = f"the subset channels of a plan have at most {MOST_SUBSET_STATES} states in all"
 
 WHOLE = ("halfspace", "collision", "coco")
 """Shapes whose state is no number: a vector of signs, a set of items."""
@@ -73,9 +84,10 @@ class Plan:
 
     def __post_init__(self) -> None:
         self._check_parts()
-        for proof in self._proofs:
-            if not proof.keeps(self.promised):
-                raise ChannelError(f"the channel breaks its promise of epsilon {self.promised}: {proof}")
+        if not self.proof.keeps(self.promised):
+            raise ChannelError(
+                f"the channel breaks its promise of epsilon {self.promised}: {self.proof}"
+            )
         _ = self.layout.cells
 
     def _check_parts(self) -> None:
@@ -83,6 +95,8 @@ class Plan:
             raise PlanError(f"unknown encoding; known: {', '.join(ENCODERS)}")
         if not self.channels:
             raise PlanError("a plan has at least one channel")
+        if sum(c.states for c in self.channels if c.shape == "subset") > MOST_SUBSET_STATES:
+            raise PlanError(TOO_MANY_SUBSETS)
         of = self.channel_of
         if of is not None and (
             len(of) != len(self.views) or any(not 0 <= c < len(self.channels) for c in of)
@@ -98,7 +112,7 @@ class Plan:
             elif self.encode == "item":
                 fits = channel.shape not in WHOLE and channel.states == keys + 1
             elif self.encode in SETS:
-                fits = channel.shape in ("collision", "coco") and 0 < self.cap <= keys
+                fits = channel.shape in ("collision", "coco") and 0 < self.cap <= min(keys, MOST_CAP)
                 fits = fits and (channel.shape == "collision" or self.encode == "items")
                 fits = fits and getattr(channel, "items", 0) == items_of(self.encode, keys)
                 fits = fits and self.schema.levels == 2
@@ -201,14 +215,10 @@ class Plan:
         return Layout(self.view_channels)
 
     @cached_property
-    def _proofs(self) -> list[Proof]:
-        """Of each channel the worst ratio between two records, with the encoding before it."""
-        return [proof_over_records(self.encode, c, len(self.schema.keys)) for c in self.channels]
-
-    @cached_property
     def proof(self) -> Proof:
-        """The worst pair of records over all channels."""
-        return max(self._proofs, key=lambda proof: proof.epsilon)
+        """The worst pair of records over all channels, with the encoding before them."""
+        keys = len(self.schema.keys)
+        return worst_of(proof_over_records(self.encode, channel, keys) for channel in self.channels)
 
     @property
     def proven(self) -> Decimal:
@@ -247,7 +257,13 @@ class Plan:
     @cached_property
     def hash(self) -> str:
         """SHA-256 of the canonical document without its hash; the plan's name everywhere."""
-        return hashlib.sha256(canonical(self._body)).hexdigest()
+        content = canonical(self._body)
+        if len(content) + HASH_BYTES > MOST_BYTES:
+            raise PlanError(
+                f"the plan would have {len(content) >> 20} MiB, more than {MOST_BYTES >> 20}: "
+                "use fewer keys, shorter names or one range for all keys"
+            )
+        return hashlib.sha256(content).hexdigest()
 
     def document(self) -> dict[str, Any]:
         """The plan as JSON, with its hash."""

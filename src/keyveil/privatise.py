@@ -89,7 +89,7 @@ def _singles(plan: Plan) -> bool:
 def _few_slices(plan: Plan) -> bool:
     """Whether an output is drawn with few slices of one word, all words in the first block."""
     channel = plan.channels[0]
-    sliced = isinstance(channel, Table | Symmetric) and channel.cells <= MOST_SLICES
+    sliced = isinstance(channel, Table | Symmetric) and 2 <= channel.cells <= MOST_SLICES
     return sliced and plan.words_of(0) <= WORDS_PER_BLOCK
 
 

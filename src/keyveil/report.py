@@ -33,11 +33,10 @@ class Report:
     @classmethod
     def parse(cls, text: str | bytes) -> Report:
         """A report from the wire; whether its plan admits it is for the tally to say."""
-        try:
-            body = json.loads(text)
-        except (ValueError, RecursionError):
-            raise ReportError("a report is a JSON object") from None
-        if not isinstance(body, dict) or body.get("format") != FORMAT:
+        body = json_object(text)
+        if body is None:
+            raise ReportError("a report is a JSON object that has each member once")
+        if body.get("format") != FORMAT:
             raise ReportError(f"a report has the format {FORMAT!r}")
         if set(body) - {"format", "plan", "cells", "id"}:
             raise ReportError("a report has only format, plan, cells and id")
@@ -75,3 +74,37 @@ def is_hex(value: object, digits: int) -> bool:
     return (
         isinstance(value, str) and len(value) == digits and all(c in "0123456789abcdef" for c in value)
     )
+
+
+def check_plan_name(name: object, plan: str, belongs: str) -> None:
+    """Refuse what names its plan by anything but ``plan``, the plan's hash.
+
+    ``belongs`` begins the message, such as "the tally belongs".
+    """
+    if not is_hex(name, 64):
+        raise ReportError(
+            f"{belongs} to no known plan: 'plan' must be a hash of 64 lower-case hexadecimal digits"
+        )
+    if name != plan:
+        raise ReportError(f"{belongs} to another plan")
+
+
+def json_object(text: str | bytes) -> dict[str, Any] | None:
+    """The JSON object of a text; None if it is not one, or has a member twice."""
+    try:
+        body = json.loads(text, object_pairs_hook=_each_once)
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def same_json(one: object, other: object) -> bool:
+    """Whether two documents are written alike: 1 is neither 1.0 nor true."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError
+    return members

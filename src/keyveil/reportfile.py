@@ -23,7 +23,7 @@ import numpy as np
 
 from .errors import ReportError
 from .files import named, named_content, whole_file
-from .report import Report, Reports, is_hex
+from .report import Report, Reports, check_plan_name, json_object, same_json
 from .tally import check_report
 
 if TYPE_CHECKING:
@@ -41,17 +41,12 @@ class ReportWriter:
     def __init__(self, plan: Plan, file: BinaryIO) -> None:
         self._plan, self._file = plan, file
         self.reports = 0
-        layout = plan.layout
-        widest = int(layout.sizes.max())
-        width = layout.code_type.itemsize if layout.one_cell else 4 + -(-widest // 8)
-        header = {"kind": "codes" if layout.one_cell else "bits", "plan": plan.hash, "width": width}
-        text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+        text = json.dumps(_header(plan), sort_keys=True, separators=(",", ":")).encode()
         file.write(MAGIC + len(text).to_bytes(4, "little") + text)
 
     def add(self, batch: Reports) -> None:
         """Write a batch, in blocks."""
-        if batch.plan != self._plan.hash:
-            raise ReportError("the reports belong to another plan")
+        check_plan_name(batch.plan, self._plan.hash, "the reports belong")
         for first in range(0, len(batch), MOST_REPORTS):
             last = min(first + MOST_REPORTS, len(batch))
             self._block(last - first, _payload(self._plan, batch, slice(first, last)))
@@ -109,7 +104,7 @@ def parse(plan: Plan, content: bytes) -> Iterator[Reports]:
 
 
 def _blocks(plan: Plan, file: BinaryIO) -> Iterator[Reports]:
-    width, codes = _header(plan, file)
+    width = _read_header(plan, file)
     total = 0
     while True:
         count, check = (int.from_bytes(_exactly(file, 4), "little") for _ in range(2))
@@ -121,7 +116,7 @@ def _blocks(plan: Plan, file: BinaryIO) -> Iterator[Reports]:
         if count == 0:
             break
         total += count
-        if codes:
+        if plan.layout.one_cell:
             yield Reports(plan.hash, codes=np.frombuffer(payload, plan.layout.code_type))
         else:
             views = np.frombuffer(payload[: 4 * count], "<u4").astype(np.int64)
@@ -131,20 +126,24 @@ def _blocks(plan: Plan, file: BinaryIO) -> Iterator[Reports]:
         raise ReportError("the file of reports is broken: its end does not match")
 
 
-def _header(plan: Plan, file: BinaryIO) -> tuple[int, bool]:
-    size = int.from_bytes(_exactly(file, 4), "little")
-    try:
-        header = json.loads(_exactly(file, min(size, 4096)))
-        name, kind, width = header["plan"], header["kind"], header["width"]
-    except (ValueError, KeyError, TypeError):
-        raise ReportError("the file of reports is broken: its header cannot be read") from None
-    if is_hex(name, 64) and name != plan.hash:
-        raise ReportError("the reports belong to another plan")
+def _header(plan: Plan) -> dict[str, int | str]:
+    """The header of a plan's files: what stands in a block, the plan, and bytes of one report."""
     layout = plan.layout
-    right = layout.code_type.itemsize if layout.one_cell else 4 + -(-int(layout.sizes.max()) // 8)
-    if name != plan.hash or kind != ("codes" if layout.one_cell else "bits") or width != right:
+    if layout.one_cell:
+        return {"kind": "codes", "plan": plan.hash, "width": layout.code_type.itemsize}
+    return {"kind": "bits", "plan": plan.hash, "width": 4 + -(-int(layout.sizes.max()) // 8)}
+
+
+def _read_header(plan: Plan, file: BinaryIO) -> int:
+    """Bytes of one report, if the header is the plan's own in every member."""
+    size = int.from_bytes(_exactly(file, 4), "little")
+    header = json_object(_exactly(file, min(size, 4096)))
+    if header is None:
+        raise ReportError("the file of reports is broken: its header cannot be read")
+    check_plan_name(header.get("plan"), plan.hash, "the reports belong")
+    if not same_json(header, _header(plan)):
         raise ReportError("the file of reports is broken: its header does not fit the plan")
-    return right, layout.one_cell
+    return int(header["width"])
 
 
 def _exactly(file: BinaryIO, size: int) -> bytes:

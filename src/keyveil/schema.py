@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import WORD, Floats, Integers, Words
-from .errors import QueryError, RecordError, SchemaError, nearest
+from .errors import RecordError, SchemaError, UnknownKeyError, nearest
 from .exact import decimal, text
 
 MOST_KEYS = 1 << 20
@@ -44,7 +45,7 @@ class Schema:
         for key in self.keys:
             _check_name(key)
         if len(set(self.keys)) != len(self.keys):
-            twice = next(k for i, k in enumerate(self.keys) if k in self.keys[:i])
+            twice = next(key for key, times in Counter(self.keys).items() if times > 1)
             raise SchemaError(f"key {twice!r} is listed twice; list each key once")
         if len(self.ranges) != len(self.keys):
             raise SchemaError("give one range of values for each key")
@@ -99,9 +100,7 @@ class Schema:
         """A key's place by its name; an unknown name gets the nearest one for a hint."""
         if key in self.index:
             return self.index[key]
-        near = nearest(key, self.keys)
-        hint = "" if near is None else f"; did you mean {near!r}?"
-        raise QueryError(f"the plan has no key {key!r}{hint}")
+        raise unknown_key(key, self.keys)
 
     @cached_property
     def low(self) -> Floats:
@@ -247,6 +246,13 @@ class Schema:
         if len(pairs) == 1:
             pairs *= len(keys)
         return cls(tuple(keys), tuple(pairs), levels)
+
+
+def unknown_key(key: object, names: Iterable[str]) -> UnknownKeyError:
+    """The error for a name that is not among ``names``, with the nearest one for a hint."""
+    near = nearest(str(key), names)
+    hint = "" if near is None else f"; did you mean {near!r}?"
+    return UnknownKeyError(f"the plan has no key {key!r}{hint}")
 
 
 def _pairs(record: Any) -> Iterable[tuple[Any, Any]]:

@@ -12,7 +12,7 @@ import numpy as np
 from .arrays import Integers
 from .errors import ReportError
 from .files import named, named_content, write_whole
-from .report import Report, Reports, is_hex
+from .report import Report, Reports, check_plan_name, json_object, same_json
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -22,6 +22,7 @@ MOST_REPORTS = 1 << 53
 """More than this no double counts exactly, and sums might run over."""
 SPARSE_ABOVE = 1 << 16
 """Tallies with more cells are written as pairs of cell and count."""
+BROKEN = "the tally is broken or cut short; make it again from its reports"
 
 
 class Tally:
@@ -43,9 +44,10 @@ class Tally:
 
     def add(self, report: Report | Reports) -> Tally:
         """Count one report or a batch; what no honest device could send is refused whole."""
+        if isinstance(report, Tally):
+            raise ReportError("tallies join with +, as in tally + other; add counts reports")
         if isinstance(report, Reports):
-            if report.plan != self.plan.hash:
-                raise ReportError("the reports belong to another plan")
+            check_plan_name(report.plan, self.plan.hash, "the reports belong")
             self._add_batch(report)
         else:
             self._add_one(report)
@@ -120,49 +122,36 @@ class Tally:
             body = cells.astype("<i8").tobytes() + self.counts[cells].astype("<i8").tobytes()
         else:
             body = self.counts.astype("<i8").tobytes()
-        header = {
+        text = json.dumps(self._header(body, sparse), sort_keys=True, separators=(",", ":")).encode()
+        return MAGIC + len(text).to_bytes(4, "little") + text + zlib.compress(body)
+
+    def _header(self, body: bytes, sparse: bool) -> dict[str, int | str]:
+        return {
             "plan": self.plan.hash,
             "cells": len(self.counts),
             "reports": self.reports,
             "sparse": sparse,
             "crc": zlib.crc32(body),
         }
-        text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
-        return MAGIC + len(text).to_bytes(4, "little") + text + zlib.compress(body)
 
     @classmethod
     def parse(cls, plan: Plan, content: bytes) -> Tally:
-        """A tally of ``plan`` from bytes, refused if broken or of another plan."""
+        """A tally of ``plan`` from bytes, refused if broken or of another plan.
+
+        Its header must be the one that these counts of this plan have, in every member.
+        """
         if content[: len(MAGIC)] != MAGIC:
             raise ReportError("this is not a tally; make one with 'keyveil tally'")
-        name: object = ""
-        try:
-            size = int.from_bytes(content[8:12], "little")
-            header = json.loads(content[12 : 12 + size])
-            name, cells, sparse = header["plan"], header["cells"], header["sparse"]
-            if not isinstance(cells, int) or not isinstance(sparse, bool):
-                raise TypeError
-            room = 16 * min(cells, plan.layout.cells)
-            unpacker = zlib.decompressobj()
-            body = unpacker.decompress(content[12 + size :], room + 1)
-            whole = unpacker.eof and len(body) <= room and zlib.crc32(body) == header["crc"]
-            numbers = np.frombuffer(body, "<i8").astype(np.int64)
-            half = len(numbers) // 2
-            whole = whole and (len(numbers) == 2 * half if sparse else len(numbers) == cells)
-            whole = whole and not (sparse and half and (np.diff(numbers[:half]) <= 0).any())
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError, zlib.error):
-            whole, cells, sparse, half = False, 0, False, 0
-        if is_hex(name, 64) and name != plan.hash:
-            raise ReportError("the tally belongs to another plan")
-        if not whole or cells != plan.layout.cells:
-            raise ReportError("the tally is broken or cut short; make it again from its reports")
-        counts = numbers
-        if sparse:
-            counts = np.zeros(cells, np.int64)
-            if half and (numbers[:half].min() < 0 or numbers[:half].max() >= cells):
-                raise ReportError("the tally is broken; make it again from its reports")
-            counts[numbers[:half]] = numbers[half:]
-        tally = cls(plan, counts)
+        size = int.from_bytes(content[8:12], "little")
+        header = json_object(content[12 : 12 + size])
+        if header is None:
+            raise ReportError(BROKEN)
+        check_plan_name(header.get("plan"), plan.hash, "the tally belongs")
+        sparse, cells = header.get("sparse") is True, plan.layout.cells
+        body = _unpacked(content[12 + size :], 16 * cells)
+        tally = cls(plan, _counts(body, cells, sparse))
+        if not same_json(header, tally._header(body, sparse)):
+            raise ReportError(BROKEN)
         tally._check_possible()
         return tally
 
@@ -198,10 +187,36 @@ class Tally:
             return cls.parse(plan, content)
 
 
+def _unpacked(content: bytes, most: int) -> bytes:
+    """The decompressed body, refused if it is cut short or longer than ``most`` bytes."""
+    unpacker = zlib.decompressobj()
+    try:
+        body = unpacker.decompress(content, most + 1)
+    except zlib.error:
+        raise ReportError(BROKEN) from None
+    if not unpacker.eof or unpacker.unused_data or len(body) > most:
+        raise ReportError(BROKEN)
+    return body
+
+
+def _counts(body: bytes, cells: int, sparse: bool) -> Integers:
+    """The counts of a body: all of them, or the numbers of some cells and then their counts."""
+    if len(body) % (16 if sparse else 8) or (not sparse and len(body) != 8 * cells):
+        raise ReportError(BROKEN)
+    numbers = np.frombuffer(body, "<i8").astype(np.int64)
+    if not sparse:
+        return numbers
+    marked, values = np.split(numbers, 2)
+    if len(marked) and (marked[0] < 0 or marked[-1] >= cells or (np.diff(marked) <= 0).any()):
+        raise ReportError(BROKEN)
+    counts = np.zeros(cells, np.int64)
+    counts[marked] = values
+    return counts
+
+
 def check_report(plan: Plan, report: Report) -> None:
     """Refuse a report of another plan, and one that no honest device could send."""
-    if report.plan != plan.hash:
-        raise ReportError("the report belongs to another plan")
+    check_plan_name(report.plan, plan.hash, "the report belongs")
     layout = plan.layout
     if not report.cells:
         raise ReportError("a report marks at least its view's own cell")

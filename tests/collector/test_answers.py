@@ -330,12 +330,17 @@ def test_a_tally_that_does_not_belong_is_refused(file_desk):
         many.add(PLAN.report({}))
     impossible = Tally(PLAN)
     impossible.counts[0] = 5
+    nameless = [
+        Tally(foreign).dumps().replace(foreign.hash.encode(), name)
+        for name in (b"not a hash".ljust(64), foreign.hash.upper().encode(), PLAN.hash.upper().encode())
+    ]
     for body, status in (
         (Tally(foreign).dumps(), 400),
         (b"nothing", 400),
         (b"", 400),
         (many.dumps()[:-3], 400),
         (impossible.dumps(), 400),
+        *((body, 400) for body in nameless),
         (many.dumps(), 410),
     ):
         answer = file_desk.post(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -11,13 +12,16 @@ from desk import PLAN, plan_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyveil import Coins, People, Tally
+from keyveil import Coins, People, Plan, Schema, Tally
+from keyveil.arrays import WORD
+from keyveil.channel import Table
 from keyveil.collector import wire
 from keyveil.collector.packing import Packing
 from keyveil.collector.problems import Problem
 from keyveil.errors import ReportError
 from keyveil.report import Report
 from keyveil.tally import check_report
+from keyveil.views import Views
 
 PLANS = {
     "kvue": plan_of("kvue", 5),
@@ -224,3 +228,17 @@ def test_too_many_reports_are_refused_before_they_are_looked_at():
 def test_no_bytes_at_all_crash_a_decoder(body):
     for read in (wire.decode_json, wire.decode_binary):
         assert _outcome(read, body) in ("malformed", "too_many", "impossible", "fine")
+
+
+def test_an_output_that_no_state_sends_is_packed_in_no_form():
+    """Codes 1 and 4 of a plan of two keys whose second output has no weight."""
+    quarter = WORD // 4
+    rows = ((2 * quarter, 0, 2 * quarter), (quarter, 0, 3 * quarter), (3 * quarter, 0, quarter))
+    views = Views.singles(2)
+    plan = Plan(Schema.of(["a", "b"]), views, "views", (Table(rows),), Decimal(2), "kvue")
+    packing = Packing(plan)
+    good = packing.admitted(packing.rows(bytes(range(7))))
+    assert good.tolist() == [True, False, True, True, False, True, False]
+    cells = [[own, own + 1 + cell] for own in (0, 4) for cell in range(3)]
+    packed = [packing.row(marks) is not None for marks in cells]
+    assert packed == good.tolist()[:6]

@@ -580,7 +580,7 @@ def written(plan: Plan, body: bytes, header: dict) -> bytes:
     facts = {
         "plan": plan.hash,
         "cells": plan.layout.cells,
-        "reports": 0,
+        "reports": int.from_bytes(body[:8], "little", signed=True),
         "sparse": False,
         "crc": zlib.crc32(body),
         **header,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import combinations, pairwise, product
 from math import prod
 
 import numpy as np
@@ -79,6 +79,13 @@ HASHES = {
     "one seed": Hash(6, 1, 2, INNER),
     "more items than seeds tell apart": Hash(6, 2, 2, Table(((3 * Q, Q), (Q, 3 * Q), (H, H)))),
 }
+SUBSETS = {
+    "one of two": Subset(2, 1, 3 * Q),
+    "one of three": Subset(3, 1, H),
+    "two of three": Subset(3, 2, 3 * Q),
+    "two of five": Subset(5, 2, 3 * Q + 1),
+    "three of seven": Subset(7, 3, H),
+}
 HALFSPACES = {f"{signs} signs": Halfspace.of(signs, Decimal(1)) for signs in range(1, 7)}
 ALL = {
     f"{group}: {name}": channel
@@ -87,6 +94,7 @@ ALL = {
         "symmetric": SYMMETRIC,
         "symbols": SYMBOLS,
         "hash": HASHES,
+        "subset": SUBSETS,
         "halfspace": HALFSPACES,
     }.items()
     for name, channel in channels.items()
@@ -146,6 +154,8 @@ def drawn_law(channel, state):
         return symbols_law(channel, state)
     if isinstance(channel, Hash):
         return hash_law(channel, state)
+    if isinstance(channel, Subset):
+        return subset_law(channel, state)
     return halfspace_law(channel, state)
 
 
@@ -196,6 +206,32 @@ def hash_law(channel, state):
     return law
 
 
+def subset_law(channel, state):
+    """Every path through the sampler's decisions: own state first, then the others in order."""
+    order = [state, *(other for other in range(channel.states) if other != state)]
+    sets = list(combinations(range(channel.states), channel.size))
+    law: dict[int, Fraction] = {}
+
+    def walk(words, share, need):
+        step = len(words)
+        if step == channel.states:
+            output = int(channel.draw(np.array([state]), Played([words]))[0])
+            law[output] = law.get(output, Fraction(0)) + share
+            return
+
+        def draw(tried):
+            rows = [[*words, word] + [0] * (channel.states - step - 1) for word in tried]
+            codes = channel.draw(np.full(len(rows), state), Played(rows))
+            return [int(order[step] in sets[code]) for code in codes]
+
+        end = channel.show if step == 0 else (need << 32) // (channel.states - step)
+        for taken, part in sliced(draw, [end]).items():
+            walk([*words, 0 if taken else WORD - 1], share * part, need - taken)
+
+    walk([], Fraction(1), channel.size)
+    return law
+
+
 def halfspace_law(channel, state):
     """All vectors z, and both ends of both sides."""
     law: dict[int, Fraction] = {}
@@ -241,6 +277,9 @@ def test_the_proof_is_the_worst_ratio_of_all_pairs_and_outputs(name):
         default=Fraction(1),
     )
     proof = channel.proof()
+    if channel.shape == "subset":  # the two extremes need not belong to one set
+        assert worst <= Fraction(proof.numerator, proof.denominator) <= worst * (1 + Fraction(1, Q))
+        return
     assert Fraction(proof.numerator, proof.denominator) == worst
     if channel.shape in ("halfspace", "hash"):
         return  # names vectors of signs, or the states of the small channel
@@ -481,7 +520,7 @@ def test_parse_of_document_is_the_identity(name):
 
 
 def test_every_shape_is_enumerated_here():
-    tested = {"table", "symmetric", "symbols", "hash", "halfspace"}
+    tested = {"table", "symmetric", "symbols", "hash", "subset", "halfspace"}
     assert tested <= set(SHAPES)
     assert {channel.shape for channel in ALL.values()} == tested
 

@@ -7,6 +7,7 @@ import copy
 import multiprocessing
 import os
 import pickle
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -129,3 +130,14 @@ def test_no_other_source_of_randomness_in_the_package():
             assert not names & banned, path
             if isinstance(node, ast.Attribute) and path.name != "coins.py":
                 assert node.attr not in {"urandom", "default_rng", "getrandom"}, path
+
+
+def test_a_names_digest_has_the_top_bit_and_a_numbers_has_it_not():
+    """The first 96 bits of BLAKE2b, the last of them set: no name has a number's address."""
+    for name in ("", "anna", "Müsli", *(f"person {i}" for i in range(40))):
+        raw = bytearray(blake2b(name.encode(), digest_size=12).digest())
+        raw[11] |= 0x80
+        assert address([name]).tolist() == [[*np.frombuffer(bytes(raw), "<u4").tolist(), 0]]
+    for number in (0, 1, -1, (1 << 63) - 1, -(1 << 63)):
+        low, high = (number & 0xFFFFFFFF), (number >> 32) & 0xFFFFFFFF
+        assert address([number]).tolist() == [[low, high, 0, 0]]

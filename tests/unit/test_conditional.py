@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from itertools import combinations, product
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from keyveil import REGISTRY, Coins, People, Plan, PlanError, Schema, Tally, estimate
 from keyveil.comparison import compare_conditionals, conditional_queries, true_value
-from keyveil.estimate.conditional import Conditionals, entropy_law, query_weights
+from keyveil.estimate.conditional import Conditionals, _lift, entropy_law, query_weights
 from keyveil.estimate.joint import Moments, evidence, lifted
 from keyveil.estimate.possible import possible_range, told
 from keyveil.estimate.predict import query_variance
@@ -572,3 +573,93 @@ def test_single_keys_never_say_how_keys_go_together():
     assert answer.how == "nothing"
     assert not answer.estimate.bounded
     assert np.isnan(answer.estimate.value)
+
+
+EIGHT = [
+    {"a": 1, "b": 1},
+    {"a": 1, "b": -1},
+    {"a": -1},
+    {"a": 1, "c": 1},
+    {"b": 1, "c": -1},
+    {"b": -1},
+    {"a": -1, "b": 1, "c": 1},
+    {},
+]
+"""Eight people, whose values lie on the two levels."""
+
+COUNTED = {
+    "frequency(a)": (5, 8),
+    "mean(a)": (1, 5),
+    "frequency(a | b)": (3, 5),
+    "frequency(a | !b)": (2, 3),
+    "frequency(a | !b, !c)": (1, 2),
+    "frequency(a | b, !c)": (2, 3),
+    "frequency(a | !b, c)": (1, 1),
+    "mean(a | b)": (1, 3),
+    "mean(a | !b)": (0, 2),
+    "mean(a | !c)": (1, 3),
+    "mean(a | !b, !c)": (-1, 1),
+    "mean(b | !a)": (0, 2),
+    "mean(b | a, !c)": (0, 2),
+    "lift(a | b)": (3, 5, 5),
+    "lift(a | !b)": (2, 5, 3),
+    "lift(b | !a)": (2, 5, 3),
+}
+"""Numerator and denominator (of a lift joint, target and condition), counted by hand."""
+
+
+@pytest.mark.parametrize("text", COUNTED)
+def test_weights_of_a_query_count_what_a_reader_counts(text):
+    """Negated conditions too, against numbers that no function of ours has made."""
+    schema, query = Schema.of(["a", "b", "c"]), Query.parse(text)
+    people = np.zeros((3,) * len(query.keys))
+    for record in EIGHT:
+        state = [0 if key not in record else 1 if record[key] < 0 else 2 for key in query.keys]
+        people[tuple(state)] += 1
+    weights = query_weights(schema, query)
+    assert tuple(np.tensordot(people, weights, people.ndim).tolist()) == COUNTED[text]
+
+
+@pytest.mark.parametrize("text", [text for text in COUNTED if "lift" not in text])
+def test_without_noise_negated_conditions_are_answered_as_counted(text):
+    plan = Plan.of(Schema.of(["a", "b", "c"]), "triples", 1)
+    law = np.zeros(27)
+    for record in EIGHT:
+        digits = [0 if key not in record else 1 if record[key] < 0 else 2 for key in "abc"]
+        law[digits[0] * 9 + digits[1] * 3 + digits[2]] += 1 / 8
+    seen = plan.channels[0].mix(law) * 1e12
+    counts = np.concatenate([[round(seen.sum())], np.round(seen)]).astype(np.int64)
+    if not plan.channels[0].one_cell:
+        counts = np.concatenate([counts[-1:], counts[1:-1]])
+    above, below = COUNTED[text]
+    made = Conditionals(plan, Tally(plan, counts), "least_squares").answer(text)
+    assert made.estimate.value == pytest.approx(above / below, abs=1e-4)
+
+
+SHARES = np.array([0.2, 0.4, 0.5])
+
+
+def _moments(values: np.ndarray, covariance: np.ndarray) -> Moments:
+    return Moments(values, covariance, 100)
+
+
+@pytest.mark.parametrize("unclear", [0, 1, 2])
+def test_a_lift_is_unbounded_if_one_of_its_three_shares_may_be_zero(unclear):
+    """A share of 1.8 standard errors is clearly above zero at 90 % and not at 95 %."""
+    for level, apart, bounded in ((0.95, 1.8, False), (0.9, 1.8, True), (0.95, 2.1, True)):
+        spread = np.full(3, 1e-3)
+        spread[unclear] = SHARES[unclear] / apart
+        made = _lift(_moments(SHARES, np.diag(spread**2)), level)
+        assert made.value == pytest.approx(1.0)
+        assert made.bounded is bounded
+    assert not _lift(_moments(np.array([-0.01, 0.4, 0.5]), np.eye(3) * 1e-6), 0.95).bounded
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.999])
+def test_a_lifts_interval_has_its_level(level):
+    """The logarithm's delta method, with the level's own quantile."""
+    spread = np.array([[4e-4, 1e-4, 0], [1e-4, 9e-4, 1e-5], [0, 1e-5, 1e-4]])
+    made = _lift(_moments(SHARES, spread), level)
+    slope = np.array([1, -1, -1]) / SHARES
+    reach = NormalDist().inv_cdf(0.5 + level / 2) * np.sqrt(slope @ spread @ slope)
+    assert (made.low, made.high) == pytest.approx((np.exp(-reach), np.exp(reach)))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from keyveil import REGISTRY, Plan, PlanError, ReportError, Schema, Tally, estimate
+from keyveil import REGISTRY, Plan, PlanError, QueryError, ReportError, Schema, Tally, estimate
 from keyveil.channel import Halfspace, Symmetric, Table
 from keyveil.estimate import likelihood as by_likelihood
 from keyveil.estimate.answer import Estimate, biased, plain, quantile, ratio, shifted
@@ -526,3 +526,50 @@ def test_answers_are_found_by_name_and_in_order():
     assert len(answers) == 2
     with pytest.raises(KeyError):
         answers["c"]
+
+
+def test_an_answer_by_a_misspelt_key_suggests_the_nearest():
+    plan = Plan.of(Schema.of(["Fries", "Pepsi"], 1, 5), "kvue", 1)
+    answers = estimate(plan, Tally(plan).add(plan.report({})))
+    assert answers["Pepsi"].key == "Pepsi"
+    for wrong in ("Pespi", "pepsi", "PEPSI"):
+        for ask in (answers.__getitem__, plan.schema.place):
+            with pytest.raises(KeyError) as error:
+                ask(wrong)
+            assert str(error.value) == f"the plan has no key {wrong!r}; did you mean 'Pepsi'?"
+            assert isinstance(error.value, QueryError)
+    with pytest.raises(KeyError) as error:
+        answers["Water"]
+    assert str(error.value) == "the plan has no key 'Water'"
+    with pytest.raises(QueryError, match="the plan has no key 0"):
+        answers[0]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.99, 0.999])
+@pytest.mark.parametrize(("above", "below", "spread"), FIELLER)
+def test_a_ratios_interval_ends_where_its_level_says(above, below, spread, level):
+    """At both ends the difference is just as many standard errors from zero as the level has."""
+    made = ratio(above, below, np.array(spread), 50, level)
+    reach = NormalDist().inv_cdf(0.5 + level / 2)
+    (va, cov), (_, vb) = spread
+    assert made.bounded is bool(below > reach * np.sqrt(vb))
+    for end in (made.low, made.high) if made.bounded else ():
+        error = np.sqrt(va - 2 * end * cov + end**2 * vb)
+        assert abs(above - end * below) / error == pytest.approx(reach, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["kvue", "privkv", "f2m", "graded"])
+def test_the_covariance_of_a_view_is_that_of_its_outputs(name):
+    """Written out, output by output, for so many reports that one more makes no difference."""
+    plan = Plan.of(ONE, name, 1, **({"default": 0} if name == "f2m" else {}))
+    channel, states = plan.channels[0], plan.schema.levels + 1
+    law = np.arange(1, states + 1) / (states * (states + 1) / 2)
+    chances = law @ channel.expected()
+    counts = np.round(chances * 1e12).astype(np.int64)
+    made = single_moments(plan, tally_of(plan, counts))
+    scores = channel.decoder(key_weights(plan.schema))
+    middle = sum(p * score for p, score in zip(chances, scores, strict=True))
+    spread = sum(
+        p * np.outer(score - middle, score - middle) for p, score in zip(chances, scores, strict=True)
+    )
+    np.testing.assert_allclose(made.covariance[0] * counts.sum(), spread, rtol=1e-6)

@@ -22,7 +22,7 @@ from keyveil import (
     estimate,
 )
 from keyveil.arrays import WORD
-from keyveil.channel import Table
+from keyveil.channel import Symbols, Symmetric, Table
 from keyveil.coins import Stream
 from keyveil.estimate.linear import key_weights, least_squares
 from keyveil.fast import compiled, histogram
@@ -640,6 +640,128 @@ def test_the_compiled_path_sends_the_identical_codes(name, keys, slow):
     assert np.array_equal(fast.codes, plain.codes)
     views, outputs = plan.perturb(people, Stream(coins.under(plan.hash), people.addresses))
     assert np.array_equal(fast.codes, plan.layout.first_code[views] + outputs)
+
+
+@pytest.mark.parametrize("keys", [1, 3])
+def test_a_table_of_one_output_sends_the_identical_codes(keys, slow):
+    """The compiled loops have no slice ends to compare with."""
+    schema, table = Schema.of(keys), Table(((WORD,),) * 3)
+    plan = Plan(schema, Views.singles(keys), "views", (table,), Decimal(1), "kvue")
+    people, coins = crowd_of(schema, 50), Coins.stated("one output")
+    fast, plain = plan.privatise(people, coins), slow(lambda: plan.privatise(people, coins))
+    assert np.array_equal(fast.codes, plain.codes)
+    assert Tally(plan).add(fast).reports == 50
+
+
+STATED = {
+    "few": Symmetric(5, WORD - 4 * 1000 - 3, 1000),
+    "no rest": Symmetric(4, WORD - 3 * 7, 7),
+    "even": Symmetric(3, WORD // 3 + 1, WORD // 3),
+    "many": Symmetric.of(40, Decimal("0.5")),
+}
+"""k-RR with units that are left over, without, and with the smallest difference there can be."""
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_the_compiled_walk_is_the_plain_one_at_every_threshold(name):
+    """Words one below, at and one above each end of a slice, for every state."""
+    channel, loops = STATED[name], compiled()
+    assert loops is not None
+    steps = [channel.keep] + [channel.lie + (i < channel.rest) for i in range(channel.states - 1)]
+    ends = np.cumsum(steps)[:-1]
+    words = near(ends)
+    for state in range(channel.states):
+        states = np.full(len(words), state, np.uint32)
+        plain = channel.draw(states, stream_of(words))
+        by_slice = (state + np.searchsorted(ends, words.astype(np.int64), side="right")) % channel.states
+        assert np.array_equal(plain, by_slice)
+        out = np.empty(len(words), np.uint32)
+        circle = (channel.states, channel.keep, channel.lie, channel.rest)
+        loops.walk(words[:, None].copy(), 0, states, *circle, out)
+        assert np.array_equal(out, plain)
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3, 9])
+def test_the_compiled_rounding_is_the_plain_one_at_every_threshold(levels):
+    """Words one below, at and one above the threshold of values at and between the levels."""
+    schema, loops = Schema.of(2, "-0.3", "4.7").at(levels), compiled()
+    assert loops is not None
+    for value in (-0.3, 4.7, 0.0, 1.2, 2.2, 4.699999, 0.123456789):
+        at = (value - schema.low[0]) / (schema.high[0] - schema.low[0]) * (levels - 1)
+        below = min(np.floor(at), levels - 2)
+        words = near(np.array([np.floor((at - below) * WORD)]))
+        count = len(words)
+        keys, values = np.zeros(count, np.uint32), np.full(count, value)
+        plain = schema.rounded(keys.astype(np.int64), values, words)
+        if levels > 1:
+            by_hand = [int(below) + 1 + (int(word) < int((at - below) * WORD)) for word in words]
+            assert plain.tolist() == by_hand
+        room, states = np.empty(count), np.empty(count, np.uint16)
+        who, row = np.arange(count, dtype=np.uint32), np.arange(count, dtype=np.uint64)
+        both = np.stack([words, words], axis=1)
+        loops.round_held(
+            both, keys, values, schema.low, schema.high, levels, count, who, row, room, states
+        )
+        assert np.array_equal(states, plain)
+
+
+@pytest.mark.parametrize("ends", [(1,), (5, 6, WORD - 1), (WORD // 3, 2 * (WORD // 3))])
+def test_compiled_slices_are_the_plain_ones_at_every_threshold(ends):
+    loops, words = compiled(), near(np.array(ends))
+    assert loops is not None
+    rows = np.diff([0, *ends, WORD])
+    table = Table((tuple(rows.tolist()), tuple(rows[::-1].tolist())))
+    both = np.stack([np.zeros_like(words), words], axis=1)
+    out = np.empty(len(words), np.uint32)
+    loops.pick_and_draw(both, 1, 1, tuple(np.uint64(end) for end in ends), out)
+    assert np.array_equal(out, table.draw(np.zeros(len(words)), stream_of(words)))
+    order = np.tile(np.arange(table.cells, dtype=np.uint64), (2, 1))
+    who, states = np.arange(len(words), dtype=np.uint32), np.ones(len(words), np.uint16)
+    loops.redraw_held(both, 1, 1, table.thresholds, order, len(words), who, states, out)
+    assert np.array_equal(out, table.draw(states, stream_of(words)))
+
+
+@pytest.mark.parametrize("positions", [1, 3, 32, 40])
+@pytest.mark.parametrize("silent", [0, 1])
+def test_compiled_bits_are_the_plain_ones_at_every_threshold(positions, silent):
+    """Every position's number one below, at and one above the weight of a fake and of a true bit."""
+    loops, channel = compiled(), Symbols.bits_of(positions, 3 << 30, 12345, silent)
+    assert loops is not None
+    numbers = near(np.array([12345, 3 << 30])).astype(np.uint64)
+    words = np.concatenate([planes_of(number, positions) for number in numbers.tolist()])
+    for state in range(channel.states):
+        states = np.full(len(words), state, np.uint32)
+        out = np.empty((len(words), -(-positions // 32)), "<u4")
+        loops.draw_bits(words, 0, positions, silent, 12345, 3 << 30, states, out)
+        own = state - silent
+        bits = np.unpackbits(out.view(np.uint8), axis=1, bitorder="little")[:, :positions]
+        for row, number in zip(bits, numbers.tolist(), strict=True):
+            by_hand = [number < (3 << 30 if p == own else 12345) for p in range(positions)]
+            assert row.tolist() == by_hand
+
+
+def planes_of(number: int, positions: int) -> np.ndarray:
+    """One person's words in which every position has this number, group by group in bit planes."""
+    words = []
+    for start in range(0, positions, 32):
+        size = min(32, positions - start)
+        bits = [number >> (31 - plane) & 1 for plane in range(32) for _ in range(size)]
+        raw = np.packbits(np.array(bits, np.uint8), bitorder="little")
+        words.append(raw.view("<u4"))
+    return np.concatenate(words)[None, :].astype(np.uint32)
+
+
+def near(ends: np.ndarray) -> np.ndarray:
+    """The first and last word, and those one below, at and one above each end, as far as they exist."""
+    ends = np.asarray(ends, np.int64)
+    words = np.concatenate([[0, WORD - 1], ends - 1, ends, ends + 1])
+    return np.unique(words[(words >= 0) & (words < WORD)]).astype(np.uint32)
+
+
+def stream_of(words: np.ndarray) -> Stream:
+    """A stream in which each person has one word."""
+    addresses = np.zeros((len(words), 4), np.uint32)
+    return Stream(Coins.stated("unused"), addresses, ready=words[:, None])
 
 
 def test_the_loops_can_be_switched_off_from_outside():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import re
 from dataclasses import FrozenInstanceError
 from decimal import Decimal
 from itertools import pairwise
@@ -12,7 +13,17 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from keyveil import REGISTRY, ChannelError, Plan, PlanError, Schema, SchemaError, audit
+from keyveil import (
+    REGISTRY,
+    ChannelError,
+    Plan,
+    PlanError,
+    Schema,
+    SchemaError,
+    Tally,
+    audit,
+    estimate,
+)
 from keyveil.channel import Symmetric, Table
 from keyveil.plan import canonical
 from keyveil.testing import example_plan
@@ -211,3 +222,100 @@ def test_several_channels_and_views_of_mixed_sizes_make_one_plan():
     plan = Plan(SCHEMA.at(2), views, "views", channels, Decimal(1), "kvue", channel_of=(0, 0, 1))
     assert Plan.parse(plan.dumps()) == plan
     assert plan.layout.codes == 3 + 3 + 9
+
+
+def changed_parameters(plan: Plan, **changes: object) -> bytes:
+    """The plan's document with other parameters; a removed one is ``...``."""
+    document = copy.deepcopy(plan.document())
+    parameters = {**document["mechanism"]["parameters"], **changes}
+    kept = {name: value for name, value in parameters.items() if value is not ...}
+    document["mechanism"]["parameters"] = kept
+    return canonical(rehashed(document))
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_a_plan_that_lacks_a_parameter_is_refused(name):
+    """Its estimator may need it, long after the reports were collected."""
+    plan = example_plan(Schema.of(6), name, 1)
+    assert set(plan.parameters) == set(REGISTRY[name].parameters)
+    for parameter in plan.parameters:
+        found = audit(changed_parameters(plan, **{parameter: ...}))
+        assert found.findings == (f"the plan lacks {parameter!r}, a parameter of {name}",)
+    assert "does not know" in audit(changed_parameters(plan, more=1)).findings[0]
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_a_plan_with_other_parameters_is_refused_or_can_be_estimated(name):
+    """Parameters at their bounds that the views, levels and channels were not made for."""
+    plan = example_plan(Schema.of(6), name, 1)
+    for parameter, stated in REGISTRY[name].parameters.items():
+        ends = (getattr(stated, "low", ""), getattr(stated, "high", ""))
+        values = getattr(stated, "names", ends)
+        for value in values:
+            found = audit(changed_parameters(plan, **{parameter: value}))
+            if found.plan is None:
+                assert len(found.findings) == 1
+                continue
+            tally = Tally(found.plan).add(found.plan.report({}))
+            if found.plan.encode != "size":  # a pilot has no answers for keys
+                estimate(found.plan, tally)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"weight": "2"}, "weight must lie between"),
+        ({"weight": "0.50"}, "one form"),
+        ({"weight": 1}, "weight must lie between"),
+        ({"weight": "x"}, "must be a number"),
+        ({"weight": True}, "must be a number|whole numbers and strings"),
+        ({"channel": "x"}, "channel must be one of"),
+        ({"keys": 3}, "does not fit|do not have the keys"),
+        ({"levels": 5}, "do not have the keys and levels"),
+    ],
+)
+def test_parameters_of_a_document_are_checked(changes, message):
+    found = audit(changed_parameters(Plan.of(Schema.of(6), "several", 1), **changes))
+    assert found.plan is None
+    assert re.search(message, found.findings[0])
+
+
+def test_the_canonical_form_is_these_bytes():
+    """Sorted members, no spaces, UTF-8 as it is, whole numbers: nothing is left to a writer's taste."""
+    document = {"b": [1, -2, {"z": 0, "y": ""}], "a": "Müsli \N{FRENCH FRIES}", "A": None, "_": True}
+    assert canonical(document) == (
+        '{"A":null,"_":true,"a":"Müsli \N{FRENCH FRIES}","b":[1,-2,{"y":"","z":0}]}'.encode()
+    )
+    assert canonical({"a": 'quote " slash \\ / line\n'}) == b'{"a":"quote \\" slash \\\\ / line\\n"}'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        canonical({"a": float("nan")})
+
+
+@pytest.mark.parametrize("depth", range(5))
+def test_a_doubled_member_is_refused_even_if_both_say_the_same(depth):
+    """Readers differ in which of the two they believe; the hash is right for either."""
+    text = Plan.of(SCHEMA, "kvue", 1).dumps()
+    assert audit(text).sound
+    starts = [place for place, letter in enumerate(text) if letter == "{"][: depth + 1]
+    place = starts[-1]
+    assert len(starts) == depth + 1
+    member = re.match(r'"[a-z_]+":("[^"]*"|[0-9]+|null)', text[place + 1 :])
+    again = member[0] if member else '"channels":' + json.dumps(json.loads(text)["channels"])
+    found = audit(text[: place + 1] + again + "," + text[place + 1 :])
+    assert found.findings == ("a plan is a JSON object: a member appears twice",)
+    assert found.plan is None
+
+
+@pytest.mark.parametrize(
+    ("encode", "views", "states"),
+    [("views", Views.singles(3), 3), ("views", Views.whole(3), 27), ("item", Views.whole(3), 4)],
+)
+def test_a_channel_has_just_as_many_states_as_its_view(encode, views, states):
+    for count in (states - 1, states, states + 1, 2 * states):
+        channel = Symmetric.of(count, Decimal(1))
+        parts = (SCHEMA, views, encode, (channel,), Decimal(1), "kvue")
+        if count == states:
+            assert Plan(*parts).channels == (channel,)
+        else:
+            with pytest.raises(PlanError, match="does not fit the states of its view"):
+                Plan(*parts)

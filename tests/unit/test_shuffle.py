@@ -369,6 +369,25 @@ def test_runs_of_neighbours_only_ever_add_to_delta(monkeypatch):
         assert exact <= bound <= 1.25 * exact  # half a per cent in epsilon
 
 
+@pytest.mark.parametrize("aim", [2e4, 6e4, 9e4])
+def test_what_is_left_out_of_the_sum_is_added_to_delta(aim, monkeypatch):
+    """Sums that end half a standard deviation from the mean still bound the divergence."""
+    monkeypatch.setattr("keyveil.shuffle._RUNS_OF_PEOPLE", 1000)
+    monkeypatch.setattr("keyveil.shuffle._RUNS_OF_DRAWS", 1000)
+    known = channel_parameters(Symmetric.of(3, EPSILON))
+    short, whole = Accountant(known, 400, aim), Accountant(known, 400)
+    left = 1.0 - short.mass.sum()
+    assert left > 0.02
+    assert short.outside == pytest.approx(left, rel=1e-6)
+    for epsilon in (0.05, 0.1, 0.2, 0.3):
+        assert short.delta(epsilon) >= whole.delta(epsilon)
+        assert short.delta(epsilon) >= left
+    each = short._means(0.3, 0.5, 1.1)
+    full = whole._means(0.3, 0.5, 1.1)
+    drawn = dict(zip(whole.drawn.tolist(), full.tolist(), strict=True))
+    assert all(value >= drawn[m] for m, value in zip(short.drawn.tolist(), each.tolist(), strict=True))
+
+
 def test_more_people_and_a_larger_delta_lower_epsilon():
     plan = Plan.of(Schema.of(100), "kvue", 1)
     made = [amplified(plan, n).epsilon for n in (1, 10, 1000, 10**6, 10**9)]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
 from keyveil import REGISTRY, Coins, People, Plan, Report, ReportError, Reports, Schema, Tally
+from keyveil.arrays import WORD
+from keyveil.channel import Table
 from keyveil.reportfile import batch_of, reading, writing
 from keyveil.testing import example_plan
+from keyveil.views import Views
 
 SCHEMA = Schema.of([f"k{i}" for i in range(15)], 0, 10)
 RECORDS = [{"k1": 3, "k7": 9.5}, {}, {"k14": 0}, {f"k{i}": i / 2 for i in range(15)}] * 25
@@ -73,6 +78,14 @@ def test_another_plans_reports_and_tallies_are_refused(tmp_path):
         writer.add(batch(other))
     with pytest.raises(ReportError, match="another plan"):
         list(reading(plan, tmp_path / "r.kv"))
+
+
+def test_a_tally_that_is_added_like_a_report_is_told_to_join_with_plus():
+    plan = PLANS["kvue"]
+    tally = Tally(plan).add(batch(plan))
+    with pytest.raises(ReportError, match=r"join with \+"):
+        Tally(plan).add(tally)  # type: ignore[arg-type]
+    assert Tally(plan) + tally == tally
 
 
 @pytest.mark.parametrize(
@@ -187,3 +200,46 @@ def test_a_bad_line_is_named_by_its_number(line, tmp_path):
     (tmp_path / "r.jsonl").write_text(plan.report({}).dumps() + "\n" + line + "\n")
     with pytest.raises(ReportError, match="line 2"):
         list(reading(plan, tmp_path / "r.jsonl"))
+
+
+QUARTER = WORD // 4
+EMPTY_COLUMN = Plan(
+    Schema.of(["a", "b"]),
+    Views.singles(2),
+    "views",
+    (Table(((2 * QUARTER, 0, 2 * QUARTER), (QUARTER, 0, 3 * QUARTER), (3 * QUARTER, 0, QUARTER))),),
+    Decimal(2),
+    "kvue",
+)
+"""A plan whose output 1 no one ever sends: codes 1 and 4, cells 2 and 6."""
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int64])
+def test_an_output_that_no_state_sends_is_refused_in_every_form(kind, tmp_path):
+    plan = EMPTY_COLUMN
+    good = np.array([0, 2, 3, 5] * 3, kind)
+    assert Tally(plan).add(Reports(plan.hash, codes=good)).reports == 12
+    for bad in (1, 4):
+        tally = Tally(plan)
+        with pytest.raises(ReportError, match="no honest device"):
+            tally.add(Reports(plan.hash, codes=np.append(good, kind(bad))))
+        cells = (0, 2) if bad == 1 else (4, 6)
+        with pytest.raises(ReportError, match="no honest device"):
+            tally.add(Report(plan.hash, cells))
+        assert not tally.counts.any()
+        tally.counts[list(cells)] += 1
+        with pytest.raises(ReportError, match="adds up"):
+            Tally.parse(plan, tally.dumps())
+
+
+def test_bits_with_more_marks_than_reports_are_no_tally():
+    plan = PLANS["rappor"]
+    assert not plan.layout.one_cell
+    tally = Tally(plan).add(batch(plan))
+    own, cells = tally.view_counts(0)
+    tally.counts[1] = own
+    assert Tally.parse(plan, tally.dumps()) == tally, "everyone may mark one cell"
+    tally.counts[1] = own + 1
+    with pytest.raises(ReportError, match="adds up"):
+        Tally.parse(plan, tally.dumps())
+    assert len(cells) == 15

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ChannelError
-from .law import Channel, Document, Proof
+from .law import Channel, Document, Proof, worst_of
 
 if TYPE_CHECKING:
     from .coco import CoCo
@@ -89,4 +89,5 @@ __all__ = [
     "Symmetric",
     "Table",
     "parse_channel",
+    "worst_of",
 ]

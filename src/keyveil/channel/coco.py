@@ -78,9 +78,13 @@ class CoCo(Pooled):
         return divmod(WORD - claimed * (self.high + self.low), self.small - 2 * claimed)
 
     def proof(self) -> Proof:
-        """Over all numbers of claimed pairs; the remainders count as if in the worst cell."""
+        """Over all numbers of claimed pairs; the remainders count as if in the worst cell.
+
+        What is left for one cell rises with the number of pairs or falls with it, so that its ends are
+        at no claimed pair and at ``held`` of them.
+        """
         likely, unlikely = (self.high, 1), (self.low, 1)
-        for claimed in range(self.held + 1):
+        for claimed in (0, self.held):
             weight, rest = self.left(claimed)
             likely = max(likely, (weight + (rest > 0), claimed))
             unlikely = min(unlikely, (weight, claimed))

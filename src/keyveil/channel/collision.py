@@ -75,9 +75,13 @@ class Collision(Pooled):
         return divmod(WORD - occupied * self.high, self.small - occupied)
 
     def proof(self) -> Proof:
-        """Over all sizes of the set of occupied cells; the remainders count as if in the worst cell."""
+        """Over all sizes of the set of occupied cells; the remainders count as if in the worst cell.
+
+        What is left for one cell, (2^32 - j high) / (small - j), rises with the size j or falls with
+        it, so that its ends are at no occupied cell and at ``held`` of them.
+        """
         likely, unlikely = (self.high, 1), (self.high, 1)
-        for occupied in range(self.held + 1):
+        for occupied in (0, self.held):
             low, rest = self.low(occupied)
             likely = max(likely, (low + (rest > 0), occupied))
             unlikely = min(unlikely, (low, occupied))

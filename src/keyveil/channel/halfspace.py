@@ -40,10 +40,14 @@ class Halfspace(Channel):
             raise ChannelError(
                 f"a halfspace has 1 to {MOST_SIGNS} signs and keeps its side at least half the time"
             )
-        object.__setattr__(self, "states", 1 << self.signs)
         object.__setattr__(self, "words", 1 + -(-self.signs // 32))
         object.__setattr__(self, "one_cell", 1 << self.signs <= MOST_OUTPUTS)
         object.__setattr__(self, "cells", 1 << self.signs if self.one_cell else self.signs)
+
+    @property
+    def states(self) -> int:  # type: ignore[override]
+        """How many vectors of signs there are; a number of up to 2^16 bits, so it is not kept."""
+        return 1 << self.signs
 
     @classmethod
     def of(cls, signs: int, epsilon: Decimal) -> Halfspace:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -20,6 +20,9 @@ MOST_OUTPUTS = 4096
 """Up to so many outputs a report is one cell per output, so the exact likelihood survives."""
 
 Document = Mapping[str, Any]
+
+_LONG = 2048
+"""Numbers of more bits are not written out in messages."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +43,36 @@ class Proof:
         """Whether the law is ``promised``-locally differentially private, exactly."""
         return keeps(self.numerator, self.denominator, promised)
 
+    def exceeds(self, other: Proof) -> bool:
+        """Whether this ratio is the larger one, exactly."""
+        return self.numerator * other.denominator > other.numerator * self.denominator
+
     def __str__(self) -> str:
-        likely, unlikely = self.states
+        likely, unlikely = (_written(state) for state in self.states)
+        long = max(self.numerator, self.denominator).bit_length() > _LONG
+        ratio = "" if long else f"{self.numerator}/{self.denominator} = "
         return (
-            f"output {self.output} is {self.numerator}/{self.denominator} = "
-            f"e^{self.epsilon:.12f} times as likely from state {likely} as from state {unlikely}"
+            f"output {self.output} is {ratio}e^{self.epsilon:.12f} times as likely from state {likely} "
+            f"as from state {unlikely}"
         )
+
+
+def _written(state: int) -> str:
+    """A state's number; of a very large one its size."""
+    bits = state.bit_length()
+    if bits <= _LONG:
+        return str(state)
+    return f"2^{bits} - 1" if state + 1 == 1 << bits else f"about 2^{bits - 1}"
+
+
+def worst_of(proofs: Iterable[Proof]) -> Proof:
+    """The largest ratio of one or more, the first of equal ones."""
+    each = iter(proofs)
+    worst = next(each)
+    for proof in each:
+        if proof.exceeds(worst):
+            worst = proof
+    return worst
 
 
 class Channel(ABC):

@@ -7,8 +7,8 @@ worst position ratios: that *is* the proof, for any number of positions.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -27,6 +27,7 @@ from .law import (
     integer,
     thresholds,
     weights_of,
+    worst_of,
 )
 
 GROUP = 32
@@ -83,45 +84,43 @@ class Symbols(Channel):
         return position, law + 1
 
     def proof(self) -> Proof:
-        background = self.laws[0]
-        best = Proof(1, 1, (0, 0), "none")
-        # One state's own position: its law against the background, and the background against it.
-        up: list[tuple[int, int, int, int]] = []
-        down: list[tuple[int, int, int, int]] = []
-        for number, law in enumerate(self.laws[1:]):
-            pairs = list(zip(law, background, strict=True))
-            most, least = max(pairs, key=_ratio), min(pairs, key=_ratio)
-            up.append((*most, number, pairs.index(most)))
-            down.append((*least, number, pairs.index(least)))
-
-        def consider(num: int, den: int, first: int, second: int, output: str) -> None:
-            nonlocal best
-            if num * best.denominator > best.numerator * den:
-                best = Proof(num, den, (first, second), output)
-
-        step = len(self.laws) - 1
+        up, down = self._best_symbol(1), self._best_symbol(-1)
+        step, first = len(self.laws) - 1, self.silent
+        found = [Proof(1, 1, (0, 0), "none"), *self._same_position()]
         if self.silent:
-            for own, back, number, symbol in up:
-                consider(own, back, 1 + number, 0, f"symbol {symbol} at position 0")
-            for own, back, number, symbol in down:
-                consider(back, own, 0, 1 + number, f"symbol {symbol} at position 0")
+            for own, back, law, symbol in (up, down):
+                place, one = f"symbol {symbol} at position 0", 1 + law
+                found.append(Proof(own, back, (one, 0), place))
+                found.append(Proof(back, own, (0, one), place))
         if self.positions > 1:
-            for own, back, number, symbol in up:
-                for own_, back_, number_, symbol_ in down:
-                    consider(
-                        own * back_,
-                        back * own_,
-                        self.silent + number,
-                        self.silent + step + number_,
-                        f"symbols {symbol} and {symbol_} at positions 0 and 1",
-                    )
-        for one, law in enumerate(self.laws[1:]):  # two laws at the same position
-            for two, other in enumerate(self.laws[1:]):
-                for symbol, (a, b) in enumerate(zip(law, other, strict=True)):
-                    consider(
-                        a, b, self.silent + one, self.silent + two, f"symbol {symbol} at position 0"
-                    )
-        return best
+            found.append(
+                Proof(
+                    up[0] * down[1],
+                    up[1] * down[0],
+                    (first + up[2], first + step + down[2]),
+                    f"symbols {up[3]} and {down[3]} at positions 0 and 1",
+                )
+            )
+        return worst_of(found)
+
+    def _best_symbol(self, sign: int) -> tuple[int, int, int, int]:
+        """The symbol that an own law shows most often (1) or least often (-1) beside the background.
+
+        Its weight in that law and in the background, the law's number and the symbol.
+        """
+        found = (1, 1, 0, 0)
+        for symbol, (back, *weights) in enumerate(zip(*self.laws, strict=True)):
+            own = max(weights) if sign > 0 else min(weights)
+            if symbol == 0 or sign * own * found[1] > sign * found[0] * back:
+                found = own, back, weights.index(own), symbol
+        return found
+
+    def _same_position(self) -> Iterator[Proof]:
+        """For each symbol the two own laws that differ most in it."""
+        for symbol, weights in enumerate(zip(*self.laws[1:], strict=True)):
+            most, least = max(weights), min(weights)
+            states = self.silent + weights.index(most), self.silent + weights.index(least)
+            yield Proof(most, least, states, f"symbol {symbol} at position 0")
 
     def document(self) -> dict[str, Any]:
         return {
@@ -363,10 +362,6 @@ class Symbols(Channel):
         spread = np.einsum("psk,pst,ptl->kl", cells, blocks, cells, optimize=True)
         mean = np.einsum("pm,ms,psk->k", own, shift, cells)
         return np.asarray(spread - np.outer(mean, mean))
-
-
-def _ratio(pair: tuple[int, int]) -> Fraction:
-    return Fraction(*pair)
 
 
 def _pick(numbers: np.ndarray, slices: np.ndarray) -> Bits:

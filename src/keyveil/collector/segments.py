@@ -21,7 +21,7 @@ import numpy as np
 from ..arrays import Bits
 from ..errors import KeyveilError, ReportError
 from ..files import whole_file, write_whole
-from ..report import is_hex
+from ..report import check_plan_name, is_hex
 from ..tally import Tally
 from .collections import Collection, Round, checked_name
 from .packing import Packing
@@ -143,8 +143,7 @@ def read_part(path: Path, packing: Packing) -> Bits:
     try:
         table = pq.read_table(path)
         metadata = table.schema.metadata or {}
-        if metadata.get(b"plan", b"").decode() != packing.plan.hash:
-            raise ReportError("a segment belongs to another plan")
+        check_plan_name(metadata.get(b"plan", b"").decode(), packing.plan.hash, "a segment belongs")
         if packing.one_cell:
             codes = table.column("code").to_numpy().astype(packing.layout.code_type)
             return codes.view(np.uint8).reshape(-1, packing.width)

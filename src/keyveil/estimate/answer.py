@@ -13,6 +13,7 @@ import numpy as np
 
 from ..arrays import Floats, Integers
 from ..errors import PlanError
+from ..schema import unknown_key
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,8 @@ class Answers:
         return {answer.key: answer for answer in self.keys}
 
     def __getitem__(self, key: str) -> KeyAnswer:
+        if key not in self._by_name:
+            raise unknown_key(key, self._by_name)
         return self._by_name[key]
 
     def __iter__(self) -> Iterator[KeyAnswer]:

@@ -21,6 +21,7 @@ from ..arrays import Integers
 from ..channel import CoCo, Collision
 from ..channel.collision import best_small
 from ..channel.hash import MOST_CELLS
+from ..encode import MOST_CAP as MOST_CAP
 from ..encode import items_of, most_held
 from ..errors import PlanError
 from ..estimate.linear import Moments, least_squares
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from ..prior import Prior
 
 SALT = 0x5EED0002
-
-MOST_CAP = 64
-"""Of a person's keys at most so many count, whatever the mechanism for sets."""
 
 LEAST_POOL = 16
 """A pool shrinks no further to make room for cells; then the cells are fewer than would be best."""

@@ -71,6 +71,12 @@ class Several(Mechanism):
         """What a plan's parameters say its channel is made for."""
         return design_of(chosen, chosen["keys"], chosen["levels"])
 
+    def plan_fault(self, plan: Plan) -> str:
+        design = self.design(plan.parameters)
+        fits = plan.schema.levels == design.levels and set(plan.views.sizes) == {design.keys}
+        wrong = f"the plan's views do not have the keys and levels that {self.name} states"
+        return "" if fits else wrong
+
     def moments(self, plan: Plan, counts: Integers) -> Moments:
         return designed_moments(plan, counts, self.design(plan.parameters))
 
