@@ -153,13 +153,14 @@ def compare(
         population = stated_population(str(made_up), most)
     coins = Coins.secure() if stated is None else Coins.stated(stated)
     keys = len(population.schema.keys)
+    believed = Prior.of(keys) if prior == "default" else None
     rows: Sequence[AnyRow]
     with progress("comparing") as moved:
         if order:
             schema = Schema.of(list(population.schema.keys))
             rows = list(
                 compare_conditionals(
-                    schema, population, names, epsilons, number, repeat, order, coins, moved
+                    schema, population, names, epsilons, number, repeat, order, coins, moved, believed
                 )
             )
         else:
@@ -170,7 +171,7 @@ def compare(
                 coins,
                 calibrate,
                 asked,
-                Prior.of(keys) if prior == "default" else None,
+                believed,
                 pilot=prior == "pilot",
             )
             found = measure(
