@@ -19,7 +19,8 @@ from ..measure import Outcome, measure
 from ..mechanism import CALIBRATIONS
 from ..mechanisms import mechanism_named
 from ..prior import Prior
-from ..rows import AnyRow
+from ..rows import AnyRow, on_scale
+from ..scale import Scale
 from ..schema import Schema
 from ..simulate import Population
 from .read import read_count, read_range
@@ -184,7 +185,8 @@ def compare(
             )
             rows = found.rows
             _tell_skipped(found)
-    documents = [row.document() for row in rows]
+    scale = Scale(float(low), float(high)) if data is not None else Scale()
+    documents = [on_scale(row.document(), scale) for row in rows]
     if output:
         body = json.dumps(documents, indent=2, ensure_ascii=False, allow_nan=False)
         write_whole(Path(output), body.encode())
@@ -196,7 +198,7 @@ def compare(
         _headings(error),
         [_cells(row, error) for row in documents],
         f"{counted(keys, 'key')}, {counted(number, 'person', 'people')}, "
-        f"{counted(repeat, 'repetition')}, errors on the [-1, 1] scale",
+        f"{counted(repeat, 'repetition')}, means {scale}",
     )
     for line in footnotes(documents):
         click.echo(line)
