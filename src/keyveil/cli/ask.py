@@ -16,10 +16,10 @@ from .show import as_json, print_json, print_table
 
 NOTE = (
     "range: no view of this plan holds these keys together, so there is no estimate. The interval "
-    "covers every value that agrees with the views, widened for sampling error; the guess is one of "
-    "these values (maximum entropy). A plan that measures it: keyveil plan --mechanism auto "
-    "--ask 'QUERY' --people N"
+    "covers every value that agrees with the views, widened for sampling error. A plan that measures "
+    "it: keyveil plan --mechanism auto --ask 'QUERY' --people N"
 )
+GUESS = "guess: one of the values in the range (maximum entropy); only the range bounds its error"
 NEEDS_SCIPY = "the interval of a range needs SciPy: pip install 'keyveil[bounds]'"
 
 _estimator = click.option(
@@ -60,10 +60,12 @@ def query(
         rows = [[*row, _guess(a)] for row, a in zip(rows, answers, strict=True)]
     print_table(headings, rows)
     _explain_ranges(answers)
+    if any(a.guess is not None for a in answers):
+        click.echo(GUESS)
 
 
 def _explain_ranges(answers: Iterable[QueryAnswer]) -> None:
-    """What a range and a guess are, if there is one."""
+    """What a range is, if there is one."""
     ranges = [answer for answer in answers if answer.how == "range"]
     if ranges:
         click.echo(NOTE)
