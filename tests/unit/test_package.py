@@ -29,7 +29,7 @@ HEAVY = (
 
 LINE = [
     *("errors", "arrays", "tails", "exact", "coins", "channel", "viewchannels", "patterns"),
-    *("sample", "prior", "valuechannels", "schema", "views", "people", "encode"),
+    *("scale", "sample", "prior", "valuechannels", "schema", "views", "people", "encode"),
     *("query", "layout", "report", "files", "fast", "estimate", "mechanism", "mechanisms", "tally"),
     "plan",
     *("outlook", "shuffle", "worth", "poison", "fakes", "health"),

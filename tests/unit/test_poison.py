@@ -533,7 +533,7 @@ def test_the_command_compares_and_draws(files, capsys, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "wrong",
-    [["--fakes", "1"], ["--fakes", "x"], ["--target", "Cola"], ["--plot", "a.png"], ["--mean", "3"]],
+    [["--fakes", "1"], ["--fakes", "x"], ["--target", "Cola"], ["--plot", "a.png"], ["--mean", "6"]],
 )
 def test_the_command_refuses_in_one_line(files, capsys, wrong):
     assert run(["poison", files[2], *wrong]) == 1

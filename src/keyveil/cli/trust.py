@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
@@ -12,6 +13,7 @@ from ..exact import decimal
 from ..health import FALSE_ALARM
 from ..health import health as check_health
 from ..health.limits import view_name
+from ..mechanisms import REGISTRY
 from ..plan import Plan
 from ..poison import (
     ATTACKS,
@@ -29,6 +31,7 @@ from ..poison import (
     reach,
     repair,
 )
+from ..scale import Scale
 from ..shuffle import DELTA, amplified
 from ..tally import Tally
 from .outputs import PICTURE, writes_files
@@ -77,7 +80,11 @@ from .show import as_json, counted, print_json, print_table
 @click.option(
     "--frequency", default="0.3", show_default=True, help="Without TALLY: how often keys are held."
 )
-@click.option("--mean", default="0", show_default=True, help="Without TALLY: of keys, on [-1, 1].")
+@click.option(
+    "--mean",
+    help="Without TALLY: of keys, on the scale of their values; from -1 to 1 if their ranges differ.  "
+    "[default: the middle]",
+)
 @click.option(
     "--people", default="1e6", show_default=True, help="Without TALLY: how many honest people."
 )
@@ -95,7 +102,7 @@ def poison(
     views: str,
     seeds: str,
     frequency: str,
-    mean: str,
+    mean: str | None,
     people: str,
     compare: bool,
     plot: str | None,
@@ -108,13 +115,15 @@ def poison(
     plan = Plan.load(plan_path)
     tally = None if tally_path is None else Tally.load(plan, tally_path)
     share = float(decimal(fakes, "--fakes"))
-    held, middle = float(decimal(frequency, "--frequency")), float(decimal(mean, "--mean"))
+    held, scale = float(decimal(frequency, "--frequency")), Scale.of(plan.schema)
+    middle = 0.0 if mean is None else _within(scale, float(decimal(mean, "--mean")))
     count = float(read_count(people, "--people"))
     if compare:
         rows = compare_gains(
             plan.schema, str(plan.promised), share, people=count, frequency=held, mean=middle
         )
-        _show_rows(rows, share, float(plan.promised), plot, machine)
+        rows = [_on_scale(row, scale) for row in rows]
+        _show_rows(rows, share, float(plan.promised), plot, machine, scale)
         return
     if plot:
         raise PlanError("a picture is drawn with --compare")
@@ -166,13 +175,31 @@ def _show_gains(made: list[Gain], needed: dict[str, float]) -> None:
         click.echo("a frequency outside [0, 1] is seen at once: keyveil health")
 
 
-def _show_rows(rows: list[Row], share: float, epsilon: float, plot: str | None, machine: bool) -> None:
+def _within(scale: Scale, mean: float) -> float:
+    """A mean of --mean on [-1, 1]."""
+    if not scale.low <= mean <= scale.high:
+        raise PlanError(f"--mean lies between {scale.low:g} and {scale.high:g}")
+    return scale.unit(mean)
+
+
+def _on_scale(row: Row, scale: Scale) -> Row:
+    """A row with the mean's shifts on the scale of the values; a mass stays on [-1, 1]."""
+    if "mean" not in REGISTRY[row.mechanism].answers:
+        return row
+    mean, drawn = (None if x is None else x * scale.half for x in (row.mean, row.mean_drawn))
+    return replace(row, mean=mean, mean_drawn=drawn)
+
+
+def _show_rows(
+    rows: list[Row], share: float, epsilon: float, plot: str | None, machine: bool, scale: Scale
+) -> None:
+    documents = [{**row.document(), "mean_scale": scale.document()} for row in rows]
     if plot:
         from ..plot import plot_gains
 
-        plot_gains([row.document() for row in rows], plot, share, epsilon)
+        plot_gains(documents, plot, share, epsilon)
     if machine:
-        print_json([row.document() for row in rows])
+        print_json(documents)
         return
     offered = [row for row in rows if not row.reason]
     print_table(
@@ -188,7 +215,8 @@ def _show_rows(rows: list[Row], share: float, epsilon: float, plot: str | None, 
             ]
             for row in offered
         ],
-        f"what {share:.3g} of all clients add to a key at epsilon {epsilon:g}; drawn: nothing is chosen",
+        f"what {share:.3g} of all clients add to a key at epsilon {epsilon:g}, means {scale}; "
+        "drawn: nothing is chosen",
     )
     for row in rows:
         if row.reason:

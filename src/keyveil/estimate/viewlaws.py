@@ -18,7 +18,7 @@ import numpy as np
 from ..arrays import Floats, Integers
 from ..channel import Channel
 from ..errors import PlanError
-from .joint import Moments, digits, lifted
+from .joint import Moments, digits, lifted, not_together
 from .project import nearest_law, onto_simplex
 
 if TYPE_CHECKING:
@@ -297,7 +297,10 @@ def _groups(plan: Plan, tally: Tally) -> list[Group]:
         own = plan.layout.own[np.array(views)]
         counts = tally.counts[own[:, None] + 1 + np.arange(channel.cells)].astype(np.float64)
         reports = tally.counts[own].astype(np.int64)
-        laws, covariance = view_laws(channel, counts, reports)
+        try:
+            laws, covariance = view_laws(channel, counts, reports)
+        except PlanError:
+            raise not_together(plan) from None
         made.append(Group(np.array(views), reports, laws, covariance))
     return made
 
