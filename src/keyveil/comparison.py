@@ -83,16 +83,18 @@ def compare_conditionals(
     order: int = 2,
     coins: Coins | None = None,
     moved: Callable[[int, int], None] | None = None,
+    prior: Prior | None = None,
 ) -> Iterator[Row]:
     """Rows of measured error, each mechanism's published and best estimator.
 
     Values are on the [-1, 1] scale and clipped to their range; a value that is unknown counts as the
-    middle of its range. Coverage is over bounded intervals.
+    middle of its range, and where no view holds the keys together the guess is measured. Coverage is
+    over bounded intervals. ``prior`` is what the planner believes; the table itself if not given.
     """
     scaled, population = Schema.of(list(schema.keys)), population.on_unit_scale()
     asked = _asked(population, conditional_queries(scaled, order))
     plans = [
-        (name, epsilon, _plan(population, name, epsilon, order, people))
+        (name, epsilon, _plan(population, name, epsilon, order, people, prior))
         for epsilon in epsilons
         for name in mechanisms
     ]
@@ -105,8 +107,9 @@ def compare_conditionals(
             for estimator in estimators:
                 source = Conditionals(plan, tally, estimator)
                 for kind, one in asked.items():
-                    made = [answer.estimate for answer in source.answers(one.queries)]
-                    found[estimator][kind].append(np.array([[e.value, e.low, e.high] for e in made]))
+                    made = source.answers(one.queries)
+                    rows = [[a.point, a.estimate.low, a.estimate.high] for a in made]
+                    found[estimator][kind].append(np.array(rows))
             done += 1
             if moved is not None:
                 moved(done, jobs)
@@ -182,13 +185,15 @@ def _asked(population: Population, asked: list[tuple[str, tuple[str, ...]]]) -> 
     return made
 
 
-def _plan(population: Population, name: str, epsilon: str, order: int, people: int) -> Plan:
-    """The plan of a mechanism; the planner's choice where it is ``auto``, which knows the table."""
+def _plan(
+    population: Population, name: str, epsilon: str, order: int, people: int, prior: Prior | None
+) -> Plan:
+    """The plan of a mechanism; for ``auto`` the planner's choice, who believes the table by default."""
     schema = Schema.of(list(population.schema.keys))
     if name == "auto":
         asked = conditional_queries(schema, order)[0]
         ask = "conditional" if order == 2 else [str(Query("mean", asked[0], _held(asked[1])))]
-        prior = Prior.of_people(schema, population.people)
+        prior = prior or Prior.of_people(schema, population.people)
         options = advise(schema, epsilon, people, ask=ask, prior=prior, brief=True).options
         return next(option.plan for option in options if option.mechanism != "workload")
     chosen, _, channel = name.partition(":")

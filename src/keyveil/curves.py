@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 import numpy as np
@@ -13,6 +13,7 @@ from .options import errors, options_for
 from .plan import Plan
 from .planner import EPSILONS, Advice
 from .query import Query
+from .scale import Scale
 from .schema import Schema
 
 A_FEW = ("0.1", "0.2", "0.5", "1", "2", "4", "6")
@@ -26,11 +27,13 @@ class Curves:
     epsilons: tuple[float, ...]
     people: tuple[int, ...]
     by_epsilon: dict[str, dict[str, list[float]]]
-    """Mechanism, then "frequency" and "mean", then one error for each epsilon."""
+    """Mechanism, then "frequency" and "mean", then one mean squared error for each epsilon."""
     by_people: dict[str, dict[str, list[float]]]
     ask: str
     first: str
     """What the first mechanism is: chosen, or where none answers that of least error."""
+    scale: Scale = field(default_factory=Scale)
+    """The scale of the means' errors."""
 
 
 def curves(
@@ -38,8 +41,10 @@ def curves(
 ) -> Curves:
     """The best options' errors around the promise and the number of people that were asked about.
 
-    Against epsilon every mechanism takes its best parameters anew.
+    Against epsilon every mechanism takes its best parameters anew. Means are on the schema's scale.
     """
+    scale = Scale.of(schema)
+    unit = {"frequency": 1.0, "mean": scale.half**2}
     names = [option.mechanism for option in advice.runners_up(most)]
     places = tuple(sorted({*map(float, epsilons or EPSILONS[:-2]), float(advice.epsilon)}))
     parts = ("frequency", "mean")
@@ -62,7 +67,7 @@ def curves(
         for name in names:
             for part in parts:
                 value = getattr(found[name], part) if name in found else float("nan")
-                by_epsilon[name][part].append(value)
+                by_epsilon[name][part].append(unit[part] * value)
     counts = (max(1, int(advice.people * 10**power)) for power in np.linspace(-2, 2, 9))
     people = tuple(sorted(set(counts)))
     by_people: dict[str, dict[str, list[float]]] = {name: {part: [] for part in parts} for name in names}
@@ -70,9 +75,9 @@ def curves(
         for count in people:
             made_errors = _pair_or_single(option.plan, count, advice)
             for part, value in zip(parts, made_errors, strict=True):
-                by_people[option.mechanism][part].append(value)
+                by_people[option.mechanism][part].append(unit[part] * value)
     first = "chosen" if advice.answers else "least error"
-    return Curves(places, people, by_epsilon, by_people, advice.ask, first)
+    return Curves(places, people, by_epsilon, by_people, advice.ask, first, scale)
 
 
 def _pair_or_single(plan: Plan, people: int, advice: Advice) -> tuple[float, float]:

@@ -13,9 +13,11 @@ from .coins import Coins, address
 from .errors import PlanError
 from .people import People
 from .plan import Plan
-from .poison.attack import FREQUENCY, MEAN, attacked, check, honest_values, places_of
+from .poison.attack import FREQUENCY, MEAN, Scene, check, places_of
 from .tally import Tally
-from .worth import Options
+
+SHARE = 0.01
+"""The share of fakes that an attacker without a tally expects to be."""
 
 
 def fake_tally(
@@ -41,23 +43,18 @@ def fake_tally(
     draw = coins.under(plan.hash).generator(0)
     if attack == "pairs":
         return _by_the_line(plan, count, places, goal, coins, draw)
-    options = Options.of(plan, places)
-    before = honest_values(plan, places, tally, frequency, mean)
-    aimed = attacked(plan, options, before, 0.01, goal, attack, seeds, views)
+    scene = Scene(plan, places, tally, frequency, mean)
     made = Tally(plan)
     number: Integers = np.zeros(len(plan.views), np.int64)
     if attack == "crafted":
-        left = max(0.0, 1.0 - float(aimed.drawn.sum()))
-        law = np.append(aimed.drawn, left)
-        each = draw.multinomial(count, law / law.sum())
-        for group, sent, pick in zip(options.groups, each[:-1], aimed.picks, strict=True):
-            split = _split(draw, int(sent), plan, group.members)
-            for view, some in zip(group.members, split, strict=True):
-                group.best.mark(_opened(made, view, int(some)), int(some), pick, draw)
+        share = SHARE if tally is None else count / max(count + tally.reports, 1)
+        sent = _pooled if scene.pooled is not None else _linear
+        left = sent(scene, made, count, (share, goal, attack, seeds, views), draw)
         # Fakes whose drawn view holds no target report as if they held nothing.
-        others = sorted(set(range(len(plan.views))) - {v for g in options.groups for v in g.members})
+        spoken = {v for g in scene.options[0][0].groups for v in g.members}
+        others = sorted(set(range(len(plan.views))) - spoken)
         if others:
-            number[others] = _split(draw, int(each[-1]), plan, others)
+            number[others] = _split(draw, left, plan, others)
     else:
         even = np.full(len(plan.views), 1.0 / len(plan.views))
         number = np.asarray(draw.multinomial(count, even), np.int64)
@@ -65,6 +62,38 @@ def fake_tally(
     for view in np.flatnonzero(number).tolist():
         send(plan.view_channels[view], _opened(made, view, int(number[view])), int(number[view]), draw)
     return made
+
+
+def _linear(scene: Scene, made: Tally, count: int, how: tuple[Any, ...], draw: Any) -> int:
+    """Add the best reports for a linear estimator, and say how many fakes are left for other views."""
+    aimed, options = scene.aimed(*how), scene.options[0][0]
+    left = max(0.0, 1.0 - float(aimed.drawn.sum()))
+    law = np.append(aimed.drawn, left)
+    each = draw.multinomial(count, law / law.sum())
+    for group, sent, pick in zip(options.groups, each[:-1], aimed.picks, strict=True):
+        split = _split(draw, int(sent), scene.plan, group.members)
+        for view, some in zip(group.members, split, strict=True):
+            group.best.mark(_opened(made, view, int(some)), int(some), pick, draw)
+    return int(each[-1])
+
+
+def _pooled(scene: Scene, made: Tally, count: int, how: tuple[Any, ...], draw: Any) -> int:
+    """Add the best reports for answers that are pooled over views, and say how many fakes are left."""
+    assert scene.pooled is not None
+    share, goal, attack, _, views = how
+    blocks = scene.sent(share, goal, attack, views)
+    expanded = []
+    for block, rows in zip(scene.pooled.blocks, blocks, strict=True):
+        expanded += [(view, row) for views, row in zip(block.views, rows, strict=True) for view in views]
+    flat = np.concatenate([row for _, row in expanded])
+    law = np.append(flat, max(0.0, scene.pooled.reports * share / (1 - share) - flat.sum()))
+    each = draw.multinomial(count, law / law.sum())
+    first = 0
+    for view, row in expanded:
+        some = each[first : first + row.size]
+        _opened(made, view, int(some.sum()))[:] += some
+        first += row.size
+    return int(each[-1])
 
 
 def _opened(tally: Tally, view: int, count: int) -> Integers:

@@ -27,6 +27,7 @@ from .mechanisms.collision import MOST_CAP
 from .plan import Plan
 from .prior import Prior
 from .query import Query, split_queries
+from .scale import Scale
 from .schema import Schema
 
 CAPS = (0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
@@ -111,13 +112,14 @@ class Option:
         return f"{self.mechanism} ({', '.join(said)})" if said else self.mechanism
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """As JSON; the mean's error is on the scale of the plan's values."""
+        half = Scale.of(self.plan.schema).half
         return {
             "mechanism": self.mechanism,
             "parameters": dict(self.plan.parameters),
             "proven_epsilon": float(self.plan.proven),
             "mse_frequency": _number(self.frequency),
-            "mse_mean": _number(self.mean),
+            "mse_mean": _number(self.mean * half**2),
             "score": _number(self.score),
             "bits_per_report": round(self.plan.bits_per_report, 4),
             "answers": self.lacks <= 1,

@@ -32,7 +32,7 @@ from .errors import PlanError
 from .estimate.answer import Estimate, plain
 from .estimate.project import onto_simplex
 from .mechanisms.sized import noise_of, shares_of
-from .prior import SPREAD, Prior
+from .prior import Prior
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -74,15 +74,20 @@ def pilot_people(plan: Plan, people: int) -> int:
     return max(1, round(min(SHARE * people, enough)))
 
 
-def pilot_prior(plan: Plan, tally: Tally, mean: float = 0.0, spread: float = SPREAD) -> Prior:
-    """The prior that a pilot's tally gives: how many keys are held, and the rest as stated."""
+def pilot_prior(
+    plan: Plan, tally: Tally, mean: float | None = None, spread: float | None = None
+) -> Prior:
+    """The prior that a pilot's tally gives: how many keys are held, and the rest as stated.
+
+    ``mean`` and ``spread`` are on the scale of the plan's values.
+    """
     check_pilot(plan)
     tally.belongs_to(plan)
     _check_told(tally)
     sizes = learned(plan, tally)
     if sizes[1:].sum() < NO_ONE:
         raise PlanError("as far as the pilot tells, no one holds a key: there is nothing to plan for")
-    made = Prior.of(len(plan.schema.keys), sizes=sizes, mean=mean, spread=spread)
+    made = Prior.of(plan.schema, sizes=sizes, mean=mean, spread=spread)
     people = f"{tally.reports:,} {'people' if tally.reports > 1 else 'person'}"
     last = int(bucket_ends(plan.channels[0].states)[-1])
     if len(plan.schema.keys) > last and sizes[last:].sum() >= VAGUE:

@@ -22,6 +22,7 @@ from .options import ALIKE, Option, counted_of, lacks, options_for
 from .plan import Plan
 from .prior import Prior
 from .query import Query
+from .scale import Scale
 from .schema import Schema
 
 ASKS = ("both", "frequency", "mean", "conditional")
@@ -114,7 +115,7 @@ class Advice:
         return f"{least}, {ratio:.2f} times below {others[0].name}, the next"
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """As JSON; errors of means are on ``mean_scale``."""
         return {
             "chosen": self.best.document(),
             "estimator": self.estimator,
@@ -123,6 +124,7 @@ class Advice:
             "people": self.people,
             "epsilon": float(self.epsilon),
             "prior": self.prior.source,
+            "mean_scale": Scale.of(self.plan.schema).document(),
             "answers": self.answers,
             "people_needed": self.people_needed,
             "epsilon_needed": self.epsilon_needed,
@@ -152,7 +154,7 @@ def advise(
         raise PlanError("people must be a number of at least 1, like 100_000 or 1e6")
     if not (prior is None or isinstance(prior, Prior)):
         raise PlanError("prior must be a Prior, like Prior.of(100, held=3)")
-    prior = prior or Prior.of(len(schema.keys))
+    prior = prior or Prior.of(schema)
     if prior.keys != len(schema.keys):
         raise PlanError(f"the prior is for {prior.keys} keys, the plan for {len(schema.keys)}")
     kind, queries = _asked(ask, schema)

@@ -6,8 +6,9 @@ choice, only how many are held how often and how their values lie.
 
 **Defaults**, where nothing is said: people hold three keys in ten on average; how often single keys are
 held follows the law 1 - (1 - u)^(1 / b) (many seldom, few often; even when half are held); keys' means
-lie 0.4 to either side of the middle; values spread by 0.5 around their key's mean; how many keys
-one person holds is a beta-binomial with shape 2, about as uneven as shops and film ratings are.
+lie a fifth of the range to either side of its middle; values spread by a quarter of the range around
+their key's mean; how many keys one person holds is a beta-binomial with shape 2, about as uneven as
+shops and film ratings are.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from .arrays import Floats
 from .coins import Coins
 from .errors import PlanError
 from .sample import Sample
+from .scale import Scale
 
 if TYPE_CHECKING:
     from .people import People
@@ -89,25 +91,27 @@ class Prior:
     @classmethod
     def of(
         cls,
-        keys: int,
+        keys: int | Schema,
         *,
         held: float | None = None,
-        mean: float = 0.0,
-        spread: float = SPREAD,
+        mean: float | None = None,
+        spread: float | None = None,
         between: float | None = None,
         sizes: ArrayLike | None = None,
     ) -> Prior:
-        """A prior in a few numbers: keys held on average, and means and spread on [-1, 1].
+        """A prior in a few numbers: keys held on average, and the mean and spread of values.
 
         ``between`` is how far keys' own means lie to either side of ``mean``; ``sizes`` the share
         of people who hold 0, 1, 2, ... keys, which then also says how many are held on average.
+        For a schema, ``mean``, ``spread`` and ``between`` are on its ``Scale``: the values' own range.
+        For a number of keys they are on [-1, 1].
         """
-        if not isinstance(keys, Integral) or keys < 1:
-            raise PlanError("a prior is for a whole number of keys, at least 1, like Prior.of(100)")
+        keys, scale = _keys_of(keys)
         stated = {"held": held, "mean": mean, "spread": spread, "between": between}
         for name, value in stated.items():
             if value is not None and not isinstance(value, Real):
                 raise PlanError(f"a prior's {name} must be a number")
+        mean, spread, between = _on_unit_scale(scale, mean, spread, between)
         law = None if sizes is None else _checked_sizes(sizes, keys)
         if law is not None:
             held = float(law @ np.arange(len(law)))
@@ -115,13 +119,6 @@ class Prior:
             held = HELD * keys
         if not 0 < held <= keys:
             raise PlanError(f"keys held on average must lie above 0 and be at most {keys}")
-        if not -1 < mean < 1:
-            raise PlanError(
-                "a prior's mean lies above -1 and below 1, on the scale where the range is [-1, 1]"
-            )
-        for name in ("spread", "between"):
-            if stated[name] is not None and not 0 <= stated[name] <= 1:
-                raise PlanError(f"a prior's {name} lies between 0 and 1, the most there is on [-1, 1]")
         share = held / keys
         frequency = _frequencies(share, min(CLASSES, keys))
         apart = min(BETWEEN, 1 - abs(mean)) if between is None else between
@@ -134,7 +131,7 @@ class Prior:
             np.array(laws * len(frequency)),
             _sizes(share, keys) if law is None else law,
             f"{held:.3g} {'key' if round(held, 2) == 1 else 'keys'} held on average, "
-            f"means near {mean:g}, spread {spread:g}",
+            f"means near {scale.value(mean):.6g}, spread {scale.half * spread:.6g} {scale}",
         )
 
     @classmethod
@@ -167,10 +164,13 @@ class Prior:
         return cls(np.ones(keys), holders / total, values, sizes, source, together, sample)
 
     @classmethod
-    def of_pilot(cls, plan: Plan, tally: Tally, *, mean: float = 0.0, spread: float = SPREAD) -> Prior:
+    def of_pilot(
+        cls, plan: Plan, tally: Tally, *, mean: float | None = None, spread: float | None = None
+    ) -> Prior:
         """What a pilot tells: how many keys people hold, from the tally of a first plan of ``sized``.
 
-        Where few people told, or at a small epsilon, it stays near the default. See ``pilot``.
+        Where few people told, or at a small epsilon, it stays near the default. See ``pilot``. ``mean``
+        and ``spread`` are on the scale of the plan's values.
         """
         from .pilot import pilot_prior
 
@@ -312,6 +312,40 @@ class Prior:
     def quantile(self, share: float) -> int:
         """The number of keys that this share of people does not exceed."""
         return int(np.searchsorted(np.cumsum(self.sizes), share - 1e-12))
+
+
+def _keys_of(keys: int | Schema) -> tuple[int, Scale]:
+    """How many keys, and the scale of their values."""
+    from .schema import Schema
+
+    if isinstance(keys, Schema):
+        return len(keys.keys), Scale.of(keys)
+    if not isinstance(keys, Integral) or keys < 1:
+        raise PlanError(
+            "a prior is for a schema or a whole number of keys, at least 1, like Prior.of(100)"
+        )
+    return int(keys), Scale()
+
+
+def _on_unit_scale(
+    scale: Scale, mean: float | None, spread: float | None, between: float | None
+) -> tuple[float, float, float | None]:
+    """Mean, spread and between on [-1, 1], with the defaults for what is not said."""
+    if mean is not None and not scale.low < mean < scale.high:
+        raise PlanError(f"a prior's mean lies above {scale.low:g} and below {scale.high:g}{_of(scale)}")
+    for name, value in (("spread", spread), ("between", between)):
+        if value is not None and not 0 <= value <= scale.half:
+            raise PlanError(f"a prior's {name} lies between 0 and {scale.half:g}{_of(scale)}")
+    return (
+        0.0 if mean is None else scale.unit(mean),
+        SPREAD if spread is None else spread / scale.half,
+        None if between is None else between / scale.half,
+    )
+
+
+def _of(scale: Scale) -> str:
+    """What a limit follows from."""
+    return f" ({scale.note})" if scale.note else f", for values {scale}"
 
 
 def value_law(mean: float, spread: float) -> Floats:

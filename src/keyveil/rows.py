@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import Floats
+from .scale import Scale
 
 ROUNDING = 1e-9
 """A truth of 1 that was summed up may be a little more, and an interval that ends at 1 holds it."""
@@ -17,7 +18,10 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class AnyRow:
-    """What every row says, whatever was asked: who was measured, how often, and its intervals."""
+    """What every row says, whatever was asked: who was measured, how often, and its intervals.
+
+    Errors of means are on [-1, 1]; ``on_scale`` brings a document to the scale of the values.
+    """
 
     mechanism: str
     chosen: str
@@ -42,6 +46,19 @@ class AnyRow:
     def document(self) -> dict[str, Any]:
         """As JSON; null for what is unknown."""
         return {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
+
+
+def on_scale(row: dict[str, Any], scale: Scale) -> dict[str, Any]:
+    """A row's document with the mean's errors on a scale, from [-1, 1]; ``mean_scale`` says which."""
+    powers = {"mse": 2, "predicted": 2, "mae": 1}
+    made = dict(row)
+    for name, value in row.items():
+        kind, _, of = name.removesuffix("_se").partition("_")
+        if kind in powers and of.removeprefix("conditional_") == "mean" and value is not None:
+            made[name] = value * scale.half ** powers[kind]
+    runs = row["runs"].get("mean", [])
+    made["runs"] = {**row["runs"], "mean": [None if e is None else e * scale.half**2 for e in runs]}
+    return {**made, "mean_scale": scale.document()}
 
 
 def _plain(value: Any) -> Any:

@@ -18,9 +18,10 @@ from .arrays import Floats, Integers
 from .channel import Channel, CoCo, Collision, Halfspace, Hash, Subset, Symbols, Symmetric
 from .encode import SETS
 from .errors import PlanError
-from .estimate.cores import SMALL_SHARE, core_share, core_size, gains_of, undoing
+from .estimate.cores import MOST_SHARE, SMALL_SHARE, core_share, core_size, gains_of, solves, undoing
 from .estimate.joint import lifted
 from .estimate.linear import key_weights
+from .estimate.pools import energy_of
 from .mechanism import Mechanism
 from .plan import Plan
 from .schema import Schema
@@ -28,6 +29,7 @@ from .tally import Tally
 from .views import Views
 
 MOST_WORTHS = 1 << 25
+MOST_SOLVED = 1024
 _FEW = 512
 """Up to so many outputs are all looked at; of more, those of the targets and one other."""
 _NEAR = 1e-6
@@ -85,6 +87,14 @@ class Options:
             worth = np.where(told > 0, sums / told, 0.0)
         return np.asarray((1 - part) * before + part * worth)
 
+    def average(self, tally: Tally) -> Floats:
+        """The answers of a tally of one view whose reports are one cell each, ``(targets, 2)``."""
+        (group,) = self.groups
+        assert isinstance(group.best, Cells)
+        n, cells = tally.view_counts(0)
+        shares = cells.reshape(group.best.worth.shape[:2]) / max(n, 1)
+        return np.where(group.speaks, np.einsum("sc,scti->ti", shares, group.best.worth), np.nan)
+
     def chosen(self, weights: Floats, worths: list[Floats], before: Floats) -> Floats:
         """Fakes split evenly over the targets; each goes to the view that serves all targets best."""
         scores = []
@@ -108,12 +118,20 @@ class Options:
         return np.tile([held, sign * held], (self.targets, 1))
 
     @classmethod
-    def of(cls, plan: Plan, places: list[int], tally: Tally | None = None) -> Options:
-        """The options of a plan against these targets, beside a tally of honest reports if given."""
+    def of(
+        cls, plan: Plan, places: list[int], tally: Tally | None = None, core: int | None = None
+    ) -> Options:
+        """The options of a plan against these targets, beside a tally of honest reports if given.
+
+        ``core`` is how many items of a hash pool have their collisions undone (``possible_cores``);
+        the default is what the tally, or without one the first that is possible, leads to.
+        """
         if plan.encode == "views":
             return cls(plan, len(places), _view_groups(plan, places), tally)
         if plan.encode in SETS:
-            best: Cells | Positions = _of_sets(plan, places)
+            if core is None:
+                core = possible_cores(plan)[0] if tally is None else core_of(plan, tally)
+            best: Cells | Positions = set_worth(plan, places, core)
         elif plan.encode == "signs":
             best = _of_signs(plan, places)
         elif isinstance(plan.channels[0], Hash):
@@ -225,7 +243,7 @@ def _view_groups(plan: Plan, places: list[int]) -> list[Group]:
     groups = []
     for (channel, size, held), members in found.items():
         if (channel, size) not in worths:
-            worths[channel, size] = _view_worth(plan, channel, size)
+            worths[channel, size] = view_worth(plan, channel, size)
         worth = worths[channel, size][:, [at for at, _ in held]]
         best = output_options(plan.channels[channel], worth)
         if best.speaks.any():
@@ -233,7 +251,7 @@ def _view_groups(plan: Plan, places: list[int]) -> list[Group]:
     return groups
 
 
-def _view_worth(plan: Plan, number: int, size: int) -> Floats:
+def view_worth(plan: Plan, number: int, size: int) -> Floats:
     """What each cell of a view of ``size`` keys is worth: ``(cells, size, 2)``.
 
     A channel that marks many cells has one row more, for the report itself. A mechanism with an
@@ -349,11 +367,45 @@ def _of_signs(plan: Plan, places: list[int]) -> Cells | Positions:
     return Positions(worth[-1], np.concatenate([shown * 0.0, shown], axis=1), kinds)
 
 
-def _of_sets(plan: Plan, places: list[int]) -> Cells:
+def possible_cores(plan: Plan) -> list[int]:
+    """The numbers of items whose collisions the estimator may undo; which of them, a tally decides.
+
+    A single 0 for plans without a pool of sets. More than ``MOST_SOLVED`` are only looked at where a
+    tally has them undone (``core_of``): that takes a minute, and moves worths by a few per cent.
+    """
+    channel, keys = plan.channels[0], len(plan.schema.keys)
+    if plan.encode not in SETS or not isinstance(channel, Collision | CoCo):
+        return [0]
+    mirrored = isinstance(channel, CoCo)
+    found: list[int] = []
+    for items, count in ((2 * keys, keys),) if mirrored else ((channel.items,) * 2, (2 * keys,) * 2):
+        share = core_share(channel, count)
+        if share <= SMALL_SHARE:
+            return list(dict.fromkeys([*found, items]))
+        if share <= MOST_SHARE and items <= MOST_SOLVED:
+            found.append(items)
+    return [*found, 0]
+
+
+def core_of(plan: Plan, tally: Tally) -> int:
+    """The number of items whose collisions the estimator undoes in this tally."""
+    channel, keys = plan.channels[0], len(plan.schema.keys)
+    if not isinstance(channel, Collision | CoCo):
+        return 0
+    n, cells = tally.view_counts(0)
+    grid = cells.astype(np.float64).reshape(channel.pool, channel.small)
+    if isinstance(channel, CoCo):
+        gain = channel.gains[0]
+        return (
+            2 * keys if solves(channel, keys, lambda: n * gain**2 * energy_of(channel, grid)[0]) else 0
+        )
+    return core_size(channel, 2 * keys, lambda: n * channel.gain**2 * energy_of(channel, grid)[0])
+
+
+def set_worth(plan: Plan, places: list[int], core: int, undo: Floats | None = None) -> Cells:
     """Seed and cell of a pool: what naming a cell does to the scores of all keys that fall into it.
 
-    Whether the pool's collisions are undone depends on the tally; here they are wherever that
-    costs next to nothing.
+    The collisions of ``core`` items are undone, by ``undo`` where it is not the whole pool's.
     """
     channel, keys = plan.channels[0], len(plan.schema.keys)
     if not isinstance(channel, Collision | CoCo):
@@ -366,9 +418,8 @@ def _of_sets(plan: Plan, places: list[int]) -> Cells:
     worth = np.empty((len(places), 2, channel.cells))
     if isinstance(channel, CoCo):
         half = channel.small // 2
-        solved = core_share(channel, keys) <= SMALL_SHARE
-        undo = undoing(channel, 2 * keys)[0] if solved else None
-        every = np.arange(keys) if solved else rows
+        undo = undoing(channel, core)[0] if core else None
+        every = np.arange(keys) if core else rows
         high = channel.hashes(every)
         low = (high + half) % channel.small
         for row, place in enumerate(places):
@@ -379,8 +430,7 @@ def _of_sets(plan: Plan, places: list[int]) -> Cells:
                 even = 2.0 * lent.sum() / channel.small if part == 0 else 0.0
                 worth[row, part] = (grid - even) / gains[part]
     else:
-        core = core_size(channel, 2 * keys, 0.0)
-        undo = undoing(channel, core)[0] if core else None
+        undo = undoing(channel, core)[0] if core and undo is None else undo
         every = np.arange(core) if core else np.sort(np.concatenate([2 * rows, 2 * rows + 1]))
         cells = seeds + channel.hashes(every)
         for row, place in enumerate(places):

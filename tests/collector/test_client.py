@@ -614,7 +614,7 @@ def test_an_honest_chain_is_answered_to_its_end(phone, mechanism, more):
     phone.desk.create("rounds", chain)
     late = Phone(phone.desk, phone.folder.with_name("late"))
     for number in range(1, 20):
-        phone.desk.send(fresh(60, chain, RECORD), "rounds", plan=chain.hash)
+        phone.desk.send(fresh(400, chain, RECORD, stated="rounds"), "rounds", plan=chain.hash)
         assert phone.start(allow=2).answer("rounds", RECORD).counted
         if number > 1:
             assert late.start(allow=2).answer("rounds", OTHER).counted

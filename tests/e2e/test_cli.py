@@ -364,22 +364,64 @@ def test_queries_matrices_and_comparisons(folder):
         keyveil("query", "p.json", "t.kv", bad, cwd=folder, code=code)
 
 
-def test_a_guess_by_maximum_entropy_says_so_and_what_else_is_possible(tmp_path):
+def test_keys_that_no_view_holds_together_get_a_range_and_a_guess_that_says_so(tmp_path):
     plan = Plan.of(Schema.of(["a", "b", "c"]), "pairs", 3)
     plan.save(tmp_path / "p.json")
     records = ({"a": 1, "b": 1}, {"a": 1, "c": 1}, {"b": 1, "c": 1}, {})
     people = People.of_records(plan.schema, records * 2000)
     Tally(plan).add(plan.privatise(people, Coins.stated("guess"))).save(tmp_path / "t.kv")
     asked = ("p.json", "t.kv", "frequency(c | a, b)", "frequency(c | a)")
-    guess, known = json.loads(keyveil("query", *asked, "--json", cwd=tmp_path))
-    assert (guess["how"], known["how"]) == ("maximum entropy", "view")
-    assert known["possible"] is None
-    low, high = guess["possible"]
-    assert low < guess["low"] < guess["high"] < high
+    unknown, known = json.loads(keyveil("query", *asked, "--json", cwd=tmp_path))
+    assert (unknown["how"], known["how"]) == ("range", "view")
+    assert (unknown["value"], unknown["stderr"], known["guess"]) == (None, None, None)
+    assert unknown["low"] < 0.05, "the truth is 0"
+    assert unknown["high"] > 0.95
+    assert unknown["guess"] == pytest.approx(0.5, abs=0.1)
     said = keyveil("query", *asked, cwd=tmp_path)
-    assert "possible" in said
-    assert "the interval speaks of sampling alone" in said.replace("its interval", "the interval")
-    assert "possible" not in keyveil("query", "p.json", "t.kv", "frequency(c | a)", cwd=tmp_path)
+    assert said.splitlines()[0].split()[-1] == "guess"
+    assert f"{unknown['guess']:.4f}" in said
+    assert "no view of this plan holds these keys together, so there is no estimate" in said
+    assert "guess" not in keyveil("query", "p.json", "t.kv", "frequency(c | a)", cwd=tmp_path)
+    few = Plan.of(plan.schema, "workload", 3, queries="mean(a | b)")
+    few.save(tmp_path / "few.json")
+    Tally(few).add(few.privatise(people, Coins.stated("few"))).save(tmp_path / "few.kv")
+    said = keyveil("conditional", "few.json", "few.kv", "--plot", "few.png", cwd=tmp_path)
+    assert said.count("unknown") == 4, "no report speaks of c"
+
+
+def test_a_plan_for_single_keys_refuses_conditionals_once(tmp_path):
+    plan = Plan.of(Schema.of(8), "kvue", 2)
+    plan.save(tmp_path / "p.json")
+    people = People.of_records(plan.schema, [{"0": 1, "1": -1}] * 200)
+    Tally(plan).add(plan.privatise(people, Coins.stated("x"))).save(tmp_path / "t.kv")
+    for command in (
+        ("conditional",),
+        ("query", "frequency(0 | 1)"),
+        ("query", "mean(0)", "mean(0 | 1)"),
+    ):
+        done = subprocess.run(
+            [KEYVEIL, command[0], "p.json", "t.kv", *command[1:]],
+            cwd=tmp_path, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 1
+        assert not done.stdout
+        assert len(done.stderr.splitlines()) == 1
+        assert "this plan (kvue) does not ask about keys together" in done.stderr
+        assert "--mechanism auto --ask conditional" in done.stderr
+    assert "mean(0)" in keyveil("query", "p.json", "t.kv", "mean(0)", cwd=tmp_path)
+
+
+def test_compare_of_conditionals_hears_the_prior(folder):
+    """By default four keys in ten are held, in the table all by everyone: auto chooses otherwise."""
+    rows = [f"{user},{key},1" for user in range(50) for key in "abcdef"]
+    (folder / "all.csv").write_text("\n".join(["user,key,value", *rows]))
+    chosen = []
+    for prior in ("table", "default"):
+        keyveil(*COMPARE, "all.csv", "--range", "0,10", "--top", 6, "--people", "1e4", "--mechanism",
+                "auto", "--epsilon", "4,6", "--repeat", 1, "--coins", "x", "--prior", prior,
+                "--json", f"{prior}.json", cwd=folder)  # fmt: skip
+        chosen.append([row["chosen"] for row in json.loads((folder / f"{prior}.json").read_text())])
+    assert chosen[0] != chosen[1]
 
 
 COMPARE = ("compare", "--conditional", "2", "--person", "user", "--data")
@@ -509,7 +551,9 @@ def test_learn_a_cube(meals):
     said = keyveil(*asked, "--dice", "Fries=low,high", "--roll-up", "Hamburger", cwd=meals)
     assert said.splitlines()[0].split() == ["Fries", "share", "of", "all", "of", "these"]
     assert len(said.splitlines()) == 3
-    assert "maximum entropy" in keyveil(*asked, "Pepsi", cwd=meals)
+    wide = keyveil(*asked, "Pepsi", cwd=meals)
+    assert "no view holds these keys together, so there is no estimate" in wide
+    assert wide.splitlines()[0].split()[-1] == "guess"
 
 
 @pytest.mark.parametrize(

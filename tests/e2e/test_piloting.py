@@ -74,9 +74,9 @@ def test_the_whole_way_from_a_pilot_to_answers(at, folder):
 
 
 def test_what_a_pilot_told_is_in_the_json(at):
-    made = json.loads(at(*AUTO, "--mean", "0.2", "--json"))
+    made = json.loads(at(*AUTO, "--mean", "3.4", "--spread", "0.5", "--json"))
     assert "from a pilot of 2,000 people" in made["advice"]["prior"]
-    assert "means near 0.2" in made["advice"]["prior"]
+    assert "means near 3.4, spread 0.5 on [1, 5]" in made["advice"]["prior"]
     assert made["promised"] == 4
 
 

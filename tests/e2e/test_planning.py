@@ -197,7 +197,7 @@ def test_with_few_keys_no_shrinkage_is_advised(at):
 
 
 def test_a_named_mechanism_says_what_to_expect(at):
-    named = ("plan", "--keys", 20, "--epsilon", 1, "--people", "1e5", "--mechanism")
+    named = ("plan", "--keys", 20, "--epsilon", 1, "--people", "1e5", "--force", "--mechanism")
     said = at(*named, "kvue", "-o", "p")
     assert "with 100,000 people a key's answers will be off: frequency by about 0.0" in said
     assert "(expecting 6 keys held on average" in said
@@ -227,7 +227,8 @@ def test_auto_answers_queries(at):
         (("--epsilon", 1, "--people", 1000, "--held", 21), 1, "at most 20"),
         (("--epsilon", 1, "--people", 1000, "--set", "levels=3"), 1, "auto sets the parameters"),
         (("--epsilon", 1, "--people", 1000, "--spread", "wide"), 1, "spread"),
-        (("--epsilon", 1, "--people", 1000, "--spread", "3"), 1, "spread lies between 0 and 1"),
+        (("--epsilon", 1, "--people", 1000, "--spread", "3"), 1, "spread lies between 0 and 2"),
+        (("--epsilon", 1, "--people", 1000, "--mean", "0.5"), 1, "mean lies above 1 and below 5"),
         (("--epsilon", 1, "--people", "lots"), 1, "--people must be a whole number of at least 1"),
         (
             ("--epsilon", 1, "--people", 1000, "--calibrate", "paper"),
@@ -278,8 +279,73 @@ def test_a_named_mechanism_is_explained(at, name, fakes):
     assert "--explain: only with --people" in at(*named, code=2)
 
 
+def _shown(said: str, mechanism: str) -> tuple[float, float]:
+    """A row's errors of frequency and mean in the table of options."""
+    row = next(line for line in said.splitlines() if line.startswith(f"{mechanism}  "))
+    _, frequency, mean, *_ = row.removeprefix(mechanism).split()
+    return float(frequency), float(mean)
+
+
+def test_what_is_seen_and_typed_is_on_the_users_scale(at):
+    """The same people on [-1, 1] and on [1, 5]: the mean's errors double, and nothing else moves."""
+    plan = ("plan", "--keys", 20, "--epsilon", 2, "--people", "1e5", "--mechanism")
+    unit = ("--range=-1,1", "--mean", "0.5", "--spread", "0.3")
+    own = ("--range", "1,5", "--mean", "4", "--spread", "0.6")
+    said = [at(*plan, "auto", *which, "--explain") for which in (unit, own)]
+    for name in ("kvue", "graded", "privkv"):
+        (f, m), (same, double) = (_shown(each, name) for each in said)
+        assert same == f
+        assert double == pytest.approx(2 * m, abs=2e-4)  # rounded to four digits
+    assert "means near 4, spread 0.6 on [1, 5]" in said[1]
+    assert "means on [1, 5]" in said[1]
+    assert "spread and mean on [-1, 1]" in said[1], "parameters in brackets are the plan's own"
+    assert "spread and mean on [-1, 1]" not in said[0]
+    made = [json.loads(at(*plan, "kvue", *which, "--json"))["expected"] for which in (unit, own)]
+    assert made[1]["mean_error"] == pytest.approx(2 * made[0]["mean_error"])
+    assert made[1]["frequency_error"] == made[0]["frequency_error"]
+    assert made[1]["mean_scale"] == {"low": 1, "high": 5, "of": "all keys"}
+    told = at(*plan, "kvue", *own, "-o", "p.json")
+    assert "mean by about" in told
+    assert "on [1, 5] (expecting" in told
+    at(*plan, "kvue", "--range", "1,5", "--mean", "0.5", "-o", "wrong.json", code=1)
+    assert not (at.folder / "wrong.json").exists()
+
+
+def test_keys_of_different_ranges_say_which_scale(at):
+    (at.folder / "own.csv").write_text("key,low,high\na,0,1\nb,0,10\n")
+    plan = ("plan", "--keys", "own.csv", "--epsilon", 2, "--people", "1e5", "--mechanism")
+    said = at(*plan, "auto", "--explain")
+    assert "means in half ranges" in said
+    assert "half ranges: keys have different ranges, so -1 is the low end of each key's range" in said
+    made = json.loads(at(*plan, "kvue", "--json"))["expected"]
+    assert made["mean_scale"] == {"low": -1, "high": 1, "of": "each key's own range"}
+
+
+def test_compare_measures_on_the_users_scale(at):
+    """One table on [-1, 1] and on [1, 5], with the same coins."""
+    rows = {}
+    for ends, values in (("-1,1", (-1, -0.5, 0, 1)), ("1,5", (1, 2, 3, 5))):
+        lines = [f"{user},{key},{values[(user + ord(key)) % 4]}" for user in range(60) for key in "abc"]
+        (at.folder / "t.csv").write_text("\n".join(["person,key,value", *lines]))
+        for order, name in (((), "kvue"), (("--conditional", 2), "pairs")):
+            said = at("compare", "--data", "t.csv", f"--range={ends}", "--people", "1e4", "--mechanism",
+                      name, "--repeat", 2, "--coins", "x", "--json", "r.json", "--plot", "r.png",
+                      "--processes", 1, *order)  # fmt: skip
+            assert f"means on [{ends.replace(',', ', ')}]" in said
+            rows[ends, order] = json.loads((at.folder / "r.json").read_text())
+    for order in ((), ("--conditional", 2)):
+        middle = "conditional_" if order else ""
+        for unit, own in zip(rows["-1,1", order], rows["1,5", order], strict=True):
+            for name in (f"mse_{middle}frequency", "coverage_mean", "true_epsilon", "chosen"):
+                assert unit[name] == own[name]
+            for name, times in ((f"mse_{middle}mean", 4), (f"mae_{middle}mean_se", 2)):
+                assert own[name] == pytest.approx(times * unit[name])
+            assert own["runs"]["mean"] == pytest.approx([4 * e for e in unit["runs"]["mean"]])
+            assert own["mean_scale"] == {"low": 1, "high": 5, "of": "all keys"}
+
+
 def test_fakes_are_told_of_the_keys_that_are_expected(at):
-    said = at(*AUTO, "--epsilon", 2, "--people", "1e6", "--held", 3, "--mean", "0.5", "--explain")
+    said = at(*AUTO, "--epsilon", 2, "--people", "1e6", "--held", 3, "--mean", "4", "--explain")
     assert "raise a key's frequency from 0.15 to" in said
     assert "its mean from 4 to" in said
 
@@ -448,9 +514,9 @@ def test_compare_says_what_it_did_in_one_line_each(at, capsys):
         ("privkvm", "debiased"): ["corrected"],
     }
 
-    out, _ = told("--mechanism", "collision:cap=1", "--json", "r.json")
+    out, _ = told("--mechanism", "collision:cap=1", "--json", "c.json")
     assert "Left out of all that is held: collision:cap=1" in out
-    assert all(r["bias_from_cap"] for r in json.loads((at.folder / "r.json").read_text()))
+    assert all(r["bias_from_cap"] for r in json.loads((at.folder / "c.json").read_text()))
 
 
 def nasty(folder, name):
@@ -502,6 +568,7 @@ def nasty(folder, name):
 def test_compare_survives_any_table(at, name):
     """Every mechanism, at epsilons from small to large: valid JSON, and the planner at each."""
     ends = nasty(at.folder, name)
+    low, high = map(float, ends.split(","))
     at("compare", "--data", "nasty.csv", "--person", "user", "--range", ends, "--people", 300,
        "--mechanism", "all", "--epsilon", "0.2,6", "--repeat", 2, "--json", "out.json",
        "--coins", "x", "--processes", 1)  # fmt: skip
@@ -509,5 +576,6 @@ def test_compare_survives_any_table(at, name):
     assert {row["epsilon"] for row in rows if row["mechanism"] == "auto"} == {0.2, 6}
     for row in rows:
         assert 0 <= row["mse_frequency"] <= 1
-        assert row["mse_mean"] is None or 0 <= row["mse_mean"] <= 4
+        assert row["mse_mean"] is None or 0 <= row["mse_mean"] <= (high - low) ** 2
+        assert row["mean_scale"] == {"low": low, "high": high, "of": "all keys"}
         assert 0 < row["true_epsilon"] <= row["epsilon"]

@@ -19,9 +19,12 @@ from keyveil.channel.pooled import numbered_sets
 from keyveil.cli.command import run
 from keyveil.fakes import fake_tally
 from keyveil.health import (
+    check_agreement,
     check_change,
+    check_dummies,
     check_marks,
     check_mixture,
+    check_rare,
     check_seeds,
     check_shares,
     check_views,
@@ -30,10 +33,11 @@ from keyveil.health import (
     holm,
 )
 from keyveil.health.change import alike
-from keyveil.health.limits import both_signs, met_keys
+from keyveil.health.limits import FLOORS, both_signs, many_below, met_keys
 from keyveil.health.mixture import nats_lacking
 from keyveil.health.pools import cells_of, members
 from keyveil.health.shares import chernoff
+from keyveil.poison import repair
 from keyveil.simulate import Population, simulate
 from keyveil.tails import above, below, entropy_above
 from keyveil.testing import _padded_law
@@ -190,6 +194,45 @@ def test_marks_are_bounded_from_both_sides():
         assert law[: total + 1].sum() <= chernoff(total, 3, 3, back, own, up=False) + 1e-12
 
 
+@pytest.mark.parametrize("start", FLOORS)
+def test_many_counts_below_their_least_are_bounded(start):
+    """Nine people who each are in any of three states, k-RR: over all counts, never more alarms."""
+    n, keep, lie = 9, 0.6, 0.2
+    for people in ([0] * 9, [0] * 5 + [1] * 4, [0, 1, 2] * 3):
+        law = {(0, 0, 0): 1.0}
+        for state in people:
+            grown: dict[tuple[int, ...], float] = {}
+            for counts, chance in law.items():
+                for cell in range(3):
+                    after = tuple(c + (i == cell) for i, c in enumerate(counts))
+                    grown[after] = grown.get(after, 0.0) + chance * (keep if cell == state else lie)
+            law = grown
+        found = [(many_below(np.array(c, float), n, lie, start), p) for c, p in law.items()]
+        for bound in sorted({value for value, _ in found}):
+            assert sum(p for value, p in found if value <= bound) <= bound + 1e-12
+
+
+@pytest.mark.parametrize("name", ["pairs", "several", "workload"])
+def test_words_of_views_agree_for_every_record(name):
+    """The mean of what agreement sums up is zero for every record, and its square within the bound."""
+    queries = {"queries": "mean(0 | 1); frequency(1 | 2)"} if name == "workload" else {}
+    plan = plan_of(name, 3, **queries)
+    for levels in product(range(plan.schema.levels + 1), repeat=3):
+        tally = Tally(plan)
+        counts = tally.counts.astype(np.float64)
+        for view, keys in enumerate(plan.views.keys):
+            channel, own = plan.view_channels[view], plan.layout.own[view]
+            state = 0
+            for key in keys:
+                state = state * (plan.schema.levels + 1) + levels[key]
+            law = channel.expected()[state] * plan.views.shares[view]
+            counts[own + 1 : own + 1 + channel.cells] = np.rint(law * 1e12)
+            counts[own] = np.rint(law * 1e12).sum()
+        tally = Tally(plan, counts.astype(np.int64))
+        found = check_agreement(plan, tally)
+        assert (found.verdict, found.p_value) == ("fine", 1.0)
+
+
 def test_holm_rejects_step_by_step():
     p_values = np.array([0.001, 0.4, 0.02, 0.015])
     assert holm(p_values, 0.05).tolist() == [True, False, True, True]
@@ -242,6 +285,8 @@ def alarms(plan: Plan, check, runs: int, people: int, rate: float) -> int:
         ("kvoh", check_mixture),
         ("f2m", check_mixture),
         ("pairs", check_shares),
+        ("pairs", check_agreement),
+        ("several", check_agreement),
         ("ioh", check_marks),
         ("ioh", check_shares),
     ],
@@ -269,6 +314,9 @@ def test_honest_tallies_are_found_fine(name, check):
         ("pckv_ue", check_marks),
         ("pckv_ue", check_shares),
         ("pckv_grr", check_shares),
+        ("pckv_grr", check_dummies),
+        ("pckv_grr", check_rare),
+        ("grr", check_rare),
         ("meanest", check_shares),
     ],
 )
@@ -445,6 +493,44 @@ def test_many_targets_at_once_mark_too_many_positions():
     assert found.p_value < 1e-6
 
 
+def test_fakes_that_take_from_all_rare_keys_are_flagged():
+    """Each of 190 keys that nobody holds is named a little too seldom; none of them stands out."""
+    plan = plan_of("pckv_grr", 200, 2, length=4)
+    draw = np.random.default_rng(3)
+    held = draw.random((500, 10)) < 0.2
+    crowd = People.of_records(plan.schema, [{str(k): 0.5 for k in np.flatnonzero(row)} for row in held])
+    people = crowd.chosen(draw.integers(0, 500, 80_000), np.arange(80_000, dtype=np.int64))
+    honest = Tally(plan).add(plan.privatise(people, COINS))
+    assert not health(plan, honest).suspicious
+    fakes = fake_tally(plan, 2_000, ["6", "7", "8", "9"], coins=COINS)
+    odd = [finding.check for finding in health(plan, honest + fakes).findings if finding.suspicious]
+    assert odd == ["rare"]
+
+
+def test_dummies_that_someone_chose_are_flagged():
+    plan = plan_of("pckv_grr", 10, 1, length=3)
+    tally = honest_tally(plan, 20_000)
+    assert not check_dummies(plan, tally).suspicious
+    tally.counts[[0, 1 + 2 * 10]] += 600  # all of them the first dummy's low sign
+    assert check_dummies(plan, tally).suspicious
+
+
+def test_a_view_that_tells_other_things_than_the_rest_is_flagged():
+    """Fakes who draw their views like everyone, and cheat in one of them."""
+    plan = plan_of("pairs", 5, 1)
+    tally = honest_tally(plan, 40_000)
+    assert not check_agreement(plan, tally).suspicious
+    view, own = 3, int(plan.layout.own[3])
+    cells = tally.counts[own + 1 : own + 1 + plan.view_channels[view].cells]
+    cell = int(np.argmax(cells))
+    moved = cells // 5  # a fifth of its reports become one output
+    cells -= moved
+    cells[cell] += moved.sum()
+    found = health(plan, tally).findings
+    assert not next(f for f in found if f.check == "views").suspicious
+    assert "0 + 4" in next(f for f in found if f.check == "agreement").where
+
+
 def test_a_day_with_fakes_is_not_like_the_day_before():
     plan = plan_of("kvue", 10)
     before, after = honest_tally(plan, run=1), honest_tally(plan, run=2)
@@ -515,6 +601,9 @@ def test_every_mechanism_is_checked_or_says_why_not(name):
         "mixture",
         "shares",
         "marks",
+        "rare",
+        "dummies",
+        "agreement",
         "change",
     ]
     assert not found.suspicious
@@ -573,14 +662,24 @@ def test_the_command_says_the_same(tmp_path, capsys):
     path, first, second = (str(tmp_path / name) for name in ("plan.json", "honest.kv", "odd.kv"))
     assert run(["health", path, second, first, "--fakes", "0.05", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert {k: v for k, v in told.items() if k != "reach"} == health(plan, odd, honest).document()
+    found = health(plan, odd, honest).document()
+    assert {key: told[key] for key in found} == found
+    assert (told["views"], told["level"]) == ("chosen", 0.95), "the check of views says so"
     assert [row["key"] for row in told["reach"]] == list(plan.schema.keys)
     assert run(["health", path, first, "--fakes", "0.05"]) == 0
     out = capsys.readouterr().out
     assert "nothing suspicious in 4,000 reports" in out
-    assert "honest answers may lie" in out
+    assert "honest answers lie at level 0.95 if at most 0.05 of the reports are fake and drew" in out
     assert run(["health", path, second]) == 0
     assert "(2)" in capsys.readouterr().out
+    assert run(["health", path, second, "--repair", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["repair"]
+    assert told == repair(plan, odd).document()
+    assert (told["kind"], told["left_out"]) == ("views", [2])
+    assert run(["health", path, second, "--repair"]) == 0
+    assert "left out, because fakes chose them: 1 view (2)" in capsys.readouterr().out
+    assert run(["health", path, first, "--repair"]) == 0
+    assert "nothing is left out" in capsys.readouterr().out
     assert run(["health", path, second, "--false-alarm", "7"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
 

@@ -29,10 +29,10 @@ HEAVY = (
 
 LINE = [
     *("errors", "arrays", "tails", "exact", "coins", "channel", "viewchannels", "patterns"),
-    *("sample", "prior", "valuechannels", "schema", "views", "people", "encode"),
+    *("scale", "sample", "prior", "valuechannels", "schema", "views", "people", "encode"),
     *("query", "layout", "report", "files", "fast", "estimate", "mechanism", "mechanisms", "tally"),
     "plan",
-    *("shuffle", "worth", "poison", "fakes", "health"),
+    *("outlook", "shuffle", "worth", "poison", "fakes", "health"),
 ]
 """Along the line: a module imports only from those before it (lazily, and for types, from any)."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from collections.abc import Iterable
+from math import inf, isfinite
 
 import click
 
@@ -15,9 +16,12 @@ from .outputs import PICTURE, writes_files
 from .show import as_json, print_json, print_table
 
 NOTE = (
-    "maximum entropy: no view holds these keys together; the value is a guess, its interval speaks of "
-    "sampling alone, and possible is the range over all laws that agree with the views"
+    "range: no view of this plan holds these keys together, so there is no estimate. The interval "
+    "covers every value that agrees with the views, widened for sampling error. A plan that measures "
+    "it: keyveil plan --mechanism auto --ask 'QUERY' --people N"
 )
+GUESS = "guess: one of the values in the range (maximum entropy); only the range bounds its error"
+NEEDS_SCIPY = "the interval of a range needs SciPy: pip install 'keyveil[bounds]'"
 
 _estimator = click.option(
     "--estimator", type=click.Choice(ESTIMATORS), default="pooled", show_default=True
@@ -51,28 +55,41 @@ def query(
         print_json([answer.document() for answer in answers])
         return
     headings = ["query", "value", "± stderr", f"{level:.0%} interval", "from"]
-    rows = [[str(a.query), *_cells(a.estimate), a.how] for a in answers]
-    guessed = any(a.how == "maximum entropy" for a in answers)
-    if guessed:
-        headings.append("possible")
-        rows = [[*row, _ends(a)] for row, a in zip(rows, answers, strict=True)]
+    rows = [[str(a.query), *_cells(a), a.how] for a in answers]
+    if any(a.how == "range" for a in answers):
+        headings.append("guess")
+        rows = [[*row, _guess(a)] for row, a in zip(rows, answers, strict=True)]
     print_table(headings, rows)
-    if guessed:
+    _explain_ranges(answers)
+    if any(a.guess is not None for a in answers):
+        click.echo(GUESS)
+
+
+def _explain_ranges(answers: Iterable[QueryAnswer]) -> None:
+    """What a range is, if there is one."""
+    ranges = [answer for answer in answers if answer.how == "range"]
+    if ranges:
         click.echo(NOTE)
+    if any(answer.estimate.low == -inf for answer in ranges):
+        click.echo(NEEDS_SCIPY)
 
 
-def _ends(answer: QueryAnswer) -> str:
-    if answer.possible is None:
-        return "" if answer.how == "view" else "unknown"
-    low, high = answer.possible
-    return f"[{low:.4f}, {high:.4f}]" if isfinite(high) else f"above {low:.4f}"
+def _guess(answer: QueryAnswer) -> str:
+    return "" if answer.guess is None else f"{answer.guess:.4f}"
 
 
-def _cells(made: Estimate) -> list[str]:
-    known = isfinite(made.value) and made.bounded
-    ends = f"[{made.low:.4f}, {made.high:.4f}]" if made.bounded else "not estimable"
+def _cells(answer: QueryAnswer) -> list[str]:
+    made = answer.estimate
     stderr = f"{made.stderr:.4f}" if isfinite(made.stderr) else ""
-    return [f"{made.value:.4f}" if known else "unknown", stderr, ends]
+    known = isfinite(made.value) and made.bounded
+    value = "" if answer.how == "range" else f"{made.value:.4f}" if known else "unknown"
+    return [value, stderr, _interval(made)]
+
+
+def _interval(made: Estimate, digits: int = 4) -> str:
+    if made.bounded:
+        return f"[{made.low:.{digits}f}, {made.high:.{digits}f}]"
+    return f"at least {made.low:.{digits}f}" if isfinite(made.low) else "not estimable"
 
 
 @click.command()
@@ -115,15 +132,17 @@ def conditional(
     rows = []
     for k, row in zip(shown, matrix, strict=False):
         cells = [k]
-        for cell in row[: len(shown)]:
-            made = None if cell is None else cell.estimate
-            if made is None:
-                cells.append("")
-            elif made.bounded:
-                cells.append(f"{made.value:.3f} ±{(made.high - made.low) / 2:.3f}")
-            else:
-                cells.append("unknown")
+        cells += ["" if cell is None else _short(cell) for cell in row[: len(shown)]]
         rows.append(cells)
     print_table([f"{kind} of \\ given", *shown], rows)
     if len(shown) < len(plan.schema.keys):
         click.echo(f"the first {len(shown)} of {len(plan.schema.keys)} keys; --json has them all")
+    _explain_ranges(cell for row in matrix for cell in row if cell is not None)
+
+
+def _short(cell: QueryAnswer) -> str:
+    """One cell of the matrix: a value with half its interval, or a range."""
+    made = cell.estimate
+    if cell.how == "range":
+        return _interval(made, 2)
+    return f"{made.value:.3f} ±{(made.high - made.low) / 2:.3f}" if made.bounded else "unknown"

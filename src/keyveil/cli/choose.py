@@ -20,6 +20,7 @@ from ..plan import Plan
 from ..planner import ASKS, Advice, advise
 from ..prior import Prior
 from ..query import Query
+from ..scale import Scale
 from ..schema import Schema
 from .chart import NARROWEST, Panel, columns, fitted, legend, say
 from .show import counted, plain_only, print_table
@@ -32,6 +33,8 @@ COMPARED = {
 """What the options' errors are of."""
 
 
+_OF_VALUES = {"spread", "mean"}
+"""Parameters of mechanisms that speak of values."""
 IN_TERMINAL = 4
 """Lines that a picture in the terminal has: the chosen mechanism's, and the next three's."""
 FAKES = 0.01
@@ -47,14 +50,14 @@ def asked(words: str) -> str | list[str]:
     return [str(query) for query in Query.parse_all(words)]
 
 
-def prior_of(keys: int, held: str | None, mean: str | None, spread: str | None) -> Prior:
-    """The prior that the options state; what is not said stays at its default."""
+def prior_of(schema: Schema, held: str | None, mean: str | None, spread: str | None) -> Prior:
+    """The prior that the options state, on the values' scale; what is not said stays at its default."""
     given = {
         name: float(decimal(value, f"--{name}"))
         for name, value in (("held", held), ("mean", mean), ("spread", spread))
         if value is not None
     }
-    return Prior.of(keys, **given)
+    return Prior.of(schema, **given)
 
 
 def advice_for(schema: Schema, epsilon: str, people: int, ask: str, prior: Prior) -> Advice:
@@ -82,7 +85,12 @@ def explain(advice: Advice) -> None:
     one = "one conditional answer" if advice.ask == "conditional" else "one key's answer"
     few = advice.ask != "conditional" and len(best.plan.schema.keys) < FEWEST
     say(f"error: squared error over the first's: {_compared(advice, few)}")
-    say(f"{sign}: how far {one} is off before any shrinkage, means on [-1, 1]")
+    scale = Scale.of(best.plan.schema)
+    say(f"{sign}: how far {one} is off before any shrinkage, means {scale}")
+    if scale.note:
+        say(f"half ranges: {scale.note}")
+    if scale != Scale() and any(_OF_VALUES & {*o.plan.parameters} for o in advice.runners_up(20)):
+        say("parameters of a mechanism are the plan's own: spread and mean on [-1, 1]")
     if not advice.answers:
         say(
             "answers: with the row's plan as it is; with more people the planner turns to other plans, "
@@ -138,10 +146,17 @@ def _cells(option: Option, advice: Advice) -> list[str]:
         option.name,
         f"{option.score / best.score:.2f}" if best.score > 0 else "-",
         f"{sqrt(option.frequency):.4f}",
-        f"{sqrt(option.mean):.4f}" if option.mean == option.mean else "-",
+        error_cell(sqrt(option.mean) * Scale.of(option.plan.schema).half),
         f"{option.plan.bits_per_report:.1f}",
         _answers(option, advice),
     ]
+
+
+def error_cell(error: float) -> str:
+    """An error in four digits, whatever its scale; a dash for none."""
+    if not isfinite(error):
+        return "-"
+    return f"{error:.4f}" if 0.001 <= error < 1000 else f"{error:.4g}"
 
 
 def picture(advice: Advice, path: str) -> Curves:
@@ -187,23 +202,28 @@ def sketch(advice: Advice, drawn: Curves | None = None) -> None:
             click.echo(row)
     say(
         f"against epsilon: {who}, at each the best parameters; against people: epsilon "
-        f"{text(advice.epsilon)}, parameters as in the table"
+        f"{text(advice.epsilon)}, parameters as in the table; means {found.scale}"
     )
     click.echo()
 
 
 def expected(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
-    """How far answers of a plan that speaks of single keys will be off, before any shrinkage."""
+    """How far answers of a plan that speaks of single keys will be off, before any shrinkage.
+
+    The mean's error is on the scale of the plan's values, the mass's on [-1, 1].
+    """
+    scale = Scale.of(plan.schema)
     told = forecast(plan, people, prior)
     answers, weight = plan.kind.answers, prior.weight
     errors = {
         "frequency": told.clipped_frequency(prior) if "frequency" in answers else None,
-        "mean": told.clipped_mean(prior) if "mean" in answers else None,
+        "mean": scale.half**2 * told.clipped_mean(prior) if "mean" in answers else None,
         "mass": told.covariance[:, 1, 1] + told.bias[:, 1] ** 2 if "mass" in answers else None,
     }
     return {
         "people": people,
         "prior": prior.source,
+        "mean_scale": scale.document(),
         "chain": plan.chain is not None,
         "pilot_people": pilot_people(plan, people) if plan.encode == "size" else None,
         **{
@@ -213,17 +233,17 @@ def expected(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
     }
 
 
-def expectation(facts: dict[str, Any]) -> str:
+def expectation(facts: dict[str, Any], scale: Scale) -> str:
     """The same in one line."""
     parts = [
-        f"{name} by about {facts[f'{name}_error']:.3g}{scale}"
-        for name, scale in (("frequency", ""), ("mean", " on [-1, 1]"), ("mass", " on [-1, 1]"))
+        f"{name} by about {facts[f'{name}_error']:.3g}{of}"
+        for name, of in (("frequency", ""), ("mean", f" {scale}"), ("mass", " on [-1, 1]"))
         if facts[f"{name}_error"] is not None
     ]
     who = counted(facts["people"], "person", "people")
     when = " after this round" if facts["chain"] else ""
     said = f"with {who}{when} a key's answers will be off: {' and '.join(parts)}"
-    said += f" (expecting {facts['prior']})"
+    said += f" (expecting {facts['prior']})" + (f"; {scale.note}" if scale.note else "")
     if facts["pilot_people"] is not None:
         said += f"; for a pilot (plan --mechanism auto --pilot) ask {facts['pilot_people']:,} of them"
     return said

@@ -19,7 +19,8 @@ from ..measure import Outcome, measure
 from ..mechanism import CALIBRATIONS
 from ..mechanisms import mechanism_named
 from ..prior import Prior
-from ..rows import AnyRow
+from ..rows import AnyRow, on_scale
+from ..scale import Scale
 from ..schema import Schema
 from ..simulate import Population
 from .outputs import OUTPUT, PICTURE, writes_files
@@ -153,13 +154,14 @@ def compare(
         _note("one repetition has no standard error; --repeat 20 tells how far figures can be trusted")
     coins = Coins.secure() if stated is None else Coins.stated(stated)
     keys = len(population.schema.keys)
+    believed = Prior.of(keys) if prior == "default" else None
     rows: Sequence[AnyRow]
     with progress("comparing") as moved:
         if order:
             schema = Schema.of(list(population.schema.keys))
             rows = list(
                 compare_conditionals(
-                    schema, population, names, epsilons, number, repeat, order, coins, moved
+                    schema, population, names, epsilons, number, repeat, order, coins, moved, believed
                 )
             )
         else:
@@ -170,7 +172,7 @@ def compare(
                 coins,
                 calibrate,
                 asked,
-                Prior.of(keys) if prior == "default" else None,
+                believed,
                 pilot=prior == "pilot",
             )
             found = measure(
@@ -183,7 +185,8 @@ def compare(
             )
             rows = found.rows
             _tell_skipped(found)
-    documents = [row.document() for row in rows]
+    scale = Scale(float(low), float(high)) if data is not None else Scale()
+    documents = [on_scale(row.document(), scale) for row in rows]
     if output:
         body = json.dumps(documents, indent=2, ensure_ascii=False, allow_nan=False)
         write_whole(Path(output), body.encode())
@@ -195,7 +198,7 @@ def compare(
         _headings(error),
         [_cells(row, error) for row in documents],
         f"{counted(keys, 'key')}, {counted(number, 'person', 'people')}, "
-        f"{counted(repeat, 'repetition')}, errors on the [-1, 1] scale",
+        f"{counted(repeat, 'repetition')}, means {scale}",
     )
     for line in footnotes(documents):
         click.echo(line)

@@ -20,9 +20,13 @@ from ..tally import Tally
 from .read import read_count
 from .show import as_json, print_json, print_table
 
-NOTE = (
-    "by maximum entropy: no view holds these keys together, and intervals speak of sampling alone; "
-    "'keyveil query' says what is possible"
+OF_A_TREE = (
+    "a guess below the first split: no view holds these keys together, and their law is the one of "
+    "maximum entropy; 'keyveil query' gives the range that the views leave open"
+)
+OF_A_CUBE = (
+    "no view holds these keys together, so there is no estimate: intervals cover every share that "
+    "agrees with the views, widened for sampling error; the guess is one of them (maximum entropy)"
 )
 
 
@@ -110,7 +114,7 @@ def tree(
         return
     click.echo(grown.text())
     if grown.how != "view":
-        click.echo(f"({NOTE})")
+        click.echo(f"({OF_A_TREE})")
 
 
 @learn.command()
@@ -155,6 +159,7 @@ def cube(
         "share of all",
         *(["of these"] if narrowed else []),
         *(["people"] * (count is not None)),
+        *(["guess"] * (made.how == "range")),
     ]
     rows = []
     for parts, share in made.cells():
@@ -163,10 +168,12 @@ def cube(
             row.append(_cell(made.share(parts), 4))
         if count is not None:
             row.append(_cell(made.count(parts), 0))
+        if made.how == "range":
+            row.append(f"{made.guess(parts):.4f}")
         rows.append(row)
     print_table(headings, rows)
     if made.how != "view":
-        click.echo(f"({NOTE})")
+        click.echo(f"({OF_A_CUBE})")
 
 
 def _pair(words: str, right: str) -> tuple[str, str]:
@@ -178,7 +185,7 @@ def _pair(words: str, right: str) -> tuple[str, str]:
 
 
 def _cell(made: Estimate, digits: int) -> str:
-    if not isfinite(made.value):
-        return "unknown"
     ends = f"[{made.low:,.{digits}f}, {made.high:,.{digits}f}]" if made.bounded else "not estimable"
+    if not isfinite(made.value):
+        return ends if made.bounded else "unknown"
     return f"{made.value:,.{digits}f} {ends}"

@@ -12,6 +12,7 @@ from ..exact import text, total
 from ..mechanism import CALIBRATIONS
 from ..mechanisms import REGISTRY, mechanism_named
 from ..plan import Plan
+from ..scale import Scale
 from ..schema import Schema
 from ..tally import Tally
 from .outputs import OUTPUT, PICTURE, writes_files
@@ -66,8 +67,16 @@ if TYPE_CHECKING:
     metavar="PILOT TALLY",
     help="For auto: how many keys people hold, from a pilot's TALLY; PILOT is the first plan of sized.",
 )
-@click.option("--mean", help="With --people: where values lie on average, on [-1, 1].")
-@click.option("--spread", help="With --people: the standard deviation of values on [-1, 1], at most 1.")
+@click.option(
+    "--mean",
+    help="With --people: where values lie on average, on the scale of --range.  [default: its middle]",
+)
+@click.option(
+    "--spread",
+    help="With --people: the standard deviation of values, on the scale of --range.  [default: a "
+    "quarter of it] If keys have different ranges, --mean and --spread are in half ranges: -1 is the "
+    "low end of each key's range, 1 the high end.",
+)
 @click.option(
     "--explain",
     is_flag=True,
@@ -139,7 +148,7 @@ def plan(
     if advice is None and count is not None:
         expected = _expected(made, count, (held, mean, spread))
         facts |= expected.facts
-    for note in notes:
+    for note in notes if output or not explain else ():
         click.echo(note, err=True)
     if output:
         made.save(output)
@@ -235,7 +244,7 @@ def _advice(
     from .choose import advice_for, prior_of
 
     assert people is not None
-    prior = believed or prior_of(len(schema.keys), *stated)
+    prior = believed or prior_of(schema, *stated)
     return advice_for(schema, epsilon, people, ask, prior)
 
 
@@ -274,7 +283,7 @@ def _expected(made: Plan, people: int, believed: tuple[str | None, str | None, s
     from .choose import expectation, prior_of
     from .choose import expected as single
 
-    prior = prior_of(len(made.schema.keys), *believed)
+    prior = prior_of(made.schema, *believed)
     try:
         foreseen = outlook(made, people)
     except KeyveilError:
@@ -285,7 +294,7 @@ def _expected(made: Plan, people: int, believed: tuple[str | None, str | None, s
         facts = single(made, people, prior)
     except KeyveilError as error:
         return _Expected(f"nothing is said of what to expect: {error}", True, {"expected": None})
-    return _Expected(expectation(facts), True, {"expected": facts})
+    return _Expected(expectation(facts, Scale.of(made.schema)), True, {"expected": facts})
 
 
 def _explain_named(
@@ -294,7 +303,7 @@ def _explain_named(
     from .choose import explain_plan, prior_of
 
     assert people is not None
-    explain_plan(made, said, people, prior_of(len(made.schema.keys), *believed))
+    explain_plan(made, said, people, prior_of(made.schema, *believed))
 
 
 def _facts(made: Plan) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
@@ -11,20 +12,26 @@ from ..errors import PlanError
 from ..exact import decimal
 from ..health import FALSE_ALARM
 from ..health import health as check_health
+from ..health.limits import view_name
+from ..mechanisms import REGISTRY
 from ..plan import Plan
 from ..poison import (
     ATTACKS,
     CHOICES,
     GOALS,
+    LEVEL,
     Change,
     Gain,
     Reach,
+    Repair,
     Row,
     compare_gains,
     fakes_needed,
     gain,
     reach,
+    repair,
 )
+from ..scale import Scale
 from ..shuffle import DELTA, amplified
 from ..tally import Tally
 from .outputs import PICTURE, writes_files
@@ -73,7 +80,11 @@ from .show import as_json, counted, print_json, print_table
 @click.option(
     "--frequency", default="0.3", show_default=True, help="Without TALLY: how often keys are held."
 )
-@click.option("--mean", default="0", show_default=True, help="Without TALLY: of keys, on [-1, 1].")
+@click.option(
+    "--mean",
+    help="Without TALLY: of keys, on the scale of their values; from -1 to 1 if their ranges differ.  "
+    "[default: the middle]",
+)
 @click.option(
     "--people", default="1e6", show_default=True, help="Without TALLY: how many honest people."
 )
@@ -91,7 +102,7 @@ def poison(
     views: str,
     seeds: str,
     frequency: str,
-    mean: str,
+    mean: str | None,
     people: str,
     compare: bool,
     plot: str | None,
@@ -104,13 +115,15 @@ def poison(
     plan = Plan.load(plan_path)
     tally = None if tally_path is None else Tally.load(plan, tally_path)
     share = float(decimal(fakes, "--fakes"))
-    held, middle = float(decimal(frequency, "--frequency")), float(decimal(mean, "--mean"))
+    held, scale = float(decimal(frequency, "--frequency")), Scale.of(plan.schema)
+    middle = 0.0 if mean is None else _within(scale, float(decimal(mean, "--mean")))
     count = float(read_count(people, "--people"))
     if compare:
         rows = compare_gains(
             plan.schema, str(plan.promised), share, people=count, frequency=held, mean=middle
         )
-        _show_rows(rows, share, float(plan.promised), plot, machine)
+        rows = [_on_scale(row, scale) for row in rows]
+        _show_rows(rows, share, float(plan.promised), plot, machine, scale)
         return
     if plot:
         raise PlanError("a picture is drawn with --compare")
@@ -162,13 +175,31 @@ def _show_gains(made: list[Gain], needed: dict[str, float]) -> None:
         click.echo("a frequency outside [0, 1] is seen at once: keyveil health")
 
 
-def _show_rows(rows: list[Row], share: float, epsilon: float, plot: str | None, machine: bool) -> None:
+def _within(scale: Scale, mean: float) -> float:
+    """A mean of --mean on [-1, 1]."""
+    if not scale.low <= mean <= scale.high:
+        raise PlanError(f"--mean lies between {scale.low:g} and {scale.high:g}")
+    return scale.unit(mean)
+
+
+def _on_scale(row: Row, scale: Scale) -> Row:
+    """A row with the mean's shifts on the scale of the values; a mass stays on [-1, 1]."""
+    if "mean" not in REGISTRY[row.mechanism].answers:
+        return row
+    mean, drawn = (None if x is None else x * scale.half for x in (row.mean, row.mean_drawn))
+    return replace(row, mean=mean, mean_drawn=drawn)
+
+
+def _show_rows(
+    rows: list[Row], share: float, epsilon: float, plot: str | None, machine: bool, scale: Scale
+) -> None:
+    documents = [{**row.document(), "mean_scale": scale.document()} for row in rows]
     if plot:
         from ..plot import plot_gains
 
-        plot_gains([row.document() for row in rows], plot, share, epsilon)
+        plot_gains(documents, plot, share, epsilon)
     if machine:
-        print_json([row.document() for row in rows])
+        print_json(documents)
         return
     offered = [row for row in rows if not row.reason]
     print_table(
@@ -184,7 +215,8 @@ def _show_rows(rows: list[Row], share: float, epsilon: float, plot: str | None, 
             ]
             for row in offered
         ],
-        f"what {share:.3g} of all clients add to a key at epsilon {epsilon:g}; drawn: nothing is chosen",
+        f"what {share:.3g} of all clients add to a key at epsilon {epsilon:g}, means {scale}; "
+        "drawn: nothing is chosen",
     )
     for row in rows:
         if row.reason:
@@ -205,6 +237,19 @@ def _show_rows(rows: list[Row], share: float, epsilon: float, plot: str | None, 
     "--fakes",
     help="Also say where the honest answers lie if this share of the reports is fake, like 0.01.",
 )
+@click.option(
+    "--level",
+    default=f"{LEVEL:g}",
+    show_default=True,
+    help="With --fakes or --repair: the level at which the range holds the honest answer.",
+)
+@click.option(
+    "--repair",
+    "mend",
+    is_flag=True,
+    help="Also answer without the views or seeds that are met too often; with --fakes, allow for that "
+    "share of fakes among the others.",
+)
 @as_json
 def health(
     plan_path: str,
@@ -212,6 +257,8 @@ def health(
     other_path: str | None,
     false_alarm: str,
     fakes: str | None,
+    level: str,
+    mend: bool,
     machine: bool,
 ) -> None:
     """Look for what honest people cannot have sent in a TALLY, and for change since TALLY2.
@@ -223,10 +270,19 @@ def health(
     other = None if other_path is None else Tally.load(plan, other_path)
     rate = float(decimal(false_alarm, "--false-alarm"))
     found = check_health(plan, tally, other, false_alarm=rate)
-    moved = None if fakes is None else reach(plan, tally, float(decimal(fakes, "--fakes")))
+    moved, at = None, float(decimal(level, "--level"))
+    how = "chosen" if any(f.check == "views" and f.suspicious for f in found.findings) else "drawn"
+    share = 0.0 if fakes is None else float(decimal(fakes, "--fakes"))
+    if fakes is not None:
+        moved = reach(plan, tally, share, views=how, level=at)
+    mended = repair(plan, tally, share=share, level=at) if mend else None
     if machine:
-        body = found.document()
-        print_json({**body, "reach": None if moved is None else [one.document() for one in moved]})
+        body: dict[str, Any] = {**found.document(), "reach": None}
+        if moved is not None:
+            body |= {"reach": [one.document() for one in moved], "views": how, "level": at}
+        if mended is not None:
+            body["repair"] = mended.document()
+        print_json(body)
         return
     print_table(
         ["check", "verdict", "p-value", "meaning"],
@@ -246,7 +302,9 @@ def health(
         f"{found.false_alarm:.2g} are found suspicious"
     )
     if moved is not None:
-        _show_reach(moved, float(decimal(fakes, "--fakes")))
+        _show_reach(moved, share, how, at)
+    if mended is not None:
+        _show_repair(plan, mended)
 
 
 def _where(names: tuple[str, ...]) -> str:
@@ -254,13 +312,45 @@ def _where(names: tuple[str, ...]) -> str:
     return f" ({shown})" if names else ""
 
 
-def _show_reach(moved: list[Reach], share: float) -> None:
+def _show_reach(moved: list[Reach], share: float, views: str, level: float) -> None:
     parts = [p for p in ("frequency", "mean", "mass") if getattr(moved[0], p) is not None]
     print_table(
         ["key", *parts],
         [[one.key, *(_ends(getattr(one, part)) for part in parts)] for one in moved],
-        f"where the honest answers may lie if {share:.3g} of the reports are fake and drew their views",
+        f"where the honest answers lie at level {level:g} if at most {share:.3g} of the reports are "
+        f"fake and {'drew' if views == 'drawn' else 'chose'} their views",
     )
+
+
+def _show_repair(plan: Plan, mended: Repair) -> None:
+    names = [view_name(plan, at) if mended.kind == "views" else f"seed {at}" for at in mended.left_out]
+    if not names:
+        click.echo(f"nothing is left out: {mended.kind} are met as often as they are drawn")
+    else:
+        value, low, high = mended.fakes
+        number = counted(len(names), mended.kind.removesuffix("s"))
+        click.echo(
+            f"left out, because fakes chose them: {number}{_where(tuple(names))}; "
+            f"{value:.3g} [{low:.3g}, {high:.3g}] of all reports are fakes who chose"
+        )
+    parts = [p for p in ("frequency", "mean", "mass") if getattr(mended.keys[0], p) is not None]
+    print_table(
+        ["key", "kept", *(heading for part in parts for heading in (part, "range"))],
+        [
+            [
+                key.key,
+                f"{key.kept:.3f}",
+                *(text for part in parts for text in _three(getattr(key, part))),
+            ]
+            for key in mended.keys
+        ],
+        f"answers of the other reports, at most {mended.share:.3g} of them fake; "
+        f"ranges at level {mended.level:g}",
+    )
+
+
+def _three(three: tuple[float, float, float]) -> tuple[str, str]:
+    return _number(three[0]), _ends(three[1:])
 
 
 def _ends(pair: tuple[float, float]) -> str:

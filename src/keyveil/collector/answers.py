@@ -164,9 +164,9 @@ class Answers:
         return await self._answer(one, ("checks", false_alarm, epoch), work)
 
     async def fakes(
-        self, one: Round, share: float, keys: Sequence[str], views: str | None
+        self, one: Round, share: float, keys: Sequence[str], views: str | None, level: float
     ) -> dict[str, Any]:
-        """Where each honest answer may lie if a share of the reports is fake.
+        """Where each honest answer lies at a level if at most a share of the reports is fake.
 
         Without ``views`` fakes are taken to have drawn their views as honest clients do, unless the
         check of views has found that some did not.
@@ -175,6 +175,7 @@ class Answers:
             raise Problem("invalid", "'share' lies between 0 and 1, like 0.01")
         if views not in (None, *CHOICES["views"]):
             raise Problem("invalid", f"'views' is one of {', '.join(CHOICES['views'])}")
+        _check_level(level)
 
         def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
             from ..health import check_views
@@ -189,11 +190,12 @@ class Answers:
             found = []
             for first in range(0, len(asked), AT_ONCE):
                 deadline.check()
-                made = reach(plan, tally, share, asked[first : first + AT_ONCE], views=how)
+                some = asked[first : first + AT_ONCE]
+                made = reach(plan, tally, share, some, views=how, level=level)
                 found += [_within(plan, each).document() for each in made]
-            return {"share": share, "views": how, "keys": found}
+            return {"share": share, "level": level, "views": how, "keys": found}
 
-        return await self._answer(one, ("fakes", share, tuple(keys), views), work)
+        return await self._answer(one, ("fakes", share, tuple(keys), views, level), work)
 
     async def _answer(
         self, one: Round, asked: tuple[Any, ...], work: Work, lane: Lane | None = None

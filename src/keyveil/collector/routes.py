@@ -253,7 +253,8 @@ async def checks(service: Service, request: Request, collection: Collection) -> 
 async def fakes(service: Service, request: Request, collection: Collection) -> Response:
     asked = request.query_params
     one, share = collection.numbered(round_of(request)), number_of(request, "share", 0.01)
-    return json(await service.answers.fakes(one, share, asked.getlist("key"), asked.get("views")))
+    level, keys = number_of(request, "level", 0.95), asked.getlist("key")
+    return json(await service.answers.fakes(one, share, keys, asked.get("views"), level))
 
 
 async def tally(service: Service, request: Request, collection: Collection) -> Response:
@@ -378,7 +379,8 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "GET", _C + "/fakes", "How far a share of fakes may have moved each answer", "analyst", fakes,
-        (200, JSON, schemas.Fakes), query=("round", "share", "key", "views"), refusals=("busy", "late"),
+        (200, JSON, schemas.Fakes), query=("round", "share", "level", "key", "views"),
+        refusals=("busy", "late"),
     ),
     Operation(
         "GET", _C + "/tally", "The tally itself", "analyst", tally, (200, TALLY, None),

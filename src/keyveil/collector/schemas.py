@@ -201,6 +201,7 @@ class Fakes(Answered):
     """What a share of fakes may have done; ``views``: drawn as honest clients do, or chosen."""
 
     share: float
+    level: float
     views: Literal["drawn", "chosen"]
     keys: list[Ends]
 

@@ -21,7 +21,8 @@ class Estimate:
     """A value, its standard error, and an interval that holds the truth at the stated level.
 
     An interval from minus to plus infinity says that the data cannot tell. NaN for the ends says
-    that the estimator claims no interval, because it is biased.
+    that the estimator claims no interval, because it is biased. NaN for the value says that the data
+    give a range and no value inside it.
     """
 
     value: float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import exp, inf, isfinite, log, nan, sqrt
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,10 @@ from ..arrays import Floats
 from ..errors import PlanError, QueryError
 from ..query import Query
 from ..schema import Schema
-from .answer import Estimate, biased, plain, quantile, ratio, shifted
-from .joint import Evidence, HeldEvidence, Moments, evidence
+from .answer import Estimate, plain, quantile, ratio, shifted
+from .joint import Evidence, HeldEvidence, Moments, evidence, not_together
 from .likelihood import fit
 from .possible import possible_range, told
-from .viewlaws import ViewEvidence
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -48,20 +47,26 @@ class QueryAnswer:
     query: Query
     estimate: Estimate
     how: str
-    """"view" if some view holds all keys of the query, "maximum entropy" if pairs of them are known,
-    "nothing" if no report says how these keys go together."""
-    possible: tuple[float, float] | None = None
-    """By maximum entropy the interval speaks of sampling alone; this is the range of the query over all
-    laws that agree with what is known, within its sampling error. None elsewhere, or without SciPy."""
+    """"view" if a view holds all keys of the query. "range" if none does: the value is NaN, and the
+    interval is the identified range, all values that agree with the views, widened for sampling error.
+    "nothing" if no report speaks of one of the keys."""
+    guess: float | None = None
+    """For a range: the value at the law of most entropy, one of many that agree with the views. It has
+    no error bound of its own. None if the keys are known one by one only, or if no one meets the
+    condition at that law."""
+
+    @property
+    def point(self) -> float:
+        """The estimate's value, or else the guess; NaN if there is neither."""
+        return self.estimate.value if self.guess is None else self.guess
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
-        ends = None if self.possible is None else [e if isfinite(e) else None for e in self.possible]
+        """As JSON; the value is null for a range, and the guess null for everything else."""
         return {
             "query": str(self.query),
             "how": self.how,
             **self.estimate.document(),
-            "possible": ends,
+            "guess": self.guess,
         }
 
 
@@ -112,31 +117,26 @@ class Conditionals:
         self.evidence: Evidence = evidence(plan, tally, estimator)
         self._likely = _likely_laws(plan, tally) if estimator == "likelihood" else None
 
+    def _check(self, query: Query) -> None:
+        """Refuse a query that names too many keys, or keys together where the plan asks about one."""
+        check_size(self.plan.schema, query)
+        if query.given and self.plan.encode == "views" and max(self.plan.views.sizes) < 2:
+            raise not_together(self.plan)
+
     def answer(self, query: Query | str) -> QueryAnswer:
         """The answer to one query, as text or object."""
         asked = Query.parse(query) if isinstance(query, str) else query
         schema = self.plan.schema
-        check_size(schema, asked)
+        self._check(asked)
         target, given = asked.places(schema)
         keys = (target, *(place for place, _ in given))
         weights = query_weights(schema, asked)
         found = self.evidence.moments(keys, weights)
-        how, possible = "view", None
         if found is not None:
-            made = self._made(asked, keys, weights, found)
+            answer = QueryAnswer(asked, self._made(asked, keys, weights, found), "view")
         else:
-            parts = known_parts(keys, self.evidence.law)
-            made = self._by_entropy(asked, keys, weights, parts)
-            how = "maximum entropy" if isfinite(made.value) else "nothing"
-            if how != "nothing":
-                possible = self._possible(asked, keys, weights, parts)
-        if asked.kind == "mean":
-            low, high = float(schema.low[target]), float(schema.high[target])
-            made = shifted(made, low, high)
-            if possible is not None:
-                half = (high - low) / 2
-                possible = low + (possible[0] + 1) * half, low + (possible[1] + 1) * half
-        return QueryAnswer(asked, made, how, possible)
+            answer = self._by_range(asked, keys, weights)
+        return self._on_scale(answer, target) if asked.kind == "mean" else answer
 
     def answers(self, queries: Iterable[Query | str]) -> list[QueryAnswer]:
         """The answers to many queries."""
@@ -148,7 +148,7 @@ class Conditionals:
         """What is faster found for many queries at once, before they are answered one by one."""
         schema = self.plan.schema
         for query in queries:
-            check_size(schema, query)
+            self._check(query)
         if isinstance(self.evidence, HeldEvidence):
             places = (query.places(schema) for query in queries)
             self.evidence.prepare((key, *(place for place, _ in given)) for key, given in places)
@@ -184,36 +184,28 @@ class Conditionals:
 
     # -- no view holds all keys ------------------------------------------------------------------
 
-    def _by_entropy(
-        self,
-        query: Query,
-        keys: tuple[int, ...],
-        weights: Floats,
-        parts: Mapping[tuple[int, ...], Floats],
-    ) -> Estimate:
-        """The law of most entropy that agrees with what the views know of fewer keys together.
-
-        The interval speaks of sampling alone, and not of how far the truth may be from the law of
-        most entropy; ``possible`` does.
-        """
-        if not set(keys) <= {key for some in parts if len(some) > 1 for key in some}:
-            return Estimate(nan, inf, -inf, inf, 0)  # nothing says how these keys go together
-        law = entropy_law(keys, parts)
-        value = _at(law, weights)
-        if not isfinite(value) or not isinstance(self.evidence, ViewEvidence):
-            return biased(value, 0)
-        found = entropy_moments(self.evidence, keys, weights, law, parts)
-        low, high = RANGES[query.kind]
-        return _moved(self._raw(query, found), value, low, high)
-
-    def _possible(
-        self,
-        query: Query,
-        keys: tuple[int, ...],
-        weights: Floats,
-        parts: Mapping[tuple[int, ...], Floats],
-    ) -> tuple[float, float] | None:
+    def _by_range(self, query: Query, keys: tuple[int, ...], weights: Floats) -> QueryAnswer:
+        """All values that agree with what the views know of fewer keys together, and a guess."""
+        parts = known_parts(keys, self.evidence.law)
+        if not set(keys) <= {key for part in parts for key in part}:
+            return QueryAnswer(query, Estimate(nan, inf, -inf, inf, 0), "nothing")
         found = told(self.evidence.moments, parts, keys, self.plan.schema.levels)
+        low, high = self._identified(query, keys, weights, found) or (-inf, inf)
+        reports = min(known.reports for known in found.values())
+        guess = None
+        if set(keys) <= {key for part in parts if len(part) > 1 for key in part}:
+            value = _at(entropy_law(keys, parts), weights)
+            guess = value if isfinite(value) else None
+        return QueryAnswer(query, Estimate(nan, nan, low, high, reports), "range", guess)
+
+    def _identified(
+        self,
+        query: Query,
+        keys: tuple[int, ...],
+        weights: Floats,
+        found: Mapping[tuple[int, ...], Moments],
+    ) -> tuple[float, float] | None:
+        """The ends of the identified range, means on [-1, 1]; None without SciPy."""
         if query.kind != "lift":
             ends = possible_range(keys, weights, found, self.level)
             low, high = RANGES[query.kind]
@@ -230,6 +222,12 @@ class Conditionals:
         share = plain(alone.values[0], alone.covariance[0, 0], alone.reports, half)
         low = max(ends[0], 0.0) / min(share.high, 1.0)
         return low, (min(ends[1], 1.0) / share.low if share.low > 0 else inf)
+
+    def _on_scale(self, answer: QueryAnswer, target: int) -> QueryAnswer:
+        """A mean on [-1, 1], on its key's own scale."""
+        low, high = float(self.plan.schema.low[target]), float(self.plan.schema.high[target])
+        guess = None if answer.guess is None else low + (answer.guess + 1) * (high - low) / 2
+        return replace(answer, estimate=shifted(answer.estimate, low, high), guess=guess)
 
 
 def known_parts(

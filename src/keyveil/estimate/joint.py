@@ -126,6 +126,15 @@ def nearest_of(source: Evidence, keys: tuple[int, ...], levels: int) -> Floats |
     return law.reshape((states,) * len(keys))
 
 
+def not_together(plan: Plan) -> PlanError:
+    """Why a plan cannot say how keys go together, and which plans can."""
+    return PlanError(
+        f"this plan ({plan.mechanism}) does not ask about keys together (keyveil estimate "
+        "answers each key by itself); a plan that does: keyveil plan --mechanism auto "
+        "--ask conditional --people N, or --mechanism pairs"
+    )
+
+
 def evidence(plan: Plan, tally: Tally, estimator: str = "pooled") -> Evidence:
     """The source of evidence that fits a plan."""
     from .viewlaws import ViewEvidence
@@ -136,7 +145,7 @@ def evidence(plan: Plan, tally: Tally, estimator: str = "pooled") -> Evidence:
     if made is not None:
         return made
     if plan.encode != "views":
-        raise PlanError(f"{plan.mechanism} speaks of no keys together; use views, like pairs")
+        raise not_together(plan)
     if len(plan.views) == 1:
         return WHOLE.get(estimator, WholeEvidence)(plan, tally)
     if estimator in ("printed", "simplex"):

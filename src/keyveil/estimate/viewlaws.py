@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import cached_property, lru_cache
 from itertools import combinations, product
+from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from ..arrays import Floats, Integers
 from ..channel import Channel
 from ..errors import PlanError
-from .joint import Moments, digits, lifted
+from .joint import Moments, digits, lifted, not_together
 from .project import nearest_law, onto_simplex
 
 if TYPE_CHECKING:
@@ -296,34 +297,66 @@ def _groups(plan: Plan, tally: Tally) -> list[Group]:
         own = plan.layout.own[np.array(views)]
         counts = tally.counts[own[:, None] + 1 + np.arange(channel.cells)].astype(np.float64)
         reports = tally.counts[own].astype(np.int64)
-        laws, covariance = view_laws(channel, counts, reports)
+        try:
+            laws, covariance = view_laws(channel, counts, reports)
+        except PlanError:
+            raise not_together(plan) from None
         made.append(Group(np.array(views), reports, laws, covariance))
     return made
 
 
-def view_laws(channel: Channel, counts: Floats, reports: Integers) -> tuple[Floats, Floats]:
+def view_laws(channel: Channel, counts: Floats, reports: Floats | Integers) -> tuple[Floats, Floats]:
     """Unbiased laws of the states, one row per row of counts, and each law's covariance.
 
     The covariance is taken at the nearest proper law with one more report from each state, as for
     single keys; a view without reports has the uniform law and a covariance to match.
     """
-    if not channel.one_cell:
-        raise PlanError("small views keep one cell for every output")
-    law = channel.expected()
-    decoder = channel.decoder(np.eye(channel.states))
-    if np.isnan(decoder).any():
-        raise PlanError("this channel does not tell all states of its view apart")
+    laws, likely, decoder = _likely(channel, counts, reports)
     n = np.maximum(reports, 1)[:, None].astype(np.float64)
-    shares = np.where(reports[:, None] > 0, counts / n, law.mean(axis=0))
-    laws = shares @ decoder
-    likely = (n * onto_simplex(laws) + 1.0) / (n + channel.states)
-    seen = likely @ law
+    seen = likely @ channel.expected()
     if decoder.size * channel.states <= _SMALL:  # one product for all views is faster, and has room
         outer = (decoder[:, :, None] * decoder[:, None, :]).reshape(len(decoder), -1)
         square = (seen @ outer).reshape(len(seen), channel.states, channel.states)
     else:
         square = np.einsum("vc,cs,ct->vst", seen, decoder, decoder, optimize=True)
     return laws, (square - likely[:, :, None] * likely[:, None, :]) / n[:, :, None]
+
+
+def _likely(
+    channel: Channel, counts: Floats, reports: Floats | Integers
+) -> tuple[Floats, Floats, Floats]:
+    """Unbiased laws of the states, the laws at which covariances are taken, and the decoder."""
+    if not channel.one_cell:
+        raise PlanError("small views keep one cell for every output")
+    decoder = channel.decoder(np.eye(channel.states))
+    if np.isnan(decoder).any():
+        raise PlanError("this channel does not tell all states of its view apart")
+    n = np.maximum(reports, 1)[:, None].astype(np.float64)
+    shares = np.where(reports[:, None] > 0, counts / n, channel.expected().mean(axis=0))
+    laws = shares @ decoder
+    return laws, (n * onto_simplex(laws) + 1.0) / (n + channel.states), decoder
+
+
+def key_information(
+    channel: Channel, counts: Floats, reports: Floats, place: int, levels: int
+) -> tuple[Floats, Floats]:
+    """What rows of counts of one channel's views know of the key at a place.
+
+    Information matrices ``(rows, levels, levels)`` and vectors ``(rows, levels)`` of the shares of its
+    held levels, as ``ViewEvidence`` adds them up for a single key.
+    """
+    laws, likely, decoder = _likely(channel, counts, reports)
+    size = round(log(channel.states, levels + 1))
+    at = digits(levels, size)[:, place]
+    pick = (at[:, None] == np.arange(1, levels + 1)).astype(np.float64)
+    n = np.maximum(reports, 1)[:, None, None].astype(np.float64)
+    cells, middle = decoder @ pick, likely @ pick
+    square = (likely @ channel.expected()) @ (cells[:, :, None] * cells[:, None, :]).reshape(
+        len(cells), -1
+    )
+    spread = square.reshape(-1, levels, levels) - middle[:, :, None] * middle[:, None, :]
+    precision = _inverse(spread / n) * (reports > 0)[:, None, None]
+    return precision, np.einsum("vij,vj->vi", precision, laws @ pick)
 
 
 def _inverse(matrices: Floats) -> Floats:

@@ -5,8 +5,10 @@ devices draw them with public weights. ``mixture``: the outputs of a view, or th
 a mixture of the channel's rows. ``shares``: no cell, position or item, and no key by either sign, is met
 less or more often than the channel allows from any record, so that no frequency lies above 1, no mass
 above its frequency, and no sum of frequencies above the cap.
-``marks``: how many positions reports mark. ``change``, with a second tally: whether both are draws from
-one population.
+``marks``: how many positions reports mark. ``rare``: many items together are not named less often than
+lies alone name them. ``dummies``: devices that pad draw them evenly.
+``agreement``: all views that hold a key tell the same of it. ``change``, with a second tally: whether
+both are draws from one population.
 
 People are a fixed, unknown crowd. Their reports are independent but not alike, and every test allows for
 that: a count of unlike coins lies between the binomials of the least and the most likely one, and is no
@@ -23,11 +25,12 @@ from __future__ import annotations
 from ..errors import PlanError
 from ..plan import Plan
 from ..tally import Tally
+from .agreement import check_agreement
 from .change import check_change
-from .draws import check_seeds, check_views, drawn_evenly
+from .draws import check_dummies, check_seeds, check_views, drawn_evenly
 from .finding import FALSE_ALARM, Finding, Health, holm
 from .mixture import check_mixture
-from .shares import check_marks, check_shares
+from .shares import check_marks, check_rare, check_shares
 
 
 def health(
@@ -45,6 +48,9 @@ def health(
         check_mixture(plan, tally, false_alarm),
         check_shares(plan, tally, false_alarm),
         check_marks(plan, tally, false_alarm),
+        check_rare(plan, tally, false_alarm),
+        check_dummies(plan, tally, false_alarm),
+        check_agreement(plan, tally, false_alarm),
     ]
     if other is not None:
         other.belongs_to(plan)
@@ -56,9 +62,12 @@ __all__ = [
     "FALSE_ALARM",
     "Finding",
     "Health",
+    "check_agreement",
     "check_change",
+    "check_dummies",
     "check_marks",
     "check_mixture",
+    "check_rare",
     "check_seeds",
     "check_shares",
     "check_views",

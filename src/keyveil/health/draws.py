@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Floats, Integers
+from ..channel import Symmetric
 from ..plan import Plan
 from ..tails import above, below, chi_square_above
 from ..tally import Tally
@@ -64,6 +65,23 @@ def check_views(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> F
         "views were drawn with the plan's weights",
         "views were not drawn with the plan's weights: someone chose what to speak of",
         [view_name(plan, int(view)) for view in odd],
+    )
+
+
+def check_dummies(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
+    """Devices that pad draw their dummy evenly, and report each dummy as often as any other."""
+    channel = plan.channels[0]
+    if plan.encode != "padded" or not isinstance(channel, Symmetric):
+        return unchecked("dummies", "reports of this plan name no dummy keys", false_alarm)
+    counts = tally.view_counts(0)[1][2 * len(plan.schema.keys) :]
+    statistic, p_value, _ = drawn_evenly(counts, np.full(len(counts), 1.0 / len(counts)))
+    return finding(
+        "dummies",
+        statistic,
+        p_value,
+        false_alarm,
+        "dummy keys were drawn evenly",
+        "dummy keys were not drawn evenly: someone chose which to send",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ..arrays import WORD, Floats
 from ..channel import Channel, CoCo, Collision, Halfspace, Hash, Product, Subset, Symbols, Symmetric
 from ..encode import SETS
 from ..plan import Plan
+from ..tails import below
 from ..tally import Tally
 from .pools import MOST_HASHED, cells_of, coco_limits, collision_limits, one_sided, too_many
 
@@ -188,6 +190,44 @@ def both_signs(
     grid, seeds = counts.reshape(pool, -1), np.arange(pool)[:, None]
     met = grid[seeds, high].sum(axis=0) + np.where(low != high, grid[seeds, low], 0.0).sum(axis=0)
     return met, least, most
+
+
+FLOORS = (0.0, 1.0, 2.0)
+"""Standard errors below the least count from which on a shortage counts."""
+_DEEP, _FINE = 40.0, 0.01
+"""How far below the least count is looked at, and in which steps, in standard errors."""
+
+
+def many_below(counts: Floats, n: float, least: float, start: float) -> float:
+    """A bound on the chance that many counts lie so far below what nobody's items would have.
+
+    Every item is named with a chance of ``least`` or more, by anyone. Fakes who name one item take from
+    all others, each by too little to be seen alone. The statistic is the sum of how many standard errors
+    each count lacks, beyond ``start``. Counts of which one report raises one are negatively associated
+    (Joag-Dev and Proschan 1983), so the sum's exponential moment is at most the product of theirs; and
+    each lacks most where its chance is ``least`` for everyone (Hoeffding 1956: it is convex in a count).
+    """
+    error = float(np.sqrt(n * least * (1 - least)))
+    total = float(np.maximum((n * least - counts) / error - start, 0.0).sum())
+    part, lacks = _shortages(n, least, start)
+
+    def exponent(tilt: float) -> float:
+        return len(counts) * float(np.log1p(part @ np.expm1(tilt * lacks))) - tilt * total
+
+    low, high = 0.0, 8.0
+    for _ in range(60):  # it is convex in the tilt
+        one, two = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, two) if exponent(one) < exponent(two) else (one, high)
+    return float(np.exp(min(0.0, max(-700.0, exponent((low + high) / 2)))))
+
+
+@lru_cache(maxsize=16)
+def _shortages(n: float, least: float, start: float) -> tuple[Floats, Floats]:
+    """The chances of a count's shortages beyond ``start``, in bins, and the deep end of each bin."""
+    error = float(np.sqrt(n * least * (1 - least)))
+    edges = np.arange(start, _DEEP, _FINE)
+    tail = np.append(below(n * least - edges * error, n, least), 0.0)
+    return tail[:-1] - tail[1:], edges + _FINE - start
 
 
 def met_sets(plan: Plan, tally: Tally) -> Iterator[tuple[str, float]]:

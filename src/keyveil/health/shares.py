@@ -7,12 +7,12 @@ from math import exp
 import numpy as np
 
 from ..arrays import WORD
-from ..channel import Subset, Symbols
+from ..channel import Subset, Symbols, Symmetric
 from ..plan import Plan
 from ..tails import above, below
 from ..tally import Tally
 from .finding import FALSE_ALARM, Finding, corrected, finding, holm, unchecked
-from .limits import met_cells, met_keys, met_sets
+from .limits import FLOORS, many_below, met_cells, met_keys, met_sets
 
 
 def check_shares(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
@@ -45,6 +45,25 @@ def check_shares(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> 
         "nothing is met more or less often than honest reports allow",
         "something is met more or less often than from any honest person, even if all were alike",
         where,
+    )
+
+
+def check_rare(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
+    """All items together are not named less often than if nobody held them."""
+    channel = plan.channels[0]
+    if plan.encode not in ("item", "padded") or not isinstance(channel, Symmetric) or not channel.lie:
+        why = "reports of this plan do not each name one item"
+        return unchecked("rare", why, false_alarm)
+    n, cells = tally.view_counts(0)
+    counts, least = cells.astype(np.float64), channel.lie / WORD
+    p_values = np.array([many_below(counts, float(n), least, start) for start in FLOORS])
+    return finding(
+        "rare",
+        float(np.maximum(n * least - counts, 0.0).sum()),
+        corrected(p_values),
+        false_alarm,
+        "rare keys are named as often as lies alone name them",
+        "many rare keys are each named a little less often than by lies alone: reports went elsewhere",
     )
 
 

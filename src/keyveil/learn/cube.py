@@ -24,9 +24,10 @@ Part = str | bool
 class Cube:
     """Shares of people by the states of some keys, from the law of a view that holds them all.
 
-    Where no view does, the law is that of most entropy, ``how`` says so, and the intervals speak of
-    sampling alone. All cells come from one law, so sums over them agree exactly. ``people`` turns
-    shares into counts.
+    All cells come from one law, so sums over them agree exactly. If no view holds all keys, ``how`` is
+    "range": a cell has no value, its interval is the identified range (all shares that agree with the
+    views, widened for sampling error), and ``guess`` is its share at the law of most entropy.
+    ``people`` turns shares into counts.
     """
 
     def __init__(self, conditionals: Source, keys: Iterable[str], people: int | None = None) -> None:
@@ -48,8 +49,8 @@ class Cube:
 
     @property
     def how(self) -> str:
-        """ "view" if some view holds all keys, "maximum entropy" if none does."""
-        return self._known.how
+        """ "view" if some view holds all keys, "range" if none does."""
+        return "view" if self._known.how == "view" else "range"
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -133,6 +134,8 @@ class Cube:
     def share(self, parts: Mapping[str, Part] | None = None, /, **more: Part) -> Estimate:
         """A cell's share of this cube's people, not of all: a ratio with Fieller's interval."""
         above, below = self._weights({**(parts or {}), **more}), self._weights({})
+        if self.how == "range":
+            return self._released.identified(self._keys, above, below)
         found = self._released.moments(self._keys, np.stack([above, below], axis=-1))
         made = ratio(
             found.values[0], found.values[1], found.covariance, found.reports, self._released.level
@@ -145,6 +148,13 @@ class Cube:
             return replace(made, value=value)
         low, high = (min(max(end, 0.0), 1.0) for end in (made.low, made.high))
         return Estimate(value, made.stderr, min(low, value), max(high, value), made.reports)
+
+    def guess(self, parts: Mapping[str, Part] | None = None, /, **more: Part) -> float:
+        """A cell's share of all people at the law of most entropy.
+
+        It is the cell's value if a view holds all keys, and else one of many that agree with the views.
+        """
+        return float((self._known.law * self._weights({**(parts or {}), **more})).sum())
 
     def count(self, parts: Mapping[str, Part] | None = None, /, **more: Part) -> Estimate:
         """The number of people in a cell."""
@@ -185,6 +195,8 @@ class Cube:
         return weights
 
     def _estimate(self, weights: Floats) -> Estimate:
+        if self.how == "range":
+            return self._released.identified(self._keys, weights, np.ones_like(weights))
         found: Moments = self._released.moments(self._keys, weights[..., None])
         return self._released.share(float((self._known.law * weights).sum()), found)
 
@@ -196,10 +208,18 @@ class Cube:
         return {self._released.schema.keys[place]: words for place, words in self._said.items()}
 
     def document(self) -> dict[str, Any]:
-        """As JSON: every cell with its share of all people, and of the people in this cube."""
+        """As JSON: every cell with its share of all people, and of the people in this cube.
+
+        ``guess`` is null where a view holds all keys.
+        """
         cells = []
         for parts, share in self.cells():
-            cell = {"parts": parts, "share": share.document(), "of_slice": self.share(parts).document()}
+            cell = {
+                "parts": parts,
+                "share": share.document(),
+                "of_slice": self.share(parts).document(),
+                "guess": self.guess(parts) if self.how == "range" else None,
+            }
             if self.people is not None:
                 cell["count"] = self.count(parts).document()
             cells.append(cell)
@@ -207,8 +227,12 @@ class Cube:
 
     def table(self) -> str:
         """The cells as lines of text, largest digit last, under what was sliced off."""
-        rows = [(*words.values(), shown(estimate, 4)) for words, estimate in self.cells()]
-        head = (*self.keys, "share")
+        guessed = self.how == "range"
+        rows = [
+            (*words.values(), shown(estimate, 4), *([f"{self.guess(words):.4f}"] if guessed else []))
+            for words, estimate in self.cells()
+        ]
+        head = (*self.keys, "share", *(["guess"] if guessed else []))
         widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
         lines = [
             "  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)).rstrip()
@@ -216,4 +240,4 @@ class Cube:
         ]
         said = [f"{key} {words}" for key, words in self.where.items()]
         notes = [f"where {', '.join(said)}"] if said else []
-        return "\n".join([*notes, *lines, *(["by maximum entropy"] if self.how != "view" else [])])
+        return "\n".join([*notes, *lines])

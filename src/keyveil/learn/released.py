@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import erfc, exp, inf, lgamma, log, sqrt
+from math import erfc, exp, inf, isfinite, lgamma, log, nan, sqrt
 from typing import NamedTuple
 
 from ..arrays import Floats
@@ -10,6 +10,7 @@ from ..errors import PlanError, QueryError
 from ..estimate.answer import Estimate, plain
 from ..estimate.conditional import Conditionals, entropy_law, entropy_moments, known_parts
 from ..estimate.joint import Evidence, Moments
+from ..estimate.possible import IdentifiedRange, told
 from .exact import ExactEvidence
 
 Source = Conditionals | ExactEvidence
@@ -28,7 +29,11 @@ class Known(NamedTuple):
 
 
 class Released:
-    """The schema, laws and moments of a source; laws that no view holds by maximum entropy."""
+    """The schema, laws and moments of a source.
+
+    A law that no view holds is a guess: the one of most entropy that agrees with the views. Intervals
+    are then identified ranges, all values that agree with the views, widened for sampling error.
+    """
 
     def __init__(self, source: Source) -> None:
         if isinstance(source, ExactEvidence):
@@ -44,6 +49,7 @@ class Released:
         self.source, self.level = source, source.level
         self.states = self.schema.levels + 1
         self._laws: dict[tuple[int, ...], Floats | None] = {}
+        self._ranges: dict[tuple[int, ...], tuple[IdentifiedRange, int]] = {}
 
     # -- names -----------------------------------------------------------------------------------
 
@@ -98,12 +104,27 @@ class Released:
     # -- moments ---------------------------------------------------------------------------------
 
     def moments(self, keys: tuple[int, ...], weights: Floats) -> Moments:
-        """Functionals with their covariance; at the law of most entropy where no view holds them."""
+        """Functionals with their covariance; at the law of most entropy where no view holds them.
+
+        That covariance is sampling error alone: it does not cover the distance from the true law.
+        """
         found = self.evidence.moments(keys, weights)
         if found is not None:
             return found
         parts = self._parts(keys)
         return entropy_moments(self.evidence, keys, weights, entropy_law(keys, parts, ROUNDS), parts)
+
+    def identified(self, keys: tuple[int, ...], above: Floats, below: Floats) -> Estimate:
+        """The identified range of a ratio of shares; no value, and unbounded ends without SciPy."""
+        if keys not in self._ranges:
+            found = told(self.evidence.moments, self._parts(keys), keys, self.schema.levels)
+            reports = min(known.reports for known in found.values())
+            self._ranges[keys] = IdentifiedRange(keys, self.states, found, self.level), reports
+        ranges, reports = self._ranges[keys]
+        ends = ranges.ends(above, below)
+        if ends is None:
+            return Estimate(nan, nan, -inf, inf, reports)
+        return Estimate(nan, nan, max(ends[0], 0.0), min(ends[1], 1.0), reports)
 
     def share(self, value: float, found: Moments) -> Estimate:
         """A share at a proper law, with the interval of the unbiased one cut to [0, 1] around it."""
@@ -141,8 +162,9 @@ def score(value: float, variance: float) -> float:
 
 def shown(estimate: Estimate, digits: int = 2) -> str:
     """A value with its interval, where it has one."""
-    ends = f" [{estimate.low:.{digits}f}, {estimate.high:.{digits}f}]" if estimate.bounded else ""
-    return f"{estimate.value:.{digits}f}{ends}"
+    ends = f"[{estimate.low:.{digits}f}, {estimate.high:.{digits}f}]" if estimate.bounded else ""
+    value = f"{estimate.value:.{digits}f}" if isfinite(estimate.value) else ""
+    return " ".join(filter(None, (value, ends))) or "unknown"
 
 
 def check_chance(value: float, name: str) -> float:

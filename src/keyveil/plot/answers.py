@@ -78,14 +78,17 @@ def _panel(
 def plot_matrix(
     keys: tuple[str, ...], matrix: Any, path: str | Path, title: str, numbers: int = 16
 ) -> None:
-    """A heat map of one statistic of every key given every other; hatched where it is unknown."""
+    """A heat map of one statistic of every key given every other; grey where there is no value.
+
+    A grey cell has its range where one is known, and a question mark elsewhere.
+    """
     pyplot = pyplot_for(path)
     size = len(keys)
     values = np.full((size, size), np.nan)
     for i, row in enumerate(matrix):
         for j, cell in enumerate(row):
             if cell is not None and cell.estimate.bounded:
-                values[i, j] = cell.estimate.value
+                values[i, j] = cell.estimate.value  # NaN for a range
     inches = min(4.0 + 0.42 * size, 16.0)
     figure, panel = pyplot.subplots(figsize=(inches + 1.2, inches))
     panel.set_facecolor("#eeeeee")
@@ -96,11 +99,9 @@ def plot_matrix(
                 cell = matrix[i][j]
                 if cell is None:
                     continue
-                made = cell.estimate
-                text = f"{made.value:.2f}\n±{(made.high - made.low) / 2:.2f}" if made.bounded else "?"
-                level = 0.0 if np.isnan(values[i, j]) else float(image.norm(values[i, j]))
-                colour = "white" if made.bounded and level < 0.6 else "black"
-                panel.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
+                known = not np.isnan(values[i, j])
+                colour = "white" if known and float(image.norm(values[i, j])) < 0.6 else "black"
+                panel.text(j, i, _cell(cell), ha="center", va="center", fontsize=7, color=colour)
     step = max(1, size // 40)
     ticks = np.arange(0, size, step)
     panel.set_xticks(ticks, [short(keys[i]) for i in ticks], rotation=60, ha="right", fontsize=8)
@@ -110,3 +111,13 @@ def plot_matrix(
     figure.colorbar(image, ax=panel, fraction=0.046, pad=0.03)
     figure.tight_layout()
     put_away(pyplot, figure, path)
+
+
+def _cell(answer: Any) -> str:
+    """A value with half its interval, a range, or a question mark."""
+    made = answer.estimate
+    if not made.bounded:
+        return "?"
+    if np.isnan(made.value):
+        return f"{made.low:.2f} to\n{made.high:.2f}"
+    return f"{made.value:.2f}\n±{(made.high - made.low) / 2:.2f}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..scale import Scale
 from .look import BLUE, COLOURS, GREY, MARKS, ORANGE, lightly, plain_ticks, put_away, pyplot_for
 
 
@@ -41,7 +42,7 @@ def plot_curves(curves: Any, path: str | Path, epsilon: float, people: int) -> N
                 )
             panel.axvline(here, color=GREY, lw=1.0, ls=":")
             panel.set(xscale="log", yscale="log", xlabel=label)
-            panel.set_ylabel(_asked_of(part, curves.ask), fontsize=9)
+            panel.set_ylabel(_asked_of(part, curves.ask, curves.scale), fontsize=9)
             lightly(panel)
             plain_ticks(panel.xaxis, (1, 2, 5) if label == "epsilon" else (1,))
     for panel in panels.ravel():
@@ -62,9 +63,9 @@ def plot_curves(curves: Any, path: str | Path, epsilon: float, people: int) -> N
     put_away(pyplot, figure, path)
 
 
-def _asked_of(part: str, ask: str) -> str:
+def _asked_of(part: str, ask: str, scale: Scale) -> str:
     of = f"a conditional {part}" if ask == "conditional" else f"a key's {part}"
-    return f"root mean squared error\nof {of}" + (", on [-1, 1]" if part == "mean" else "")
+    return f"root mean squared error\nof {of}" + (f", {scale}" if part == "mean" else "")
 
 
 def plot_limit(
@@ -113,7 +114,8 @@ def plot_gains(rows: list[dict[str, Any]], path: str | Path, share: float, epsil
             panel.barh(at + shift, lengths, 0.34, color=colour, label=words)
         panel.set_xscale("log")
         panel.set_xlim(left=max(share, 1e-5) / 2)
-        panel.set_xlabel(f"what is added to the {part}")
+        scale = f", {Scale.parse(rows[0].get('mean_scale'))}" if part == "mean" else ""
+        panel.set_xlabel(f"what is added to the {part}{scale}")
         lightly(panel, "x")
     panels[0][0].set_yticks(at, [row["mechanism"] for row in shown])
     panels[0][0].set_ylim(-0.7, len(shown) - 0.3)

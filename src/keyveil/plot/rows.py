@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..scale import Scale
 from .look import BLUE, LINES, MARKS, ORANGE, lightly, log_axis, put_away, pyplot_for
 
 
@@ -39,7 +40,8 @@ def plot_rows(
     one = rows[0]
     people = f"{one['n']:,} {'person' if one['n'] == 1 else 'people'}"
     repetitions = f"{one['repetitions']} repetition{'' if one['repetitions'] == 1 else 's'}"
-    said = [f"{one['d']} keys, {people}, {repetitions}, errors on the [-1, 1] scale"]
+    scale = Scale.parse(one.get("mean_scale"))
+    said = [f"{one['d']} keys, {people}, {repetitions}, means {scale}"]
     if len(epsilons) == 1:
         said.insert(0, f"epsilon {epsilons[0]:g}")
     if one["repetitions"] > 1:

@@ -1,9 +1,11 @@
 """Poisoning: what fake clients could do to the answers, and how many it takes.
 
-Answers are linear in the tally: a key's frequency and mass (frequency x mean) are averages over reports
-of what each report is *worth* to them. So a share s of fakes among the reports that speak of a key
-moves both to (1 - s) honest + s worth, exactly, and all that is left is which report is worth most.
-That is read off the mechanism's own least-squares estimator, never off a formula for the mechanism.
+Most answers are linear in the tally: a key's frequency and mass (frequency x mean) are averages over
+reports of what each report is *worth* to them. So a share s of fakes among the reports that speak of a
+key moves both to (1 - s) honest + s worth, and all that is left is which report is worth most. That is
+read off the mechanism's own least-squares estimator, never off a formula for the mechanism. Hash pools
+have several such estimators, of which the tally takes one: the largest worst case is stated. Answers
+that are pooled over views by precision are not linear: the estimator itself is run (``pooled``).
 
 Three attacks (Wu, Cao, Jia, Gong, "Poisoning attacks to local differential privacy protocols for
 key-value data", USENIX Security 2022): ``crafted`` sends what serves the goal best, ``random`` any valid
@@ -13,8 +15,7 @@ also choose its view (``views="chosen"``), which ``health`` sees at once, or tak
 tokens that let clients in.
 
 Frequencies are shares, and may leave [0, 1]: then ``health`` sees it. Means are on the keys' own scales
-in results, on [-1, 1] as input, and end where their range does. (Views of several channels are pooled by
-their number of reports here; their estimator also weighs how much each tells.)
+in results, on [-1, 1] as input, and end where their range does.
 """
 
 from __future__ import annotations
@@ -24,17 +25,21 @@ from .compared import Row, compare_gains
 from .conditionals import raised_conditional
 from .gains import Change, Gain, Shift, gain
 from .needed import Needed, fakes_needed, standard_error
-from .reaches import Reach, reach
+from .reaches import LEVEL, Reach, reach
+from .repairs import Repair, Repaired, repair
 from .sentence import average_key, line
 
 __all__ = [
     "ATTACKS",
     "CHOICES",
     "GOALS",
+    "LEVEL",
     "Change",
     "Gain",
     "Needed",
     "Reach",
+    "Repair",
+    "Repaired",
     "Row",
     "Shift",
     "average_key",
@@ -44,5 +49,6 @@ __all__ = [
     "line",
     "raised_conditional",
     "reach",
+    "repair",
     "standard_error",
 ]

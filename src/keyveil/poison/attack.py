@@ -12,7 +12,8 @@ from ..arrays import Floats
 from ..errors import PlanError
 from ..plan import Plan
 from ..tally import Tally
-from ..worth import Options
+from ..worth import Options, core_of, possible_cores
+from .pooled import Pooled, is_pooled
 
 GOALS = ("raise-frequency", "lower-frequency", "raise-mean", "lower-mean")
 ATTACKS = ("crafted", "random", "pairs")
@@ -62,6 +63,75 @@ class Aimed(NamedTuple):
     """The share of fakes in each group of views."""
     picks: list[Any]
     """What they send there."""
+
+
+class Scene:
+    """A plan, its targets and the honest answers, for trying what a share of fakes does to them.
+
+    An estimator that is linear in the tally is known by its worths (``Options``). One that pools views
+    by precision is run itself (``Pooled``). A hash pool has several linear estimators, and the tally
+    decides between them: a crafted attack is given the one that serves it best, which bounds what it
+    can do.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        places: list[int],
+        tally: Tally | None = None,
+        frequency: float = FREQUENCY,
+        mean: float = MEAN,
+    ) -> None:
+        self.plan = plan
+        self.before = honest_values(plan, places, tally, frequency, mean)
+        self.pooled = Pooled(plan, places, tally, frequency, mean) if is_pooled(plan) else None
+        self.options = [(Options.of(plan, places, tally), self.before)]
+        """The linear estimators, that of the tally first, each with its own honest answers."""
+        cores = possible_cores(plan)
+        used = cores[0] if tally is None else core_of(plan, tally)
+        for core in cores if self.pooled is None else []:
+            if core != used:
+                options = Options.of(plan, places, tally, core)
+                before = self.before if tally is None else options.average(tally)
+                self.options.append((options, before))
+
+    def after(self, share: float, goal: str, attack: str, seeds: str, views: str) -> Floats:
+        """Frequency and mass of the targets, ``(targets, 2)``, with a share of fakes."""
+        if self.pooled is not None:
+            return self.pooled.values(self.sent(share, goal, attack, views))
+        return self.aimed(share, goal, attack, seeds, views).values
+
+    def sent(self, share: float, goal: str, attack: str, views: str) -> list[Floats]:
+        """What fakes send to each block of pooled views."""
+        assert self.pooled is not None
+        count = self.pooled.reports * share / (1 - share)
+        if attack == "random":
+            return self.pooled.random(count)
+        if attack == "pairs":
+            return self.pooled.honest(count, goal)
+        return self.pooled.worst(count, lambda values: served(self.plan, goal, values), views)
+
+    def aimed(self, share: float, goal: str, attack: str, seeds: str, views: str) -> Aimed:
+        """The attack on a linear estimator that serves the goal best."""
+        options = self.options if attack == "crafted" else self.options[:1]
+        found = [
+            attacked(self.plan, some, before, share, goal, attack, seeds, views)
+            for some, before in options
+        ]
+        return max(found, key=lambda aimed: float(served(self.plan, goal, aimed.values)))
+
+
+def served(plan: Plan, goal: str, values: Floats) -> Floats:
+    """How well values ``(..., targets, 2)`` serve a goal: the sum of the targets' answers, signed."""
+    sign = 1.0 if goal.startswith("raise") else -1.0
+    if goal.endswith("frequency"):
+        return np.asarray(sign * values[..., 0].sum(axis=-1))
+    if "mean" not in plan.kind.answers:
+        return np.asarray(sign * values[..., 1].sum(axis=-1))
+    held, mass = values[..., 0], values[..., 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = np.where(held > 0, mass / held, np.sign(mass) * inf)
+    return np.asarray(sign * np.clip(np.nan_to_num(means, nan=0.0), -1.0, 1.0).sum(axis=-1))
 
 
 def attacked(

@@ -12,8 +12,7 @@ import numpy as np
 from ..arrays import Floats
 from ..plan import Plan
 from ..tally import Tally
-from ..worth import Options
-from .attack import FREQUENCY, MEAN, attacked, check, honest_values, places_of, ratio
+from .attack import FREQUENCY, MEAN, Scene, check, places_of, ratio
 
 
 @dataclass(frozen=True)
@@ -89,9 +88,8 @@ def gain(
     """
     check(plan, share, goal, attack, seeds, views)
     places = places_of(plan, targets)
-    options = Options.of(plan, places, tally)
-    before = honest_values(plan, places, tally, frequency, mean)
-    after = attacked(plan, options, before, share, goal, attack, seeds, views).values
+    scene = Scene(plan, places, tally, frequency, mean)
+    before, after = scene.before, scene.after(share, goal, attack, seeds, views)
     shifts = tuple(_shift(plan, place, before[row], after[row]) for row, place in enumerate(places))
     return Gain(plan.mechanism, float(plan.proven), attack, goal, share, seeds, views, shifts)
 

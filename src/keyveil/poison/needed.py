@@ -13,8 +13,7 @@ from ..errors import PlanError
 from ..plan import Plan
 from ..prior import Prior, value_law
 from ..tally import Tally
-from ..worth import Options
-from .attack import FREQUENCY, MEAN, attacked, check, honest_values, ratio
+from .attack import FREQUENCY, MEAN, Scene, check, ratio
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,7 @@ def fakes_needed(
     """How many crafted fakes move one key's answer ``by`` so much, or by its standard error."""
     check(plan, 0.0, goal, "crafted", seeds, views)
     place = plan.schema.place(target)
-    options = Options.of(plan, [place], tally)
-    before = honest_values(plan, [place], tally, frequency, mean)
+    scene = Scene(plan, [place], tally, frequency, mean)
     honest = float(tally.reports) if tally is not None else float(people)
     scale = 1.0
     if not goal.endswith("frequency") and "mean" in plan.kind.answers:
@@ -65,14 +63,15 @@ def fakes_needed(
         raise PlanError("an answer is moved by more than nothing, and so far its error is unknown")
 
     def moved(share: float) -> float:
-        after = attacked(plan, options, before, share, goal, "crafted", seeds, views).values[0]
-        first, last = (_asked(plan, goal, values) for values in (before[0], after))
+        after = scene.after(share, goal, "crafted", seeds, views)[0]
+        first, last = (_asked(plan, goal, values) for values in (scene.before[0], after))
         return abs(last - first) * scale if isfinite(last - first) else inf
 
     low, high = 0.0, 0.5
     if moved(high) < wanted:
         return Needed(plan.schema.keys[place], goal, wanted, inf, inf)
-    while high - low > 1e-6 * high and high > 1e-15:
+    digits = 1e-6 if scene.pooled is None else 1e-3  # a pooled estimator is run for every share
+    while high - low > digits * high and high > 1e-15:
         middle = (low + high) / 2
         low, high = (low, middle) if moved(middle) >= wanted else (middle, high)
     return Needed(plan.schema.keys[place], goal, wanted, high, honest * high / (1 - high))

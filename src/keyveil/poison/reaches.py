@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from math import inf, isfinite
-from typing import Any
+from functools import partial
+from math import isfinite
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..arrays import Floats
+from ..estimate.answer import quantile
+from ..estimate.linear import Moments
+from ..estimate.predict import prior_law
 from ..plan import Plan
 from ..tally import Tally
-from ..worth import Options
-from .attack import GOALS, Aimed, best, check, ratio
+from ..worth import Cells, Group, Options, Positions
+from .attack import check
+from .pooled import is_pooled
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,9 @@ class Reach:
 
 ANYWHERE = (-np.inf, np.inf)
 PARTS = ("frequency", "mean", "mass")
+LEVEL = 0.95
+_STEPS = 26
+"""Halvings of [-1, 1] for the end of a mean's range."""
 
 
 def reach(
@@ -46,11 +54,14 @@ def reach(
     *,
     seeds: str = "chosen",
     views: str = "drawn",
+    level: float = LEVEL,
 ) -> list[Reach]:
-    """How far crafted fakes, ``share`` of a tally's reports, may have moved each answer already.
+    """Where each honest answer may lie if at most ``share`` of a tally's reports are fake.
 
-    The honest answer is (answer - s worth) / (1 - s). ``views="drawn"`` is for tallies whose views pass
-    their check: then fakes are the same share of every view. Where all reports on a key may be
+    An answer is on average (1 - s) honest + s worth, so the honest one is (answer - s worth) / (1 - s)
+    for whatever worth fakes can have, and the answer itself is known up to chance: the range holds the
+    truth with the stated level, whatever the fakes send. ``views="drawn"`` is for tallies whose views
+    pass their check: then fakes are the same share of every view. Where all reports on a key may be
     fake, or there are none, nothing is known of the honest ones.
     """
     tally.belongs_to(plan)
@@ -58,50 +69,193 @@ def reach(
     goal = "raise-frequency" if "frequency" in answers else "raise-mean"
     check(plan, share, goal, "crafted", seeds, views)
     moments = plan.kind.moments(plan, tally.counts)
-    values, made = moments.values, []
+    made = []
     for key in plan.schema.keys if keys is None else keys:
         place = plan.schema.place(key)
         if not moments.reports[place]:
             Options.of(plan, [place])  # or why it cannot be said of this plan
             made.append(Reach(key, *(ANYWHERE if part in answers else None for part in PARTS)))
             continue
-        options, now = Options.of(plan, [place], tally), values[[place]]
-        ends = {g: _undone(plan, options, now, share, g, seeds, views) for g in GOALS}
-        low, high = float(plan.schema.low[place]), float(plan.schema.high[place])
-        mass = (ends["raise-mean"][1], ends["lower-mean"][1])
-        means = [ratio(ends[g]) for g in ("raise-mean", "lower-mean")]
-        scaled = [low + (m + 1) / 2 * (high - low) for m in np.clip(np.nan_to_num(means), -1, 1)]
-        frequency = (ends["raise-frequency"][0], ends["lower-frequency"][0])
-        made.append(
-            Reach(
-                plan.schema.keys[place],
-                (float(frequency[0]), float(frequency[1])) if "frequency" in answers else None,
-                (float(min(scaled)), float(max(scaled))) if "mean" in answers else None,
-                (float(mass[0]), float(mass[1])) if "mass" in answers else None,
-            )
-        )
+        source = Source.of(plan, tally, place, moments)
+        source.seeds = seeds
+        cheat = source.drawn(share) if views == "drawn" else source.chosen(share)
+        made.append(Reach(plan.schema.keys[place], **source.ranges(plan, place, cheat, level)))
     return made
 
 
-def _undone(
-    plan: Plan, options: Options, now: Floats, share: float, goal: str, seeds: str, views: str
-) -> Floats:
-    """The honest frequency and mass if the best fakes for a goal are taken out again."""
+class Cheat(NamedTuple):
+    """Fakes among the reports on a key."""
 
-    def outcome(weights: Floats) -> Aimed:
-        # What serves the goal best is what the answer without it is furthest from.
-        picks = [group.best.pick(-weights[group.targets], seeds) for group in options.groups]
-        worths = [g.best.worth_of(pick) for g, pick in zip(options.groups, picks, strict=True)]
-        drawn = options.shares if views == "drawn" else options.chosen(-weights, worths, now)
-        told, sums = options.summed(drawn), np.zeros((1, 2))
-        for group, part, worth in zip(options.groups, drawn, worths, strict=True):
-            sums += part * np.where(group.speaks, worth, 0.0)
+    share: Floats
+    """Their share of what tells the frequency, and of what tells the mass."""
+    weights: list[Floats]
+    """Of each group of views: what a fake's worth there counts in both."""
+    together: bool
+    """Whether fakes are in all groups at once, or in any one of them."""
+
+
+class Source:
+    """A key's frequency and mass as fixed sums over reports, with their sampling error.
+
+    Sums have weights that do not depend on what the reports say, so they are linear in the fakes too.
+    Views that are pooled by precision are weighed by their reports and by how much their channel tells.
+    """
+
+    def __init__(self, groups: list[Group], reports: Floats, told: Floats, total: float) -> None:
+        """Groups of views with their numbers of reports, and how much a report of each tells."""
+        self.groups, self.total = groups, total
+        speaks = np.array([group.speaks[0] for group in groups], float)
+        counted = (reports * told)[:, None] * speaks
         with np.errstate(divide="ignore", invalid="ignore"):
-            fake = np.where(told > 0, share * told / options.asked, 0.0)
-            worth = np.where(told > 0, sums / told, 0.0)
-            honest = np.where(fake < 1, (now - fake * worth) / (1 - fake), np.sign(weights) * inf)
-        return Aimed(honest, drawn, picks)
+            self.parts = np.nan_to_num(counted / counted.sum(axis=0))
+            self.each = np.nan_to_num(self.parts / reports[:, None])
+        self.reports, self.seeds = reports, "chosen"
+        self.values = np.zeros(2)
+        self.spreads: list[Floats] = []
 
-    raising = goal.startswith("raise")
-    opposite = goal.replace("raise", "lower") if raising else goal.replace("lower", "raise")
-    return np.asarray(best(plan, now, opposite, outcome).values[0])
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        tally: Tally,
+        place: int,
+        moments: Moments,
+        left_out: frozenset[int] = frozenset(),
+    ) -> Source:
+        """A key's source in a tally, some views left out."""
+        groups = []
+        for group in Options.of(plan, [place], tally).groups:
+            members = [view for view in group.members if view not in left_out]
+            if members:
+                groups.append(Group(group.targets, members, group.best))
+        reports = np.array([tally.counts[plan.layout.own[g.members]].sum() for g in groups], float)
+        told = np.ones(len(groups))
+        if is_pooled(plan):
+            told = np.array([_precision(plan, group) for group in groups])
+        made = cls(groups, reports, told, float(tally.reports))
+        if not is_pooled(plan) and not left_out:
+            made.values = np.nan_to_num(moments.values[place])
+            made.spreads = [np.nan_to_num(moments.covariance[place])]
+        made.heard([_counted(tally, group) for group in groups])
+        return made
+
+    def heard(self, laws: list[Floats | None]) -> None:
+        """Add the sampling error that the counts of each group's reports show.
+
+        Where no estimate is known yet, it becomes the average over them.
+        """
+        if any(law is None for law in laws):
+            return
+        seen = [_seen(g.best, law) for g, law in zip(self.groups, laws, strict=True) if law is not None]
+        if not self.spreads:
+            self.values = np.sum([part * s[0] for part, s in zip(self.parts, seen, strict=True)], axis=0)
+        each = zip(self.parts, seen, self.reports, strict=True)
+        self.spreads.append(
+            np.sum([part[:, None] * part * s[1] / max(n, 1.0) for part, s, n in each], axis=0)
+        )
+
+    def ranges(
+        self, plan: Plan, place: int, cheat: Cheat, level: float
+    ) -> dict[str, tuple[float, float] | None]:
+        """Where the honest frequency, mean and mass lie at a level; None for what is not answered."""
+        answers, ends = plan.kind.answers, partial(self.ends, cheat, quantile(level))
+        low, high = float(plan.schema.low[place]), float(plan.schema.high[place])
+        mean = None
+        if "mean" in answers:
+            first, last = _mean_ends(ends)
+            mean = (low + (first + 1) / 2 * (high - low), low + (last + 1) / 2 * (high - low))
+        return {
+            "frequency": ends(np.array([1.0, 0.0])) if "frequency" in answers else None,
+            "mean": mean,
+            "mass": ends(np.array([0.0, 1.0])) if "mass" in answers else None,
+        }
+
+    def drawn(self, share: float) -> Cheat:
+        """The same share of fakes in every group."""
+        return Cheat(np.full(2, share), [share * part for part in self.parts], True)
+
+    def chosen(self, share: float, total: float | None = None) -> Cheat:
+        """All fakes, a share of ``total`` reports, in any of the groups; if one counts more, in that."""
+        most = share * (self.total if total is None else total) * self.each.max(axis=0)
+        speaks = (self.each > 0).astype(float)
+        return Cheat(most, [most * part for part in speaks], False)
+
+    def ends(self, cheat: Cheat, errors: float, contrast: Floats) -> tuple[float, float]:
+        """Where a weighted sum of the honest frequency and mass may lie."""
+        if (cheat.share[contrast != 0] >= 1).any():
+            return ANYWHERE
+        scaled = np.where(contrast != 0, contrast / np.maximum(1 - cheat.share, 1e-300), 0.0)
+        middle = float(scaled @ self.values)
+        variance = max(float(scaled @ spread @ scaled) for spread in self.spreads)
+        chance = errors * float(np.sqrt(max(variance, 0.0)))
+        least = [
+            -self._most(group, -scaled * w) for group, w in zip(self.groups, cheat.weights, strict=True)
+        ]
+        most = [
+            self._most(group, scaled * w) for group, w in zip(self.groups, cheat.weights, strict=True)
+        ]
+        if cheat.together:
+            return middle - sum(most) - chance, middle - sum(least) + chance
+        return middle - max(most) - chance, middle - min(least) + chance
+
+    def _most(self, group: Group, weights: Floats) -> float:
+        """The largest weighted worth of any report that may be sent."""
+        if not weights.any():
+            return 0.0
+        pick = group.best.pick(weights[None, :], self.seeds)
+        return float((weights * group.best.worth_of(pick)[0]).sum())
+
+
+def _precision(plan: Plan, group: Group) -> float:
+    """How much one report of a group tells of a frequency, where keys are as plans assume."""
+    view = group.members[0]
+    channel, size = plan.view_channels[view], len(plan.views.keys[view])
+    assert isinstance(group.best, Cells)
+    law = channel.mix(prior_law(plan.schema.levels, size)[None, :])[0]
+    worth = group.best.worth[0, :, 0, 0]
+    return 1.0 / max(float(law @ worth**2 - (law @ worth) ** 2), 1e-300)
+
+
+def _counted(tally: Tally, group: Group) -> Floats | None:
+    """How often each seed and cell of a group was reported; None where only positions are known."""
+    best = group.best
+    if not isinstance(best, Cells):
+        return None
+    counts = np.sum([tally.view_counts(view)[1] for view in group.members], axis=0)
+    shape = best.worth.shape[:2]
+    return None if counts.size != shape[0] * shape[1] else counts.astype(np.float64).reshape(shape)
+
+
+def _seen(best: Cells | Positions, law: Floats) -> tuple[Floats, Floats]:
+    """The mean and covariance of what reports are worth, with one more report for caution."""
+    assert isinstance(best, Cells)
+    n, worth = float(law.sum()), best.worth[:, :, 0]
+    middle = np.einsum("sc,sci->i", law, worth) / max(n, 1.0)
+    even = np.broadcast_to(best.many, law.shape) / (best.many.sum() * len(law))
+    law = (law + even) / (n + 1.0)
+    first = np.einsum("sc,sci->i", law, worth)
+    return middle, np.einsum("sc,sci,scj->ij", law, worth, worth) - first[:, None] * first
+
+
+def _mean_ends(ends: Callable[[Floats], tuple[float, float]]) -> tuple[float, float]:
+    """The ends of the means m in [-1, 1] for which mass - m frequency may be zero.
+
+    The largest that it may be is convex in m, and the least concave, so the means that are ruled out
+    at either end are an interval, whose inner end halving finds.
+    """
+
+    def inner(outside: float, other: float) -> float:
+        low, high = ends(np.array([-outside, 1.0]))
+        if low <= 0 <= high:
+            return outside
+        side = 1.0 if low > 0 else -1.0
+        inside = other
+        for _ in range(_STEPS):
+            middle = (outside + inside) / 2
+            low, high = ends(np.array([-middle, 1.0]))
+            ruled_out = low > 0 if side > 0 else high < 0
+            outside, inside = (middle, inside) if ruled_out else (outside, middle)
+        return inside
+
+    found = inner(-1.0, 1.0), inner(1.0, -1.0)
+    return (found[0], found[1]) if found[0] <= found[1] else (found[1], found[0])

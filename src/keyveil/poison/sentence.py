@@ -8,6 +8,7 @@ from ..errors import PlanError
 from ..plan import Plan
 from ..prior import Prior
 from ..query import Query
+from ..scale import Scale
 from .attack import FREQUENCY, MEAN
 from .conditionals import raised_conditional
 from .gains import Change, raised
@@ -69,8 +70,11 @@ def _changes(plan: Plan, share: float, ask: str, frequency: float, mean: float) 
         )
         if part == "frequency":
             most, least = (Change(one.before, min(one.after, 1.0)) for one in (most, least))
-        owner = "its" if made else "a key's"
-        made.append((f"{owner} {part if part in answers else 'mass'}", most, least))
+        noun = part if part in answers else "mass"
+        first = f"a key's {noun}"
+        if not Scale.of(plan.schema).shared:  # the numbers are on this key's own range
+            first = f"the {noun} of {plan.schema.keys[0]!r}"
+        made.append((f"its {noun}" if made else first, most, least))
     return made
 
 
