@@ -382,10 +382,11 @@ def test_what_is_left_out_of_the_sum_is_added_to_delta(aim, monkeypatch):
     for epsilon in (0.1, 0.3):
         assert short.delta(epsilon) >= whole.delta(epsilon)
         assert short.delta(epsilon) >= left
-    each = short._means(0.3, 0.5, 1.1)
-    full = whole._means(0.3, 0.5, 1.1)
+    each, full = (account._means(0.3, 0.5, 1.1) for account in (short, whole))
     drawn = dict(zip(whole.drawn.tolist(), full.tolist(), strict=True))
     assert all(value >= drawn[m] for m, value in zip(short.drawn.tolist(), each.tolist(), strict=True))
+    monkeypatch.setattr(short, "_means", lambda *_: np.zeros(len(short.drawn)))
+    assert short.delta(0.1) == pytest.approx(left), "all that is left where the sum itself is zero"
 
 
 def test_more_people_and_a_larger_delta_lower_epsilon():
