@@ -195,7 +195,7 @@ class Conditionals:
         guess = None
         if set(keys) <= {key for part in parts if len(part) > 1 for key in part}:
             value = _at(entropy_law(keys, parts), weights)
-            guess = value if isfinite(value) else None
+            guess = min(max(value, low), high) if isfinite(value) else None
         return QueryAnswer(query, Estimate(nan, nan, low, high, reports), "range", guess)
 
     def _identified(
