@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf, isfinite, nan
 from typing import Any
@@ -14,6 +15,12 @@ from ..plan import Plan
 from ..prior import Prior, value_law
 from ..tally import Tally
 from .attack import FREQUENCY, MEAN, Scene, check, ratio
+
+MOST_SHARE = 0.5
+"""The largest share of fakes that is asked about."""
+LEAST_SHARE = 1e-15
+MOST_GUESSES = 180
+"""Of a share; a third of them halve what is open, so it always ends below ``LEAST_SHARE``."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +74,35 @@ def fakes_needed(
         first, last = (_asked(plan, goal, values) for values in (scene.before[0], after))
         return abs(last - first) * scale if isfinite(last - first) else inf
 
-    low, high = 0.0, 0.5
-    if moved(high) < wanted:
+    most = moved(MOST_SHARE)
+    if most < wanted:
         return Needed(plan.schema.keys[place], goal, wanted, inf, inf)
-    digits = 1e-6 if scene.pooled is None else 1e-3  # a pooled estimator is run for every share
-    while high - low > digits * high and high > 1e-15:
+    share = _least_share(moved, wanted, most, 1e-6 if scene.pooled is None else 1e-3)
+    return Needed(plan.schema.keys[place], goal, wanted, share, honest * share / (1 - share))
+
+
+def _least_share(moved: Callable[[float], float], wanted: float, most: float, digits: float) -> float:
+    """The least share that moves an answer so far, to a relative error of ``digits``.
+
+    Small shares move an answer nearly in proportion. So the line through the ends of the bracket is
+    tried first, then a share just beside it, then the middle, which bounds the number of guesses.
+    """
+    low, high, below, above, guess = 0.0, MOST_SHARE, 0.0, most, MOST_SHARE
+    for number in range(MOST_GUESSES):
+        if high - low <= digits * high or high <= LEAST_SHARE:
+            break
         middle = (low + high) / 2
-        low, high = (low, middle) if moved(middle) >= wanted else (middle, high)
-    return Needed(plan.schema.keys[place], goal, wanted, high, honest * high / (1 - high))
+        if number % 3 == 0 and isfinite(above):
+            middle = low + (high - low) * (wanted - below) / (above - below)
+        elif number % 3 == 1:
+            middle = (1 - 0.9 * digits) * high if guess == high else (1 + 0.9 * digits) * low
+        guess = min(max(middle, low + digits * high / 10), high - digits * high / 10)
+        reached = moved(guess)
+        if reached >= wanted:
+            high, above = guess, reached
+        else:
+            low, below = guess, reached
+    return high
 
 
 def _asked(plan: Plan, goal: str, values: Floats) -> float:

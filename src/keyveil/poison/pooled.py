@@ -33,6 +33,8 @@ MOST_ROWS = 1 << 15
 """Views times outputs that are looked at at once; where views are more, they send alike when drawn."""
 MOST_TRIED = 64
 """Views of a block that mixtures are made of: those in which a report by itself does most."""
+MOST_OUTPUTS = 64
+"""Outputs of a channel that are all tried; of more, two for each thing that they say of the targets."""
 APART = 4
 """Of views that are all alike, so many may each hold other fakes; the rest have none, or the same."""
 _GAIN = 1e-6
@@ -61,6 +63,8 @@ class _Block:
     """The chance that one view of each row is drawn."""
     times: Floats
     """How many views each row stands for."""
+    outputs: Integers
+    """The outputs that fakes try."""
 
 
 class Pooled:
@@ -172,7 +176,7 @@ class Pooled:
         matrix, vector = self._summed(fakes)
         best, where, each = -np.inf, (0, 0, 0), []
         for number, (block, sent) in enumerate(zip(self.blocks, fakes, strict=True)):
-            possible = np.flatnonzero(block.channel.possible)
+            possible = block.outputs
             found = []
             for some in _parted(tried[number], max(1, MOST_ROWS // len(possible))):
                 scores = self._additions(block, sent, some, possible, count, score, matrix, vector)
@@ -228,8 +232,7 @@ class Pooled:
     ) -> float:
         """Move what fakes send in some views of a block to the best output, all of it or a part."""
         block, sent = self.blocks[number], fakes[number]
-        possible = np.flatnonzero(block.channel.possible)
-        moves = [(step, cell) for step in (1.0, *STEPS) for cell in possible.tolist()]
+        moves = [(step, cell) for step in (1.0, *STEPS) for cell in block.outputs.tolist()]
         now = sent[rows]
         sent[rows] = 0.0
         matrix, vector = self._summed(fakes)
@@ -280,7 +283,34 @@ def _blocks(plan: Plan, places: list[int], tally: Tally) -> Iterator[_Block]:
             counts[first],
             shares[first],
             np.array([len(row) for row in rows], float),
+            _outputs(plan.channels[channel], list(held), counts, plan.schema.levels),
         )
+
+
+def _outputs(channel: Channel, places: list[tuple[int, int]], counts: Floats, levels: int) -> Integers:
+    """The outputs to try: all of a small channel; of a large one, two for each thing they can say.
+
+    What an output says of a target is its chance under each of the target's digits, all other keys left
+    open. Outputs that say the same differ only in how many honest people sent them, so the rarest and
+    the most frequent of them are tried.
+    """
+    possible = np.flatnonzero(channel.possible)
+    if len(possible) <= MOST_OUTPUTS:
+        return possible
+    digits, states = levels + 1, np.arange(channel.states)
+    size = round(np.log(channel.states) / np.log(digits))
+    laws = [
+        states // digits ** (size - 1 - place) % digits == digit
+        for _, place in places
+        for digit in range(digits)
+    ]
+    chances = channel.mix(np.array(laws, float) * digits / channel.states)[:, possible]
+    said = np.rint(chances / chances.max(initial=1e-300) * 1e9)
+    kinds = np.unique(said, axis=1, return_inverse=True)[1].ravel()
+    order = np.lexsort((counts.sum(axis=0)[possible], kinds))
+    first = np.flatnonzero(np.diff(kinds[order], prepend=-1))
+    last = np.append(first[1:], len(order)) - 1
+    return np.unique(possible[order[np.concatenate([first, last])]])
 
 
 def _rows(counts: Floats, shares: Floats) -> list[list[int]]:
