@@ -330,7 +330,7 @@ def test_compare_measures_on_the_users_scale(at):
         for order, name in (((), "kvue"), (("--conditional", 2), "pairs")):
             said = at("compare", "--data", "t.csv", f"--range={ends}", "--people", "1e4", "--mechanism",
                       name, "--repeat", 2, "--coins", "x", "--json", "r.json", "--plot", "r.png",
-                      "--processes", 1, *order)  # fmt: skip
+                      "--force", "--processes", 1, *order)  # fmt: skip
             assert f"means on [{ends.replace(',', ', ')}]" in said
             rows[ends, order] = json.loads((at.folder / "r.json").read_text())
     for order in ((), ("--conditional", 2)):
