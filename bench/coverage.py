@@ -245,7 +245,7 @@ def _second_round(
     told = [str(round(Decimal(value), 2)) for value in told_next(plan, tally)]
     chain = {**plan.chain, "round": 2, "parent": plan.hash, "frequency": frequencies(plan, tally)}
     left = Decimal(plan.chain["total"]) / 2
-    value = left / (2 if plan.mechanism == "privkvm_plus" else int(plan.parameters["rounds"]))
+    value = left / (2 if plan.mechanism_name == "privkvm_plus" else int(plan.parameters["rounds"]))
     draft = round_draft(plan.schema, 0.0, value, value, told, chain)
     follow = Plan(
         draft.schema,
@@ -253,7 +253,7 @@ def _second_round(
         draft.encode,
         draft.channels,
         draft.promised,
-        plan.mechanism,
+        plan.mechanism_name,
         channel_of=draft.channel_of,
         parameters=plan.parameters,
         chain=draft.chain,

@@ -44,8 +44,8 @@ def crowd_of(schema: Schema) -> People:
 
 def answer(plan: Plan, tally: Tally) -> float:
     """The target's frequency, or its mass where that is all there is."""
-    values = plan.kind.moments(plan, tally.counts).values[TARGET]
-    return float(values[0] if "frequency" in plan.kind.answers else values[1])
+    values = plan.mechanism.moments(plan, tally.counts).values[TARGET]
+    return float(values[0] if "frequency" in plan.mechanism.answers else values[1])
 
 
 def row_of(name: str) -> str:
@@ -71,7 +71,7 @@ def row_of(name: str) -> str:
 
 def cell_of(plan: Plan, honest: list[Tally], attack: str) -> str:
     """The least share that is seen in most runs and the shift by then, or the shift that is not seen."""
-    goal = "raise-frequency" if "frequency" in plan.kind.answers else "raise-mean"
+    goal = "raise-frequency" if "frequency" in plan.mechanism.answers else "raise-mean"
     for share in SHARES:
         count, seen, shifts = round(PEOPLE * share / (1 - share)), 0, []
         for run, tally in enumerate(honest):

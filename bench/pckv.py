@@ -90,7 +90,7 @@ def errors(
     frequency, mean = (band.value for band in (found.frequency, found.mean))
     mean = np.where(np.isnan(mean), 0.0, mean)
     if estimator != "published":  # as the reference does: a frequency is at least one person's
-        mass = plan.kind.moments(plan, counts).values[..., 1]
+        mass = plan.mechanism.moments(plan, counts).values[..., 1]
         mean = mass / np.maximum(frequency, 1 / counts[..., plan.layout.own].sum(axis=-1)[..., None])
     off = np.clip(frequency, 0, 1) - truth[0], np.clip(mean, -1, 1) - truth[1]
     return float((off[0][..., of] ** 2).mean()), float((off[1][..., of] ** 2).mean())

@@ -101,7 +101,7 @@ def records(schema: Schema) -> Iterator[Any]:
 def words(plan: Plan, case: int) -> Iterator[list[int]]:
     """Recorded words for one report: random ones, all low, all high, and the edges of slices."""
     count = max(plan.words_of(view) for view in range(len(plan.views)))
-    coins = Coins.stated(f"vectors {plan.mechanism} {count}")
+    coins = Coins.stated(f"vectors {plan.mechanism_name} {count}")
     for draw in range(3):
         yield coins.words(3 * case + draw, 0, count).tolist()
     if case not in (3, 6):

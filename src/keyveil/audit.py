@@ -13,9 +13,9 @@ from .channel import Channel, Proof, parse_channel, worst_of
 from .encode import proof_over_records
 from .errors import KeyveilError
 from .exact import LARGEST, decimal, text
-from .mechanism import CALIBRATIONS, Mechanism
-from .mechanisms import REGISTRY
 from .plan import CLIENT, FORMAT, MOST_BYTES, MOST_SUBSET_STATES, TOO_MANY_SUBSETS, Plan, canonical
+from .recipe import CALIBRATIONS, Recipe
+from .registry import REGISTRY
 from .report import is_hex
 from .schema import Schema
 from .views import Views
@@ -157,7 +157,7 @@ def _check_members(body: dict[str, Any], findings: list[str]) -> None:
         findings.append("the plan's mapping for clients is not one this version knows")
 
 
-def _check_chain(kind: Mechanism, body: dict[str, Any], findings: list[str]) -> None:
+def _check_chain(kind: Recipe, body: dict[str, Any], findings: list[str]) -> None:
     """A chain's members, where the mechanism has rounds; nothing where it has none."""
     chain, schema = body.get("chain"), body.get("schema")
     keys = schema.get("keys") if isinstance(schema, dict) else None
@@ -264,7 +264,7 @@ def _rebuilt(
     if plan.hash != body["hash"]:
         findings.append("the plan is not written in its one canonical form")
         return None
-    if wrong := plan.kind.plan_fault(plan):
+    if wrong := plan.mechanism.plan_fault(plan):
         findings.append(wrong)
         return None
     return plan

@@ -85,7 +85,7 @@ class Budget:
             ledger["answers"].append(
                 {
                     "plan": plan.hash,
-                    "mechanism": plan.mechanism,
+                    "mechanism": plan.mechanism_name,
                     "epsilon": text(plan.proven),
                     "report": json.loads(report.dumps()),
                     **chain_of(plan),
@@ -207,7 +207,8 @@ def rounds_before(ledger: dict[str, Any], plan: Plan) -> list[dict[str, Any]]:
 def _check_round(plan: Plan, earlier: Sequence[dict[str, Any]], before: Decimal) -> None:
     """A later round follows the plan answered last, within what the first one stated."""
     first, last = earlier[0], earlier[-1]
-    if plan.chain is None or plan.chain["parent"] != last["plan"] or plan.mechanism != last["mechanism"]:
+    follows = plan.chain is not None and plan.chain["parent"] == last["plan"]
+    if not follows or plan.mechanism_name != last["mechanism"]:
         raise BudgetError(OTHER_PLAN)
     stated = first.get("chain")
     if stated is None:

@@ -23,7 +23,8 @@ from .estimate.answer import Band
 from .estimate.linear import view_counts, view_moments
 from .mechanisms.privkv import keeps_of, privkv_rows
 from .mechanisms.rounds import later_budgets
-from .simulate import Population, simulate, simulate_runs
+from .population import Population
+from .simulate import simulate, simulate_runs
 from .tally import Tally
 
 if TYPE_CHECKING:

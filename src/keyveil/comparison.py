@@ -17,11 +17,12 @@ from .estimate.forecast import clipped
 from .outlook import FORESEEN, Foreseen
 from .plan import Plan
 from .planner import advise
+from .population import Population
 from .prior import Prior
 from .query import Query
 from .rows import AnyRow, Measured, measured
 from .schema import Schema
-from .simulate import Population, simulate
+from .simulate import simulate
 
 MOST_QUERIES = 20_000
 
@@ -135,7 +136,7 @@ def _row(
     assert mean.mae is not None
     return Row(
         mechanism=name,
-        chosen=plan.mechanism,
+        chosen=plan.mechanism_name,
         estimator=estimator,
         epsilon=float(epsilon),
         true_epsilon=float(plan.proven),

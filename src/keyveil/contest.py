@@ -31,10 +31,11 @@ from .padding import PADDED_FOR, padded_plan
 from .pilot import pilot_people, pilot_prior
 from .plan import Plan
 from .planner import Advice, advise
+from .population import Population
 from .prior import Prior
 from .rows import AnyRow, Measured, measured
 from .schema import Schema
-from .simulate import Population, simulate_runs
+from .simulate import simulate_runs
 from .tally import Tally
 
 TOGETHER = (
@@ -253,7 +254,8 @@ class Contest:
             asked = tuple(e for e in self.estimators if e in have)
             if not asked:
                 said = ", ".join(map(repr, self.estimators))
-                raise NoEstimator(f"{plan.mechanism} has no estimator {said}; known: {', '.join(have)}")
+                known = ", ".join(have)
+                raise NoEstimator(f"{plan.mechanism_name} has no estimator {said}; known: {known}")
             return asked
         if name == "auto" and SHRUNK in have:
             own = best if best in have else SHRUNK
@@ -305,7 +307,7 @@ class Contest:
         keep = name == "auto" or ":" in name
         have = estimators_of(plan)
         return Row(
-            mechanism=name if keep else plan.mechanism,
+            mechanism=name if keep else plan.mechanism_name,
             chosen=described(plan),
             estimator=estimator,
             epsilon=float(epsilon),
@@ -380,13 +382,13 @@ def parsed(name: str) -> tuple[str, dict[str, Any]]:
 
 def described(plan: Plan) -> str:
     """The mechanism with the parameters that are not at their default, and always its cap or length."""
-    known = plan.kind.parameters
+    known = plan.mechanism.parameters
     said = [
         f"{name}={value}"
         for name, value in plan.parameters.items()
         if str(value) != str(known[name].default) or name in PADDING_NAMES
     ]
-    return plan.mechanism + (":" + "+".join(said) if said else "")
+    return plan.mechanism_name + (":" + "+".join(said) if said else "")
 
 
 def _true_epsilon(plan: Plan) -> Decimal:
@@ -394,7 +396,7 @@ def _true_epsilon(plan: Plan) -> Decimal:
     if plan.chain is None or "share" in plan.chain:
         return plan.proven
     total = Decimal(plan.chain["total"])
-    return total if plan.calibrate == "tight" else plan.kind.true_epsilon(total)
+    return total if plan.calibrate == "tight" else plan.mechanism.true_epsilon(total)
 
 
 def _number(value: Any) -> float | None:

@@ -93,7 +93,7 @@ class Option:
 
     @property
     def mechanism(self) -> str:
-        return self.plan.mechanism
+        return self.plan.mechanism_name
 
     @property
     def cost(self) -> float:
@@ -103,7 +103,7 @@ class Option:
     @property
     def name(self) -> str:
         """The mechanism with the parameters that are not at their default."""
-        known = self.plan.kind.parameters
+        known = self.plan.mechanism.parameters
         said = [
             f"{name} {value}" if name != "queries" else _number_of(str(value))
             for name, value in self.plan.parameters.items()

@@ -42,7 +42,7 @@ Law = Callable[[tuple[int, ...]], Floats]
 def expected_tally(plan: Plan, law: Law) -> Tally:
     """The tally of very many people without any noise."""
     if plan.encode != "views":
-        raise PlanError(f"the counts of {plan.mechanism} do not follow from the law of a few keys")
+        raise PlanError(f"the counts of {plan.mechanism_name} do not follow from the law of a few keys")
     tally, layout = Tally(plan), plan.layout
     reports = np.rint(MANY * plan.views.shares).astype(np.int64)
     tally.counts[layout.own] = reports
@@ -142,7 +142,7 @@ def _stderr(plan: Plan, people: int) -> float | None:
         query = Query("frequency", names[keys[0]], ((names[keys[1]], True),))
         if foreseen is not None:
             variance = foreseen.variance(query) or 0.0
-        elif plan.kind.name == "coefficients":
+        elif plan.mechanism.name == "coefficients":
             return None  # a view tells one product of a few keys, not how they go together
         else:
             flat = lifted(query_weights(plan.schema, query), keys[:2], keys, levels)
@@ -154,6 +154,6 @@ def _stderr(plan: Plan, people: int) -> float | None:
 def _better(plan: Plan, people: int, epsilon: str) -> bool:
     if Decimal(epsilon) <= plan.promised:
         return False
-    other = Plan.of(plan.schema, plan.mechanism, epsilon, plan.calibrate, **plan.parameters)
+    other = Plan.of(plan.schema, plan.mechanism_name, epsilon, plan.calibrate, **plan.parameters)
     stderr = _stderr(other, people)
     return stderr is not None and stderr <= HOPELESS

@@ -159,7 +159,8 @@ def _check_told(tally: Tally) -> None:
 def check_pilot(plan: Plan) -> None:
     """Refuse a plan that does not ask how many keys are held."""
     if plan.encode != "size":
-        other = "; this is its second" if plan.mechanism == "sized" else f", not {plan.mechanism}"
+        name = plan.mechanism_name
+        other = "; this is its second" if name == "sized" else f", not {name}"
         raise PlanError(f"a pilot's plan asks how many keys are held: the first one of sized{other}")
 
 

@@ -29,9 +29,9 @@ from .encode import (
 from .errors import ChannelError, PlanError
 from .exact import own_context, text
 from .layout import Layout
-from .mechanism import Draft, Mechanism, written
-from .mechanisms import REGISTRY, mechanism_named
 from .people import People
+from .recipe import Draft, Recipe, written
+from .registry import REGISTRY, mechanism_named
 from .report import Report, Reports
 from .schema import Record, Schema
 from .views import Views
@@ -76,7 +76,7 @@ class Plan:
     encode: str
     channels: tuple[Channel, ...]
     promised: Decimal
-    mechanism: str
+    mechanism_name: str
     calibrate: str = "paper"
     channel_of: tuple[int, ...] | None = None
     parameters: Mapping[str, int | str] = field(default_factory=dict)
@@ -168,7 +168,7 @@ class Plan:
         return found.plan
 
     @classmethod
-    def _drafted(cls, kind: Mechanism, drafted: Draft, calibrate: str) -> Plan:
+    def _drafted(cls, kind: Recipe, drafted: Draft, calibrate: str) -> Plan:
         return cls(
             drafted.schema,
             drafted.views,
@@ -185,7 +185,7 @@ class Plan:
     def next(self, tally: Tally) -> Plan:
         """The next round of an interactive mechanism, made from what this round learned."""
         tally.belongs_to(self)
-        kind = mechanism_named(self.mechanism)
+        kind = mechanism_named(self.mechanism_name)
         with own_context():
             drafted = kind.next(self, tally)
         return self._drafted(kind, drafted, self.calibrate)
@@ -237,7 +237,7 @@ class Plan:
         body: dict[str, Any] = {
             "format": FORMAT,
             "mechanism": {
-                "name": self.mechanism,
+                "name": self.mechanism_name,
                 "calibrate": self.calibrate,
                 "parameters": dict(self.parameters),
             },
@@ -281,7 +281,7 @@ class Plan:
 
     def __repr__(self) -> str:
         return (
-            f"Plan({self.mechanism}, {len(self.schema.keys)} keys, epsilon {text(self.promised)}, "
+            f"Plan({self.mechanism_name}, {len(self.schema.keys)} keys, epsilon {text(self.promised)}, "
             f"{self.hash[:12]})"
         )
 
@@ -396,6 +396,6 @@ class Plan:
         return self.channel_start(view) + self.view_channels[view].words
 
     @property
-    def kind(self) -> Mechanism:
+    def mechanism(self) -> Recipe:
         """The mechanism that made the plan."""
-        return REGISTRY[self.mechanism]
+        return REGISTRY[self.mechanism_name]

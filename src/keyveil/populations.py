@@ -33,9 +33,9 @@ from .arrays import Floats
 from .coins import Coins, address
 from .errors import PlanError
 from .people import People, place_type
+from .population import Population
 from .prior import GRID, Prior, value_law
 from .schema import Schema
-from .simulate import Population
 
 TABLE = 100_000
 """People in the table that stands for a stated population where one is needed."""

@@ -31,9 +31,7 @@ from .scale import Scale
 
 if TYPE_CHECKING:
     from .people import People
-    from .plan import Plan
     from .schema import Schema
-    from .tally import Tally
 
 POINTS = 841
 """840 is divided by 1 .. 8, so that 2 to 9 evenly spaced levels all lie on the grid."""
@@ -162,19 +160,6 @@ class Prior:
         source = f"a table of {total:,} people"
         sample = Sample.of(people, at / (POINTS - 1))
         return cls(np.ones(keys), holders / total, values, sizes, source, together, sample)
-
-    @classmethod
-    def of_pilot(
-        cls, plan: Plan, tally: Tally, *, mean: float | None = None, spread: float | None = None
-    ) -> Prior:
-        """What a pilot tells: how many keys people hold, from the tally of a first plan of ``sized``.
-
-        Where few people told, or at a small epsilon, it stays near the default. See ``pilot``. ``mean``
-        and ``spread`` are on the scale of the plan's values.
-        """
-        from .pilot import pilot_prior
-
-        return pilot_prior(plan, tally, mean, spread)
 
     # -- facts -----------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from .coins import Coins, Stream, address
 from .encode import SETS, bucket_of, pair_item, proof_over_records
 from .errors import ReportError
 from .estimate import estimate
+from .estimate.decoding import decoding_of
 from .estimate.linear import by_least_squares, key_weights, single_moments
 from .estimate.predict import predicted
 from .mechanism import CALIBRATIONS
@@ -118,7 +119,7 @@ def check_privacy(plan: Plan) -> None:
         # The proof is rounded up in its 18th digit; the law here is in doubles.
         _require(worst <= float(proof.epsilon) * (1 + 1e-9) + 1e-12, f"{worst} is worse than {proof}")
     chained = plan.chain is not None and int(plan.chain["round"]) > 1
-    if plan.calibrate == "tight" or not plan.kind.wasteful or chained:
+    if plan.calibrate == "tight" or not plan.mechanism.wasteful or chained:
         _require(
             plan.proven >= TIGHT * plan.promised,
             f"promises {plan.promised} and proves only {plan.proven}",
@@ -192,7 +193,7 @@ def _check_weights(plan: Plan, channel: Channel) -> None:
         wanted = key_weights(plan.schema)
         solved = by_least_squares(channel, wanted)
         needs = {"frequency": (0,), "mean": (0, 1), "mass": (1,)}
-        for answer in plan.kind.answers:
+        for answer in plan.mechanism.answers:
             for column in needs[answer]:
                 cells = solved[:, column : column + 1]
                 _same(law @ cells, wanted[:, column : column + 1], np.abs(cells).max(), answer)
@@ -214,7 +215,7 @@ def _check_estimators(plan: Plan) -> None:
     shares = np.linspace(0.2, 0.7, len(plan.schema.keys))
     means = np.linspace(-0.6, 0.5, len(plan.schema.keys))
     tally, truth = ideal_tally(plan, shares, means)
-    for name in plan.kind.estimators:
+    for name in decoding_of(plan).estimators:
         for place, answer in enumerate(estimate(plan, tally, name)):
             low, high = float(plan.schema.low[place]), float(plan.schema.high[place])
             frequency, mass = truth[place]
@@ -223,7 +224,7 @@ def _check_estimators(plan: Plan) -> None:
                 "mean": (answer.mean, low + (mass / frequency + 1) / 2 * (high - low)),
                 "mass": (answer.mass, mass),
             }
-            for what in plan.kind.answers:
+            for what in plan.mechanism.answers:
                 made, goal = goals[what]
                 if made is None:
                     raise AssertionError(f"estimator {name} has no {what}")
@@ -521,7 +522,7 @@ def check_reports(plan: Plan, record: Record, draws: int = 20_000, seed: int | s
     reports = plan.privatise(crowd(plan.schema, record, draws), Coins.stated(f"reports {seed}"))
     if reports.codes is not None:
         counts = _counted(reports.codes.astype(np.int64), plan.layout.codes)
-        check_counts(counts, report_law(plan, record), plan.mechanism)
+        check_counts(counts, report_law(plan, record), plan.mechanism_name)
         return
     counts = Tally(plan).add(reports).counts
     check_counts(counts[plan.layout.own], plan.views.shares, "views")
@@ -533,7 +534,7 @@ def check_reports(plan: Plan, record: Record, draws: int = 20_000, seed: int | s
             )
         ]
     )
-    _check_tails(counts[plan.layout.code_cells], draws, law, plan.mechanism)
+    _check_tails(counts[plan.layout.code_cells], draws, law, plan.mechanism_name)
 
 
 def crowd(schema: Schema, record: Record, count: int) -> People:

@@ -19,10 +19,10 @@ from .channel import Channel, CoCo, Collision, Halfspace, Hash, Subset, Symbols,
 from .encode import SETS
 from .errors import PlanError
 from .estimate.cores import MOST_SHARE, SMALL_SHARE, core_share, core_size, gains_of, solves, undoing
+from .estimate.decoding import decoding_of, moments_of
 from .estimate.joint import lifted
 from .estimate.linear import key_weights
 from .estimate.pools import energy_of
-from .mechanism import Mechanism
 from .plan import Plan
 from .schema import Schema
 from .tally import Tally
@@ -64,10 +64,10 @@ class Options:
         self.evenly = np.array([len(group.members) / len(plan.views) for group in groups])
         self.asked = self.summed(np.array([seen[group.members].sum() for group in groups]))
         """The share of honest reports that tell each target's parts."""
-        wanted = np.array([part in plan.kind.answers for part in ("frequency", "mean")])
-        wanted[1] |= "mass" in plan.kind.answers
+        wanted = np.array([part in plan.mechanism.answers for part in ("frequency", "mean")])
+        wanted[1] |= "mass" in plan.mechanism.answers
         if not groups or (self.asked[:, wanted] <= 0).any():
-            raise PlanError(f"what fakes could do to {plan.mechanism} is not offered for this plan")
+            raise PlanError(f"what fakes could do to {plan.mechanism_name} is not offered for this plan")
 
     def summed(self, drawn: Floats) -> Floats:
         """The share of reports, of which ``drawn`` are of each group, that tell each target's parts."""
@@ -139,7 +139,7 @@ class Options:
         elif plan.encode in ("item", "padded"):
             best = _of_named(plan, places)
         else:
-            raise PlanError(f"what fakes could do to {plan.mechanism} is not offered")
+            raise PlanError(f"what fakes could do to {plan.mechanism_name} is not offered")
         return cls(plan, len(places), [Group(list(range(len(places))), [0], best)], tally)
 
 
@@ -257,8 +257,8 @@ def view_worth(plan: Plan, number: int, size: int) -> Floats:
     A channel that marks many cells has one row more, for the report itself. A mechanism with an
     estimator of its own is asked for a plan with this one view.
     """
-    channel, kind = plan.channels[number], plan.kind
-    if type(kind).moments is not Mechanism.moments and channel.one_cell:
+    channel = plan.channels[number]
+    if decoding_of(plan).has_own_moments and channel.one_cell:
         schema = Schema(plan.schema.keys[:size], plan.schema.ranges[:size], plan.schema.levels)
         views = Views.whole(size)
         small = replace(plan, schema=schema, views=views, channels=(channel,), channel_of=None)
@@ -298,7 +298,7 @@ def _single(cells: Integers, count: int) -> Integers:
 
 def _moments(plan: Plan, counts: Integers) -> Floats:
     """Frequency and mass of every key, ``(tallies, keys, 2)``."""
-    return plan.kind.moments(plan, counts).values
+    return moments_of(plan, counts).values
 
 
 def _of_named(plan: Plan, places: list[int]) -> Cells | Positions:
@@ -409,7 +409,7 @@ def set_worth(plan: Plan, places: list[int], core: int, undo: Floats | None = No
     """
     channel, keys = plan.channels[0], len(plan.schema.keys)
     if not isinstance(channel, Collision | CoCo):
-        raise PlanError(f"what fakes could do to {plan.mechanism} is not offered")
+        raise PlanError(f"what fakes could do to {plan.mechanism_name} is not offered")
     if channel.cells * len(places) * 2 > MOST_WORTHS:
         raise PlanError("so many targets are too many for this plan's pool; take fewer")
     rows = np.array(places)

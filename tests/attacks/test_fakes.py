@@ -79,7 +79,7 @@ def best_of(plan: Plan, goal: str, counts: np.ndarray) -> float:
 
 def best_in(plan: Plan, goal: str, found: KeyBands) -> float:
     part = "frequency" if goal.endswith("frequency") else "mean"
-    part = part if part in plan.kind.answers else "mass"
+    part = part if part in plan.mechanism.answers else "mass"
     values = np.clip(getattr(found, part).value[..., 0], *((-1, 1) if part == "mean" else (-9, 9)))
     return float(np.nanmax(values if goal.startswith("raise") else -values))
 
@@ -209,7 +209,7 @@ def repaired(name: str, runs: int) -> tuple[int, int, list[float], list[float]]:
         value, low, high = made.keys[0].frequency
         inside += low <= truth <= high
         off.append(value - truth)
-        before.append(plan.kind.moments(plan, tally.counts).values[0, 0] - truth)
+        before.append(plan.mechanism.moments(plan, tally.counts).values[0, 0] - truth)
     return int(inside), int(shares), off, before
 
 

@@ -107,7 +107,7 @@ def test_all_that_is_offered_can_be_asked(pairs):
     """A page reads from the status what it may ask for."""
     path = "/v1/collections/menu"
     offers = pairs.get(f"{path}/status").json()["offers"]
-    assert offers["answers"] == list(pairs.plan.kind.answers)
+    assert offers["answers"] == list(pairs.plan.mechanism.answers)
     assert len(offers["estimators"]) > 1
     for name in offers["estimators"]:
         answer = pairs.get(f"{path}/estimates?estimator={name}")

@@ -50,7 +50,11 @@ def outcome(decode, body, packing):
     return "taken" if packed.count else "impossible"
 
 
-@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.mechanism}-{len(plan.schema.keys)}")
+def plan_id(plan):
+    return f"{plan.mechanism_name}-{len(plan.schema.keys)}"
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=plan_id)
 def test_decoders_take_or_refuse_whatever_comes(plan):
     coins = random.Random(f"decoders {plan.hash}")
     packing = Packing(plan)

@@ -63,7 +63,7 @@ def test_the_whole_way_from_a_pilot_to_answers(at, folder):
     assert plan.encode in ("items", "padded")  # of people who hold one key each
     blind = at("plan", "--keys", "keys.txt", "--range", "1,5", "--epsilon", 4, "--mechanism", "auto",
                "--people", 38_000, "--json")  # fmt: skip
-    assert json.loads(blind)["mechanism"] != plan.mechanism
+    assert json.loads(blind)["mechanism"] != plan.mechanism_name
     at("privatise", "plan.json", "others.csv", "--coins", "others", "-o", "others.kv")
     at("tally", "plan.json", "others.kv", "-o", "tally.kv")
     answers = json.loads(at("estimate", "plan.json", "tally.kv", "--json"))

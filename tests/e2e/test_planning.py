@@ -40,12 +40,12 @@ def test_auto_makes_a_plan_that_names_what_was_chosen_and_says_why(at):
         *AUTO, "--epsilon", 2, "--people", "1e6", "--held", 3, "--explain", "--plot", "e.png", "-o", "p"
     )
     plan = Plan.load(at.folder / "p")
-    assert plan.mechanism in said
+    assert plan.mechanism_name in said
     assert "least predicted error" in said
     assert "kvue" in said
     assert "shuffler" in said
     assert "fake" in said
-    assert f"1 {plan.mechanism} (chosen)" in said
+    assert f"1 {plan.mechanism_name} (chosen)" in said
     assert (at.folder / "e.png").stat().st_size > 10_000
 
 

@@ -248,7 +248,8 @@ def test_thousands_of_keys_go_there_and_back(name):
 def test_every_answer_has_a_document_that_is_json(case):
     plan, held = case
     answers = estimate(plan, tallied(plan, reported(plan, held)))
-    assert json.loads(json.dumps(answers.document(), allow_nan=False))["mechanism"] == plan.mechanism
+    document = json.loads(json.dumps(answers.document(), allow_nan=False))
+    assert document["mechanism"] == plan.mechanism_name
 
 
 # -- records ---------------------------------------------------------------------------------------

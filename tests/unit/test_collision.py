@@ -332,7 +332,7 @@ def test_the_pool_makes_room_for_the_cells_whatever_the_epsilon_and_cap(name, ep
     channel = plan.channels[0]
     assert channel.cells <= 1 << 22
     assert channel.pool >= LEAST_POOL
-    best = plan.kind.best(cap, Decimal(epsilon))
+    best = plan.mechanism.best(cap, Decimal(epsilon))
     assert channel.small == min(best, (1 << 22) // channel.pool)
     assert channel.small == best or channel.pool == LEAST_POOL, "cells give way last"
     assert plan.proven >= Decimal("0.999") * plan.promised
@@ -505,9 +505,9 @@ def test_many_tallies_are_decoded_as_one_by_one(name):
     people = People.of_records(SCHEMA, [{"a": 5, "b": 1}, {"c": 5}] * 200)
     rows = [Tally(plan).add(plan.privatise(people, Coins.stated(str(i)))).counts for i in range(5)]
     rows.append(np.zeros_like(rows[0]))
-    together = plan.kind.moments(plan, np.array(rows).reshape(2, 3, -1))
+    together = plan.mechanism.moments(plan, np.array(rows).reshape(2, 3, -1))
     for number, row in enumerate(rows):
-        alone, at = plan.kind.moments(plan, row), np.unravel_index(number, (2, 3))
+        alone, at = plan.mechanism.moments(plan, row), np.unravel_index(number, (2, 3))
         assert np.array_equal(together.values[at], alone.values, equal_nan=True)
         assert np.array_equal(together.covariance[at], alone.covariance, equal_nan=True)
         assert np.array_equal(together.reports[at], alone.reports)
@@ -662,13 +662,13 @@ def test_what_pairs_of_held_keys_leave_is_in_the_covariance_and_the_forecast(nam
     for cells in (26, 30):
         plan = Plan.of(schema, name, 2, "tight", cap=3, cells=cells)
         counts = simulate_runs(plan, population, 10**7, Coins.stated(f"pairs {cells}"), runs)
-        found = plan.kind.moments(plan, counts)
+        found = plan.mechanism.moments(plan, counts)
         off = found.values - truth
         error.append((off**2).mean(axis=(0, 1)))
         told.append(np.diagonal(found.covariance.mean(axis=(0, 1))))
         with monkeypatch.context() as blind:
             blind.setattr(pools, "beyond", lambda *_: 0.0)
-            alone.append(np.diagonal(plan.kind.moments(plan, counts).covariance.mean(axis=(0, 1))))
+            alone.append(np.diagonal(plan.mechanism.moments(plan, counts).covariance.mean(axis=(0, 1))))
         foreseen = forecast(plan, 1e7, prior)
         claimed.append(np.diagonal(foreseen.claimed.mean(axis=0)))
         noise = np.sqrt(np.diagonal(foreseen.covariance, axis1=1, axis2=2))

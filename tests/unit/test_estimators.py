@@ -102,7 +102,7 @@ def test_a_ratio_without_a_positive_denominator_is_unknown(below):
 @pytest.mark.parametrize("name", REGISTRY)
 def test_without_reports_nothing_is_known(name, estimator):
     plan = example_plan(Schema.of(4, 1, 5), name)
-    if estimator is not None and estimator not in plan.kind.estimators:
+    if estimator is not None and estimator not in plan.mechanism.estimators:
         with pytest.raises(PlanError, match="known: "):
             estimate(plan, Tally(plan), estimator)
         return

@@ -54,7 +54,7 @@ def test_views_of_a_table_are_forecast_at_the_law_that_the_table_has(name, size,
     prior = Prior.of_people(schema, people)
     plan = Plan.of(schema, name, epsilon, keys=size)
     crowd, channel = Population(schema, people, levels), plan.channels[0]
-    cells = _cells(channel, levels, size, plan.kind.design(plan.parameters))
+    cells = _cells(channel, levels, size, plan.mechanism.design(plan.parameters))
     width = cells.shape[-1]
     square, count = np.zeros((5, width, width)), np.zeros(5)
     for view in plan.views.keys:
@@ -91,7 +91,7 @@ def test_keys_of_one_report_err_together_where_people_hold_all_or_nothing(size, 
     schema, people = all_or_nothing()
     plan = Plan.of(schema, "several", 5, keys=size, levels=levels)
     crowd, channel = Population(schema, people, levels), plan.channels[0]
-    cells = _cells(channel, levels, size, plan.kind.design(plan.parameters))[:, :, 0]
+    cells = _cells(channel, levels, size, plan.mechanism.design(plan.parameters))[:, :, 0]
     of_sum = alone = 0.0
     for view in plan.views.keys:
         seen = crowd.law(view) @ channel.expected()
@@ -104,7 +104,7 @@ def test_keys_of_one_report_err_together_where_people_hold_all_or_nothing(size, 
     assert forecast(plan, 1e5, prior).together == pytest.approx(by_hand, rel=1e-6)
     assert forecast(plan, 1e5, Prior.of(20)).together < 0.75 * by_hand, "nothing is said of people"
     counts = simulate_runs(plan, crowd, 100_000, Coins.stated("together"), 300)
-    found = plan.kind.moments(plan, counts)
+    found = plan.mechanism.moments(plan, counts)
     assert found.together == pytest.approx(by_hand, rel=0.05)
     off = (found.values[..., 0] - prior.frequency).mean(axis=1)
     apart = found.covariance[..., 0, 0].sum(axis=1) / 20**2
@@ -393,7 +393,7 @@ def test_every_mechanism_has_a_prediction_for_its_first_estimator():
     for name in everything(12):
         plan = contest.plan(name, "1")
         told = forecast(plan, 20_000, contest.known)
-        for part in set(plan.kind.answers) & {"frequency", "mean"}:
+        for part in set(plan.mechanism.answers) & {"frequency", "mean"}:
             assert np.isfinite(getattr(told, f"clipped_{part}")(contest.known)).all(), name
 
 

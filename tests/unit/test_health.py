@@ -406,7 +406,7 @@ def test_a_frequency_above_one_is_flagged_where_each_sign_is_possible(name, para
     assert not health(plan, honest).suspicious
     planted = fake_tally(plan, fakes, ["7"], coins=COINS, seeds="assigned", views="drawn")
     tally = honest + planted
-    made = plan.kind.moments(plan, tally.counts)
+    made = plan.mechanism.moments(plan, tally.counts)
     assert made.values[7, 0] > 1 + 4 * np.sqrt(made.covariance[7, 0, 0])
     found = check_shares(plan, tally)
     assert found.suspicious
@@ -445,7 +445,7 @@ def test_a_mass_above_its_frequency_is_flagged_in_a_pool(name):
             grid[seed, low[seed]] -= moved
             grid[seed, high[seed]] += moved
     found = check_shares(plan, tally)
-    made = plan.kind.moments(plan, tally.counts)
+    made = plan.mechanism.moments(plan, tally.counts)
     assert made.values[7, 1] > made.values[7, 0] + 4 * np.sqrt(made.covariance[7].trace())
     assert 0 < made.values[7, 0] < 1
     assert found.suspicious
@@ -464,7 +464,7 @@ def test_more_keys_than_anyone_may_hold_are_flagged():
     np.add.at(planted.counts, 1 + seeds * channel.small + crowded[seeds], 1)
     planted.counts[0] = len(seeds)
     tally = honest + planted
-    assert plan.kind.moments(plan, tally.counts).values[:, 0].sum() > 2.5
+    assert plan.mechanism.moments(plan, tally.counts).values[:, 0].sum() > 2.5
     found = check_shares(plan, tally)
     assert found.where == ("all keys",)
 

@@ -373,7 +373,7 @@ def test_rappor_grr_and_shist_know_the_share_of_drawn_keys_which_is_no_frequency
     tally = Tally(plan, np.array([counts.sum(), *counts]))
     found = [answer.frequency.value for answer in estimate(plan, tally)]
     assert found == pytest.approx([0.75, 0.25, 0], abs=1e-7)  # whole counts of 2^40
-    assert "drawn" in plan.kind.note
+    assert "drawn" in plan.mechanism.note
 
 
 @pytest.mark.parametrize("name", ["rappor", "grr", "shist"])
@@ -383,9 +383,9 @@ def test_many_tallies_of_drawn_keys_are_decoded_as_one_by_one(name):
     people = crowd_of(SCHEMA, 300)
     rows = [Tally(plan).add(plan.privatise(people, Coins.stated(str(i)))).counts for i in range(5)]
     rows.insert(2, np.zeros_like(rows[0]))
-    together = plan.kind.moments(plan, np.array(rows).reshape(2, 3, -1))
+    together = plan.mechanism.moments(plan, np.array(rows).reshape(2, 3, -1))
     for number, row in enumerate(rows):
-        alone, at = plan.kind.moments(plan, row), np.unravel_index(number, (2, 3))
+        alone, at = plan.mechanism.moments(plan, row), np.unravel_index(number, (2, 3))
         assert (alone.reports == together.reports[at]).all()
         np.testing.assert_allclose(together.values[at], alone.values, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(together.covariance[at], alone.covariance, rtol=1e-9)

@@ -177,11 +177,11 @@ def test_frequencies_alone_need_no_values():
 
 def test_conditionals_of_dense_sets_take_views_and_of_sparse_ones_collisions():
     dense = advise(Schema.of(40), 2, 1e7, ask="conditional", prior=Prior.of(40, held=25))
-    assert dense.plan.mechanism == "pairs"
+    assert dense.plan.mechanism_name == "pairs"
     sparse = advise(Schema.of(100), 2, 1e6, ask="conditional", prior=Prior.of(100, held=3))
-    assert sparse.plan.mechanism == "pair_collision"
+    assert sparse.plan.mechanism_name == "pair_collision"
     asked = advise(Schema.of(["a", "b", "c"]), 2, 1e6, ask=["mean(a | b, !c)"])
-    assert asked.plan.mechanism in ("workload", "triples")
+    assert asked.plan.mechanism_name in ("workload", "triples")
 
 
 def test_what_is_lost_beside_kvue_decides_only_between_options_near_each_other():
@@ -210,16 +210,16 @@ def test_conditionals_are_forecast_as_keys_go_together():
 
 def test_conditionals_of_two_keys_take_views_of_three_where_a_report_can_tell_them():
     few = Schema.of(8)
-    assert advise(few, 1, 1e6, ask="conditional").plan.mechanism == "pairs"
-    assert advise(few, 4, 1e6, ask="conditional").plan.mechanism == "triples"
+    assert advise(few, 1, 1e6, ask="conditional").plan.mechanism_name == "pairs"
+    assert advise(few, 4, 1e6, ask="conditional").plan.mechanism_name == "triples"
     many = advise(Schema.of(25), 4, 1e6, ask="conditional")
     assert "triples" not in {option.mechanism for option in (many.best, *many.runners_up(9))}
-    assert advise(Schema.of(2), 4, 1e6, ask="conditional").plan.mechanism == "pairs"
+    assert advise(Schema.of(2), 4, 1e6, ask="conditional").plan.mechanism_name == "pairs"
 
 
 def test_a_plan_names_what_was_chosen():
     plan = Plan.choose(Schema.of(20), 2, 1e6)
-    assert plan.mechanism in REGISTRY
+    assert plan.mechanism_name in REGISTRY
     assert Plan.parse(plan.dumps()) == plan
 
 
@@ -229,7 +229,7 @@ def test_nothing_works_and_the_refusal_says_what_would():
     assert not found.answers
     with pytest.raises(PlanError, match=r"it takes about [\d,]+ people, or epsilon"):
         Plan.choose(schema, "0.1", 10_000)
-    assert Plan.choose(schema, "0.1", 10_000, force=True).mechanism == found.best.mechanism
+    assert Plan.choose(schema, "0.1", 10_000, force=True).mechanism_name == found.best.mechanism
     assert advise(schema, "0.1", found.people_needed * 1.01).answers
     assert advise(schema, found.epsilon_needed, 10_000).answers
 
@@ -287,7 +287,7 @@ def test_advice_as_a_document_and_as_curves():
     schema = Schema.of(10)
     found = advise(schema, 1, 1e5)
     made = found.document()
-    assert made["chosen"]["mechanism"] == found.plan.mechanism
+    assert made["chosen"]["mechanism"] == found.plan.mechanism_name
     assert made["options"][0] == made["chosen"]
     lines = curves(schema, found, 3)
     first = lines.by_people[found.best.mechanism]["frequency"]

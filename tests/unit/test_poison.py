@@ -196,14 +196,14 @@ def brute_force(plan: Plan, base: Tally, fakes: int) -> np.ndarray:
             marks = np.flatnonzero(symbols) * (channel.alphabet - 1) + symbols[symbols > 0] - 1
             counts[1 + marks] += fakes
             rows.append(counts)
-    return plan.kind.moments(plan, np.array(rows)).values[:, 0]
+    return plan.mechanism.moments(plan, np.array(rows)).values[:, 0]
 
 
 def objective(plan: Plan, goal: str, values: np.ndarray) -> np.ndarray:
     sign = 1 if goal.startswith("raise") else -1
     if goal.endswith("frequency"):
         return sign * values[:, 0]
-    if "mean" not in plan.kind.answers:
+    if "mean" not in plan.mechanism.answers:
         return sign * values[:, 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.clip(sign * values[:, 1] / np.where(values[:, 0] > 0, values[:, 0], np.nan), -1, 1)
@@ -244,7 +244,7 @@ def test_planted_fakes_move_the_answers_as_said(name, attack):
     said = gain(plan, fakes / 22_000, ["1"], goal, attack, tally=base).shifts[0]
     planted = fake_tally(plan, fakes, ["1"], goal, attack, coins=COINS, tally=base)
     assert planted.reports == fakes
-    after = plan.kind.moments(plan, (base + planted).counts)
+    after = plan.mechanism.moments(plan, (base + planted).counts)
     spread = np.sqrt(after.covariance[1, 0, 0] * fakes / 22_000)
     assert after.values[1, 0] == pytest.approx(said.frequency.after, abs=5 * spread + 0.01)
     assert abs(said.frequency.shift) > 5 * spread or attack != "crafted"
@@ -255,7 +255,7 @@ def test_planted_fakes_raise_a_mean():
     base = honest_tally(plan)
     said = gain(plan, 0.05, ["2"], "lower-mean", tally=base, views="drawn").shifts[0]
     planted = fake_tally(plan, 1053, ["2"], "lower-mean", coins=COINS, tally=base, views="drawn")
-    frequency, mass = plan.kind.moments(plan, (base + planted).counts).values[2]
+    frequency, mass = plan.mechanism.moments(plan, (base + planted).counts).values[2]
     assert said.mean.shift < -0.05
     assert mass / frequency == pytest.approx(said.mean.after, abs=0.03)
 
@@ -333,12 +333,12 @@ def test_reach_undoes_what_gain_does():
     plan = plan_of("kvue", 5, 2)
     base = honest_tally(plan)
     planted = fake_tally(plan, 2222, ["0"], coins=COINS, tally=base, views="drawn")
-    honest = plan.kind.moments(plan, base.counts).values[0, 0]
+    honest = plan.mechanism.moments(plan, base.counts).values[0, 0]
     found = reach(plan, base + planted, 0.1, ["0"], level=1e-6)[0]
     assert found.frequency[0] == pytest.approx(honest, abs=0.02)
     wide = reach(plan, base + planted, 0.1, ["0"])[0]
     assert wide.frequency[0] < found.frequency[0] < found.frequency[1] < wide.frequency[1]
-    assert found.frequency[1] > plan.kind.moments(plan, (base + planted).counts).values[0, 0]
+    assert found.frequency[1] > plan.mechanism.moments(plan, (base + planted).counts).values[0, 0]
     assert -1 <= found.mean[0] < found.mean[1] <= 1
     free = reach(plan, base + planted, 0.3, ["0"], views="chosen")[0]
     assert free.frequency == (-inf, inf)  # a fifth of the reports speak of the key: all may be fake
@@ -474,7 +474,7 @@ def test_collision_worths_are_those_of_its_estimator():
     counts = np.zeros((channel.cells, channel.cells + 1), np.int64)
     counts[:, 0] = 1
     counts[np.arange(channel.cells), 1 + np.arange(channel.cells)] = 1
-    decoded = plan.kind.moments(plan, counts).values[:, 1, 0]
+    decoded = plan.mechanism.moments(plan, counts).values[:, 1, 0]
     assert core_of(plan, Tally(plan, counts[0])) == 0  # one report alone has its collisions left in
     options, before = Options.of(plan, [1], core=0), np.zeros((1, 2))
     for seeds, most in (

@@ -106,7 +106,7 @@ def test_intervals_cover_whatever_keys_are_held_together(name, monkeypatch):
         for cells in range(6, 54, 4):
             plan = Plan.of(schema, name, 2, cap=2, cells=cells)
             counts = simulate_runs(plan, population, 10**7, Coins.stated(f"pool {cells}"), 2)
-            found = plan.kind.moments(plan, counts)
+            found = plan.mechanism.moments(plan, counts)
             off = found.values[..., 0] - 1 / 3
             inside.append(np.abs(off) < 1.96 * np.sqrt(found.covariance[..., 0, 0]))
         return float(np.mean(inside))
@@ -151,7 +151,7 @@ def test_chance_alone_adds_next_to_nothing(name):
     records = [{"a": 1.0}, {"b": -1.0}, {"c": 0.0}, {}]
     population = Population(SCHEMA, People.of_records(SCHEMA, records))
     counts = simulate_runs(plan, population, 10**6, Coins.stated("chance"), 10)
-    found = plan.kind.moments(plan, counts)
+    found = plan.mechanism.moments(plan, counts)
     alone = forecast(plan, 1e6, Prior.of_people(SCHEMA, population.people)).covariance
     both = [0, 1]
     ratio = found.covariance.mean(axis=0)[:, both, both] / alone[:, both, both]

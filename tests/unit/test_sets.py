@@ -676,7 +676,7 @@ def test_the_predicted_error_is_the_measured_one(name, given):
     plan = Plan.of(SPARSE.schema, name, 2, **given)
     people, runs = 100_000, 400 if name in PADDED else 60
     counts = simulate_runs(plan, SPARSE, people, Coins.stated("forecast"), runs)
-    found = plan.kind.moments(plan, counts)
+    found = plan.mechanism.moments(plan, counts)
     truth = np.stack([BELIEF.frequency, BELIEF.frequency * BELIEF.mean], axis=1)
     told = forecast(plan, people, BELIEF)
     error = found.values - truth

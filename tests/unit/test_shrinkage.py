@@ -145,7 +145,7 @@ def test_bands_of_many_tallies_are_the_answers_of_each(name):
 def test_moments_are_unknown_where_a_mechanism_lacks_them():
     for name, lacks in (("grr", 1), ("rappor", 1), ("harmony", 0), ("meanest", 0), ("rr", 1)):
         plan = PLANS[name]
-        moments = plan.kind.moments(plan, some_counts(plan, 1, (3,)))
+        moments = plan.mechanism.moments(plan, some_counts(plan, 1, (3,)))
         assert moments.reports.shape == (3, KEYS)
         assert np.isnan(moments.values[..., lacks]).all()
         assert np.isnan(moments.covariance[..., lacks, lacks]).all()
@@ -242,7 +242,7 @@ def test_corrections_vanish_with_noise_and_are_not_made_up_without_reports(name)
 def test_corrected_is_beales_ratio():
     plan = PLANS["privkv"]
     counts = some_counts(plan, 3)
-    moments = plan.kind.moments(plan, counts)
+    moments = plan.mechanism.moments(plan, counts)
     f, s = moments.values.T
     told = (s * f + moments.covariance[:, 0, 1]) / (f**2 + moments.covariance[:, 0, 0])
     np.testing.assert_allclose(bands(plan, counts, "corrected").mean.value[f > 0], told[f > 0])
@@ -388,7 +388,7 @@ def test_noise_at_any_truth_is_read_off_the_keys_own(name):
     plan = Plan.of(Schema.of(9), name, 1)
     shares, means = np.linspace(0.1, 0.9, 9), np.tile([-0.7, 0.2, 0.9], 3)
     tally, _ = ideal_tally(plan, shares, means)
-    moments = plan.kind.moments(plan, tally.counts[None])
+    moments = plan.mechanism.moments(plan, tally.counts[None])
     law_of = Noise.of(*(getattr(moments, n) for n in ("values", "covariance", "reports")), ONES)
     assert law_of.fits.all()
     decoder = by_least_squares(plan.channels[0], key_weights(plan.schema))
@@ -419,7 +419,7 @@ def test_shrinkage_vanishes_with_noise():
 @pytest.mark.parametrize("name", ["kvue", "privkv", "rr", "grr", "harmony"])
 def test_the_order_of_keys_does_not_matter(name):
     plan = Plan.of(Schema.of(9), name, "0.5")
-    moments = plan.kind.moments(plan, some_counts(plan, 8))
+    moments = plan.mechanism.moments(plan, some_counts(plan, 8))
     order = coins(1).permutation(9)
     turned = type(moments)(moments.reports[order], moments.values[order], moments.covariance[order])
     raw = bands(plan, some_counts(plan, 8))
@@ -535,7 +535,7 @@ def test_shrunk_answers_say_so():
     assert answers.estimator == "shrunk"
     assert "shrunk towards what all keys have in common" in answers.note
     assert "hold on average over keys" in answers.note
-    assert plan.kind.note in answers.note, "beside the mechanism's own"
+    assert plan.mechanism.note in answers.note, "beside the mechanism's own"
     raw = estimate(plan, Tally(plan, some_counts(plan, 1)))
     assert "shrunk" not in raw.note
 
@@ -600,7 +600,7 @@ def test_intervals_reach_the_end_of_the_range_where_everyone_holds_every_key():
     people = People.of_records(schema, [dict.fromkeys("abcde", 0.5)] * 50)
     plan = Plan.of(schema, "kvue", 4, "tight")
     counts = simulate_runs(plan, Population(schema, people), 10**7, Coins.stated("all hold all"), 40)
-    moments = plan.kind.moments(plan, counts)
+    moments = plan.mechanism.moments(plan, counts)
     made = shrunk_bands(key_bands(plan, moments, 0.95), moments, 0.95).frequency
     assert (made.high < 1).sum() < 20
     assert (made.low > 0.99).all()

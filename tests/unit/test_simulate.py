@@ -100,7 +100,7 @@ def test_chains_drawn_together_have_the_law_of_the_chain_of_plans(name, paramete
     """Means and spreads of every estimate, run both ways; z below 5.5 is 1e-6 for 30 of them."""
     population, people, runs = small(), 4000, 120 if name != "sized" else 50
     plan = Plan.of(population.schema, name, 4, **parameters)
-    estimators = tuple(plan.kind.estimators)
+    estimators = tuple(plan.mechanism.estimators)
     coins = Coins.stated("both")
     long: dict[str, list] = {e: [] for e in estimators}
     for run in range(runs):

@@ -461,7 +461,7 @@ def test_moments_are_unbiased_whatever_the_law_and_say_their_own_error(name, giv
     levels = plan.schema.levels
     laws = some_laws(levels)
     counts = independent(plan, laws, 1 << 44)
-    found = plan.kind.moments(plan, counts)
+    found = plan.mechanism.moments(plan, counts)
     width = 1 if levels == 1 else 2
     truth = laws @ np.nan_to_num(key_weights(plan.schema))
     np.testing.assert_allclose(found.values[:, :width], truth[:, :width], atol=1e-7)  # whole counts
@@ -488,10 +488,10 @@ def _cells_of(plan: Plan, place: int) -> np.ndarray:
     channel, levels = plan.channels[0], plan.schema.levels
     size = len(plan.views.keys[0])
     law = np.full(channel.states, 1 / channel.states)
-    if plan.mechanism == "optimal":
+    if plan.mechanism_name == "optimal":
         law = design_of(plan.parameters).law
-    elif plan.mechanism.startswith("several"):
-        law = plan.kind.design(plan.parameters).law
+    elif plan.mechanism_name.startswith("several"):
+        law = plan.mechanism.design(plan.parameters).law
     digit = digits(levels, size)[:, place]
     weights = np.nan_to_num(key_weights(plan.schema))[digit]
     given_ = channel.expected()
@@ -507,7 +507,7 @@ def test_forecasts_are_the_exact_error_where_keys_are_alike(name, given_):
     one = Prior(np.array([float(KEYS)]), np.array([0.4]), prior.values[:1], np.array([0.0] * 2 + [1.0]))
     laws = np.repeat(one.states(plan.schema.levels), KEYS, axis=0)
     told = forecast(plan, 1 << 40, one)
-    found = plan.kind.moments(plan, independent(plan, laws, 1 << 40))
+    found = plan.mechanism.moments(plan, independent(plan, laws, 1 << 40))
     known = ~np.isnan(found.covariance[0])
     assert known[0, 0]
     assert (np.isnan(told.covariance[0]) == ~known).all()
@@ -524,11 +524,11 @@ def test_many_tallies_are_decoded_as_one_by_one(name, given_):
     counts = np.zeros((2, 3, plan.layout.cells), np.int64)
     counts[..., plan.layout.code_cells] = draw.integers(0, 9, (2, 3, plan.layout.codes))
     counts[1, 2] = 0
-    together = plan.kind.moments(plan, counts)
+    together = plan.mechanism.moments(plan, counts)
     assert together.reports[1, 2].sum() == 0
     assert np.isnan(together.values[1, 2]).all()
     for place in np.ndindex(2, 3):
-        alone = plan.kind.moments(plan, counts[place])
+        alone = plan.mechanism.moments(plan, counts[place])
         np.testing.assert_array_equal(together.reports[place], alone.reports)
         np.testing.assert_allclose(together.values[place], alone.values, rtol=1e-12)
         np.testing.assert_allclose(together.covariance[place], alone.covariance, rtol=1e-9)
@@ -538,7 +538,7 @@ def test_one_report_is_never_certain():
     plan = Plan.of(Schema.of(3), "several", 3)
     counts = np.zeros(plan.layout.cells, np.int64)
     counts[:2] = 1
-    found = plan.kind.moments(plan, counts)
+    found = plan.mechanism.moments(plan, counts)
     assert found.reports.tolist() == [1, 1, 0]
     assert (np.linalg.eigvalsh(found.covariance[:2]) > 0).all()
 
@@ -565,7 +565,7 @@ def test_a_view_of_all_keys_is_decoded_too():
     plan = Plan.of(Schema.of(3), "several", 3, keys=3, levels=2)
     assert len(plan.views) == 1
     laws = some_laws(2)[:3]
-    found = plan.kind.moments(plan, independent(plan, laws, 1 << 44))
+    found = plan.mechanism.moments(plan, independent(plan, laws, 1 << 44))
     np.testing.assert_allclose(found.values, laws @ key_weights(plan.schema), atol=1e-7)  # whole counts
     assert len(set(found.reports.tolist())) == 1
 
@@ -587,7 +587,7 @@ def test_a_simulated_crowd_is_told_within_its_own_error():
         truth = np.array([population.law((k,)) for k in range(10)])
         truth = truth @ np.nan_to_num(key_weights(plan.schema))
         tally = simulate(plan, population, 10**6, Coins.stated("valuechannels"))
-        found = plan.kind.moments(plan, tally.counts)
+        found = plan.mechanism.moments(plan, tally.counts)
         error = np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2))
         off = np.abs(found.values - truth) / error
         width = 1 if plan.schema.levels == 1 else 2

@@ -127,7 +127,7 @@ def estimate(
         facts = {k: v for k, v in answers.document().items() if k != "keys"}
         print_json([{**answer.document(), **facts} for answer in answers])
         return
-    parts: list[str] = [p for p in ("frequency", "mean", "mass") if p in plan.kind.answers]
+    parts: list[str] = [p for p in ("frequency", "mean", "mass") if p in plan.mechanism.answers]
     headings = ["key"]
     for part in parts:
         headings += [part, "± stderr", f"{level:.0%} interval"]

@@ -10,6 +10,7 @@ import click
 
 from ..audit import audit as audit_plan
 from ..errors import PlanError
+from ..estimate.decoding import decoding_of
 from ..exact import text, total
 from ..files import named_content
 from ..mechanisms import REGISTRY
@@ -40,7 +41,7 @@ def mechanisms(keys: int, machine: bool) -> None:
                 "bits_per_report": round(plan.bits_per_report, 4),
                 "bits_formula": kind.bits,
                 "bits_for_keys": used,
-                "estimators": list(kind.estimators),
+                "estimators": list(decoding_of(plan).estimators),
                 "parameters": {n: p.default for n, p in kind.parameters.items()},
                 "note": kind.note,
             }

@@ -109,8 +109,8 @@ def explain(advice: Advice) -> None:
 def explain_plan(made: Plan, said: str, people: int, believed: Prior) -> None:
     """Of a mechanism that was named: what to expect, what a shuffler adds, and what fakes could do."""
     say(said)
-    answers = made.kind.answers
-    both = len(made.kind.answers) > 1
+    answers = made.mechanism.answers
+    both = len(made.mechanism.answers) > 1
     _outside(made, people, "both" if both else "mean" if "mass" in answers else answers[0], believed)
 
 
@@ -214,7 +214,7 @@ def expected(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
     """
     scale = Scale.of(plan.schema)
     told = forecast(plan, people, prior)
-    answers, weight = plan.kind.answers, prior.weight
+    answers, weight = plan.mechanism.answers, prior.weight
     errors = {
         "frequency": told.clipped_frequency(prior) if "frequency" in answers else None,
         "mean": scale.half**2 * told.clipped_mean(prior) if "mean" in answers else None,

@@ -18,11 +18,11 @@ from ..files import write_whole
 from ..measure import Outcome, measure
 from ..mechanism import CALIBRATIONS
 from ..mechanisms import mechanism_named
+from ..population import Population
 from ..prior import Prior
 from ..rows import AnyRow, on_scale
 from ..scale import Scale
 from ..schema import Schema
-from ..simulate import Population
 from .outputs import OUTPUT, PICTURE, writes_files
 from .read import NO_RANGE, RANGE, read_count, read_range
 from .show import counted, print_table, progress

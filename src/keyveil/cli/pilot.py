@@ -81,7 +81,7 @@ def show_sizes(paths: tuple[str, str], pilot: Plan, level: float, machine: bool)
     next_ = f"keyveil plan --mechanism auto --people N --pilot {paths[0]} {paths[1]}"
     note = f"a pilot tells only how many keys are held; to ask about keys, plan for the others: {next_}"
     if machine:
-        facts = {"mechanism": pilot.mechanism, "level": level, "note": note}
+        facts = {"mechanism": pilot.mechanism_name, "level": level, "note": note}
         print_json([{**each.document(), **facts} for each in told])
         return
     print_table(

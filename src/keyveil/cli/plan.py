@@ -161,7 +161,7 @@ def plan(
         click.echo(expected.said, err=not output or not expected.answers)
     if output:
         click.echo(
-            f"{output}: {made.mechanism}, {counted(len(made.schema.keys), 'key')}, "
+            f"{output}: {made.mechanism_name}, {counted(len(made.schema.keys), 'key')}, "
             f"promises epsilon {text(made.promised)}, "
             f"proves {made.proven:.9f}, {made.bits_per_report:.2f} bits a report"
         )
@@ -309,7 +309,7 @@ def _explain_named(
 def _facts(made: Plan) -> dict[str, Any]:
     facts = {
         "hash": made.hash,
-        "mechanism": made.mechanism,
+        "mechanism": made.mechanism_name,
         "calibrate": made.calibrate,
         "parameters": dict(made.parameters),
         "keys": len(made.schema.keys),

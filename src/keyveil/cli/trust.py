@@ -127,7 +127,7 @@ def poison(
         return
     if plot:
         raise PlanError("a picture is drawn with --compare")
-    wanted = goal or ("raise-frequency" if "frequency" in plan.kind.answers else "raise-mean")
+    wanted = goal or ("raise-frequency" if "frequency" in plan.mechanism.answers else "raise-mean")
     stated: dict[str, Any] = {"tally": tally, "frequency": held, "mean": middle}
     choice: dict[str, Any] = {"seeds": seeds, "views": views}
     each = [list(targets)] if targets else [[key] for key in plan.schema.keys]

@@ -194,7 +194,7 @@ class Ledger(Budget):
         name = fresh_bytes(16).hex()
         told: dict[str, Any] = {
             "plan": plan.hash,
-            "mechanism": plan.mechanism,
+            "mechanism": plan.mechanism_name,
             "epsilon": text(plan.proven),
             "report": json.loads(Report(plan.hash, drawn.cells, name).dumps()),
             "collection": collection,

@@ -231,7 +231,7 @@ class Answers:
 
     def offers(self, plan: Plan) -> dict[str, list[str]]:
         """What a plan answers of each key, and by which estimators."""
-        return {"answers": list(plan.kind.answers), "estimators": list(estimators_of(plan))}
+        return {"answers": list(plan.mechanism.answers), "estimators": list(estimators_of(plan))}
 
 
 def _each(source: Conditionals, queries: Sequence[Query], deadline: Deadline) -> list[QueryAnswer]:

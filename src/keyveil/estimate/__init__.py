@@ -10,11 +10,11 @@ import numpy as np
 from ..arrays import Integers
 from ..errors import PlanError, ReportError, nearest
 from .answer import Answers, Band, Estimate, KeyAnswer, KeyBands
+from .decoding import Estimator, decoding_of
 from .estimator import ArrayEstimator, bands_from
 from .project import STEPS
 
 if TYPE_CHECKING:
-    from ..mechanism import Estimator
     from ..plan import Plan
     from ..tally import Tally
 
@@ -25,24 +25,23 @@ def estimators_of(plan: Plan) -> dict[str, Estimator]:
     General are those made from moments, whatever the mechanism: ``shrunk`` and, for means,
     ``corrected`` and ``jackknife``.
     """
-    known = dict(plan.kind.estimators)
+    known = dict(decoding_of(plan).estimators)
     for name, made in _general(plan).items():
         known.setdefault(name, made)
     return known
 
 
 def _general(plan: Plan) -> dict[str, Estimator]:
-    from ..mechanism import Mechanism
     from .corrected import corrected, jackknife
     from .linear import single_keys
     from .shrink import shrunk
 
-    if plan.chain is not None or not plan.kind.has_moments(plan):
+    if plan.chain is not None or not decoding_of(plan).has_moments(plan):
         return {}  # a later round's answers lean on an earlier one's
     made: dict[str, Estimator] = {"shrunk": shrunk}
-    if "mean" in plan.kind.answers:
+    if "mean" in plan.mechanism.answers:
         made["corrected"] = corrected
-        plain = type(plan.kind).moments is Mechanism.moments
+        plain = not decoding_of(plan).has_own_moments
         if plain and single_keys(plan) and plan.layout.one_cell:
             made["jackknife"] = jackknife
     return made
@@ -56,7 +55,7 @@ def estimator_named(plan: Plan, name: str | None) -> Estimator:
         near = nearest(str(name), known)
         hint = "" if near is None else f"did you mean {near}? "
         raise PlanError(
-            f"unknown estimator {name!r} for {plan.mechanism}; {hint}known: {', '.join(known)}"
+            f"unknown estimator {name!r} for {plan.mechanism_name}; {hint}known: {', '.join(known)}"
         )
     return known[name]
 

@@ -21,6 +21,7 @@ import numpy as np
 from ..arrays import Floats, Integers
 from ..errors import PlanError
 from .answer import Band, KeyBands
+from .decoding import moments_of
 from .estimator import on_arrays
 from .linear import Moments, by_least_squares, key_bands, key_weights, single_keys, view_counts
 
@@ -34,7 +35,7 @@ NOTE = "means are corrected for the ratio's bias; their intervals are the plain 
 @on_arrays("corrected", NOTE)
 def corrected(plan: Plan, counts: Integers, level: float) -> KeyBands:
     """Means corrected to second order, from the moments of any mechanism."""
-    moments = plan.kind.moments(plan, counts)
+    moments = moments_of(plan, counts)
     return corrected_bands(key_bands(plan, moments, level), moments)
 
 
@@ -52,7 +53,7 @@ def jackknife(plan: Plan, counts: Integers, level: float) -> KeyBands:
     """Means corrected by leaving out each report in turn, for plans that speak of one key at a time."""
     if not single_keys(plan) or not plan.layout.one_cell:
         raise PlanError("the jackknife is for plans that speak of one key at a time, a cell a report")
-    raw = key_bands(plan, plan.kind.moments(plan, counts), level)
+    raw = key_bands(plan, moments_of(plan, counts), level)
     means = np.full(raw.reports.shape, np.nan)
     for number, channel in enumerate(plan.channels):
         places, held = view_counts(plan, counts, number)

@@ -51,8 +51,8 @@ def answers_of(
     plan: Plan, keys: tuple[KeyAnswer, ...], estimator: str, level: float, note: str = ""
 ) -> Answers:
     """Answers with the plan's mechanism, its note and the estimator's."""
-    notes = "; ".join(part for part in (plan.kind.note, note) if part)
-    return Answers(keys, plan.mechanism, estimator, level, notes)
+    notes = "; ".join(part for part in (plan.mechanism.note, note) if part)
+    return Answers(keys, plan.mechanism_name, estimator, level, notes)
 
 
 def on_scale(plan: Plan, place: int, estimate: Estimate) -> Estimate:

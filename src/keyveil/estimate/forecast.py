@@ -16,6 +16,7 @@ import numpy as np
 from ..arrays import Floats
 from ..channel import Channel, Halfspace
 from ..errors import PlanError
+from .decoding import decoding_of
 from .joint import lifted
 from .linear import Decoder, key_weights
 
@@ -170,7 +171,7 @@ def forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
     """What ``people`` answers to the plan will tell of each representative key."""
     if prior.keys != len(plan.schema.keys):
         raise PlanError(f"the prior is for {prior.keys} keys, the plan for {len(plan.schema.keys)}")
-    return plan.kind.forecast(plan, people, prior)
+    return decoding_of(plan).forecast(plan, people, prior)
 
 
 def by_shape(plan: Plan, people: float, prior: Prior) -> Forecast:
@@ -181,7 +182,7 @@ def by_shape(plan: Plan, people: float, prior: Prior) -> Forecast:
         return _of_items(plan, people, prior)
     if plan.encode == "signs":
         return _of_signs(plan, people, prior)
-    raise PlanError(f"the error of {plan.mechanism} is not forecast")
+    raise PlanError(f"the error of {plan.mechanism_name} is not forecast")
 
 
 def _of_views(plan: Plan, people: float, prior: Prior) -> Forecast:

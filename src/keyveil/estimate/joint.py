@@ -18,6 +18,7 @@ import numpy as np
 
 from ..arrays import Floats, Integers
 from ..errors import PlanError
+from .decoding import decoding_of
 from .project import nearest_law
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def nearest_of(source: Evidence, keys: tuple[int, ...], levels: int) -> Floats |
 def not_together(plan: Plan) -> PlanError:
     """Why a plan cannot say how keys go together, and which plans can."""
     return PlanError(
-        f"this plan ({plan.mechanism}) does not ask about keys together (keyveil estimate "
+        f"this plan ({plan.mechanism_name}) does not ask about keys together (keyveil estimate "
         "answers each key by itself); a plan that does: keyveil plan --mechanism auto "
         "--ask conditional --people N, or --mechanism pairs"
     )
@@ -141,7 +142,7 @@ def evidence(plan: Plan, tally: Tally, estimator: str = "pooled") -> Evidence:
     from .whole import WHOLE, WholeEvidence
 
     tally.belongs_to(plan)
-    made = plan.kind.evidence(plan, tally)
+    made = decoding_of(plan).evidence(plan, tally)
     if made is not None:
         return made
     if plan.encode != "views":

@@ -13,6 +13,7 @@ from ..channel import Channel
 from ..errors import PlanError
 from ..schema import Schema
 from .answer import Band, KeyAnswer, KeyBands
+from .decoding import moments_of
 from .estimator import answers_from, answers_of, on_arrays, on_scale
 from .project import onto_simplex
 
@@ -168,7 +169,7 @@ def _shaped(moments: Moments, shape: tuple[int, ...]) -> Moments:
 
 def key_bands(plan: Plan, moments: Moments, level: float) -> KeyBands:
     """Frequency and mean (or mass, where that is all a mechanism knows) of every key."""
-    wanted = plan.kind.answers
+    wanted = plan.mechanism.answers
     frequency, mass = moments.values[..., 0], moments.values[..., 1]
     spread, n = moments.covariance, moments.reports
     made: dict[str, Band] = {}
@@ -189,7 +190,7 @@ def key_answers(plan: Plan, moments: Moments, level: float) -> tuple[KeyAnswer, 
 @on_arrays("least_squares")
 def least_squares(plan: Plan, counts: Integers, level: float) -> KeyBands:
     """The generic estimator: works for every mechanism that has moments, unbiased, with intervals."""
-    return key_bands(plan, plan.kind.moments(plan, counts), level)
+    return key_bands(plan, moments_of(plan, counts), level)
 
 
 __all__ = [

@@ -73,10 +73,10 @@ def _pair(plan: Plan, people: float, prior: Prior, a: int, b: int) -> tuple[floa
     if isinstance(channel, Collision) and plan.encode == "pair_items":
         return _of_collision(plan, channel, people, prior, a, b)
     if plan.encode != "views":
-        raise PlanError(f"conditionals of {plan.mechanism} are not forecast")
+        raise PlanError(f"conditionals of {plan.mechanism_name} are not forecast")
     several = plan.views.sizes > 1
     if not several.any():
-        raise PlanError(f"{plan.mechanism} tells nothing of two keys together")
+        raise PlanError(f"{plan.mechanism_name} tells nothing of two keys together")
     view, views = int(np.argmax(several)), int(several.sum())
     size, levels = len(plan.views.keys[view]), plan.schema.levels
     channel = plan.view_channels[view]
@@ -84,12 +84,12 @@ def _pair(plan: Plan, people: float, prior: Prior, a: int, b: int) -> tuple[floa
     keys = len(plan.schema.keys)
     asked = people * float(plan.views.shares[several].sum())
     both = asked / views
-    if plan.kind.name != "workload":
+    if plan.mechanism.name != "workload":
         both *= views * size * (size - 1) / (keys * (keys - 1))
     alone = max(0.0, asked * size / keys - both)
     law = _law(prior, levels, size, a, b)
     spread = _functionals(channel, law, size, levels) / both
-    if alone > 0 and plan.kind.name != "workload":
+    if alone > 0 and plan.mechanism.name != "workload":
         told = spread[2:, 2:]
         gain = spread[:, 2:] @ np.linalg.pinv(told + told * both / alone, hermitian=True)
         spread = spread - gain @ spread[2:, :]

@@ -131,7 +131,7 @@ def _projected(plan: Plan, tally: Tally) -> Floats:
         n, counts = tally.view_counts(view)
         decoder = channel.decoder(np.eye(channel.states))
         if np.isnan(decoder).any():
-            raise PlanError(f"{plan.mechanism} does not know the law of states; nothing to project")
+            raise PlanError(f"{plan.mechanism_name} does not know the law of states; nothing to project")
         if n:
             law = onto_simplex((counts / n @ decoder)[None, :])[0]
             frequency, mass = law @ weights

@@ -24,6 +24,7 @@ import numpy as np
 from ..arrays import Flags, Floats, Integers
 from .answer import Answers, Band, KeyBands, quantile
 from .common import Posterior, beta_laws, points, posterior, settle, spacing
+from .decoding import moments_of
 from .estimator import ArrayEstimator, answers_from, answers_of
 from .linear import Moments, key_bands
 from .noise import Noise
@@ -60,7 +61,7 @@ FEW_NOTE = (
 
 def _shrunk(plan: Plan, counts: Integers, level: float) -> KeyBands:
     """Frequency and mean (or mass) of every key, shrunk across keys."""
-    moments = plan.kind.moments(plan, counts)
+    moments = moments_of(plan, counts)
     return shrunk_bands(key_bands(plan, moments, level), moments, level)
 
 
@@ -69,7 +70,7 @@ class Shrunk(ArrayEstimator):
 
     def __call__(self, plan: Plan, tally: Tally, level: float) -> Answers:
         """The answers of one tally."""
-        moments = plan.kind.moments(plan, tally.counts)
+        moments = moments_of(plan, tally.counts)
         raw = key_bands(plan, moments, level)
         found = learned(raw, moments)
         keys = answers_from(plan, _with_learned(raw, found, moments, level))
@@ -105,8 +106,8 @@ def learned(raw: KeyBands, moments: Moments) -> dict[str, Floats]:
             if together is not None and "frequency" in part:
                 noise, tells = covariance[rows, some, 0, 0], reports[rows, some] > 0
                 part["frequency"] = _with_shared(part["frequency"], noise, tells, together[rows])
-            for name, moments_of in part.items():
-                found[name][:, rows, some] = moments_of
+            for name, posterior in part.items():
+                found[name][:, rows, some] = posterior
     return {name: part.reshape(3, *shape) for name, part in found.items()}
 
 

@@ -219,7 +219,7 @@ DECODERS: dict[tuple[str, str | None], Decoder] = {
 
 def decoded(plan: Plan, counts: Integers, estimator: str | None) -> tuple[Floats, Floats]:
     """Frequencies and means on [-1, 1] of every repetition and key; NaN where a mean is unknown."""
-    decoder = DECODERS.get((plan.mechanism, estimator))
+    decoder = DECODERS.get((plan.mechanism_name, estimator))
     if decoder is None:
         known = estimators_of(plan)
         made = bands(plan, counts, estimator if estimator in known else None)
@@ -232,7 +232,7 @@ def decoded(plan: Plan, counts: Integers, estimator: str | None) -> tuple[Floats
         shares = cells / cells.sum(axis=-1, keepdims=True)
         frequency, mass = np.moveaxis(shares @ decoder(channel, key_weights(plan.schema)), -1, 0)
         mean = np.where(frequency > 0, mass / frequency, np.nan)
-    if plan.mechanism == "privkv" and estimator == "published":
+    if plan.mechanism_name == "privkv" and estimator == "published":
         mean = raw_means(cells, keeps_of(channel)[1])
     return frequency, mean
 
@@ -267,6 +267,6 @@ def decimal_of(epsilon: float) -> Decimal:
 
 def described(plan: Plan) -> str:
     """The mechanism with the parameters that are not at their default."""
-    known = plan.kind.parameters
+    known = plan.mechanism.parameters
     said = [f"{n}={v}" for n, v in plan.parameters.items() if str(v) != str(known[n].default)]
-    return plan.mechanism + (f" ({', '.join(said)})" if said else "")
+    return plan.mechanism_name + (f" ({', '.join(said)})" if said else "")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..estimate.decoding import moments_of
 from ..plan import Plan
 from ..populations import KnownPopulation, TablePopulation, pckv_uniform
 from ..simulate import simulate_runs
@@ -87,7 +88,7 @@ def work(setup: Setup, what: dict[str, Any]) -> list[Row]:
         if what["part"] == "mass" and what["line"] == "PrivKV":  # raw, as published
             values = np.prod(decoded(plan, tallies, "published"), axis=0)
         else:
-            values = plan.kind.moments(plan, tallies).values[..., PARTS[what["part"]]]
+            values = moments_of(plan, tallies).values[..., PARTS[what["part"]]]
         row = {
             **what,
             "epsilon": epsilon,

@@ -11,9 +11,12 @@ import numpy as np
 from ..arrays import Floats
 from ..errors import QueryError, RecordError
 from ..people import People
+from ..population import Population
 from ..schema import Record, Schema
-from ..simulate import CHUNK, Population
 from .released import Released
+
+CHUNK = 1 << 14
+"""Number of people classified at a time."""
 
 
 class Classes:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..arrays import Floats
 from ..estimate.joint import Moments
-from ..simulate import Population
+from ..population import Population
 
 
 class ExactEvidence:

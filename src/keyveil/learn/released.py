@@ -44,7 +44,7 @@ class Released:
             self.evidence, self.schema = source.evidence, plan.schema
             if plan.encode == "views" and max(len(view) for view in plan.views.keys) < 2:
                 raise PlanError(
-                    f"{plan.mechanism} speaks of one key at a time; learn from views, like pairs"
+                    f"{plan.mechanism_name} speaks of one key at a time; learn from views, like pairs"
                 )
         self.source, self.level = source, source.level
         self.states = self.schema.levels + 1

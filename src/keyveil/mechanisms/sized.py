@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..plan import Plan
 from ..arrays import Floats, Integers
 from ..channel import Channel, Symmetric
 from ..coins import Coins
@@ -33,6 +34,7 @@ from ..estimate.linear import Moments, least_squares
 from ..estimate.project import onto_simplex
 from ..exact import decimal, text
 from ..mechanism import Choice, Draft, Mechanism, Parameter, with_parameters
+from ..registry import mechanism_named
 from ..schema import Schema
 from ..viewchannels import best_subset
 from ..views import Views
@@ -41,7 +43,6 @@ from .rounds import parent_fault
 
 if TYPE_CHECKING:
     from ..estimate.forecast import Forecast
-    from ..plan import Plan
     from ..prior import Prior
     from ..tally import Tally
 
@@ -213,16 +214,14 @@ class Sized(Mechanism):
 @lru_cache(maxsize=64)
 def _capped(schema: Schema, name: str, promised: Decimal, calibrate: str, cap: int) -> Plan:
     """The plan that comes second if this cap is found."""
-    from ..plan import Plan as Made
-
     given: dict[str, Any] = {CAPS[name]: cap}
-    return Made.of(schema, name, promised, calibrate, **given)
+    return Plan.of(schema, name, promised, calibrate, **given)
 
 
 def _kind(name: str) -> Mechanism:
-    from . import mechanism_named
-
-    return mechanism_named(name)
+    mechanism = mechanism_named(name)
+    assert isinstance(mechanism, Mechanism)
+    return mechanism
 
 
 def _buckets(plan: Plan) -> int:

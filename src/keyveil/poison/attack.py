@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arrays import Floats
 from ..errors import PlanError
+from ..estimate.decoding import moments_of
 from ..plan import Plan
 from ..tally import Tally
 from ..worth import Options, core_of, possible_cores
@@ -37,10 +38,10 @@ def check(plan: Plan, share: float, goal: str, attack: str, seeds: str, views: s
     for name, (value, known) in chosen.items():
         if value not in known:
             raise PlanError(f"unknown {name} {value!r}; known: {', '.join(known)}")
-    answers = plan.kind.answers
+    answers = plan.mechanism.answers
     part = "frequency" if goal.endswith("frequency") else "mean"
     if part not in answers and not (part == "mean" and "mass" in answers):
-        raise PlanError(f"{plan.mechanism} answers {', '.join(answers)} alone: take another goal")
+        raise PlanError(f"{plan.mechanism_name} answers {', '.join(answers)} alone: take another goal")
 
 
 def honest_values(
@@ -49,7 +50,7 @@ def honest_values(
     """Frequency and mass of the targets before anyone cheats."""
     if tally is not None:
         tally.belongs_to(plan)
-        return np.asarray(plan.kind.moments(plan, tally.counts).values[places])
+        return np.asarray(moments_of(plan, tally.counts).values[places])
     if not 0 <= frequency <= 1 or not -1 <= mean <= 1:
         raise PlanError("a frequency lies in [0, 1] and a mean in [-1, 1]")
     return np.tile([frequency, frequency * mean], (len(places), 1))
@@ -126,7 +127,7 @@ def served(plan: Plan, goal: str, values: Floats) -> Floats:
     sign = 1.0 if goal.startswith("raise") else -1.0
     if goal.endswith("frequency"):
         return np.asarray(sign * values[..., 0].sum(axis=-1))
-    if "mean" not in plan.kind.answers:
+    if "mean" not in plan.mechanism.answers:
         return np.asarray(sign * values[..., 1].sum(axis=-1))
     held, mass = values[..., 0], values[..., 1]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -170,7 +171,7 @@ def best(plan: Plan, before: Floats, goal: str, outcome: Callable[[Floats], Aime
     sign = 1.0 if goal.startswith("raise") else -1.0
     if goal.endswith("frequency"):
         return outcome(np.tile([sign, 0.0], (len(before), 1)))
-    if "mean" not in plan.kind.answers:
+    if "mean" not in plan.mechanism.answers:
         return outcome(np.tile([0.0, sign], (len(before), 1)))
     return best_ratio(before, sign, outcome)
 

@@ -61,7 +61,7 @@ def compare_gains(
 
 
 def _compared(plan: Plan, share: float, people: float, frequency: float, mean: float) -> Row:
-    key, answers = plan.schema.keys[0], plan.kind.answers
+    key, answers = plan.schema.keys[0], plan.mechanism.answers
     found: dict[str, float | None] = {}
     for part in ("frequency", "mean"):
         known = part in answers or (part == "mean" and "mass" in answers)
@@ -81,7 +81,7 @@ def _compared(plan: Plan, share: float, people: float, frequency: float, mean: f
         views="drawn",
     )
     return Row(
-        plan.mechanism,
+        plan.mechanism_name,
         float(plan.proven),
         found["frequency"],
         found["frequency_drawn"],

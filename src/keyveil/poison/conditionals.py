@@ -40,14 +40,14 @@ def raised_conditional(
     check(plan, share, "raise-frequency", "crafted", "chosen", views)
     if plan.encode != "views":
         raise PlanError(
-            f"what fakes could do to a conditional of {plan.mechanism} is not offered: it leans on the "
-            "reports of all pairs; keyveil poison says it of single keys"
+            f"what fakes could do to a conditional of {plan.mechanism_name} is not offered: it leans on "
+            "the reports of all pairs; keyveil poison says it of single keys"
         )
     target, given = query.places(plan.schema)
     keys, levels = (target, *(place for place, _ in given)), plan.schema.levels
     holding = [number for number, view in enumerate(plan.views.keys) if set(keys) <= set(view)]
     if not holding:
-        raise PlanError(f"no view of {plan.mechanism} holds the keys of this query together")
+        raise PlanError(f"no view of {plan.mechanism_name} holds the keys of this query together")
     view, channel = plan.views.keys[holding[0]], plan.view_channels[holding[0]]
     asked = query if query.kind == "mean" else replace(query, kind="frequency")
     # The denominator first, as a frequency stands before its mass.

@@ -91,11 +91,11 @@ def gain(
     scene = Scene(plan, places, tally, frequency, mean)
     before, after = scene.before, scene.after(share, goal, attack, seeds, views)
     shifts = tuple(_shift(plan, place, before[row], after[row]) for row, place in enumerate(places))
-    return Gain(plan.mechanism, float(plan.proven), attack, goal, share, seeds, views, shifts)
+    return Gain(plan.mechanism_name, float(plan.proven), attack, goal, share, seeds, views, shifts)
 
 
 def _shift(plan: Plan, place: int, before: Floats, after: Floats) -> Shift:
-    answers = plan.kind.answers
+    answers = plan.mechanism.answers
     low, high = float(plan.schema.low[place]), float(plan.schema.high[place])
 
     def scaled(values: Floats, known: bool) -> float:

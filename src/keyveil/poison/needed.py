@@ -11,6 +11,7 @@ import numpy as np
 
 from ..arrays import Floats
 from ..errors import PlanError
+from ..estimate.decoding import decoding_of, moments_of
 from ..plan import Plan
 from ..prior import Prior, value_law
 from ..tally import Tally
@@ -61,7 +62,7 @@ def fakes_needed(
     scene = Scene(plan, [place], tally, frequency, mean)
     honest = float(tally.reports) if tally is not None else float(people)
     scale = 1.0
-    if not goal.endswith("frequency") and "mean" in plan.kind.answers:
+    if not goal.endswith("frequency") and "mean" in plan.mechanism.answers:
         scale = float(plan.schema.high[place] - plan.schema.low[place]) / 2
     wanted = by
     if wanted is None:
@@ -109,7 +110,7 @@ def _asked(plan: Plan, goal: str, values: Floats) -> float:
     """The answer that a goal is about, on [-1, 1]."""
     if goal.endswith("frequency"):
         return float(values[0])
-    if "mean" not in plan.kind.answers:
+    if "mean" not in plan.mechanism.answers:
         return float(values[1])
     return float(np.clip(ratio(values), -1.0, 1.0))
 
@@ -125,7 +126,7 @@ def standard_error(
 ) -> float:
     """Of the answer that a goal is about, on [-1, 1]: the tally's, or forecast for so many people."""
     if tally is not None:
-        found = plan.kind.moments(plan, tally.counts)
+        found = moments_of(plan, tally.counts)
         values, spread = found.values[place], found.covariance[place]
     else:
         keys = len(plan.schema.keys)
@@ -136,11 +137,11 @@ def standard_error(
             frequency=np.array([frequency]),
             values=value_law(min(max(mean, -0.99), 0.99), 0.5)[None, :],
         )
-        spread = plan.kind.forecast(plan, people, prior).covariance[0]
+        spread = decoding_of(plan).forecast(plan, people, prior).covariance[0]
         values = np.array([frequency, frequency * mean])
     if goal.endswith("frequency"):
         return float(np.sqrt(spread[0, 0]))
-    if "mean" not in plan.kind.answers:
+    if "mean" not in plan.mechanism.answers:
         return float(np.sqrt(spread[1, 1]))
     if not values[0] > 0:
         return nan

@@ -16,10 +16,10 @@ import numpy as np
 
 from ..arrays import Floats, Integers
 from ..channel import Channel
+from ..estimate.decoding import decoding_of
 from ..estimate.linear import key_weights, single_keys
 from ..estimate.predict import prior_law
 from ..estimate.viewlaws import key_information
-from ..mechanism import Mechanism
 from ..outlook import expected_tally
 from ..plan import Plan
 from ..tally import Tally
@@ -43,8 +43,8 @@ _GAIN = 1e-6
 
 def is_pooled(plan: Plan) -> bool:
     """Whether answers for single keys are pooled over views by their precision."""
-    own = type(plan.kind).moments is not Mechanism.moments
-    own |= type(plan.kind).evidence is not Mechanism.evidence
+    own = decoding_of(plan).has_own_moments
+    own |= decoding_of(plan).has_own_evidence
     return plan.encode == "views" and not own and not single_keys(plan) and len(plan.views) > 1
 
 

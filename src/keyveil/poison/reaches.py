@@ -12,6 +12,7 @@ import numpy as np
 
 from ..arrays import Floats
 from ..estimate.answer import quantile
+from ..estimate.decoding import moments_of
 from ..estimate.linear import Moments
 from ..estimate.predict import prior_law
 from ..plan import Plan
@@ -65,10 +66,10 @@ def reach(
     fake, or there are none, nothing is known of the honest ones.
     """
     tally.belongs_to(plan)
-    answers = plan.kind.answers
+    answers = plan.mechanism.answers
     goal = "raise-frequency" if "frequency" in answers else "raise-mean"
     check(plan, share, goal, "crafted", seeds, views)
-    moments = plan.kind.moments(plan, tally.counts)
+    moments = moments_of(plan, tally.counts)
     made = []
     for key in plan.schema.keys if keys is None else keys:
         place = plan.schema.place(key)
@@ -158,7 +159,7 @@ class Source:
         self, plan: Plan, place: int, cheat: Cheat, level: float
     ) -> dict[str, tuple[float, float] | None]:
         """Where the honest frequency, mean and mass lie at a level; None for what is not answered."""
-        answers, ends = plan.kind.answers, partial(self.ends, cheat, quantile(level))
+        answers, ends = plan.mechanism.answers, partial(self.ends, cheat, quantile(level))
         low, high = float(plan.schema.low[place]), float(plan.schema.high[place])
         mean = None
         if "mean" in answers:

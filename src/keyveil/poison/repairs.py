@@ -23,6 +23,7 @@ from ..channel import CoCo, Collision
 from ..errors import PlanError
 from ..estimate.answer import quantile
 from ..estimate.cores import collided, excess, undone
+from ..estimate.decoding import moments_of
 from ..estimate.linear import Moments
 from ..estimate.pools import energy_of
 from ..plan import Plan
@@ -96,7 +97,7 @@ def repair(
     honest tally is left out by chance with the stated rate.
     """
     tally.belongs_to(plan)
-    answers = plan.kind.answers
+    answers = plan.mechanism.answers
     goal = "raise-frequency" if "frequency" in answers else "raise-mean"
     check(plan, share, goal, "crafted", "chosen", "drawn")
     if not tally.reports:
@@ -110,7 +111,7 @@ def repair(
         counts = tally.view_counts(0)[1].reshape(channel.pool, -1).sum(axis=1)
         weights = np.full(channel.pool, 1.0 / channel.pool)
     odd = too_many(counts, weights, rate)
-    moments = plan.kind.moments(plan, tally.counts)
+    moments = moments_of(plan, tally.counts)
     source = _without_seeds if kind == "seeds" and len(odd) else _without_views
     made = []
     for key in plan.schema.keys if keys is None else keys:
@@ -188,7 +189,7 @@ def _without_views(
     clean = ~np.isin(holding, odd)
     if not seen.sum() or (clean.any() and not seen[clean].sum()):
         parts = {
-            p: (nan, *ANYWHERE) if p in plan.kind.answers else None
+            p: (nan, *ANYWHERE) if p in plan.mechanism.answers else None
             for p in ("frequency", "mean", "mass")
         }
         return Repaired(plan.schema.keys[place], 0.0, **parts)

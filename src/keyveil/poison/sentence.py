@@ -56,7 +56,7 @@ def average_key(prior: Prior) -> tuple[float, float]:
 
 def _changes(plan: Plan, share: float, ask: str, frequency: float, mean: float) -> Told:
     """Of the first key, taken to be like this."""
-    answers = plan.kind.answers
+    answers = plan.mechanism.answers
     parts = [
         part
         for part in ("frequency", "mean")
