@@ -29,9 +29,9 @@ BATCH = 100
 SERVER = """
 import sys
 from pathlib import Path
-from keyveil.collector.serve import listening, serve
-from keyveil.collector.store import store_at
-from keyveil.collector.writer import Writer
+from keyveil.service.collector.operations.start import listening, serve
+from keyveil.service.collector.store import store_at
+from keyveil.service.collector.writer import Writer
 
 if sys.argv[1] == "none":
     def submit(self, parcel):

@@ -17,11 +17,11 @@ from time import perf_counter
 import numpy as np
 
 from keyveil import Coins, People, Plan, Query, Schema
-from keyveil.comparison import Row, compare_conditionals, true_value
-from keyveil.estimate.conditional import Conditionals
-from keyveil.simulate import Population, simulate
-from keyveil.tables.top import read_top
-from keyveil.viewchannels import CLOSED_FORMS, conditional_errors, default_prior
+from keyveil.channel.design.view_channels import CLOSED_FORMS, conditional_errors, default_prior
+from keyveil.estimate.together.conditional import Conditionals
+from keyveil.people.tables.top_keys import read_top
+from keyveil.simulate.conditional_contest import ConditionalRow, compare_conditionals, true_value
+from keyveil.simulate.tallies import Population, simulate
 
 PAGE = Path(__file__).parents[1] / "docs" / "conditional.md"
 EPSILONS = ("0.5", "1", "2", "4")
@@ -41,7 +41,7 @@ def crowd(keys: int = 8, people: int = 20_000) -> Population:
     return Population(schema, People.of_rows(schema, who, key, values))
 
 
-def table(rows: list[Row]) -> list[str]:
+def table(rows: list[ConditionalRow]) -> list[str]:
     """Errors, and how many times IOH as printed has."""
     printed = {(r.epsilon, r.n): r for r in rows if r.estimator == "printed"}
     lines = [
@@ -182,7 +182,7 @@ def main() -> None:
             lines += channels(population, int(people), given.repeat or 100)
     else:
         population = crowd()
-        rows: list[Row] = []
+        rows: list[ConditionalRow] = []
         for people in given.people.split(","):
             rows += compare_conditionals(
                 population.schema,

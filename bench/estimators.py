@@ -16,7 +16,7 @@ import numpy as np
 
 from keyveil import Coins, Plan, Schema
 from keyveil.estimate import KeyBands, bands
-from keyveil.simulate import Population, simulate_runs
+from keyveil.simulate.tallies import Population, simulate_runs
 
 from .planner import populations
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from keyveil import REGISTRY, Coins, KeyveilError, People, Plan, Schema, Tally
-from keyveil.fakes import fake_tally
-from keyveil.health import health
+from keyveil.trust.health import health
+from keyveil.trust.poison.fakes import fake_tally
 
 PAGE = Path(__file__).parents[1] / "docs" / "poisoning.md"
 START, END = "<!-- bench:fakes -->", "<!-- /bench:fakes -->"

@@ -12,8 +12,8 @@ from itertools import product
 from typing import Any
 
 from keyveil import Plan, Schema
-from keyveil.arrays import WORD
-from keyveil.plan import canonical
+from keyveil.foundation.arrays import WORD
+from keyveil.plan.plan import canonical
 
 from .table import Outcome, Table, rows
 

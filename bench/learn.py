@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 from keyveil import Coins, People, Plan, Schema
-from keyveil.estimate.conditional import Conditionals
-from keyveil.learn import ChowLiu, Cube, DecisionTree, ExactEvidence, NaiveBayes, rules
-from keyveil.learn.classify import Classes, true_classes
-from keyveil.learn.released import Released, Source
-from keyveil.simulate import Population, simulate
-from keyveil.tables import people_of
+from keyveil.estimate.learn import ChowLiu, Cube, DecisionTree, ExactEvidence, NaiveBayes, rules
+from keyveil.estimate.learn.classifier import Classes, true_classes
+from keyveil.estimate.learn.released import Released, Source
+from keyveil.estimate.together.conditional import Conditionals
+from keyveil.people.tables import people_of
+from keyveil.simulate.tallies import Population, simulate
 
 from .table import Table
 

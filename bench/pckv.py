@@ -17,13 +17,13 @@ from math import exp
 import numpy as np
 
 from keyveil import Coins, People, Plan, Schema
-from keyveil.coins import address
 from keyveil.estimate import bands
+from keyveil.foundation.coins import address
 from keyveil.mechanisms.signed_ue import signed_symbols
-from keyveil.padding import padded_plan, padding_parameter
-from keyveil.populations import pckv_gaussian, pckv_uniform
-from keyveil.prior import Prior
-from keyveil.simulate import Population, simulate_runs
+from keyveil.people.prior import Prior
+from keyveil.people.synthetic import pckv_gaussian, pckv_uniform
+from keyveil.planner.padding import padded_plan, padding_parameter
+from keyveil.simulate.tallies import Population, simulate_runs
 
 from .__main__ import machine
 from .table import Outcome, Table

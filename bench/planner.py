@@ -18,12 +18,12 @@ from time import perf_counter
 import numpy as np
 
 from keyveil import Coins, Schema
-from keyveil.contest import Contest, Row
-from keyveil.measure import measure
-from keyveil.populations import gaussian, pckv_gaussian, pckv_uniform, uniform
-from keyveil.prior import Prior
-from keyveil.simulate import Population
-from keyveil.tables.top import read_top
+from keyveil.people.prior import Prior
+from keyveil.people.synthetic import gaussian, pckv_gaussian, pckv_uniform, uniform
+from keyveil.people.tables.top_keys import read_top
+from keyveil.simulate.contest import Contest, ContestRow
+from keyveil.simulate.parallel import measure
+from keyveil.simulate.tallies import Population
 
 PAGE = Path(__file__).parents[1] / "docs" / "planner.md"
 EPSILONS = ("0.1", "0.2", "0.5", "1", "2", "3", "4", "5")
@@ -84,10 +84,10 @@ def populations(data: Path | None, only: set[str]) -> dict[str, tuple[Population
     return made
 
 
-def scored(rows: list[Row], base: Row, auto: Row, row: Row) -> Score:
+def scored(rows: list[ContestRow], base: ContestRow, auto: ContestRow, row: ContestRow) -> Score:
     """Errors relative to KVUE's; standard errors by leaving out one repetition at a time."""
 
-    def parts(keep: np.ndarray, one: Row) -> np.ndarray:
+    def parts(keep: np.ndarray, one: ContestRow) -> np.ndarray:
         made = []
         for name in ("frequency", "mean"):
             made.append(one.runs[name][keep].mean() / base.runs[name][keep].mean())
@@ -102,9 +102,9 @@ def scored(rows: list[Row], base: Row, auto: Row, row: Row) -> Score:
     return Score(*parts(every, row), *beyond)
 
 
-def best_rows(rows: list[Row], ours: bool) -> dict[str, Row]:
+def best_rows(rows: list[ContestRow], ours: bool) -> dict[str, ContestRow]:
     """Each competitor's row with its published estimator, or with ours."""
-    found: dict[str, Row] = {}
+    found: dict[str, ContestRow] = {}
     for row in rows:
         allowed = (OURS,) if ours else PUBLISHED.get(row.mechanism, ())
         if row.mechanism == "auto" or row.estimator not in allowed or row.mse_mean is None:
@@ -115,7 +115,7 @@ def best_rows(rows: list[Row], ours: bool) -> dict[str, Row]:
     return found
 
 
-def summary(rows: list[Row], name: str, epsilon: float, ours: bool) -> dict[str, object]:
+def summary(rows: list[ContestRow], name: str, epsilon: float, ours: bool) -> dict[str, object]:
     """One setting: auto against the best competitor on the sum, and on each of the two alone."""
     here = [row for row in rows if row.epsilon == epsilon]
     auto = next(row for row in here if row.mechanism == "auto")  # first with the planner's estimator
@@ -233,7 +233,7 @@ def main() -> None:
         write(beside)
 
 
-def of(rows: list[Row]) -> list[float]:
+def of(rows: list[ContestRow]) -> list[float]:
     return [row.epsilon for row in rows]
 
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from keyveil import Coins
-from keyveil.contest import SHRUNK, Contest, everything
-from keyveil.estimate.forecast import forecast
-from keyveil.measure import measure
-from keyveil.simulate import Population
+from keyveil.estimate.forecast.key_forecast import forecast
+from keyveil.simulate.contest import SHRUNK, Contest, everything
+from keyveil.simulate.parallel import measure
+from keyveil.simulate.tallies import Population
 
 from .planner import EPSILONS, populations, write
 

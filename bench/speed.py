@@ -16,7 +16,7 @@ from unittest.mock import patch
 import numpy as np
 
 from keyveil import Coins, People, Plan, Reports, Schema, Tally
-from keyveil.coins import address
+from keyveil.foundation.coins import address
 
 from .plain import Plain
 from .table import Outcome, Table, rows, times
@@ -82,7 +82,7 @@ def population(people: int) -> tuple[People, np.ndarray, np.ndarray]:
 
 def without_numba() -> AbstractContextManager[object]:
     """As with KEYVEIL_FAST=0, in the same process."""
-    return patch("keyveil.privatise.compiled", lambda: None)
+    return patch("keyveil.plan.batch.compiled", lambda: None)
 
 
 def _privatising(quick: bool) -> Part:

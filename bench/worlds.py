@@ -14,11 +14,11 @@ import numpy as np
 
 from bench.planner import OURS, PUBLISHED, summary, verdict, write
 from keyveil import Coins, Schema
-from keyveil.coins import address
-from keyveil.contest import Contest, Row
-from keyveil.measure import measure
-from keyveil.people import People
-from keyveil.simulate import Population
+from keyveil.foundation.coins import address
+from keyveil.people.people import People
+from keyveil.simulate.contest import Contest, ContestRow
+from keyveil.simulate.parallel import measure
+from keyveil.simulate.tallies import Population
 
 PEOPLE = 20_000
 """So many different people; simulations draw from them."""
@@ -95,7 +95,7 @@ def world(number: int) -> tuple[str, Population, int]:
     return name, Population(Schema.of(keys), people), answering
 
 
-def above_raw(rows: list[Row]) -> dict[str, float]:
+def above_raw(rows: list[ContestRow]) -> dict[str, float]:
     """By how much shrunk errors are above the raw ones, where they are."""
     found = {}
     for shrunk in (row for row in rows if row.estimator == OURS and row.mechanism != "auto"):

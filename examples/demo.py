@@ -23,8 +23,8 @@ import httpx
 import numpy as np
 
 from keyveil import Client, Coins, People, Plan
-from keyveil.collector.packing import Packing
-from keyveil.collector.wire import BINARY, encode_binary
+from keyveil.plan.packing import Packing
+from keyveil.service.collector.http.wire import BINARY, encode_binary
 
 PEOPLE = 50_000
 SINGLE = 5

@@ -81,8 +81,8 @@ def postgres() -> Iterator[Postgres]:
 @pytest.fixture
 def database(postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A new database with all tables; its stores have the keys of ids in the test's own folder."""
-    from keyveil.collector.store import store_at
-    from keyveil.collector.store.postgres import PostgresStore
+    from keyveil.service.collector.store import store_at
+    from keyveil.service.collector.store.postgres import PostgresStore
 
     monkeypatch.setattr(PostgresStore, "segments_folder", tmp_path / "segments")
     address = postgres.database()

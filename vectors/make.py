@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from keyveil import REGISTRY, Coins, People, Plan, Schema, Tally, Views
-from keyveil.arrays import WORD
 from keyveil.channel import Symbols, Symmetric, Table
+from keyveil.foundation.arrays import WORD
 
 FORMAT = "keyveil/vector/1"
 FOODS = Schema.of(["Fries", "Pepsi", "Salad"], 1, 5)

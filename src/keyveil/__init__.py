@@ -10,10 +10,10 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .audit import Audit, audit
 from .channel import Channel, Proof
-from .coins import Coins
-from .errors import (
+from .estimate import Answers, Estimate, KeyAnswer, estimate
+from .foundation.coins import Coins
+from .foundation.errors import (
     BudgetError,
     ChannelError,
     CoinsError,
@@ -27,28 +27,28 @@ from .errors import (
     TableError,
     UnknownKeyError,
 )
-from .estimate import Answers, Estimate, KeyAnswer, estimate
-from .mechanism import Mechanism
 from .mechanisms import REGISTRY
-from .people import People
-from .plan import Plan
-from .report import Report, Reports
-from .schema import Record, Schema
-from .tally import Tally
-from .views import Views
+from .mechanisms.mechanism import Mechanism
+from .people.people import People
+from .people.schema import Record, Schema
+from .people.views import Views
+from .plan.audit import Audit, audit
+from .plan.plan import Plan
+from .plan.report import Report, Reports
+from .plan.tally import Tally
 
 if TYPE_CHECKING:
-    from .budget import Budget
-    from .client import AsyncClient, Client
-    from .estimate.conditional import Conditionals
-    from .query import Query
+    from .estimate.together.conditional import Conditionals
+    from .estimate.together.query import Query
+    from .plan.budget import Budget
+    from .service.client import AsyncClient, Client
 
 _LATER = {
-    "AsyncClient": "client",
-    "Budget": "budget",
-    "Client": "client",
-    "Conditionals": "estimate.conditional",
-    "Query": "query",
+    "AsyncClient": "service.client",
+    "Budget": "plan.budget",
+    "Client": "service.client",
+    "Conditionals": "estimate.together.conditional",
+    "Query": "estimate.together.query",
 }
 """Names that a device does not need, and where they are; loaded when first asked for."""
 

@@ -15,22 +15,22 @@ from math import isnan
 import numpy as np
 from scipy import stats
 
-from .arrays import WORD, Bits, Floats, Integers
 from .channel import Channel, CoCo, Collision, Halfspace, Symbols
-from .coins import Coins, Stream, address
-from .encode import SETS, bucket_of, pair_item, proof_over_records
-from .errors import ReportError
 from .estimate import estimate
 from .estimate.decoding import decoding_of
+from .estimate.forecast.variance import predicted
 from .estimate.linear import by_least_squares, key_weights, single_moments
-from .estimate.predict import predicted
-from .mechanism import CALIBRATIONS
+from .foundation.arrays import WORD, Bits, Floats, Integers
+from .foundation.coins import Coins, Stream, address
+from .foundation.errors import ReportError
 from .mechanisms import mechanism_named
-from .people import People, place_type
-from .plan import Plan
-from .report import Report, Reports
-from .schema import Record, Schema
-from .tally import Tally
+from .mechanisms.mechanism import CALIBRATIONS
+from .people.people import People, place_type
+from .people.schema import Record, Schema
+from .plan.encoding import SETS, bucket_of, pair_item, proof_over_records
+from .plan.plan import Plan
+from .plan.report import Report, Reports
+from .plan.tally import Tally
 
 EPSILONS = ("0.01", "0.1", "0.5", "1", "3", "5", "10")
 """The promises that ``check_mechanism`` goes through."""

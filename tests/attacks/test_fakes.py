@@ -11,10 +11,10 @@ from scipy import stats
 from keyveil import REGISTRY, Coins, People, Plan, Schema, Tally
 from keyveil.channel import Halfspace, Symbols
 from keyveil.estimate import KeyBands, bands
-from keyveil.fakes import fake_tally
-from keyveil.poison import GOALS, gain, reach, repair
-from keyveil.poison.pooled import is_pooled
-from keyveil.worth import possible_cores
+from keyveil.trust.poison import GOALS, gain, reach, repair
+from keyveil.trust.poison.averaged_attack import is_pooled
+from keyveil.trust.poison.fakes import fake_tally
+from keyveil.trust.poison.influence import possible_cores
 
 COINS = Coins.stated("attacks of fakes")
 NOT_OFFERED = ("sized",)

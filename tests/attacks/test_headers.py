@@ -9,7 +9,7 @@ import pytest
 
 from keyveil import Coins, People, Plan, Report, ReportError, Reports, Schema, Tally
 from keyveil.cli.command import run
-from keyveil.reportfile import reading, writing
+from keyveil.plan.report_file import reading, writing
 
 KEYS = ["Fries", "Pepsi", "Salad"]
 PLAN = Plan.of(Schema.of(KEYS, 1, 5), "kvue", 1)

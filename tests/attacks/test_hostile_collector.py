@@ -17,10 +17,10 @@ import httpx
 import pytest
 
 from keyveil import AsyncClient, Budget, BudgetError, Client, Coins, KeyveilError, Plan, Schema, Tally
-from keyveil.client import ClientError, Ledger, Outcome, Patience
-from keyveil.client.core import MOST_PLAN, MOST_SAID, even
-from keyveil.plan import canonical
-from keyveil.report import Report
+from keyveil.plan.plan import canonical
+from keyveil.plan.report import Report
+from keyveil.service.client import ClientError, Ledger, Outcome, Patience
+from keyveil.service.client.client_core import MOST_PLAN, MOST_SAID, even
 
 URL = "http://127.0.0.1"
 CLIENTS = ("client", "asynchronous client")
@@ -373,7 +373,7 @@ def test_an_acknowledgement_without_end_acknowledges_nothing(tmp_path, door):
 
 @pytest.mark.parametrize("door", CLIENTS)
 def test_an_answer_that_trickles_is_cut_off(tmp_path, door, monkeypatch):
-    monkeypatch.setattr("keyveil.client.core.LONGEST_ANSWER", -1.0)
+    monkeypatch.setattr("keyveil.service.client.client_core.LONGEST_ANSWER", -1.0)
     collector, body = Hostile(FIRST), Endless(b" ")
     collector.answers["/menu"] = lambda: httpx.Response(200, stream=body)
     with pytest.raises(ClientError, match="took longer than"):
@@ -410,7 +410,7 @@ def sent_after(door: str, folder: Path, taken: float, monkeypatch: Any, **patien
     device = Device(door, folder, Hostile(FIRST), **more, patience=Patience(attempts=1, **patience))
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "answer", slow)
-        patch.setattr("keyveil.client.core.Core._try", lambda core, entry: iter_of(entry))
+        patch.setattr("keyveil.service.client.client_core.Core._try", lambda core, entry: iter_of(entry))
         device.tell()
     return taken + sum(device.slept)
 

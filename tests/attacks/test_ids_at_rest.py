@@ -18,13 +18,13 @@ from desk import PLAN, Desk, fresh, plan_of
 from faults.keys import remember_keys
 from faults.kill import Server
 
-from keyveil.collector import admin
-from keyveil.collector.backup import backup
-from keyveil.collector.restore import restore
-from keyveil.collector.store import store_at
-from keyveil.collector.store.keys import KeyFolder
-from keyveil.collector.store.log import LogStore
-from keyveil.collector.verify import verify
+from keyveil.service.collector.operations import admin
+from keyveil.service.collector.operations.backup import backup
+from keyveil.service.collector.operations.restore import restore
+from keyveil.service.collector.operations.verify import verify
+from keyveil.service.collector.store import store_at
+from keyveil.service.collector.store.epoch_keys import KeyFolder
+from keyveil.service.collector.store.report_log import LogStore
 
 DAY = 86_400
 OTHER = plan_of("kvoh")

@@ -26,12 +26,12 @@ from typing import Any
 import pytest
 
 from keyveil import Budget, BudgetError, Client, Coins, KeyveilError, Plan, Schema, Tally
-from keyveil.client import Ledger
-from keyveil.collector.store.sqlite import lock_beside
-from keyveil.exact import at_most, decimal, difference, log_up, most_lies, text, total
-from keyveil.files import locked, open_lock
+from keyveil.foundation.exact import at_most, decimal, difference, log_up, most_lies, text, total
+from keyveil.foundation.files import locked, open_lock
 from keyveil.mechanisms import REGISTRY
-from keyveil.prior import Prior
+from keyveil.people.prior import Prior
+from keyveil.service.client import Ledger
+from keyveil.service.collector.store.sqlite import lock_beside
 
 SCHEMA = Schema.of(["Fries", "Pepsi"], 1, 5)
 PLAN = Plan.of(SCHEMA, "kvue", 1)
@@ -278,7 +278,7 @@ def test_a_lock_file_of_someone_else_is_not_waited_for(tmp_path, monkeypatch):
     (tmp_path / "budget.json.lock").touch()
     strange = SimpleNamespace(st_mode=stat.S_IFREG | 0o666, st_uid=os.geteuid() + 1)
     with monkeypatch.context() as patch:
-        patch.setattr("keyveil.files.os.fstat", lambda _: strange)
+        patch.setattr("keyveil.foundation.files.os.fstat", lambda _: strange)
         with pytest.raises(KeyveilError, match="no plain file of your own"):
             open_lock(tmp_path / "budget.json")
     os.close(open_lock(tmp_path / "budget.json"))

@@ -39,19 +39,19 @@ from keyveil import (
     Schema,
 )
 from keyveil.cli.command import run
-from keyveil.client import Ledger
-from keyveil.client.standin import NOW, SECONDS, StandIn
-from keyveil.coins import address
-from keyveil.collector.clock import StatedClock
-from keyveil.collector.packing import Packing
-from keyveil.collector.relay import Relay
-from keyveil.collector.relay_app import app
-from keyveil.collector.wire import encode_binary
-from keyveil.messageaudit import audit_messages, example_records, guess_bound
-from keyveil.messages import Request, read_message
-from keyveil.replay import binomials_tail
-from keyveil.reportfile import parse, writing
+from keyveil.foundation.coins import address
+from keyveil.plan.packing import Packing
+from keyveil.plan.report_file import parse, writing
+from keyveil.service.client import Ledger
+from keyveil.service.client.stand_in import NOW, SECONDS, StandIn
+from keyveil.service.collector.http.wire import encode_binary
+from keyveil.service.collector.operations.clock import StatedClock
+from keyveil.service.collector.relay.relay import Relay
+from keyveil.service.collector.relay.relay_app import app
 from keyveil.testing import example_plan
+from keyveil.trust.message_audit import audit_messages, example_records, guess_bound
+from keyveil.trust.messages import Request, read_message
+from keyveil.trust.replay import binomials_tail
 
 PLAN = Plan.of(Schema.of(20, 1, 5), "grr", "0.1")
 """k-RR over 21 states: each word tells one state from every other, so a leaked word shows."""
@@ -310,7 +310,9 @@ def uneven(places):
 def test_the_order_of_a_crowd_says_nothing(tmp_path, monkeypatch):
     crowd = Crowd(PLAN, tmp_path, 4)
     assert not uneven(places_in_crowds(crowd, 48))
-    monkeypatch.setattr("keyveil.collector.crowd.shuffled", lambda rows: list(rows.items()))
+    monkeypatch.setattr(
+        "keyveil.service.collector.relay.crowd.shuffled", lambda rows: list(rows.items())
+    )
     assert uneven(places_in_crowds(crowd, 48)), "a relay that keeps the order in which reports came"
     crowd.close()
 

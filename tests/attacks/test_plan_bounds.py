@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from keyveil import REGISTRY, ChannelError, Coins, Plan, PlanError, Schema, audit
-from keyveil.arrays import WORD
 from keyveil.channel import CoCo, Collision, Halfspace, Proof, Subset, Symbols, Symmetric
-from keyveil.exact import at_most, keeps
-from keyveil.plan import MOST_BYTES, MOST_SUBSET_STATES, canonical
+from keyveil.foundation.arrays import WORD
+from keyveil.foundation.exact import at_most, keeps
+from keyveil.people.views import Views
+from keyveil.plan.plan import MOST_BYTES, MOST_SUBSET_STATES, canonical
 from keyveil.testing import example_plan
-from keyveil.views import Views
 
 PLAN = Plan.of(Schema.of(["Fries", "Pepsi"], 1, 5), "kvue", 1)
 HALF = WORD // 2
@@ -48,10 +48,10 @@ def test_a_document_larger_than_a_plan_can_be_is_not_read(monkeypatch):
 
 def test_a_plan_that_no_one_would_read_is_not_made(monkeypatch):
     size = len(PLAN.dumps()) + 1  # a file ends with a line feed
-    monkeypatch.setattr("keyveil.plan.MOST_BYTES", size)
+    monkeypatch.setattr("keyveil.plan.plan.MOST_BYTES", size)
     monkeypatch.setitem(audit.__globals__, "MOST_BYTES", size)
     assert Plan.parse(Plan.of(PLAN.schema, "kvue", 1).dumps()) == PLAN
-    monkeypatch.setattr("keyveil.plan.MOST_BYTES", size - 1)
+    monkeypatch.setattr("keyveil.plan.plan.MOST_BYTES", size - 1)
     with pytest.raises(PlanError, match="use fewer keys, shorter names or one range"):
         Plan.of(PLAN.schema, "kvue", 1).dumps()
 

@@ -14,9 +14,9 @@ import pytest
 from desk import PLAN, Desk, fresh
 from process import keyveil
 
-from keyveil.collector.backup import backup
-from keyveil.collector.store import store_at
-from keyveil.collector.verify import verify
+from keyveil.service.collector.operations.backup import backup
+from keyveil.service.collector.operations.verify import verify
+from keyveil.service.collector.store import store_at
 
 TAMPERINGS: dict[str, Callable[[Path], None]] = {}
 SECRET = b"nobody asked for this file"

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-import keyveil.coins
+import keyveil.foundation.coins
 from keyveil import Budget, Coins, People, Plan, Schema
-from keyveil.client.ledger import Ledger
-from keyveil.coins import Stream, address
+from keyveil.foundation.coins import Stream, address
+from keyveil.service.client.ledger import Ledger
 
 PLAN = Plan.of(Schema.of(["k"]), "kvue", 1)
 RECORDS = [{"k": -1.0}] * 600
@@ -85,13 +85,13 @@ def _words_of(keys, device):
 def keys(monkeypatch):
     """What the operating system gives out, as it is given."""
     given_out = []
-    real = keyveil.coins.os.urandom
+    real = keyveil.foundation.coins.os.urandom
 
     def urandom(count):
         given_out.append(real(count))
         return given_out[-1]
 
-    monkeypatch.setattr(keyveil.coins.os, "urandom", urandom)
+    monkeypatch.setattr(keyveil.foundation.coins.os, "urandom", urandom)
     return given_out
 
 

@@ -14,12 +14,12 @@ from typing import Any
 import httpx
 
 from keyveil import Coins, Plan, Schema
-from keyveil.collector.app import app
-from keyveil.collector.clock import StatedClock
-from keyveil.collector.service import Service
-from keyveil.collector.settings import Settings
-from keyveil.collector.store import Store, store_at
-from keyveil.collector.wire import BINARY
+from keyveil.service.collector.http.app import app
+from keyveil.service.collector.http.wire import BINARY
+from keyveil.service.collector.operations.clock import StatedClock
+from keyveil.service.collector.operations.settings import Settings
+from keyveil.service.collector.service import Service
+from keyveil.service.collector.store import Store, store_at
 
 KEYS = ["Fries", "Pepsi", "Salad"]
 NOW = StatedClock().time

@@ -7,13 +7,13 @@ import re
 import pytest
 from desk import PLAN, Desk, fresh
 
-from keyveil.collector import admin
-from keyveil.collector.access import FORWARDED, is_loopback, require
-from keyveil.collector.problems import Problem
-from keyveil.collector.routes import OPERATIONS
-from keyveil.collector.serve import ServeError, check_address
-from keyveil.collector.service import Service
-from keyveil.collector.store import store_at
+from keyveil.service.collector.http.access import FORWARDED, is_loopback, require
+from keyveil.service.collector.http.problems import Problem
+from keyveil.service.collector.http.routes import OPERATIONS
+from keyveil.service.collector.operations import admin
+from keyveil.service.collector.operations.start import ServeError, check_address
+from keyveil.service.collector.service import Service
+from keyveil.service.collector.store import store_at
 
 
 def bearer(token):

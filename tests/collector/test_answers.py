@@ -13,14 +13,14 @@ import pytest
 from desk import PLAN, Desk, fresh, plan_of
 
 from keyveil import Tally, estimate
-from keyveil.collector import admin
-from keyveil.collector.clock import SystemClock
-from keyveil.collector.packing import Packing
-from keyveil.collector.segments import read_part
-from keyveil.estimate.conditional import Conditionals
-from keyveil.poison import reach
+from keyveil.estimate.together.conditional import Conditionals
+from keyveil.plan.packing import Packing
+from keyveil.service.collector.operations import admin
+from keyveil.service.collector.operations.clock import SystemClock
+from keyveil.service.collector.store.segments import read_part
+from keyveil.trust.poison import reach
 
-TALLY = "application/vnd.keyveil.tally"
+TALLY = "application/vnd.keyveil.plan.tally"
 
 
 def tally_of(desk, plan=PLAN):
@@ -224,7 +224,9 @@ def test_an_answer_is_remembered_until_something_changes(file_desk, monkeypatch)
     file_desk.create()
     file_desk.send(fresh(20))
     calls = []
-    monkeypatch.setattr("keyveil.collector.answers.estimate", lambda *a: calls.append(a) or estimate(*a))
+    monkeypatch.setattr(
+        "keyveil.service.collector.answer_desk.estimate", lambda *a: calls.append(a) or estimate(*a)
+    )
     first = file_desk.get("/v1/collections/menu/estimates").json()
     assert file_desk.get("/v1/collections/menu/estimates").json() == first
     assert len(calls) == 1
@@ -325,7 +327,7 @@ def test_a_tally_made_elsewhere_is_brought_in_once(desk):
     )
     assert named.json()["added"] is True
     assert desk.reports() == 19
-    from keyveil.collector.verify import verify
+    from keyveil.service.collector.operations.verify import verify
 
     (verdict,) = verify(desk.store, desk.folder / "segments")
     assert (verdict.findings, verdict.reports) == ([], 19)
@@ -454,8 +456,8 @@ def test_live_answers_follow_what_comes(desk):
 
 def test_a_stream_is_never_more_than_a_second_behind(database, tmp_path):
     """Also where another process has counted: two looks, one after the other."""
-    from keyveil.collector.live import EVERY
-    from keyveil.collector.settings import Settings
+    from keyveil.service.collector.http.live import EVERY
+    from keyveil.service.collector.operations.settings import Settings
 
     assert EVERY + Settings().tick_seconds < 1
     first, second = Desk(database, tmp_path), Desk(database, tmp_path)
@@ -553,7 +555,7 @@ def test_another_process_s_reports_are_seen_within_a_tick(database, tmp_path):
     for desk in (first, second):
         desk.service.writer.tick()
         assert desk.get("/v1/collections/menu/estimates").json()["reports"] == 18
-    from keyveil.collector.verify import verify
+    from keyveil.service.collector.operations.verify import verify
 
     (verdict,) = verify(first.store, tmp_path / "segments")
     assert (verdict.findings, verdict.reports) == ([], 18)

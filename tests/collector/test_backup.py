@@ -10,12 +10,12 @@ import pytest
 from desk import NOW, PLAN, Desk, fresh, plan_of
 from process import keyveil
 
-from keyveil.collector import admin, backup
-from keyveil.collector import restore as restoring
-from keyveil.collector.restore import restore
-from keyveil.collector.store import StoreError, store_at
-from keyveil.collector.store.migrations import MIGRATIONS
-from keyveil.collector.verify import verify
+from keyveil.service.collector.operations import admin, backup
+from keyveil.service.collector.operations import restore as restoring
+from keyveil.service.collector.operations.restore import restore
+from keyveil.service.collector.operations.verify import verify
+from keyveil.service.collector.store import StoreError, store_at
+from keyveil.service.collector.store.migrations import MIGRATIONS
 
 DAY = 86_400
 
@@ -42,7 +42,7 @@ def filled(desk: Desk) -> dict[str, list]:
     desk.keep()
     desk.send(new)
     tally = desk.get("/v1/collections/menu/tally").content
-    kind = {"content-type": "application/vnd.keyveil.tally"}
+    kind = {"content-type": "application/vnd.keyveil.plan.tally"}
     assert desk.post("/v1/collections/menu/tallies", content=tally, headers=kind).json()["added"]
     bad = fresh(1)
     bad[0]["cells"] = [0, 0]

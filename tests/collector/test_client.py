@@ -33,12 +33,12 @@ from scipy.stats import chi2
 
 import keyveil
 from keyveil import AsyncClient, BudgetError, Client, Coins, CoinsError, Plan, PlanError
-from keyveil.cli import ledger as ledger_command
-from keyveil.client import ClientError, Ledger
-from keyveil.client.core import EPOCHS, FINAL, LATER, Patience, Said, judge
-from keyveil.client.device import DeviceCoins
-from keyveil.collector.problems import REASONS
-from keyveil.exact import text
+from keyveil.cli import ledger_command as ledger_command
+from keyveil.foundation.exact import text
+from keyveil.service.client import ClientError, Ledger
+from keyveil.service.client.client_core import EPOCHS, FINAL, LATER, Patience, Said, judge
+from keyveil.service.client.device import DeviceCoins
+from keyveil.service.collector.http.problems import REASONS
 
 URL = "http://127.0.0.1"
 RECORD = {"Pepsi": 4}
@@ -250,7 +250,7 @@ def test_a_cancelled_answer_goes_on_where_it_was(file_desk, tmp_path):
 
 
 def test_a_response_without_end_is_cut_off(phone, monkeypatch):
-    monkeypatch.setattr("keyveil.client.core.MOST_PLAN", 1000)
+    monkeypatch.setattr("keyveil.service.client.client_core.MOST_PLAN", 1000)
     phone.wire.gets["/plan"] = b"x" * 1001
     with pytest.raises(ClientError, match="more than 1,000 bytes"):
         phone.start().answer("menu", RECORD)
@@ -368,7 +368,7 @@ def test_a_stop_between_the_two_files_costs_nothing_and_sends_nothing(phone, mon
 
     client = phone.start()
     with monkeypatch.context() as patch:
-        patch.setattr("keyveil.client.device.Device.remember", stop)
+        patch.setattr("keyveil.service.client.device.Device.remember", stop)
         with pytest.raises(KeyboardInterrupt):
             client.answer("menu", RECORD)
     assert phone.wire.posts == [], "a report leaves when both files have it"

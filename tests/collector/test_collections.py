@@ -10,13 +10,13 @@ from desk import KEYS, PLAN, fresh, plan_of
 from process import keyveil
 
 from keyveil import BudgetError, Coins, Plan, Schema, Tally
-from keyveil.client import Ledger
-from keyveil.client.core import EPOCHS
-from keyveil.collector.collections import Terms
-from keyveil.collector.compare import compare_plans
-from keyveil.collector.problems import Problem
-from keyveil.errors import FinishedError
-from keyveil.exact import text
+from keyveil.foundation.errors import FinishedError
+from keyveil.foundation.exact import text
+from keyveil.service.client import Ledger
+from keyveil.service.client.client_core import EPOCHS
+from keyveil.service.collector.http.problems import Problem
+from keyveil.service.collector.plan_difference import compare_plans
+from keyveil.service.collector.store.collection import Terms
 
 
 def reason(answer):
@@ -337,7 +337,7 @@ def test_first_open_is_the_first_epoch_that_is_not_over(now):
 
 def test_a_plan_that_is_no_text_at_all_is_refused(file_desk):
     """A lone half of a character pair cannot be written as UTF-8."""
-    from keyveil.collector import admin
+    from keyveil.service.collector.operations import admin
 
     lone = json.dumps({**PLAN.document(), "hash": "\ud800"})
     answer = file_desk.post(

@@ -15,14 +15,14 @@ from faults import LONG
 from faults.mutate import changed_document, inputs
 
 from keyveil import Tally
-from keyveil.collector import wire
-from keyveil.collector.admin import checked_plan
-from keyveil.collector.collections import Terms
-from keyveil.collector.packing import Packing
-from keyveil.collector.problems import REASONS, Problem
-from keyveil.collector.tokens import read
-from keyveil.errors import KeyveilError
-from keyveil.query import Query
+from keyveil.estimate.together.query import Query
+from keyveil.foundation.errors import KeyveilError
+from keyveil.plan.packing import Packing
+from keyveil.service.collector.http import wire
+from keyveil.service.collector.http.problems import REASONS, Problem
+from keyveil.service.collector.operations.admin import checked_plan
+from keyveil.service.collector.operations.tokens import read
+from keyveil.service.collector.store.collection import Terms
 
 TIMES = 10 if LONG else 1
 PLANS = [PLAN, plan_of("kvue", 300), plan_of("pckv_ue"), plan_of("collision")]

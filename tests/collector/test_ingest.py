@@ -10,11 +10,11 @@ import random
 import pytest
 from desk import PLAN, Desk, fresh, plan_of
 
-from keyveil.collector import wire
-from keyveil.collector.lately import Lately
-from keyveil.collector.packing import Packing
-from keyveil.collector.settings import Settings
-from keyveil.collector.store import Parcel
+from keyveil.plan.packing import Packing
+from keyveil.service.collector.http import wire
+from keyveil.service.collector.operations.settings import Settings
+from keyveil.service.collector.recent_reports import Lately
+from keyveil.service.collector.store import Parcel
 
 PATH = "/v1/collections/menu/reports"
 
@@ -150,7 +150,7 @@ def test_epochs_named_at_random_fill_no_memory(file_desk):
 
 
 def test_a_store_that_cannot_be_read_is_no_client_s_fault(desk, monkeypatch):
-    from keyveil.collector.store import StoreUnready
+    from keyveil.service.collector.store import StoreUnready
 
     desk.create()
 

@@ -8,8 +8,8 @@ from desk import PLAN
 from faults import LONG
 from faults.kill import kill_and_count
 
-from keyveil.collector import admin
-from keyveil.collector.store import store_at
+from keyveil.service.collector.operations import admin
+from keyveil.service.collector.store import store_at
 
 KILLS = 1000 if LONG else 25
 KILLS_OF_SEVERAL = 100 if LONG else 6

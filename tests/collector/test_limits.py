@@ -25,14 +25,15 @@ from desk import PLAN, Desk, fresh, plan_of
 from faults.kill import Server
 from process import KEYVEIL, keyveil
 
-from keyveil.collector import admin, wire
-from keyveil.collector.clock import StatedClock
-from keyveil.collector.logs import Log
-from keyveil.collector.problems import REASONS
-from keyveil.collector.server import ServerLog, address_of, listening, room_for
-from keyveil.collector.settings import Settings
-from keyveil.collector.store import Parcel, store_at
-from keyveil.errors import KeyveilError
+from keyveil.foundation.errors import KeyveilError
+from keyveil.service.collector.http import wire
+from keyveil.service.collector.http.problems import REASONS
+from keyveil.service.collector.http.server import ServerLog, address_of, listening, room_for
+from keyveil.service.collector.operations import admin
+from keyveil.service.collector.operations.clock import StatedClock
+from keyveil.service.collector.operations.logs import Log
+from keyveil.service.collector.operations.settings import Settings
+from keyveil.service.collector.store import Parcel, store_at
 
 TRIES: dict[str, Callable[[Desk], list]] = {}
 """For each reason, a try: all of its answers must be refused for that reason."""
@@ -452,7 +453,7 @@ def test_a_transaction_is_bounded_and_no_report_is_left_out(tmp_path):
 
 def test_one_who_asks_and_goes_does_not_end_the_writer(tmp_path):
     """A call whose asker was cancelled must not take the writer's thread with it."""
-    from keyveil.collector.writer import _Call
+    from keyveil.service.collector.writer import _Call
 
     desk = Desk(str(tmp_path / "store.sqlite"), tmp_path)
     desk.create()
@@ -684,7 +685,7 @@ def test_what_is_announced_and_not_sent_takes_no_room(tmp_path):
 @pytest.mark.parametrize("limit", ["bytes", "requests"])
 def test_the_slowest_makes_room_for_who_sends(tmp_path, monkeypatch, limit):
     """Bodies that were sent in part and then no more, as many as there is room for."""
-    monkeypatch.setattr("keyveil.collector.upload.PATIENCE", 0.2)
+    monkeypatch.setattr("keyveil.service.collector.http.upload.PATIENCE", 0.2)
     desk = slow_desk(tmp_path, waiting_requests=4 if limit == "requests" else 100)
     ingest = desk.app.routes[0].app
 
@@ -720,7 +721,7 @@ def test_the_slowest_makes_room_for_who_sends(tmp_path, monkeypatch, limit):
 
 def test_whole_bodies_are_never_given_up(tmp_path, monkeypatch):
     """What waits for the store is kept, however long; then others are refused."""
-    monkeypatch.setattr("keyveil.collector.upload.PATIENCE", 0.0)
+    monkeypatch.setattr("keyveil.service.collector.http.upload.PATIENCE", 0.0)
     desk = slow_desk(tmp_path)
     ingest = desk.app.routes[0].app
     text = body(desk).ljust(900)

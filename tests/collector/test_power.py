@@ -17,12 +17,12 @@ from faults.disk import Disk, Event
 from faults.power import DECEIVED, ForgetfulStore, StaleStore, lose, work
 from faults.wal import check, deceived, frames, written
 
-from keyveil.collector import admin
-from keyveil.collector.backup import backup
-from keyveil.collector.restore import restore
-from keyveil.collector.store import Parcel, StoreBroken
-from keyveil.collector.store.sqlite import SqliteStore
-from keyveil.collector.verify import verify
+from keyveil.service.collector.operations import admin
+from keyveil.service.collector.operations.backup import backup
+from keyveil.service.collector.operations.restore import restore
+from keyveil.service.collector.operations.verify import verify
+from keyveil.service.collector.store import Parcel, StoreBroken
+from keyveil.service.collector.store.sqlite import SqliteStore
 
 POINTS = 10_000 if LONG else 300
 HISTORIES = 25 if LONG else 3

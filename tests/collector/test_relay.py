@@ -21,17 +21,17 @@ from process import KEYVEIL, Process, keyveil
 from scipy.stats import chi2
 
 from keyveil import AsyncClient, Client, Coins, Plan, Report
-from keyveil.client import Patience
-from keyveil.collector.crowd import AGAIN, OVERHEAD, shuffled
-from keyveil.collector.memory import Memory, MemoryFailed
-from keyveil.collector.packing import Packing
-from keyveil.collector.relay import Relay
-from keyveil.collector.relay_app import app
-from keyveil.collector.settings import Settings
-from keyveil.collector.store import store_at
-from keyveil.collector.wire import BINARY, decode_binary, encode_binary
-from keyveil.errors import KeyveilError
-from keyveil.shuffle import amplified
+from keyveil.foundation.errors import KeyveilError
+from keyveil.plan.packing import Packing
+from keyveil.service.client import Patience
+from keyveil.service.collector.http.wire import BINARY, decode_binary, encode_binary
+from keyveil.service.collector.operations.settings import Settings
+from keyveil.service.collector.relay.crowd import AGAIN, OVERHEAD, shuffled
+from keyveil.service.collector.relay.relay import Relay
+from keyveil.service.collector.relay.relay_app import app
+from keyveil.service.collector.relay.sent_ids import Memory, MemoryFailed
+from keyveil.service.collector.store import store_at
+from keyveil.trust.shuffle import amplified
 
 URL = "http://127.0.0.1"
 K = 5

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from keyveil.collector import ids
-from keyveil.collector.store.sqlite import SqliteStore
+from keyveil.service.collector.store import seen_ids as ids
+from keyveil.service.collector.store.sqlite import SqliteStore
 
 
 class Operations(RuleBasedStateMachine):

@@ -17,8 +17,8 @@ import pytest
 from desk import PLAN, fresh
 from process import Process, keyveil
 
-from keyveil.collector import wire
-from keyveil.collector.store.sqlite import SqliteStore
+from keyveil.service.collector.http import wire
+from keyveil.service.collector.store.sqlite import SqliteStore
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_restart_over_a_million_open_ids_holds_up_nobody(tmp_path, plan_file):
     store = SqliteStore(path)
     store.open()
     one, other = (store.control.named(name).round for name in ("menu", "other"))
-    from keyveil.collector.store import Parcel
+    from keyveil.service.collector.store import Parcel
 
     for _ in range(100):
         raw = os.urandom(160_000)

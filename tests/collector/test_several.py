@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from desk import NOW, PLAN
 
-from keyveil.collector import admin
-from keyveil.collector.store import Parcel, StoreUnready, store_at
-from keyveil.collector.store.postgres import PostgresStore
-from keyveil.collector.verify import verify
+from keyveil.service.collector.operations import admin
+from keyveil.service.collector.operations.verify import verify
+from keyveil.service.collector.store import Parcel, StoreUnready, store_at
+from keyveil.service.collector.store.postgres import PostgresStore
 
 EPOCH = int(NOW) // 86_400
 

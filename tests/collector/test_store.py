@@ -15,10 +15,10 @@ from faults.scratch import small_sets
 from process import keyveil
 
 from keyveil import Tally
-from keyveil.collector import admin
-from keyveil.collector import verify as recount
-from keyveil.collector.ids import Spoiled, _Run
-from keyveil.collector.store import (
+from keyveil.service.collector.operations import admin
+from keyveil.service.collector.operations import verify as recount
+from keyveil.service.collector.operations.verify import verify
+from keyveil.service.collector.store import (
     Parcel,
     StoreBroken,
     StoreError,
@@ -27,8 +27,8 @@ from keyveil.collector.store import (
     sqlite,
     store_at,
 )
-from keyveil.collector.store.sqlite import SqliteStore
-from keyveil.collector.verify import verify
+from keyveil.service.collector.store.seen_ids import Spoiled, _Run
+from keyveil.service.collector.store.sqlite import SqliteStore
 
 EPOCH = int(NOW) // 86_400
 
@@ -597,7 +597,7 @@ def test_one_request_at_fault_does_not_take_others_with_it(file_desk, monkeypatc
     monkeypatch.setattr(SqliteStore, "_take", fail)
 
     async def both():
-        from keyveil.collector.store import Parcel
+        from keyveil.service.collector.store import Parcel
 
         collection = file_desk.service.control.named("menu")
         futures = [
@@ -673,7 +673,9 @@ def test_migrations_are_a_step_of_their_own(address, monkeypatch):
     old.close()
     monkeypatch.setattr(migrations, "MIGRATIONS", [*migrations.MIGRATIONS, STEP])
     for module in ("sqlite", "postgres"):
-        monkeypatch.setattr(f"keyveil.collector.store.{module}.MIGRATIONS", migrations.MIGRATIONS)
+        monkeypatch.setattr(
+            f"keyveil.service.collector.store.{module}.MIGRATIONS", migrations.MIGRATIONS
+        )
     with pytest.raises(StoreError, match="keyveil migrate"):
         store_at(address).open()
     new = store_at(address)
@@ -691,7 +693,7 @@ def test_a_newer_store_is_refused(address, monkeypatch):
     old.open()
     old.close()
     for module in ("sqlite", "postgres"):
-        monkeypatch.setattr(f"keyveil.collector.store.{module}.MIGRATIONS", [])
+        monkeypatch.setattr(f"keyveil.service.collector.store.{module}.MIGRATIONS", [])
     with pytest.raises(StoreError, match="newer"):
         store_at(address).open()
 

@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyveil import Coins, People, Plan, Schema, Tally
-from keyveil.arrays import WORD
 from keyveil.channel import Table
-from keyveil.collector import wire
-from keyveil.collector.packing import Packing
-from keyveil.collector.problems import Problem
-from keyveil.errors import ReportError
-from keyveil.report import Report
-from keyveil.tally import check_report
-from keyveil.views import Views
+from keyveil.foundation.arrays import WORD
+from keyveil.foundation.errors import ReportError
+from keyveil.people.views import Views
+from keyveil.plan.packing import Packing
+from keyveil.plan.report import Report
+from keyveil.plan.tally import check_report
+from keyveil.service.collector.http import wire
+from keyveil.service.collector.http.problems import Problem
 
 PLANS = {
     "kvue": plan_of("kvue", 5),
@@ -87,7 +87,7 @@ def test_marks_are_the_tally(plan):
 
 
 def test_a_plan_with_very_many_codes_is_counted_alike(monkeypatch):
-    monkeypatch.setattr("keyveil.collector.packing.DENSE", 2)
+    monkeypatch.setattr("keyveil.plan.packing.DENSE", 2)
     test_marks_are_the_tally(PLANS["kvue"])
     test_marks_are_the_tally(PLANS["collision"])
 

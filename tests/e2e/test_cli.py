@@ -14,7 +14,7 @@ import pytest
 
 from keyveil import REGISTRY, Coins, People, Plan, Schema, Tally
 from keyveil.cli.command import run
-from keyveil.tables import people_of
+from keyveil.people.tables import people_of
 
 KEYVEIL = os.fspath(Path(sys.executable).parent / "keyveil")
 

@@ -12,8 +12,8 @@ import pytest
 
 from keyveil import Coins, Plan, Schema
 from keyveil.cli.command import run
-from keyveil.options import ALIKE, lacks
-from keyveil.planner import _two_digits, advise
+from keyveil.planner.options import ALIKE, lacks
+from keyveil.planner.planner import _two_digits, advise
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_a_refusal_is_json_where_json_is_asked_for(at, capsys):
 
 
 def test_a_refusal_is_explained_too(at, capsys, monkeypatch):
-    monkeypatch.setattr("keyveil.planner.EPSILONS", ("0.1", "1", "8", "10"))
+    monkeypatch.setattr("keyveil.planner.planner.EPSILONS", ("0.1", "1", "8", "10"))
     assert run([str(a) for a in (*REFUSED, "--explain", "--plot", "e.png")]) == 1
     said = capsys.readouterr()
     assert "times the people" in said.out

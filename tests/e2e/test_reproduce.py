@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from keyveil.experiments import NAMES
+from keyveil.simulate.paper import NAMES
 
 KEYVEIL = Path(sys.executable).parent / "keyveil"
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"

@@ -31,10 +31,10 @@ from keyveil import (
     audit,
     estimate,
 )
-from keyveil.arrays import WORD
-from keyveil.plan import canonical
+from keyveil.foundation.arrays import WORD
+from keyveil.people.views import Views
+from keyveil.plan.plan import canonical
 from keyveil.testing import example_plan
-from keyveil.views import Views
 
 COINS = Coins.stated("line")
 SMALL = Plan.of(Schema.of(1), "kvue", 1)

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from keyveil import Coins, Plan, PlanError, Report, ReportError, Schema
-from keyveil.arrays import WORD
-from keyveil.blackbox import audit_batches, audit_device
 from keyveil.channel import Symbols, Symmetric
-from keyveil.coins import Stream
+from keyveil.foundation.arrays import WORD
+from keyveil.foundation.coins import Stream
+from keyveil.people.views import Views
 from keyveil.testing import crowd
-from keyveil.views import Views
+from keyveil.trust.blackbox import audit_batches, audit_device
 
 SCHEMA = Schema.of(["a", "b"], -1, 1)
 PAIRS = [

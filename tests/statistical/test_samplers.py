@@ -14,9 +14,10 @@ import pytest
 from scipy import stats
 
 from keyveil import REGISTRY, Coins, People, Plan, Schema, Tally
-from keyveil.arrays import WORD
 from keyveil.channel import Halfspace, Hash, Symbols, Symmetric, Table
-from keyveil.fast import compiled
+from keyveil.foundation.arrays import WORD
+from keyveil.foundation.compiled import compiled
+from keyveil.people.views import Views
 from keyveil.testing import (
     ALPHA,
     FALSE_ALARM,
@@ -30,7 +31,6 @@ from keyveil.testing import (
     example_plan,
     report_law,
 )
-from keyveil.views import Views
 
 SCHEMA = Schema.of(["a", "b", "c"], 1, 5)
 RECORDS = {

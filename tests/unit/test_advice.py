@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from keyveil import KeyveilError, Plan, Schema
-from keyveil.curves import curves
-from keyveil.planner import Advice, advise
+from keyveil.people.prior import Prior
+from keyveil.planner.curves import curves
+from keyveil.planner.planner import Advice, advise
 from keyveil.plot import plot_curves
-from keyveil.prior import Prior
 
 SCHEMA = Schema.of(6, 1, 5)
 
@@ -19,7 +19,7 @@ SCHEMA = Schema.of(6, 1, 5)
 @pytest.fixture
 def few(monkeypatch):
     """Two epsilons are enough to draw."""
-    monkeypatch.setattr("keyveil.planner.EPSILONS", ("0.5", "5", "8", "10"))
+    monkeypatch.setattr("keyveil.planner.planner.EPSILONS", ("0.5", "5", "8", "10"))
 
 
 def advice(*ratios: float) -> Advice:

@@ -13,7 +13,8 @@ import pytest
 from scipy import stats
 
 from keyveil import Plan, Schema
-from keyveil.estimate.bounds import (
+from keyveil.estimate.forecast.variance import state_law
+from keyveil.estimate.published_bounds import (
     f2m_frequency,
     f2m_mean,
     kvoh_frequency,
@@ -21,7 +22,6 @@ from keyveil.estimate.bounds import (
     kvue_frequency,
     kvue_mean,
 )
-from keyveil.estimate.predict import state_law
 
 ONE = Schema.of(["a"])
 REPEATS = 20_000

@@ -47,7 +47,7 @@ def test_the_file_is_private_and_never_half_written(tmp_path, monkeypatch):
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("keyveil.files.os.fsync", fail)
+    monkeypatch.setattr("keyveil.foundation.files.os.fsync", fail)
     with pytest.raises(OSError, match="No space"):
         budget.answer(PLAN, {})
     assert (tmp_path / "ledger").read_bytes() == before, "what was not kept was not told"

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from keyveil import ChannelError, Plan, Schema
-from keyveil.arrays import WORD
 from keyveil.channel import (
     SHAPES,
     Halfspace,
@@ -29,10 +28,11 @@ from keyveil.channel import (
 )
 from keyveil.channel.hash import hashed, mixed
 from keyveil.channel.symbols import unplane
-from keyveil.exact import at_most
+from keyveil.foundation.arrays import WORD
+from keyveil.foundation.exact import at_most
 from keyveil.mechanisms.kvoh import flipped_bits
+from keyveil.people.views import Views
 from keyveil.testing import _outputs
-from keyveil.views import Views
 
 Q, H = WORD // 4, WORD // 2
 EPSILONS = ("0.01", "0.1", "0.5", "1", "3", "5", "10")

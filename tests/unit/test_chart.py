@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyveil.cli import chart
-from keyveil.cli.chart import Panel, columns, fitted, legend, say, side_by_side
-from keyveil.cli.show import plain_only
+from keyveil.cli import terminal_chart as chart
+from keyveil.cli.output import plain_only
+from keyveil.cli.terminal_chart import Panel, columns, fitted, legend, say, side_by_side
 
 FALLING = Panel("error", [1, 10, 100], [[1, 0.1, 0.01], [1, 1, 1]], 10)
 GAP = Panel("other", [1, 10, 100], [[1, 0.1, 0.01], [1, nan, 1]], 100)

@@ -15,8 +15,8 @@ import pytest
 
 import keyveil
 from keyveil import Coins, CoinsError
-from keyveil.client.device import DeviceCoins
-from keyveil.coins import Stream, address
+from keyveil.foundation.coins import Stream, address
+from keyveil.service.client.device import DeviceCoins
 
 
 def test_words_do_not_depend_on_how_they_are_asked_for():

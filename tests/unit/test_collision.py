@@ -16,20 +16,20 @@ import numpy as np
 import pytest
 
 from keyveil import ChannelError, Coins, People, Plan, PlanError, Schema, Tally, estimate
-from keyveil.arrays import WORD
 from keyveil.channel import CoCo, Collision, Symmetric, parse_channel
-from keyveil.channel.collision import best_small
-from keyveil.coins import Stream, address
-from keyveil.encode import cap_of, encode_items, encode_pair_items, items_of, most_held, pair_item
-from keyveil.estimate.collisions import PairEvidence, Scores, scores_of
-from keyveil.estimate.cores import _mirrored, collided, core_size
-from keyveil.estimate.forecast import forecast
-from keyveil.estimate.pools import pool_moments, predicted_variance
+from keyveil.channel.collision_channel import best_small
+from keyveil.estimate.forecast.key_forecast import forecast
+from keyveil.estimate.pools.collision_matrix import _mirrored, collided, core_size
+from keyveil.estimate.pools.pair_items import PairEvidence, Scores, scores_of
+from keyveil.estimate.pools.pool_decoder import pool_moments, predicted_variance
+from keyveil.foundation.arrays import WORD
+from keyveil.foundation.coins import Stream, address
 from keyveil.mechanisms.collision import LEAST_POOL, fitting, pool_for
-from keyveil.prior import Prior
-from keyveil.simulate import Population, simulate_runs
+from keyveil.people.prior import Prior
+from keyveil.people.views import Views
+from keyveil.plan.encoding import cap_of, encode_items, encode_pair_items, items_of, most_held, pair_item
+from keyveil.simulate.tallies import Population, simulate_runs
 from keyveil.testing import check_counts, check_sampler, check_support, crowd
-from keyveil.views import Views
 
 EPSILONS = ("0.1", "0.2", "0.5", "1", "2", "3", "4", "5")
 NAMES = ("collision", "pair_collision")
@@ -250,7 +250,7 @@ def test_one_person_is_the_batch_whatever_the_chunks(name, monkeypatch):
     codes = plan.privatise(people, coins).codes
     one = [plan.report(record, coins, person).cells for person, record in enumerate(records)]
     assert one == [(0, 1 + int(code)) for code in codes]
-    monkeypatch.setattr("keyveil.privatise.CHUNK", 5)
+    monkeypatch.setattr("keyveil.plan.batch.CHUNK", 5)
     assert np.array_equal(plan.privatise(people, coins).codes, codes)
 
 
@@ -472,7 +472,7 @@ def test_the_covariance_is_that_of_the_cells_weights(core):
 @pytest.mark.parametrize("pool", [64, 1024])
 def test_the_moments_of_single_keys_are_those_of_the_cells_weights(name, pool, monkeypatch):
     # What pairs of held keys leave has nothing to do with the cells' weights.
-    monkeypatch.setattr(sys.modules["keyveil.estimate.pools"], "beyond", lambda *_: 0.0)
+    monkeypatch.setattr(sys.modules["keyveil.estimate.pools.pool_decoder"], "beyond", lambda *_: 0.0)
     plan = Plan.of(SCHEMA, name, 1, pool=pool, cap=3)
     records = [{"a": 5, "b": 1}, {"c": 5}, {"a": 1, "b": 5, "d": 2}] * 3000
     tally = Tally(plan).add(plan.privatise(People.of_records(SCHEMA, records), Coins.stated("cov")))
@@ -491,7 +491,7 @@ def test_collisions_are_counted_alike_with_and_without_compiled_loops(monkeypatc
     hashes = np.random.default_rng(1).integers(0, 5, (40, 12)).astype(np.int32)
     coco = CoCo.of(24, 2, Decimal(1), 64, 1)
     fast, mirrored = collided(hashes), _mirrored(coco, 12)
-    monkeypatch.setattr(sys.modules["keyveil.estimate.cores"], "compiled", lambda: None)
+    monkeypatch.setattr(sys.modules["keyveil.estimate.pools.collision_matrix"], "compiled", lambda: None)
     same = (hashes[:, :, None] == hashes[:, None, :]).sum(axis=0)
     assert np.array_equal(fast, same)
     assert np.array_equal(collided(hashes), same)

@@ -11,7 +11,7 @@ import pytest
 
 from keyveil import Plan, Schema, Tally
 from keyveil.cli.command import SECTIONS, keyveil, run
-from keyveil.cli.show import counted, print_table
+from keyveil.cli.output import counted, print_table
 
 ASKED = {"verify", "collection list", "collection compare", "token list"}
 """Of the collector's commands those that find something out; the others do something."""

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyveil.cli.compare import (
+from keyveil.cli.compare_command import (
     _cells,
     _headings,
     _named,
@@ -27,12 +27,12 @@ from keyveil.cli.compare import (
     read_estimators,
     read_mechanisms,
 )
-from keyveil.cli.show import counted
-from keyveil.contest import everything
-from keyveil.errors import PlanError
+from keyveil.cli.output import counted
+from keyveil.foundation.errors import PlanError
+from keyveil.people.tables.top_keys import read_top
 from keyveil.plot import plot_rows, spread_out
-from keyveil.plot.rows import _series
-from keyveil.tables.top import read_top
+from keyveil.plot.comparison_plots import _series
+from keyveil.simulate.contest import everything
 
 
 def row(mechanism="kvue", estimator="least_squares", epsilon=1.0, **more):
@@ -307,7 +307,7 @@ def test_the_top_keys_of_any_table_are_those_with_the_most_holders(tmp_path_fact
     best = sorted({key for _, key, _ in rows}, key=lambda key: (-held[key], key))[:top]
     path = written(rows, tmp_path_factory.mktemp("top") / "t.parquet")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("keyveil.tables.top.KEYS_AT_ONCE", at_once)
+        patch.setattr("keyveil.people.tables.top_keys.KEYS_AT_ONCE", at_once)
         read = read_top(path, "person", "key", "value", (1.0, 5.0), top)
     assert read.keys == best
     assert len(read.people.values) == sum(held[key] for key in best)

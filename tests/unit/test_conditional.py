@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyveil import REGISTRY, Coins, People, Plan, PlanError, Schema, Tally, estimate
-from keyveil.comparison import compare_conditionals, conditional_queries, true_value
-from keyveil.estimate.conditional import (
+from keyveil.estimate.forecast.variance import query_variance
+from keyveil.estimate.together.conditional import (
     Conditionals,
     _lift,
     entropy_law,
@@ -21,10 +21,10 @@ from keyveil.estimate.conditional import (
     known_parts,
     query_weights,
 )
-from keyveil.estimate.joint import Moments, evidence, lifted
-from keyveil.estimate.possible import possible_range, told
-from keyveil.estimate.predict import query_variance
-from keyveil.estimate.viewlaws import ViewEvidence
+from keyveil.estimate.together.identified_range import possible_range, told
+from keyveil.estimate.together.joint import JointMoments, evidence, lifted
+from keyveil.estimate.together.query import Query
+from keyveil.estimate.together.view_laws import ViewEvidence
 from keyveil.mechanisms.ioh import (
     condition_vectors,
     count_operator,
@@ -34,10 +34,10 @@ from keyveil.mechanisms.ioh import (
     paper_order,
     sum_operator,
 )
-from keyveil.outlook import MANY, Foreseen, expected_tally, outlook
-from keyveil.prior import Prior
-from keyveil.query import Query
-from keyveil.simulate import Population, simulate
+from keyveil.people.prior import Prior
+from keyveil.planner.outlook import MANY, Foreseen, expected_tally, outlook
+from keyveil.simulate.conditional_contest import compare_conditionals, conditional_queries, true_value
+from keyveil.simulate.tallies import Population, simulate
 
 FOODS = Schema.of(["Hamburger", "Fries", "Pepsi"])
 TABLE = [  # the paper's conditional table: held, and the sign of the value
@@ -261,7 +261,7 @@ def test_the_possible_range_of_three_keys_held_or_not_is_the_closed_form(cells):
         kept = [key for key in (0, 1, 2) if key in some]
         part = law.sum(axis=others).transpose([kept.index(key) for key in some])
         flat = asked.reshape(part.size, -1)
-        return Moments(part.reshape(-1) @ flat, np.zeros((flat.shape[1],) * 2), 1)
+        return JointMoments(part.reshape(-1) @ flat, np.zeros((flat.shape[1],) * 2), 1)
 
     found = told(exactly, dict.fromkeys(combinations(keys, 2)), keys, 2)
     low, high = possible_range(keys, weights, found, 0.95)
@@ -741,8 +741,8 @@ def test_without_noise_negated_conditions_are_answered_as_counted(text):
 SHARES = np.array([0.2, 0.4, 0.5])
 
 
-def _moments(values: np.ndarray, covariance: np.ndarray) -> Moments:
-    return Moments(values, covariance, 100)
+def _moments(values: np.ndarray, covariance: np.ndarray) -> JointMoments:
+    return JointMoments(values, covariance, 100)
 
 
 @pytest.mark.parametrize("unclear", [0, 1, 2])

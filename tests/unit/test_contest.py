@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from keyveil import Coins, People, Plan, Schema
-from keyveil.contest import Contest, described, parsed
-from keyveil.measure import measure
 from keyveil.mechanisms import REGISTRY
-from keyveil.padding import NAMES, _least, padded_plan, padding_parameter, predicted_errors
-from keyveil.plot.rows import _series
-from keyveil.populations import gaussian
-from keyveil.simulate import Population
+from keyveil.people.synthetic import gaussian
+from keyveil.planner.padding import NAMES, _least, padded_plan, padding_parameter, predicted_errors
+from keyveil.plot.comparison_plots import _series
+from keyveil.simulate.contest import Contest, described, parsed
+from keyveil.simulate.parallel import measure
+from keyveil.simulate.tallies import Population
 
 KEYS = 20
 SETS = ("pckv_ue", "pckv_grr", "signed_ue", "collision", "coco")
@@ -119,7 +119,7 @@ def test_without_a_forecast_nine_in_ten_decide(shoppers, monkeypatch):
 
     each = contest(shoppers)
     _ = each.known
-    monkeypatch.setattr("keyveil.padding.forecast", refuse)
+    monkeypatch.setattr("keyveil.planner.padding.forecast", refuse)
     assert each.plan("pckv_ue", "1").parameters["length"] == 7
 
 

@@ -23,18 +23,18 @@ from keyveil import (
     Tally,
     estimate,
 )
-from keyveil.arrays import WORD
 from keyveil.channel import Channel, Symbols, Symmetric, Table
-from keyveil.coins import Stream
-from keyveil.encode import encode_views
-from keyveil.estimate import bounds
+from keyveil.estimate import published_bounds as bounds
+from keyveil.estimate.forecast.variance import predicted, state_law
 from keyveil.estimate.linear import key_weights
-from keyveil.estimate.predict import predicted, state_law
+from keyveil.foundation.arrays import WORD
+from keyveil.foundation.coins import Stream
 from keyveil.mechanisms.f2m import by_two_bits, f2m_rows
 from keyveil.mechanisms.ioh import count_operator, paper_conditional, paper_index, sum_operator
 from keyveil.mechanisms.kvoh import by_bits, by_constrained_bits, flipped_bits
 from keyveil.mechanisms.privkv import keeps_of, privkv_rows, raw_means
-from keyveil.views import Views
+from keyveil.people.views import Views
+from keyveil.plan.encoding import encode_views
 
 PAGE = Path(__file__).parents[2] / "docs" / "errata.md"
 ONE_KEY = Schema.of(1)

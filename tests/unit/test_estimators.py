@@ -14,13 +14,13 @@ from keyveil import REGISTRY, Plan, PlanError, QueryError, ReportError, Schema, 
 from keyveil.channel import Halfspace, Symmetric, Table
 from keyveil.estimate import likelihood as by_likelihood
 from keyveil.estimate.answer import Estimate, biased, plain, quantile, ratio, shifted
+from keyveil.estimate.forecast.variance import predicted, state_law
 from keyveil.estimate.likelihood import SLACK, _better, covariance, fit
 from keyveil.estimate.linear import by_least_squares, key_weights, single_moments
-from keyveil.estimate.predict import predicted, state_law
-from keyveil.estimate.project import onto_simplex
+from keyveil.estimate.projection import onto_simplex
 from keyveil.mechanisms.kvoh import by_bits
+from keyveil.people.views import Views
 from keyveil.testing import example_plan, ideal_tally, speaks_singly
-from keyveil.views import Views
 
 ONE = Schema.of(["a"], -1, 1)
 WIDE = Schema.of(["a", "b"], ranges={"a": ("0", "10"), "b": ("-3", "-1")})

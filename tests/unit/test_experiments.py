@@ -14,49 +14,14 @@ import pytest
 from scipy.stats import chi2
 
 from keyveil import Coins, FinishedError, Plan, PlanError, Schema, TableError, Tally, estimate
-from keyveil.estimate.conditional import Conditionals
-from keyveil.experiments import (
-    NAMES,
-    PER_PERSON,
-    boxes,
-    experiment,
-    fig1,
-    fig1claims,
-    fig2,
-    fig3,
-    fig5,
-    fig6,
-    fig7,
-    rivals,
-    runner,
-    splits,
-)
-from keyveil.experiments.base import CONFIRMED, ONLY_IF, REFUTED, Setup, averages, below, pooled
-from keyveil.experiments.bounds import printed
-from keyveil.experiments.chains import chain_runs, raw_means, round_law
-from keyveil.experiments.conditionals import answered
-from keyveil.experiments.kept import Kept, as_csv, of_csv
-from keyveil.experiments.lines import (
-    DECODERS,
-    MORE,
-    PLAIN,
-    SHRUNK,
-    SIX,
-    TRUE,
-    chain_nominal,
-    chain_true,
-    decoded,
-    measure,
-    measure_all,
-)
-from keyveil.experiments.report import all_claims, as_html, as_markdown, write_docs, write_report
-from keyveil.experiments.runner import chosen, prepared, run
-from keyveil.experiments.summary import parsed, shipped, summarise
+from keyveil.estimate.together.conditional import Conditionals
+from keyveil.estimate.together.query import Query
 from keyveil.mechanisms.ioh import paper_conditional, paper_order
 from keyveil.mechanisms.kvoh import by_bits
 from keyveil.mechanisms.privkv import raw_means as plan_raw_means
-from keyveil.people import People
-from keyveil.populations import (
+from keyveil.people.people import People
+from keyveil.people.prior import GRID
+from keyveil.people.synthetic import (
     StatedPopulation,
     TablePopulation,
     gaussian,
@@ -69,9 +34,44 @@ from keyveil.populations import (
     uniform,
     uniform_values,
 )
-from keyveil.prior import GRID
-from keyveil.query import Query
-from keyveil.simulate import simulate, simulate_runs
+from keyveil.simulate.paper import (
+    NAMES,
+    PER_PERSON,
+    experiment,
+    fig1,
+    fig2,
+    fig3,
+    fig5,
+    fig6,
+    fig7,
+    rivals,
+    runner,
+)
+from keyveil.simulate.paper import epsilon_splits as splits
+from keyveil.simulate.paper import fig1_claims as fig1claims
+from keyveil.simulate.paper import signed_errors as boxes
+from keyveil.simulate.paper.bounds_figure import printed
+from keyveil.simulate.paper.compared import (
+    DECODERS,
+    MORE,
+    PLAIN,
+    SHRUNK,
+    SIX,
+    TRUE,
+    chain_nominal,
+    chain_true,
+    decoded,
+    measure,
+    measure_all,
+)
+from keyveil.simulate.paper.conditional_errors import answered
+from keyveil.simulate.paper.experiment import CONFIRMED, ONLY_IF, REFUTED, Setup, averages, below, pooled
+from keyveil.simulate.paper.html_report import all_claims, as_html, as_markdown, write_docs, write_report
+from keyveil.simulate.paper.movielens_summary import parsed, shipped, summarise
+from keyveil.simulate.paper.paper_chains import chain_runs, raw_means, round_law
+from keyveil.simulate.paper.results_folder import Kept, as_csv, of_csv
+from keyveil.simulate.paper.runner import chosen, prepared, run
+from keyveil.simulate.tallies import simulate, simulate_runs
 
 FALSE_ALARM = 1e-6
 """Chance that a sampled check fails though all is right; coins are stated, so it fails always or "

@@ -11,20 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyveil import Coins, People, Plan, Schema, Tally
-from keyveil.contest import Contest, everything
 from keyveil.estimate import bands
-from keyveil.estimate.drawn import shrunk_errors
-from keyveil.estimate.feedback import POINTS, Round, Told
-from keyveil.estimate.forecast import Forecast, Mixed, forecast
-from keyveil.measure import measure
+from keyveil.estimate.forecast.by_draws import shrunk_errors
+from keyveil.estimate.forecast.key_forecast import Forecast, Mixed, forecast
+from keyveil.estimate.forecast.round_forecast import POINTS, FeedbackForecast, FeedbackRound
 from keyveil.mechanisms.designed import _cells, cyclic_views
 from keyveil.mechanisms.privkv import asked_once
-from keyveil.populations import gaussian, normal_values, of_keys
-from keyveil.prior import Prior
-from keyveil.sample import MOST_SAMPLED, evenly
-from keyveil.simulate import Population, simulate_runs
+from keyveil.people.prior import Prior
+from keyveil.people.synthetic import gaussian, normal_values, of_keys
+from keyveil.people.table_sample import MOST_SAMPLED, evenly
+from keyveil.simulate.contest import Contest, everything
+from keyveil.simulate.parallel import measure
+from keyveil.simulate.tallies import Population, simulate_runs
 
-SHRINK = import_module("keyveil.estimate.shrink")
+SHRINK = import_module("keyveil.estimate.shrink.shrinkage")
 
 # -- keys of a view that go together ---------------------------------------------------------------
 
@@ -206,8 +206,12 @@ _FINE_WEIGHT = np.exp(-(_FINE**2) / 2) / np.exp(-(_FINE**2) / 2).sum()
 @given(st.floats(0.05, 1), st.floats(-1, 1), st.floats(-1, 1), st.floats(0.02, 3))
 @settings(max_examples=40, deadline=None)
 def test_one_round_by_summing_over_a_fine_grid(f, mean, told, noise):
-    start = Round.of(
-        Told.surely(np.array([told])), np.array([f]), np.array([mean]), np.array([1 / noise**2]), 1.0
+    start = FeedbackRound.of(
+        FeedbackForecast.surely(np.array([told])),
+        np.array([f]),
+        np.array([mean]),
+        np.array([1 / noise**2]),
+        1.0,
     )
     start = replace(start, variance=np.full((1, 1), noise**2))
     middle = f * mean + (1 - f) * told
@@ -244,7 +248,7 @@ CHAIN_RUNS = 1500
 )
 def test_chains_are_forecast_as_measured(name, epsilon, given_):
     """1,500 chains over 6 keys; more than five standard errors off in one of 1.7 million runs each."""
-    from keyveil.chains import chain_bands
+    from keyveil.simulate.chains import chain_bands
 
     crowd, people = keys_of([0.15, 0.3, 0.5, 0.7, 0.85, 0.95], [0.6, -0.4, 0.1, 0.5, -0.2, 0.8]), 6000
     prior = Prior.of_people(crowd.schema, crowd.people)

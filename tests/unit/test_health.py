@@ -13,12 +13,15 @@ import pytest
 from scipy import stats
 
 from keyveil import REGISTRY, Coins, People, Plan, PlanError, ReportError, Schema, Tally
-from keyveil.arrays import WORD
 from keyveil.channel import CoCo, Collision, Subset, Symbols
-from keyveil.channel.pooled import numbered_sets
+from keyveil.channel.seed_pool import numbered_sets
 from keyveil.cli.command import run
-from keyveil.fakes import fake_tally
-from keyveil.health import (
+from keyveil.foundation.arrays import WORD
+from keyveil.foundation.tails import above, below, entropy_above
+from keyveil.people.views import Views
+from keyveil.simulate.tallies import Population, simulate
+from keyveil.testing import _padded_law
+from keyveil.trust.health import (
     check_agreement,
     check_change,
     check_dummies,
@@ -32,16 +35,13 @@ from keyveil.health import (
     health,
     holm,
 )
-from keyveil.health.change import alike
-from keyveil.health.limits import FLOORS, both_signs, many_below, met_keys
-from keyveil.health.mixture import nats_lacking
-from keyveil.health.pools import cells_of, members
-from keyveil.health.shares import chernoff
-from keyveil.poison import repair
-from keyveil.simulate import Population, simulate
-from keyveil.tails import above, below, entropy_above
-from keyveil.testing import _padded_law
-from keyveil.views import Views
+from keyveil.trust.health.change import alike
+from keyveil.trust.health.honest_limits import FLOORS, both_signs, many_below, met_keys
+from keyveil.trust.health.mixture import nats_lacking
+from keyveil.trust.health.pool_limits import cells_of, members
+from keyveil.trust.health.shares import chernoff
+from keyveil.trust.poison import repair
+from keyveil.trust.poison.fakes import fake_tally
 
 COINS = Coins.stated("health")
 TWIN_ALARM = 1e-4

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from keyveil import KeyveilError, Plan, Schema
+from keyveil.cli.arguments import NO_RANGE, read_schema
 from keyveil.cli.command import run
-from keyveil.cli.read import NO_RANGE, read_schema
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from keyveil import Coins, People, Plan, PlanError, RecordError, Schema, Tally
-from keyveil.errors import QueryError
-from keyveil.estimate.conditional import Conditionals
-from keyveil.learn import ChowLiu, Cube, DecisionTree, ExactEvidence, NaiveBayes, rules
-from keyveil.learn.released import Released, chi_square_tail
-from keyveil.learn.rules import CONTROLS, _candidates, _moments, adjust, p_value
-from keyveil.simulate import Population, simulate
+from keyveil.estimate.learn import ChowLiu, Cube, DecisionTree, ExactEvidence, NaiveBayes, rules
+from keyveil.estimate.learn.released import Released, chi_square_tail
+from keyveil.estimate.learn.rules import CONTROLS, _candidates, _moments, adjust, p_value
+from keyveil.estimate.together.conditional import Conditionals
+from keyveil.foundation.errors import QueryError
+from keyveil.simulate.tallies import Population, simulate
 
 
 def population(keys, records):

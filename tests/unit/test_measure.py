@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from keyveil import Coins, People, Plan, PlanError, Schema
-from keyveil.contest import Contest, described, everything, left_out_by, parsed
 from keyveil.estimate import bands
-from keyveil.fast import compiled
-from keyveil.measure import measure
-from keyveil.populations import gaussian
-from keyveil.rows import measured
-from keyveil.simulate import Population, _Sets, simulate_runs
+from keyveil.foundation.compiled import compiled
+from keyveil.people.synthetic import gaussian
+from keyveil.simulate.contest import Contest, described, everything, left_out_by, parsed
+from keyveil.simulate.measured_row import measured
+from keyveil.simulate.parallel import measure
+from keyveil.simulate.tallies import Population, _Sets, simulate_runs
 
 
 @pytest.fixture(scope="module")

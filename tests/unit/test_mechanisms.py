@@ -21,16 +21,17 @@ from keyveil import (
     Tally,
     estimate,
 )
-from keyveil.arrays import WORD
 from keyveil.channel import Symbols, Symmetric, Table
-from keyveil.coins import Stream
 from keyveil.estimate.linear import key_weights, least_squares
-from keyveil.fast import compiled, histogram
-from keyveil.mechanism import CALIBRATIONS, Draft, Mechanism, fitted
+from keyveil.foundation.arrays import WORD
+from keyveil.foundation.coins import Stream
+from keyveil.foundation.compiled import compiled, histogram
 from keyveil.mechanisms import privkv
 from keyveil.mechanisms.f2m import by_two_bits, f2m_rows
 from keyveil.mechanisms.kvoh import by_bits, by_constrained_bits
+from keyveil.mechanisms.mechanism import CALIBRATIONS, Draft, Mechanism, fitted
 from keyveil.mechanisms.privkv import keeps_of, privkv_rows
+from keyveil.people.views import Views
 from keyveil.testing import (
     EPSILONS,
     check_covariance,
@@ -42,7 +43,6 @@ from keyveil.testing import (
     ideal_tally,
     report_law,
 )
-from keyveil.views import Views
 
 SCHEMA = Schema.of(["a", "b", "c"], 1, 5)
 ONE = Schema.of(["a"], -1, 1)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from keyveil import RecordError, Schema, TableError
-from keyveil.tables import movielens
-from keyveil.tables.movielens import read_movielens
-from keyveil.tables.wide import wide_keys, wide_people
+from keyveil.people.tables import movielens_files as movielens
+from keyveil.people.tables.movielens_files import read_movielens
+from keyveil.people.tables.wide_tables import wide_keys, wide_people
 
 # User, film, stars: film 30 has four ratings, 10 three, 20 two, 40 one; user 9 rated film 40 alone.
 RATINGS = [

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyveil import Coins, People, Plan, PlanError, ReportError, Schema, Tally, estimate
-from keyveil.contest import Contest
-from keyveil.encode import bucket_of
-from keyveil.measure import measure
 from keyveil.mechanisms.sized import noise_of, shares_of
-from keyveil.pilot import (
+from keyveil.people.prior import Prior
+from keyveil.people.synthetic import pckv_uniform
+from keyveil.plan.encoding import bucket_of
+from keyveil.planner.pilot import (
     AVERAGES,
     KNOWN,
     SHARE,
@@ -25,10 +25,10 @@ from keyveil.pilot import (
     pilot_prior,
     told_sizes,
 )
-from keyveil.planner import advise
-from keyveil.populations import pckv_uniform
-from keyveil.prior import Prior
-from keyveil.simulate import Population, simulate_runs
+from keyveil.planner.planner import advise
+from keyveil.simulate.contest import Contest
+from keyveil.simulate.parallel import measure
+from keyveil.simulate.tallies import Population, simulate_runs
 
 MANY = 10**12
 

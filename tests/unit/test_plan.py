@@ -25,9 +25,9 @@ from keyveil import (
     estimate,
 )
 from keyveil.channel import Symmetric, Table
-from keyveil.plan import canonical
+from keyveil.people.views import Views
+from keyveil.plan.plan import canonical
 from keyveil.testing import example_plan
-from keyveil.views import Views
 
 SCHEMA = Schema.of(["Fries", "Diet Coke", "Müsli"], 1, 5)
 

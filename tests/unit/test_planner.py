@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyveil import Coins, People, Plan, PlanError, Schema
-from keyveil.curves import curves
 from keyveil.estimate import estimators_of
-from keyveil.estimate.drawn import drawn_errors, shrunk_errors
-from keyveil.estimate.forecast import Forecast, clipped, forecast
-from keyveil.estimate.pairforecast import pair_errors
-from keyveil.estimate.predict import predicted
-from keyveil.finals import NEARER, Answered, answered, settled
+from keyveil.estimate.forecast.by_draws import drawn_errors, shrunk_errors
+from keyveil.estimate.forecast.key_forecast import Forecast, clipped, forecast
+from keyveil.estimate.forecast.pair_forecast import pair_errors
+from keyveil.estimate.forecast.variance import predicted
 from keyveil.mechanisms import REGISTRY
-from keyveil.options import ALIKE, SIMPLE, caps, options_for, scored
-from keyveil.planner import advise
-from keyveil.prior import Prior, value_law
+from keyveil.people.prior import Prior, value_law
+from keyveil.planner.curves import curves
+from keyveil.planner.final_choice import NEARER, EstimatorScores, answered, settled
+from keyveil.planner.options import ALIKE, SIMPLE, caps, options_for, scored
+from keyveil.planner.planner import advise
 from keyveil.testing import example_plan
 
 EPSILONS = ("0.2", "1", "3")
@@ -30,7 +30,7 @@ EPSILONS = ("0.2", "1", "3")
 
 def one_kind(keys: int, frequency: float, mean: float, spread: float = 0.4) -> Prior:
     """All keys alike."""
-    from keyveil.prior import value_law
+    from keyveil.people.prior import value_law
 
     sizes = np.ones(1)
     for _ in range(keys):
@@ -39,7 +39,7 @@ def one_kind(keys: int, frequency: float, mean: float, spread: float = 0.4) -> P
     return Prior(np.array([float(keys)]), np.array([frequency]), law, sizes)
 
 
-def best_answer(plan: Plan, people: int, ask: str, prior: Prior, share: float = 1.0) -> Answered:
+def best_answer(plan: Plan, people: int, ask: str, prior: Prior, share: float = 1.0) -> EstimatorScores:
     """The better estimator by the plan's own forecast."""
     return answered(plan, forecast(plan, people, prior), people, ask, prior, share)
 
@@ -77,8 +77,8 @@ def test_every_mechanism_has_a_forecast(name):
 def test_keys_of_larger_views_are_forecast_as_measured(name):
     """20 000 tallies' worth: 40 tallies x 4 keys; a ratio outside 0.6 .. 1.6 has odds below 1e-4."""
     from keyveil.estimate import bands
-    from keyveil.populations import of_keys, uniform_values
-    from keyveil.simulate import simulate_runs
+    from keyveil.people.synthetic import of_keys, uniform_values
+    from keyveil.simulate.tallies import simulate_runs
 
     population = of_keys(np.full(4, 0.4), np.full(4, 0.3), uniform_values)
     plan = Plan.of(Schema.of(4), name, 2)

@@ -10,16 +10,18 @@ import numpy as np
 import pytest
 
 from keyveil import REGISTRY, Coins, People, Plan, PlanError, QueryError, Schema, Tally
-from keyveil.arrays import WORD
 from keyveil.channel import Collision, Subset, Symbols
 from keyveil.cli.command import run
-from keyveil.estimate.conditional import Conditionals
-from keyveil.estimate.joint import lifted
+from keyveil.estimate.forecast.variance import prior_law
 from keyveil.estimate.linear import key_weights
-from keyveil.estimate.predict import prior_law
-from keyveil.fakes import fake_tally
-from keyveil.outlook import MANY, expected_tally
-from keyveil.poison import (
+from keyveil.estimate.together.conditional import Conditionals
+from keyveil.estimate.together.joint import lifted
+from keyveil.estimate.together.query import Query
+from keyveil.foundation.arrays import WORD
+from keyveil.people.prior import Prior
+from keyveil.people.views import Views
+from keyveil.planner.outlook import MANY, expected_tally
+from keyveil.trust.poison import (
     ATTACKS,
     GOALS,
     average_key,
@@ -31,13 +33,11 @@ from keyveil.poison import (
     reach,
     standard_error,
 )
-from keyveil.poison.attack import attacked
-from keyveil.poison.conditionals import _largest_ratio
-from keyveil.poison.pooled import is_pooled
-from keyveil.prior import Prior
-from keyveil.query import Query
-from keyveil.views import Views
-from keyveil.worth import Options, core_of, possible_cores
+from keyveil.trust.poison.attack import attacked
+from keyveil.trust.poison.averaged_attack import is_pooled
+from keyveil.trust.poison.conditional_attack import _largest_ratio
+from keyveil.trust.poison.fakes import fake_tally
+from keyveil.trust.poison.influence import Options, core_of, possible_cores
 
 COINS = Coins.stated("poison")
 SMALL = {
@@ -515,7 +515,8 @@ def test_the_command_says_the_same(files, capsys):
 def test_the_command_compares_and_draws(files, capsys, tmp_path, monkeypatch):
     """A few mechanisms are enough."""
     monkeypatch.setattr(
-        "keyveil.poison.compared.REGISTRY", {n: REGISTRY[n] for n in ("kvue", "harmony", "sized")}
+        "keyveil.trust.poison.attack_table.REGISTRY",
+        {n: REGISTRY[n] for n in ("kvue", "harmony", "sized")},
     )
     picture = tmp_path / "gains.png"
     assert run(["poison", files[2], "--compare", "--plot", str(picture)]) == 0

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from keyveil import Coins, People, Plan, Schema
 from keyveil.channel import CoCo, Collision
-from keyveil.estimate import poolerror
-from keyveil.estimate.forecast import forecast
-from keyveil.estimate.poolerror import beyond, paired, pool_error, second_order
-from keyveil.estimate.pools import pool_moments
-from keyveil.estimate.sets import TURN
-from keyveil.prior import Prior
-from keyveil.sample import MOST_SAMPLED, Sample
-from keyveil.simulate import Population, simulate_runs
+from keyveil.estimate.forecast.key_forecast import forecast
+from keyveil.estimate.pools import pool_error as poolerror
+from keyveil.estimate.pools.padded_items import TURN
+from keyveil.estimate.pools.pool_decoder import pool_moments
+from keyveil.estimate.pools.pool_error import beyond, paired, pool_error, second_order
+from keyveil.people.prior import Prior
+from keyveil.people.table_sample import MOST_SAMPLED, Sample
+from keyveil.simulate.tallies import Population, simulate_runs
 
 KEYS = 4
 SCHEMA = Schema.of("abcd", -1, 1)
@@ -57,7 +57,7 @@ def test_the_law_of_a_mixture_is_the_same_in_many_runs(kind, monkeypatch):
     every = rows([sorted(2 * k + s for k, s in enumerate(signs)) for signs in product((0, 1), repeat=3)])
     shares = np.full(len(every), 1 / len(every))
     whole = channel.mixture(every, shares)
-    monkeypatch.setattr("keyveil.channel.pooled._RUN", 3 * 16)
+    monkeypatch.setattr("keyveil.channel.seed_pool._RUN", 3 * 16)
     assert channel.mixture(every, shares) == pytest.approx(whole)
 
 
@@ -117,7 +117,7 @@ def test_intervals_cover_whatever_keys_are_held_together(name, monkeypatch):
         left = second_order(channel, values**2, np.ones(2))
         return np.diagonal(left, axis1=1, axis2=2)
 
-    monkeypatch.setattr(sys.modules["keyveil.estimate.pools"], "beyond", independent)
+    monkeypatch.setattr(sys.modules["keyveil.estimate.pools.pool_decoder"], "beyond", independent)
     assert covered() < 0.75, "the broken twin"
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from keyveil.arrays import WORD
 from keyveil.channel import CoCo, Collision
-from keyveil.encode import items_of, most_held, pair_item
-from keyveil.health.pools import (
+from keyveil.foundation.arrays import WORD
+from keyveil.plan.encoding import items_of, most_held, pair_item
+from keyveil.trust.health.pool_limits import (
     _PairItems,
     cells_of,
     coco_limits,
@@ -108,14 +108,14 @@ def test_limits_that_forget_other_keys_are_too_narrow(limit):
 def test_where_items_are_too_many_to_compare_the_limits_only_widen(monkeypatch):
     channel = collision("pair_items", 4, 3, 1, 32)
     narrow = collision_limits(channel, "pair_items", 4, 3)
-    monkeypatch.setattr("keyveil.health.pools.MOST_PAIRED", 8)
+    monkeypatch.setattr("keyveil.trust.health.pool_limits.MOST_PAIRED", 8)
     wide = collision_limits.__wrapped__(channel, "pair_items", 4, 3)
     assert (wide.most > narrow.most).all()
     channel = collision("items", 5, 2, 1, 64)
     known = collision_limits(channel, "items", 5, 2).item
-    monkeypatch.setattr("keyveil.health.pools.MOST_TRIPLED", 1)
+    monkeypatch.setattr("keyveil.trust.health.pool_limits.MOST_TRIPLED", 1)
     assert (collision_limits.__wrapped__(channel, "items", 5, 2).item < known).all()
-    monkeypatch.setattr("keyveil.health.pools.MOST_FOLLOWED", 1)
+    monkeypatch.setattr("keyveil.trust.health.pool_limits.MOST_FOLLOWED", 1)
     assert collision_limits.__wrapped__(channel, "items", 5, 2) is None
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyveil import Schema
-from keyveil.errors import QueryError
-from keyveil.query import KINDS, Query, split_queries
+from keyveil.estimate.together.query import KINDS, Query, split_queries
+from keyveil.foundation.errors import QueryError
 
 names = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=12).filter(
     lambda name: name == name.strip()

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from keyveil import Coins, People, Plan, Query, QueryError, Schema, Tally
-from keyveil.estimate.conditional import MOST_STATES, Conditionals, check_size, query_weights
+from keyveil.estimate.together.conditional import MOST_STATES, Conditionals, check_size, query_weights
 
 KEYS = [f"k{i}" for i in range(200)]
 

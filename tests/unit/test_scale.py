@@ -9,12 +9,12 @@ import pytest
 
 from keyveil import REGISTRY, Plan, PlanError, Schema
 from keyveil.cli.command import run
-from keyveil.curves import curves
-from keyveil.planner import advise
-from keyveil.poison.sentence import line
-from keyveil.prior import Prior
-from keyveil.rows import on_scale
-from keyveil.scale import Scale
+from keyveil.people.prior import Prior
+from keyveil.people.scale import Scale
+from keyveil.planner.curves import curves
+from keyveil.planner.planner import advise
+from keyveil.simulate.measured_row import on_scale
+from keyveil.trust.poison.attack_summary import line
 
 STARS = Schema.of(6, 1, 5)
 UNIT = Schema.of(6)
@@ -120,7 +120,7 @@ def test_rows_of_a_comparison_come_to_the_scale_once():
 def test_what_fakes_add_is_on_the_values_scale(tmp_path, capsys, monkeypatch):
     """A few mechanisms are enough: with both answers, with one, with a mass, with views."""
     few = {name: REGISTRY[name] for name in ("kvue", "rr", "harmony", "pairs")}
-    monkeypatch.setattr("keyveil.poison.compared.REGISTRY", few)
+    monkeypatch.setattr("keyveil.trust.poison.attack_table.REGISTRY", few)
     found = {}
     for name, schema in (("own", STARS), ("unit", UNIT)):
         Plan.of(schema, "kvue", 2).save(tmp_path / f"{name}.json")

@@ -29,24 +29,31 @@ from keyveil import (
     audit,
     estimate,
 )
-from keyveil.arrays import WORD
 from keyveil.channel import CoCo, Symbols, Symmetric, parse_channel
-from keyveil.channel.coco import best_cells
-from keyveil.channel.coco import variances as coco_variances
-from keyveil.coins import Stream, address
-from keyveil.encode import bucket_ends, bucket_of, cap_in, encode_padded, encode_size, proof_over_records
-from keyveil.estimate.cores import undoing
-from keyveil.estimate.forecast import forecast
-from keyveil.estimate.pools import pool_moments
-from keyveil.estimate.sets import padded_moments
-from keyveil.fast import compiled
+from keyveil.channel.coco_channel import best_cells
+from keyveil.channel.coco_channel import variances as coco_variances
+from keyveil.estimate.forecast.key_forecast import forecast
+from keyveil.estimate.pools.collision_matrix import undoing
+from keyveil.estimate.pools.padded_items import padded_moments
+from keyveil.estimate.pools.pool_decoder import pool_moments
+from keyveil.foundation.arrays import WORD
+from keyveil.foundation.coins import Stream, address
+from keyveil.foundation.compiled import compiled
 from keyveil.mechanisms.pckv import padded_symmetric
 from keyveil.mechanisms.signed_ue import best_pair, signed_symbols, variances
 from keyveil.mechanisms.sized import CAPS, bucket_law, sizes_of
-from keyveil.prior import Prior
-from keyveil.simulate import Population, simulate, simulate_runs
+from keyveil.people.prior import Prior
+from keyveil.people.views import Views
+from keyveil.plan.encoding import (
+    bucket_ends,
+    bucket_of,
+    cap_in,
+    encode_padded,
+    encode_size,
+    proof_over_records,
+)
+from keyveil.simulate.tallies import Population, simulate, simulate_runs
 from keyveil.testing import check_counts, check_sampler, crowd, report_law
-from keyveil.views import Views
 
 EPSILONS = ("0.01", "0.1", "0.5", "1", "2", "5", "10")
 PADDED = ("pckv_ue", "pckv_grr", "signed_ue")
@@ -551,7 +558,7 @@ def test_a_simulated_tally_follows_the_law_of_the_per_person_path(name, given, s
 
 @pytest.mark.parametrize("name", ["collision", "coco", "pair_collision"])
 def test_simulation_without_compiled_loops_follows_the_same_law(name, monkeypatch):
-    monkeypatch.setattr("keyveil.simulate.compiled", lambda: None)
+    monkeypatch.setattr("keyveil.simulate.tallies.compiled", lambda: None)
     plan = Plan.of(SCHEMA, name, 2, pool=16, cap=3)
     tally = simulate(plan, CROWD, 60_000, Coins.stated("plain"))
     check_counts(tally.counts[1:], population_law(plan), name)
@@ -588,7 +595,7 @@ class Made(Population):
 
 @pytest.mark.parametrize("name", ["collision", "coco"])
 def test_people_who_are_made_as_they_are_drawn_follow_the_same_law(name, monkeypatch):
-    monkeypatch.setattr("keyveil.simulate.MANY", 7_000)
+    monkeypatch.setattr("keyveil.simulate.tallies.MANY", 7_000)
     plan = Plan.of(SCHEMA, name, 2, pool=16, cap=3)
     tally = simulate(plan, Made(SCHEMA, CROWD.people), 60_000, Coins.stated("made"))
     assert tally.reports == 60_000

@@ -22,12 +22,14 @@ from keyveil import (
     Tally,
     estimate,
 )
-from keyveil.estimate import bands, common, estimators_of, shrink
+from keyveil.estimate import bands, estimators_of
 from keyveil.estimate.answer import Band, quantile
 from keyveil.estimate.linear import by_least_squares, key_bands, key_weights, single_keys
-from keyveil.estimate.noise import Noise
-from keyveil.estimate.shrink import shrunk_bands
-from keyveil.simulate import Population, simulate_runs
+from keyveil.estimate.shrink import common_law as common
+from keyveil.estimate.shrink import shrinkage as shrink
+from keyveil.estimate.shrink.noise_line import Noise
+from keyveil.estimate.shrink.shrinkage import shrunk_bands
+from keyveil.simulate.tallies import Population, simulate_runs
 from keyveil.testing import ideal_tally
 
 KEYS = 6
@@ -333,7 +335,7 @@ def test_ends_follow_the_skewness(level):
 
 
 def test_rare_keys_intervals_leave_open_that_they_differ_from_those_that_many_hold(monkeypatch):
-    from keyveil.estimate import sloped
+    from keyveil.estimate.shrink import mean_by_frequency as sloped
 
     plan = Plan.of(Schema.of(40), "kvue", "2")
     counts = drawn(plan, np.r_[np.full(8, 0.8), np.full(32, 0.02)], np.full(40, 0.6), 100_000, 1, 3)

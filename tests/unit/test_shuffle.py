@@ -18,8 +18,10 @@ from keyveil import REGISTRY, Plan, PlanError, Schema
 from keyveil.channel import CoCo, Collision, Halfspace, Hash, Product, Subset, Symbols, Symmetric, Table
 from keyveil.channel.law import Channel
 from keyveil.cli.command import run
+from keyveil.foundation.tails import above, below, chi_square_above, entropy_above, log_binomial
 from keyveil.mechanisms.kvoh import flipped_bits
-from keyveil.shuffle import (
+from keyveil.testing import _padded_law
+from keyveil.trust.shuffle import (
     Accountant,
     Parameters,
     amplified,
@@ -29,8 +31,6 @@ from keyveil.shuffle import (
     parameters,
     smallest_epsilon,
 )
-from keyveil.tails import above, below, chi_square_above, entropy_above, log_binomial
-from keyveil.testing import _padded_law
 
 EPSILON = Decimal(1)
 E = exp(1)
@@ -360,8 +360,8 @@ def test_runs_of_neighbours_only_ever_add_to_delta(monkeypatch):
     known, asked = channel_parameters(Symmetric.of(3, EPSILON)), (0.05, 0.2, 0.3)
     coarse = Accountant(known, 200)
     found = [coarse.delta(epsilon) for epsilon in asked]
-    monkeypatch.setattr("keyveil.shuffle._RUNS_OF_PEOPLE", 201)
-    monkeypatch.setattr("keyveil.shuffle._RUNS_OF_DRAWS", 201)
+    monkeypatch.setattr("keyveil.trust.shuffle._RUNS_OF_PEOPLE", 201)
+    monkeypatch.setattr("keyveil.trust.shuffle._RUNS_OF_DRAWS", 201)
     single = Accountant(known, 200)
     assert len(single.drawn) > 5 * len(coarse.drawn)
     for bound, epsilon in zip(found, asked, strict=True):
@@ -372,8 +372,8 @@ def test_runs_of_neighbours_only_ever_add_to_delta(monkeypatch):
 @pytest.mark.parametrize("aim", [5e4, 6e4, 9e4])
 def test_what_is_left_out_of_the_sum_is_added_to_delta(aim, monkeypatch):
     """Sums that end half a standard deviation from the mean still bound the divergence."""
-    monkeypatch.setattr("keyveil.shuffle._RUNS_OF_PEOPLE", 100)
-    monkeypatch.setattr("keyveil.shuffle._RUNS_OF_DRAWS", 100)
+    monkeypatch.setattr("keyveil.trust.shuffle._RUNS_OF_PEOPLE", 100)
+    monkeypatch.setattr("keyveil.trust.shuffle._RUNS_OF_DRAWS", 100)
     known = channel_parameters(Symmetric.of(3, EPSILON))
     short, whole = Accountant(known, 80, aim), Accountant(known, 80)
     left = 1.0 - short.mass.sum()

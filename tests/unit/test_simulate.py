@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyveil import Coins, People, Plan, PlanError, Schema
-from keyveil import simulate as module
-from keyveil.chains import chain_bands, followed
 from keyveil.channel import Subset
 from keyveil.estimate import bands
-from keyveil.simulate import Population, _subsets, simulate_runs
+from keyveil.simulate import tallies as module
+from keyveil.simulate.chains import chain_bands, followed
+from keyveil.simulate.tallies import Population, _subsets, simulate_runs
 
 records = st.lists(
     st.dictionaries(st.sampled_from(["0", "1", "2", "3"]), st.floats(-1, 1), max_size=4),

@@ -24,8 +24,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyveil import Coins, People, Plan, RecordError, Schema, TableError, Tally
-from keyveil.coins import address
-from keyveil.tables import key_counts, people_of, read_people, sources, spill, textfiles
+from keyveil.foundation.coins import address
+from keyveil.people.tables import key_counts, people_of, read_people, sources, spill
+from keyveil.people.tables import text_tables as textfiles
 
 SCHEMA = Schema.of(["Fries", "Pepsi", "Tea", "7", "NA"], 1, 5)
 PLAN = Plan.of(SCHEMA, "kvue", 1)
@@ -746,7 +747,7 @@ def test_without_pyarrow_the_error_says_what_to_install(monkeypatch):
 
 
 def test_the_module_loads_without_pyarrow():
-    code = "import sys, keyveil.tables; print('pyarrow' in sys.modules)"
+    code = "import sys, keyveil.people.tables; print('pyarrow' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
@@ -838,7 +839,7 @@ STREAM = """
 import sys
 import pyarrow
 from keyveil import Schema
-from keyveil.tables import read_people
+from keyveil.people.tables import read_people
 
 def peak():
     with open("/proc/self/status") as lines:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from keyveil import REGISTRY, Coins, People, Plan, Report, ReportError, Reports, Schema, Tally
-from keyveil.arrays import WORD
 from keyveil.channel import Table
-from keyveil.reportfile import batch_of, reading, writing
+from keyveil.foundation.arrays import WORD
+from keyveil.people.views import Views
+from keyveil.plan.report_file import batch_of, reading, writing
 from keyveil.testing import example_plan
-from keyveil.views import Views
 
 SCHEMA = Schema.of([f"k{i}" for i in range(15)], 0, 10)
 RECORDS = [{"k1": 3, "k7": 9.5}, {}, {"k14": 0}, {f"k{i}": i / 2 for i in range(15)}] * 25

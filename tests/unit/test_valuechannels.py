@@ -14,16 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyveil import REGISTRY, ChannelError, Coins, People, Plan, PlanError, Schema
-from keyveil.arrays import WORD
 from keyveil.channel import Symmetric, Table
-from keyveil.estimate.forecast import forecast
-from keyveil.estimate.linear import key_weights
-from keyveil.estimate.predict import predicted
-from keyveil.fast import compiled
-from keyveil.limit import GOALS, error_of, goal_weights, key_law, limit
-from keyveil.mechanisms.blend import blended
-from keyveil.mechanisms.designed import cyclic_views, design_of
-from keyveil.patterns import (
+from keyveil.channel.design.error_limit import GOALS, error_of, goal_weights, key_law, limit
+from keyveil.channel.design.patterns import (
     best_mixture,
     classes_of,
     decoder_at,
@@ -38,9 +31,7 @@ from keyveil.patterns import (
     orbit,
     table_of,
 )
-from keyveil.prior import Prior
-from keyveil.simulate import Population, simulate
-from keyveil.valuechannels import (
+from keyveil.channel.design.value_channels import (
     EPSILONS,
     LARGEST,
     Design,
@@ -53,6 +44,15 @@ from keyveil.valuechannels import (
     tabled,
     value_law_at,
 )
+from keyveil.estimate.forecast.key_forecast import forecast
+from keyveil.estimate.forecast.variance import predicted
+from keyveil.estimate.linear import key_weights
+from keyveil.foundation.arrays import WORD
+from keyveil.foundation.compiled import compiled
+from keyveil.mechanisms.blend import blended
+from keyveil.mechanisms.designed import cyclic_views, design_of
+from keyveil.people.prior import Prior
+from keyveil.simulate.tallies import Population, simulate
 
 NINE = np.linspace(-1, 1, 9)
 HELD = np.array([0.0, *[1] * 9])
@@ -348,7 +348,7 @@ def test_without_cvxpy_the_table_serves_and_solving_says_what_to_install(monkeyp
 
 def test_planning_loads_neither_the_table_before_it_is_needed_nor_the_solver():
     code = (
-        "import sys, keyveil, keyveil.valuechannels as v\n"
+        "import sys, keyveil, keyveil.channel.design.value_channels as v\n"
         "p = keyveil.Plan.of(keyveil.Schema.of(2), 'graded', 1)\n"
         "print(v.tabled.cache_info().currsize, 'cvxpy' in sys.modules)\n"
         "keyveil.Plan.of(keyveil.Schema.of(2), 'optimal', 1)\n"

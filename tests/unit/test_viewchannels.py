@@ -12,12 +12,20 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from keyveil import Coins, Plan, PlanError, Schema, Tally, optimal
-from keyveil.arrays import WORD
+from keyveil import Coins, Plan, PlanError, Schema, Tally
 from keyveil.channel import Channel, Subset, Symbols, Symmetric, Table, parse_channel
-from keyveil.estimate.viewlaws import ViewEvidence
-from keyveil.optimal import DESIGNED, MOVES, designs, moved, orbit, solve_pair, tabled, tabled_pair
-from keyveil.viewchannels import (
+from keyveil.channel.design import pair_channels as optimal
+from keyveil.channel.design.pair_channels import (
+    DESIGNED,
+    MOVES,
+    designs,
+    moved,
+    orbit,
+    solve_pair,
+    tabled,
+    tabled_pair,
+)
+from keyveil.channel.design.view_channels import (
     ABSENT,
     CHANNELS,
     CLOSED_FORMS,
@@ -30,6 +38,8 @@ from keyveil.viewchannels import (
     over_subset,
     workload,
 )
+from keyveil.estimate.together.view_laws import ViewEvidence
+from keyveil.foundation.arrays import WORD
 
 EPSILONS = [Decimal(e) for e in ("0.1", "0.5", "1", "1.7", "2", "3", "4", "5")]
 KEYS = {3: 1, 9: 2, 27: 3}
@@ -515,10 +525,11 @@ def test_without_cvxpy_the_table_serves_and_solving_says_what_to_install(
 
 def test_importing_loads_neither_the_table_nor_the_solver():
     code = (
-        "import sys, keyveil, keyveil.viewchannels, keyveil.optimal as o\n"
+        "import sys, keyveil.channel.design.view_channels\n"
+        "import keyveil.channel.design.pair_channels as o\n"
         "from decimal import Decimal\n"
         "print(o.tabled.cache_info().currsize, 'cvxpy' in sys.modules)\n"
-        "keyveil.viewchannels.choose(2, 2, Decimal(1))\n"
+        "keyveil.channel.design.view_channels.choose(2, 2, Decimal(1))\n"
         "print(o.tabled.cache_info().currsize, 'cvxpy' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

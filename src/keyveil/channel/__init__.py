@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ChannelError
+from ..foundation.errors import ChannelError
 from .law import Channel, Document, Proof, worst_of
 
 if TYPE_CHECKING:
-    from .coco import CoCo
-    from .collision import Collision
+    from .coco_channel import CoCo
+    from .collision_channel import Collision
     from .halfspace import Halfspace
     from .hash import Hash
     from .product import Product
@@ -36,9 +36,13 @@ _CLASSES = {
     "coco": "CoCo",
     "halfspace": "Halfspace",
 }
-"""Each shape's class; its file has the shape's name."""
+"""Each shape's class."""
 
-_FILES = {kind: file for file, kind in _CLASSES.items()}
+_FILES = {kind: shape for shape, kind in _CLASSES.items()} | {
+    "CoCo": "coco_channel",
+    "Collision": "collision_channel",
+}
+"""Each class's file: the shape's name, unless a mechanism has that name."""
 
 
 def __getattr__(name: str) -> Any:

@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import WORD, Bits, Floats
-from ..coins import Stream
-from ..errors import ChannelError
-from ..exact import most_lies
+from ..foundation.arrays import WORD, Bits, Floats
+from ..foundation.coins import Stream
+from ..foundation.errors import ChannelError
+from ..foundation.exact import most_lies
 from .law import MOST_OUTPUTS, Channel, Document, Proof, integer
 
 MOST_SIGNS = 1 << 16

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import WORD, Bits, Floats, Integers, Words
-from ..coins import Stream
-from ..errors import ChannelError
+from ..foundation.arrays import WORD, Bits, Floats, Integers, Words
+from ..foundation.coins import Stream
+from ..foundation.errors import ChannelError
 from .law import Channel, Document, Proof, as_states, integer, nan_where_biased
 from .table import Table
 

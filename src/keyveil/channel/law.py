@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import WORD, Bits, Flags, Floats, Integers
-from ..coins import Stream
-from ..errors import ChannelError
-from ..exact import keeps, log_up
+from ..foundation.arrays import WORD, Bits, Flags, Floats, Integers
+from ..foundation.coins import Stream
+from ..foundation.errors import ChannelError
+from ..foundation.exact import keeps, log_up
 
 MOST_OUTPUTS = 4096
 """Up to so many outputs a report is one cell per output, so the exact likelihood survives."""

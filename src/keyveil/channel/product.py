@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import Bits, Floats, Integers
-from ..coins import Stream
-from ..errors import ChannelError
+from ..foundation.arrays import Bits, Floats, Integers
+from ..foundation.coins import Stream
+from ..foundation.errors import ChannelError
 from .law import Channel, Document, Proof, as_states, integer, nan_where_biased
 from .symmetric import Symmetric
 from .table import Table

@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import WORD, Bits, Flags, Floats
-from ..coins import Stream
-from ..errors import ChannelError
-from ..exact import at_most
+from ..foundation.arrays import WORD, Bits, Flags, Floats
+from ..foundation.coins import Stream
+from ..foundation.errors import ChannelError
+from ..foundation.exact import at_most
 from .law import (
     MOST_OUTPUTS,
     Channel,

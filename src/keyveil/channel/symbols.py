@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import WORD, Bits, Flags, Floats, Words
-from ..coins import Stream
-from ..errors import ChannelError
+from ..foundation.arrays import WORD, Bits, Flags, Floats, Words
+from ..foundation.coins import Stream
+from ..foundation.errors import ChannelError
 from .law import (
     MOST_OUTPUTS,
     Channel,

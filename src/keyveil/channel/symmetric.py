@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import WORD, Bits, Floats, Integers
-from ..coins import Stream
-from ..errors import ChannelError
-from ..exact import at_most, most_lies
+from ..foundation.arrays import WORD, Bits, Floats, Integers
+from ..foundation.coins import Stream
+from ..foundation.errors import ChannelError
+from ..foundation.exact import at_most, most_lies
 from .law import Channel, Document, Proof, as_states, integer, nan_where_biased
 
 MOST_STATES = 1 << 20

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import WORD, Floats, Integers
-from ..coins import Stream
-from ..errors import ChannelError
+from ..foundation.arrays import WORD, Floats, Integers
+from ..foundation.coins import Stream
+from ..foundation.errors import ChannelError
 from .law import MOST_OUTPUTS, Channel, Document, Proof, as_states, thresholds, weights_of
 
 MOST_ENTRIES = 1 << 16

@@ -11,21 +11,21 @@ from collections.abc import Sequence
 import click
 
 from .. import __version__
-from ..errors import KeyveilError, nearest
-from .analyse import estimate, tally
-from .ask import conditional, query
-from .audit import audit, mechanisms
-from .collections import collection
-from .compare import compare
-from .learn import learn
-from .ledger import ledger
-from .perturb import privatise
-from .plan import plan
-from .relay import relay
-from .reproduce import reproduce
-from .serve import backup, migrate, restore, serve, verify
-from .tokens import token
-from .trust import health, poison, shuffle
+from ..foundation.errors import KeyveilError, nearest
+from .audit_command import audit, mechanisms
+from .collection_command import collection
+from .compare_command import compare
+from .estimate_command import estimate, tally
+from .learn_command import learn
+from .ledger_command import ledger
+from .plan_command import plan
+from .privatise_command import privatise
+from .query_command import conditional, query
+from .relay_command import relay
+from .reproduce_command import reproduce
+from .serve_command import backup, migrate, restore, serve, verify
+from .token_command import token
+from .trust_command import health, poison, shuffle
 
 
 class Sections(click.Group):

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import Integers
-from ..errors import PlanError, ReportError, nearest
+from ..foundation.arrays import Integers
+from ..foundation.errors import PlanError, ReportError, nearest
 from .answer import Answers, Band, Estimate, KeyAnswer, KeyBands
 from .decoding import Estimator, decoding_of
 from .estimator import ArrayEstimator, bands_from
-from .project import STEPS
+from .projection import STEPS
 
 if TYPE_CHECKING:
-    from ..plan import Plan
-    from ..tally import Tally
+    from ..plan.plan import Plan
+    from ..plan.tally import Tally
 
 
 def estimators_of(plan: Plan) -> dict[str, Estimator]:
@@ -32,9 +32,9 @@ def estimators_of(plan: Plan) -> dict[str, Estimator]:
 
 
 def _general(plan: Plan) -> dict[str, Estimator]:
-    from .corrected import corrected, jackknife
     from .linear import single_keys
-    from .shrink import shrunk
+    from .ratio_bias import corrected, jackknife
+    from .shrink.shrinkage import shrunk
 
     if plan.chain is not None or not decoding_of(plan).has_moments(plan):
         return {}  # a later round's answers lean on an earlier one's
@@ -87,7 +87,7 @@ def bands(plan: Plan, counts: Integers, estimator: str | None = None, level: flo
     chosen = estimator_named(plan, estimator)
     if isinstance(chosen, ArrayEstimator):
         return chosen.bands(plan, counts, level)
-    from ..tally import Tally
+    from ..plan.tally import Tally
 
     rows = np.asarray(counts).reshape(-1, plan.layout.cells)
     made = [chosen(plan, Tally(plan, row), level) for row in rows]

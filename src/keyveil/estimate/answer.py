@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Floats, Integers
-from ..errors import PlanError
-from ..schema import unknown_key
+from ..foundation.arrays import Floats, Integers
+from ..foundation.errors import PlanError
+from ..people.schema import unknown_key
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from ..errors import PlanError
-from ..plan import Plan
-from ..tally import Tally
+from ..foundation.errors import PlanError
+from ..plan.plan import Plan
+from ..plan.tally import Tally
 from .answer import Answers
 
 if TYPE_CHECKING:
-    from ..arrays import Integers
-    from ..prior import Prior
-    from .forecast import Forecast
-    from .joint import Evidence
+    from ..foundation.arrays import Integers
+    from ..people.prior import Prior
+    from .forecast.key_forecast import Forecast
     from .linear import Moments
+    from .together.joint import Evidence
 
 Estimator = Callable[[Plan, Tally, float], Answers]
 """Answers from a plan, a tally and the level of the intervals."""
@@ -34,7 +34,7 @@ class Decoding:
         if single_keys(plan):
             return view_moments(plan, counts)
         if plan.encode == "views":
-            from .pooled import pooled_moments
+            from .together.averaged_views import pooled_moments
 
             return pooled_moments(plan, counts)
         if plan.encode == "item":
@@ -63,7 +63,7 @@ class Decoding:
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
         """The predicted error of the least-squares answers for this number of people."""
-        from .forecast import by_shape
+        from .forecast.key_forecast import by_shape
 
         return by_shape(plan, people, prior)
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import Floats, Integers
+from ..foundation.arrays import Floats, Integers
 from .answer import Answers, Band, Estimate, KeyAnswer, KeyBands, shifted
 
 if TYPE_CHECKING:
-    from ..plan import Plan
-    from ..tally import Tally
+    from ..plan.plan import Plan
+    from ..plan.tally import Tally
 
 Make = Callable[["Plan", Integers, float], KeyBands]
 """Turns counts ``(..., cells)`` into bands ``(..., keys)`` at a level."""

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import Floats, Integers
 from ..channel import Channel
-from ..errors import PlanError
+from ..foundation.arrays import Floats, Integers
+from ..foundation.errors import PlanError
 from .answer import KeyBands
 from .estimator import on_arrays
 from .linear import Moments, key_bands, key_weights, single_keys, view_counts
-from .project import onto_simplex
+from .projection import onto_simplex
 
 if TYPE_CHECKING:
-    from ..plan import Plan
+    from ..plan.plan import Plan
 
 SLACK = 1e-3
 MOST_STEPS = 20_000

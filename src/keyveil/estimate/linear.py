@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import Floats, Integers
 from ..channel import Channel
-from ..errors import PlanError
-from ..schema import Schema
+from ..foundation.arrays import Floats, Integers
+from ..foundation.errors import PlanError
+from ..people.schema import Schema
 from .answer import Band, KeyAnswer, KeyBands
 from .decoding import moments_of
 from .estimator import answers_from, answers_of, on_arrays, on_scale
-from .project import onto_simplex
+from .projection import onto_simplex
 
 if TYPE_CHECKING:
-    from ..plan import Plan
-    from ..tally import Tally
+    from ..plan.plan import Plan
+    from ..plan.tally import Tally
 
 Decoder = Callable[[Channel, Floats], Floats]
 """Turns weights on states into unbiased weights on cells."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..registry import REGISTRY, mechanism_named
+from ..plan.registry import REGISTRY, mechanism_named
 
 LINES: dict[str, tuple[str, str]] = {
     "rr": ("rr", "RR"),

@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from ..arrays import WORD
 from ..channel import Table
 from ..estimate.likelihood import likelihood
 from ..estimate.linear import least_squares
-from ..exact import most_lies
-from ..mechanism import Draft, Mechanism
-from ..schema import Schema
-from ..views import Views
+from ..foundation.arrays import WORD
+from ..foundation.exact import most_lies
+from ..people.schema import Schema
+from ..people.views import Views
+from .mechanism import Draft, Mechanism
 
 
 class BiSample(Mechanism):

@@ -14,13 +14,13 @@ from decimal import Decimal
 from typing import Any
 
 from ..channel import Channel, Symmetric
+from ..channel.design.patterns import table_of
+from ..channel.design.value_channels import LARGEST
 from ..estimate.likelihood import likelihood
 from ..estimate.linear import least_squares
-from ..mechanism import Draft, Mechanism, Parameter
-from ..patterns import table_of
-from ..schema import Schema
-from ..valuechannels import LARGEST
-from ..views import Views
+from ..people.schema import Schema
+from ..people.views import Views
+from .mechanism import Draft, Mechanism, Parameter
 
 ABSENT, LOW, HIGH = 1, 2, 4
 """Patterns of a single state."""

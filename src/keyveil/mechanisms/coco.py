@@ -15,9 +15,9 @@ from __future__ import annotations
 from decimal import Decimal
 
 from ..channel import CoCo
-from ..channel.coco import best_cells
-from ..mechanism import Parameter
+from ..channel.coco_channel import best_cells
 from .collision import MOST_CAP, POOL, Sets
+from .mechanism import Parameter
 
 SALT = 0x5EED0003
 

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import WORD
 from ..channel import Table
-from ..errors import PlanError
-from ..estimate.joint import Evidence, digits
-from ..estimate.pooled import pooled_answers
-from ..estimate.products import SumEvidence
-from ..exact import most_lies
-from ..mechanism import Draft, Mechanism, Parameter
-from ..schema import Schema
-from ..views import Views
+from ..estimate.together.averaged_views import pooled_answers
+from ..estimate.together.joint import Evidence, digits
+from ..estimate.together.monomials import SumEvidence
+from ..foundation.arrays import WORD
+from ..foundation.errors import PlanError
+from ..foundation.exact import most_lies
+from ..people.schema import Schema
+from ..people.views import Views
+from .mechanism import Draft, Mechanism, Parameter
 
 if TYPE_CHECKING:
-    from ..plan import Plan
-    from ..tally import Tally
+    from ..plan.plan import Plan
+    from ..plan.tally import Tally
 
 
 class Coefficients(Mechanism):

@@ -17,23 +17,23 @@ from decimal import Decimal
 from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..arrays import Integers
 from ..channel import CoCo, Collision
-from ..channel.collision import best_small
+from ..channel.collision_channel import best_small
 from ..channel.hash import MOST_CELLS
-from ..encode import MOST_CAP as MOST_CAP
-from ..encode import items_of, most_held
-from ..errors import PlanError
 from ..estimate.linear import Moments, least_squares
-from ..estimate.pools import pool_forecast, pool_moments
-from ..mechanism import Draft, Mechanism, Parameter
-from ..schema import Schema
-from ..views import Views
+from ..estimate.pools.pool_decoder import pool_forecast, pool_moments
+from ..foundation.arrays import Integers
+from ..foundation.errors import PlanError
+from ..people.schema import Schema
+from ..people.views import Views
+from ..plan.encoding import MOST_CAP as MOST_CAP
+from ..plan.encoding import items_of, most_held
+from .mechanism import Draft, Mechanism, Parameter
 
 if TYPE_CHECKING:
-    from ..estimate.forecast import Forecast
-    from ..plan import Plan
-    from ..prior import Prior
+    from ..estimate.forecast.key_forecast import Forecast
+    from ..people.prior import Prior
+    from ..plan.plan import Plan
 
 SALT = 0x5EED0002
 

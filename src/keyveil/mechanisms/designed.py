@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Floats, Integers
 from ..channel import Channel, Symmetric
-from ..estimate.forecast import Forecast
-from ..estimate.joint import lifted
+from ..channel.design.patterns import decoder_at
+from ..channel.design.value_channels import LEVELS, Design
+from ..estimate.forecast.key_forecast import Forecast
 from ..estimate.linear import Moments, key_weights, single_keys, view_moments
-from ..mechanism import Parameter
-from ..patterns import decoder_at
-from ..schema import Schema
-from ..valuechannels import LEVELS, Design
-from ..views import Views
+from ..estimate.together.joint import lifted
+from ..foundation.arrays import Floats, Integers
+from ..people.schema import Schema
+from ..people.views import Views
+from .mechanism import Parameter
 
 if TYPE_CHECKING:
-    from ..plan import Plan
-    from ..prior import Prior
+    from ..people.prior import Prior
+    from ..plan.plan import Plan
 
 DESIGN = {
     "frequency": Parameter("0.3", "0.001", "0.999", "how often keys are expected to be held"),

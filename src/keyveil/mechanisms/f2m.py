@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Floats
 from ..channel import Channel, Table
-from ..estimate.forecast import Beside, by_decoder, by_shape
+from ..estimate.forecast.key_forecast import Beside, by_decoder, by_shape
 from ..estimate.likelihood import likelihood
 from ..estimate.linear import answers_of, key_answers, least_squares, single_moments
-from ..mechanism import Draft, Mechanism, Parameter, fitted, largest
-from ..schema import Schema
-from ..views import Views
+from ..foundation.arrays import Floats
+from ..people.schema import Schema
+from ..people.views import Views
+from .mechanism import Draft, Mechanism, Parameter, fitted, largest
 
 if TYPE_CHECKING:
     from ..estimate.answer import Answers
-    from ..estimate.forecast import Forecast
-    from ..plan import Plan
-    from ..prior import Prior
-    from ..tally import Tally
+    from ..estimate.forecast.key_forecast import Forecast
+    from ..people.prior import Prior
+    from ..plan.plan import Plan
+    from ..plan.tally import Tally
 
 
 def f2m_rows(key_epsilon: float, value_epsilon: float, default: float) -> Floats:

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Floats
 from ..channel import Symbols
-from ..errors import QueryError
-from ..estimate.pooled import pooled_answers
-from ..mechanism import Draft, Mechanism
-from ..schema import Schema
-from ..viewchannels import optimal_bits
-from ..views import Views
+from ..channel.design.view_channels import optimal_bits
+from ..estimate.together.averaged_views import pooled_answers
+from ..foundation.arrays import Floats
+from ..foundation.errors import QueryError
+from ..people.schema import Schema
+from ..people.views import Views
 from .kvoh import flipped_bits
+from .mechanism import Draft, Mechanism
 
 
 class IOH(Mechanism):

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import WORD, Floats
 from ..channel import Channel, Symbols
-from ..errors import PlanError
 from ..estimate.likelihood import likelihood
 from ..estimate.linear import answers_of, key_answers, least_squares, single_moments
-from ..exact import most_lies
-from ..mechanism import Draft, Mechanism
-from ..schema import Schema
-from ..views import Views
+from ..foundation.arrays import WORD, Floats
+from ..foundation.errors import PlanError
+from ..foundation.exact import most_lies
+from ..people.schema import Schema
+from ..people.views import Views
+from .mechanism import Draft, Mechanism
 
 if TYPE_CHECKING:
     from ..estimate.answer import Answers
-    from ..plan import Plan
-    from ..tally import Tally
+    from ..plan.plan import Plan
+    from ..plan.tally import Tally
 
 
 def flipped_bits(positions: int, epsilon: Decimal, silent: int = 0) -> Symbols:

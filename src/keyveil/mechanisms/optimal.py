@@ -13,20 +13,20 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from ..channel.design.value_channels import LEVELS, channel_for
 from ..estimate.likelihood import likelihood
 from ..estimate.linear import least_squares
-from ..mechanism import Choice, Draft, Mechanism
-from ..schema import Schema
-from ..valuechannels import LEVELS, channel_for
-from ..views import Views
+from ..people.schema import Schema
+from ..people.views import Views
 from .designed import DESIGN, design_of, designed_forecast, designed_moments
+from .mechanism import Choice, Draft, Mechanism
 
 if TYPE_CHECKING:
-    from ..arrays import Integers
-    from ..estimate.forecast import Forecast
+    from ..estimate.forecast.key_forecast import Forecast
     from ..estimate.linear import Moments
-    from ..plan import Plan
-    from ..prior import Prior
+    from ..foundation.arrays import Integers
+    from ..people.prior import Prior
+    from ..plan.plan import Plan
 
 
 class Optimal(Mechanism):

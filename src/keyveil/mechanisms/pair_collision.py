@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..estimate.collisions import PairEvidence
-from ..estimate.joint import Evidence, HeldEvidence
-from ..mechanism import Parameter
+from ..estimate.pools.pair_items import PairEvidence
+from ..estimate.together.joint import Evidence, HeldEvidence
 from .collision import CELLS, POOL, Sets
+from .mechanism import Parameter
 
 if TYPE_CHECKING:
-    from ..plan import Plan
-    from ..tally import Tally
+    from ..plan.plan import Plan
+    from ..plan.tally import Tally
 
 MOST_CAP = 32
 

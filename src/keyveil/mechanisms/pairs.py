@@ -15,18 +15,18 @@ from itertools import chain, combinations
 from math import comb, sqrt
 from typing import Any
 
-from ..arrays import WORD
 from ..channel import Channel, Subset
-from ..errors import PlanError
-from ..estimate.conditional import query_weights
-from ..estimate.joint import lifted
-from ..estimate.pooled import pooled_answers
-from ..estimate.predict import prior_law, query_variance
-from ..layout import MOST_CELLS
-from ..mechanism import Choice, Draft, Mechanism, Text
-from ..query import Query
-from ..schema import Schema
-from ..views import Views
+from ..channel.layout import MOST_CELLS
+from ..estimate.forecast.variance import prior_law, query_variance
+from ..estimate.together.averaged_views import pooled_answers
+from ..estimate.together.conditional import query_weights
+from ..estimate.together.joint import lifted
+from ..estimate.together.query import Query
+from ..foundation.arrays import WORD
+from ..foundation.errors import PlanError
+from ..people.schema import Schema
+from ..people.views import Views
+from .mechanism import Choice, Draft, Mechanism, Text
 
 CHANNELS = ("best", "grr", "subset", "bits", "hadamard", "optimal")
 
@@ -145,7 +145,7 @@ def view_channel(size: int, epsilon: Decimal, name: str, views: Sequence[tuple[i
 
     How much other views tell of a view's keys goes by how many views hold a key.
     """
-    from ..viewchannels import candidates, choose, default_prior, over_subset
+    from ..channel.design.view_channels import candidates, choose, default_prior, over_subset
 
     if name == "optimal" and size != 2:
         name = "best"  # there is an optimal channel for pairs alone

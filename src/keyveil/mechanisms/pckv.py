@@ -20,22 +20,28 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from ..arrays import WORD, Integers
 from ..channel import Channel, Symbols, Symmetric
-from ..encode import proof_over_records
-from ..errors import ChannelError
-from ..estimate.forecast import Beside
+from ..estimate.forecast.key_forecast import Beside
 from ..estimate.linear import Moments, least_squares
-from ..estimate.sets import Published, baseline, padded_forecast, padded_moments, published
-from ..exact import at_most, own_context
-from ..mechanism import Draft, Mechanism, Parameter
-from ..schema import Schema
-from ..views import Views
+from ..estimate.pools.padded_items import (
+    Published,
+    baseline,
+    padded_forecast,
+    padded_moments,
+    published,
+)
+from ..foundation.arrays import WORD, Integers
+from ..foundation.errors import ChannelError
+from ..foundation.exact import at_most, own_context
+from ..people.schema import Schema
+from ..people.views import Views
+from ..plan.encoding import proof_over_records
+from .mechanism import Draft, Mechanism, Parameter
 
 if TYPE_CHECKING:
-    from ..estimate.forecast import Forecast
-    from ..plan import Plan
-    from ..prior import Prior
+    from ..estimate.forecast.key_forecast import Forecast
+    from ..people.prior import Prior
+    from ..plan.plan import Plan
 
 MOST_LENGTH = 64
 

@@ -20,23 +20,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Floats
 from ..channel import Channel, Table
 from ..estimate.answer import KeyAnswer, biased
-from ..estimate.feedback import Round, Told, first_round
-from ..estimate.forecast import by_shape
+from ..estimate.forecast.key_forecast import by_shape
+from ..estimate.forecast.round_forecast import FeedbackForecast, FeedbackRound, first_round
 from ..estimate.likelihood import likelihood
 from ..estimate.linear import answers_of, key_answers, on_scale, single_moments
-from ..mechanism import Draft, Mechanism, fitted
-from ..schema import Schema
-from ..views import Views
+from ..foundation.arrays import Floats
+from ..people.schema import Schema
+from ..people.views import Views
+from .mechanism import Draft, Mechanism, fitted
 
 if TYPE_CHECKING:
     from ..estimate.answer import Answers
-    from ..estimate.forecast import Forecast
-    from ..plan import Plan
-    from ..prior import Prior
-    from ..tally import Tally
+    from ..estimate.forecast.key_forecast import Forecast
+    from ..people.prior import Prior
+    from ..plan.plan import Plan
+    from ..plan.tally import Tally
 
 VIRTUAL_ROUNDS = 10
 
@@ -138,12 +138,12 @@ class PrivKV(Mechanism):
         return first_round(by_shape(plan, people, prior), asked_once(plan, people, prior, np.zeros(1)))
 
 
-def asked_once(plan: Plan, people: float, prior: Prior, told: Floats) -> Round:
+def asked_once(plan: Plan, people: float, prior: Prior, told: Floats) -> FeedbackRound:
     """What the raw means of one round will be, absent keys saying ``told``."""
     show, keep = keeps_of(plan.view_channels[0])
     f = prior.frequency
     shown = f * show + (1.0 - f) * (1.0 - show)
-    said = Told.surely(np.broadcast_to(told, f.shape))
-    return Round.of(
+    said = FeedbackForecast.surely(np.broadcast_to(told, f.shape))
+    return FeedbackRound.of(
         said, f * show / shown, prior.mean, people / len(plan.schema.keys) * shown, 2 * keep - 1
     )

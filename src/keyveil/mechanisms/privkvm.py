@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ChannelError, FinishedError
-from ..exact import own_context, text
-from ..mechanism import Draft, Mechanism, Parameter, with_parameters
-from ..schema import Schema
+from ..foundation.errors import ChannelError, FinishedError
+from ..foundation.exact import own_context, text
+from ..people.schema import Schema
+from .mechanism import Draft, Mechanism, Parameter, with_parameters
 from .rounds import (
     MEMBERS,
     chain_fault,
@@ -30,10 +30,10 @@ from .rounds import (
 )
 
 if TYPE_CHECKING:
-    from ..estimate.forecast import Forecast
-    from ..plan import Plan
-    from ..prior import Prior
-    from ..tally import Tally
+    from ..estimate.forecast.key_forecast import Forecast
+    from ..people.prior import Prior
+    from ..plan.plan import Plan
+    from ..plan.tally import Tally
 
 
 class PrivKVM(Mechanism):

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import FinishedError
-from ..exact import own_context, text
-from ..mechanism import Draft, Mechanism, Parameter, with_parameters
-from ..schema import Schema
+from ..foundation.errors import FinishedError
+from ..foundation.exact import own_context, text
+from ..people.schema import Schema
+from .mechanism import Draft, Mechanism, Parameter, with_parameters
 from .rounds import (
     LEAST,
     MEMBERS,
@@ -33,10 +33,10 @@ from .rounds import (
 )
 
 if TYPE_CHECKING:
-    from ..estimate.forecast import Forecast
-    from ..plan import Plan
-    from ..prior import Prior
-    from ..tally import Tally
+    from ..estimate.forecast.key_forecast import Forecast
+    from ..people.prior import Prior
+    from ..plan.plan import Plan
+    from ..plan.tally import Tally
 
 
 class PrivKVMPlus(Mechanism):

@@ -13,10 +13,10 @@ from decimal import Decimal
 from typing import Any
 
 from ..estimate.linear import least_squares
-from ..mechanism import Draft, Mechanism
-from ..schema import Schema
-from ..views import Views
+from ..people.schema import Schema
+from ..people.views import Views
 from .kvoh import flipped_bits
+from .mechanism import Draft, Mechanism
 
 
 class Rappor(Mechanism):

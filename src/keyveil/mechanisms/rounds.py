@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Floats
 from ..channel import Table
 from ..estimate.answer import Estimate, KeyAnswer, biased, plain, ratio, shifted
-from ..estimate.feedback import Debiased, Round, first_round
-from ..estimate.forecast import Forecast, Mixed, area, by_shape
+from ..estimate.forecast.key_forecast import Forecast, Mixed, area, by_shape
+from ..estimate.forecast.round_forecast import Debiased, FeedbackRound, first_round
 from ..estimate.linear import answers_of, key_answers, on_scale, single_moments
-from ..exact import decimal, own_context, text
-from ..mechanism import Draft, fitted
-from ..report import is_hex
-from ..schema import Schema
-from ..views import Views
+from ..foundation.arrays import Floats
+from ..foundation.exact import decimal, own_context, text
+from ..people.schema import Schema
+from ..people.views import Views
+from ..plan.report import is_hex
+from .mechanism import Draft, fitted
 from .privkv import asked_once, keeps_of, privkv_rows, raw_means
 
 if TYPE_CHECKING:
     from ..estimate.answer import Answers
-    from ..plan import Plan
-    from ..prior import Prior
-    from ..tally import Tally
+    from ..people.prior import Prior
+    from ..plan.plan import Plan
+    from ..plan.tally import Tally
 
 
 MEMBERS = {"round", "parent", "total", "spent", "frequency", "feedback"}
@@ -241,7 +241,7 @@ def chain_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
             if left < UNLIKELY:
                 break
         gain = (np.exp(value) - 1.0) / (np.exp(value) + 1.0)
-        at = Round.of(at.next(), f, m, np.full(len(f), people / keys / 2), float(gain))
+        at = FeedbackRound.of(at.next(), f, m, np.full(len(f), people / keys / 2), float(gain))
         made = Debiased.of(variance, at, prior)
     parts.append((left, made))
     likely = [(chance, part) for chance, part in parts if chance >= UNLIKELY]

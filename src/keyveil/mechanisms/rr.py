@@ -13,9 +13,9 @@ from typing import Any
 from ..channel import Symmetric
 from ..estimate.likelihood import likelihood
 from ..estimate.linear import least_squares
-from ..mechanism import Draft, Mechanism
-from ..schema import Schema
-from ..views import Views
+from ..people.schema import Schema
+from ..people.views import Views
+from .mechanism import Draft, Mechanism
 
 
 class RR(Mechanism):

@@ -12,19 +12,19 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ..channel import Channel, Symmetric
-from ..errors import PlanError
+from ..channel.design.value_channels import Design, channel_for, is_tabled
 from ..estimate.linear import least_squares
-from ..mechanism import Choice, Draft, Mechanism, Parameter
-from ..schema import Schema
-from ..valuechannels import Design, channel_for, is_tabled
+from ..foundation.errors import PlanError
+from ..people.schema import Schema
 from .designed import DESIGN, cyclic_views, design_of, designed_forecast, designed_moments
+from .mechanism import Choice, Draft, Mechanism, Parameter
 
 if TYPE_CHECKING:
-    from ..arrays import Integers
-    from ..estimate.forecast import Forecast
+    from ..estimate.forecast.key_forecast import Forecast
     from ..estimate.linear import Moments
-    from ..plan import Plan
-    from ..prior import Prior
+    from ..foundation.arrays import Integers
+    from ..people.prior import Prior
+    from ..plan.plan import Plan
 
 MOST_STATES = 4096
 """Larger views would need more people than there are to fill their cells."""

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from ..arrays import WORD
 from ..channel import Hash, Table
-from ..errors import PlanError
 from ..estimate.linear import least_squares
-from ..exact import most_lies
-from ..mechanism import Draft, Mechanism, Parameter
-from ..schema import Schema
-from ..views import Views
+from ..foundation.arrays import WORD
+from ..foundation.errors import PlanError
+from ..foundation.exact import most_lies
+from ..people.schema import Schema
+from ..people.views import Views
+from .mechanism import Draft, Mechanism, Parameter
 
 SALT = 0x5EED0001
 

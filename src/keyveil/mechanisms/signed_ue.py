@@ -27,12 +27,12 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import WORD
 from ..channel import Symbols
-from ..errors import ChannelError
 from ..estimate.linear import least_squares
-from ..estimate.sets import baseline
-from ..mechanism import Parameter
+from ..estimate.pools.padded_items import baseline
+from ..foundation.arrays import WORD
+from ..foundation.errors import ChannelError
+from .mechanism import Parameter
 from .pckv import MOST_LENGTH, Padded
 
 

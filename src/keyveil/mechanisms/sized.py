@@ -23,28 +23,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..plan import Plan
-from ..arrays import Floats, Integers
 from ..channel import Channel, Symmetric
-from ..coins import Coins
-from ..encode import bucket_ends, bucket_of
-from ..errors import FinishedError, PlanError
-from ..estimate.forecast import Mixed
+from ..channel.design.view_channels import best_subset
+from ..estimate.forecast.key_forecast import Mixed
 from ..estimate.linear import Moments, least_squares
-from ..estimate.project import onto_simplex
-from ..exact import decimal, text
-from ..mechanism import Choice, Draft, Mechanism, Parameter, with_parameters
-from ..registry import mechanism_named
-from ..schema import Schema
-from ..viewchannels import best_subset
-from ..views import Views
+from ..estimate.projection import onto_simplex
+from ..foundation.arrays import Floats, Integers
+from ..foundation.coins import Coins
+from ..foundation.errors import FinishedError, PlanError
+from ..foundation.exact import decimal, text
+from ..people.schema import Schema
+from ..people.views import Views
+from ..plan.encoding import bucket_ends, bucket_of
+from ..plan.plan import Plan
+from ..plan.registry import mechanism_named
 from .collision import MOST_CAP
+from .mechanism import Choice, Draft, Mechanism, Parameter, with_parameters
 from .rounds import parent_fault
 
 if TYPE_CHECKING:
-    from ..estimate.forecast import Forecast
-    from ..prior import Prior
-    from ..tally import Tally
+    from ..estimate.forecast.key_forecast import Forecast
+    from ..people.prior import Prior
+    from ..plan.tally import Tally
 
 CAPS = {
     "collision": "cap",
@@ -142,7 +142,7 @@ class Sized(Mechanism):
 
     def _best_cap(self, plan: Plan, sizes: Floats, people: float) -> int:
         """The cap with the least predicted squared error of frequency plus mass, over all keys."""
-        from ..prior import Prior
+        from ..people.prior import Prior
 
         keys = min(len(plan.schema.keys), MOST_CAP)
         if not sizes[1:].sum():

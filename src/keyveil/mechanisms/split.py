@@ -10,10 +10,10 @@ from decimal import Decimal
 from typing import Any
 
 from ..channel import Product, Symmetric
-from ..estimate.pooled import pooled_answers
-from ..mechanism import Draft, Mechanism
-from ..schema import Schema
-from ..views import Views
+from ..estimate.together.averaged_views import pooled_answers
+from ..people.schema import Schema
+from ..people.views import Views
+from .mechanism import Draft, Mechanism
 
 
 class Split(Mechanism):

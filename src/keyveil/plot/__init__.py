@@ -1,9 +1,9 @@
 """Pictures of answers; needs matplotlib (``keyveil[plot]``)."""
 
-from .answers import plot_answers, plot_matrix
-from .foreseen import plot_curves, plot_gains, plot_limit
-from .look import plain_number
-from .rows import plot_rows, spread_out
+from .answer_plots import plot_answers, plot_matrix
+from .comparison_plots import plot_rows, spread_out
+from .forecast_plots import plot_curves, plot_gains, plot_limit
+from .style import plain_number
 
 __all__ = [
     "plain_number",

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from keyveil.collector.store.interface import Session
-from keyveil.collector.store.keys import Images, KeyFolder
+from keyveil.service.collector.store.epoch_keys import Images, KeyFolder
+from keyveil.service.collector.store.store_interface import Session
 
 
 def remember_keys() -> tuple[list[bytes], Callable[[], None]]:

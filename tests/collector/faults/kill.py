@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from desk import PLAN
 
-from keyveil.collector import wire
-from keyveil.collector.packing import Packing
-from keyveil.collector.store import Store
-from keyveil.collector.store.keys import KeyFolder
-from keyveil.collector.verify import verify
+from keyveil.plan.packing import Packing
+from keyveil.service.collector.http import wire
+from keyveil.service.collector.operations.verify import verify
+from keyveil.service.collector.store import Store
+from keyveil.service.collector.store.epoch_keys import KeyFolder
 
 from .keys import read_ids
 

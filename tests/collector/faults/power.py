@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 from desk import PLAN
 
-from keyveil.collector import admin
-from keyveil.collector.clock import StatedClock
-from keyveil.collector.service import Service
-from keyveil.collector.store import Parcel
-from keyveil.collector.store.control import Book
-from keyveil.collector.store.sqlite import SqliteStore
-from keyveil.collector.verify import verify
+from keyveil.service.collector.operations import admin
+from keyveil.service.collector.operations.clock import StatedClock
+from keyveil.service.collector.operations.verify import verify
+from keyveil.service.collector.service import Service
+from keyveil.service.collector.store import Parcel
+from keyveil.service.collector.store.control import Book
+from keyveil.service.collector.store.sqlite import SqliteStore
 
 from .disk import Disk, Event, Recorder
 from .keys import lasting_keys

@@ -24,14 +24,15 @@ import numpy as np
 from desk import Desk, plan_of
 
 from keyveil import Tally
-from keyveil.collector import admin, wire
-from keyveil.collector.backup import backup
-from keyveil.collector.clock import StatedClock
-from keyveil.collector.problems import REASONS, Problem
-from keyveil.collector.restore import restore
-from keyveil.collector.store import StoreUnready
-from keyveil.collector.store.sqlite import SqliteStore
-from keyveil.collector.verify import verify
+from keyveil.service.collector.http import wire
+from keyveil.service.collector.http.problems import REASONS, Problem
+from keyveil.service.collector.operations import admin
+from keyveil.service.collector.operations.backup import backup
+from keyveil.service.collector.operations.clock import StatedClock
+from keyveil.service.collector.operations.restore import restore
+from keyveil.service.collector.operations.verify import verify
+from keyveil.service.collector.store import StoreUnready
+from keyveil.service.collector.store.sqlite import SqliteStore
 
 from .keys import is_stored, remember_keys
 from .scratch import WatchedScratch, make_small

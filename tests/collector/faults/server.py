@@ -11,10 +11,10 @@ from pathlib import Path
 
 from scratch import forgetful, make_small, stale
 
-from keyveil.collector.serve import address_of, listening, serve
-from keyveil.collector.settings import Settings
-from keyveil.collector.store import store_at
-from keyveil.collector.store.sqlite import SqliteStore
+from keyveil.service.collector.operations.settings import Settings
+from keyveil.service.collector.operations.start import address_of, listening, serve
+from keyveil.service.collector.store import store_at
+from keyveil.service.collector.store.sqlite import SqliteStore
 
 
 def main(address: str, segments: str, *more: str) -> int:

@@ -1,0 +1,259 @@
+"""The shape ``coco``: like ``collision``, with the two signs of a key in mirrored cells.
+
+CoCo of Wang et al., arXiv 2304.04410. A state is a set of at most ``held`` signed keys. Under a seed a
+key falls into a cell; its high sign is that cell, its low sign the cell half way round, its *mirror*.
+The two are a pair of cells, and each key claims its pair: the signed cell gets the weight ``high``,
+the mirror ``low``. Of keys that claim one pair the one with the lowest *rank* gets it, the others are
+dropped. The cells of pairs that no one claims share what is left evenly.
+
+A dropped key says nothing of its sign, and how many are dropped grows with the set. So everyone
+claims as if they held ``held`` keys: dummies, fresh words and no keys at all, make up for what is
+missing. Then a held sign is met more often than its opposite by (high - low) times the same chance of
+not being dropped, whatever else is held, and a held key's pair with exactly high + low.
+
+A key's word under a seed is h = mixed(mixed(seed ^ salt) ^ mixed(key + 0x9E3779B9)); h * small is
+2^32 * cell + rank. A dummy's word is its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..foundation.arrays import WORD, Floats, Integers
+from ..foundation.coins import Stream
+from ..foundation.errors import ChannelError
+from ..foundation.exact import at_most
+from .hash import MOST_CELLS, words_of
+from .law import Proof
+from .seed_pool import MOST_ITEMS, SeedPool, runs_of
+
+MOST_SMALL = 1 << 21
+
+
+@dataclass(frozen=True)
+class CoCo(SeedPool):
+    """Item 2 key + 1 is the key's high sign, 2 key its low one."""
+
+    shape: ClassVar[str] = "coco"
+
+    high: int
+    low: int
+
+    def __post_init__(self) -> None:
+        if self.items % 2 or not 2 <= self.items <= MOST_ITEMS or not 1 <= self.held <= self.items // 2:
+            raise ChannelError("a coco has two items for each key, and one or more keys are held")
+        if self.small % 2 or not 2 * self.held < self.small <= MOST_SMALL:
+            raise ChannelError("a coco has an even number of cells, more than two for each held key")
+        left = WORD - self.held * (self.high + self.low)
+        if self.low < 1 or self.high < self.low or left < self.small - 2 * self.held:
+            raise ChannelError("a coco leaves at least one unit for every cell that no one claims")
+        super().__post_init__()
+        object.__setattr__(self, "words", 2 + self.held)
+
+    @classmethod
+    def of(
+        cls, items: int, held: int, epsilon: Decimal, pool: int, salt: int, small: int | None = None
+    ) -> CoCo:
+        """The largest ``high`` that keeps the promise; the best number of cells, if they fit."""
+        if small is None:
+            most = min(MOST_CELLS // max(pool, 1), MOST_SMALL) & ~1
+            small = max(2 * held + 2, min(best_cells(held, epsilon), most))
+        if held < 1 or 2 * held >= small:
+            raise ChannelError("a coco has an even number of cells, more than two for each held key")
+        bottom, top = 1, (WORD - (small - held)) // held
+        while bottom < top:
+            middle = (bottom + top + 1) // 2
+            fits = middle <= at_most((WORD - held * middle) // (small - held), epsilon)
+            bottom, top = (middle, top) if fits else (bottom, middle - 1)
+        return cls(items, held, small, pool, salt, bottom, (WORD - held * bottom) // (small - held))
+
+    # -- the law ---------------------------------------------------------------------------------
+
+    def left(self, claimed: int) -> tuple[int, int]:
+        """The weight of a cell that no one claims when so many pairs are, and how many have one more."""
+        return divmod(WORD - claimed * (self.high + self.low), self.small - 2 * claimed)
+
+    def proof(self) -> Proof:
+        """Over all numbers of claimed pairs; the remainders count as if in the worst cell.
+
+        What is left for one cell rises with the number of pairs or falls with it, so that its ends are
+        at no claimed pair and at ``held`` of them.
+        """
+        likely, unlikely = (self.high, 1), (self.low, 1)
+        for claimed in (0, self.held):
+            weight, rest = self.left(claimed)
+            likely = max(likely, (weight + (rest > 0), claimed))
+            unlikely = min(unlikely, (weight, claimed))
+        return Proof(likely[0], unlikely[0], (likely[1], unlikely[1]), "a cell (states: pairs claimed)")
+
+    @property
+    def told(self) -> float:
+        """The chance that a held key is not dropped."""
+        free = 1.0 - 2.0 / self.small
+        return (1.0 - free**self.held) / (self.held * (1.0 - free))
+
+    @property
+    def gains(self) -> tuple[float, float]:
+        """How much more often a held key's pair is met, and its sign than the opposite one."""
+        met = (self.high + self.low) / WORD - 2.0 / self.small
+        return met, (self.high - self.low) / WORD * self.told
+
+    # -- the sampler -----------------------------------------------------------------------------
+
+    def words_under(self, keys: np.ndarray) -> np.ndarray:
+        """2^32 * cell + rank of each key under every seed of the pool, a row for each seed."""
+        word = words_of(self.salt, np.arange(self.pool)[:, None], np.asarray(keys)[None, :])
+        return np.asarray(word * np.uint64(self.small))
+
+    def hashes(self, keys: np.ndarray) -> Integers:
+        """The cell of each key's high sign under every seed of the pool, a row for each seed."""
+        return (self.words_under(keys) >> np.uint64(32)).astype(np.int64)
+
+    def draw(self, states: np.ndarray, stream: Stream) -> Integers:
+        """Word 0 is the seed, word 1 is sliced (signed cells, mirrors, others), the rest are dummies."""
+        sets = np.asarray(states, np.int64)
+        if sets.ndim == 1:
+            sets = self.sets(sets)
+        words = stream.words(0, 2 + self.held)
+        seeds = (words[:, 0].astype(np.int64) * self.pool) >> 32
+        claimed, count = self._claimed(seeds, sets, words[:, 2:])
+        word = words[:, 1].astype(np.int64)
+        lefts = np.array([self.left(j) for j in range(self.held + 1)], np.int64)
+        weight, rest = lefts[count, 0], lefts[count, 1]
+        over = word - count * (self.high + self.low)
+        heavy = rest * (weight + 1)
+        place = np.where(over < heavy, over // (weight + 1), rest + (over - heavy) // weight)
+        mirrors = np.where(claimed < self.small, self._mirror(claimed), self.small)
+        taken = np.sort(np.concatenate([claimed, mirrors], axis=1), axis=1)
+        for column in range(taken.shape[1]):  # step over the claimed cells, which are ascending
+            place += place >= taken[:, column]
+        own = np.clip(word // self.high, 0, self.held - 1)
+        other = np.clip((word - count * self.high) // self.low, 0, self.held - 1)
+        signed = np.take_along_axis(claimed, own[:, None], axis=1)[:, 0]
+        mirror = np.take_along_axis(mirrors, other[:, None], axis=1)[:, 0]
+        cell = np.where(word < count * self.high, signed, np.where(over < 0, mirror, place))
+        return seeds * self.small + cell
+
+    def _mirror(self, cells: Integers) -> Integers:
+        return np.asarray((cells + self.small // 2) % self.small)
+
+    def _claimed(
+        self, seeds: Integers, sets: Integers, dummies: np.ndarray
+    ) -> tuple[Integers, Integers]:
+        """The signed cells of the pairs that are claimed, ascending, then ``small``; how many."""
+        half = self.small // 2
+        word = words_of(self.salt, seeds[:, None], np.maximum(sets, 0) // 2)
+        word = np.where(sets < 0, dummies.astype(np.uint64), word) * np.uint64(self.small)
+        cell, rank = (
+            (word >> np.uint64(32)).astype(np.int64),
+            (word & np.uint64(WORD - 1)).astype(np.int64),
+        )
+        sign = np.where(sets < 0, 1, sets % 2)
+        # One number to sort by: pair, rank, then the upper half and the high sign last.
+        order = (((cell % half) << 32 | rank) << 2) | (cell >= half).astype(np.int64) << 1 | sign
+        order = np.sort(order, axis=1)
+        pair, upper = order >> 34, (order >> 1 & 1) ^ (1 - (order & 1))
+        cells = pair + half * upper
+        cells[:, 1:][pair[:, 1:] == pair[:, :-1]] = self.small
+        cells = np.sort(cells, axis=1)
+        return cells, (cells < self.small).sum(axis=1)
+
+    # -- written out, for tests on few items -----------------------------------------------------
+
+    def row(self, claimed: tuple[int, ...]) -> list[int]:
+        """The weights of all cells of a seed when these are the signed cells of the claimed pairs."""
+        mirrors = {(cell + self.small // 2) % self.small for cell in claimed}
+        weight, rest = self.left(len(claimed))
+        weights = [0] * self.small
+        others = sorted(set(range(self.small)) - set(claimed) - mirrors)
+        for rank, cell in enumerate(others):
+            weights[cell] = weight + (rank < rest)
+        for cell in claimed:
+            weights[cell], weights[(cell + self.small // 2) % self.small] = self.high, self.low
+        return weights
+
+    def law_of(self, members: np.ndarray) -> Floats:
+        """Pr[output] for one set, over all dummies; as if no units remained (at most 2^-32 a cell).
+
+        A key keeps its pair if no dummy that falls into it ranks lower: (1 - rank / pairs)^dummies.
+        Otherwise a dummy gets it, with either sign. All pairs that no key claims are alike.
+        """
+        own = np.asarray(members, np.int64)
+        half, dummies, seeds = self.small // 2, self.held - len(own), np.arange(self.pool)
+        words = self.words_under(own // 2)
+        upper = np.zeros((self.pool, half), np.int64)
+        ranks = np.full((self.pool, half), 2.0)  # who has no rank claims nothing
+        for column, item in enumerate(own.tolist()):
+            cell = (words[:, column] >> np.uint64(32)).astype(np.int64)
+            rank = (words[:, column] & np.uint64(WORD - 1)) / WORD
+            pair = cell % half
+            first = rank < ranks[seeds, pair]
+            ranks[seeds[first], pair[first]] = rank[first]
+            upper[seeds[first], pair[first]] = ((cell >= half) ^ (item % 2 == 0))[first]
+        real = ranks < 2.0
+        middle = (self.high + self.low) / 2
+        apart = np.where(real, (1.0 - ranks / half) ** dummies, 0.0) * (self.high - self.low) / 2
+        left = WORD - real.sum(axis=1) * (self.high + self.low)
+        other = (left / (self.small - 2 * real.sum(axis=1)))[:, None]
+        lower = np.where(real, middle + np.where(upper == 0, apart, -apart), other)
+        higher = np.where(real, middle + np.where(upper == 1, apart, -apart), other)
+        return np.asarray(np.concatenate([lower, higher], axis=1).ravel() / WORD / self.pool)
+
+    def mixture(self, sets: Integers, shares: Floats) -> Floats:
+        half, middle = self.small // 2, (self.high + self.low) / 2
+        items, place = np.unique(sets, return_inverse=True)
+        words = self.words_under(np.maximum(items, 0) // 2).astype(np.int64)
+        cell, rank = words >> 32, words & (WORD - 1)
+        # One number to sort by: pair, rank, and last which of the pair's two cells is the signed one.
+        order = (((cell % half) << 32 | rank) << 1) | ((cell >= half) ^ (items % 2 == 0))
+        order[:, items < 0] = half << 33
+        count = np.arange(self.held + 1)
+        lefts = (WORD - count * 2 * middle) / (self.small - 2 * count)
+        both, apart = np.zeros((2, self.pool, half + 1))
+        seeds = np.arange(self.pool)[:, None, None]
+        for rows in runs_of(len(sets), self.pool * sets.shape[1]):
+            found = np.sort(order[:, place.reshape(sets.shape)[rows]], axis=2)
+            pair = found >> 33
+            pair[:, :, 1:][pair[:, :, 1:] == pair[:, :, :-1]] = half
+            dummies = self.held - (sets[rows] >= 0).sum(axis=1)
+            kept = (1.0 - (found >> 1 & (WORD - 1)) / (WORD * half)) ** dummies[:, None]
+            left = lefts[(pair < half).sum(axis=2)]
+            at = (seeds * (half + 1) + pair).ravel()
+            more = np.broadcast_to((shares[rows] * (middle - left))[:, :, None], pair.shape)
+            both += np.bincount(at, more.ravel(), both.size).reshape(both.shape)
+            both += (left @ shares[rows])[:, None]
+            signed = np.where(found & 1, 1.0, -1.0) * kept * shares[rows][:, None]
+            apart += np.bincount(at, signed.ravel(), apart.size).reshape(apart.shape)
+        both, apart = both[:, :-1], apart[:, :-1] * (self.high - self.low) / 2
+        return np.concatenate([both - apart, both + apart], axis=1).ravel() / WORD / self.pool
+
+
+def variances(held: int, odds: float, cells: Any) -> tuple[Any, Any]:
+    """For one report and keys that hardly anyone holds: variance of the mass, and of the frequency."""
+    total = held * (odds + 1.0) + cells - 2 * held
+    free = 1.0 - 2.0 / cells
+    told = (1.0 - free**held) / (held * (1.0 - free))
+    mass = 2.0 / cells / ((odds - 1.0) * told / total) ** 2
+    frequency = 2.0 / cells * free / ((odds + 1.0) / total - 2.0 / cells) ** 2
+    return mass, frequency
+
+
+def best_cells(held: int, epsilon: Decimal, weight: float = 1 / 3) -> int:
+    """The even number of cells with the least variance of the mass plus ``weight`` x the frequency's.
+
+    1/3 is the mean square of a mean that may be anything: the mean's variance is the mass's plus its
+    square times the frequency's.
+    """
+    odds = float(epsilon.exp())
+    thinly = np.geomspace(held + 1, max(8 * held * odds, 1e4), 1 << 12).astype(np.int64)
+    cells = 2 * np.unique(np.minimum(thinly, MOST_SMALL // 2))
+    for _ in range(2):  # then densely around the best
+        mass, frequency = variances(held, odds, cells)
+        best = int(cells[np.argmin(mass + weight * frequency)])
+        cells = best + 2 * np.arange(-2048, 2048)
+        cells = cells[(cells > 2 * held) & (cells <= MOST_SMALL)]
+    return best

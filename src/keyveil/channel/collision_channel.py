@@ -1,0 +1,178 @@
+"""The shape ``collision``: a seed from a public pool, then a cell in which one's own items fall.
+
+Wang et al., "Differentially Private Numerical Vector Analyses in the Local and Shuffle Model", arXiv
+2304.04410. A state is a *set* of at most ``held`` items. The device draws a seed whatever it holds,
+hashes its items to ``small`` cells and names one of them: each cell that its items fall into has the
+weight ``high``, whatever their number, and the others share what is left evenly. So an item that is
+held is met with exactly ``high``, one that is not with 1/small on average over hashes.
+
+Of w = 2^32 - j * high, which j occupied cells leave, every other cell has ``w div (small - j)``; the
+``w mod (small - j)`` units that remain go one each to the first of them, in ascending order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import ClassVar
+
+import numpy as np
+
+from ..foundation.arrays import WORD, Floats, Integers
+from ..foundation.coins import Stream
+from ..foundation.errors import ChannelError
+from ..foundation.exact import at_most, own_context
+from .hash import MOST_CELLS, hashed
+from .law import Proof
+from .seed_pool import MOST_ITEMS, SeedPool, runs_of
+
+
+@dataclass(frozen=True)
+class Collision(SeedPool):
+    """Cells with an item have the weight ``high``, the others share what is left."""
+
+    shape: ClassVar[str] = "collision"
+
+    high: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.items <= MOST_ITEMS or not 1 <= self.held <= self.items:
+            raise ChannelError(f"a collision has 1 to {MOST_ITEMS} items, and one or more are held")
+        if self.held >= self.small:
+            raise ChannelError("a collision has more cells than one can hold items")
+        if self.high < 1 or WORD - self.held * self.high < self.small - self.held:
+            raise ChannelError("a collision leaves at least one unit for every cell without an item")
+        super().__post_init__()
+        object.__setattr__(self, "words", 2)
+
+    @classmethod
+    def of(
+        cls,
+        items: int,
+        held: int,
+        epsilon: Decimal,
+        pool: int,
+        salt: int,
+        small: int | None = None,
+    ) -> Collision:
+        """The largest ``high`` that keeps the promise; the authors' number of cells, if they fit."""
+        if small is None:
+            small = max(held + 1, min(best_small(held, epsilon), MOST_CELLS // max(pool, 1)))
+        if held < 1 or held >= small:
+            raise ChannelError("a collision has more cells than one can hold items")
+        # The odds against the least weight fall as high rises: the last one that fits is tight.
+        low, top = 1, (WORD - (small - held)) // held
+        while low < top:
+            middle = (low + top + 1) // 2
+            least = (WORD - held * middle) // (small - held)
+            low, top = (middle, top) if middle <= at_most(least, epsilon) else (low, middle - 1)
+        return cls(items, held, small, pool, salt, low)
+
+    # -- the law ---------------------------------------------------------------------------------
+
+    def low(self, occupied: int) -> tuple[int, int]:
+        """The weight of a cell without an item when so many have one, and how many have one more."""
+        return divmod(WORD - occupied * self.high, self.small - occupied)
+
+    def proof(self) -> Proof:
+        """Over all sizes of the set of occupied cells; the remainders count as if in the worst cell.
+
+        What is left for one cell, (2^32 - j high) / (small - j), rises with the size j or falls with
+        it, so that its ends are at no occupied cell and at ``held`` of them.
+        """
+        likely, unlikely = (self.high, 1), (self.high, 1)
+        for occupied in (0, self.held):
+            low, rest = self.low(occupied)
+            likely = max(likely, (low + (rest > 0), occupied))
+            unlikely = min(unlikely, (low, occupied))
+        return Proof(likely[0], unlikely[0], (likely[1], unlikely[1]), "a cell (states: cells occupied)")
+
+    @property
+    def keep(self) -> float:
+        """The chance of naming the cell of a held item."""
+        return self.high / WORD
+
+    @property
+    def gain(self) -> float:
+        """By how much a held item is met more often than one that is not."""
+        return self.keep - 1.0 / self.small
+
+    def row(self, occupied: tuple[int, ...]) -> list[int]:
+        """The weights of all cells of a seed when these have an item."""
+        low, rest = self.low(len(occupied))
+        weights = [self.high] * self.small
+        for rank, cell in enumerate(sorted(set(range(self.small)) - set(occupied))):
+            weights[cell] = low + (rank < rest)
+        return weights
+
+    # -- the sampler -----------------------------------------------------------------------------
+
+    def hashes(self, items: np.ndarray) -> Integers:
+        """The cell of each item under every seed of the pool, a row for each seed."""
+        return hashed(self.salt, np.arange(self.pool)[:, None], np.asarray(items)[None, :], self.small)
+
+    def draw(self, states: np.ndarray, stream: Stream) -> Integers:
+        """Word 0 is the seed; word 1 is sliced: occupied cells first, then the others, ascending."""
+        sets = np.asarray(states, np.int64)
+        if sets.ndim == 1:
+            sets = self.sets(sets)
+        words = stream.words(0, 2).astype(np.int64)
+        seeds = (words[:, 0] * self.pool) >> 32
+        occupied, count = self._occupied(seeds, sets)
+        lows = np.array([self.low(j) for j in range(self.held + 1)], np.int64)
+        low, rest = lows[count, 0], lows[count, 1]
+        over = words[:, 1] - count * self.high
+        heavy = rest * (low + 1)
+        place = np.where(over < heavy, over // (low + 1), rest + (over - heavy) // low)
+        for column in range(occupied.shape[1]):  # step over the occupied cells, which are ascending
+            place += place >= occupied[:, column]
+        mine = np.clip(words[:, 1] // self.high, 0, occupied.shape[1] - 1)
+        own = np.take_along_axis(occupied, mine[:, None], axis=1)[:, 0]
+        return seeds * self.small + np.where(over < 0, own, place)
+
+    def _occupied(self, seeds: Integers, sets: Integers) -> tuple[Integers, Integers]:
+        """The distinct cells of each set, ascending and then filled up with ``small``; how many."""
+        cells = hashed(self.salt, seeds[:, None], np.maximum(sets, 0), self.small)
+        cells = np.sort(np.where(sets < 0, self.small, cells), axis=1)
+        again = cells[:, 1:] == cells[:, :-1]
+        cells[:, 1:][again] = self.small
+        cells = np.sort(cells, axis=1)
+        return cells, (cells < self.small).sum(axis=1)
+
+    # -- written out, for tests on few items -----------------------------------------------------
+
+    def law_of(self, members: np.ndarray) -> Floats:
+        """Pr[output] for one set."""
+        own = np.asarray(members, np.int64)
+        row = own[None, :] if len(own) else np.full((1, 1), -1, np.int64)
+        occupied, count = self._occupied(np.arange(self.pool), np.repeat(row, self.pool, axis=0))
+        law = np.empty((self.pool, self.small))
+        marked = np.zeros((self.pool, self.small + 1), bool)
+        np.put_along_axis(marked, occupied, True, axis=1)
+        rank = np.cumsum(~marked[:, :-1], axis=1) - 1
+        lows = np.array([self.low(j) for j in range(self.held + 1)], np.int64)
+        low, rest = lows[count, 0][:, None], lows[count, 1][:, None]
+        law = np.where(marked[:, :-1], self.high, low + (rank < rest)) / WORD / self.pool
+        return law.ravel()
+
+    def mixture(self, sets: Integers, shares: Floats) -> Floats:
+        items, place = np.unique(sets, return_inverse=True)
+        hashes = np.where(items < 0, self.small, self.hashes(np.maximum(items, 0)))
+        count = np.arange(self.held + 1)
+        lows = (1.0 - count * self.keep) / (self.small - count)
+        law, seeds = np.zeros((self.pool, self.small + 1)), np.arange(self.pool)[:, None, None]
+        for rows in runs_of(len(sets), self.pool * sets.shape[1]):
+            cells = np.sort(hashes[:, place.reshape(sets.shape)[rows]], axis=2)
+            cells[:, :, 1:][cells[:, :, 1:] == cells[:, :, :-1]] = self.small
+            low = lows[(cells < self.small).sum(axis=2)]
+            more = np.broadcast_to((shares[rows] * (self.keep - low))[:, :, None], cells.shape)
+            at = seeds * (self.small + 1) + cells
+            law += np.bincount(at.ravel(), more.ravel(), law.size).reshape(law.shape)
+            law += (low @ shares[rows])[:, None]
+        return np.asarray(law[:, :-1].ravel() / self.pool)
+
+
+def best_small(held: int, epsilon: Decimal) -> int:
+    """The authors' number of cells, floor(s E + 2 s - 1), within 1 % of the best in variance."""
+    with own_context():
+        return int(held * epsilon.exp()) + 2 * held - 1

@@ -1,0 +1,351 @@
+"""Channels for the frequency and mean of single keys: designed for a prior, solved once, shipped.
+
+What a channel is best for depends on how often keys are held and how their values lie, so there is a
+channel for each *design*: the frequency; the mean and spread of values; and how much the mean counts
+beside the frequency. The law of values is ``prior.value_law`` (most entropy), mixed over keys whose
+means lie at the design's and 0.4 to either side, as in ``Prior.of``. What is made least is
+
+    (1 - weight) * Var(frequency) / KVUE's + weight * Var(mean) / KVUE's
+
+for one report, by weights on outputs that are unbiased for every law of the states. A report speaks of
+one key rounded to nine levels, or of two at once rounded to four, or of the presence alone of two or
+three. Estimates never use the design but to weigh the outputs: a wrong one costs accuracy, not truth.
+
+``optimal_values.json`` holds mixtures of patterns (see ``patterns``) on a small grid of designs and
+epsilons. A mixture is a tight channel at every epsilon, so between tabled ones the nearest is taken: at
+most 1.5 % is lost. ``python -m keyveil.channel.design.value_channels`` (extra ``design``) makes it anew
+in two minutes, the same bytes each time with the same solver.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cache, cached_property, lru_cache
+from importlib.resources import files
+from itertools import product
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...foundation.arrays import Floats
+from ...foundation.errors import PlanError
+from ...foundation.exact import text
+from ...people.prior import BETWEEN, GRID, Prior, value_law
+from .. import Channel, Symmetric, Table
+from .patterns import best_mixture, classes_of, digits, intervals, moves, orbit, table_of
+
+LEVELS = {1: 9, 2: 4}
+"""By how many keys a report speaks of: the levels of tabled channels that look at values."""
+
+FREQUENCIES = ("0.03", "0.1", "0.3", "0.7")
+SPREADS = ("0.3", "0.6")
+MEANS = ("0", "0.4")
+WEIGHTS = ("0.25", "0.5", "0.75")
+EPSILONS = ("0.5", "1", "1.5", "2", "2.5", "3", "4", "5", "6", "8")
+"""The grid. Means below zero are tabled ones turned round."""
+
+LARGEST = Decimal(12)
+"""Above, 32-bit weights are too coarse for rare patterns, and k-RR over the same states is as good."""
+
+MOST_SOLVED = 36
+"""Two keys at five levels, three at two, five at one: some thousand patterns."""
+
+SMALLEST_OF_SEVERAL = Decimal("1.5")
+"""Below, two keys in one report are no better than one, and channels for them are not tabled."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a channel is made for: decimals, as they stand in a plan."""
+
+    frequency: Decimal = Decimal("0.3")
+    spread: Decimal = Decimal("0.5")
+    mean: Decimal = Decimal(0)
+    weight: Decimal = Decimal("0.5")
+    keys: int = 1
+    levels: int = 9
+
+    @property
+    def states(self) -> int:
+        """How many states a report tells of."""
+        return int((self.levels + 1) ** self.keys)
+
+    @cached_property
+    def means(self) -> tuple[float, ...]:
+        """The three means that keys are taken to have."""
+        mean = float(self.mean)
+        apart = min(BETWEEN, 0.95 - abs(mean))
+        return mean - apart, mean, mean + apart
+
+    def laws(self, levels: int) -> Floats:
+        """The law of one key's states after rounding to levels, one row for each of the means."""
+        held = float(self.frequency)
+        rows = [
+            np.concatenate([[1.0 - held], held * value_law_at(levels, mean, float(self.spread))])
+            for mean in self.means
+        ]
+        return np.array(rows)
+
+    @cached_property
+    def key_law(self) -> Floats:
+        """The law of one key's states, mixed over the means."""
+        return np.asarray(self.laws(self.levels).mean(axis=0))
+
+    @cached_property
+    def law(self) -> Floats:
+        """The law of the states of a report: keys are independent."""
+        law = np.ones(1)
+        for _ in range(self.keys):
+            law = np.outer(law, self.key_law).ravel()
+        return law
+
+    def wanted(self, epsilon: Decimal) -> Floats:
+        """Columns of weights on the states whose variances add up to the first key's error."""
+        first = digits(self.levels, self.keys)[:, 0]
+        held, weight = float(self.frequency), float(self.weight)
+        kvue = np.array([_kvue(epsilon, held, mean) for mean in self.means])
+        apart = np.var(self.means)
+        of_mean = weight * float((1.0 / (held**2 * kvue[:, 1])).mean())
+        of_held = (1.0 - weight) * float((1.0 / kvue[:, 0]).mean()) + apart * of_mean
+        if self.levels == 1:
+            return (first > 0).astype(np.float64)[:, None] * np.sqrt(1.0 / kvue[:, :1].mean())
+        worth = np.concatenate([[0.0], np.linspace(-1.0, 1.0, self.levels) - float(self.mean)])
+        columns = [np.sqrt(of_held) * (first > 0), np.sqrt(of_mean) * worth[first]]
+        return np.stack(columns, axis=1)
+
+    @property
+    def turns(self) -> bool:
+        """Whether values turned round make the same design."""
+        return self.levels == 1 or self.mean == 0
+
+
+def value_law_at(levels: int, mean: float, spread: float) -> Floats:
+    """The law of values after rounding to levels, lowest first."""
+    if levels == 1:
+        return np.ones(1)
+    at = (GRID + 1.0) / 2.0 * (levels - 1)
+    near = np.maximum(0.0, 1.0 - np.abs(at[:, None] - np.arange(levels)))
+    return np.asarray(_fine_law(mean, spread) @ near)
+
+
+@cache
+def _fine_law(mean: float, spread: float) -> Floats:
+    return value_law(mean, spread)
+
+
+def _kvue(epsilon: Decimal, held: float, mean: float) -> tuple[float, float]:
+    """KVUE's variances of frequency and mean for one report."""
+    odds = float(epsilon.exp())
+    keep, lie = odds / (odds + 2), 1.0 / (odds + 2)
+    states = np.array([1 - held, held * (1 - mean) / 2, held * (1 + mean) / 2])
+    seen = lie + (keep - lie) * states
+    made = []
+    for worth in (np.array([0.0, 1, 1]), np.array([0.0, -1 - mean, 1 - mean]) / held):
+        cells = (worth - lie * worth.sum()) / (keep - lie)
+        made.append(float(seen @ cells**2 - (seen @ cells) ** 2))
+    return made[0], made[1]
+
+
+# -- channels --------------------------------------------------------------------------------------
+
+
+def channel_for(epsilon: Decimal, design: Design, solve: bool = False) -> Channel:
+    """The channel of the nearest tabled design and epsilon, set to this epsilon.
+
+    With ``solve`` it is found anew for exactly this design and epsilon, which takes CVXPY.
+    """
+    if epsilon > LARGEST:
+        return Symmetric.of(design.states, epsilon)
+    if solve:
+        return solved(epsilon, design)
+    return _tabled_channel(epsilon, nearest(design))
+
+
+def solved(epsilon: Decimal, design: Design) -> Table:
+    """The best channel for a design at an epsilon."""
+    if epsilon > LARGEST:
+        raise PlanError(f"optimal channels are solved up to epsilon {LARGEST}; use graded above")
+    table = table_of(_mixture(epsilon, design), design.states, epsilon)
+    table.check(epsilon)
+    return table
+
+
+def _mixture(epsilon: Decimal, design: Design) -> dict[int, int]:
+    if design.keys > 1 and design.states > MOST_SOLVED:
+        raise PlanError(f"channels for several keys are solved for up to {MOST_SOLVED} states; use grr")
+    group = moves(design.levels, design.keys, design.turns)
+    patterns = intervals(design.levels, design.keys)
+    return best_mixture(epsilon, design.law, design.wanted(epsilon), patterns, group)
+
+
+@cache
+def designs() -> tuple[Design, ...]:
+    """Every tabled design, values turned round left out."""
+    return tuple(_designs())
+
+
+def _designs() -> Iterator[Design]:
+    for frequency, spread, mean in product(FREQUENCIES, SPREADS, MEANS):
+        held, sd, middle = Decimal(frequency), Decimal(spread), Decimal(mean)
+        for weight in map(Decimal, WEIGHTS):
+            yield Design(held, sd, middle, weight)
+            if weight <= Decimal("0.5"):  # more weight on the mean wins nothing with two keys
+                yield Design(held, sd, middle, weight, 2, LEVELS[2])
+    for frequency, keys in product(FREQUENCIES, (2, 3)):
+        yield Design(Decimal(frequency), weight=Decimal(0), keys=keys, levels=1)
+
+
+def is_tabled(design: Design) -> bool:
+    """Whether channels for so many keys and levels are tabled."""
+    return any((d.keys, d.levels) == (design.keys, design.levels) for d in designs())
+
+
+@lru_cache(maxsize=1024)
+def nearest(design: Design) -> Design:
+    """The tabled design that is nearest, its mean perhaps turned round."""
+    known = [d for d in designs() if (d.keys, d.levels) == (design.keys, design.levels)]
+    if not known:
+        sizes = sorted({(d.keys, d.levels) for d in designs()})
+        said = ", ".join(f"{keys} with {levels}" for keys, levels in sizes)
+        raise PlanError(f"optimal channels are tabled for keys a report and levels: {said}")
+
+    def away(other: Design) -> tuple[float, float]:
+        odds = [log(float(d.frequency) / (1 - float(d.frequency))) for d in (design, other)]
+        parts = (
+            (odds[0] - odds[1]) / 2,
+            float(design.spread - other.spread) * 2,
+            float(abs(design.mean) - other.mean) * 2,
+            float(design.weight - other.weight) * 4,
+        )
+        return sum(part**2 for part in parts), float(other.frequency)
+
+    found = min(known, key=away)
+    return replace(found, mean=-found.mean) if design.mean < 0 else found
+
+
+@lru_cache(maxsize=1024)
+def _tabled_channel(epsilon: Decimal, design: Design) -> Table:
+    known = tabled()[_name(replace(design, mean=abs(design.mean)))]
+    at = min(known, key=lambda each: (abs(each - epsilon), each))
+    return table_of(_tabled_weights(design, at), design.states, epsilon)
+
+
+@cache
+def _tabled_weights(design: Design, epsilon: Decimal) -> dict[int, int]:
+    """The weights of all patterns, not of one in each class."""
+    known = tabled()[_name(replace(design, mean=abs(design.mean)))][epsilon]
+    group = moves(design.levels, design.keys, design.turns)
+    weights = {pattern: weight for one, weight in known for pattern in orbit(one, group)}
+    if design.mean < 0:
+        weights = {_turned(p, design.levels, design.keys): w for p, w in weights.items()}
+    return weights
+
+
+def _turned(pattern: int, levels: int, keys: int) -> int:
+    """The pattern with every key's values turned round."""
+    rows = digits(levels, keys)
+    other = np.where(rows > 0, levels + 1 - rows, 0) @ (levels + 1) ** np.arange(keys)[::-1]
+    return sum(1 << int(other[x]) for x in range(len(rows)) if pattern >> x & 1)
+
+
+def _name(design: Design) -> str:
+    """How a design is called in the table."""
+    parts = [f"{design.keys}x{design.levels}", text(design.frequency)]
+    if design.levels > 1:
+        parts += [text(design.spread), text(design.mean), text(design.weight)]
+    return " ".join(parts)
+
+
+@cache
+def tabled() -> dict[str, dict[Decimal, list[list[int]]]]:
+    """By design and epsilon: one pattern of each class that moves map onto each other, its weight."""
+    document = json.loads(files(__package__).joinpath("optimal_values.json").read_text("utf-8"))
+    return {
+        name: {Decimal(epsilon): classes for epsilon, classes in known.items()}
+        for name, known in document["designs"].items()
+    }
+
+
+# -- what a planner looks at -----------------------------------------------------------------------
+
+SHARES = ("0.25", "0.5", "0.75", "1")
+"""Shares of the way from KVUE to BiSample that are worth looking at."""
+
+BLENDED = Decimal(2)
+"""Above this epsilon no blend is better than the optimal channels."""
+
+
+def candidates(epsilon: Decimal, prior: Prior | None = None) -> list[tuple[str, dict[str, Any]]]:
+    """Mechanisms and parameters for frequency and mean of single keys, worth comparing.
+
+    With a prior only designs with the spread and mean that are nearest to it are listed, at all
+    frequencies: a third of them, and next to nothing is lost.
+    """
+    found: list[tuple[str, dict[str, Any]]] = [("kvue", {})]
+    if epsilon <= BLENDED:
+        found += [("blend", {"share": share}) for share in SHARES]
+    if epsilon >= 1:
+        found += [("graded", {"levels": levels}) for levels in range(3, 10)]
+    for design in _near(prior):
+        made = {"frequency": text(design.frequency)}
+        if design.levels > 1:
+            made |= {"spread": text(design.spread), "mean": text(design.mean)}
+            made |= {"weight": text(design.weight)}
+        if design.keys == 1:
+            found.append(("optimal", made))
+        elif epsilon >= SMALLEST_OF_SEVERAL:
+            name = "several" if design.levels > 1 else "several_rr"
+            sizes = {"keys": design.keys} if design.levels == 1 else {}
+            found.append((name, {**made, **sizes}))
+    if epsilon >= 4:
+        sizes_ = [(2, 3), (2, 5), (2, 9), (3, 2), (3, 3), (3, 4), (4, 2)]
+        found += [("several", {"keys": k, "levels": g, "channel": "grr"}) for k, g in sizes_]
+        found += [("several_rr", {"keys": keys}) for keys in (4, 5, 6)]
+    return found
+
+
+def _near(prior: Prior | None) -> Iterator[Design]:
+    """Tabled designs, means below zero included, or those near to a prior."""
+    signed = [replace(d, mean=m) for d in designs() for m in dict.fromkeys((d.mean, -d.mean))]
+    if prior is None:
+        yield from signed
+        return
+    worth = prior.count * prior.frequency
+    worth = worth / worth.sum() if worth.sum() > 0 else prior.weight
+    mean, spread = float(worth @ prior.mean), float(worth @ prior.spread)
+    middle = min({d.mean for d in signed}, key=lambda each: (abs(float(each) - mean), each))
+    apart = min(map(Decimal, SPREADS), key=lambda each: (abs(float(each) - spread), each))
+    for design in signed:
+        if design.levels == 1 or (design.mean == middle and design.spread == apart):
+            yield design
+
+
+# -- making the table ------------------------------------------------------------------------------
+
+
+def _line(design: Design) -> str:
+    """One design's mixtures, as JSON."""
+    group = moves(design.levels, design.keys, design.turns)
+    known = {}
+    for epsilon in map(Decimal, EPSILONS):
+        if design.keys > 1 and epsilon < SMALLEST_OF_SEVERAL:
+            continue
+        weights = _mixture(epsilon, design)
+        known[text(epsilon)] = [[each[0], weights[each[0]]] for each in classes_of(weights, group)]
+    return f"  {json.dumps(_name(design))}: {json.dumps(known, separators=(',', ':'))}"
+
+
+def main() -> None:
+    """Solve for the whole grid and write the table beside this module."""
+    lines = [_line(design) for design in designs()]
+    whole = '{"designs": {\n' + ",\n".join(lines) + "\n}}\n"
+    Path(__file__).with_name("optimal_values.json").write_text(whole, "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""What ``collision`` and ``coco`` share: states are sets, outputs a cell under a seed of a pool."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import chain, combinations
+from math import comb
+from typing import Any, Self
+
+import numpy as np
+
+from ..foundation.arrays import WORD, Bits, Floats, Integers
+from ..foundation.errors import ChannelError
+from .hash import MOST_CELLS
+from .law import Channel, Document, integer
+
+MOST_ITEMS = 1 << 31
+_MOST_NUMBER = 1 << 62
+_DENSE = 1 << 26
+"""Laws with more entries are not written out."""
+_RUN = 1 << 20
+_BOUNDS = {
+    "items": (1, MOST_ITEMS),
+    "held": (1, MOST_CELLS),
+    "small": (2, MOST_CELLS),
+    "pool": (1, MOST_CELLS),
+    "salt": (0, WORD - 1),
+}
+
+
+@dataclass(frozen=True)
+class SeedPool(Channel):
+    """Output ``seed * small + cell``; a batch of states is an (n, held) array, -1 where there is none.
+
+    For tests on few items states are numbered too: the sets by size, those of a size in
+    lexicographic order. ``states`` counts them (at most 2^62), and ``draw`` takes either form.
+    """
+
+    items: int
+    held: int
+    small: int
+    pool: int
+    salt: int
+
+    def __post_init__(self) -> None:
+        if self.pool < 1 or self.pool & (self.pool - 1) or self.pool * self.small > MOST_CELLS:
+            raise ChannelError(f"a pool is a power of two with at most {MOST_CELLS} cells in all")
+        object.__setattr__(self, "states", sets_up_to(self.items, self.held))
+        object.__setattr__(self, "cells", self.pool * self.small)
+
+    # -- documents -------------------------------------------------------------------------------
+
+    def document(self) -> dict[str, Any]:
+        made = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"shape": self.shape, **{_called(name): value for name, value in made.items()}}
+
+    @classmethod
+    def parse(cls, document: Document) -> Self:
+        names = [field.name for field in fields(cls)]
+        return cls(*(integer(document, _called(name), *_BOUNDS.get(name, (1, WORD))) for name in names))
+
+    # -- states and laws -------------------------------------------------------------------------
+
+    @abstractmethod
+    def law_of(self, members: np.ndarray) -> Floats:
+        """Pr[output] for one set."""
+
+    @abstractmethod
+    def mixture(self, sets: Integers, shares: Floats) -> Floats:
+        """Pr[output] where sets (rows, -1 where there is none) have these shares.
+
+        As if no units remained (at most 2^-32 a cell).
+        """
+
+    @cached_property
+    def possible(self) -> Bits:
+        return np.ones(self.cells, np.uint8)  # every weight has at least one unit
+
+    def sets(self, numbers: np.ndarray) -> Integers:
+        """The sets of these numbers, a row each, filled up with -1."""
+        return numbered_sets(numbers, self.items, self.held)
+
+    def expected(self) -> Floats:
+        """Pr[output | set], a row for every set; dense, so only for few items."""
+        if self.states * self.cells > _DENSE:
+            raise ChannelError(f"a {self.shape} over so many items is not written out set by set")
+        each = chain.from_iterable(combinations(range(self.items), j) for j in range(self.held + 1))
+        return np.array([self.law_of(np.array(members, np.int64)) for members in each])
+
+
+def _called(name: str) -> str:
+    """A field's name in documents: there cells are those of one seed."""
+    return "cells" if name == "small" else name
+
+
+def runs_of(count: int, size: int) -> Iterator[slice]:
+    """So many rows, each of a size, in runs that fit into memory."""
+    step = max(1, _RUN // max(size, 1))
+    for start in range(0, count, step):
+        yield slice(start, min(start + step, count))
+
+
+def sets_up_to(items: int, held: int) -> int:
+    """How many sets of at most so many items there are; at most 2^62."""
+    sets = 0
+    for size in range(held + 1):
+        sets = min(sets + comb(items, size), _MOST_NUMBER)
+        if sets == _MOST_NUMBER:
+            break
+    return sets
+
+
+def numbered_sets(numbers: np.ndarray, items: int, held: int) -> Integers:
+    """The sets of these numbers, a row each, filled up with -1: by size, then in lexicographic order."""
+    rows = np.full((len(numbers), held), -1, np.int64)
+    for row, number in zip(rows, np.asarray(numbers).tolist(), strict=True):
+        size = 0
+        while number >= comb(items, size):
+            number -= comb(items, size)
+            size += 1
+        item = 0
+        for place in range(size):
+            while number >= (block := comb(items - 1 - item, size - 1 - place)):
+                number -= block
+                item += 1
+            row[place] = item
+            item += 1
+    return rows

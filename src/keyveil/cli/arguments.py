@@ -1,0 +1,60 @@
+"""What options say in words: a schema's keys, a range, a count."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from math import isfinite
+
+from ..foundation.errors import PlanError
+from ..foundation.exact import decimal
+from ..people.schema import Schema
+from .key_files import schema_of_file
+
+MOST = 10**15
+"""People, or keys, beyond which no one means it."""
+
+RANGE = "-1,1"
+"""The range of values where none is given."""
+NO_RANGE = "no --range given: values are taken to be in [-1, 1]"
+
+
+def read_schema(keys: str, ends: str | None, notes: list[str]) -> Schema:
+    """Keys from a file or a number, with one range or one for each.
+
+    ``notes`` gets a line for each thing that was assumed.
+    """
+    usual = read_range(RANGE if ends is None else ends)
+    if _is_number(keys):
+        schema, takes_usual = Schema.of(read_count(keys, "the number of keys"), *usual), True
+    else:
+        schema, takes_usual = schema_of_file(keys, usual, notes)
+    if ends is None and takes_usual:
+        notes.append(NO_RANGE)
+    return schema
+
+
+def _is_number(words: str) -> bool:
+    try:
+        return isfinite(float(words))
+    except ValueError:
+        return False
+
+
+def read_range(ends: str) -> tuple[Decimal, Decimal]:
+    """LOW,HIGH as two decimals."""
+    parts = ends.split(",")
+    if len(parts) != 2:
+        raise PlanError("a range is LOW,HIGH, like --range 1,5")
+    return decimal(parts[0].strip(), "LOW"), decimal(parts[1].strip(), "HIGH")
+
+
+def read_count(words: str, name: str) -> int:
+    """A whole number of at least 1, as it is or like 1e6."""
+    wrong = f"{name} must be a whole number of at least 1 and at most 1e15, like 100000 or 1e6"
+    try:
+        number = decimal(words, name)
+    except PlanError:
+        raise PlanError(wrong) from None
+    if not 1 <= number <= MOST or number != int(number):
+        raise PlanError(wrong)
+    return int(number)

@@ -1,0 +1,172 @@
+"""``keyveil tally`` and ``estimate``: the collector's and the analyst's side."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from math import isfinite, isnan
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..estimate import Answers, Estimate, estimators_of
+from ..estimate import estimate as make_estimate
+from ..estimate.projection import STEPS
+from ..estimate.shrink.shrinkage import FEWEST
+from ..foundation.errors import PlanError
+from ..plan.plan import Plan
+from ..plan.report_file import reading
+from ..plan.tally import MAGIC, Tally
+from .output import as_json, counted, print_json, print_table, progress
+from .output_files import OUTPUT, PICTURE, writes_files
+
+
+@click.command()
+@click.argument("plan_path", metavar="PLAN", type=click.Path())
+@click.argument("sources", metavar="REPORTS...", nargs=-1, required=True, type=click.Path())
+@click.option("-o", "--output", required=True, type=OUTPUT, help="Where to write the tally.")
+@as_json
+@writes_files
+def tally(plan_path: str, sources: tuple[str, ...], output: str, machine: bool) -> None:
+    """Count REPORTS (files of reports, JSON lines, or tallies made elsewhere) into one tally."""
+    plan = Plan.load(plan_path)
+    total = Tally(plan)
+    with progress("tallying") as moved:
+        seen: dict[str, str] = {}
+        empty: list[str] = []
+        for source in sources:
+            before = total.reports
+            if _is_tally(source):
+                total = total + Tally.load(plan, source)
+            else:
+                for batch in reading(plan, source):
+                    total.add(batch)
+                    moved(total.reports)
+            if total.reports > before:
+                _check_new(source, seen)
+            else:
+                empty.append(source)
+    for source in empty:
+        click.echo(f"warning: {source} has no reports", err=True)
+    total.save(output)
+    if machine:
+        print_json({"plan": plan.hash, "reports": total.reports, "cells": len(total.counts)})
+    else:
+        click.echo(
+            f"{output}: {counted(total.reports, 'report')} in {counted(len(total.counts), 'cell')}"
+        )
+
+
+def _check_new(source: str, seen: dict[str, str]) -> None:
+    """Warn of a file with the very bytes of one that was counted before."""
+    with Path(source).open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest in seen:
+        said = f"warning: {source} has the same content as {seen[digest]}; its reports count twice"
+        click.echo(said, err=True)
+    seen.setdefault(digest, source)
+
+
+def _is_tally(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+@click.command()
+@click.argument("plan_path", metavar="PLAN", type=click.Path())
+@click.argument("tally_path", metavar="TALLY", type=click.Path())
+@click.option(
+    "--estimator",
+    help="By name: one of the mechanism's own, which 'keyveil mechanisms --json' lists, or shrunk, "
+    "corrected, jackknife.  [default: the mechanism's first]",
+)
+@click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
+@click.option(
+    "--after",
+    multiple=True,
+    type=click.Choice(list(STEPS)),
+    help="Post-processing by name; may be repeated.",
+)
+@click.option("--key", "keys", multiple=True, help="Only these keys; may be repeated.")
+@click.option("--plot", type=PICTURE, help="Also draw a picture (PNG, SVG or PDF).")
+@as_json
+@writes_files
+def estimate(
+    plan_path: str,
+    tally_path: str,
+    estimator: str | None,
+    level: float,
+    after: tuple[str, ...],
+    keys: tuple[str, ...],
+    plot: str | None,
+    machine: bool,
+) -> None:
+    """Frequency and mean of every key, each with its standard error and interval.
+
+    Of a pilot's tally: how many keys people hold.
+    """
+    plan = Plan.load(plan_path)
+    if plan.encode == "size":
+        from .pilot_files import show_sizes
+
+        _refuse_of_keys({"--estimator": estimator, "--after": after, "--key": keys, "--plot": plot})
+        show_sizes((plan_path, tally_path), plan, level, machine)
+        return
+    answers = make_estimate(plan, Tally.load(plan, tally_path), estimator, level, after)
+    if keys:
+        answers = _only(plan, answers, keys)
+    if plot:
+        from ..plot import plot_answers
+
+        plot_answers(answers, plot)
+    if machine:
+        facts = {k: v for k, v in answers.document().items() if k != "keys"}
+        print_json([{**answer.document(), **facts} for answer in answers])
+        return
+    parts: list[str] = [p for p in ("frequency", "mean", "mass") if p in plan.mechanism.answers]
+    headings = ["key"]
+    for part in parts:
+        headings += [part, "± stderr", f"{level:.0%} interval"]
+    print_table(headings, [[a.key, *_cells(a, parts)] for a in answers])
+    click.echo(f"estimator: {answers.estimator}")
+    if answers.note:
+        click.echo(f"note: {answers.note}")
+    if estimator is None and not keys and _shrinks(plan):
+        said = "these are raw; --estimator shrunk usually has less error over many keys"
+        click.echo(f"note: {said}", err=True)
+
+
+def _refuse_of_keys(given: dict[str, Any]) -> None:
+    """Options that speak of keys beside a plan that does not."""
+    wrong = ", ".join(name for name, each in given.items() if each)
+    if wrong:
+        raise PlanError(f"{wrong}: this plan tells only how many keys are held, nothing of any key")
+
+
+def _shrinks(plan: Plan) -> bool:
+    """Whether shrinkage across keys is offered here, and has something to learn from."""
+    return len(plan.schema.keys) >= FEWEST and "shrunk" in estimators_of(plan)
+
+
+def _only(plan: Plan, answers: Answers, keys: tuple[str, ...]) -> Answers:
+    chosen = (plan.schema.keys[plan.schema.place(key)] for key in keys)
+    return replace(answers, keys=tuple(answers[key] for key in chosen))
+
+
+def _cells(answer: Any, parts: list[str]) -> list[str]:
+    cells = []
+    for part in parts:
+        made: Estimate = getattr(answer, part)
+        known = isfinite(made.value) and (made.bounded or isnan(made.low))
+        value = f"{made.value:.4f}" if known else "unknown"
+        stderr = f"{made.stderr:.4f}" if isfinite(made.stderr) else ""
+        if made.bounded:
+            ends = f"[{made.low:.4f}, {made.high:.4f}]"
+        else:
+            ends = "" if isnan(made.low) else "unbounded"
+        cells += [value, stderr, ends]
+    return cells

@@ -1,0 +1,149 @@
+"""A file of keys: one key a line, or columns key, low and high; its content says which."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from decimal import Decimal
+from pathlib import Path
+
+from ..foundation.errors import SchemaError
+from ..foundation.exact import decimal
+from ..foundation.files import named, named_content
+from ..people.schema import Schema
+from ..people.tables.delimiters import DELIMITERS, cells_of, delimiter_of
+
+COLUMNS = ("key", "low", "high")
+TABLES = (".csv", ".tsv")
+"""Endings of files that have columns, also where there is only one."""
+
+Range = tuple[Decimal, Decimal]
+
+
+def schema_of_file(keys: str, usual: Range, notes: list[str]) -> tuple[Schema, bool]:
+    """The schema of a file, and whether a key of it takes the ``usual`` range.
+
+    ``notes`` gets a line for each thing that was assumed.
+    """
+    lines = _lines(keys)
+    first = next(iter(lines.values()))
+    delimiter = delimiter_of(first, COLUMNS)
+    header = [cell.strip().casefold() for cell in cells_of(first, delimiter)]
+    table = Path(keys).suffix.lower() in TABLES
+    if "key" in header and (len(header) > 1 or table):
+        with named(keys):
+            ranges = _ranges(lines, header, delimiter)
+            schema = Schema.of(ranges, *usual, ranges={k: r for k, r in ranges.items() if r})
+        _note_columns(keys, header, notes)
+        return schema, not all(ranges.values())
+    if table:
+        raise SchemaError(f"the CSV {keys} needs a first line key,low,high and a line for each key")
+    _check_no_columns(keys, lines)
+    names = [line.strip() for line in lines.values()]
+    _note_names(keys, names, notes)
+    with named(keys):
+        return Schema.of(names, *usual), True
+
+
+def _lines(keys: str) -> dict[int, str]:
+    """The lines that are not blank, by their number."""
+    try:
+        content = Path(keys).read_bytes()
+    except OSError as error:
+        raise SchemaError(f"cannot read the keys {keys}: {error.strerror}") from None
+    _check_keys(keys, content)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise SchemaError(f"the keys {keys} are not UTF-8 text") from None
+    return {number: line for number, line in enumerate(text.splitlines(), 1) if line.strip()}
+
+
+def _check_keys(keys: str, content: bytes) -> None:
+    """Refuse files of another kind, some of which could pass as odd keys."""
+    if not content.removeprefix(codecs.BOM_UTF8).strip():
+        raise SchemaError(f"{keys} is empty; a file of keys has one key a line")
+    what = "no text" if b"\0" in content else None
+    what = named_content(content) or what
+    if what is None and content.lstrip().startswith((b"[", b"{")):
+        with suppress(ValueError, RecursionError):
+            json.loads(content.lstrip().partition(b"\n")[0])
+            what = "JSON"
+    if what is not None:
+        raise SchemaError(f"{keys} is {what}; a file of keys has one key a line, or key,low,high")
+
+
+def _ranges(lines: dict[int, str], header: list[str], delimiter: str) -> dict[str, Range | None]:
+    """Each key's own range, None where both its ends are left out."""
+    for name in COLUMNS:
+        if header.count(name) > 1:
+            raise SchemaError(f"column {name!r} is there twice; name each column once")
+    ranges: dict[str, Range | None] = {}
+    for number, cells in _rows(lines, delimiter):
+        if len(cells) > len(header):
+            raise SchemaError(
+                f"line {number} has {len(cells)} cells, but the first line names {len(header)} columns; "
+                "put a key that contains the delimiter in double quotes"
+            )
+        row = dict(zip(header, (cell.strip() for cell in cells), strict=False))
+        key, low, high = (row.get(name, "") for name in COLUMNS)
+        if key in ranges:
+            raise SchemaError(f"key {key!r} is listed twice; list each key once")
+        if bool(low) != bool(high):
+            raise SchemaError(f"line {number} has only one end of a range; give low and high")
+        with named(f"line {number}"):
+            ranges[key] = (decimal(low, "low"), decimal(high, "high")) if low else None
+    return ranges
+
+
+def _rows(lines: dict[int, str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each line but the first."""
+    numbers = list(lines)
+    try:
+        rows = csv.reader(lines.values(), delimiter=delimiter, strict=True)
+        for number, row in zip(numbers, rows, strict=False):
+            if number != numbers[0]:
+                yield number, row
+    except csv.Error:
+        raise SchemaError("a line cannot be read; is a quote open?") from None
+
+
+def _check_no_columns(keys: str, lines: dict[int, str]) -> None:
+    """Refuse lines that all end in two numbers: columns whose names were forgotten."""
+    for delimiter, name in DELIMITERS.items():
+        rows = [cells_of(line, delimiter) for line in lines.values()]
+        if all(len(row) == 3 and _is_number(row[1]) and _is_number(row[2]) for row in rows):
+            raise SchemaError(
+                f"every line of {keys} ends in two numbers between {name}; add a first line "
+                f"{delimiter.join(COLUMNS)!r} if these are ranges"
+            )
+
+
+def _note_columns(keys: str, header: list[str], notes: list[str]) -> None:
+    others = [name for name in header if name not in COLUMNS]
+    if others:
+        notes.append(f"{keys}: columns other than key, low and high are not used ({', '.join(others)})")
+
+
+def _note_names(keys: str, names: list[str], notes: list[str]) -> None:
+    if names[0].casefold() == "key":
+        notes.append(f"{keys}: the first line is taken as a key called {names[0]!r}")
+    for delimiter, name in DELIMITERS.items():
+        count = sum(delimiter in each for each in names)
+        if count:
+            notes.append(
+                f"{keys}: no first line key,low,high, so each line is one key; {count:,} of "
+                f"{len(names):,} keys contain {name}"
+            )
+            return
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

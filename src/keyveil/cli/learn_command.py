@@ -1,0 +1,191 @@
+"""``keyveil learn``: rules, a tree and cubes from a tally alone; nothing here sees a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite
+from typing import Any
+
+import click
+
+from ..estimate.answer import Estimate
+from ..estimate.learn.cube import Cube
+from ..estimate.learn.rules import CONTROLS, SIGNS
+from ..estimate.learn.rules import rules as find_rules
+from ..estimate.learn.tree import CRITERIA, DecisionTree
+from ..estimate.together.conditional import Conditionals
+from ..foundation.errors import QueryError
+from ..plan.plan import Plan
+from ..plan.tally import Tally
+from .arguments import read_count
+from .output import as_json, print_json, print_table
+
+OF_A_TREE = (
+    "a guess below the first split: no view holds these keys together, and their law is the one of "
+    "maximum entropy; 'keyveil query' gives the range that the views leave open"
+)
+OF_A_CUBE = (
+    "no view holds these keys together, so there is no estimate: intervals cover every share that "
+    "agrees with the views, widened for sampling error; the guess is one of them (maximum entropy)"
+)
+
+
+@click.group()
+def learn() -> None:
+    """What released statistics are for: rules, a decision tree, a cube, from a tally alone."""
+
+
+def _source(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The arguments that all share."""
+    command = click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")(
+        command
+    )
+    command = click.argument("tally_path", metavar="TALLY", type=click.Path())(command)
+    return click.argument("plan_path", metavar="PLAN", type=click.Path())(command)
+
+
+def _known(plan_path: str, tally_path: str, level: float) -> Conditionals:
+    plan = Plan.load(plan_path)
+    return Conditionals(plan, Tally.load(plan, tally_path), level=level)
+
+
+@learn.command()
+@_source
+@click.option("--key", "keys", multiple=True, help="Only rules among these keys; may be repeated.")
+@click.option("--given", type=click.Choice(list(SIGNS)), default="held", show_default=True)
+@click.option("--conditions", default=1, show_default=True, help="Conditions of a rule, at most.")
+@click.option("--min-lift", default=1.0, show_default=True, help="Test for a lift above this.")
+@click.option("--false-discovery", default=0.05, show_default=True, help="Of rules listed, at most.")
+@click.option("--control", type=click.Choice(CONTROLS), default=CONTROLS[0], show_default=True)
+@click.option("--min-frequency", default=0.0, show_default=True, help="List only from here on.")
+@click.option("--min-support", default=0.0, show_default=True, help="List only from here on.")
+@as_json
+def rules(
+    plan_path: str,
+    tally_path: str,
+    level: float,
+    keys: tuple[str, ...],
+    machine: bool,
+    **asked: Any,
+) -> None:
+    """Association rules above noise, with intervals: who has this, also has that."""
+    found = find_rules(_known(plan_path, tally_path, level), keys=keys or None, **asked)
+    if machine:
+        print_json([rule.document() for rule in found])
+        return
+    if not found:
+        click.echo(f"no rule is above noise at a false-discovery rate of {asked['false_discovery']:g}")
+        return
+    headings = ["people", "also have", "frequency", "lift", "support", "false discovery"]
+    rows = [
+        [
+            " and ".join(("with " if held else "without ") + key for key, held in rule.antecedent),
+            rule.consequent,
+            *(_cell(made, 3) for made in (rule.frequency, rule.lift, rule.support)),
+            f"{rule.adjusted:.1e}" if rule.adjusted >= 1e-99 else "< 1e-99",
+        ]
+        for rule in found
+    ]
+    print_table(headings, rows)
+
+
+@learn.command()
+@_source
+@click.argument("target")
+@click.option("--depth", default=3, show_default=True, help="Questions on the way to a leaf, at most.")
+@click.option("--min-share", default=0.02, show_default=True, help="Of all people, in every leaf.")
+@click.option("--criterion", type=click.Choice(CRITERIA), default="gini", show_default=True)
+@click.option("--levels", is_flag=True, help="Tell absent, low and high apart, not just held or not.")
+@click.option("--significance", default=0.05, show_default=True, help="Over all splits tried at a node.")
+@as_json
+def tree(
+    plan_path: str,
+    tally_path: str,
+    level: float,
+    target: str,
+    depth: int,
+    machine: bool,
+    **asked: Any,
+) -> None:
+    """A decision tree for TARGET whose every split is above noise."""
+    grown = DecisionTree(target, depth, **asked).fit(_known(plan_path, tally_path, level))
+    if machine:
+        print_json(grown.document())
+        return
+    click.echo(grown.text())
+    if grown.how != "view":
+        click.echo(f"({OF_A_TREE})")
+
+
+@learn.command()
+@_source
+@click.argument("keys", metavar="KEY...", nargs=-1, required=True)
+@click.option("--slice", "sliced", multiple=True, metavar="KEY=PART", help="Only people in this part.")
+@click.option("--dice", "diced", multiple=True, metavar="KEY=PART,PART", help="Only these parts.")
+@click.option("--roll-up", "rolled", multiple=True, metavar="KEY[=held]", help="Sum over a key.")
+@click.option("--people", help="How many people there are, like 1e6: cells are counted too.")
+@as_json
+def cube(
+    plan_path: str,
+    tally_path: str,
+    level: float,
+    keys: tuple[str, ...],
+    sliced: tuple[str, ...],
+    diced: tuple[str, ...],
+    rolled: tuple[str, ...],
+    people: str | None,
+    machine: bool,
+) -> None:
+    """Shares of people by the parts of KEYs (absent, low, high, held), sliced, diced and rolled up."""
+    count = None if people is None else read_count(people, "people")
+    made = Cube(_known(plan_path, tally_path, level), keys, people=count)
+    for words in diced:
+        key, some = _pair(words, "--dice KEY=PART,PART")
+        made = made.dice({key: [part.strip() for part in some.split(",") if part.strip()]})
+    for words in rolled:
+        key, to = (words, "all") if words in keys else _pair(words, "--roll-up KEY or KEY=held")
+        made = made.roll_up(key, to)
+    for words in sliced:
+        key, part = _pair(words, "--slice KEY=PART")
+        made = made.slice({key: part})
+    if machine:
+        print_json(made.document())
+        return
+    if made.where:
+        click.echo("where " + ", ".join(f"{key} is {part}" for key, part in made.where.items()))
+    narrowed = bool(sliced or diced)
+    headings = [
+        *made.keys,
+        "share of all",
+        *(["of these"] if narrowed else []),
+        *(["people"] * (count is not None)),
+        *(["guess"] * (made.how == "range")),
+    ]
+    rows = []
+    for parts, share in made.cells():
+        row = [*parts.values(), _cell(share, 4)]
+        if narrowed:
+            row.append(_cell(made.share(parts), 4))
+        if count is not None:
+            row.append(_cell(made.count(parts), 0))
+        if made.how == "range":
+            row.append(f"{made.guess(parts):.4f}")
+        rows.append(row)
+    print_table(headings, rows)
+    if made.how != "view":
+        click.echo(f"({OF_A_CUBE})")
+
+
+def _pair(words: str, right: str) -> tuple[str, str]:
+    """KEY=PART; the key may hold equals signs of its own."""
+    key, equals, part = words.rpartition("=")
+    if not equals or not key.strip() or not part.strip():
+        raise QueryError(f"write {right}")
+    return key.strip(), part.strip()
+
+
+def _cell(made: Estimate, digits: int) -> str:
+    ends = f"[{made.low:,.{digits}f}, {made.high:,.{digits}f}]" if made.bounded else "not estimable"
+    if not isfinite(made.value):
+        return ends if made.bounded else "unknown"
+    return f"{made.value:,.{digits}f} {ends}"

@@ -1,0 +1,83 @@
+"""Output files of all commands: checked before the work begins, so that nothing is lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..foundation.errors import KeyveilError
+from ..foundation.files import check_output, same_file
+
+
+class OutputFile(click.Path):
+    """The type of an option that names a file to write."""
+
+    is_output = True
+
+
+class PictureFile(OutputFile):
+    """The type of an option that names a picture to draw."""
+
+
+OUTPUT = OutputFile(readable=False)
+PICTURE = PictureFile(readable=False)
+
+
+def writes_files(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command ``--force``, and check its output files before it begins."""
+
+    @click.option("--force", is_flag=True, help="Replace output files that exist.")
+    @wraps(command)
+    def checked(*arguments: Any, force: bool, **options: Any) -> Any:
+        _check_outputs(click.get_current_context(), force)
+        return command(*arguments, **options)
+
+    return checked
+
+
+def check_folder(folder: str, source: str | None, ours: bool, files: Iterable[str]) -> None:
+    """Refuse a folder that is an input, or that has one of the ``files`` and they are not ``ours``."""
+    if not folder or folder.startswith("-"):
+        raise click.UsageError(f"--output needs a folder's name, not {folder!r}")
+    if source is not None and same_file(Path(folder), Path(source)):
+        raise KeyveilError(f"{folder} is an input of this command; name another folder")
+    if Path(folder).exists() and not Path(folder).is_dir():
+        raise KeyveilError(f"{folder} is not a folder; name one")
+    for name in files:
+        if not ours and os.path.lexists(Path(folder) / name):
+            raise KeyveilError(f"{folder} has a {name} of no earlier run; name another folder")
+
+
+def _check_outputs(context: click.Context, force: bool) -> None:
+    """Refuse outputs that would replace an input, each other, or without ``force`` any file."""
+    inputs = [path for option, path in _paths(context) if not isinstance(option.type, OutputFile)]
+    outputs = [(o, path) for o, path in _paths(context) if isinstance(o.type, OutputFile)]
+    for option, path in outputs:
+        if not path or path.startswith("-"):
+            raise click.UsageError(
+                f"{option.opts[-1]} needs a file's name, not {path!r} "
+                "(a name that begins with - is written ./-name)"
+            )
+        check_output(Path(path), [Path(each) for each in inputs], replace=force)
+        if isinstance(option.type, PictureFile):
+            from ..plot.style import check_picture
+
+            check_picture(path)
+    for (_, one), (_, other) in combinations(outputs, 2):
+        if same_file(Path(one), Path(other)):
+            raise KeyveilError(f"{one} and {other} name the same file; give each output its own")
+
+
+def _paths(context: click.Context) -> Iterator[tuple[click.Parameter, str]]:
+    """Every path that was given, with its option or argument."""
+    for option in context.command.params:
+        value = context.params.get(str(option.name))
+        if isinstance(option.type, click.Path) and value is not None:
+            for path in value if isinstance(value, tuple) else (value,):
+                yield option, str(path)

@@ -1,0 +1,99 @@
+"""What a pilot tells: for ``keyveil plan --pilot`` the plan that follows, for ``estimate`` the sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..foundation.errors import PlanError
+from ..foundation.exact import decimal, epsilon_of, text
+from ..foundation.files import named
+from ..people.prior import Prior
+from ..people.schema import Schema
+from ..plan.plan import Plan
+from ..plan.tally import Tally
+from ..planner.pilot import check_pilot, pilot_prior, told_sizes
+from .arguments import read_range, read_schema
+from .output import print_json, print_table
+
+
+def taken_from(
+    paths: tuple[str, str],
+    keys: str | None,
+    ends: str | None,
+    epsilon: str | None,
+    mean: str | None,
+    spread: str | None,
+) -> tuple[Schema, str, Prior]:
+    """Schema, epsilon and prior: the pilot's own where nothing else is said.
+
+    Other keys or ranges than the pilot's are refused. Another epsilon is not: everyone answers one plan
+    and spends that plan's; it is said in a line.
+    """
+    pilot = _plan_first(paths)
+    with named(paths[0]):
+        check_pilot(pilot)
+    given: dict[str, Any] = {
+        name: float(decimal(value, f"--{name}"))
+        for name, value in (("mean", mean), ("spread", spread))
+        if value is not None
+    }
+    prior = pilot_prior(pilot, Tally.load(pilot, paths[1]), **given)
+    schema = pilot.schema
+    own = ",".join(text(end) for end in schema.ranges[0])
+    if keys is not None:
+        asked = read_schema(keys, ends or own, [])
+        if asked.keys != schema.keys:
+            raise PlanError("--keys are not the pilot's; leave --keys out to take them from its plan")
+        if asked.ranges != schema.ranges:
+            raise PlanError("ranges are not the pilot's; leave them out to take them from its plan")
+    elif ends is not None and set(schema.ranges) != {read_range(ends)}:
+        raise PlanError("--range is not the pilot's; leave --range out to take it from its plan")
+    if epsilon is not None and epsilon_of(epsilon) != pilot.promised:
+        click.echo(
+            f"the pilot promised epsilon {text(pilot.promised)}, this plan promises "
+            f"{text(epsilon_of(epsilon))}: each person spends that of the one plan they answer",
+            err=True,
+        )
+    return schema, epsilon or text(pilot.promised), prior
+
+
+def _plan_first(paths: tuple[str, str]) -> Plan:
+    """The plan of a pair of files; where it is the second of them, that is said."""
+    try:
+        return Plan.load(paths[0])
+    except PlanError as error:
+        if not Path(paths[0]).is_file():
+            raise
+        first = "--pilot takes the pilot's plan first, then its tally"
+        try:
+            Plan.load(paths[1])
+        except PlanError:
+            raise PlanError(f"{error} ({first})") from None
+        raise PlanError(f"{paths[0]} is no plan, and {paths[1]} is one: {first}") from None
+
+
+def show_sizes(paths: tuple[str, str], pilot: Plan, level: float, machine: bool) -> None:
+    """How many keys people hold, as a pilot's tally tells it, and what comes next."""
+    told = told_sizes(pilot, Tally.load(pilot, paths[1]), level)
+    next_ = f"keyveil plan --mechanism auto --people N --pilot {paths[0]} {paths[1]}"
+    note = f"a pilot tells only how many keys are held; to ask about keys, plan for the others: {next_}"
+    if machine:
+        facts = {"mechanism": pilot.mechanism_name, "level": level, "note": note}
+        print_json([{**each.document(), **facts} for each in told])
+        return
+    print_table(
+        ["keys held", "share of people", "± stderr", f"{level:.0%} interval"],
+        [
+            [
+                str(each.least) if each.least == each.most else f"{each.least} to {each.most}",
+                f"{each.share.value:.4f}",
+                f"{each.share.stderr:.4f}",
+                f"[{each.share.low:.4f}, {each.share.high:.4f}]",
+            ]
+            for each in told
+        ],
+    )
+    click.echo(f"note: {note}")

@@ -1,0 +1,249 @@
+"""``keyveil plan --mechanism auto``: the planner's choice, why, and what it looks like."""
+
+from __future__ import annotations
+
+import os
+import sys
+from math import isfinite, sqrt
+from typing import Any
+
+import click
+
+from ..estimate.forecast.key_forecast import forecast
+from ..estimate.shrink.shrinkage import FEWEST
+from ..estimate.together.query import Query
+from ..foundation.errors import PlanError
+from ..foundation.exact import decimal, text
+from ..people.prior import Prior
+from ..people.scale import Scale
+from ..people.schema import Schema
+from ..plan.plan import Plan
+from ..planner.curves import A_FEW, Curves, curves
+from ..planner.options import CORRECTED, SHRUNK, Option
+from ..planner.pilot import pilot_people
+from ..planner.planner import ASKS, Advice, advise
+from .output import counted, plain_only, print_table
+from .terminal_chart import NARROWEST, Panel, columns, fitted, legend, say
+
+COMPARED = {
+    ("frequency", "mean"): "frequency and mean alike",
+    ("frequency",): "the frequency",
+    ("mean",): "the mean",
+}
+"""What the options' errors are of."""
+
+
+_OF_VALUES = {"spread", "mean"}
+"""Parameters of mechanisms that speak of values."""
+IN_TERMINAL = 4
+"""Lines that a picture in the terminal has: the chosen mechanism's, and the next three's."""
+FAKES = 0.01
+"""The share of fake clients that an explanation speaks of."""
+
+
+def asked(words: str) -> str | list[str]:
+    """One of the words the planner knows, or queries with ; between them."""
+    if words in ASKS:
+        return words
+    if "(" not in words:
+        raise PlanError(f"--ask is one of {', '.join(ASKS)}, or queries with ; between them")
+    return [str(query) for query in Query.parse_all(words)]
+
+
+def prior_of(schema: Schema, held: str | None, mean: str | None, spread: str | None) -> Prior:
+    """The prior that the options state, on the values' scale; what is not said stays at its default."""
+    given = {
+        name: float(decimal(value, f"--{name}"))
+        for name, value in (("held", held), ("mean", mean), ("spread", spread))
+        if value is not None
+    }
+    return Prior.of(schema, **given)
+
+
+def advice_for(schema: Schema, epsilon: str, people: int, ask: str, prior: Prior) -> Advice:
+    """The planner's advice; it may be that nothing can answer."""
+    return advise(schema, epsilon, people, ask=asked(ask), prior=prior)
+
+
+def refusal(advice: Advice) -> PlanError:
+    """Why no plan is made."""
+    return PlanError(f"{advice} (--anyway makes the best plan all the same)")
+
+
+def explain(advice: Advice) -> None:
+    """The table of options, and what else a reader should know."""
+    best = advice.best
+    if advice.answers:
+        say(str(advice))
+    who = counted(advice.people, "person", "people")
+    sign = "+-" if plain_only(sys.stdout.encoding, os.environ) else "±"
+    say(f"{who} at epsilon {text(advice.epsilon)}, expecting {advice.prior.source}")
+    print_table(
+        ["mechanism", "error", f"frequency {sign}", f"mean {sign}", "bits", "answers"],
+        [_cells(option, advice) for option in advice.runners_up(20)],
+    )
+    one = "one conditional answer" if advice.ask == "conditional" else "one key's answer"
+    few = advice.ask != "conditional" and len(best.plan.schema.keys) < FEWEST
+    say(f"error: squared error over the first's: {_compared(advice, few)}")
+    scale = Scale.of(best.plan.schema)
+    say(f"{sign}: how far {one} is off before any shrinkage, means {scale}")
+    if scale.note:
+        say(f"half ranges: {scale.note}")
+    if scale != Scale() and any(_OF_VALUES & {*o.plan.parameters} for o in advice.runners_up(20)):
+        say("parameters of a mechanism are the plan's own: spread and mean on [-1, 1]")
+    if not advice.answers:
+        say(
+            "answers: with the row's plan as it is; with more people the planner turns to other plans, "
+            f"which answer with {advice.people_needed / advice.people:.1f} times the people"
+        )
+    if advice.ask != "conditional":
+        if advice.estimator == SHRUNK:
+            say("chosen for answers that are shrunk: keyveil estimate --estimator shrunk")
+        else:
+            own = f" --estimator {advice.estimator}" if advice.estimator == CORRECTED else ""
+            why = f"fewer than {FEWEST} keys are not shrunk" if few else "shrinkage will not pay here"
+            say(f"{why}: keyveil estimate{own}")
+    _outside(best.plan, advice.people, advice.ask, advice.prior)
+
+
+def explain_plan(made: Plan, said: str, people: int, believed: Prior) -> None:
+    """Of a mechanism that was named: what to expect, what a shuffler adds, and what fakes could do."""
+    say(said)
+    answers = made.mechanism.answers
+    both = len(made.mechanism.answers) > 1
+    _outside(made, people, "both" if both else "mean" if "mass" in answers else answers[0], believed)
+
+
+def _compared(advice: Advice, few: bool) -> str:
+    """What the column of errors is about."""
+    if advice.ask == "conditional":
+        return f"conditional {COMPARED[advice.counted].removeprefix('the ')}, as estimated"
+    return COMPARED[advice.counted] + ("" if few else ", after shrinkage across keys")
+
+
+def _outside(made: Plan, people: int, ask: str, prior: Prior) -> None:
+    """What someone learns who sees all reports, and what fakes could do."""
+    from ..trust.poison import line as poison_line
+    from ..trust.shuffle import line as shuffle_line
+
+    say(shuffle_line(made, people))
+    say(poison_line(made, FAKES, ask, prior))
+
+
+def _answers(option: Option, advice: Advice) -> str:
+    """Whether it can answer, and with how many more people it could."""
+    if option.lacks <= 1:
+        return "yes"
+    factor = advice.factor(option)
+    if not isfinite(factor):
+        return "no"
+    return f"with {factor:.1f} times the people" if factor >= 1.1 else "with a few more people"
+
+
+def _cells(option: Option, advice: Advice) -> list[str]:
+    best = advice.best
+    return [
+        option.name,
+        f"{option.score / best.score:.2f}" if best.score > 0 else "-",
+        f"{sqrt(option.frequency):.4f}",
+        error_cell(sqrt(option.mean) * Scale.of(option.plan.schema).half),
+        f"{option.plan.bits_per_report:.1f}",
+        _answers(option, advice),
+    ]
+
+
+def error_cell(error: float) -> str:
+    """An error in four digits, whatever its scale; a dash for none."""
+    if not isfinite(error):
+        return "-"
+    return f"{error:.4f}" if 0.001 <= error < 1000 else f"{error:.4g}"
+
+
+def picture(advice: Advice, path: str) -> Curves:
+    """Predicted error against epsilon and against people, in a file; returned to be drawn again."""
+    from ..plot import plot_curves
+
+    found = curves(advice.plan.schema, advice)
+    plot_curves(found, path, float(advice.epsilon), advice.people)
+    return found
+
+
+def sketch(advice: Advice, drawn: Curves | None = None) -> None:
+    """The same in the terminal: a row for each thing asked, against epsilon and against people."""
+    width = columns()
+    if width < NARROWEST:
+        if drawn is None:
+            click.echo()
+            say(f"the picture takes {NARROWEST} columns; --plot FILE draws it in a file")
+            click.echo()
+        return
+    at = A_FEW[:: 3 if advice.ask == "conditional" else 1]  # plans of larger views take a while each
+    found = drawn or curves(advice.plan.schema, advice, IN_TERMINAL, at)
+    plain = plain_only(sys.stdout.encoding, os.environ)
+    sign = "+-" if plain else "±"
+    names = list(found.by_epsilon)[:IN_TERMINAL]
+    axes = (
+        ("epsilon", found.epsilons, found.by_epsilon, float(advice.epsilon)),
+        ("people", found.people, found.by_people, advice.people),
+    )
+    who = counted(advice.people, "person", "people")
+    click.echo(f"\n{legend(names, width, found.first)}")
+    for part in (advice.ask,) if advice.ask in ("frequency", "mean") else ("frequency", "mean"):
+        panels = [
+            Panel(
+                f"{part} {sign} against {of}",
+                places,
+                [[sqrt(error) for error in errors[name][part]] for name in names],
+                here,
+            )
+            for of, places, errors, here in axes
+        ]
+        for row in fitted(panels, width, plain):
+            click.echo(row)
+    say(
+        f"against epsilon: {who}, at each the best parameters; against people: epsilon "
+        f"{text(advice.epsilon)}, parameters as in the table; means {found.scale}"
+    )
+    click.echo()
+
+
+def expected(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
+    """How far answers of a plan that speaks of single keys will be off, before any shrinkage.
+
+    The mean's error is on the scale of the plan's values, the mass's on [-1, 1].
+    """
+    scale = Scale.of(plan.schema)
+    told = forecast(plan, people, prior)
+    answers, weight = plan.mechanism.answers, prior.weight
+    errors = {
+        "frequency": told.clipped_frequency(prior) if "frequency" in answers else None,
+        "mean": scale.half**2 * told.clipped_mean(prior) if "mean" in answers else None,
+        "mass": told.covariance[:, 1, 1] + told.bias[:, 1] ** 2 if "mass" in answers else None,
+    }
+    return {
+        "people": people,
+        "prior": prior.source,
+        "mean_scale": scale.document(),
+        "chain": plan.chain is not None,
+        "pilot_people": pilot_people(plan, people) if plan.encode == "size" else None,
+        **{
+            f"{name}_error": None if each is None or not isfinite(weight @ each) else sqrt(weight @ each)
+            for name, each in errors.items()
+        },
+    }
+
+
+def expectation(facts: dict[str, Any], scale: Scale) -> str:
+    """The same in one line."""
+    parts = [
+        f"{name} by about {facts[f'{name}_error']:.3g}{of}"
+        for name, of in (("frequency", ""), ("mean", f" {scale}"), ("mass", " on [-1, 1]"))
+        if facts[f"{name}_error"] is not None
+    ]
+    who = counted(facts["people"], "person", "people")
+    when = " after this round" if facts["chain"] else ""
+    said = f"with {who}{when} a key's answers will be off: {' and '.join(parts)}"
+    said += f" (expecting {facts['prior']})" + (f"; {scale.note}" if scale.note else "")
+    if facts["pilot_people"] is not None:
+        said += f"; for a pilot (plan --mechanism auto --pilot) ask {facts['pilot_people']:,} of them"
+    return said

@@ -1,0 +1,170 @@
+"""``keyveil serve``, and the care of its store: checks, backups, migrations."""
+
+from __future__ import annotations
+
+import sys
+from math import isfinite
+from pathlib import Path
+
+import click
+
+from ..foundation.errors import KeyveilError
+from .output import as_json, print_json, whole_number
+from .store_location import need, opened, plainly, segments_of, segments_option, shown, store_option
+
+
+@click.command()
+@store_option
+@segments_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="Another needs an admin token.")
+@click.option("--port", default=8750, show_default=True, help="0 takes any that is free.")
+@whole_number("--max-body", 1024, 4 << 20, "Bytes of one request.")
+@whole_number("--max-reports", 1, 10_000, "Reports of one request.", most=10_000)
+@whole_number("--max-waiting", 1024, 64 << 20, "Bytes that wait at once.")
+@whole_number("--max-connections", 1, 4096, "Connections at once.")
+@whole_number(
+    "--max-per-address",
+    1,
+    1024,
+    "Connections at once from one address; of a proxy, all come from its own.",
+)
+@click.option(
+    "--request-seconds",
+    type=click.FloatRange(0.1, 3600),
+    default=20.0,
+    show_default=True,
+    help="For a request to arrive.",
+)
+def serve(
+    address: str,
+    segments: Path | None,
+    host: str,
+    port: int,
+    max_body: int,
+    max_reports: int,
+    max_waiting: int,
+    max_connections: int,
+    max_per_address: int,
+    request_seconds: float,
+) -> int:
+    """Collect reports: one process, nothing else to start."""
+    need()
+    from ..service.collector.operations.settings import Settings
+    from ..service.collector.operations.start import address_of, check_address, check_new, listening
+    from ..service.collector.operations.start import serve as run
+    from ..service.collector.store import store_at
+
+    if max_waiting < max_body:
+        raise KeyveilError("--max-waiting is at least --max-body, or no request could ever pass")
+    if not isfinite(request_seconds):
+        raise KeyveilError("--request-seconds is a number from 0.1 to 3600")
+    settings = Settings(
+        body_bytes=max_body,
+        reports=max_reports,
+        waiting_bytes=max_waiting,
+        connections=max_connections,
+        address_connections=max_per_address,
+        request_seconds=request_seconds,
+    )
+    store, folder = store_at(address), segments_of(address, segments)
+    check_new(store, host)
+    try:
+        with listening(host, port) as found:  # before a new file is made
+            with plainly():
+                store.open()
+            check_address(store, host)
+            click.echo(f"collecting at {address_of(found)} (its API: {address_of(found)}/)")
+            if not store.control.collections:
+                click.echo(
+                    "There is no collection yet. Create one, also while this runs: "
+                    f"keyveil collection create NAME PLAN --store {shown(address)}"
+                )
+            if not store.control.tokens:
+                click.echo(
+                    "no token yet: this machine may do everything, and no other may reach it; before a "
+                    "proxy stands before it, make one: keyveil token create --role admin"
+                )
+            if segments is None and store.kind == "postgresql":
+                click.echo(
+                    f"sealed epochs go to {folder.absolute()}: all collectors of one database must "
+                    "share that folder; say another with --segments or KEYVEIL_SEGMENTS"
+                )
+            sys.stdout.flush()
+            return run(store, folder, host, found, settings)
+    finally:
+        store.close()
+
+
+# -- care ------------------------------------------------------------------------------------------
+
+
+@click.command()
+@store_option
+@segments_option
+@as_json
+def verify(address: str, segments: Path | None, machine: bool) -> int:
+    """Recount everything from the segments; the counts must match exactly. Also while serving."""
+    from dataclasses import asdict
+
+    from ..service.collector.operations.verify import verify as recount
+
+    with opened(address) as store:
+        found = recount(store, segments_of(address, segments))
+    if machine:
+        print_json([asdict(verdict) for verdict in found])
+    for verdict in found:
+        if not machine:
+            epochs = f"{verdict.open_epochs} open, {verdict.sealed_epochs} sealed epochs"
+            state = "; ".join(verdict.findings) or "counts match"
+            if verdict.expired_epochs:
+                epochs += f", {verdict.expired_epochs} expired and not checked"
+            name = f"{verdict.collection} round {verdict.round}"
+            click.echo(f"{name}: {verdict.reports} reports in {epochs}: {state}")
+    return 1 if any(verdict.findings for verdict in found) else 0
+
+
+@click.command()
+@click.argument("target", metavar="FOLDER", type=click.Path(path_type=Path))
+@store_option
+@segments_option
+def backup(target: Path, address: str, segments: Path | None) -> None:
+    """Copy the store and its segments as of one moment, also while it is served."""
+    need()
+    from ..service.collector.operations.backup import backup as copy
+
+    with plainly():
+        facts = copy(address, segments_of(address, segments), target)
+    click.echo(f"{target}: the store and {facts['files']} files of segments")
+
+
+@click.command()
+@click.argument("source", metavar="FOLDER", type=click.Path(path_type=Path))
+@store_option
+@segments_option
+def restore(source: Path, address: str, segments: Path | None) -> None:
+    """Put a backup where a store shall be; never over one that is there.
+
+    A backup of either kind of store can be restored as either.
+    """
+    need()
+    from ..service.collector.operations.restore import restore as bring_back
+
+    with plainly():
+        bring_back(source, address, segments_of(address, segments))
+    click.echo(f"{shown(address)}: restored; check it with 'keyveil verify'")
+
+
+@click.command()
+@store_option
+def migrate(address: str) -> None:
+    """Bring a store's tables up to this version; nothing may serve it meanwhile."""
+    need()
+    from ..service.collector.store import store_at
+
+    store = store_at(address)
+    try:
+        with plainly():
+            number = store.migrate_alone()
+    finally:
+        store.close()
+    click.echo(f"{number} migrations ran" if number else "nothing to do: the store is up to date")

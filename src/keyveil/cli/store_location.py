@@ -1,0 +1,109 @@
+"""What all commands on a store share: which one, and how it is opened beside whoever serves it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..foundation.errors import KeyveilError
+
+if TYPE_CHECKING:
+    from ..service.collector.store import Store
+
+STORE = b"SQLite format 3\0"
+"""How the file of a store begins."""
+
+
+def _checked(context: click.Context, option: click.Parameter, address: str) -> str:
+    """Refuse a file that is no store: SQLite would take a very short one for empty, and replace it."""
+    place = address.removeprefix("sqlite://")
+    if "://" in place:
+        return address
+    path = Path(place)
+    if not path.name:
+        raise KeyveilError("--store needs a file's name, or postgresql://...")
+    if path.is_file():
+        with path.open("rb") as file:
+            start = file.read(len(STORE))
+        if start and start != STORE:
+            raise KeyveilError(f"{path} is not a store of 'keyveil serve'; name another file")
+    return address
+
+
+store_option = click.option(
+    "--store",
+    "address",
+    callback=_checked,
+    default="keyveil.sqlite",
+    show_default=True,
+    envvar="KEYVEIL_STORE",
+    help="A SQLite file, or postgresql://... for several collectors at once.",
+)
+segments_option = click.option(
+    "--segments",
+    type=click.Path(path_type=Path),
+    envvar="KEYVEIL_SEGMENTS",
+    help="Where sealed epochs go; by default beside the SQLite file, or keyveil.segments here.",
+)
+
+
+def segments_of(address: str, segments: Path | None) -> Path:
+    """Where a store's sealed epochs lie."""
+    if segments is not None:
+        return segments
+    if "://" in address and not address.startswith("sqlite://"):
+        return Path("keyveil.segments")
+    path = Path(address.removeprefix("sqlite://"))
+    return path.with_name(path.name + ".segments")
+
+
+def shown(address: str) -> str:
+    """An address without its password."""
+    return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1@", address)
+
+
+def need() -> None:
+    """Say which extra the collector needs, where it is not installed."""
+    if any(find_spec(name) is None for name in ("apsw", "msgspec", "psycopg", "starlette", "uvicorn")):
+        raise KeyveilError("the collector needs: pip install 'keyveil[collector]'")
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """What a database says, in one line, without what a statement carried."""
+    from ..service.collector.store import StoreBroken, StoreError, StoreUnready
+
+    try:
+        yield
+    except (StoreUnready, StoreBroken) as error:
+        raise StoreError(f"the store cannot be used now: {error}") from None
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("psycopg", "apsw"):
+            raise
+        raise StoreError(f"the database refuses: {type(error).__name__}") from None
+
+
+@contextmanager
+def opened(address: str, make: bool = False) -> Iterator[Store]:
+    """The store, for a change beside whoever serves it."""
+    need()
+    from ..service.collector.store import StoreError, store_at
+
+    store = store_at(address)
+    path = getattr(store, "path", None)
+    if path is not None and not make and not (path.is_file() and path.stat().st_size):
+        raise StoreError(
+            f"there is no store at {path}: 'keyveil serve' or 'collection create' makes one"
+        )
+    with plainly():
+        store.open(serving=False)
+        try:
+            yield store
+        finally:
+            store.close()

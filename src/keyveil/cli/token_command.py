@@ -1,0 +1,81 @@
+"""``keyveil token``: make, rotate and revoke tokens."""
+
+from __future__ import annotations
+
+import click
+
+from .output import as_json, print_json, print_table
+from .store_location import opened, store_option
+
+
+@click.group()
+def token() -> None:
+    """Make, rotate and revoke tokens; also while the collector serves."""
+
+
+@token.command("create")
+@click.option("--role", type=click.Choice(["admin", "analyst", "ingest"]), required=True)
+@click.option("--collection", "name", help="For one collection only.")
+@click.option("--label", default="", help="What it is for.")
+@store_option
+def token_create(role: str, name: str | None, label: str, address: str) -> None:
+    """A new token, printed once; only its hash is stored."""
+    from ..service.collector.operations import admin
+
+    with opened(address, make=True) as store:
+        click.echo(admin.add_token(store, role, name, label))
+
+
+@token.command("list")
+@store_option
+@as_json
+def token_list(address: str, machine: bool) -> None:
+    """All tokens, without their secrets."""
+    with opened(address) as store:
+        names = {one.id: one.name for one in store.control.collections.values()}
+        rows = [
+            (
+                t.id,
+                t.role,
+                names.get(t.collection or -1, ""),
+                t.label,
+                "revoked" if t.revoked else "works",
+            )
+            for t in store.control.tokens.values()
+        ]
+    headings = ["id", "role", "collection", "label", "state"]
+    if machine:
+        print_json([dict(zip(headings, row, strict=True)) for row in rows])
+    else:
+        print_table(headings, rows)
+
+
+@token.command("rotate")
+@click.argument("name", metavar="ID")
+@store_option
+def token_rotate(name: str, address: str) -> None:
+    """A new secret for the same rights; the old one stops working at once."""
+    from ..service.collector.operations import admin
+
+    with opened(address) as store:
+        click.echo(admin.rotate_token(store, _token_id(name)))
+
+
+@token.command("revoke")
+@click.argument("name", metavar="ID")
+@store_option
+def token_revoke(name: str, address: str) -> None:
+    """A token stops working at once."""
+    from ..service.collector.operations import admin
+
+    with opened(address) as store:
+        admin.revoke_token(store, _token_id(name))
+        click.echo("revoked")
+
+
+def _token_id(text: str) -> str:
+    """A token's id, also out of a whole token."""
+    from ..service.collector.operations.tokens import read
+
+    found = read(text)
+    return found[0] if found else text

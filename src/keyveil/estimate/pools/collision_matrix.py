@@ -1,0 +1,246 @@
+"""The core of a hash pool: the items whose collisions are undone, and what undoes them.
+
+Over the fixed seeds of a pool the scores of items with frequencies x are on average A x, where
+A_ij = (c_ij - 1/t) / (1 - 1/t) and c_ij is the share of seeds on which items i and j collide: the best
+linear prediction for any sizes of sets, and exact for sets of one. (CoCo: the frequencies' A is that of
+the t / 2 pairs of cells; the masses' counts seeds with equal cells less those with mirrored ones.)
+
+The *core* are the items whose A is undone by a dense solve: all items, or only the single keys, or
+none, the first of these that is affordable and takes away more than it costs. Left alone, the pool adds
+a part n gain^2 sum(x^2) / G to the variance; undoing it for k items adds about k / (G (t - 1)), and is
+always done where that is at most ``SMALL_SHARE``.
+
+All of this depends on the channel alone: cells and the inverse of A are made once and kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...channel import CoCo, Collision
+from ...foundation.arrays import Floats, Integers
+from ...foundation.compiled import compiled
+from .padded_items import TURN
+
+MOST_CORE = 4096
+"""Items of a dense solve."""
+MOST_SHARE = 1 / 4
+"""Items of the core by cells of the pool: more would blow up the noise."""
+SMALL_SHARE = 1 / 64
+"""Up to so many the solve costs next to nothing."""
+MOST_PAIRS = 1 << 29
+"""Collisions that are counted one by one for a core."""
+MOST_KEPT = 1 << 24
+"""Cells of keys under all seeds that are kept between tallies."""
+_BLOCK = 1 << 22
+_SINGULAR = 1e6
+
+
+def core_size(channel: Collision, singles: int, told: float | Callable[[], float]) -> int:
+    """How many items, from item 0 on, are solved for; ``told`` is n gain^2 sum(x^2)."""
+    for count in (channel.items, singles):
+        share = core_share(channel, count)
+        if share > MOST_SHARE:
+            continue
+        if share <= SMALL_SHARE:
+            return count
+        told = told() if callable(told) else told
+        if told / channel.pool > share / (1 - share):
+            return count
+    return 0
+
+
+def core_share(channel: Collision | CoCo, count: int) -> float:
+    """The part of the variance that solving for so many items adds; infinite where it is too much."""
+    cells = channel.small if isinstance(channel, Collision) else channel.small // 2
+    if count > MOST_CORE or channel.pool * count**2 // (2 * cells) > MOST_PAIRS:
+        return inf
+    return count / (channel.pool * (cells - 1))
+
+
+def solves(channel: CoCo, keys: int, told: Callable[[], float]) -> bool:
+    """Whether CoCo's keys are solved for, by the same rule as a collision's items."""
+    share = core_share(channel, keys)
+    if share > MOST_SHARE:
+        return False
+    return share <= SMALL_SHARE or told() / channel.pool > share / (1 - share)
+
+
+def excess(share: Floats, small: int) -> Floats:
+    """``(c - 1/t) / (1 - 1/t)``: 1 for an item with itself, 0 on average for two."""
+    return np.asarray((share - 1.0 / small) / (1.0 - 1.0 / small))
+
+
+def undone(excess: Floats) -> Floats:
+    """The inverse; of a pool that cannot tell some items apart, the inverse where it can."""
+    try:
+        undo = np.asarray(np.linalg.inv(excess), np.float64)
+    except np.linalg.LinAlgError:
+        undo = np.full_like(excess, np.inf)
+    if np.abs(undo).max(initial=0.0) < _SINGULAR:
+        return undo
+    return np.asarray(np.linalg.pinv(excess, rcond=1 / _SINGULAR), np.float64)
+
+
+def meetings(hashes: np.ndarray) -> Iterator[tuple[Integers, Integers, Integers]]:
+    """Every two items that share a cell under a seed: seeds, and the two items, in several runs.
+
+    Items are sorted by their cell, seed by seed: those that collide are then neighbours, next ones,
+    next but one, and so on until no two are so far apart in one cell.
+    """
+    seeds, items = hashes.shape
+    step = max(1, _BLOCK // max(items, 1))
+    for first in range(0, seeds, step):
+        block = hashes[first : first + step]
+        order = np.argsort(block, axis=1, kind="stable")
+        cells = np.take_along_axis(block, order, axis=1)
+        found = []
+        for lag in range(1, items):
+            seed, place = np.nonzero(cells[:, lag:] == cells[:, :-lag])
+            if not len(seed):
+                break
+            found.append((first + seed, order[seed, place], order[seed, place + lag]))
+        if found:
+            yield tuple(np.concatenate(part) for part in zip(*found, strict=True))  # type: ignore[misc]
+
+
+def collided(hashes: np.ndarray, seen: Floats | None = None) -> Floats:
+    """On how many seeds items collide; or the share of reports in the cells where they do."""
+    seeds, items = hashes.shape
+    loops: Any = compiled()
+    if loops is not None and seen is None:
+        both = np.zeros((items, items))
+        loops.collide(hashes, int(hashes.max()) + 1, both)
+    else:
+        total = np.zeros(items * items)
+        for seed, one, two in meetings(hashes):
+            weights = None if seen is None else seen[seed, hashes[seed, one]]
+            total += np.bincount(one * items + two, weights, items * items)
+        both = total.reshape(items, items)
+    both = both + both.T
+    own = seeds if seen is None else seen[np.arange(seeds)[:, None], hashes].sum(axis=0)
+    np.fill_diagonal(both, own)
+    return both
+
+
+def told_under(channel: CoCo, words: np.ndarray) -> Floats:
+    """By seed, a key's chance to be told over that under all seeds, from its words.
+
+    Where dummies rank evenly it is (1 - 2 rank / t)^(held - 1): over all seeds ``CoCo.told``.
+    """
+    rank = (words & np.uint64(0xFFFFFFFF)).astype(np.float64) / 4294967296.0
+    return np.asarray((1.0 - 2.0 * rank / channel.small) ** (channel.held - 1) / channel.told)
+
+
+def _mirrored(channel: CoCo, keys: int) -> tuple[Floats, Floats, Floats]:
+    """Of CoCo's keys: shares of seeds on which two share a pair of cells; on which their cells are the
+    same, less those on which they are mirrored; and these with the chance that the other key is told.
+
+    A key that is told lends its sign to whoever shares its pair.
+    """
+    half, words = channel.small // 2, channel.words_under(np.arange(keys))
+    cells = (words >> np.uint64(32)).astype(np.int64)
+    told = told_under(channel, words)
+    together, agree, lent = (np.zeros((keys, keys)) for _ in range(3))
+    loops: Any = compiled()
+    if loops is not None:
+        loops.collide_signed(cells, half, told, together, agree, lent)
+    else:
+        for seed, one, two in meetings((cells % half).astype(np.int32)):
+            sign = np.where(cells[seed, one] == cells[seed, two], 1.0, -1.0)
+            np.add.at(together, (one, two), 1.0)
+            np.add.at(agree, (one, two), sign)
+            np.add.at(lent, (one, two), sign * told[seed, two])
+            np.add.at(lent, (two, one), sign * told[seed, one])
+    made = [part / channel.pool for part in (together + together.T, agree + agree.T, lent)]
+    for part, own in zip(made, (1.0, 1.0, told.mean(axis=0)), strict=True):
+        np.fill_diagonal(part, own)
+    return made[0], made[1], made[2]
+
+
+@lru_cache(maxsize=4)
+def undoing(channel: Collision | CoCo, count: int) -> tuple[Floats, Floats]:
+    """What undoes the collisions of the first ``count`` items, and what it adds to a key's covariance.
+
+    For a collision one matrix over items; for CoCo two over keys, of frequencies and of masses. The
+    second part, (keys, 2, 2), is in units of the variance that items have where no one holds any:
+    reports that are noise alone have the covariance A, and so their solution has that of the inverse.
+    """
+    if isinstance(channel, CoCo):
+        keys = count // 2
+        together, agree, lent = _mirrored(channel, keys)
+        of_mass = undone(lent)
+        undo = np.stack([undone(excess(together, channel.small // 2)), of_mass])
+        more = np.zeros((keys, 2, 2))
+        more[:, 0, 0] = np.diag(undo[0]) - 1.0
+        more[:, 1, 1] = np.einsum("ij,jk,ik->i", of_mass, agree, of_mass, optimize=True) - 1.0
+        return undo, more
+    together = collided(channel.hashes(np.arange(count)).astype(np.int32))
+    left = excess(together / channel.pool, channel.small)
+    undo = undone(left)
+    at = np.arange(count).reshape(-1, 2)
+    block = (undo - left)[at[:, :, None], at[:, None, :]]
+    return undo, TURN @ block @ TURN.T
+
+
+class SeedCells(NamedTuple):
+    """Some keys' cells in the tally, low and high under every seed, and where the two are one."""
+
+    keys: slice
+    cells: Integers
+    """(seeds, keys, 2)."""
+    meet: tuple[Integers, Integers]
+    """Cell and key of every seed under which a key's low and high are one cell."""
+
+
+def _cells(channel: Collision | CoCo, keys: slice) -> SeedCells:
+    first = np.arange(channel.pool, dtype=np.int64)[:, None, None] * channel.small
+    if isinstance(channel, CoCo):
+        high = channel.hashes(np.arange(keys.start, keys.stop))
+        both = np.stack([(high + channel.small // 2) % channel.small, high], axis=-1)
+        return SeedCells(keys, first + both, (np.empty(0, np.int64), np.empty(0, np.int64)))
+    both = channel.hashes(np.arange(2 * keys.start, 2 * keys.stop)).reshape(channel.pool, -1, 2)
+    seed, key = np.nonzero(both[:, :, 0] == both[:, :, 1])
+    return SeedCells(keys, first + both, (seed * channel.small + both[seed, key, 0], key))
+
+
+@lru_cache(maxsize=4)
+def _kept_cells(channel: Collision | CoCo, keys: int) -> SeedCells:
+    return _cells(channel, slice(0, keys))
+
+
+@lru_cache(maxsize=2)
+def other_cells(channel: Collision, first: int, last: int) -> Integers:
+    """The tally's cells of some items under every seed."""
+    hashes = channel.hashes(np.arange(first, last))
+    return np.asarray(np.arange(channel.pool)[:, None] * channel.small + hashes)
+
+
+def blocks(channel: Collision | CoCo, keys: int) -> Iterator[SeedCells]:
+    """The cells of all keys, in runs that fit into memory; kept where they are few."""
+    if 2 * keys * channel.pool <= MOST_KEPT:
+        yield _kept_cells(channel, keys)
+        return
+    step = max(1, _BLOCK // (2 * channel.pool))
+    for start in range(0, keys, step):
+        yield _cells(channel, slice(start, min(start + step, keys)))
+
+
+def gains_of(channel: Collision | CoCo) -> tuple[float, float]:
+    """What a holder adds to the share of a key's cells, and to that of its sign's over the other's."""
+    return channel.gains if isinstance(channel, CoCo) else (channel.gain, channel.gain)
+
+
+def noise_of(channel: Collision | CoCo) -> Floats:
+    """One report's variance of frequency and mass of a key where no one holds any; of items for a
+    collision, whose two items are a key's."""
+    part = 1.0 / channel.small
+    if isinstance(channel, CoCo):
+        met, told = channel.gains
+        return np.array([2 * part * (1 - 2 * part) / met**2, 2 * part / told**2])
+    return np.full(2, part * (1 - part) / channel.gain**2)

@@ -1,0 +1,233 @@
+"""Decoding padding and sampling: one signed key of each person, real or dummy, through a channel.
+
+A held key is drawn by one in max(h, length) of those who hold h keys. So the share of reports that
+speak of it, times the length, is its frequency among people who hold no more keys than the length;
+of those who hold h more keys than that it counts only length / h.
+
+What a position shows (symbols), or how often an item is named (k-RR), gives the shares of the key's
+two signs; ``least_squares`` also uses that the shares of all positions, dummies included, sum to one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ...channel import Channel, Symbols, Symmetric
+from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.errors import PlanError
+from ..answer import Band, KeyBands
+from ..estimator import on_arrays
+from ..forecast.key_forecast import NODES, REACH, WEIGHTS, Forecast, height
+from ..linear import Moments, key_bands
+
+if TYPE_CHECKING:
+    from ...people.prior import Prior
+    from ...plan.plan import Plan
+
+TURN = np.array([[1.0, 1.0], [-1.0, 1.0]])
+"""Frequency and mass from the shares of low and high."""
+ENDS = np.linalg.inv(TURN).T
+"""Shares of low and high, in rows, from frequency and mass."""
+
+
+def marks_of(plan: Plan, counts: Integers) -> tuple[Floats, Floats]:
+    """Reports ``(...,)``, and how often each position showed each symbol, ``(..., positions, symbols)``.
+
+    For k-RR an item is a symbol of its key's position: low, then high.
+    """
+    channel = plan.channels[0]
+    if plan.encode != "padded" or not isinstance(channel, Symbols | Symmetric):
+        raise PlanError("this estimator is for plans that pad and sample")
+    counts = np.asarray(counts)
+    reports, cells = counts[..., 0].astype(np.float64), counts[..., 1:].astype(np.float64)
+    positions = len(plan.schema.keys) + plan.cap
+    if isinstance(channel, Symbols) and channel.one_cell:
+        cells = cells @ channel.shown
+    return reports, cells.reshape(*reports.shape, positions, -1)
+
+
+# -- shares of the two signs -----------------------------------------------------------------------
+
+
+def _seen(channel: Channel, states: Floats) -> Floats:
+    """What positions show when their low and high have these shares, ``(..., positions, 2)``."""
+    if isinstance(channel, Symmetric):
+        keep, lie = channel.keep / WORD, (WORD - channel.keep) / (channel.states - 1) / WORD
+        return np.asarray(lie + (keep - lie) * states)
+    assert isinstance(channel, Symbols)
+    law = np.array(channel.laws, np.float64) / WORD
+    return np.asarray(law[0, 1:] + states @ (law[1:, 1:] - law[0, 1:]))
+
+
+def _found(channel: Channel, seen: Floats) -> Floats:
+    """The unbiased shares of low and high that positions' symbols point to."""
+    if isinstance(channel, Symmetric):
+        flat = seen.reshape(*seen.shape[:-2], -1)
+        return np.asarray(channel.unmixed_rows(flat).reshape(seen.shape))
+    assert isinstance(channel, Symbols)
+    back = np.array(channel.laws[0][1:], np.float64) / WORD
+    return np.asarray((seen - back) @ channel.undo)
+
+
+def _spread(channel: Channel, seen: Floats) -> Floats:
+    """Covariance of one report's (low, high), from what positions show."""
+    if isinstance(channel, Symmetric):
+        gain = (channel.keep - (WORD - channel.keep) / (channel.states - 1)) / WORD
+        undo = np.eye(2) / gain
+    else:
+        assert isinstance(channel, Symbols)
+        undo = channel.undo
+    decoded = seen @ undo
+    square = np.einsum("...s,si,sj->...ij", seen, undo, undo)
+    return np.asarray(square - decoded[..., :, None] * decoded[..., None, :])
+
+
+class _Parts(NamedTuple):
+    """Shares of frequency and mass of every position, and the covariance of one report's."""
+
+    values: Floats
+    covariance: Floats
+
+
+def _plain(values: Floats, spread: Floats) -> _Parts:
+    return _Parts(values @ TURN.T, TURN @ spread @ TURN.T)
+
+
+def _summed(parts: _Parts, many: Floats) -> _Parts:
+    """The same after the shares are made to sum to one, each position taking an equal part.
+
+    ``many`` says how many positions each one stands for.
+    """
+    values, covariance = parts.values.copy(), parts.covariance.copy()
+    size = many.sum()
+    of_one = np.clip(values[..., 0], 0.0, 1.0)
+    # Two positions share a report only by the state, which is at one of them: covariance - x y.
+    told = covariance[..., 0] - np.clip(values, -1.0, 1.0) * (1.0 - of_one)[..., None]
+    whole = (told[..., 0] @ many)[..., None]  # the variance of the sum
+    values[..., 0] += (1.0 - (values[..., 0] @ many)[..., None]) / size
+    covariance[..., 0, 0] += whole / size**2 - 2 * told[..., 0] / size
+    covariance[..., 0, 1] -= told[..., 1] / size
+    covariance[..., 1, 0] -= told[..., 1] / size
+    return _Parts(values, covariance)
+
+
+# -- moments ---------------------------------------------------------------------------------------
+
+
+def padded_moments(plan: Plan, counts: Integers, summed: bool = True) -> Moments:
+    """Frequency and mass of every key, from counts ``(..., cells)``."""
+    channel, keys, length = plan.channels[0], len(plan.schema.keys), plan.cap
+    reports, marks = marks_of(plan, counts)
+    n = reports[..., None, None]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        seen = marks / n
+        # One more report without a key, for caution: one report alone has no spread.
+        careful = (marks + _seen(channel, np.zeros(2))) / (n + 1.0)
+        parts = _plain(_found(channel, seen), _spread(channel, careful))
+        if summed and isinstance(channel, Symbols):  # k-RR's shares sum to one already
+            parts = _summed(parts, np.ones(keys + length))
+        values = length * parts.values[..., :keys, :]
+        covariance = length**2 * parts.covariance[..., :keys, :, :] / n[..., None]
+    each = np.broadcast_to(reports[..., None], values.shape[:-1]).astype(np.int64)
+    return Moments(each, values, covariance)
+
+
+def padded_forecast(plan: Plan, people: float, prior: Prior, summed: bool = True) -> Forecast:
+    """The error of ``least_squares``: the law of states of a prior, and what padding leaves out.
+
+    Without ``summed`` that of ``baseline``.
+    """
+    channel, length = plan.channels[0], plan.cap
+    kept = prior.capped(length)
+    states = kept @ ENDS / length
+    dummy = max(0.0, 1.0 - float(prior.count @ states.sum(axis=1))) / (2 * length)
+    every = np.concatenate([states, np.full((1, 2), dummy)])
+    many = np.concatenate([prior.count, [length]])
+    parts = _plain(every, _spread(channel, _seen(channel, every)))
+    if summed and isinstance(channel, Symbols):
+        parts = _summed(parts, many)
+    truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)
+    return Forecast(kept - truth, length**2 * parts.covariance[:-1] / people)
+
+
+# -- as published ----------------------------------------------------------------------------------
+
+
+class Published(Forecast):
+    """The error of ``published``, from the moments of ``baseline``.
+
+    A count of one sign that is clipped to nothing, or to all holders, is a mean that is clipped to an
+    end of its range: nothing else, unless the frequency is clipped to 1. Then both signs' counts are
+    clipped to all people, and the mean is their difference.
+    """
+
+    def clipped_mean(self, prior: Prior) -> Floats:
+        """The mean squared error of each mean, which is clipped as it is made."""
+        c, size = self.covariance, np.sqrt(np.maximum(self.covariance[:, 0, 0], 1e-300))
+        middle = prior.frequency + self.bias[:, 0]
+        first = np.clip((1.0 - middle) / size, -REACH, REACH)  # from here on the frequency is above 1
+        half = (REACH - first)[:, None] / 2
+        z = first[:, None] + half * (1.0 + NODES)
+        f = (middle[:, None] + size[:, None] * z)[..., None]
+        mass = (prior.frequency * prior.mean + self.bias[:, 1])[:, None]
+        mass = mass + (c[:, 0, 1] / size)[:, None] * z
+        rest = np.sqrt(np.maximum(c[:, 1, 1] - (c[:, 0, 1] / size) ** 2, 0.0))
+        mass = mass[..., None] + rest[:, None, None] * REACH * NODES
+        both = np.clip((f + mass) / 2, 0.0, 1.0) - np.clip((f - mass) / 2, 0.0, 1.0)
+        truth = prior.mean[:, None, None]
+        more = (both - truth) ** 2 - (np.clip(mass / f, -1.0, 1.0) - truth) ** 2
+        inner = more @ (WEIGHTS * REACH * height(REACH * NODES))
+        return np.asarray(super().clipped_mean(prior) + (inner * height(z) * half) @ WEIGHTS)
+
+
+def _letters(channel: Channel) -> tuple[float, float, float]:
+    """The paper's a, b and p: show the key, fake another, keep the sign."""
+    if isinstance(channel, Symmetric):
+        keep, flip, fake = channel.keep, channel.lie, channel.lie
+    else:
+        assert isinstance(channel, Symbols)
+        if channel.alphabet != 3:
+            raise PlanError("the published estimator is for keys that show low, high or nothing")
+        (_, fake, _), (_, flip, keep) = channel.laws[0], channel.laws[2]
+    return (keep + flip) / WORD, 2 * fake / WORD, keep / (keep + flip)
+
+
+@on_arrays("published", "as published, clipped counts and frequencies: biased, without intervals")
+def published(plan: Plan, counts: Integers, level: float) -> KeyBands:
+    """PCKV's frequency, clipped to [1 / n, 1], and improved mean, of counts clipped to [1, n f / l]."""
+    show, fake, keep = _letters(plan.channels[0])
+    keys, length = len(plan.schema.keys), plan.cap
+    reports, marks = marks_of(plan, counts)
+    n = reports[..., None]
+    low, high = marks[..., :keys, 0], marks[..., :keys, 1]
+    undo = np.linalg.inv(
+        np.array(
+            [
+                [show * keep - fake / 2, show * (1 - keep) - fake / 2],
+                [show * (1 - keep) - fake / 2, show * keep - fake / 2],
+            ]
+        )
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        frequency = length * ((low + high) / n - fake) / (show - fake)
+        frequency = np.clip(frequency, 1.0 / n, 1.0)
+        most = n * frequency / length
+        holders = np.stack([low, high], axis=-1) - n[..., None] * fake / 2
+        holders = np.minimum(np.maximum(holders @ undo, 1.0), most[..., None])
+        mean = (holders[..., 1] - holders[..., 0]) / most
+    each = np.broadcast_to(n, frequency.shape).astype(np.int64)
+    return KeyBands(each, _unclaimed(frequency), _unclaimed(mean))
+
+
+def _unclaimed(value: Floats) -> Band:
+    """Values that claim neither standard error nor interval."""
+    nothing = np.full(value.shape, np.nan)
+    return Band(value, nothing, nothing, nothing)
+
+
+@on_arrays("baseline")
+def baseline(plan: Plan, counts: Integers, level: float) -> KeyBands:
+    """PCKV's unbiased counts of every key by itself, and their ratio."""
+    return key_bands(plan, padded_moments(plan, counts, summed=False), level)

@@ -1,0 +1,191 @@
+"""Decoding collisions of items and pairs of items: any of their frequencies, with any covariance.
+
+The scores are those of ``pools``, the core that of ``cores``. Items outside it are relieved of what
+collides with the core; what they do to each other is estimated from the tally and added to their
+variance.
+Covariances are those of the tally's own cell weights: sums over cells of weight x weight x share.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...channel import Collision
+from ...foundation.arrays import Floats, Integers
+from ...foundation.errors import PlanError
+from ...plan.encoding import SETS, pair_item
+from .collision_matrix import collided, core_size, excess, undoing
+from .pool_decoder import energy_of
+
+if TYPE_CHECKING:
+    from ...plan.plan import Plan
+    from ...plan.tally import Tally
+
+
+class Scores:
+    """Items' frequencies from one collision's tally, with any of their covariances."""
+
+    def __init__(self, channel: Collision, counts: Integers, singles: int) -> None:
+        self.channel = channel
+        self.reports = int(counts.sum())
+        grid = np.asarray(counts, np.float64).reshape(channel.pool, channel.small)
+        self._grid = grid
+        self.shares = grid / max(self.reports, 1)
+        # One more report, spread evenly, for caution: one report alone has no spread.
+        self._seen = (grid + 1.0 / channel.cells) / (self.reports + 1)
+        self.core = core_size(channel, singles, self.reports * channel.gain**2 * self.energy)
+        self._core_hashes = channel.hashes(np.arange(self.core)).astype(np.int32)
+
+    @cached_property
+    def _seeds(self) -> Integers:
+        return np.arange(self.channel.pool)[:, None]
+
+    @cached_property
+    def _even(self) -> Floats:
+        return np.full(self.channel.pool, 1.0 / self.channel.pool)
+
+    @cached_property
+    def _core_named(self) -> Floats:
+        """The share of reports in each core item's cells."""
+        return np.asarray(self._seen[self._seeds, self._core_hashes].sum(axis=0))
+
+    def _scored(self, hashes: np.ndarray) -> Floats:
+        """Scores from the share of reports in each item's cells."""
+        named = self.shares[self._seeds, hashes].sum(axis=0)
+        return np.asarray((named - 1.0 / self.channel.small) / self.channel.gain)
+
+    @cached_property
+    def _solved(self) -> tuple[Floats, Floats, Floats]:
+        """The core's frequencies, their covariance, and the matrix that undoes its collisions."""
+        hashes = self._core_hashes
+        weighted = collided(hashes, self._seen)
+        undo = undoing(self.channel, self.core)[0]
+        values: Floats = undo @ self._scored(hashes)
+        spread: Floats = undo @ self._spread(weighted, np.diag(weighted), np.diag(weighted)) @ undo.T
+        return values, spread, undo
+
+    def _spread(self, both: Floats, one: Floats, two: Floats) -> Floats:
+        """Covariance of scores, from how often both cells, and how often each, is named."""
+        scale = self.channel.gain**2 * max(self.reports, 1)
+        return np.asarray((both - np.outer(one, two)) / scale)
+
+    def _met(self, hashes: np.ndarray, others: np.ndarray) -> tuple[Floats, Floats]:
+        """For items by items: the share of seeds on which they collide, and of reports in that cell."""
+        named = self._seen[self._seeds, hashes]
+        share = np.empty((hashes.shape[1], others.shape[1]))
+        both = np.empty_like(share)
+        cells, others = hashes.astype(np.int32), others.astype(np.int32, copy=False)
+        for i in range(hashes.shape[1]):
+            same = (others == cells[:, i, None]).astype(np.float64)
+            share[i], both[i] = np.stack([self._even, named[:, i]]) @ same
+        return share, both
+
+    def of(self, items: Integers) -> tuple[Floats, Floats]:
+        """Estimated frequencies of some items, each once, and their covariance."""
+        items = np.asarray(items, np.int64)
+        inside = items < self.core
+        own, other = items[inside], items[~inside]
+        values = np.empty(len(items))
+        spread = np.empty((len(items), len(items)))
+        if len(own):
+            core, of_core, _ = self._solved
+            values[inside] = core[own]
+            spread[np.ix_(inside, inside)] = of_core[np.ix_(own, own)]
+            spread[inside, inside] += self.pool_variance
+        if len(other):
+            values[~inside], cross, outer = self._outside(other)
+            spread[np.ix_(~inside, ~inside)] = outer
+            spread[np.ix_(~inside, inside)] = cross[:, own]
+            spread[np.ix_(inside, ~inside)] = cross[:, own].T
+        return values, spread
+
+    def _outside(self, items: Integers) -> tuple[Floats, Floats, Floats]:
+        """Items outside the core: frequencies, covariance with the core's, covariance of their own."""
+        hashes = self.channel.hashes(items)
+        values, one = self._scored(hashes), self._seen[self._seeds, hashes].sum(axis=0)
+        _, both = self._met(hashes, hashes)
+        spread = self._spread(both, one, one) + self.pool_variance * np.eye(len(items))
+        if not self.core:
+            return values, np.zeros((len(items), 0)), spread
+        core, of_core, undo = self._solved
+        share, both = self._met(hashes, self._core_hashes)
+        pull = excess(share, self.channel.small)
+        told = (
+            self._spread(both, one, self._core_named) @ undo.T
+        )  # covariance of these scores with the core
+        cross = told - pull @ of_core
+        spread = spread - told @ pull.T - pull @ told.T + pull @ of_core @ pull.T
+        return values - pull @ core, cross, spread
+
+    @cached_property
+    def pool_variance(self) -> float:
+        """What items outside the core do to each other by colliding: a variance over random pools."""
+        if self.core == self.channel.items:
+            return 0.0
+        energy = self.energy
+        if self.core:
+            values, spread, _ = self._solved
+            energy -= float((values**2 - np.diag(spread)).sum())
+        return max(energy, 0.0) / ((self.channel.small - 1) * self.channel.pool)
+
+    @property
+    def energy(self) -> float:
+        """The sum over all items of their squared frequencies: reports of one seed agree more for it."""
+        return energy_of(self.channel, self._grid)[0]
+
+
+# -- answers ---------------------------------------------------------------------------------------
+
+
+def scores_of(plan: Plan, tally: Tally) -> Scores:
+    """The scores of a tally of a plan that speaks of sets."""
+    tally.belongs_to(plan)
+    channel = plan.view_channels[0]
+    if plan.encode not in SETS or not isinstance(channel, Collision):
+        raise PlanError("this estimator is for plans that speak of sets of items")
+    return Scores(channel, tally.view_counts(0)[1], 2 * len(plan.schema.keys))
+
+
+class PairEvidence:
+    """What a tally says of one key, or of two keys together, as estimates with their covariance."""
+
+    def __init__(self, plan: Plan, tally: Tally) -> None:
+        self.plan = plan
+        self._scores = scores_of(plan, tally)
+        self.reports = self._scores.reports
+
+    def moments(self, keys: tuple[int, ...], weights: Floats) -> tuple[Floats, Floats] | None:
+        """Estimates of E[weights(joint state of the keys)], and their covariance.
+
+        ``weights`` has an axis of 3 for each key (0 not held, 1 low, 2 high), and a last one for the
+        functionals. None if the reports do not speak of so many keys at a time.
+        """
+        width = len(keys)
+        if width not in (1, 2) or len(set(keys)) != width:
+            return None
+        if width == 2 and self.plan.encode != "pair_items":
+            return None
+        weights = np.asarray(weights, np.float64)
+        if not self.reports:
+            count = weights.shape[-1]
+            return np.full(count, np.nan), np.full((count, count), np.nan)
+        items, worth = self._expanded(keys, weights)
+        values, spread = self._scores.of(items)
+        constant = weights[(0,) * width]
+        return constant + values @ worth, worth.T @ spread @ worth
+
+    def _expanded(self, keys: tuple[int, ...], weights: Floats) -> tuple[Integers, Floats]:
+        """The items that a functional is made of, and its weight on each; not held = 1 - low - high."""
+        if len(keys) == 1:
+            return 2 * keys[0] + np.arange(2), weights[1:] - weights[0]
+        if keys[0] > keys[1]:
+            keys, weights = (keys[1], keys[0]), weights.swapaxes(0, 1)
+        one, two = keys
+        none, of_one, of_two = weights[0, 0], weights[1:, 0], weights[0, 1:]
+        of_both = weights[1:, 1:] - of_one[:, None] - of_two[None, :] + none
+        first = pair_item(len(self.plan.schema.keys), one, two)
+        items = np.concatenate([2 * one + np.arange(2), 2 * two + np.arange(2), first + np.arange(4)])
+        return items, np.concatenate([of_one - none, of_two - none, of_both.reshape(4, -1)])

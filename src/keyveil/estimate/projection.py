@@ -1,0 +1,143 @@
+"""Post-processing, apart and by name: each step says what it does to value and interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import isfinite, isnan, nan
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..foundation.arrays import Floats
+from ..foundation.errors import PlanError
+from .answer import Answers, Estimate, KeyAnswer, shifted
+
+if TYPE_CHECKING:
+    from ..plan.plan import Plan
+    from ..plan.tally import Tally
+
+Step = Callable[["Plan", "Tally", Answers], Answers]
+
+
+def onto_simplex(points: Floats) -> Floats:
+    """The nearest probability vector to each row (Norm-Sub): shift all alike, cut at zero."""
+    points = np.atleast_2d(points)
+    ordered = -np.sort(-points, axis=1)
+    excess = np.cumsum(ordered, axis=1) - 1.0
+    ranks = np.arange(1, points.shape[1] + 1)
+    last = (ordered - excess / ranks > 0).sum(axis=1)
+    shift = excess[np.arange(len(points)), last - 1] / last
+    return np.maximum(points - shift[:, None], 0.0)
+
+
+def nearest_law(points: Floats, covariance: Floats, steps: int = 300) -> Floats:
+    """The proper law nearest to each row, in standard errors rather than in plain distance.
+
+    Minimises (law - point)' covariance^-1 (law - point) over the simplex by accelerated projected
+    gradient: to second order the most likely law, given an unbiased estimate and its covariance.
+    """
+    metric = np.linalg.pinv(covariance, rcond=1e-9, hermitian=True)
+    metric /= np.linalg.norm(metric, ord=2, axis=(1, 2), keepdims=True)
+    law = moved = onto_simplex(points)
+    pace = 1.0
+    for _ in range(steps):
+        slope = np.einsum("vst,vt->vs", metric, moved - points)
+        after = onto_simplex(moved - slope)
+        quicker = (1 + np.sqrt(1 + 4 * pace**2)) / 2
+        moved = after + (pace - 1) / quicker * (after - law)
+        if np.abs(after - law).max() < 1e-9:
+            law = after
+            break
+        law, pace = after, quicker
+    return law
+
+
+def _within(estimate: Estimate | None, low: float, high: float) -> Estimate | None:
+    """Value moved into a range, interval cut to it. The truth lies in the range, so the interval
+    still covers at its level; the standard error no longer describes the value and is dropped."""
+    if estimate is None:
+        return None
+    value = min(max(estimate.value, low), high) if not isnan(estimate.value) else nan
+    ends = (estimate.low, estimate.high)
+    if isnan(ends[0]):
+        return replace(estimate, value=value)
+    # An interval wholly outside the range shrinks to the nearest end.
+    cut = tuple(min(max(end, low), high) for end in ends)
+    return Estimate(value, nan, cut[0], cut[1], estimate.reports)
+
+
+def clip(plan: Plan, tally: Tally, answers: Answers) -> Answers:
+    """Move frequencies into [0, 1] and means into their key's range; intervals are cut to match."""
+    keys = tuple(
+        KeyAnswer(
+            answer.key,
+            _within(answer.frequency, 0.0, 1.0),
+            _within(answer.mean, float(low), float(high)),
+            _within(answer.mass, -1.0, 1.0),
+        )
+        for answer, low, high in zip(answers, plan.schema.low, plan.schema.high, strict=True)
+    )
+    return answers.replaced(keys, "clip")
+
+
+def simplex(plan: Plan, tally: Tally, answers: Answers) -> Answers:
+    """Replace values by those of the nearest probability vector over states.
+
+    Intervals stay those of the unprojected estimate, cut to the range and widened to hold the new
+    value, so they cover at least as often as before; standard errors are dropped.
+    """
+    values = _projected(plan, tally)
+    keys = []
+    for place, answer in enumerate(answers):
+        frequency, mean = values[place]
+        low, high = float(plan.schema.low[place]), float(plan.schema.high[place])
+        scaled = shifted(Estimate(mean, nan, nan, nan, 0), low, high).value
+        keys.append(
+            KeyAnswer(
+                answer.key,
+                _moved(_within(answer.frequency, 0.0, 1.0), frequency),
+                _moved(_within(answer.mean, low, high), scaled),
+                answer.mass,
+            )
+        )
+    return answers.replaced(tuple(keys), "simplex")
+
+
+def _moved(estimate: Estimate | None, value: float) -> Estimate | None:
+    if estimate is None or not isfinite(value):
+        return estimate
+    if isnan(estimate.low):
+        return replace(estimate, value=value)
+    low, high = min(estimate.low, value), max(estimate.high, value)
+    return Estimate(value, nan, low, high, estimate.reports)
+
+
+def _projected(plan: Plan, tally: Tally) -> Floats:
+    """Frequency and mean (on [-1, 1]) of every key after projection."""
+    from .linear import key_weights
+
+    made = np.full((len(plan.schema.keys), 2), np.nan)
+    if plan.encode == "item":
+        n, counts = tally.view_counts(0)
+        if n:
+            laws = onto_simplex(plan.channels[0].state_estimates(counts / n)[0][None, :])
+            made[:, 0] = laws[0, 1:]
+        return made
+    if plan.encode != "views" or any(len(view) != 1 for view in plan.views.keys):
+        raise PlanError("simplex projection is for plans that speak of one key or one item")
+    weights = key_weights(plan.schema)
+    for view, channel in enumerate(plan.view_channels):
+        n, counts = tally.view_counts(view)
+        decoder = channel.decoder(np.eye(channel.states))
+        if np.isnan(decoder).any():
+            raise PlanError(f"{plan.mechanism_name} does not know the law of states; nothing to project")
+        if n:
+            law = onto_simplex((counts / n @ decoder)[None, :])[0]
+            frequency, mass = law @ weights
+            made[plan.views.keys[view][0]] = frequency, mass / frequency if frequency else np.nan
+    return made
+
+
+STEPS: dict[str, Step] = {"clip": clip, "simplex": simplex, "norm_sub": simplex}
+"""By name; Norm-Sub is the name of the projection in the literature."""

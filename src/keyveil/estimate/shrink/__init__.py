@@ -1,0 +1,1 @@
+"""Shrinkage: answers that borrow from what all keys have in common."""

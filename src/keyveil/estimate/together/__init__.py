@@ -1,0 +1,1 @@
+"""Several keys together: queries, joint laws of views, conditionals, what data leave open."""

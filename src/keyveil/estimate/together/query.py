@@ -1,0 +1,202 @@
+"""Query: what an analyst asks, in text or Python: ``mean(Pepsi | Hamburger, !Fries)``.
+
+::
+
+    query      = ("frequency" | "mean" | "lift") "(" key [ "|" condition { "," condition } ] ")"
+    condition  = [ "!" ] key                      held, or with ! not held
+    key        = bare words, or any text in double quotes with \\" and \\\\ inside
+
+Several queries in one text have ; between them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...foundation.errors import QueryError, nearest
+from ...people.schema import MOST_LETTERS, Schema
+
+KINDS = ("frequency", "mean", "lift")
+_MARKS = '()|,!"'
+MOST_TEXT = 1 << 16
+"""Characters of one query at the most."""
+_QUOTATION = re.compile(r"""[^"\\]*(?:\\.[^"\\]*)*\"""", re.DOTALL)
+"""What follows an opening quote, up to the closing one."""
+_SPLIT = re.compile('[;"]')
+
+
+@dataclass(frozen=True)
+class Query:
+    """A statistic of ``target`` among the people who meet the conditions.
+
+    ``frequency`` is the share who hold it, ``mean`` the mean value among those who hold it, ``lift``
+    the frequency given the conditions over the frequency among all.
+    """
+
+    kind: str
+    target: str
+    given: tuple[tuple[str, bool], ...] = ()
+    """Each condition's key, and whether it is held."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise QueryError(f"unknown statistic {self.kind!r}; known: {', '.join(KINDS)}")
+        seen: dict[str, bool] = {}
+        for key, held in self.given:
+            if key == self.target:
+                raise QueryError(f"the target {key!r} cannot be a condition of itself")
+            if key in seen:
+                also = "both held and not held" if seen[key] != held else "given twice"
+                raise QueryError(f"the condition {key!r} is {also}; give it once")
+            seen[key] = held
+        if self.kind == "lift" and not self.given:
+            raise QueryError("lift compares with a condition; write lift(key | condition)")
+
+    @classmethod
+    def of(cls, kind: str, target: str, given: Iterable[str] = (), without: Iterable[str] = ()) -> Query:
+        """A query in Python: among those who hold ``given`` and do not hold ``without``."""
+        return cls(kind, target, (*((k, True) for k in given), *((k, False) for k in without)))
+
+    @classmethod
+    def parse(cls, text: str) -> Query:
+        """A query from text; an error names the position and what was expected there."""
+        if len(text) > MOST_TEXT:
+            raise QueryError(f"a query has at most {MOST_TEXT:,} characters; this one has {len(text):,}")
+        return _Parser(text).query()
+
+    @classmethod
+    def parse_all(cls, text: str) -> tuple[Query, ...]:
+        """The queries of a text that has ; between them."""
+        try:
+            return tuple(cls.parse(each) for each in split_queries(text))
+        except QueryError as error:
+            hint = "; a key with ; in it stands in double quotes" if ";" in text else ""
+            raise QueryError(f"{error}{hint}") from None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Every key the query speaks of, the target first."""
+        return (self.target, *(key for key, _ in self.given))
+
+    def places(self, schema: Schema) -> tuple[int, tuple[tuple[int, bool], ...]]:
+        """The keys by their place in a schema; an unknown one gets the nearest name."""
+        return schema.place(self.target), tuple((schema.place(k), held) for k, held in self.given)
+
+    def __str__(self) -> str:
+        conditions = ", ".join(("" if held else "!") + _quoted(key) for key, held in self.given)
+        return f"{self.kind}({_quoted(self.target)}{' | ' + conditions if conditions else ''})"
+
+
+def split_queries(text: str) -> list[str]:
+    """The texts that have ; between them; one within double quotes is part of a key.
+
+    A quotation without an end takes the rest of the text. So each character is read once.
+    """
+    pieces, start, at = [], 0, 0
+    while mark := _SPLIT.search(text, at):
+        at = mark.end()
+        if mark[0] == ";":
+            pieces.append(text[start : mark.start()])
+            start = at
+        elif (quotation := _QUOTATION.match(text, at)) is None:
+            break
+        else:
+            at = quotation.end()
+    pieces.append(text[start:])
+    return [piece.strip() for piece in pieces if piece.strip()]
+
+
+def _quoted(key: str) -> str:
+    if any(c in _MARKS or c in "\\;" for c in key) or key != " ".join(key.split()):
+        return '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return key
+
+
+class _Parser:
+    """Reads a query from left to right, one mark or key at a time."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+
+    def query(self) -> Query:
+        kind = self._word("a statistic (" + ", ".join(KINDS) + ")")
+        if kind not in KINDS:
+            near = nearest(kind[:MOST_LETTERS], KINDS)
+            hint = f"; known: {', '.join(KINDS)}" if near is None else f"; did you mean {near}?"
+            shown = f" {kind!r}" if len(kind) <= MOST_LETTERS else ""
+            raise QueryError(f"unknown statistic{shown} at position 1{hint}")
+        self._mark("(")
+        target = self._key()
+        given: list[tuple[str, bool]] = []
+        if self._peek() == "|":
+            self._mark("|")
+            given.append(self._condition())
+            while self._peek() == ",":
+                self._mark(",")
+                given.append(self._condition())
+        if self._peek() != ")":
+            self._expected("',' or ')'" if given else "'|' or ')'")
+        self._mark(")")
+        if self._peek():
+            self._expected("the end of the query")
+        return Query(kind, target, tuple(given))
+
+    def _peek(self) -> str:
+        while self.at < len(self.text) and self.text[self.at].isspace():
+            self.at += 1
+        return self.text[self.at : self.at + 1]
+
+    def _mark(self, mark: str) -> None:
+        if self._peek() != mark:
+            self._expected(f"'{mark}'")
+        self.at += 1
+
+    def _condition(self) -> tuple[str, bool]:
+        held = self._peek() != "!"
+        if not held:
+            self._mark("!")
+        return self._key(), held
+
+    def _key(self) -> str:
+        quoted, start = self._peek() == '"', self.at
+        key = self._quotation() if quoted else self._word("a key")
+        if len(key) > MOST_LETTERS:
+            raise QueryError(
+                f"a key has at most {MOST_LETTERS} characters; the one at position {start + 1} has "
+                f"{len(key):,}"
+            )
+        return key
+
+    def _word(self, what: str) -> str:
+        self._peek()
+        start = self.at
+        while self.at < len(self.text) and self.text[self.at] not in _MARKS:
+            self.at += 1
+        word = self.text[start : self.at].rstrip()
+        if not word:
+            self.at = start
+            self._expected(what)
+        return word
+
+    def _quotation(self) -> str:
+        start = self.at
+        self.at += 1
+        letters = []
+        while self.at < len(self.text) and self.text[self.at] != '"':
+            if self.text[self.at] == "\\" and self.text[self.at + 1 : self.at + 2] in ('"', "\\"):
+                self.at += 1
+            letters.append(self.text[self.at])
+            self.at += 1
+        if self.at == len(self.text):
+            raise QueryError(f"the quotation that begins at position {start + 1} has no end")
+        self.at += 1
+        if not letters:
+            raise QueryError(f"expected a key at position {start + 1}, found empty quotes")
+        return "".join(letters)
+
+    def _expected(self, what: str) -> None:
+        found = self._peek()
+        place = f"position {self.at + 1}" if found else "the end"
+        raise QueryError(f"expected {what} at {place}" + (f", found {found!r}" if found else ""))

@@ -1,0 +1,137 @@
+"""Evidence from one view of all keys, with many states: IOH and split, as printed and improved.
+
+A query speaks of a few keys and so its weights are the same in all states that differ in other keys
+alone. Then the 3^d cells need not be decoded for each query: bits (IOH) and digits (split) are folded,
+each set of keys once, into cells of the keys asked about, and the few folded cells are decoded. The
+answers and their covariance are those of the long way, in another order of summation.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...channel import Channel, Product, Symbols, Symmetric
+from ...foundation.arrays import WORD, Floats
+from ...foundation.errors import PlanError
+from ..projection import onto_simplex
+from .joint import JointMoments, lifted, nearest_of
+
+if TYPE_CHECKING:
+    from ...plan.plan import Plan
+    from ...plan.tally import Tally
+
+
+class WholeEvidence:
+    """One view of all keys with many states; cells are folded and decoded as they are asked for."""
+
+    def __init__(self, plan: Plan, tally: Tally) -> None:
+        self.plan, self.levels = plan, plan.schema.levels
+        self.view, self.channel = plan.views.keys[0], plan.channels[0]
+        self.reports, counts = tally.view_counts(0)
+        self.shares = counts / max(self.reports, 1)
+        self._laws: dict[tuple[int, ...], Floats | None] = {}
+        self._folds: dict[tuple[str, tuple[int, ...]], Floats] = {}
+
+    @cached_property
+    def raw(self) -> Floats:
+        """The unbiased law of the states, which sums to one."""
+        if self.channel.one_cell:
+            return self.channel.unmixed(self.shares)
+        return self.channel.state_estimates(self.shares)[0]
+
+    @cached_property
+    def states(self) -> Floats:
+        """The nearest proper law of all states (Norm-Sub of the unbiased one)."""
+        return onto_simplex(self.raw[None, :])[0]
+
+    def speaks_of(self, keys: tuple[int, ...]) -> bool:
+        """Whether there are reports, and the view holds all of the keys."""
+        return bool(self.reports) and set(keys) <= set(self.view)
+
+    def moments(self, keys: tuple[int, ...], weights: Floats) -> JointMoments | None:
+        if not self.speaks_of(keys):
+            return None
+        flat = weights.reshape(-1, weights.shape[-1])
+        if is_bits(self.channel):
+            values, spread = self._of_bits(keys, flat)
+        elif isinstance(self.channel, Product) and isinstance(self.channel.inner, Symmetric):
+            # An inner law that is a circle leaves constants alone: other digits just add up.
+            few = Product(len(keys), self.channel.inner)
+            decoder = few.decoder(flat)
+            values = self.folded("shares", keys) @ decoder
+            spread = few.covariance(decoder, self.folded("states", keys))
+        else:
+            decoder = self.channel.decoder(lifted(weights, keys, self.view, self.levels))
+            marks = self.shares if self.channel.one_cell else np.append(self.shares, 1.0)
+            values, spread = marks @ decoder, self.channel.covariance(decoder, self.states)
+        return JointMoments(values, spread / self.reports, self.reports)
+
+    def _of_bits(self, keys: tuple[int, ...], weights: Floats) -> tuple[Floats, Floats]:
+        """Values and one report's covariance from folded bits; see ``Symbols.position_decoder``."""
+        fake, show = (law[1] / WORD for law in self.channel.laws)  # type: ignore[attr-defined]
+        lift, offset = show - fake, self._offset(weights)
+        wanted, law = weights - offset, self.folded("states", keys)
+        apart = len(self.shares) // len(law)  # cells that were folded into one
+        bits = (self.folded("shares", keys) - apart * fake) / lift
+        noise = apart * fake * (1 - fake) + law * (show * (1 - show) - fake * (1 - fake) + lift**2)
+        mean = law @ wanted
+        spread = (wanted * noise[:, None]).T @ wanted / lift**2 - np.outer(mean, mean)
+        return bits @ wanted + offset, spread
+
+    def _offset(self, weights: Floats) -> Floats:
+        """What is taken from all weights and given back with the report: that states sum to one."""
+        return np.asarray(weights.mean(axis=0))
+
+    def folded(self, name: str, keys: tuple[int, ...]) -> Floats:
+        """``shares`` or ``states`` summed over all other keys, flat, the keys in their order."""
+        if (name, keys) not in self._folds:
+            whole = getattr(self, name).reshape((self.levels + 1,) * len(self.view))
+            others = tuple(axis for axis, key in enumerate(self.view) if key not in keys)
+            kept = [key for key in self.view if key in keys]
+            part = whole.sum(axis=others).transpose([kept.index(key) for key in keys])
+            self._folds[name, keys] = np.ascontiguousarray(part).reshape(-1)
+        return self._folds[name, keys]
+
+    def law(self, keys: tuple[int, ...]) -> Floats | None:
+        if keys not in self._laws:
+            self._laws[keys] = nearest_of(self, keys, self.levels)
+        return self._laws[keys]
+
+
+class PrintedEvidence(WholeEvidence):
+    """IOH as the paper prints it: every cell from its own bit, with no constraint on their sum."""
+
+    def __init__(self, plan: Plan, tally: Tally) -> None:
+        super().__init__(plan, tally)
+        if not is_bits(self.channel):
+            raise PlanError("the printed estimator is IOH's")
+
+    def _offset(self, weights: Floats) -> Floats:
+        return np.zeros(weights.shape[1])
+
+
+class SimplexEvidence(WholeEvidence):
+    """The law of all states after projection onto the simplex (Norm-Sub)."""
+
+    def law(self, keys: tuple[int, ...]) -> Floats | None:
+        if not self.speaks_of(keys):
+            return None
+        return self.folded("states", keys).reshape((self.levels + 1,) * len(keys))
+
+
+def is_bits(channel: Channel) -> bool:
+    """Whether every state has a bit of its own, and a report marks each bit that is set."""
+    if not isinstance(channel, Symbols) or channel.one_cell or channel.silent:
+        return False
+    return channel.alphabet == len(channel.laws) == 2 and channel.laws[0] != channel.laws[1]
+
+
+WHOLE = {
+    "pooled": WholeEvidence,
+    "least_squares": WholeEvidence,
+    "printed": PrintedEvidence,
+    "simplex": SimplexEvidence,
+}

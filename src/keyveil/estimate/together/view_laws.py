@@ -1,0 +1,385 @@
+"""Laws of small views, sharpened by what the other views know of each single key.
+
+Every view's law is estimated without bias; people of different views are different people, so their
+noise is independent and what they know can be folded in. Where several views hold all keys of a query,
+those of one channel are averaged, each report counting alike, and different channels by precision.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property, lru_cache
+from itertools import combinations, product
+from math import log
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ...channel import Channel
+from ...foundation.arrays import Floats, Integers
+from ...foundation.errors import PlanError
+from ..projection import nearest_law, onto_simplex
+from .joint import JointMoments, digits, lifted, not_together
+
+if TYPE_CHECKING:
+    from ...plan.plan import Plan
+    from ...plan.tally import Tally
+
+
+_SMALL = 1 << 20
+MOST_JOINED = 3**5
+"""Joint states of a view into which what others know of several of its keys is folded."""
+
+
+class ViewGroup(NamedTuple):
+    """Views of one size and channel: their laws without bias, and the laws' covariance."""
+
+    views: Integers
+    reports: Integers
+    laws: Floats
+    covariance: Floats
+
+
+class ViewEvidence:
+    """Laws of small views, sharpened by what other views know of each key."""
+
+    def __init__(self, plan: Plan, tally: Tally, sharpen: bool = True) -> None:
+        self.plan, self.levels = plan, plan.schema.levels
+        self.raw = _groups(plan, tally)
+        self._sharpen = sharpen
+        self._joint: dict[tuple[int, ...], JointMoments] = {}
+        self._joint_laws: dict[tuple[int, ...], Floats] = {}
+
+    @cached_property
+    def groups(self) -> list[ViewGroup]:
+        """The views' laws as they are asked for; single keys need none of them."""
+        return self._sharpened() if self._sharpen else self.raw
+
+    # -- building --------------------------------------------------------------------------------
+
+    def _marginals(self, group: ViewGroup, place: int) -> tuple[Floats, Floats]:
+        """The held levels' shares of the key at a place of each view, and their covariance."""
+        size = len(self.plan.views.keys[int(group.views[0])])
+        at = digits(self.levels, size)[:, place]
+        pick = (at[:, None] == np.arange(1, self.levels + 1)).astype(np.float64)
+        return group.laws @ pick, pick.T @ group.covariance @ pick
+
+    @cached_property
+    def _own(self) -> list[list[tuple[Floats, Floats]]]:
+        """For each group and place what each view knows of its key: information matrix and vector."""
+        made: list[list[tuple[Floats, Floats]]] = []
+        for group in self.raw:
+            made.append([])
+            for place in range(len(self.plan.views.keys[int(group.views[0])])):
+                shares, spread = self._marginals(group, place)
+                precision = _inverse(spread) * (group.reports > 0)[:, None, None]
+                made[-1].append((precision, np.einsum("vij,vj->vi", precision, shares)))
+        return made
+
+    @cached_property
+    def singles(self) -> tuple[Floats, Floats, Integers]:
+        """Each key's pooled information matrix, information vector, and reports."""
+        keys, levels = len(self.plan.schema.keys), self.levels
+        information, vector = np.zeros((keys, levels, levels)), np.zeros((keys, levels))
+        reports = np.zeros(keys, np.int64)
+        for group, places in zip(self.raw, self._own, strict=True):
+            held = np.array([self.plan.views.keys[v] for v in group.views])
+            for place, (precision, known) in enumerate(places):
+                np.add.at(information, held[:, place], precision)
+                np.add.at(vector, held[:, place], known)
+                np.add.at(reports, held[:, place], group.reports)
+        return information, vector, reports
+
+    def _sharpened(self) -> list[ViewGroup]:
+        """Fold what the other views know of a view's keys into its law (generalised least squares)."""
+        information, vector, _ = self.singles
+        made = []
+        for group, own in zip(self.raw, self._own, strict=True):
+            size = len(own)
+            if size == 1:
+                made.append(group)
+                continue
+            held = np.array([self.plan.views.keys[v] for v in group.views])
+            laws, covariance = group.laws, group.covariance
+            rows = digits(self.levels, size)
+            for place in range(size):
+                others = information[held[:, place]] - own[place][0]
+                known = vector[held[:, place]] - own[place][1]
+                pick = (rows[:, place][:, None] == np.arange(1, self.levels + 1)).astype(float)
+                laws, covariance = _updated(laws, covariance, pick, others, known)
+            made.append(ViewGroup(group.views, group.reports, laws, covariance))
+        return made
+
+    @cached_property
+    def _places(self) -> dict[int, tuple[int, int]]:
+        """Each view's group and row."""
+        return {
+            int(view): (number, row)
+            for number, group in enumerate(self.raw)
+            for row, view in enumerate(group.views)
+        }
+
+    @cached_property
+    def _holding(self) -> dict[int, set[int]]:
+        """The views that hold each key."""
+        holding: dict[int, set[int]] = defaultdict(set)
+        for number, view in enumerate(self.plan.views.keys):
+            for key in view:
+                holding[key].add(number)
+        return holding
+
+    def covering(self, keys: tuple[int, ...]) -> list[int]:
+        """The views that hold all of the keys."""
+        sets = [self._holding.get(key, set()) for key in keys]
+        return sorted(set.intersection(*sets)) if sets else []
+
+    # -- asking ----------------------------------------------------------------------------------
+
+    def moments(self, keys: tuple[int, ...], weights: Floats) -> JointMoments | None:
+        if len(keys) == 1:
+            return self._single(keys[0], weights) if self.singles[2][keys[0]] else None
+        views = [v for v in self.covering(keys) if self._row(self.raw, v)[0] > 0]
+        if not views:
+            return None
+        if len(views) == 1 and not self._joins(views[0]):
+            return self._of_view(self.groups, views[0], keys, weights)
+        held = tuple(sorted(keys if len(views) > 1 else self.plan.views.keys[views[0]]))
+        found = self._joined(held)
+        flat = lifted(weights, keys, held, self.levels)
+        return JointMoments(found.values @ flat, flat.T @ found.covariance @ flat, found.reports)
+
+    def _joins(self, view: int) -> bool:
+        """Whether what other views know of two or more keys of a view is folded in.
+
+        Views of two keys share single keys alone with others, which ``groups`` does for all at once.
+        """
+        size = len(self.plan.views.keys[view])
+        return self._sharpen and size > 2 and (self.levels + 1) ** size <= MOST_JOINED
+
+    def _joined(self, keys: tuple[int, ...]) -> JointMoments:
+        """The law of keys in ascending order from all views that hold some of them, and its covariance.
+
+        Each view tells of those of the keys that it holds; views of one channel that hold the same
+        ones are averaged, each report counting alike, and what different ones know is added. Laws are
+        of every state but the first, whose share is what the others leave: so matrices have inverses.
+        Without sharpening only views that hold all of the keys are heard.
+        """
+        if keys in self._joint:
+            return self._joint[keys]
+        size = (self.levels + 1) ** len(keys) - 1
+        information, vector = np.zeros((size, size)), np.zeros(size)
+        reports = 0
+        left, told = self.singles[0][list(keys)], self.singles[1][list(keys)]
+        for (number, some), rows in self._meeting(keys).items():
+            if some != keys and not self._sharpen:
+                continue
+            law, precision = self._average(number, np.array(rows), some)
+            pick = lifted(_states(self.levels, len(some)), some, keys, self.levels)[1:]
+            information += pick @ precision @ pick.T
+            vector += pick @ precision @ law
+            reports += int(self.raw[number].reports[rows].sum()) if some == keys else 0
+            held = np.array([self.plan.views.keys[int(self.raw[number].views[row])] for row in rows])
+            for key, (place, (own, known)) in product(some, enumerate(self._own[number])):
+                here = np.array(rows)[held[:, place] == key]
+                left[keys.index(key)] -= own[here].sum(axis=0)
+                told[keys.index(key)] -= known[here].sum(axis=0)
+        if self._sharpen:
+            for at, key in enumerate(keys):
+                pick = lifted(_states(self.levels, 1), (key,), keys, self.levels)[1:]
+                information += pick @ left[at] @ pick.T
+                vector += pick @ told[at]
+        spread = _inverse(information)
+        law = spread @ vector
+        whole = np.vstack([-np.ones(size), np.eye(size)])
+        spread = whole @ (spread + spread.T) @ whole.T / 2
+        self._joint[keys] = JointMoments(np.append(1.0 - law.sum(), law), spread, reports)
+        return self._joint[keys]
+
+    def _meeting(self, keys: tuple[int, ...]) -> dict[tuple[int, tuple[int, ...]], list[int]]:
+        """The rows of each group whose views hold just so many of the keys, two at the least."""
+        made: dict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
+        views = {view for two in combinations(keys, 2) for view in self.covering(two)}
+        for view in sorted(views):
+            number, row = self._places[view]
+            if self.raw[number].reports[row]:
+                made[number, tuple(key for key in keys if key in self.plan.views.keys[view])].append(row)
+        return made
+
+    def _average(self, number: int, rows: Integers, keys: tuple[int, ...]) -> tuple[Floats, Floats]:
+        """The law of keys in some views of a group, all but the first state, and its information."""
+        group, size = self.raw[number], (self.levels + 1) ** len(keys) - 1
+        shares = group.reports[rows] / group.reports[rows].sum()
+        law, covariance = np.zeros(size), np.zeros((size, size))
+        views = [self.plan.views.keys[int(view)] for view in group.views[rows]]
+        places = np.array([[view.index(key) for key in keys] for view in views])
+        for kind in np.unique(places, axis=0):
+            some = (places == kind).all(axis=1)
+            whole, share = rows[some], shares[some]
+            view = self.plan.views.keys[int(group.views[whole[0]])]
+            pick = lifted(_states(self.levels, len(keys)), keys, view, self.levels)
+            law += share @ group.laws[whole] @ pick
+            covariance += pick.T @ np.tensordot(share**2, group.covariance[whole], 1) @ pick
+        return law, _inverse(covariance)
+
+    def _row(self, groups: list[ViewGroup], view: int) -> tuple[int, Floats, Floats]:
+        number, row = self._places[view]
+        group = groups[number]
+        return int(group.reports[row]), group.laws[row], group.covariance[row]
+
+    def _of_view(
+        self, groups: list[ViewGroup], view: int, keys: tuple[int, ...], weights: Floats
+    ) -> JointMoments:
+        reports, law, covariance = self._row(groups, view)
+        flat = lifted(weights, keys, self.plan.views.keys[view], self.levels)
+        return JointMoments(law @ flat, flat.T @ covariance @ flat, reports)
+
+    def _single(self, key: int, weights: Floats) -> JointMoments:
+        information, vector, reports = self.singles
+        spread = np.linalg.pinv(information[key])
+        shares = spread @ vector[key]
+        slope = weights[1:] - weights[0]  # the share of "not held" is what the levels leave
+        return JointMoments(weights[0] + shares @ slope, slope.T @ spread @ slope, int(reports[key]))
+
+    @cached_property
+    def _nearest(self) -> list[Floats]:
+        return [nearest_law(group.laws, group.covariance) for group in self.groups]
+
+    def law(self, keys: tuple[int, ...]) -> Floats | None:
+        views = [v for v in self.covering(keys) if self._row(self.raw, v)[0] > 0]
+        if not views:
+            return None
+        if len(keys) == 1:
+            found = self._single(keys[0], np.eye(self.levels + 1))
+            return onto_simplex(found.values[None, :])[0]
+        if len(views) > 1:
+            return self._joined_law(keys)
+        if self._joins(views[0]):
+            return self._part(views[0], self._joined_law(self.plan.views.keys[views[0]]), keys)
+        number, row = self._places[views[0]]
+        return self._part(views[0], self._nearest[number][row], keys)
+
+    def _part(self, view: int, law: Floats, keys: tuple[int, ...]) -> Floats:
+        """The law of some keys of a view, in their order."""
+        held = self.plan.views.keys[view]
+        others = tuple(i for i, key in enumerate(held) if key not in keys)
+        kept = [key for key in held if key in keys]
+        whole = law.reshape((self.levels + 1,) * len(held)).sum(axis=others)
+        return np.asarray(whole.transpose([kept.index(key) for key in keys]))
+
+    def _joined_law(self, keys: tuple[int, ...]) -> Floats:
+        """The proper law nearest to what all views know of some keys, in their order.
+
+        Views are averaged before their law is made proper: the other way round states that no one is in
+        would keep what each view's noise puts there.
+        """
+        ordered = tuple(sorted(keys))
+        if ordered not in self._joint_laws:
+            found = self._joined(ordered)
+            law = nearest_law(found.values[None, :], found.covariance[None, :, :])[0]
+            self._joint_laws[ordered] = law.reshape((self.levels + 1,) * len(keys))
+        return np.transpose(self._joint_laws[ordered], np.argsort(np.argsort(keys)))
+
+
+@lru_cache(maxsize=16)
+def _states(levels: int, keys: int) -> Floats:
+    """A functional for every joint state but the first."""
+    count = (levels + 1) ** keys
+    return np.eye(count).reshape((levels + 1,) * keys + (count,))[..., 1:]
+
+
+def _groups(plan: Plan, tally: Tally) -> list[ViewGroup]:
+    """Least-squares laws of all views, channel by channel."""
+    made = []
+    for number, channel in enumerate(plan.channels):
+        views = plan.views_of(number)
+        if not views:
+            continue
+        own = plan.layout.own[np.array(views)]
+        counts = tally.counts[own[:, None] + 1 + np.arange(channel.cells)].astype(np.float64)
+        reports = tally.counts[own].astype(np.int64)
+        try:
+            laws, covariance = view_laws(channel, counts, reports)
+        except PlanError:
+            raise not_together(plan) from None
+        made.append(ViewGroup(np.array(views), reports, laws, covariance))
+    return made
+
+
+def view_laws(channel: Channel, counts: Floats, reports: Floats | Integers) -> tuple[Floats, Floats]:
+    """Unbiased laws of the states, one row per row of counts, and each law's covariance.
+
+    The covariance is taken at the nearest proper law with one more report from each state, as for
+    single keys; a view without reports has the uniform law and a covariance to match.
+    """
+    laws, likely, decoder = _likely(channel, counts, reports)
+    n = np.maximum(reports, 1)[:, None].astype(np.float64)
+    seen = likely @ channel.expected()
+    if decoder.size * channel.states <= _SMALL:  # one product for all views is faster, and has room
+        outer = (decoder[:, :, None] * decoder[:, None, :]).reshape(len(decoder), -1)
+        square = (seen @ outer).reshape(len(seen), channel.states, channel.states)
+    else:
+        square = np.einsum("vc,cs,ct->vst", seen, decoder, decoder, optimize=True)
+    return laws, (square - likely[:, :, None] * likely[:, None, :]) / n[:, :, None]
+
+
+def _likely(
+    channel: Channel, counts: Floats, reports: Floats | Integers
+) -> tuple[Floats, Floats, Floats]:
+    """Unbiased laws of the states, the laws at which covariances are taken, and the decoder."""
+    if not channel.one_cell:
+        raise PlanError("small views keep one cell for every output")
+    decoder = channel.decoder(np.eye(channel.states))
+    if np.isnan(decoder).any():
+        raise PlanError("this channel does not tell all states of its view apart")
+    n = np.maximum(reports, 1)[:, None].astype(np.float64)
+    shares = np.where(reports[:, None] > 0, counts / n, channel.expected().mean(axis=0))
+    laws = shares @ decoder
+    return laws, (n * onto_simplex(laws) + 1.0) / (n + channel.states), decoder
+
+
+def key_information(
+    channel: Channel, counts: Floats, reports: Floats, place: int, levels: int
+) -> tuple[Floats, Floats]:
+    """What rows of counts of one channel's views know of the key at a place.
+
+    Information matrices ``(rows, levels, levels)`` and vectors ``(rows, levels)`` of the shares of its
+    held levels, as ``ViewEvidence`` adds them up for a single key.
+    """
+    laws, likely, decoder = _likely(channel, counts, reports)
+    size = round(log(channel.states, levels + 1))
+    at = digits(levels, size)[:, place]
+    pick = (at[:, None] == np.arange(1, levels + 1)).astype(np.float64)
+    n = np.maximum(reports, 1)[:, None, None].astype(np.float64)
+    cells, middle = decoder @ pick, likely @ pick
+    square = (likely @ channel.expected()) @ (cells[:, :, None] * cells[:, None, :]).reshape(
+        len(cells), -1
+    )
+    spread = square.reshape(-1, levels, levels) - middle[:, :, None] * middle[:, None, :]
+    precision = _inverse(spread / n) * (reports > 0)[:, None, None]
+    return precision, np.einsum("vij,vj->vi", precision, laws @ pick)
+
+
+def _inverse(matrices: Floats) -> Floats:
+    """Inverses of small covariance matrices, guarded against rounding."""
+    size = matrices.shape[-1]
+    scale = np.trace(matrices, axis1=-2, axis2=-1)[..., None, None] / size
+    return np.asarray(np.linalg.inv(matrices + 1e-12 * scale * np.eye(size)))
+
+
+def _updated(
+    laws: Floats, covariance: Floats, pick: Floats, information: Floats, vector: Floats
+) -> tuple[Floats, Floats]:
+    """Laws after independent knowledge of ``pick``: information matrix and vector, one per row."""
+    cross = covariance @ pick
+    spread = pick.T @ cross
+    # K = C M (M C M' + T)^-1 with T^-1 = information: written so that T need not be inverted.
+    size = pick.shape[1]
+    inner = np.linalg.solve(np.eye(size) + information @ spread, information)
+    gap = np.einsum(
+        "vij,vj->vi", np.linalg.solve(np.eye(size) + information @ spread, np.eye(size)), vector
+    )
+    shares = laws @ pick
+    step = gap - np.einsum("vij,vj->vi", inner, shares)
+    laws = laws + np.einsum("vsk,vk->vs", cross, step)
+    covariance = covariance - cross @ inner @ cross.transpose(0, 2, 1)
+    return laws, (covariance + covariance.transpose(0, 2, 1)) / 2

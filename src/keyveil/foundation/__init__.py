@@ -1,0 +1,1 @@
+"""What everything stands on: errors, exact numbers, random words, files, compiled loops."""

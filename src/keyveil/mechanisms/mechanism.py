@@ -1,0 +1,34 @@
+"""Mechanism: a named family of channels. One file, one line in the registry."""
+
+from __future__ import annotations
+
+from ..estimate.decoding import Decoding, Estimator
+from ..plan.recipe import (
+    CALIBRATIONS,
+    Choice,
+    Draft,
+    Parameter,
+    Recipe,
+    Text,
+    fitted,
+    largest,
+    with_parameters,
+)
+
+
+class Mechanism(Recipe, Decoding):
+    """A subclass states its facts, drafts its plans and names its estimators."""
+
+
+__all__ = [
+    "CALIBRATIONS",
+    "Choice",
+    "Draft",
+    "Estimator",
+    "Mechanism",
+    "Parameter",
+    "Text",
+    "fitted",
+    "largest",
+    "with_parameters",
+]

@@ -1,0 +1,415 @@
+"""Prior: what is believed of people before anyone has answered.
+
+It steers which plan is chosen and what error is predicted; no estimate ever uses it. Keys are spoken
+of by *representatives*, each standing for a number of keys: which key is which does not matter to a
+choice, only how many are held how often and how their values lie.
+
+**Defaults**, where nothing is said: people hold three keys in ten on average; how often single keys are
+held follows the law 1 - (1 - u)^(1 / b) (many seldom, few often; even when half are held); keys' means
+lie a fifth of the range to either side of its middle; values spread by a quarter of the range around
+their key's mean; how many keys one person holds is a beta-binomial with shape 2, about as uneven as
+shops and film ratings are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import lgamma
+from numbers import Integral, Real
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..foundation.arrays import Floats
+from ..foundation.coins import Coins
+from ..foundation.errors import PlanError
+from .scale import Scale
+from .table_sample import Sample
+
+if TYPE_CHECKING:
+    from .people import People
+    from .schema import Schema
+
+POINTS = 841
+"""840 is divided by 1 .. 8, so that 2 to 9 evenly spaced levels all lie on the grid."""
+GRID = np.linspace(-1.0, 1.0, POINTS)
+
+HELD = 0.3
+SPREAD = 0.5
+BETWEEN = 0.4
+SHAPE = 2.0
+CLASSES = 5
+"""How many representatives the law of frequencies gets, for each of three means."""
+MOST_TOGETHER = 1 << 22
+"""Cells of keys by numbers of keys that are still kept."""
+MOST_VIEWS, FEWEST_SAMPLED, MOST_LOOKED = 1 << 10, 1 << 9, 1 << 20
+"""So many views are looked at, in so many people at the least, with about so many looks."""
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Representative keys, the law of their values, and how many keys people hold."""
+
+    count: Floats
+    """How many keys each representative stands for; they sum to the number of keys."""
+    frequency: Floats
+    values: Floats
+    """For each representative, the law of its holders' values over ``GRID``."""
+    sizes: Floats
+    """The share of people who hold 0, 1, 2, ... keys."""
+    source: str = "stated"
+    """Where it is from, in words for people."""
+    together: Floats | None = None
+    """Where a table tells: for each representative and each number of keys, the share of people who
+    hold the one and have the other, and the sum of their values (of its key, on [-1, 1])."""
+    sample: Sample | None = field(default=None, repr=False, compare=False)
+    """Where a table tells: some of its people, who say how keys go together."""
+    _beside: dict[tuple[int, tuple[tuple[int, ...], ...]], Floats] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    _pairs: dict[tuple[int, int, int], Floats] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    _fewer: dict[int, Sample] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not len(self.count) == len(self.frequency) == len(self.values):
+            raise PlanError("a prior has a count, a frequency and values for each representative key")
+        if not ((self.frequency >= 0).all() and (self.frequency <= 1).all()):
+            raise PlanError("a prior's frequencies lie between 0 and 1")
+        for law in (self.sizes[None, :], self.values):
+            if (law < 0).any() or np.abs(law.sum(axis=1) - 1.0).max() > 1e-6:
+                raise PlanError("a prior's values and sizes are shares that sum to one")
+
+    # -- making ----------------------------------------------------------------------------------
+
+    @classmethod
+    def of(
+        cls,
+        keys: int | Schema,
+        *,
+        held: float | None = None,
+        mean: float | None = None,
+        spread: float | None = None,
+        between: float | None = None,
+        sizes: ArrayLike | None = None,
+    ) -> Prior:
+        """A prior in a few numbers: keys held on average, and the mean and spread of values.
+
+        ``between`` is how far keys' own means lie to either side of ``mean``; ``sizes`` the share
+        of people who hold 0, 1, 2, ... keys, which then also says how many are held on average.
+        For a schema, ``mean``, ``spread`` and ``between`` are on its ``Scale``: the values' own range.
+        For a number of keys they are on [-1, 1].
+        """
+        keys, scale = _keys_of(keys)
+        stated = {"held": held, "mean": mean, "spread": spread, "between": between}
+        for name, value in stated.items():
+            if value is not None and not isinstance(value, Real):
+                raise PlanError(f"a prior's {name} must be a number")
+        mean, spread, between = _on_unit_scale(scale, mean, spread, between)
+        law = None if sizes is None else _checked_sizes(sizes, keys)
+        if law is not None:
+            held = float(law @ np.arange(len(law)))
+        elif held is None:
+            held = HELD * keys
+        if not 0 < held <= keys:
+            raise PlanError(f"keys held on average must lie above 0 and be at most {keys}")
+        share = held / keys
+        frequency = _frequencies(share, min(CLASSES, keys))
+        apart = min(BETWEEN, 1 - abs(mean)) if between is None else between
+        means = np.clip([mean - apart, mean, mean + apart], -0.99, 0.99)
+        count = np.full(3 * len(frequency), keys / (3 * len(frequency)))
+        laws = [value_law(each, spread) for each in means]
+        return cls(
+            count,
+            np.repeat(frequency, 3),
+            np.array(laws * len(frequency)),
+            _sizes(share, keys) if law is None else law,
+            f"{held:.3g} {'key' if round(held, 2) == 1 else 'keys'} held on average, "
+            f"means near {scale.value(mean):.6g}, spread {scale.half * spread:.6g} {scale}",
+        )
+
+    @classmethod
+    def of_people(cls, schema: Schema, people: People) -> Prior:
+        """What a table knows: every key for itself, and how many keys its people hold."""
+        keys, total = len(schema.keys), len(people)
+        if not total:
+            raise PlanError("a prior needs at least one person")
+        place = people.keys.astype(np.int64)
+        holders = np.bincount(place, minlength=keys).astype(np.float64)
+        low, high = schema.low[place], schema.high[place]
+        at = np.clip((people.values - low) / (high - low), 0.0, 1.0) * (POINTS - 1)
+        below = np.minimum(np.floor(at), POINTS - 2).astype(np.int64)
+        cells = place * POINTS + below
+        mass = np.bincount(cells, below + 1 - at, keys * POINTS)
+        mass += np.bincount(cells + 1, at - below, keys * POINTS)
+        values = mass.astype(np.float64).reshape(keys, POINTS)
+        values[holders == 0] = value_law(0.0, SPREAD)  # no one holds it: nothing is known
+        values /= values.sum(axis=1, keepdims=True)
+        number = np.diff(people.starts)
+        sizes = np.bincount(number) / total
+        together = None
+        if keys * len(sizes) <= MOST_TOGETHER:
+            cells = place * len(sizes) + np.repeat(number, number)
+            scaled = 2.0 * at / (POINTS - 1) - 1.0
+            found = [np.bincount(cells, each, keys * len(sizes)) for each in (None, scaled)]
+            together = np.stack(found, axis=-1).reshape(keys, len(sizes), 2) / total
+        source = f"a table of {total:,} people"
+        sample = Sample.of(people, at / (POINTS - 1))
+        return cls(np.ones(keys), holders / total, values, sizes, source, together, sample)
+
+    # -- facts -----------------------------------------------------------------------------------
+
+    @cached_property
+    def keys(self) -> int:
+        """How many keys there are."""
+        return round(float(self.count.sum()))
+
+    @cached_property
+    def weight(self) -> Floats:
+        """The share of keys that each representative stands for."""
+        return self.count / self.count.sum()
+
+    @cached_property
+    def mean(self) -> Floats:
+        """Each representative's mean value among its holders."""
+        return self.values @ GRID
+
+    @cached_property
+    def spread(self) -> Floats:
+        """The standard deviation of values among holders."""
+        return np.sqrt(np.maximum(self.values @ GRID**2 - self.mean**2, 0.0))
+
+    @cached_property
+    def held(self) -> float:
+        """How many keys a person holds on average."""
+        return float(self.sizes @ np.arange(len(self.sizes)))
+
+    def states(self, levels: int) -> Floats:
+        """The law of each representative's states after rounding to levels: not held, then levels."""
+        law = np.zeros((len(self.count), levels + 1))
+        law[:, 0] = 1.0 - self.frequency
+        if levels == 1:
+            law[:, 1] = self.frequency
+            return law
+        at = (GRID + 1.0) / 2.0 * (levels - 1)
+        below = np.minimum(np.floor(at + 1e-9), levels - 2).astype(np.int64)
+        part = np.clip(at - below, 0.0, 1.0)
+        round_off = np.zeros((POINTS, levels))
+        round_off[np.arange(POINTS), below] = 1.0 - part
+        round_off[np.arange(POINTS), below + 1] += part
+        law[:, 1:] = self.frequency[:, None] * (self.values @ round_off)
+        return law
+
+    def beside(self, levels: int, views: Sequence[tuple[int, ...]]) -> Floats:
+        """For each representative the law of a view's states, its own first, on average over its views.
+
+        ``views`` are as many keys each. A table says how keys go together (some of its people, and of
+        many views some, drawn once for all); without one the other keys of a view are average ones,
+        held independently of it and of each other.
+        """
+        name = (levels, tuple(views))
+        if name not in self._beside:
+            self._beside[name] = self._found_beside(levels, name[1])
+        return self._beside[name]
+
+    def _found_beside(self, levels: int, views: tuple[tuple[int, ...], ...]) -> Floats:
+        states, size = self.states(levels), len(views[0])
+        rest = np.ones(1)
+        for _ in range(size - 1):
+            rest = np.asarray(np.kron(rest, self.weight @ states))
+        if self.sample is None or size == 1:
+            return np.einsum("ks,r->ksr", states, rest).reshape(len(states), -1)
+        if len(views) > MOST_VIEWS:
+            draw = Coins.stated("some of the views").generator(len(views))
+            views = tuple(views[at] for at in draw.permutation(len(views))[:MOST_VIEWS].tolist())
+        most = min(self.sample.people, max(MOST_LOOKED // (len(views) * size), FEWEST_SAMPLED))
+        if most not in self._fewer:
+            self._fewer[most] = self.sample.fewer(most)
+        together = self._fewer[most].together(self.keys, levels, views)
+        own = together.sum(axis=2, keepdims=True)
+        given = np.divide(together, own, out=np.broadcast_to(rest, together.shape).copy(), where=own > 0)
+        return np.asarray((states[:, :, None] * given).reshape(len(states), -1))
+
+    def pair(self, levels: int, one: int, two: int) -> Floats:
+        """The law of two keys' states together, flat, as a table's people hold them."""
+        if self.sample is None:
+            raise PlanError("only a table says how two keys go together")
+        if (levels, one, two) not in self._pairs:
+            first, second = self.sample.states(levels, np.array([one, two]))
+            found = np.bincount(first * (levels + 1) + second, minlength=(levels + 1) ** 2)
+            self._pairs[levels, one, two] = found / self.sample.people
+        return self._pairs[levels, one, two]
+
+    def across(self) -> tuple[float, float]:
+        """The variance across keys of the frequency, and of the mean weighed by frequency."""
+        weight = self.weight
+        frequency = float(weight @ self.frequency**2 - (weight @ self.frequency) ** 2)
+        worth = weight * self.frequency
+        worth = worth / worth.sum() if worth.sum() > 0 else weight
+        return frequency, float(worth @ self.mean**2 - (worth @ self.mean) ** 2)
+
+    def kept(self, cap: int) -> float:
+        """The chance that a held key is kept, when people keep at most ``cap`` of those they hold."""
+        number = np.arange(len(self.sizes))
+        holds = self.sizes * number
+        if not holds.sum():
+            return 1.0
+        return float((self.sizes * np.minimum(number, cap)).sum() / holds.sum())
+
+    def capped(self, cap: int) -> Floats:
+        """Each representative's frequency and mass when people keep at most ``cap`` of their keys.
+
+        A table says who holds a key beside how many others. Without one it is as if people who hold
+        j keys held each in proportion to its odds, with one factor for every j that makes j of them:
+        then who holds a frequent key is less likely to hold many than who holds a rare one.
+        """
+        if self.together is not None:
+            number = np.arange(self.together.shape[1])
+            kept = np.minimum(1.0, cap / np.maximum(number, 1))
+            return np.asarray(np.einsum("kjp,j->kp", self.together, kept))
+        kept = self._kept_keys(cap)
+        return np.stack([self.frequency * kept, self.frequency * self.mean * kept], axis=1)
+
+    def _kept_keys(self, cap: int) -> Floats:
+        """For each representative the chance that it is among the ``cap`` keys its holder keeps."""
+        number = np.flatnonzero(self.sizes > 0)
+        number = number[(number > 0) & (number < self.keys)]
+        most = float(self.sizes[self.keys]) if len(self.sizes) > self.keys else 0.0
+        odds = np.clip(self.frequency, 1e-12, 1 - 1e-12)
+        odds = np.log(odds / (1.0 - odds))
+        low, high = np.full(len(number), -60.0), np.full(len(number), 60.0)
+        held = np.zeros((len(number), len(odds)))
+        for _ in range(60):
+            middle = (low + high) / 2
+            held = 1.0 / (1.0 + np.exp(-(odds + middle[:, None])))
+            few = held @ self.count < number
+            low, high = np.where(few, middle, low), np.where(few, high, middle)
+        weight = np.concatenate([self.sizes[number][:, None] * held, np.full((1, len(odds)), most)])
+        kept = np.minimum(1.0, cap / np.append(number, self.keys))
+        total = weight.sum(axis=0)
+        made = np.divide(kept @ weight, total, out=np.ones_like(total), where=total > 0)
+        return np.asarray(made)
+
+    def quantile(self, share: float) -> int:
+        """The number of keys that this share of people does not exceed."""
+        return int(np.searchsorted(np.cumsum(self.sizes), share - 1e-12))
+
+
+def _keys_of(keys: int | Schema) -> tuple[int, Scale]:
+    """How many keys, and the scale of their values."""
+    from .schema import Schema
+
+    if isinstance(keys, Schema):
+        return len(keys.keys), Scale.of(keys)
+    if not isinstance(keys, Integral) or keys < 1:
+        raise PlanError(
+            "a prior is for a schema or a whole number of keys, at least 1, like Prior.of(100)"
+        )
+    return int(keys), Scale()
+
+
+def _on_unit_scale(
+    scale: Scale, mean: float | None, spread: float | None, between: float | None
+) -> tuple[float, float, float | None]:
+    """Mean, spread and between on [-1, 1], with the defaults for what is not said."""
+    if mean is not None and not scale.low < mean < scale.high:
+        raise PlanError(f"a prior's mean lies above {scale.low:g} and below {scale.high:g}{_of(scale)}")
+    for name, value in (("spread", spread), ("between", between)):
+        if value is not None and not 0 <= value <= scale.half:
+            raise PlanError(f"a prior's {name} lies between 0 and {scale.half:g}{_of(scale)}")
+    return (
+        0.0 if mean is None else scale.unit(mean),
+        SPREAD if spread is None else spread / scale.half,
+        None if between is None else between / scale.half,
+    )
+
+
+def _of(scale: Scale) -> str:
+    """What a limit follows from."""
+    return f" ({scale.note})" if scale.note else f", for values {scale}"
+
+
+def value_law(mean: float, spread: float) -> Floats:
+    """The law of most entropy on the grid with this mean and spread: a normal law, cut at the ends.
+
+    A large spread bends it the other way, towards the two ends; more spread than the ends allow is
+    cut down to what they do.
+    """
+    if spread < 0:
+        raise PlanError("a spread is not negative")
+    spread = float(np.clip(spread, 0.02, 0.98 * np.sqrt(1 - mean**2)))
+    wanted = np.array([mean, mean**2 + spread**2])
+    powers = np.stack([GRID, GRID**2])
+    slope = np.array([mean / spread**2, -0.5 / spread**2]) if spread < 0.4 else np.zeros(2)
+    law = _tilted(slope, powers)
+    for _ in range(200):
+        off = powers @ law - wanted
+        if np.abs(off).max() < 1e-12:
+            break
+        bend = (powers * law) @ powers.T - np.outer(powers @ law, powers @ law)
+        step = np.linalg.solve(bend + 1e-12 * np.eye(2), off)
+        pace = 1.0
+        before = _potential(slope, powers, wanted)
+        while _potential(slope - pace * step, powers, wanted) > before and pace > 1e-6:
+            pace /= 2
+        slope = slope - pace * step
+        law = _tilted(slope, powers)
+    return law
+
+
+def _tilted(slope: Floats, powers: Floats) -> Floats:
+    heights = slope @ powers
+    law = np.exp(heights - heights.max())
+    return np.asarray(law / law.sum())
+
+
+def _potential(slope: Floats, powers: Floats, wanted: Floats) -> float:
+    heights = slope @ powers
+    return float(np.log(np.exp(heights - heights.max()).sum()) + heights.max() - slope @ wanted)
+
+
+def _frequencies(share: float, classes: int) -> Floats:
+    """Quantiles of 1 - (1 - u)^(1 / b), whose mean is 1 / (1 + b) = share."""
+    if share >= 1:
+        return np.ones(classes)
+    middle = (np.arange(classes) + 0.5) / classes
+    made = 1.0 - (1.0 - middle) ** (share / (1.0 - share))
+    return np.clip(made * share / made.mean(), 0.0, 1.0)
+
+
+def _sizes(share: float, keys: int) -> Floats:
+    """A beta-binomial with mean share * keys, the smaller of its two shapes 2."""
+    if share >= 1:
+        return np.concatenate([np.zeros(keys), [1.0]])
+    most = min(keys, 4096)
+    one, two = (
+        (SHAPE, SHAPE * (1 - share) / share) if share < 0.5 else (SHAPE * share / (1 - share), SHAPE)
+    )
+    number = np.arange(most + 1)
+    log = np.array(
+        [
+            lgamma(keys + 1)
+            - lgamma(j + 1)
+            - lgamma(keys - j + 1)
+            + lgamma(j + one)
+            + lgamma(keys - j + two)
+            for j in number.tolist()
+        ]
+    )
+    law = np.exp(log - log.max())
+    law /= law.sum()
+    last = int(np.searchsorted(np.cumsum(law), 1 - 1e-9)) + 1
+    return np.asarray(law[:last] / law[:last].sum())
+
+
+def _checked_sizes(sizes: ArrayLike | Sequence[float], keys: int) -> Floats:
+    law = np.asarray(sizes, np.float64)
+    if law.ndim != 1 or not len(law) or (law < 0).any() or not law.sum() > 0:
+        raise PlanError("sizes are the shares of people who hold 0, 1, 2, ... keys")
+    if len(law) > keys + 1:
+        raise PlanError(f"sizes speak of more keys than the {keys} there are")
+    return law / law.sum()

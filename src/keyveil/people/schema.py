@@ -1,0 +1,278 @@
+"""Schema: the public keys, each with its range of values, and the levels a value is rounded to."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from math import isfinite
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from ..foundation.arrays import WORD, Floats, Integers, Words
+from ..foundation.errors import RecordError, SchemaError, UnknownKeyError, nearest
+from ..foundation.exact import decimal, text
+
+MOST_KEYS = 1 << 20
+MOST_LEVELS = 64
+MOST_LETTERS = 256
+"""Characters of a key's name."""
+
+Record = Mapping[str, float] | Iterable[tuple[str, float]]
+"""One person's keys and values. It never leaves the device, nor enters an error, log or repr."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Named keys, a range of values for each, and how many levels a value is rounded to.
+
+    Ranges are decimals, written in the plan as they were given; arithmetic on values is IEEE
+    double in the order stated at ``rounded``. One level means that values are not looked at.
+    """
+
+    keys: tuple[str, ...]
+    ranges: tuple[tuple[Decimal, Decimal], ...]
+    levels: int = 2
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.keys) <= MOST_KEYS:
+            raise SchemaError(f"a schema has 1 to {MOST_KEYS} keys")
+        for key in self.keys:
+            _check_name(key)
+        if len(set(self.keys)) != len(self.keys):
+            twice = next(key for key, times in Counter(self.keys).items() if times > 1)
+            raise SchemaError(f"key {twice!r} is listed twice; list each key once")
+        if len(self.ranges) != len(self.keys):
+            raise SchemaError("give one range of values for each key")
+        for key, (low, high) in zip(self.keys, self.ranges, strict=True):
+            if not (low < high and float(low) < float(high)):
+                raise SchemaError(f"the range of key {key!r} must be LOW,HIGH with LOW below HIGH")
+            if not isfinite(float(high) - float(low)):
+                raise SchemaError(f"the range of key {key!r} is too wide for double arithmetic")
+        self._check_levels()
+
+    def _check_levels(self) -> None:
+        if not 1 <= self.levels <= MOST_LEVELS:
+            raise SchemaError(f"levels must be from 1 to {MOST_LEVELS}")
+
+    @classmethod
+    def of(
+        cls,
+        keys: Iterable[str] | int,
+        low: float | str | Decimal = -1,
+        high: float | str | Decimal = 1,
+        *,
+        ranges: Mapping[str, tuple[Any, Any]] | None = None,
+    ) -> Schema:
+        """Keys by name (or that many keys named "0", "1", ...) with one range, or one for each."""
+        names = tuple(str(i) for i in range(keys)) if isinstance(keys, int) else tuple(keys)
+        if ranges is not None and set(ranges) - set(names):
+            raise SchemaError("ranges are given for keys that are not listed")
+        one = (decimal(low, "low"), decimal(high, "high"))
+        each = ranges or {}
+        return cls(
+            names,
+            tuple(
+                (decimal(each[k][0], "low"), decimal(each[k][1], "high")) if k in each else one
+                for k in names
+            ),
+        )
+
+    def at(self, levels: int) -> Schema:
+        """The same keys with another number of levels; names and ranges are not checked again."""
+        made = object.__new__(Schema)
+        for name, value in (("keys", self.keys), ("ranges", self.ranges), ("levels", levels)):
+            object.__setattr__(made, name, value)
+        made._check_levels()
+        return made
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Each key's place in the schema."""
+        return {key: place for place, key in enumerate(self.keys)}
+
+    def place(self, key: str) -> int:
+        """A key's place by its name; an unknown name gets the nearest one for a hint."""
+        if key in self.index:
+            return self.index[key]
+        raise unknown_key(key, self.keys)
+
+    @cached_property
+    def low(self) -> Floats:
+        """Lower end of each key's range."""
+        return np.array([float(low) for low, _ in self.ranges])
+
+    @cached_property
+    def high(self) -> Floats:
+        """Upper end of each key's range."""
+        return np.array([float(high) for _, high in self.ranges])
+
+    @cached_property
+    def values(self) -> Floats:
+        """The levels on the [-1, 1] scale, lowest first; none if values are not looked at."""
+        return np.linspace(-1.0, 1.0, self.levels) if self.levels > 1 else np.empty(0)
+
+    def scaled(self, means: Floats) -> Floats:
+        """Means on [-1, 1], one per key, on each key's own scale."""
+        return self.low + (np.asarray(means) + 1.0) / 2.0 * (self.high - self.low)
+
+    # -- records ---------------------------------------------------------------------------------
+
+    def checked(self, record: Record) -> dict[int, float]:
+        """The record by key place, or one error that names the rule it breaks, never its content."""
+        held: dict[int, float] = {}
+        for key, value in _pairs(record):
+            place = self.index.get(key) if isinstance(key, str) else None
+            if place is None:
+                raise RecordError(
+                    "a key is not in the plan; the plan lists every key one may hold "
+                    "(for developers: plan.check(record) names it)"
+                )
+            if place in held:
+                raise RecordError("a key appears twice; a record has each key at most once")
+            if isinstance(value, bool) or not isinstance(value, Real):
+                raise RecordError("a value is not a number")
+            try:
+                number = float(value)
+            except OverflowError:  # too large for a double
+                raise RecordError("a value lies outside the range of its key") from None
+            if not isfinite(number):
+                raise RecordError("a value is NaN or infinite")
+            if not self.low[place] <= number <= self.high[place]:
+                raise RecordError("a value lies outside the range of its key")
+            held[place] = number
+        return held
+
+    def check(self, record: Record) -> list[str]:
+        """What is wrong with a record, a line each, with the key's name; never with a value.
+
+        For developers, with records that they made up: a client is silent about what a person holds,
+        and drops a misspelt key without a word. The lines name keys that the record holds, so do not
+        log or send them for a person's record.
+        """
+        lines, seen = [], set()
+        for key, value in _pairs(record):
+            if not isinstance(key, str) or key not in self.index:
+                near = nearest(key, self.keys) if isinstance(key, str) else None
+                hint = "" if near is None else f"; did you mean {near!r}?"
+                lines.append(f"key {key!r} is not in the plan{hint}")
+                continue
+            if key in seen:
+                lines.append(f"key {key!r}: appears twice; a record has each key at most once")
+            seen.add(key)
+            try:
+                self.checked({key: value})
+            except RecordError as error:
+                lines.append(f"key {key!r}: {error}")
+        return lines
+
+    def mapped(self, record: object) -> dict[int, float]:
+        """The record as a client maps it: taking part never depends on what a person holds.
+
+        Unknown keys are ignored, values outside their range are clipped, what is no number or NaN
+        counts as not held, of a key given twice the first stands. Nothing is ever refused.
+        """
+        held: dict[int, float] = {}
+        try:
+            pairs = list(_pairs(record))
+        except Exception:
+            return held  # no mapping at all: a person who holds nothing
+        for key, value in pairs:
+            place = self.index.get(key) if isinstance(key, str) else None
+            if place is None or place in held:
+                continue
+            try:
+                number = float("nan") if isinstance(value, bool | str | bytes) else float(value)
+            except OverflowError:  # a whole number too large for a double: clipped like infinity
+                number = float("inf") if value > 0 else float("-inf")
+            except Exception:
+                continue
+            if number == number:
+                held[place] = min(max(number, float(self.low[place])), float(self.high[place]))
+        return held
+
+    # -- levels ----------------------------------------------------------------------------------
+
+    def rounded(self, places: Integers, values: Floats, words: Words) -> Integers:
+        """Digits 1..levels of values of the keys at ``places``, rounded without bias by ``words``.
+
+        In IEEE doubles and this order: t = (value - low) / (high - low) * (levels - 1);
+        below = min(floor(t), levels - 2); up if word < floor((t - below) * 2^32).
+        """
+        if self.levels == 1:
+            return np.ones(np.shape(values), np.int64)
+        low, high = self.low[places], self.high[places]
+        at = (values - low) / (high - low) * (self.levels - 1)
+        below = np.minimum(np.floor(at), self.levels - 2)
+        up = words < np.floor((at - below) * WORD)
+        return below.astype(np.int64) + 1 + up
+
+    # -- documents -------------------------------------------------------------------------------
+
+    def document(self) -> dict[str, Any]:
+        """The schema as JSON; one range if all keys share it."""
+        ranges = [[text(low), text(high)] for low, high in self.ranges]
+        same = all(r == ranges[0] for r in ranges)
+        return {
+            "keys": list(self.keys),
+            "ranges": ranges[:1] if same else ranges,
+            "levels": self.levels,
+        }
+
+    @classmethod
+    def parse(cls, document: object) -> Schema:
+        """The schema of a document, through the same checks as any other."""
+        if not isinstance(document, dict):
+            raise SchemaError("a plan's schema is an object")
+        keys, ranges, levels = (document.get(n) for n in ("keys", "ranges", "levels"))
+        if not isinstance(keys, list) or not isinstance(ranges, list) or not ranges:
+            raise SchemaError("a schema has a list of keys and a list of ranges")
+        if isinstance(levels, bool) or not isinstance(levels, int):
+            raise SchemaError("a schema's levels is a whole number")
+        pairs = []
+        for pair in ranges:
+            if (
+                not isinstance(pair, list)
+                or len(pair) != 2
+                or not all(isinstance(end, str) for end in pair)
+            ):
+                raise SchemaError("a range is a list of two decimal strings")
+            pairs.append((decimal(pair[0], "low"), decimal(pair[1], "high")))
+        if len(pairs) == 1:
+            pairs *= len(keys)
+        return cls(tuple(keys), tuple(pairs), levels)
+
+
+def unknown_key(key: object, names: Iterable[str]) -> UnknownKeyError:
+    """The error for a name that is not among ``names``, with the nearest one for a hint."""
+    near = nearest(str(key), names)
+    hint = "" if near is None else f"; did you mean {near!r}?"
+    return UnknownKeyError(f"the plan has no key {key!r}{hint}")
+
+
+def _pairs(record: Any) -> Iterable[tuple[Any, Any]]:
+    if isinstance(record, Mapping):
+        return record.items()
+    if isinstance(record, str | bytes):
+        raise RecordError("a record is a mapping of keys to values")
+    try:
+        pairs = [tuple(pair) for pair in record]
+    except TypeError:
+        raise RecordError("a record is a mapping of keys to values") from None
+    if any(len(pair) != 2 for pair in pairs):
+        raise RecordError("a record is a mapping of keys to values")
+    return pairs
+
+
+def _check_name(key: object) -> None:
+    if not isinstance(key, str) or not key or len(key) > MOST_LETTERS:
+        raise SchemaError(f"a key's name is text of 1 to {MOST_LETTERS} characters")
+    if key != key.strip() or any(unicodedata.category(c) in ("Cc", "Cs") for c in key):
+        raise SchemaError(
+            f"key {key!r} has outer spaces, control characters or broken text; remove them"
+        )

@@ -1,0 +1,184 @@
+"""Frames and streams as Arrow batches of the three columns, with one line for each trouble."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from ...foundation.errors import KeyveilError, TableError, nearest
+
+BATCH = 1 << 16
+"""Rows that are looked at together."""
+
+MOST_NAMES = 20
+"""Columns that an error lists."""
+
+Batch = Any
+"""A pyarrow.RecordBatch; pyarrow has no types and is imported at first use."""
+
+
+def arrow(part: str = "") -> Any:
+    """Pyarrow or one of its parts, at first use."""
+    try:
+        return import_module(f"pyarrow.{part}" if part else "pyarrow")
+    except ImportError:
+        raise TableError("reading tables needs pyarrow: pip install 'keyveil[data]'") from None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns name the person, the key and, where values are looked at, the value."""
+
+    person: str
+    key: str
+    value: str | None
+    lenient: bool = False
+    """Whether a cell of text where a value should be counts as no value."""
+
+    def __post_init__(self) -> None:
+        if len(set(self.names)) != len(self.names):
+            raise TableError("person, key and value must be different columns")
+
+    @property
+    def names(self) -> list[str]:
+        """The columns to read."""
+        return [self.person, self.key] + ([] if self.value is None else [self.value])
+
+    def check(self, there: Sequence[object], *, text: bool = False) -> None:
+        """Refuse a table that lacks a column, or has it twice.
+
+        The first line of a ``text`` file may be a person's row: it is shown only if no cell of it
+        is empty or has a digit.
+        """
+        listed = [str(name) for name in there]
+        for name in self.names:
+            if listed.count(name) > 1:
+                raise TableError(f"column {name!r} is in the table twice; name each column once")
+            if name in listed:
+                continue
+            if text and not all(other and not any(map(str.isdigit, other)) for other in listed):
+                raise TableError(
+                    f"column {name!r} is not in the table; its first line must name the columns"
+                )
+            more = len(listed) - MOST_NAMES
+            shown = ", ".join(listed[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+            near = nearest(name, listed)
+            hint = "" if near is None else f"did you mean {near!r}? "
+            raise TableError(
+                f"column {name!r} is not in the table; {hint}it has: {shown or 'no columns'}"
+            )
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell of text is written as a number."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+class Source(Protocol):
+    """A table that can be read from its start, again and again unless it is read ``once``."""
+
+    once: bool
+    held: bool
+    """Whether the table lies in memory anyway."""
+    untyped: bool
+    """Whether a person's number can be told from text by its look alone."""
+
+    def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
+        """The rows in order; ``persons_only`` reads that column alone."""
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn what Arrow says of a broken file into one line that quotes none of it."""
+    try:
+        yield
+    except KeyveilError:
+        raise
+    except OSError as error:
+        raise TableError(f"cannot read {path}: {error.strerror or 'it is damaged'}") from None
+    except (arrow().ArrowException, EOFError, ValueError, zlib.error):
+        raise TableError(f"cannot read {path}: it is cut short, or not what its name says") from None
+
+
+@contextmanager
+def of_file(path: str | Path) -> Iterator[None]:
+    """Put a table's name before what is wrong with it, where the message does not name it."""
+    try:
+        yield
+    except KeyveilError as error:
+        if re.search(rf"(?:^|read |what |of ){re.escape(str(path))}(?:$|[ :])", str(error)):
+            raise
+        raise type(error)(f"{path}: {error}") from None
+
+
+class Frame:
+    """A frame in memory; only its three columns cross into Arrow."""
+
+    once, held, untyped = False, True, False
+
+    def __init__(self, source: Any, columns: Columns) -> None:
+        names: list[Any] = []
+        with suppress(Exception):  # a frame that cannot be narrowed is read in full
+            names = list(source.column_names if hasattr(source, "column_names") else source.columns)
+            if set(columns.names) <= set(names):
+                narrow = source.select if hasattr(source, "select") else source.__getitem__
+                source = narrow(columns.names)
+        pa = arrow()
+        try:
+            native = isinstance(source, pa.Table)
+            self._table = source if native else pa.RecordBatchReader.from_stream(source).read_all()
+        except Exception as error:
+            self._table, trouble = None, type(error).__name__
+        if self._table is None:
+            columns.check(names)
+            raise TableError(
+                f"the frame cannot be turned into Arrow columns ({trouble}); give each column one type"
+            )
+        columns.check(self._table.column_names)
+        self._columns = columns
+
+    def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
+        names = [self._columns.person] if persons_only else self._columns.names
+        return iter(self._table.select(names).to_batches(max_chunksize=BATCH))
+
+
+class RowStream:
+    """An Arrow stream, which gives its rows one time only."""
+
+    once, held, untyped = True, False, False
+
+    def __init__(self, source: Any, columns: Columns) -> None:
+        with unbroken("the Arrow stream cannot be read"):
+            self._reader = arrow().RecordBatchReader.from_stream(source)
+        columns.check(self._reader.schema.names)
+
+    def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
+        with unbroken("the Arrow stream broke off"):
+            for batch in self._reader:
+                yield from slices(batch)
+
+
+def slices(batch: Batch) -> Iterator[Batch]:
+    """A batch of any size in batches of the usual one."""
+    return (batch.slice(first, BATCH) for first in range(0, batch.num_rows, BATCH))
+
+
+@contextmanager
+def unbroken(trouble: str) -> Iterator[None]:
+    """Say the trouble, and of what another library says only the kind: it may quote a cell."""
+    try:
+        yield
+    except KeyveilError:
+        raise
+    except Exception as error:
+        raise TableError(f"{trouble} ({type(error).__name__})") from None

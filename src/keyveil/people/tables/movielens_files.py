@@ -1,0 +1,255 @@
+"""MovieLens as GroupLens ships it: the ratings of 20M, 25M, 32M, 10M, 1M and 100K, cut to the top films.
+
+========  =============  ==========================  ==============
+release   file           cells                       stars
+========  =============  ==========================  ==============
+20M ..    ratings.csv    comma, a first line         0.5 .. 5 by .5
+10M       ratings.dat    ``::``, no first line       0.5 .. 5 by .5
+1M        ratings.dat    ``::``, no first line       1 .. 5
+100K      u.data         tab, no first line          1 .. 5
+========  =============  ==========================  ==============
+
+A file is read twice, a block at a time: once to count films, once to keep the top ones' ratings.
+What is wrong with it is told with the line, and never with what stands there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...foundation.arrays import Floats, Integers
+from ...foundation.errors import RecordError, TableError
+from ..people import People
+from ..schema import Schema
+from .frames import Batch, arrow, readable
+
+BLOCK = 1 << 22
+MOST = 1 << 24
+"""User and film numbers stay below this in every release."""
+HEADER = "userId,movieId,rating,timestamp"
+FILES = {"ratings.csv": "20M, 25M or 32M", "ratings.dat": "1M or 10M", "u.data": "100K"}
+PACKED = (".zip", ".gz", ".7z", ".tar", ".tgz", ".bz2", ".xz")
+RELEASES = {
+    "ml-100k": 100_000,
+    "ml-1m": 1_000_209,
+    "ml-10m": 10_000_054,
+    "ml-10m100k": 10_000_054,
+    "ml-20m": 20_000_263,
+    "ml-25m": 25_000_095,
+    "ml-32m": 32_000_204,
+}
+"""How many ratings each release has, by the name of its folder."""
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """The top films of a release: everyone's ratings of them, and each film's histogram."""
+
+    schema: Schema
+    people: People
+    counts: Integers
+    """Film by star value: how many people gave it."""
+    stars: Floats
+    """The values, lowest first."""
+    rows: int
+    """Ratings in the file, of all films."""
+
+    @property
+    def points(self) -> Floats:
+        """The star values on [-1, 1]."""
+        low, high = self.stars[0], self.stars[-1]
+        return np.asarray((self.stars - low) / (high - low) * 2 - 1)
+
+
+def read_movielens(path: str | Path, top: int = 100) -> Ratings:
+    """The ``top`` most rated films of a MovieLens folder or ratings file."""
+    file = _Ratings(_file_in(Path(path)))
+    rows, users, films = 0, np.zeros(0, bool), np.zeros(0, np.int64)
+    for user, film, _ in file.columns():
+        rows += len(user)
+        films = _grown(films, int(film.max()) + 1)
+        films += np.bincount(film, minlength=len(films))
+        users = _grown(users, int(user.max()) + 1)
+        users[user] = True
+    file.check_rows(rows)
+    order = np.lexsort((np.arange(len(films)), -films))[:top]
+    order = order[films[order] > 0]
+    if len(order) < top:
+        raise TableError(f"{file.path} has {len(order)} films; the top {top} were asked for")
+    stars = file.stars
+    schema = Schema.of([str(film) for film in order], Decimal(str(stars[0])), Decimal(str(stars[-1])))
+    place = np.full(len(films), -1, np.int64)
+    place[order] = np.arange(top)
+    # With key -2 a row says only that the person is there.
+    everyone = np.flatnonzero(users)
+    parts = [(everyone, np.full(len(everyone), -2, np.int64), np.zeros(len(everyone)))]
+    kept = [np.zeros(0, np.int64)]
+    first = 0
+    for user, film, rating in file.columns():
+        keep = place[film] >= 0
+        parts.append((user[keep], place[film[keep]], rating[keep].astype(np.float64)))
+        kept.append(first + np.flatnonzero(keep))
+        first += len(user)
+    who, places, values = (np.concatenate(column) for column in zip(*parts, strict=True))
+    try:
+        people = People.of_rows(schema, who, places, values)
+    except RecordError:
+        again = _repeated(who[len(everyone) :] * top + places[len(everyone) :])
+        if again is None:
+            raise
+        line = file.line_of(int(np.concatenate(kept)[again]))
+        raise TableError(
+            f"{file.path}, line {line}: the person has rated this film before; each rates a film once"
+        ) from None
+    at = np.rint((people.values - stars[0]) / (stars[1] - stars[0])).astype(np.int64)
+    counts = np.bincount(people.keys.astype(np.int64) * len(stars) + at, minlength=top * len(stars))
+    return Ratings(schema, people, counts.reshape(top, len(stars)), stars, rows)
+
+
+def _repeated(numbers: Integers) -> int | None:
+    """The first place whose number has stood before; None if all differ."""
+    order = np.argsort(numbers, kind="stable")
+    again = order[1:][numbers[order[1:]] == numbers[order[:-1]]]
+    return int(again.min()) if len(again) else None
+
+
+def _grown(array: Any, size: int) -> Any:
+    """The array with room for so many."""
+    return array if len(array) >= size else np.append(array, np.zeros(size - len(array), array.dtype))
+
+
+def _file_in(path: Path) -> Path:
+    """The ratings file of a folder, or the file itself."""
+    known = ", ".join(f"{name} ({which})" for name, which in FILES.items())
+    if path.is_file() and path.suffix.lower() in PACKED:
+        raise TableError(f"{path} is packed; unpack it and name the folder")
+    if path.is_file():
+        if path.name in FILES:
+            return path
+        raise TableError(f"{path.name} is not a MovieLens ratings file; known: {known}")
+    if not path.is_dir():
+        raise TableError(f"there is no folder {path}; --movielens names the unpacked MovieLens folder")
+    for folder in (path, *sorted(child for child in path.iterdir() if child.is_dir())):
+        for name in FILES:
+            if (folder / name).is_file():
+                return folder / name
+    for packed in sorted(child for child in path.iterdir() if child.suffix.lower() in PACKED):
+        raise TableError(f"{packed} is packed; unpack it and name the folder")
+    raise TableError(f"{path} has no MovieLens ratings; looked for {known}")
+
+
+class _Ratings:
+    """One ratings file, found to begin and end as it should."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._kind = path, path.name
+        try:
+            with path.open("rb") as file:
+                first = file.readline(200).decode("utf-8", "replace").strip()
+                file.seek(0, 2)
+                if not file.tell():
+                    raise TableError(f"{path} is empty")
+                file.seek(-1, 2)
+                whole = file.read(1) == b"\n"
+        except OSError as error:
+            raise TableError(f"cannot read {path}: {error.strerror}") from None
+        if not self._begins_well(first):
+            raise TableError(f"{path} does not begin as MovieLens's does: {self._wanted}")
+        if not whole:
+            raise TableError(f"{path} ends in the middle of a line; it was cut short: get it again")
+
+    @property
+    def _wanted(self) -> str:
+        if self._kind == "ratings.csv":
+            return f"its first line is {HEADER}"
+        between = "::" if self._kind == "ratings.dat" else "tabs"
+        return f"each line is user, film, rating and time with {between} between"
+
+    def _begins_well(self, first: str) -> bool:
+        if self._kind == "ratings.csv":
+            return first.lstrip("\ufeff").replace('"', "") == HEADER  # some tools quote it
+        cells = first.split("::" if self._kind == "ratings.dat" else "\t")
+        return len(cells) == 4 and all(c.replace(".", "", 1).isdigit() for c in cells)
+
+    @property
+    def halves(self) -> bool:
+        """Whether half stars occur: in all releases but the first two."""
+        if self._kind == "u.data":
+            return False
+        if self._kind == "ratings.csv":
+            return True
+        return any(bool((rating % 1 != 0).any()) for _, _, rating in self.columns())
+
+    @property
+    def stars(self) -> Floats:
+        """The values a rating may have."""
+        return np.arange(1, 11) / 2 if self.halves else np.arange(1.0, 6.0)
+
+    def columns(self) -> Iterator[tuple[Integers, Integers, Floats]]:
+        """Users, films and ratings, a block at a time."""
+        rows = 0
+        with readable(self.path):
+            for batch in self._batches():
+                if not batch.num_rows:
+                    continue
+                user, film, rating = (
+                    batch.column(name).to_numpy() for name in ("user", "film", "rating")
+                )
+                wrong = (np.minimum(user, film) < 0) | (np.maximum(user, film) >= MOST)
+                self._refuse(wrong, rows, "a user or film number that MovieLens has not")
+                right = (rating >= 0.5) & (rating <= 5) & (rating * 2 % 1 == 0)
+                self._refuse(~right, rows, "a rating that is none of 0.5, 1, ... 5 stars")
+                rows += len(user)
+                yield user, film, rating
+
+    def _refuse(self, wrong: Any, rows: int, what: str) -> None:
+        """Name the first line that is wrong, after so many rows."""
+        if wrong.any():
+            raise TableError(f"{self.path}, line {self.line_of(rows + int(np.argmax(wrong)))}: {what}")
+
+    def line_of(self, row: int) -> int:
+        """The line, counted from 1, of a row, counted from 0: empty lines are no rows."""
+        left = row + (self._kind == "ratings.csv")  # its first line has names
+        with self.path.open("rb") as file:
+            for line, content in enumerate(file, 1):
+                if content.strip():
+                    if not left:
+                        return line
+                    left -= 1
+        raise AssertionError("every rating has a line")
+
+    def _batches(self) -> Iterator[Batch]:
+        pa, reading = arrow(), arrow("csv")
+        between = {"ratings.csv": ",", "ratings.dat": ":", "u.data": "\t"}[self._kind]
+        names = ["user", "film", "rating", "time"]
+        if between == ":":  # two of them between cells: an empty cell after each
+            names = ["user", "", "film", " ", "rating", "  ", "time"]
+        yield from reading.open_csv(
+            str(self.path),
+            reading.ReadOptions(
+                block_size=BLOCK, column_names=names, skip_rows=1 if between == "," else 0
+            ),
+            # Some tools put cells in quotes when they write a CSV again.
+            reading.ParseOptions(delimiter=between, quote_char='"' if between == "," else False),
+            reading.ConvertOptions(
+                include_columns=["user", "film", "rating"],
+                column_types={"user": pa.int64(), "film": pa.int64(), "rating": pa.float32()},
+                null_values=[],
+            ),
+        )
+
+    def check_rows(self, rows: int) -> None:
+        """Refuse a release that lacks ratings."""
+        if not rows:
+            raise TableError(f"{self.path} has no ratings")
+        wanted = RELEASES.get(self.path.resolve().parent.name.lower())
+        if wanted is not None and rows != wanted:
+            raise TableError(
+                f"{self.path} has {rows:,} ratings, but this release has {wanted:,}: get it again"
+            )

@@ -1,0 +1,149 @@
+"""Sources: what stands behind a path, a frame or a stream, found to have the columns."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ...foundation.errors import TableError
+from ...foundation.files import named_content
+from .frames import (
+    BATCH,
+    Batch,
+    Columns,
+    Frame,
+    RowStream,
+    Source,
+    arrow,
+    of_file,
+    readable,
+    slices,
+    unbroken,
+)
+from .text_tables import JsonLines, Separated
+
+
+def open_source(source: Any, columns: Columns) -> Source:
+    """The table behind a path, a frame or a stream, found to have the columns."""
+    arrow()
+    if isinstance(source, str | Path):
+        with of_file(source):
+            return _file(Path(source), columns)
+    if hasattr(source, "collect_schema") and hasattr(source, "collect"):  # a Polars LazyFrame
+        with unbroken("the lazy frame cannot be collected"):
+            columns.check(source.collect_schema().names())
+            source = source.select(columns.names).collect()
+    if not hasattr(source, "__arrow_c_stream__"):
+        raise TableError(
+            f"cannot read a {type(source).__name__} as a table; give a path, an Arrow, pandas or "
+            "Polars frame, or a SciPy sparse matrix"
+        )
+    return Frame(source, columns) if hasattr(source, "__len__") else RowStream(source, columns)
+
+
+def _file(path: Path, columns: Columns) -> Source:
+    try:
+        with path.open("rb") as file:
+            start = file.read(1 << 12)
+    except OSError as error:
+        raise TableError(f"cannot read {path}: {error.strerror}") from None
+    if not start.strip():
+        raise TableError(f"{path} is empty; a table has at least its column names")
+    form = _form_by_content(path, start) or _form_by_ending(path, start)
+    return form(path, columns)
+
+
+def _form_by_content(path: Path, start: bytes) -> Any:
+    """The reader of a file whose first bytes say what it is; None where they leave it open."""
+    for magic, form in _MAGIC.items():
+        if start.startswith(magic):
+            return form
+    if (what := named_content(start)) is not None:
+        raise TableError(f"{path} is {what}, not a table of people")
+    if path.suffix.lower() == ".gz":
+        return None
+    text = start.removeprefix(codecs.BOM_UTF8).lstrip()
+    if text.startswith(b"["):
+        raise TableError(f"{path} is one JSON list; write each row as an object on its own line")
+    if text.startswith(b"{"):
+        return JsonLines
+    return None
+
+
+def _form_by_ending(path: Path, start: bytes) -> Any:
+    """The reader of a file by its ending; text with an unknown ending has cells."""
+    packed = path.suffix.lower() == ".gz"
+    ending = Path(path.stem).suffix.lower() if packed else path.suffix.lower()
+    known = _TEXT if packed else _TEXT | _BINARY
+    if ending not in known and (packed or b"\0" in start):
+        raise TableError(
+            f"cannot tell what {path} is; known: {', '.join(_TEXT | _BINARY)}, "
+            f"and .gz after {', '.join(_TEXT)}"
+        )
+    return known.get(ending, Separated)
+
+
+class _Parquet:
+    """A Parquet file, a few pages at a time."""
+
+    once, held, untyped = False, False, False
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        self._path, self._columns = path, columns
+        with readable(path), self._opened() as file:
+            columns.check(file.schema_arrow.names)
+
+    def _opened(self, **options: Any) -> Any:
+        return arrow("parquet").ParquetFile(self._path, buffer_size=1 << 20, pre_buffer=False, **options)
+
+    def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
+        names = [self._columns.person] if persons_only else self._columns.names
+        with readable(self._path), self._opened(read_dictionary=[self._columns.key]) as file:
+            yield from file.iter_batches(batch_size=BATCH, columns=names)
+
+
+class _Ipc:
+    """An Arrow IPC file or stream, mapped into memory."""
+
+    once, held, untyped = False, False, False
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        self._path, self._columns = path, columns
+        with readable(path), arrow().memory_map(str(path)) as file:
+            self._names = self._opened(file, None).schema.names
+        columns.check(self._names)
+
+    @staticmethod
+    def _opened(file: Any, fields: list[int] | None) -> Any:
+        ipc = arrow("ipc")
+        options = ipc.IpcReadOptions(included_fields=fields)
+        try:
+            return ipc.open_file(file, options=options)
+        except arrow().ArrowInvalid:
+            file.seek(0)
+            return ipc.open_stream(file, options=options)
+
+    def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
+        names = [self._columns.person] if persons_only else self._columns.names
+        fields = [self._names.index(name) for name in names]
+        with readable(self._path), arrow().memory_map(str(self._path)) as file:
+            reader = self._opened(file, fields)
+            if hasattr(reader, "get_batch"):
+                for number in range(reader.num_record_batches):
+                    yield from slices(reader.get_batch(number))
+            else:
+                for batch in reader:
+                    yield from slices(batch)
+
+
+_TEXT: dict[str, Any] = {
+    ".csv": Separated,
+    ".tsv": Separated,
+    ".jsonl": JsonLines,
+    ".ndjson": JsonLines,
+}
+_BINARY: dict[str, Any] = {".parquet": _Parquet, ".arrow": _Ipc, ".feather": _Ipc}
+_MAGIC: dict[bytes, Any] = {b"PAR1": _Parquet, b"ARROW1": _Ipc}
+"""How binary files begin, whatever their names."""

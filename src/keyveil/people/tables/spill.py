@@ -1,0 +1,170 @@
+"""Spill: rows brought together by person, by way of the disk where memory could not hold them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from itertools import chain, pairwise
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from ...foundation.arrays import Integers
+from ...foundation.errors import TableError
+from .frames import Batch, arrow
+
+HELD = 1 << 19
+"""Rows that are parted in memory; more go by way of the disk."""
+
+MOST_PARTS = 256
+"""Parts that are made at a time; one that is still too large for memory is parted again."""
+
+DEEPEST = 3
+"""Partings after which what is left together is one person's, or as good as."""
+
+
+def joined(batches: list[Batch]) -> Batch:
+    """Batches of one schema as one batch."""
+    if len(batches) == 1:
+        return batches[0]
+    return arrow().Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+def together(batches: Iterable[Batch], rows: int | None, chunk: int, depth: int = 0) -> Iterator[Batch]:
+    """The rows in batches of about ``chunk``, all rows of a person in one and in their order."""
+    runs = _runs(batches)
+    first = next(runs, None)
+    if first is None:
+        return
+    if first.num_rows < HELD:
+        yield from parted(first, chunk, depth)
+        return
+    if depth == DEEPEST:
+        yield from parted(joined([first, *runs]), chunk, depth)
+        return
+    parts = MOST_PARTS if rows is None else min(MOST_PARTS, 1 + 2 * rows // HELD)
+    with _Spill(parts, first.schema) as spill:
+        for run in chain([first], runs):
+            spill.add(run, depth)
+        del first, run
+        for part in range(parts):
+            yield from together(spill.batches(part), spill.rows[part], chunk, depth + 1)
+
+
+def parted(rows: Batch, chunk: int, depth: int = 0) -> Iterator[Batch]:
+    """Rows in memory, in batches of about ``chunk`` with all rows of a person in one."""
+    parts = min(-(-rows.num_rows // chunk), 1 << 16)
+    persons = rows.column("person")
+    if _is_text(persons):
+        coded = persons.dictionary_encode()
+        codes = coded.indices.to_numpy().astype(np.int64)
+        part = (codes * parts // len(coded.dictionary)).astype(np.uint16)
+    else:
+        part = _parts(persons, parts, depth)
+    order, ends = _order(part, parts)
+    for first, last in pairwise(ends.tolist()):
+        if last > first:
+            yield rows.take(arrow().array(order[first:last]))
+
+
+def _runs(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The same rows in batches of at least HELD, but for the last."""
+    waiting: list[Batch] = []
+    held = 0
+    for batch in batches:
+        waiting.append(batch)
+        held += batch.num_rows
+        if held >= HELD:
+            yield joined(waiting)
+            waiting, held = [], 0
+    if held:
+        yield joined(waiting)
+
+
+def _is_text(persons: Any) -> bool:
+    return not arrow().types.is_integer(persons.type)
+
+
+def _parts(persons: Any, parts: int, depth: int) -> np.ndarray:
+    """A part for each row that depends on the person alone."""
+    if _is_text(persons):
+        names = persons.cast(arrow().large_binary()).to_pylist()
+        return _spread(np.fromiter(map(crc32, names), np.uint64, len(names)), parts, depth)
+    return _spread(persons.to_numpy().view(np.uint64), parts, depth)
+
+
+def _order(part: np.ndarray, parts: int) -> tuple[Integers, Integers]:
+    """The rows part by part, otherwise in their order, and where each part ends."""
+    ends = np.concatenate([[0], np.cumsum(np.bincount(part, minlength=parts))])
+    return np.argsort(part, kind="stable"), ends  # a radix sort: parts have 16 bits
+
+
+def _spread(codes: np.ndarray, parts: int, depth: int) -> np.ndarray:
+    """SplitMix64, its top bits scaled to the parts; each depth spreads anew."""
+    mixed = codes + np.uint64(0x9E3779B97F4A7C15 * (depth + 1) % (1 << 64))
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return ((mixed >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32)).astype(np.uint16)
+
+
+class _Spill:
+    """Parts as Arrow messages in one temporary file that has no name, so that none is left behind."""
+
+    def __init__(self, parts: int, schema: Any) -> None:
+        self.rows = [0] * parts
+        self._schema = schema
+        self._places: list[list[tuple[int, int]]] = [[] for _ in range(parts)]
+        self._end = 0
+        folder = _folder()
+        try:
+            self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
+        except OSError as error:
+            raise _no_room(error) from None
+
+    def __enter__(self) -> _Spill:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, rows: Batch, depth: int) -> None:
+        """Append each row to its person's part."""
+        parts = len(self.rows)
+        order, ends = _order(_parts(rows.column("person"), parts, depth), parts)
+        rows = rows.take(arrow().array(order))
+        for part in np.flatnonzero(np.diff(ends)).tolist():
+            first, last = int(ends[part]), int(ends[part + 1])
+            message = memoryview(rows.slice(first, last - first).serialize())
+            self._places[part].append((self._end, len(message)))
+            self.rows[part] += last - first
+            self._end += len(message)
+            try:
+                while message:
+                    message = message[self._file.write(message) :]
+            except OSError as error:
+                raise _no_room(error) from None
+
+    def batches(self, part: int) -> Iterator[Batch]:
+        """One part's rows, in the order they came."""
+        for place, length in self._places[part]:
+            self._file.seek(place)
+            message = arrow().py_buffer(self._file.read(length))
+            yield arrow("ipc").read_record_batch(message, self._schema)
+
+
+def _folder() -> str:
+    """The folder for temporary files, which is never the current one unless someone said so."""
+    folder = tempfile.gettempdir()
+    named = {os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP")}
+    if folder == os.getcwd() and folder not in named | {"/tmp", "/var/tmp", "/usr/tmp"}:
+        raise TableError("there is no folder for temporary files; set TMPDIR to one")
+    return folder
+
+
+def _no_room(error: OSError) -> TableError:
+    return TableError(
+        f"cannot write temporary files: {error.strerror}; set TMPDIR to a folder with room"
+    )

@@ -1,0 +1,349 @@
+"""Tables of (person, key, value) as people, a chunk at a time; each person's rows in one chunk."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...foundation.arrays import Floats
+from ...foundation.coins import address
+from ...foundation.errors import TableError
+from ..people import People
+from ..schema import Schema
+from .frames import Batch, Columns, arrow, of_file
+from .row_order import Ascent, changed, cut
+from .sources import open_source
+from .spill import joined, parted, together
+
+CHUNK = 1 << 16
+"""Rows at a time."""
+
+ABSENT, UNKNOWN = -2, -1
+"""Key places of a row without a key, and of a key that the schema does not list."""
+
+EXACT = 1 << 53
+"""Below this, a double that is a whole number is only that one."""
+
+Progress = Callable[[int, int | None], object]
+"""Told the number of rows done, and of all rows where it is known."""
+
+
+def read_people(
+    schema: Schema,
+    source: Any,
+    *,
+    person: str = "person",
+    key: str = "key",
+    value: str | None = "value",
+    lenient: bool = False,
+    chunk: int = CHUNK,
+    progress: Progress | None = None,
+    mapped: Counter[str] | None = None,
+) -> Iterator[People]:
+    """Everyone in a table, in chunks of about ``chunk`` rows; memory does not grow with the table.
+
+    ``source`` is a path (.csv, .tsv, .jsonl, .ndjson, also with .gz; .parquet, .arrow, .feather),
+    an Arrow, pandas or Polars frame, an Arrow stream, or a SciPy sparse matrix, a row a person.
+    Rows of a person may stand anywhere. People are named by whole numbers or by text; in a .csv or
+    .tsv they are numbers if every cell of the column is written as one. ``value=None`` is for
+    schemas of one level, where values are not looked at. ``lenient`` maps rows as the plan states for
+    clients, and ``mapped`` counts them by rule: unknown_key, no_number, outside_range.
+    """
+    if chunk < 1:
+        raise TableError("a chunk has at least one row")
+    if hasattr(source, "tocsr"):
+        return _of_sparse(schema, source.tocsr(), lenient, chunk, progress)
+    table = _Table(schema, source, Columns(person, key, value, lenient), mapped)
+    return _of_table(table, lenient, chunk, progress)
+
+
+def people_of(
+    schema: Schema,
+    source: Any,
+    *,
+    person: str = "person",
+    key: str = "key",
+    value: str | None = "value",
+    lenient: bool = False,
+    mapped: Counter[str] | None = None,
+) -> People:
+    """Everyone in a table at once; as ``read_people``, for what fits in memory."""
+    if hasattr(source, "tocsr"):
+        return _matrix_people(schema, source.tocsr(), lenient, 0)
+    table = _Table(schema, source, Columns(person, key, value, lenient), mapped)
+    with table.named():
+        batches = list(table.everything())
+        if not batches:
+            return People.of_records(schema, [])
+        return table.people(joined(batches), lenient)
+
+
+def key_counts(source: Any, *, person: str = "person", key: str = "key") -> dict[str, int]:
+    """How many rows each key has, by its name; to choose the keys of a plan from a table."""
+    counts: dict[str, int] = {}
+    for batch in open_source(source, Columns(person, key, None)).batches():
+        array = _decoded(batch.column(key))
+        if arrow().types.is_null(array.type):
+            continue
+        for entry in array.drop_null().value_counts().to_pylist():
+            name = entry["values"]
+            if isinstance(name, float):
+                if isnan(name):
+                    continue
+                if not name.is_integer():
+                    raise TableError(f"column {key!r} holds fractions; a key is text or a whole number")
+                name = int(name)
+            counts[str(name)] = counts.get(str(name), 0) + int(entry["counts"])
+    return counts
+
+
+def _of_table(table: _Table, lenient: bool, chunk: int, progress: Progress | None) -> Iterator[People]:
+    done = 0
+    with table.named():
+        for rows in table.groups(chunk):
+            yield table.people(rows, lenient)
+            done += rows.num_rows
+            if progress is not None:
+                progress(done, table.total)
+
+
+# -- matrices ----------------------------------------------------------------------------------------
+
+
+def _of_sparse(
+    schema: Schema, matrix: Any, lenient: bool, chunk: int, progress: Progress | None
+) -> Iterator[People]:
+    for first in range(0, matrix.shape[0], chunk):
+        yield _matrix_people(schema, matrix[first : first + chunk], lenient, first)
+        if progress is not None:
+            progress(int(matrix.indptr[min(first + chunk, matrix.shape[0])]), int(matrix.nnz))
+
+
+def _matrix_people(schema: Schema, matrix: Any, lenient: bool, first: int) -> People:
+    if not lenient or matrix.shape[1] != len(schema.keys):
+        return People.of_sparse(schema, matrix, first=first)
+    everyone = np.arange(matrix.shape[0])
+    return People.of_rows(
+        schema,
+        first + np.concatenate([everyone, np.repeat(everyone, np.diff(matrix.indptr))]),
+        np.concatenate([np.full(len(everyone), ABSENT), matrix.indices]),
+        np.concatenate([np.zeros(len(everyone)), matrix.data]),
+        lenient=True,
+    )
+
+
+# -- columns -----------------------------------------------------------------------------------------
+
+
+class _Table:
+    """A source's rows as (person, place of the key, value), none of them missing."""
+
+    def __init__(
+        self, schema: Schema, source: Any, columns: Columns, mapped: Counter[str] | None = None
+    ) -> None:
+        self._mapped = mapped
+        if columns.value is None and schema.levels != 1:
+            raise TableError("name the column of values; only a schema of one level goes without")
+        self.total: int | None = None
+        self._schema, self._columns = schema, columns
+        self._path = source if isinstance(source, str | Path) else None
+        self._source = open_source(source, columns)
+        self._numbered = False
+        """Whether an untyped source names people by numbers."""
+        self._names: Any = None
+        self._name_places = np.empty(0, np.int32)
+
+    def named(self) -> AbstractContextManager[None]:
+        """Errors name the file, where the table is one."""
+        return nullcontext() if self._path is None else of_file(self._path)
+
+    def learn_names(self) -> bool:
+        """See in a first pass what names people, and whether they come in ascending order."""
+        numbers, texts = Ascent(), Ascent()
+        self._numbered, self.total = False, 0
+        numbered = self._source.untyped
+        for batch in self._source.batches(persons_only=True):
+            persons = self._persons(batch.column(self._columns.person))
+            self.total += len(persons)
+            texts.see(persons)
+            if numbered:
+                whole = _whole_numbers(persons)
+                numbered = whole is not None
+                if numbered:
+                    numbers.see(whole)
+        self._numbered = numbered
+        return (numbers if numbered else texts).holds
+
+    def groups(self, chunk: int) -> Iterator[Batch]:
+        """The rows in batches of about ``chunk``, all rows of a person in one and in their order."""
+        if self._source.once:
+            return together(self.rows(), None, chunk)
+        if self.learn_names():
+            return cut(self.rows(), chunk)
+        if self._source.held:
+            return parted(joined(list(self.rows())), chunk)
+        return together(self.rows(), self.total, chunk)
+
+    def everything(self) -> Iterator[Batch]:
+        """All rows as they come, after a first pass only where it must tell numbers from text."""
+        if self._source.untyped:
+            self.learn_names()
+        return self.rows()
+
+    def rows(self) -> Iterator[Batch]:
+        """Batches of three columns: person, place, value."""
+        pa, columns = arrow(), self._columns
+        for batch in self._source.batches():
+            if not batch.num_rows:
+                continue
+            persons = self._persons(batch.column(columns.person))
+            places = self._places(batch.column(columns.key))
+            if columns.value is None:
+                values = self._schema.low[np.maximum(places, 0)]
+            else:
+                values = self._values(batch.column(columns.value))
+            yield pa.RecordBatch.from_arrays(
+                [persons, pa.array(places), pa.array(values)], names=["person", "place", "value"]
+            )
+
+    def people(self, rows: Batch, lenient: bool) -> People:
+        """The people of some rows, each with its address."""
+        persons = rows.column("person")
+        places, values = rows.column("place").to_numpy(), rows.column("value").to_numpy()
+        if self._mapped is not None:
+            self._mapped.update(_broken(self._schema, places, values))
+        if arrow().types.is_integer(persons.type):
+            return People.of_rows(self._schema, persons.to_numpy(), places, values, lenient=lenient)
+        coded = persons.dictionary_encode()
+        people = People.of_rows(self._schema, coded.indices.to_numpy(), places, values, lenient=lenient)
+        return replace(people, addresses=address(_listed(coded.dictionary, self._columns.person)))
+
+    def _persons(self, array: Any) -> Any:
+        """Whole numbers of 64 bits, or text."""
+        pa, types, column = arrow(), arrow().types, self._columns.person
+        array = _decoded(array)
+        if array.null_count:
+            raise TableError(f"column {column!r} has an empty cell; every row must name its person")
+        if types.is_floating(array.type):
+            numbers = array.to_numpy().astype(np.float64)
+            if not (np.abs(numbers) < EXACT).all() or (numbers % 1 != 0).any():
+                raise TableError(
+                    f"column {column!r} holds fractions, NaN or too large numbers; a person is named "
+                    "by a whole number or by text"
+                )
+            return pa.array(numbers.astype(np.int64))
+        if types.is_integer(array.type):
+            try:
+                return array.cast(pa.int64())
+            except pa.ArrowInvalid:
+                raise TableError(
+                    f"a number in column {column!r} is too large; it must fit in 64 bits with its sign"
+                ) from None
+        if not _is_text(array.type):
+            raise TableError(
+                f"column {column!r} holds {_kind(array.type)}; a person is named by a whole number or "
+                "by text"
+            )
+        if self._numbered:
+            array = _whole_numbers(array)
+            if array is None:
+                raise changed()
+            return array
+        return array.cast(pa.large_string())
+
+    def _places(self, array: Any) -> np.ndarray:
+        """Each row's key by its place, found once for each name."""
+        types, column = arrow().types, self._columns.key
+        kind = array.type.value_type if types.is_dictionary(array.type) else array.type
+        if not (_is_text(kind) or types.is_integer(kind) or types.is_floating(kind)):
+            if not types.is_null(kind):
+                raise TableError(
+                    f"column {column!r} holds {_kind(kind)}; a key is text or a whole number"
+                )
+            return np.full(len(array), ABSENT, np.int32)
+        coded = array if types.is_dictionary(array.type) else array.dictionary_encode()
+        if self._names is None or not coded.dictionary.equals(self._names):
+            self._names = coded.dictionary
+            places = [self._place(name) for name in _listed(self._names, column)]
+            self._name_places = np.array([*places, ABSENT], np.int32)
+        indices = coded.indices.cast(arrow().int64())
+        return self._name_places[indices.fill_null(len(self._names)).to_numpy()]
+
+    def _place(self, name: Any) -> int:
+        if isinstance(name, float):
+            if isnan(name):
+                return ABSENT
+            if not name.is_integer():
+                raise TableError(
+                    f"column {self._columns.key!r} holds fractions; a key is text or a whole number"
+                )
+            name = int(name)
+        return ABSENT if name is None else self._schema.index.get(str(name), UNKNOWN)
+
+    def _values(self, array: Any) -> Floats:
+        """Each row's value, NaN where there is none."""
+        pa, types = arrow(), arrow().types
+        array = _decoded(array)
+        kind = array.type
+        if types.is_null(kind):
+            return np.full(len(array), np.nan)
+        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
+            raise TableError(
+                f"column {self._columns.value!r} holds {_kind(kind)}; values must be numbers"
+            )
+        return array.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy()
+
+
+def _broken(schema: Schema, places: np.ndarray, values: Floats) -> dict[str, int]:
+    """How many rows break each rule that a client has an answer to."""
+    known = places >= 0
+    low, high = schema.low[np.maximum(places, 0)], schema.high[np.maximum(places, 0)]
+    return {
+        "unknown_key": int((places == UNKNOWN).sum()),
+        "no_number": int((known & np.isnan(values)).sum()),
+        "outside_range": int((known & ((values < low) | (values > high))).sum()),
+    }
+
+
+def _is_text(kind: Any) -> bool:
+    types = arrow().types
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+
+
+def _decoded(array: Any) -> Any:
+    """A dictionary's values, row by row; any other array as it is."""
+    if not arrow().types.is_dictionary(array.type):
+        return array
+    values = array.dictionary
+    if _is_text(values.type):
+        values = values.cast(arrow().large_string())  # Arrow 18 cannot take from views
+    return values.take(array.indices)
+
+
+def _kind(kind: Any) -> str:
+    """A column's type for a message; the names inside a nested one may be a person's."""
+    return "lists or objects" if arrow().types.is_nested(kind) else f"the type {kind}"
+
+
+def _listed(array: Any, column: str) -> list[Any]:
+    try:
+        return array.to_pylist()
+    except UnicodeDecodeError:
+        raise TableError(f"column {column!r} holds text that is not UTF-8") from None
+
+
+def _whole_numbers(array: Any) -> Any:
+    """Text as numbers if every cell is written as a number would be; or None."""
+    pa = arrow()
+    try:
+        numbers = array.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+    return numbers if numbers.cast(array.type).equals(array) else None

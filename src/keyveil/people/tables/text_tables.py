@@ -1,0 +1,246 @@
+"""Text files as Arrow batches: cells between delimiters, and JSON lines."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import json
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice, product
+from pathlib import Path
+from typing import Any
+
+from ...foundation.errors import TableError
+from .delimiters import delimiter_of
+from .frames import BATCH, Batch, Columns, arrow, is_number, readable
+
+BLOCK = 1 << 22
+"""Bytes of a text file that are parsed together; no line may be longer."""
+
+
+class Separated:
+    """A text file of cells: the first line names the columns, an empty cell is a missing one."""
+
+    once, held, untyped = False, False, True
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        self._path, self._columns = path, columns
+        self._delimiter = delimiter_in(path, columns.names)
+        rows = (row for _, row in self._walk())
+        self._names: list[str] = next(rows, [])
+        columns.check(self._names, text=True)
+        self._empty = next(rows, None) is None
+
+    def _walk(self) -> Iterator[tuple[int, list[str]]]:
+        """Each row with the line it begins at: slow, for the first line and to find trouble."""
+        with readable(self._path), _text(self._path) as lines:
+            reader = csv.reader(lines, delimiter=self._delimiter)
+            line = 1
+            try:
+                for row in reader:
+                    if row:
+                        yield line, row
+                    line = reader.line_num + 1
+            except UnicodeDecodeError:
+                raise TableError(f"{self._path} is not UTF-8 text; save it as UTF-8") from None
+            except csv.Error:
+                raise TableError(
+                    f"line {line} of {self._path} cannot be read; is a quote open?"
+                ) from None
+
+    def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
+        if self._empty:
+            return
+        pa, reading, columns = arrow(), arrow("csv"), self._columns
+        types = {columns.person: pa.string()}
+        if not persons_only:
+            types[columns.key] = pa.dictionary(pa.int32(), pa.string())
+            if columns.value is not None:
+                types[columns.value] = pa.string() if columns.lenient else pa.float64()
+        with readable(self._path):
+            try:
+                batches = reading.open_csv(
+                    str(self._path),
+                    reading.ReadOptions(block_size=BLOCK),
+                    reading.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+                    reading.ConvertOptions(
+                        include_columns=list(types),
+                        column_types=types,
+                        null_values=[""],
+                        strings_can_be_null=True,
+                    ),
+                )
+                lenient = columns.lenient and not persons_only and columns.value is not None
+                yield from map(self._numbered, batches) if lenient else batches
+            except pa.ArrowInvalid:
+                raise TableError(self._trouble()) from None
+
+    def _numbered(self, batch: Batch) -> Batch:
+        """The batch with text where a value should be as no value."""
+        pa, place = arrow(), batch.schema.get_field_index(self._columns.value)
+        cells = batch.column(place)
+        try:
+            values = cells.cast(pa.float64())
+        except pa.ArrowInvalid:
+            listed = [None if c is None or not is_number(c) else float(c) for c in cells.to_pylist()]
+            values = pa.array(listed, pa.float64())
+        return batch.set_column(place, self._columns.value, values)
+
+    def _trouble(self) -> str:
+        """Why Arrow refused the file; it says so too, but quotes the cell."""
+        value = self._columns.value
+        for line, row in islice(self._walk(), 1, None):
+            if len(row) != len(self._names):
+                return (
+                    f"line {line} of {self._path} has {len(row)} cells, but the first line names "
+                    f"{len(self._names)} columns"
+                )
+            if value is not None:
+                cell = row[self._names.index(value)]
+                if cell and is_number(cell.replace(",", ".", 1)) and not is_number(cell):
+                    return f"line {line} has a number with a decimal comma; write a point, like 0.5"
+                if cell and not is_number(cell):
+                    return _not_numbers(value, line)
+        return f"{self._path} cannot be read: a line is too long, or a cell is no plain number"
+
+
+class JsonLines:
+    """A text file with a JSON object on each line; a member that is not there is a missing one."""
+
+    once, held, untyped = False, False, False
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        self._path, self._columns = path, columns
+        names: dict[str, None] = {}
+        for block in self._blocks():
+            for _, row in self._rows(block, 1):
+                names.update(dict.fromkeys(row))
+                if names.keys() >= set(columns.names):
+                    return
+            break
+        columns.check(list(names), text=True)
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Runs of whole lines."""
+        rest, mark = b"", codecs.BOM_UTF8
+        with readable(self._path), arrow().input_stream(str(self._path)) as file:
+            while read := file.read(BLOCK):
+                read, mark = read.removeprefix(mark), b""
+                end = read.rfind(b"\n") + 1
+                if end:
+                    yield rest + read[:end]
+                    rest = b""
+                rest += read[end:]
+                if len(rest) > BLOCK:
+                    raise TableError(f"a line of {self._path} is too long; each row has its own line")
+        if rest.strip():
+            yield rest
+
+    def _rows(self, block: bytes, first: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Each object with its line: slow, for the first lines and to find trouble."""
+        for line, text in enumerate(block.split(b"\n"), first):
+            if not text.strip():
+                continue
+            try:
+                row = json.loads(text.decode())
+            except UnicodeDecodeError:
+                raise TableError(f"{self._path} is not UTF-8 text; save it as UTF-8") from None
+            except (ValueError, RecursionError):
+                row = None
+            if not isinstance(row, dict):
+                raise TableError(f"line {line} of {self._path} is not a JSON object")
+            yield line, row
+
+    def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
+        pa, columns, first = arrow(), self._columns, 1
+        persons = [pa.int64(), pa.string(), pa.float64()]
+        others = [{}] if persons_only else [{columns.key: k} for k in (pa.string(), pa.int64())]
+        for block in self._blocks():
+            table = self._read(block, persons, others, persons_only)
+            if table is None and columns.lenient and not persons_only:
+                table = self._read(self._numbered(block, first), persons, others, persons_only)
+            if table is None:
+                raise TableError(self._trouble(block, first))
+            persons = [table.schema.field(columns.person).type]  # one kind in all the file
+            first += block.count(b"\n")
+            yield from table.to_batches(max_chunksize=BATCH)
+
+    def _read(
+        self, block: bytes, persons: list[Any], others: list[dict[str, Any]], persons_only: bool
+    ) -> Any:
+        """The block's columns in the first types that fit, or None."""
+        for person, other in product(persons, others):
+            table = self._table(block, {self._columns.person: person, **other}, persons_only)
+            if table is not None:
+                return table
+        return None
+
+    def _numbered(self, block: bytes, first: int) -> bytes:
+        """The block without values that are no numbers."""
+        lines = []
+        for _, row in self._rows(block, first):
+            kept = {name: row[name] for name in self._columns.names if name in row}
+            if not _number(kept.get(str(self._columns.value))):
+                kept.pop(str(self._columns.value), None)
+            lines.append(json.dumps(kept))
+        return "\n".join(lines).encode() + b"\n"
+
+    def _table(self, block: bytes, types: dict[str, Any], persons_only: bool) -> Any:
+        """The block's columns, or None if they are of other types."""
+        pa, reading = arrow(), arrow("json")
+        if self._columns.value is not None and not persons_only:
+            types = {**types, self._columns.value: pa.float64()}
+        with suppress(pa.ArrowInvalid):
+            return reading.read_json(
+                pa.BufferReader(block),
+                reading.ReadOptions(block_size=len(block) + 1, use_threads=False),
+                reading.ParseOptions(
+                    explicit_schema=pa.schema(types), unexpected_field_behavior="ignore"
+                ),
+            )
+        return None
+
+    def _trouble(self, block: bytes, first: int) -> str:
+        """Why Arrow refused a block; it says so too, but quotes it."""
+        columns = self._columns
+        for line, row in self._rows(block, first):
+            value = None if columns.value is None else row.get(columns.value)
+            if not _number(value):
+                return _not_numbers(str(columns.value), line)
+        return (
+            f"columns {columns.person!r} and {columns.key!r} of {self._path} must each hold only text "
+            "or only whole numbers"
+        )
+
+
+def delimiter_in(path: Path, wanted: Collection[str]) -> str:
+    """What stands between the cells of a text file, by its first line; tabs are usual in a .tsv."""
+    usual = "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else ","
+    with readable(path), _text(path) as lines:
+        try:
+            return delimiter_of(lines.readline(BLOCK), wanted, usual)
+        except UnicodeDecodeError:
+            raise TableError(f"{path} is not UTF-8 text; save it as UTF-8") from None
+
+
+@contextmanager
+def _text(path: Path) -> Iterator[io.TextIOWrapper]:
+    with path.open("rb") as file:
+        inner = gzip.GzipFile(fileobj=file) if path.suffix.lower() == ".gz" else file
+        with io.TextIOWrapper(inner, "utf-8-sig", newline="") as text:
+            yield text
+
+
+def _number(value: object) -> bool:
+    """Whether a JSON value is a number, or nothing."""
+    return not isinstance(value, bool) and isinstance(value, int | float | None)
+
+
+def _not_numbers(column: str, line: int) -> str:
+    return (
+        f"column {column!r} must hold numbers, or nothing where there is none; line {line} has neither "
+        "(lenient reading counts it as not held)"
+    )

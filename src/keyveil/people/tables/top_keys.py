@@ -1,0 +1,86 @@
+"""The keys of a table that most people hold, and everyone's records cut down to them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+
+from ...foundation.errors import TableError
+from ..people import People
+from ..schema import Schema
+from .table_reader import key_counts, people_of
+
+KEYS_AT_ONCE = 1 << 16
+"""Of those that could be among the most held, where rows and people differ."""
+
+FAR = 1e300
+"""Only what is infinite counts as lying further away."""
+
+
+class Read(NamedTuple):
+    """The keys that most people hold, everyone's records cut down to them, and values moved."""
+
+    keys: list[str]
+    people: People
+    outside: int
+    """How many values lay outside the range, and are now at its nearer end."""
+    unknown: int
+    """How many rows have no number as value, and count as not held."""
+    twice: int
+    """How many rows name a key that their person already had."""
+
+
+def read_top(data: str, person: str, key: str, value: str, ends: tuple[float, float], top: int) -> Read:
+    """The ``top`` keys that most people hold, from a table.
+
+    No more people hold a key than it has rows. So the keys with the most rows are read, and only where
+    some of these do not count (a key twice, no number) also those that could be ahead of them.
+    """
+    rows: dict[str, int] = key_counts(data, person=person, key=key)
+    if not rows:
+        raise TableError(f"the table {data} has no keys")
+
+    def read(keys: list[str], ends: tuple[float, float] = ends) -> tuple[People, Counter[str]]:
+        schema, mapped = Schema.of(keys, *map(repr, ends)), Counter[str]()
+        columns = {"person": person, "key": key, "value": value}
+        return people_of(schema, data, **columns, lenient=True, mapped=mapped), mapped
+
+    order = _ranked(rows)
+    keys = order[:top]
+    everyone, mapped = read(keys)
+    if len(everyone.values) < sum(rows[name] for name in keys):
+        held = _holders(keys, everyone)
+        for first in range(top, len(order), KEYS_AT_ONCE):
+            least = sorted(held.values())[-top]
+            near = [name for name in order[first : first + KEYS_AT_ONCE] if rows[name] >= least]
+            if not near:
+                break
+            held |= _holders(near, read(near)[0])
+        if _ranked(held)[:top] != keys:
+            keys = _ranked(held)[:top]
+            everyone, mapped = read(keys)
+    found = len(everyone.values)
+    if not found:
+        raise TableError(f"the table {data} has no number in column {value!r}")
+    numbers = sum(rows[name] for name in keys) - mapped["no_number"]
+    if mapped["outside_range"] == numbers:
+        if read(keys, (-FAR, FAR))[1]["outside_range"] == numbers:
+            raise TableError(f"the table {data} has no finite number in column {value!r}")
+        raise TableError(
+            f"every value of the table lies outside {ends[0]:g},{ends[1]:g}; give the range that they "
+            "are on: --range LOW,HIGH"
+        )
+    return Read(keys, everyone, mapped["outside_range"], mapped["no_number"], numbers - found)
+
+
+def _ranked(counts: dict[str, int]) -> list[str]:
+    """Keys by their counts, the largest first; of equal ones in the order of their names."""
+    return sorted(counts, key=lambda name: (-counts[name], name))
+
+
+def _holders(keys: list[str], everyone: People) -> dict[str, int]:
+    """How many people hold each key."""
+    found = np.bincount(everyone.keys, minlength=len(keys)).tolist()
+    return dict(zip(keys, found, strict=True))

@@ -1,0 +1,109 @@
+"""Wide tables: a row a person, a column a key; an empty cell is a key that is not held."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...foundation.coins import address
+from ...foundation.errors import TableError
+from ..people import People
+from ..schema import Schema
+from .frames import arrow, readable, unbroken
+from .text_tables import delimiter_in
+
+
+def wide_keys(source: Any, *, person: str | None = None, top: int | None = None) -> list[str]:
+    """The columns that are keys, those with the most filled cells first; the ``top`` of them."""
+    table = _table(source)
+    _check(table, person)
+    held = {
+        name: table.num_rows - _gaps(table.column(name)) for name in table.column_names if name != person
+    }
+    order = sorted(held, key=lambda name: (-held[name], table.column_names.index(name)))
+    return order if top is None else order[:top]
+
+
+def wide_people(
+    schema: Schema, source: Any, *, person: str | None = None, lenient: bool = False
+) -> People:
+    """Everyone in a wide table, as a path (.csv, .tsv, .parquet) or a frame.
+
+    People are named by the column ``person``, or numbered in their order. Columns that the schema does
+    not list are left out; a listed key without a column is an error. ``lenient`` clips values.
+    """
+    table = _table(source, schema.keys)
+    _check(table, person)
+    lacking = [key for key in schema.keys if key not in table.column_names]
+    if lacking:
+        raise TableError(f"column {lacking[0]!r} is not in the table; a wide table has one for each key")
+    who, places, values = [np.arange(table.num_rows)], [np.full(table.num_rows, -2)], []
+    values.append(np.zeros(table.num_rows))
+    for place, key in enumerate(schema.keys):
+        numbers = _numbers(table.column(key), key)
+        rows = np.flatnonzero(~np.isnan(numbers))
+        who.append(rows)
+        places.append(np.full(len(rows), place))
+        values.append(numbers[rows])
+    parts = (np.concatenate(part) for part in (who, places, values))
+    people = People.of_rows(schema, *parts, lenient=lenient)
+    if person is None:
+        return people
+    named = table.column(person)
+    if named.null_count:
+        raise TableError(f"column {person!r} has an empty cell; every row must name its person")
+    names = named.to_pylist()
+    if len(set(names)) < len(names):
+        raise TableError(f"column {person!r} names a person twice; a wide table has one row for each")
+    return People(address(names), people.starts, people.keys, people.values)
+
+
+def _table(source: Any, wanted: Collection[str] = ()) -> Any:
+    pa = arrow()
+    if isinstance(source, str | Path):
+        path = Path(source)
+        if path.is_dir():
+            raise TableError(f"{path} is a folder; name the file of the table")
+        if not path.is_file():
+            raise TableError(f"there is no file {path}")
+        with readable(path):
+            if path.suffix.lower() == ".parquet":
+                return arrow("parquet").read_table(path)
+            if path.suffix.lower() in (".csv", ".tsv"):
+                reading = arrow("csv")
+                between = reading.ParseOptions(delimiter=delimiter_in(path, wanted))
+                return reading.read_csv(path, parse_options=between)
+        raise TableError(f"cannot tell by its ending what {path.name} is; known: .csv, .tsv, .parquet")
+    if not hasattr(source, "__arrow_c_stream__"):
+        raise TableError(f"cannot read a {type(source).__name__} as a table; give a path or a frame")
+    with unbroken("the frame cannot be turned into Arrow columns"):
+        return pa.RecordBatchReader.from_stream(source).read_all()
+
+
+def _check(table: Any, person: str | None) -> None:
+    names = table.column_names
+    if len(set(names)) < len(names):
+        raise TableError("a column is in the table twice; name each column once")
+    if person is not None and person not in names:
+        raise TableError(f"column {person!r} is not in the table")
+
+
+def _numbers(column: Any, key: str) -> np.ndarray:
+    """A column's values, NaN where a cell is empty."""
+    pa, types = arrow(), arrow().types
+    kind = column.type
+    if types.is_null(kind):
+        return np.full(len(column), np.nan)
+    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
+        raise TableError(f"column {key!r} must hold numbers, or nothing where the key is not held")
+    return np.asarray(column.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(), np.float64)
+
+
+def _gaps(column: Any) -> int:
+    """Cells that are empty, or NaN."""
+    if arrow().types.is_floating(column.type):
+        return int(np.isnan(column.cast("float64").fill_null(np.nan).to_numpy()).sum())
+    return int(column.null_count)

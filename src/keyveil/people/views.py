@@ -1,0 +1,119 @@
+"""Views: the small sets of keys that one report may speak of, each with a public weight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..foundation.arrays import WORD, Integers, Words
+from ..foundation.errors import PlanError
+
+MOST_VIEWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Views:
+    """Tuples of key places; ``weights`` are whole numbers that sum to 2^32, None means even.
+
+    One word picks the view: the one whose slice of [0, 2^32) it falls into, views in their order.
+    Even weights are the slices ``ceil(i 2^32 / n) .. ceil((i + 1) 2^32 / n)``, so that the view is
+    also ``word * n >> 32``. Nothing is ever rejected.
+    """
+
+    keys: tuple[tuple[int, ...], ...]
+    weights: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.keys) <= MOST_VIEWS:
+            raise PlanError(f"a plan has 1 to {MOST_VIEWS} views")
+        if any(not view or len(set(view)) != len(view) for view in self.keys):
+            raise PlanError("a view lists one or more keys, each once")
+        if self.weights is not None and (
+            len(self.weights) != len(self.keys)
+            or any(isinstance(w, bool) or not isinstance(w, int) or w < 1 for w in self.weights)
+            or sum(self.weights) != WORD
+        ):
+            raise PlanError("views have whole positive weights that sum to 2^32")
+
+    @classmethod
+    def singles(cls, keys: int) -> Views:
+        """Each key alone, all equally likely."""
+        return cls(tuple((key,) for key in range(keys)))
+
+    @classmethod
+    def whole(cls, keys: int) -> Views:
+        """One view of all keys."""
+        return cls((tuple(range(keys)),))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """Upper ends of the slices of all views but the last."""
+        if self.weights is None:
+            count = len(self.keys)
+            return np.array([-(-i * WORD // count) for i in range(1, count)], np.uint64)
+        return np.cumsum(np.array(self.weights, np.uint64))[:-1]
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """The probability of each view, exactly representable in doubles."""
+        ends = np.concatenate([[0], self.bounds.astype(np.int64), [WORD]])
+        return np.diff(ends) / WORD
+
+    def pick(self, words: Words) -> Integers:
+        """The view each word picks."""
+        if self.weights is None:
+            wide = words.astype(np.uint64) * np.uint64(len(self.keys))
+            return (wide >> np.uint64(32)).astype(np.int64)
+        return np.searchsorted(self.bounds, words.astype(np.uint64), side="right")
+
+    @cached_property
+    def sizes(self) -> Integers:
+        """How many keys each view has."""
+        return np.array([len(view) for view in self.keys])
+
+    def document(self, keys: int) -> dict[str, Any]:
+        """The views as JSON; the two common lists have a name."""
+        named: Any = [list(view) for view in self.keys]
+        if self.keys == Views.singles(keys).keys:
+            named = "singles"
+        elif self.keys == Views.whole(keys).keys:
+            named = "whole"
+        return {"keys": named, "weights": "even" if self.weights is None else list(self.weights)}
+
+    @classmethod
+    def parse(cls, document: object, keys: int) -> Views:
+        """The views of a document over so many keys."""
+        if not isinstance(document, dict):
+            raise PlanError("a plan's views is an object")
+        weights = document.get("weights")
+        if weights != "even" and not isinstance(weights, list):
+            raise PlanError("views have a list of weights, or 'even'")
+        whole = None if weights == "even" else tuple(weights)
+        listed = document.get("keys")
+        if listed == "singles":
+            return cls(cls.singles(keys).keys, whole)
+        if listed == "whole":
+            return cls(cls.whole(keys).keys, whole)
+        return cls(tuple(_view(view, keys) for view in _listed(listed)), whole)
+
+
+def _listed(listed: object) -> Iterable[Sequence[object]]:
+    if not isinstance(listed, list) or not all(isinstance(view, list) for view in listed):
+        raise PlanError("views are a list of lists of key places, 'singles' or 'whole'")
+    return listed
+
+
+def _view(view: Sequence[object], keys: int) -> tuple[int, ...]:
+    places = []
+    for place in view:
+        if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < keys:
+            raise PlanError(f"a view names a key by its place, a whole number from 0 to {keys - 1}")
+        places.append(place)
+    return tuple(places)

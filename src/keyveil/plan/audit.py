@@ -1,0 +1,270 @@
+"""Audit: read a plan's document without trusting it, and say what holds and what does not."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from ..channel import Channel, Proof, parse_channel, worst_of
+from ..foundation.errors import KeyveilError
+from ..foundation.exact import LARGEST, decimal, text
+from ..people.schema import Schema
+from ..people.views import Views
+from .encoding import proof_over_records
+from .plan import CLIENT, FORMAT, MOST_BYTES, MOST_SUBSET_STATES, TOO_MANY_SUBSETS, Plan, canonical
+from .recipe import CALIBRATIONS, Recipe
+from .registry import REGISTRY
+from .report import is_hex
+
+_MEMBERS = {
+    "format",
+    "mechanism",
+    "epsilon",
+    "schema",
+    "client",
+    "encode",
+    "views",
+    "channels",
+    "hash",
+}
+_MAY = {"channel_of", "chain"}
+
+MOST_ALIKE = 10
+"""Findings of one kind, at the most."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What a document promises, what its integers prove, and everything that is wrong with it."""
+
+    promised: Decimal | None
+    proven: Decimal | None
+    worst: Proof | None
+    findings: tuple[str, ...]
+    plan: Plan | None
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+
+def audit(document: str | bytes | Mapping[str, Any]) -> Audit:
+    """Every check a client makes before it trusts a plan; never raises for a bad document."""
+    findings: list[str] = []
+    body = _object(document, findings)
+    if body is None:
+        return Audit(None, None, None, tuple(findings), None)
+    if body.get("format") != FORMAT:
+        findings.append(f"unknown plan version {_short(body.get('format'))}; this reads {FORMAT!r}")
+        return Audit(None, None, None, tuple(findings), None)
+    _check_members(body, findings)
+    _check_hash(body, findings)
+    promised, claimed = _epsilons(body, findings)
+    channels, worst = _channels(body, findings)
+    proven = worst.epsilon if worst is not None else None
+    if promised is not None and worst is not None and not worst.keeps(promised):
+        findings.append(f"the channel breaks its promise of epsilon {text(promised)}: {worst}")
+    if proven is not None and claimed is not None and proven != claimed:
+        findings.append(f"the plan claims to prove {text(claimed)}; its integers prove {text(proven)}")
+    plan = None
+    if not findings and promised is not None:
+        plan = _rebuilt(body, promised, channels, findings)
+    return Audit(promised, proven, worst, tuple(findings), plan)
+
+
+def _object(document: str | bytes | Mapping[str, Any], findings: list[str]) -> Any:
+    if isinstance(document, Mapping):
+        try:
+            document = canonical(dict(document))
+        except (ValueError, TypeError, RecursionError):
+            findings.append("the plan cannot be written canonically, so it has no hash")
+            return None
+    if _size(document) > MOST_BYTES:
+        findings.append(f"a plan has at most {MOST_BYTES >> 20} MiB; this document is larger")
+        return None
+    try:
+        body = json.loads(document, object_pairs_hook=_once, parse_float=_refuse)
+    except (ValueError, RecursionError) as error:
+        reason = str(error) if isinstance(error, KeyveilError | _Refused) else "not JSON"
+        findings.append(f"a plan is a JSON object: {reason}")
+        return None
+    if not isinstance(body, dict):
+        findings.append("a plan is a JSON object")
+        return None
+    return body
+
+
+def _size(document: str | bytes) -> int:
+    """Bytes of a document; of text that is too long anyway, its characters."""
+    if isinstance(document, bytes) or len(document) > MOST_BYTES:
+        return len(document)
+    return len(document.encode(errors="surrogatepass"))
+
+
+def _short(value: object) -> str:
+    """A value as it is shown in a finding, at most 60 characters of it."""
+    if not isinstance(value, str):
+        return f"of type {type(value).__name__}"
+    return repr(value) if len(value) <= 60 else f"{value[:60]!r}..."
+
+
+class _Refused(ValueError):
+    """JSON that no plan may contain."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise _Refused("a member appears twice")
+    return dict(pairs)
+
+
+def _refuse(number: str) -> Any:
+    raise _Refused("numbers in a plan are whole; decimals are strings")
+
+
+def _check_members(body: dict[str, Any], findings: list[str]) -> None:
+    for name in sorted(_MEMBERS - set(body)):
+        findings.append(f"the plan lacks {name!r}")
+    unknown = sorted(set(body) - _MEMBERS - _MAY)
+    for name in unknown[:MOST_ALIKE]:
+        findings.append(f"the plan has an unknown member {_short(name)}")
+    if len(unknown) > MOST_ALIKE:
+        findings.append(f"the plan has {len(unknown) - MOST_ALIKE} more unknown members")
+    mechanism = body.get("mechanism")
+    called = mechanism.get("name") if isinstance(mechanism, dict) else None
+    if not isinstance(mechanism, dict) or not isinstance(called, str) or called not in REGISTRY:
+        findings.append(f"unknown mechanism; known: {', '.join(REGISTRY)}")
+    elif not isinstance(mechanism.get("parameters"), dict) or set(mechanism) != {
+        "name",
+        "calibrate",
+        "parameters",
+    }:
+        findings.append("a plan's mechanism has name, calibrate and parameters")
+    elif mechanism["calibrate"] not in CALIBRATIONS:
+        findings.append(f"unknown calibration; known: {', '.join(CALIBRATIONS)}")
+    elif not all(isinstance(v, int | str) for v in mechanism["parameters"].values()):
+        findings.append("a plan's parameters are whole numbers and strings")
+    else:
+        if wrong := REGISTRY[called].parameter_fault(mechanism["parameters"]):
+            findings.append(wrong)
+        _check_chain(REGISTRY[called], body, findings)
+    if body.get("client") != CLIENT:
+        findings.append("the plan's mapping for clients is not one this version knows")
+
+
+def _check_chain(kind: Recipe, body: dict[str, Any], findings: list[str]) -> None:
+    """A chain's members, where the mechanism has rounds; nothing where it has none."""
+    chain, schema = body.get("chain"), body.get("schema")
+    keys = schema.get("keys") if isinstance(schema, dict) else None
+    if not isinstance(keys, list):
+        return  # the schema's own check says so
+    wrong = kind.chain_fault(chain, len(keys))
+    if wrong:
+        findings.append(wrong)
+
+
+def _check_hash(body: dict[str, Any], findings: list[str]) -> None:
+    stated = body.get("hash")
+    try:
+        true = hashlib.sha256(
+            canonical({name: part for name, part in body.items() if name != "hash"})
+        ).hexdigest()
+    except (ValueError, TypeError, RecursionError):
+        findings.append("the plan cannot be written canonically, so it has no hash")
+        return
+    if not is_hex(stated, 64) or stated != true:
+        findings.append("the plan's hash does not match its content")
+
+
+def _epsilons(body: dict[str, Any], findings: list[str]) -> tuple[Decimal | None, Decimal | None]:
+    epsilon = body.get("epsilon")
+    if not isinstance(epsilon, dict) or set(epsilon) != {"promised", "proven"}:
+        findings.append("the plan's epsilon has 'promised' and 'proven'")
+        return None, None
+    found: list[Decimal | None] = []
+    for name in ("promised", "proven"):
+        try:
+            value = decimal(epsilon[name], name)
+            if not isinstance(epsilon[name], str) or text(value) != epsilon[name]:
+                raise ValueError
+            if not 0 <= value <= LARGEST:
+                raise ValueError
+            found.append(value)
+        except ValueError:
+            findings.append(
+                f'the plan\'s {name} epsilon must be a decimal string from 0 to {LARGEST}, like "1"'
+            )
+            found.append(None)
+    return found[0], found[1]
+
+
+def _channels(body: dict[str, Any], findings: list[str]) -> tuple[tuple[Channel, ...], Proof | None]:
+    listed = body.get("channels")
+    if not isinstance(listed, list) or not listed:
+        findings.append("the plan's channels are a list")
+        return (), None
+    channels: list[Channel] = []
+    worst: Proof | None = None
+    wrong = subsets = 0
+    schema = body.get("schema")
+    keys = schema.get("keys") if isinstance(schema, dict) else None
+    many = len(keys) if isinstance(keys, list) else 0
+    for document in listed:
+        try:
+            channel = parse_channel(document)
+            subsets += channel.states if channel.shape == "subset" else 0
+            if subsets > MOST_SUBSET_STATES:
+                findings.append(TOO_MANY_SUBSETS)
+                break
+            proof = proof_over_records(str(body.get("encode")), channel, many)
+        except KeyveilError as error:
+            findings.append(str(error))
+            wrong += 1
+            if wrong == MOST_ALIKE:
+                break
+            continue
+        channels.append(channel)
+        worst = proof if worst is None else worst_of((worst, proof))
+    return tuple(channels), worst
+
+
+def _rebuilt(
+    body: dict[str, Any], promised: Decimal, channels: tuple[Channel, ...], findings: list[str]
+) -> Plan | None:
+    """The plan made again from the document, which must come out the same."""
+    of = body.get("channel_of")
+    mechanism = body["mechanism"]
+    try:
+        if of is not None and (
+            not isinstance(of, list) or any(isinstance(c, bool) or not isinstance(c, int) for c in of)
+        ):
+            findings.append("the plan's channel_of is a list of whole numbers")
+            return None
+        schema = Schema.parse(body["schema"])
+        plan = Plan(
+            schema,
+            Views.parse(body["views"], len(schema.keys)),
+            str(body["encode"]),
+            channels,
+            promised,
+            mechanism["name"],
+            mechanism["calibrate"],
+            None if of is None else tuple(of),
+            mechanism["parameters"],
+            body.get("chain"),
+        )
+    except KeyveilError as error:
+        findings.append(str(error))
+        return None
+    if plan.hash != body["hash"]:
+        findings.append("the plan is not written in its one canonical form")
+        return None
+    if wrong := plan.mechanism.plan_fault(plan):
+        findings.append(wrong)
+        return None
+    return plan

@@ -1,0 +1,241 @@
+"""Budget: a device's ledger. One device answers one plan once; what it told stands."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from ..foundation.coins import Coins, fresh_bytes
+from ..foundation.errors import BudgetError, CoinsError, PlanError
+from ..foundation.exact import decimal, difference, text, total
+from ..foundation.files import locked, write_whole
+from .plan import Plan, canonical
+from .report import Report
+
+FORMAT = "keyveil/budget/1"
+OTHER_PLAN = "this collection was answered under another plan; a device answers once"
+OTHER_ROUND = "this round was answered under another plan; a device answers once"
+
+
+class Budget:
+    """A file that remembers every report and what it cost, with a cap on the total.
+
+    Asked again for a plan it has answered, it gives back the same report under the same id, also
+    after a restart and also when the record has changed since: a second answer, with the same coins
+    or with new ones, would tell more than the plan promises. A later round of a chain is answered only
+    if its parent is the plan answered last, its schema is the same, and the sum is within the total that
+    the first plan stated. The file is private to its owner and is replaced whole, before the report
+    leaves.
+    """
+
+    def __init__(self, path: str | Path, cap: float | str | Decimal | None = None) -> None:
+        self.path = Path(path)
+        with self._locked():
+            if not self.path.exists():
+                if cap is None:
+                    raise BudgetError("a new budget needs a cap on the total epsilon")
+                limit = checked_cap(cap)
+                device = fresh_bytes(16).hex()
+                self._write({"format": FORMAT, "cap": text(limit), "device": device, "answers": []})
+            elif cap is not None and checked_cap(cap) != Decimal(self._read()["cap"]):
+                raise BudgetError("this budget has another cap; a cap is set once, when it is made")
+
+    @property
+    def cap(self) -> Decimal:
+        """The most that all answers together may cost."""
+        return Decimal(self._read()["cap"])
+
+    @property
+    def spent(self) -> Decimal:
+        """What all answers so far have cost: the sum of their proven epsilons."""
+        return _spent(self._read())
+
+    @property
+    def left(self) -> Decimal:
+        """What may still be spent."""
+        return left_in(self._read())
+
+    def entries(self) -> list[dict[str, str]]:
+        """What the person may read: each plan answered, and what it cost."""
+        return [
+            {"plan": a["plan"], "mechanism": a["mechanism"], "epsilon": a["epsilon"]}
+            for a in self._read()["answers"]
+        ]
+
+    def answer(self, plan: Plan, record: object, coins: Coins | None = None) -> Report:
+        """The device's one report to a plan, whatever the record holds.
+
+        Coins of the caller's own must be secure. The report's id is drawn apart from them.
+        """
+        if coins is not None and not coins.secure_source:
+            raise CoinsError("a device answers with secure coins only; leave coins out")
+        with self._locked():
+            ledger = self._read()
+            for told in ledger["answers"]:
+                if told["plan"] == plan.hash:
+                    return Report.parse(json.dumps(told["report"]))
+            self._check_cost(ledger, plan, rounds_before(ledger, plan))
+            drawn = plan.report_as_client(record, coins or Coins.secure(), str(ledger["device"]))
+            report = Report(plan.hash, drawn.cells, fresh_bytes(16).hex())
+            ledger["answers"].append(
+                {
+                    "plan": plan.hash,
+                    "mechanism": plan.mechanism_name,
+                    "epsilon": text(plan.proven),
+                    "report": json.loads(report.dumps()),
+                    **chain_of(plan),
+                }
+            )
+            self._write(ledger)
+            return report
+
+    def _check_cost(
+        self,
+        ledger: dict[str, Any],
+        plan: Plan,
+        earlier: Sequence[dict[str, Any]],
+        allow: Decimal | None = None,
+    ) -> None:
+        """Refuse a plan that costs more than is left, allowed, or stated by the chain's first plan.
+
+        ``earlier`` are the answers to the rounds before, ``allow`` bounds the sum with them.
+        """
+        cost, left = plan.proven, left_in(ledger)
+        before = total(Decimal(answer["epsilon"]) for answer in earlier)
+        if cost > left:
+            raise BudgetError(
+                f"this plan costs epsilon {text(cost)}, but only {text(left)} of the cap of "
+                f"{ledger['cap']} is left"
+            )
+        if allow is not None and total((before, cost)) > allow:
+            raise BudgetError(
+                f"this plan costs epsilon {text(cost)}, and {text(before)} was told before; "
+                f"{text(allow)} is allowed for one collection"
+            )
+        if earlier:
+            _check_round(plan, earlier, before)
+        elif plan.chain is not None:
+            _check_total(plan, left if allow is None else min(left, allow))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with locked(self.path):
+            yield
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            ledger = json.loads(self.path.read_bytes())
+            if not isinstance(ledger, dict) or ledger.get("format") != FORMAT:
+                raise ValueError
+            checked_cap(_written(ledger["cap"]))
+            if any(decimal(_written(answer["epsilon"]), "epsilon") < 0 for answer in ledger["answers"]):
+                raise ValueError
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, BudgetError):
+            raise BudgetError(
+                "the budget file cannot be read; nothing is answered until it is restored"
+            ) from None
+        return ledger
+
+    def _write(self, ledger: dict[str, Any]) -> None:
+        write_whole(self.path, json.dumps(ledger, indent=1).encode(), private=True)
+
+
+def _written(number: object) -> str:
+    """A number as ledgers have it: a decimal string."""
+    if not isinstance(number, str):
+        raise TypeError
+    return number
+
+
+def checked_cap(cap: object, name: str = "a budget's cap") -> Decimal:
+    """A bound on a sum of epsilons: a finite number above zero."""
+    try:
+        limit = decimal(cap, name)
+    except PlanError as error:
+        raise BudgetError(str(error)) from None
+    if limit <= 0:
+        raise BudgetError(f"{name} must be above zero")
+    return limit
+
+
+def _spent(ledger: dict[str, Any]) -> Decimal:
+    return total(Decimal(answer["epsilon"]) for answer in ledger["answers"])
+
+
+def left_in(ledger: dict[str, Any]) -> Decimal:
+    """What may still be spent."""
+    return difference(Decimal(ledger["cap"]), _spent(ledger))
+
+
+# -- rounds ------------------------------------------------------------------------------------------
+
+
+def chain_of(plan: Plan) -> dict[str, Any]:
+    """What a ledger keeps of a plan's chain, to hold later rounds to it; nothing without a chain."""
+    if plan.chain is None:
+        return {}
+    kept = {"parent": plan.chain["parent"], "total": plan.chain["total"], "schema": _schema(plan)}
+    return {"chain": kept}
+
+
+def _schema(plan: Plan) -> str:
+    """A hash of the keys, ranges and levels, so that a ledger names no key."""
+    return hashlib.sha256(canonical(plan.schema.document())).hexdigest()
+
+
+def rounds_before(ledger: dict[str, Any], plan: Plan) -> list[dict[str, Any]]:
+    """The answers to the rounds before this plan, found by their parents; the first one first.
+
+    A round has one plan: one whose parent was followed by another is refused.
+    """
+    answers = {answer["plan"]: answer for answer in ledger["answers"]}
+    rounds: list[dict[str, Any]] = []
+    parent = "" if plan.chain is None else plan.chain["parent"]
+    if any(parent and answer.get("chain", {}).get("parent") == parent for answer in answers.values()):
+        raise BudgetError(OTHER_ROUND)
+    while parent in answers:
+        rounds.insert(0, answers[parent])
+        parent = answers[parent].get("chain", {}).get("parent", "")
+    return rounds
+
+
+def _check_round(plan: Plan, earlier: Sequence[dict[str, Any]], before: Decimal) -> None:
+    """A later round follows the plan answered last, within what the first one stated."""
+    first, last = earlier[0], earlier[-1]
+    follows = plan.chain is not None and plan.chain["parent"] == last["plan"]
+    if not follows or plan.mechanism_name != last["mechanism"]:
+        raise BudgetError(OTHER_PLAN)
+    stated = first.get("chain")
+    if stated is None:
+        raise BudgetError(
+            "the first round was answered by an earlier version of keyveil, which did not keep what all "
+            "rounds may cost; later rounds are not answered"
+        )
+    if total((before, plan.proven)) > Decimal(stated["total"]):
+        raise BudgetError(
+            f"this round costs epsilon {text(plan.proven)}, and {text(before)} was told before; the "
+            f"first plan stated a total of epsilon {stated['total']}"
+        )
+    if _schema(plan) != stated["schema"]:
+        raise BudgetError("this round asks for other keys or ranges than the first; it is not answered")
+
+
+def _check_total(plan: Plan, most: Decimal) -> None:
+    """A chain is begun only if all its rounds are affordable and the first is within them."""
+    assert plan.chain is not None
+    stated = decimal(plan.chain["total"], "a chain's total")
+    if plan.proven > stated:
+        raise BudgetError(
+            f"this plan states a total of epsilon {text(stated)} for all its rounds, and costs "
+            f"{text(plan.proven)} by itself"
+        )
+    if stated > most:
+        raise BudgetError(
+            f"all rounds of this chain cost epsilon {text(stated)}, but only "
+            f"{text(most)} is allowed or left"
+        )

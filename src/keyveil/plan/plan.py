@@ -1,0 +1,401 @@
+"""Plan: the public contract, an immutable program for clients whose integers prove its epsilon."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..channel import Channel, Proof, worst_of
+from ..channel.layout import Layout
+from ..foundation.coins import Coins, Person, Stream
+from ..foundation.errors import ChannelError, PlanError
+from ..foundation.exact import own_context, text
+from ..people.people import People
+from ..people.schema import Record, Schema
+from ..people.views import Views
+from .encoding import (
+    ENCODERS,
+    MOST_CAP,
+    SETS,
+    cap_in,
+    encoder_of,
+    items_of,
+    proof_over_records,
+    states_of,
+    words_taken,
+)
+from .recipe import Draft, Recipe, written
+from .registry import REGISTRY, mechanism_named
+from .report import Report, Reports
+
+if TYPE_CHECKING:
+    from ..people.prior import Prior
+    from .tally import Tally
+
+FORMAT = "keyveil/plan/1"
+
+CLIENT = {"unknown_key": "ignore", "outside_range": "clip", "no_number": "not held", "cap": "none"}
+"""What a device does with a record that breaks a rule, so that it never falls silent."""
+
+
+MOST_BYTES = 16 << 20
+"""Size of a plan's document, at the most; a larger one is refused before it is read as JSON."""
+
+HASH_BYTES = len('"hash":"",') + 64 + 1
+"""What the member ``hash`` adds to a document, and the line feed at the end of a file."""
+
+MOST_SUBSET_STATES = 1 << 13
+"""States of all ``subset`` channels of a plan: the time of a proof grows with their square."""
+TOO_MANY_SUBSETS = f"the subset channels of a plan have at most {MOST_SUBSET_STATES} states in all"
+
+WHOLE = ("halfspace", "collision", "coco")
+"""Shapes whose state is no number: a vector of signs, a set of items."""
+
+
+def canonical(document: Mapping[str, Any]) -> bytes:
+    """RFC 8785 for what plans hold: ASCII member names, whole numbers, strings, lists, objects."""
+    return json.dumps(
+        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Keys, how a record becomes a state, the channel's integers, promised and proven epsilon."""
+
+    schema: Schema
+    views: Views
+    encode: str
+    channels: tuple[Channel, ...]
+    promised: Decimal
+    mechanism_name: str
+    calibrate: str = "paper"
+    channel_of: tuple[int, ...] | None = None
+    parameters: Mapping[str, int | str] = field(default_factory=dict)
+    chain: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self._check_parts()
+        if not self.proof.keeps(self.promised):
+            raise ChannelError(
+                f"the channel breaks its promise of epsilon {self.promised}: {self.proof}"
+            )
+        _ = self.layout.cells
+
+    def _check_parts(self) -> None:
+        if self.encode not in ENCODERS:
+            raise PlanError(f"unknown encoding; known: {', '.join(ENCODERS)}")
+        if not self.channels:
+            raise PlanError("a plan has at least one channel")
+        if sum(c.states for c in self.channels if c.shape == "subset") > MOST_SUBSET_STATES:
+            raise PlanError(TOO_MANY_SUBSETS)
+        of = self.channel_of
+        if of is not None and (
+            len(of) != len(self.views) or any(not 0 <= c < len(self.channels) for c in of)
+        ):
+            raise PlanError("a plan with several channels names one for each view")
+        keys = len(self.schema.keys)
+        if self.encode != "views" and self.views != Views.whole(keys):
+            raise PlanError("this encoding speaks of all keys in one view")
+        for view, channel in zip(self.views.keys, self.view_channels, strict=True):
+            if self.encode == "views":
+                fits = channel.shape not in WHOLE
+                fits = fits and channel.states == states_of(self.schema, len(view))
+            elif self.encode == "item":
+                fits = channel.shape not in WHOLE and channel.states == keys + 1
+            elif self.encode in SETS:
+                fits = channel.shape in ("collision", "coco") and 0 < self.cap <= min(keys, MOST_CAP)
+                fits = fits and (channel.shape == "collision" or self.encode == "items")
+                fits = fits and getattr(channel, "items", 0) == items_of(self.encode, keys)
+                fits = fits and self.schema.levels == 2
+            elif self.encode == "padded":
+                fits = channel.shape in ("symbols", "symmetric") and 0 < self.cap <= keys
+                fits = fits and channel.states == 2 * (keys + self.cap) and self.schema.levels == 2
+                fits = fits and not getattr(channel, "silent", 0)
+            elif self.encode == "size":
+                fits = channel.shape not in WHOLE
+            else:
+                fits = channel.shape == "halfspace" and channel.words == 1 + -(-keys // 32)
+                fits = fits and getattr(channel, "signs", 0) == keys and self.schema.levels == 2
+            if not fits:
+                raise PlanError("a channel does not fit the states of its view")
+
+    # -- making ----------------------------------------------------------------------------------
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        mechanism: str,
+        epsilon: float | str | Decimal,
+        calibrate: str = "paper",
+        **parameters: Any,
+    ) -> Plan:
+        """The plan of a registered mechanism; ``calibrate`` is "paper" or "tight"."""
+        kind = mechanism_named(mechanism)
+        with own_context():
+            drafted = kind.plan_draft(schema, epsilon, calibrate, parameters)
+        return cls._drafted(kind, drafted, calibrate)
+
+    @classmethod
+    def choose(
+        cls,
+        schema: Schema,
+        epsilon: float | str | Decimal,
+        people: float,
+        *,
+        ask: str | Sequence[str] = "both",
+        prior: Prior | None = None,
+        force: bool = False,
+    ) -> Plan:
+        """The plan with the least predicted error when so many people answer; see ``planner.advise``.
+
+        Refused where nothing can answer, with what it would take; ``force`` makes the best all the same.
+        """
+        from ..planner.planner import advise
+
+        found = advise(schema, epsilon, people, ask=ask, prior=prior, brief=True)
+        if not found.answers and not force:
+            raise PlanError(str(advise(schema, epsilon, people, ask=ask, prior=prior)))
+        return found.plan
+
+    @classmethod
+    def _drafted(cls, kind: Recipe, drafted: Draft, calibrate: str) -> Plan:
+        return cls(
+            drafted.schema,
+            drafted.views,
+            drafted.encode,
+            drafted.channels,
+            drafted.promised,
+            kind.name,
+            calibrate,
+            drafted.channel_of,
+            written(drafted.parameters),
+            drafted.chain,
+        )
+
+    def next(self, tally: Tally) -> Plan:
+        """The next round of an interactive mechanism, made from what this round learned."""
+        tally.belongs_to(self)
+        kind = mechanism_named(self.mechanism_name)
+        with own_context():
+            drafted = kind.next(self, tally)
+        return self._drafted(kind, drafted, self.calibrate)
+
+    # -- facts -----------------------------------------------------------------------------------
+
+    @cached_property
+    def view_channels(self) -> tuple[Channel, ...]:
+        """The channel of each view."""
+        if self.channel_of is None:
+            return (self.channels[0],) * len(self.views)
+        return tuple(self.channels[c] for c in self.channel_of)
+
+    @cached_property
+    def cap(self) -> int:
+        """How many keys of a person count, kept or padded to; the buckets of a size; otherwise 0."""
+        return cap_in(self.encode, self.view_channels[0], len(self.schema.keys))
+
+    def views_of(self, channel: int) -> list[int]:
+        """The views that draw from a channel, by its number."""
+        of = self.channel_of
+        return [view for view in range(len(self.views)) if of is None or of[view] == channel]
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where reports leave their marks."""
+        return Layout(self.view_channels)
+
+    @cached_property
+    def proof(self) -> Proof:
+        """The worst pair of records over all channels, with the encoding before them."""
+        keys = len(self.schema.keys)
+        return worst_of(proof_over_records(self.encode, channel, keys) for channel in self.channels)
+
+    @property
+    def proven(self) -> Decimal:
+        """The true epsilon of one report, rounded up."""
+        return self.proof.epsilon
+
+    @property
+    def bits_per_report(self) -> float:
+        """Bits that one report carries at the least: the view's number and the output."""
+        return float(np.log2(len(self.views))) + max(c.bits() for c in self.channels)
+
+    # -- documents -------------------------------------------------------------------------------
+
+    @cached_property
+    def _body(self) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "format": FORMAT,
+            "mechanism": {
+                "name": self.mechanism_name,
+                "calibrate": self.calibrate,
+                "parameters": dict(self.parameters),
+            },
+            "epsilon": {"promised": text(self.promised), "proven": text(self.proven)},
+            "schema": self.schema.document(),
+            "client": CLIENT,
+            "encode": self.encode,
+            "views": self.views.document(len(self.schema.keys)),
+            "channels": [channel.document() for channel in self.channels],
+        }
+        if self.channel_of is not None:
+            body["channel_of"] = list(self.channel_of)
+        if self.chain is not None:
+            body["chain"] = dict(self.chain)
+        return body
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the canonical document without its hash; the plan's name everywhere."""
+        content = canonical(self._body)
+        if len(content) + HASH_BYTES > MOST_BYTES:
+            raise PlanError(
+                f"the plan would have {len(content) >> 20} MiB, more than {MOST_BYTES >> 20}: "
+                "use fewer keys, shorter names or one range for all keys"
+            )
+        return hashlib.sha256(content).hexdigest()
+
+    def document(self) -> dict[str, Any]:
+        """The plan as JSON, with its hash."""
+        return {**self._body, "hash": self.hash}
+
+    def dumps(self) -> str:
+        """The plan's canonical text."""
+        return canonical(self.document()).decode()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and self.hash == other.hash
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
+    def __repr__(self) -> str:
+        return (
+            f"Plan({self.mechanism_name}, {len(self.schema.keys)} keys, epsilon {text(self.promised)}, "
+            f"{self.hash[:12]})"
+        )
+
+    @classmethod
+    def parse(cls, document: str | bytes | Mapping[str, Any]) -> Plan:
+        """A plan that can be trusted: known version, matching hash, integers that prove epsilon."""
+        from .audit import audit
+
+        report = audit(document)
+        if report.plan is None or report.findings:
+            raise PlanError(report.findings[0])
+        return report.plan
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as a file."""
+        from ..foundation.files import write_whole
+
+        write_whole(Path(path), self.dumps().encode() + b"\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Plan:
+        """Read and verify a plan."""
+        from ..foundation.files import named, named_content
+
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise PlanError(f"cannot read the plan {path}: {error.strerror}") from None
+        with named(path):
+            if (what := named_content(content)) not in (None, "a plan"):
+                raise PlanError(f"this is {what}, not a plan")
+            return cls.parse(content)
+
+    # -- the device's side -----------------------------------------------------------------------
+
+    def report(self, record: Record, coins: Coins | None = None, person: Person | None = None) -> Report:
+        """One person's report; a record that breaks a rule is refused before the first coin.
+
+        Without ``coins`` they are fresh from the operating system. With coins of your own, name the
+        ``person``: the same stated coins, person and plan always give the same report. Secure coins
+        are new ones in every call.
+        """
+        return self._report(self.schema.checked(record), coins, person)
+
+    def check(self, record: Record) -> list[str]:
+        """What is wrong with a made-up record, a line each: for developers, see ``Schema.check``."""
+        return self.schema.check(record)
+
+    def report_as_client(
+        self, record: object, coins: Coins | None = None, person: Person | None = None
+    ) -> Report:
+        """A report whatever the record holds, mapped as the plan states: never refuses."""
+        return self._report(self.schema.mapped(record), coins, person)
+
+    def _report(self, held: dict[int, float], coins: Coins | None, person: Person | None) -> Report:
+        if coins is not None and person is None:
+            raise PlanError("with coins of your own, name the person whose stream to draw from")
+        own = (coins or Coins.secure()).for_reports(self.hash)
+        stream = Stream.of(own, 0 if person is None else person)
+        people = People.one(held, np.zeros((1, 4), np.uint32))
+        views, outputs = self.perturb(people, stream)
+        view = int(views[0])
+        cell = int(self.layout.own[view])
+        marks = [int(outputs[0])] if self.layout.one_cell else np.flatnonzero(outputs[0]).tolist()
+        return Report(self.hash, (cell, *(cell + 1 + mark for mark in marks)))
+
+    def privatise(self, people: People, coins: Coins) -> Reports:
+        """The reports of many people.
+
+        With stated coins they are the same as one by one, whatever the chunks. Secure coins are new
+        ones in every call: people of two batches share no words, whatever their numbers.
+        """
+        from .batch import privatise
+
+        return privatise(self, people, coins.for_reports(self.hash))
+
+    def perturb(self, people: People, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
+        """Each person's view and output: pick, encode, draw."""
+        picked = self.views.pick(stream.words(0, 1)[:, 0])
+        encode = encoder_of(self.encode, self.cap)
+        states = encode(self.schema, self.views, people, picked, stream.skip(1))
+        return picked, self.draw(picked, states, stream)
+
+    def draw(self, picked: np.ndarray, states: np.ndarray, stream: Stream) -> np.ndarray:
+        """Each state through the channel of its view: output cells, or rows of marks."""
+        if self.channel_of is None:
+            return self.channels[0].draw(states, stream.skip(self.channel_start(0)))
+        channel_of = np.array(self.channel_of)
+        used = channel_of[picked]
+        width = max(channel.cells for channel in self.channels)
+        shape = len(picked) if self.layout.one_cell else (len(picked), width)
+        outputs = np.zeros(shape, np.int64 if self.layout.one_cell else np.uint8)
+        for number in np.unique(used):
+            rows = np.flatnonzero(used == number)
+            start = self.channel_start(self.channel_of.index(int(number)))
+            channel = self.channels[number]
+            drawn = channel.draw(states[rows], stream.only(rows).skip(start))
+            if drawn.ndim == 1:
+                outputs[rows] = drawn
+            else:
+                outputs[rows, : drawn.shape[1]] = drawn
+        return outputs
+
+    def channel_start(self, view: int) -> int:
+        """Where the channel's words begin: after the view's word and the encoder's, aligned."""
+        taken = 1 + words_taken(self.encode, self.schema, len(self.views.keys[view]), self.cap)
+        align = self.view_channels[view].align
+        return -(-taken // align) * align
+
+    def words_of(self, view: int) -> int:
+        """How many words a report of this view takes in all."""
+        return self.channel_start(view) + self.view_channels[view].words
+
+    @property
+    def mechanism(self) -> Recipe:
+        """The mechanism that made the plan."""
+        return REGISTRY[self.mechanism_name]

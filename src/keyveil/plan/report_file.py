@@ -1,0 +1,186 @@
+"""Files of reports: packed batches of one plan, block by block, with a check on each.
+
+::
+
+    KVREPRT1 | u32 header length | header {"kind", "plan", "width"} |
+    blocks: u32 reports | u32 crc32 | codes, or u32 views then packed bits |
+    u32 0 | u32 crc32 of the next eight bytes | u64 reports in all
+
+All numbers are little-endian. A file without its last line was cut short and is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from ..foundation.errors import ReportError
+from ..foundation.files import named, named_content, whole_file
+from .report import Report, Reports, check_plan_name, json_object, same_json
+from .tally import check_report
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+MAGIC = b"KVREPRT1"
+LINES_AT_ONCE = 4096
+MOST_REPORTS = 1 << 20
+"""Reports in one block at the most."""
+
+
+class ReportWriter:
+    """Appends batches of one plan's reports to an open file."""
+
+    def __init__(self, plan: Plan, file: BinaryIO) -> None:
+        self._plan, self._file = plan, file
+        self.reports = 0
+        text = json.dumps(_header(plan), sort_keys=True, separators=(",", ":")).encode()
+        file.write(MAGIC + len(text).to_bytes(4, "little") + text)
+
+    def add(self, batch: Reports) -> None:
+        """Write a batch, in blocks."""
+        check_plan_name(batch.plan, self._plan.hash, "the reports belong")
+        for first in range(0, len(batch), MOST_REPORTS):
+            last = min(first + MOST_REPORTS, len(batch))
+            self._block(last - first, _payload(self._plan, batch, slice(first, last)))
+        self.reports += len(batch)
+
+    def _block(self, count: int, payload: bytes) -> None:
+        self._file.write(count.to_bytes(4, "little") + zlib.crc32(payload).to_bytes(4, "little"))
+        self._file.write(payload)
+
+    def close(self) -> None:
+        """Write the end, without which the file counts as cut short."""
+        self._block(0, self.reports.to_bytes(8, "little"))
+
+
+def _payload(plan: Plan, batch: Reports, rows: slice) -> bytes:
+    if batch.codes is not None:
+        return batch.codes[rows].astype(plan.layout.code_type, copy=False).tobytes()
+    assert batch.views is not None
+    assert batch.bits is not None
+    return batch.views[rows].astype("<u4").tobytes() + batch.bits[rows].tobytes()
+
+
+@contextmanager
+def writing(plan: Plan, path: str | Path) -> Iterator[ReportWriter]:
+    """A file of reports that appears under its name only when it is complete."""
+    with whole_file(Path(path)) as file:
+        writer = ReportWriter(plan, file)
+        yield writer
+        writer.close()
+
+
+def reading(plan: Plan, path: str | Path) -> Iterator[Reports]:
+    """The batches of a file, one block in memory at a time; also one JSON report a line."""
+    try:
+        with named(path), Path(path).open("rb") as file:
+            start = file.read(1 << 12)
+            if (what := named_content(start)) not in (None, "a file of reports", "an empty file"):
+                raise ReportError(f"this is {what}, not a file of reports")
+            file.seek(0)
+            if file.read(len(MAGIC)) == MAGIC:
+                yield from _blocks(plan, file)
+            else:
+                file.seek(0)
+                yield from _lines(plan, file)
+    except OSError as error:
+        raise ReportError(f"cannot read the reports {path}: {error.strerror}") from None
+
+
+def parse(plan: Plan, content: bytes) -> Iterator[Reports]:
+    """The batches of a packed file's bytes."""
+    file = BytesIO(content)
+    if file.read(len(MAGIC)) != MAGIC:
+        raise ReportError("this is no packed file of reports")
+    yield from _blocks(plan, file)
+
+
+def _blocks(plan: Plan, file: BinaryIO) -> Iterator[Reports]:
+    width = _read_header(plan, file)
+    total = 0
+    while True:
+        count, check = (int.from_bytes(_exactly(file, 4), "little") for _ in range(2))
+        if count > MOST_REPORTS:
+            raise ReportError("the file of reports is broken: a block is too large")
+        payload = _exactly(file, count * width if count else 8)
+        if zlib.crc32(payload) != check:
+            raise ReportError("the file of reports is broken: a block does not match its check")
+        if count == 0:
+            break
+        total += count
+        if plan.layout.one_cell:
+            yield Reports(plan.hash, codes=np.frombuffer(payload, plan.layout.code_type))
+        else:
+            views = np.frombuffer(payload[: 4 * count], "<u4").astype(np.int64)
+            bits = np.frombuffer(payload[4 * count :], np.uint8).reshape(count, width - 4)
+            yield Reports(plan.hash, views=views, bits=bits)
+    if total != int.from_bytes(payload, "little") or file.read(1):
+        raise ReportError("the file of reports is broken: its end does not match")
+
+
+def _header(plan: Plan) -> dict[str, int | str]:
+    """The header of a plan's files: what stands in a block, the plan, and bytes of one report."""
+    layout = plan.layout
+    if layout.one_cell:
+        return {"kind": "codes", "plan": plan.hash, "width": layout.code_type.itemsize}
+    return {"kind": "bits", "plan": plan.hash, "width": 4 + -(-int(layout.sizes.max()) // 8)}
+
+
+def _read_header(plan: Plan, file: BinaryIO) -> int:
+    """Bytes of one report, if the header is the plan's own in every member."""
+    size = int.from_bytes(_exactly(file, 4), "little")
+    header = json_object(_exactly(file, min(size, 4096)))
+    if header is None:
+        raise ReportError("the file of reports is broken: its header cannot be read")
+    check_plan_name(header.get("plan"), plan.hash, "the reports belong")
+    if not same_json(header, _header(plan)):
+        raise ReportError("the file of reports is broken: its header does not fit the plan")
+    return int(header["width"])
+
+
+def _exactly(file: BinaryIO, size: int) -> bytes:
+    content = file.read(size)
+    if len(content) != size:
+        raise ReportError("the file of reports was cut short; make or fetch it again")
+    return content
+
+
+def _lines(plan: Plan, file: BinaryIO) -> Iterator[Reports]:
+    """One JSON report a line, as devices send them."""
+    ready: list[Report] = []
+    for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
+        try:
+            report = Report.parse(line)
+            check_report(plan, report)
+        except ReportError as error:
+            raise ReportError(f"line {number} of the reports: {error}") from None
+        ready.append(report)
+        if len(ready) == LINES_AT_ONCE:
+            yield batch_of(plan, ready)
+            ready = []
+    if ready:
+        yield batch_of(plan, ready)
+
+
+def batch_of(plan: Plan, reports: list[Report]) -> Reports:
+    """Admitted single reports as one batch."""
+    layout = plan.layout
+    views = np.array([layout.view_of(report.cells[0]) for report in reports], np.int64)
+    if layout.one_cell:
+        cells = np.array([report.cells[1] for report in reports], np.int64)
+        codes = layout.first_code[views] + cells - layout.own[views] - 1
+        return Reports(plan.hash, codes=codes.astype(layout.code_type))
+    marks = np.zeros((len(reports), int(layout.sizes.max())), np.uint8)
+    for row, view, report in zip(marks, views, reports, strict=True):
+        row[np.array(report.cells[1:], np.int64) - int(layout.own[view]) - 1] = 1
+    return Reports(plan.hash, views=views, bits=np.packbits(marks, axis=1, bitorder="little"))

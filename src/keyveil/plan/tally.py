@@ -1,0 +1,229 @@
+"""Tally: how often each cell was marked; a commutative monoid, so any engine that sums can make it."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..foundation.arrays import Integers
+from ..foundation.errors import ReportError
+from ..foundation.files import named, named_content, write_whole
+from .report import Report, Reports, check_plan_name, json_object, same_json
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+MAGIC = b"KVTALLY1"
+MOST_REPORTS = 1 << 53
+"""More than this no double counts exactly, and sums might run over."""
+SPARSE_ABOVE = 1 << 16
+"""Tallies with more cells are written as pairs of cell and count."""
+BROKEN = "the tally is broken or cut short; make it again from its reports"
+
+
+class Tally:
+    """Counts per cell of one plan. ``add`` reports and batches; ``+`` joins tallies."""
+
+    def __init__(self, plan: Plan, counts: Integers | None = None) -> None:
+        self.plan = plan
+        self.counts = np.zeros(plan.layout.cells, np.int64) if counts is None else counts
+
+    @property
+    def reports(self) -> int:
+        """How many reports were added."""
+        return int(self.counts[self.plan.layout.own].sum())
+
+    def belongs_to(self, plan: Plan) -> None:
+        """Refuse a tally of another plan."""
+        if self.plan.hash != plan.hash:
+            raise ReportError("the tally belongs to another plan")
+
+    def add(self, report: Report | Reports) -> Tally:
+        """Count one report or a batch; what no honest device could send is refused whole."""
+        if isinstance(report, Tally):
+            raise ReportError("tallies join with +, as in tally + other; add counts reports")
+        if isinstance(report, Reports):
+            check_plan_name(report.plan, self.plan.hash, "the reports belong")
+            self._add_batch(report)
+        else:
+            self._add_one(report)
+        return self
+
+    def _add_one(self, report: Report) -> None:
+        check_report(self.plan, report)
+        self.counts[list(report.cells)] += 1
+
+    def _add_batch(self, batch: Reports) -> None:
+        layout = self.plan.layout
+        if layout.one_cell:
+            if batch.codes is None:
+                raise ReportError("reports of this plan are codes, not bits")
+            from ..foundation.compiled import histogram
+
+            seen = histogram(batch.codes, layout.codes)
+            if seen is None or seen[~layout.possible].any():
+                raise ReportError("no honest device could send one of these reports")
+            self.counts[layout.code_cells] += seen
+            self.counts[layout.own] += np.add.reduceat(seen, layout.first_code)
+            return
+        if batch.views is None or batch.bits is None or len(batch.views) != len(batch.bits):
+            raise ReportError("reports of this plan are bits, a row for each")
+        self.counts += self._marks(batch.views, batch.bits)
+
+    def _marks(self, views: np.ndarray, bits: np.ndarray) -> Integers:
+        layout = self.plan.layout
+        widest = int(layout.sizes.max())
+        if len(views) and (views.min() < 0 or views.max() >= len(layout.channels)):
+            raise ReportError("no honest device could send one of these reports")
+        if bits.shape[1] != -(-widest // 8):
+            raise ReportError("reports of this plan have another number of bits")
+        counts = np.zeros(layout.cells, np.int64)
+        for view in np.unique(views):
+            size, own = int(layout.sizes[view]), int(layout.own[view])
+            rows = np.unpackbits(bits[views == view], axis=1, bitorder="little")
+            if rows[:, size:].any() or not layout.channels[view].admits_rows(rows[:, :size]).all():
+                raise ReportError("no honest device could send one of these reports")
+            counts[own] += len(rows)
+            counts[own + 1 : own + 1 + size] += rows[:, :size].sum(axis=0, dtype=np.int64)
+        return counts
+
+    def __add__(self, other: Tally) -> Tally:
+        other.belongs_to(self.plan)
+        return Tally(self.plan, self.counts + other.counts)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Tally)
+            and self.plan.hash == other.plan.hash
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Tally({self.plan!r}, {self.reports} reports)"
+
+    def view_counts(self, view: int) -> tuple[int, Integers]:
+        """Reports of a view, and the counts of its channel's cells."""
+        own, size = int(self.plan.layout.own[view]), int(self.plan.layout.sizes[view])
+        return int(self.counts[own]), self.counts[own + 1 : own + 1 + size]
+
+    # -- files -----------------------------------------------------------------------------------
+
+    def dumps(self) -> bytes:
+        """The tally as bytes: a header, then counts, compressed; pairs if cells are many."""
+        sparse = len(self.counts) > SPARSE_ABOVE
+        if sparse:
+            cells = np.flatnonzero(self.counts)
+            body = cells.astype("<i8").tobytes() + self.counts[cells].astype("<i8").tobytes()
+        else:
+            body = self.counts.astype("<i8").tobytes()
+        text = json.dumps(self._header(body, sparse), sort_keys=True, separators=(",", ":")).encode()
+        return MAGIC + len(text).to_bytes(4, "little") + text + zlib.compress(body)
+
+    def _header(self, body: bytes, sparse: bool) -> dict[str, int | str]:
+        return {
+            "plan": self.plan.hash,
+            "cells": len(self.counts),
+            "reports": self.reports,
+            "sparse": sparse,
+            "crc": zlib.crc32(body),
+        }
+
+    @classmethod
+    def parse(cls, plan: Plan, content: bytes) -> Tally:
+        """A tally of ``plan`` from bytes, refused if broken or of another plan.
+
+        Its header must be the one that these counts of this plan have, in every member.
+        """
+        if content[: len(MAGIC)] != MAGIC:
+            raise ReportError("this is not a tally; make one with 'keyveil tally'")
+        size = int.from_bytes(content[8:12], "little")
+        header = json_object(content[12 : 12 + size])
+        if header is None:
+            raise ReportError(BROKEN)
+        check_plan_name(header.get("plan"), plan.hash, "the tally belongs")
+        sparse, cells = header.get("sparse") is True, plan.layout.cells
+        body = _unpacked(content[12 + size :], 16 * cells)
+        tally = cls(plan, _counts(body, cells, sparse))
+        if not same_json(header, tally._header(body, sparse)):
+            raise ReportError(BROKEN)
+        tally._check_possible()
+        return tally
+
+    def _check_possible(self) -> None:
+        """Counts that no set of honest reports could add up to are refused."""
+        layout = self.plan.layout
+        wrong = len(self.counts) != layout.cells
+        wrong = wrong or bool(((self.counts < 0) | (self.counts > MOST_REPORTS)).any())
+        if not wrong and layout.one_cell:
+            seen = self.counts[layout.code_cells]
+            own = np.add.reduceat(seen, layout.first_code)
+            wrong = bool((own != self.counts[layout.own]).any() or seen[~layout.possible].any())
+        elif not wrong:
+            most = np.repeat(self.counts[layout.own], layout.sizes)
+            wrong = bool((self.counts[layout.code_cells] > most).any())
+        if wrong:
+            raise ReportError("no set of honest reports adds up to this tally")
+
+    def save(self, path: str | Path) -> None:
+        """Write the tally as a file, whole or not at all."""
+        write_whole(Path(path), self.dumps())
+
+    @classmethod
+    def load(cls, plan: Plan, path: str | Path) -> Tally:
+        """Read a tally of ``plan``."""
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise ReportError(f"cannot read the tally {path}: {error.strerror}") from None
+        with named(path):
+            if (what := named_content(content)) not in (None, "a tally"):
+                raise ReportError(f"this is {what}, not a tally; make one with 'keyveil tally'")
+            return cls.parse(plan, content)
+
+
+def _unpacked(content: bytes, most: int) -> bytes:
+    """The decompressed body, refused if it is cut short or longer than ``most`` bytes."""
+    unpacker = zlib.decompressobj()
+    try:
+        body = unpacker.decompress(content, most + 1)
+    except zlib.error:
+        raise ReportError(BROKEN) from None
+    if not unpacker.eof or unpacker.unused_data or len(body) > most:
+        raise ReportError(BROKEN)
+    return body
+
+
+def _counts(body: bytes, cells: int, sparse: bool) -> Integers:
+    """The counts of a body: all of them, or the numbers of some cells and then their counts."""
+    if len(body) % (16 if sparse else 8) or (not sparse and len(body) != 8 * cells):
+        raise ReportError(BROKEN)
+    numbers = np.frombuffer(body, "<i8").astype(np.int64)
+    if not sparse:
+        return numbers
+    marked, values = np.split(numbers, 2)
+    if len(marked) and (marked[0] < 0 or marked[-1] >= cells or (np.diff(marked) <= 0).any()):
+        raise ReportError(BROKEN)
+    counts = np.zeros(cells, np.int64)
+    counts[marked] = values
+    return counts
+
+
+def check_report(plan: Plan, report: Report) -> None:
+    """Refuse a report of another plan, and one that no honest device could send."""
+    check_plan_name(report.plan, plan.hash, "the report belongs")
+    layout = plan.layout
+    if not report.cells:
+        raise ReportError("a report marks at least its view's own cell")
+    own, *marks = report.cells
+    if not 0 <= own < layout.cells:
+        raise ReportError("the report marks a cell that the plan does not have")
+    view = layout.view_of(own)
+    first = int(layout.own[view])
+    if own != first or not layout.channels[view].admits(tuple(c - first - 1 for c in marks)):
+        raise ReportError("no honest device could mark these cells")

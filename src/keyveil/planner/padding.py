@@ -1,0 +1,137 @@
+"""Padding: the cap or padding length with which a mechanism for sets has the least predicted error.
+
+A short length leaves keys of large sets out, a long one adds noise. The best one depends on the people,
+on epsilon and on the estimator: shrinkage takes noise away and no bias, so it wants longer ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..estimate import estimators_of
+from ..estimate.forecast.by_draws import MADE as DRAWN_FOR
+from ..estimate.forecast.by_draws import drawn_errors
+from ..estimate.forecast.key_forecast import Forecast, forecast
+from ..foundation.errors import ChannelError, PlanError
+from ..mechanisms import REGISTRY
+from ..mechanisms.mechanism import Parameter
+from ..people.prior import Prior
+from ..people.schema import Schema
+from ..plan.plan import Plan
+
+NAMES = ("cap", "length")
+"""What the parameter is called."""
+PADDED_FOR = ("published", *DRAWN_FOR)
+"""Estimators with a forecast of their own; all others get the length of the mechanism's first."""
+USUAL = 0.9
+"""Without a forecast: the length that this share of people does not exceed."""
+DRAWS = 0.2
+"""The share of draws with which lengths are compared; all lengths have the same ones."""
+FINE = 0.1
+"""The search ends when the lengths beside the best one lie within this share of it."""
+
+
+def padding_parameter(mechanism: str) -> str | None:
+    """What a mechanism calls its cap or padding length; None for one that has none."""
+    return next((name for name in NAMES if name in REGISTRY[mechanism].parameters), None)
+
+
+def padded_plan(
+    schema: Schema,
+    mechanism: str,
+    epsilon: Decimal | str,
+    people: int,
+    prior: Prior,
+    *,
+    estimator: str | None = None,
+    ask: str = "both",
+    calibrate: str = "tight",
+    parameters: Mapping[str, Any] | None = None,
+) -> Plan:
+    """A mechanism's plan with the length that has the least predicted error for one estimator.
+
+    The error is that of the frequency and of the mean, each relative to KVUE's with the same estimator,
+    summed; or the one that is asked about. A length among ``parameters`` stays. Without a forecast it is
+    the length that nine people in ten do not exceed.
+    """
+    stated = dict(parameters or {})
+    called = padding_parameter(mechanism)
+
+    def plan_with(given: Mapping[str, Any]) -> Plan:
+        return Plan.of(schema, mechanism, epsilon, calibrate, **{**stated, **given})
+
+    if called is None or called in stated:
+        return plan_with({})
+    longest = _longest(mechanism, called, prior)
+    usual = min(max(1, prior.quantile(USUAL)), longest)
+    try:
+        kvue = Plan.of(schema, "kvue", epsilon, calibrate)
+        base = predicted_errors(kvue, people, prior, estimator, DRAWS)
+
+        @cache
+        def score(length: int) -> float:
+            plan = plan_with({called: length})
+            return _relative(predicted_errors(plan, people, prior, estimator, DRAWS), base, ask)
+
+        return plan_with({called: _least(score, usual, longest)})
+    except (PlanError, ChannelError):
+        return plan_with({called: usual})
+
+
+def _longest(mechanism: str, called: str, prior: Prior) -> int:
+    """The longest length that can matter: no person holds more keys."""
+    parameter = REGISTRY[mechanism].parameters[called]
+    assert isinstance(parameter, Parameter)
+    return max(1, min(int(parameter.high), prior.keys, prior.quantile(1.0)))
+
+
+def _least(score: Callable[[int], float], usual: int, longest: int) -> int:
+    """The length with the least score, which falls to one length and rises from there."""
+    lengths = sorted({usual, longest, *(1 << i for i in range(longest.bit_length()))})
+    while True:
+        best = min(lengths, key=score)
+        place = lengths.index(best)
+        beside = [lengths[i] for i in (place - 1, place + 1) if 0 <= i < len(lengths)]
+        between = {(best + other) // 2 for other in beside if abs(best - other) > max(1.0, FINE * best)}
+        fresh = between - set(lengths)
+        if not fresh:
+            return best
+        lengths = sorted({*lengths, *fresh})
+
+
+Errors = tuple[float, float]
+"""Mean squared error of frequencies and of means, averaged over keys; NaN for what is not answered."""
+
+
+def predicted_errors(
+    plan: Plan, people: int, prior: Prior, estimator: str | None, share: float = 1.0
+) -> Errors:
+    """What one estimator will get wrong, or the plan's first where the forecast does not tell of it."""
+    told = forecast(plan, people, prior)
+    if estimator in DRAWN_FOR and estimator in estimators_of(plan):
+        return drawn_errors(plan, told, people, prior, (estimator,), share)[estimator]
+    if estimator == "published":
+        told = told.published or told
+    return forecast_errors(told, prior)
+
+
+def forecast_errors(told: Forecast, prior: Prior) -> Errors:
+    """A forecast's errors once answers are clipped to their range."""
+    held = prior.weight * (prior.frequency > 0)
+    frequency = float(prior.weight @ told.clipped_frequency(prior))
+    if not held.any():
+        return frequency, float("nan")
+    return frequency, float(held @ told.clipped_mean(prior) / held.sum())
+
+
+def _relative(errors: Errors, base: Errors, ask: str) -> float:
+    """Errors over KVUE's, of what is asked about; of what is answered where both are asked."""
+    ratios = [error / other for error, other in zip(errors, base, strict=True)]
+    if ask in ("frequency", "mean"):
+        return ratios[ask == "mean"]
+    return float(np.nansum(ratios))

@@ -1,0 +1,251 @@
+"""Pilot: a few people tell how many keys they hold, and the planner chooses for everyone else.
+
+The pilot's plan is the first of ``sized``: the number of keys, in buckets, under all of epsilon.
+Everyone answers one plan, the pilot's or the one that follows, so that the whole costs epsilon once.
+
+What is learned is a law of how many keys people hold. Its unbiased estimate alone is no prior: at a
+small epsilon it is mostly noise, and noise in the buckets of many keys looks like people who hold many.
+So it is weighed against *guesses*, laws that are plausible beforehand: beta-binomials of every average
+and unevenness, with and without people who hold nothing, and mixtures of few keys and many. Around a
+guess the true law may vary as if the guess had been seen in ``SEEN`` people. Then:
+
+- Unless the guesses together are ``ODDS`` times as likely as the default prior's own law, that one
+  stays; otherwise each counts by how likely it is.
+- Under each guess every bucket lies between what was guessed and what was told, by their precisions.
+- Guesses are joined by root mean square, not by their mean: a cap on keys costs the square of what it
+  leaves out, so what may be there is rather expected than not.
+
+With ever more people the law is the one that they told; with none it is the default's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..estimate.answer import Estimate, plain
+from ..estimate.projection import onto_simplex
+from ..foundation.arrays import Floats
+from ..foundation.errors import PlanError
+from ..mechanisms.sized import noise_of, shares_of
+from ..people.prior import Prior
+from ..plan.encoding import bucket_ends, bucket_of
+
+if TYPE_CHECKING:
+    from ..plan.plan import Plan
+    from ..plan.tally import Tally
+
+SHARE = 0.05
+"""The largest part of all people that a pilot takes unless told otherwise: what it costs the others."""
+KNOWN = 0.003
+"""A pilot takes no more people than tell a bucket's share to this standard error."""
+SEEN = 30.0
+"""As if a guess had been seen in so many people."""
+LEAST = 1e-5
+"""In a bucket where a guess has no one there may still be so many."""
+ODDS = 7.0
+"""By how much the guesses must be likelier than the default's law to take its place."""
+AVERAGES = 14
+"""Averages that are guessed, from half a key to nearly all, by equal factors."""
+MOSTLY = (0.5, 0.6, 0.7, 0.8, 0.9)
+"""Shares of all keys that are averages too: up there equal factors leave gaps wider than a bucket."""
+EVEN = (0.5, 1.0, 2.0, 6.0, np.inf)
+"""Shapes of beta-binomials, from very uneven to people who all hold about as many."""
+PARTS = (0.05, 0.1, 0.2, 0.4)
+"""In mixtures the part of people who hold many."""
+MOST = 4096
+"""The most keys that a law speaks of."""
+NO_ONE = 1e-6
+"""Less than this share of people is no one, but for rounding."""
+VAGUE = 0.1
+"""Where at least this share of people is in the last bucket, it is said that this has no end."""
+COUNTS = 0.05
+"""Guesses count that are at least so likely, relative to the likeliest."""
+
+
+def pilot_people(plan: Plan, people: int) -> int:
+    """How many of so many people a pilot should ask: enough to know, and few of all."""
+    check_pilot(plan)
+    states = plan.channels[0].states
+    enough = float(noise_of(plan, np.full(states, 1.0 / states))[0]) / KNOWN**2
+    return max(1, round(min(SHARE * people, enough)))
+
+
+def pilot_prior(
+    plan: Plan, tally: Tally, mean: float | None = None, spread: float | None = None
+) -> Prior:
+    """The prior that a pilot's tally gives: how many keys are held, and the rest as stated.
+
+    ``mean`` and ``spread`` are on the scale of the plan's values.
+    """
+    check_pilot(plan)
+    tally.belongs_to(plan)
+    _check_told(tally)
+    sizes = learned(plan, tally)
+    if sizes[1:].sum() < NO_ONE:
+        raise PlanError("as far as the pilot tells, no one holds a key: there is nothing to plan for")
+    made = Prior.of(plan.schema, sizes=sizes, mean=mean, spread=spread)
+    people = f"{tally.reports:,} {'people' if tally.reports > 1 else 'person'}"
+    last = int(bucket_ends(plan.channels[0].states)[-1])
+    if len(plan.schema.keys) > last and sizes[last:].sum() >= VAGUE:
+        people += f", which does not tell {last} keys from more"
+    return replace(made, source=f"{made.source} (from a pilot of {people})")
+
+
+def learned(plan: Plan, tally: Tally) -> Floats:
+    """The share of people who hold 0, 1, 2, ... keys, from a pilot's tally."""
+    keys, told = len(plan.schema.keys), shares_of(plan, tally.counts)
+    guesses = _guesses(keys, len(told))
+    noise = noise_of(plan, guesses.buckets) / tally.reports
+    least = np.clip(guesses.buckets, LEAST, 1.0 - LEAST)
+    slack = least * (1.0 - least) / (SEEN + 1.0)
+    off, spread = told - guesses.buckets, slack + noise
+    likely = -0.5 * (off**2 / spread + np.log(spread)).sum(axis=1)
+    top = float(likely.max())
+    weight = guesses.weight * np.exp(likely - top)
+    if np.exp(likely[0] - top) * ODDS >= weight.sum():
+        weight = np.zeros(len(weight))
+        weight[0] = 1.0
+    some = np.flatnonzero(weight >= COUNTS * weight.max())
+    weight = weight[some] / weight[some].sum()
+    found = onto_simplex((guesses.buckets + off * slack / spread)[some])
+    law = np.sqrt(weight @ found**2)
+    within = weight @ (found[:, guesses.bucket] * guesses.within(some))
+    apart = np.bincount(guesses.bucket, within, len(law))
+    made = within * (law / np.where(apart > 0, apart, 1.0))[guesses.bucket]
+    return np.asarray(made / made.sum())
+
+
+class PilotAnswer(NamedTuple):
+    """The share of people who hold some number of keys, as a pilot told it."""
+
+    least: int
+    most: int
+    share: Estimate
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"held": [self.least, self.most], "share": self.share.document()}
+
+
+def told_sizes(plan: Plan, tally: Tally, level: float = 0.95) -> list[PilotAnswer]:
+    """What a pilot told, bucket by bucket: unbiased shares that may lie below 0, with intervals."""
+    check_pilot(plan)
+    tally.belongs_to(plan)
+    _check_told(tally)
+    shares = shares_of(plan, tally.counts)
+    noise = noise_of(plan, np.clip(shares, 0.0, 1.0)) / tally.reports
+    last = bucket_ends(len(shares)).tolist()[:-1]
+    return [
+        PilotAnswer(least, most, plain(share, variance, tally.reports, level))
+        for least, most, share, variance in zip(
+            (0, *(end + 1 for end in last)),
+            (*last, len(plan.schema.keys)),
+            shares.tolist(),
+            noise.tolist(),
+            strict=True,
+        )
+    ]
+
+
+def _check_told(tally: Tally) -> None:
+    if not tally.reports:
+        raise PlanError("the pilot's tally is empty: no one has told how many keys they hold")
+
+
+def check_pilot(plan: Plan) -> None:
+    """Refuse a plan that does not ask how many keys are held."""
+    if plan.encode != "size":
+        name = plan.mechanism_name
+        other = "; this is its second" if name == "sized" else f", not {name}"
+        raise PlanError(f"a pilot's plan asks how many keys are held: the first one of sized{other}")
+
+
+# -- guesses -------------------------------------------------------------------------------------------
+
+
+class _Guesses(NamedTuple):
+    """Laws that are plausible before anyone has told; the default prior's first."""
+
+    laws: Floats
+    """Laws of the number of keys, 0 and up; mixtures are of two of them."""
+    first: np.ndarray
+    second: np.ndarray
+    part: Floats
+    """A guess is the first law but for a part, which is the second."""
+    buckets: Floats
+    """The guesses' laws of buckets."""
+    bucket: np.ndarray
+    """The bucket of each number of keys."""
+    weight: Floats
+
+    def within(self, some: np.ndarray) -> Floats:
+        """Of some guesses, the law within each bucket; even where a guess has no one."""
+        part = self.part[some, None]
+        laws = (1.0 - part) * self.laws[self.first[some]] + part * self.laws[self.second[some]]
+        whole = self.buckets[some][:, self.bucket]
+        even = 1.0 / np.bincount(self.bucket)[self.bucket]
+        known = whole > 1e-12
+        return np.asarray(np.where(known, laws / np.where(known, whole, 1.0), even))
+
+
+@lru_cache(maxsize=8)
+def _guesses(keys: int, buckets: int) -> _Guesses:
+    most = min(keys, MOST)
+    default = Prior.of(keys).sizes
+    one, every = np.zeros((2, most + 1))
+    one[1] = every[most] = 1.0
+    laws = [np.pad(default, (0, max(0, most + 1 - len(default))))[: most + 1], one, every]
+    few, many, worth = [1], [], [1.0] * len(laws)
+    equal = np.geomspace(0.5, 0.97 * keys, AVERAGES).tolist()
+    above = sum(held >= MOSTLY[0] * keys for held in equal)
+    for held in (*equal, *(share * keys for share in MOSTLY)):
+        here = len(laws)
+        for even in EVEN:
+            at = len(laws)
+            laws.append(_law(held / keys, keys, even, most))
+            if held > 1:  # everyone holds at least one
+                rest = _law((held - 1) / (keys - 1), keys - 1, even, most - 1)
+                laws.append(np.concatenate([[0.0], rest]))
+            if held not in equal:
+                continue  # mixtures have enough
+            if held < 0.2 * keys and even in (1.0, np.inf):
+                few += range(at, len(laws))
+            if held >= max(2.0, 0.1 * keys) and even in (1.0, 6.0):
+                many.append(at)
+        # more averages are guessed up there, but none the likelier for it
+        each = above / (above + len(MOSTLY)) if held >= MOSTLY[0] * keys else 1.0
+        worth += [each] * (len(laws) - here)
+    alone, mixed = len(laws), [(a, b, part) for a in few for b in many for part in PARTS]
+    first, second = ([*range(alone), *(each[place] for each in mixed)] for place in (0, 1))
+    part = np.array([0.0] * alone + [each[2] for each in mixed])
+    made = np.array(laws)
+    bucket = np.minimum(bucket_of(np.arange(most + 1)), buckets - 1)
+    lumped = made @ np.eye(buckets)[bucket]
+    joined = (1.0 - part[:, None]) * lumped[first] + part[:, None] * lumped[second]
+    share = 0.5 if mixed else 1.0
+    weight = np.concatenate(
+        [share * np.array(worth) / sum(worth), np.full(len(mixed), 0.5 / max(1, len(mixed)))]
+    )
+    return _Guesses(made, np.array(first), np.array(second), part, joined, bucket, weight)
+
+
+def _law(share: float, keys: int, even: float, most: int) -> Floats:
+    """A beta-binomial of ``keys`` keys that holds this share of them, cut beyond ``most``.
+
+    ``even`` is the smaller of its two shapes; if infinite it is a binomial.
+    """
+    number = np.arange(most, dtype=np.float64)
+    if np.isinf(even):
+        odds = np.full(most, share / (1.0 - share))
+    else:
+        small, large = even, even * max(share, 1.0 - share) / min(share, 1.0 - share)
+        one, two = (small, large) if share < 0.5 else (large, small)
+        odds = (one + number) / (keys - 1.0 - number + two)
+    steps = np.log((keys - number) / (number + 1.0) * odds)  # p(j + 1) / p(j)
+    heights = np.concatenate([[0.0], np.cumsum(steps)])
+    law = np.exp(heights - heights.max())
+    return np.asarray(law / law.sum())

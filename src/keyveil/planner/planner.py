@@ -1,0 +1,241 @@
+"""Planner: of all mechanisms and their parameters, the plan with the least predicted error.
+
+Predictions come from the channels' own laws at a stated ``Prior``; nothing is tried out on data. What
+is predicted and compared: ``options``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from math import ceil, inf
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from ..estimate.together.query import Query
+from ..foundation.errors import PlanError
+from ..foundation.exact import epsilon_of, text
+from ..people.prior import Prior
+from ..people.scale import Scale
+from ..people.schema import Schema
+from ..plan.plan import Plan
+from .final_choice import settled
+from .options import ALIKE, Option, counted_of, lacks, options_for
+
+ASKS = ("both", "frequency", "mean", "conditional")
+EPSILONS = ("0.1", "0.2", "0.3", "0.5", "0.7", "1", "1.5", "2", "3", "4", "5", "6", "8", "10")
+STEPS = 8
+"""In which the number of people is found that a plan or the planner's choice needs."""
+MOST_PEOPLE = 1e15
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The options from best to worst, and whether any can answer at all."""
+
+    options: tuple[Option, ...]
+    epsilon: Decimal
+    people: int
+    ask: str
+    prior: Prior
+    epsilon_needed: str | None = None
+    """Where nothing answers: the least epsilon of two digits at which something does."""
+    people_needed: int = 0
+    """With how many people the planner's choice answers."""
+    counted: tuple[str, ...] = ("frequency", "mean")
+    """Which errors count in the score."""
+
+    @property
+    def best(self) -> Option:
+        return self.options[0]
+
+    @property
+    def plan(self) -> Plan:
+        return self.best.plan
+
+    @property
+    def answers(self) -> bool:
+        """Whether some plan can answer."""
+        return _least_lacking(self.options) <= 1
+
+    @property
+    def estimator(self) -> str | None:
+        """How answers should be made: shrunk across keys where that pays; None for conditionals."""
+        return self.best.estimator
+
+    def runners_up(self, most: int = 8) -> list[Option]:
+        """The best option of each mechanism, best first."""
+        seen: dict[str, Option] = {}
+        for option in self.options:
+            seen.setdefault(option.mechanism, option)
+        return list(seen.values())[:most]
+
+    def factor(self, option: Option) -> float:
+        """How many times the people an option needs to answer; at most 1 if it can already.
+
+        Errors do not fall quite as people rise, so the number is found step by step.
+        """
+        people, factor = self.people, option.lacks
+        for _ in range(STEPS):
+            if not factor > 1 or not np.isfinite(people * factor) or people * factor > MOST_PEOPLE:
+                break
+            people = ceil(people * max(factor, 1.02))
+            factor = lacks(option.plan, people, self.ask, self.prior)
+        if factor > 1:
+            return inf
+        return option.lacks if people == self.people else people / self.people
+
+    def __str__(self) -> str:
+        best = self.best
+        if not self.answers:
+            either = f", or epsilon {self.epsilon_needed}" if self.epsilon_needed else ""
+            return (
+                f"with {self.people:,} {'people' if self.people > 1 else 'person'} at epsilon "
+                f"{text(self.epsilon)} no plan can answer; "
+                f"it takes about {self.people_needed:,} people{either}"
+            )
+        others = [o for o in self.runners_up() if o.mechanism != best.mechanism and o.lacks <= 1]
+        least = f"{best.name} has the least predicted error"
+        if best.lacks > 1:
+            able = next(option for option in self.options if option.lacks <= 1)
+            return (
+                f"{least}; it answers with about {ceil(self.people * self.factor(best)):,} people, "
+                f"{able.name} now, with {able.score / best.score:.2f} times the error"
+            )
+        if any(ALIKE * option.score < best.score and option.lacks > 1 for option in self.options):
+            least += " of those that can answer"
+        if not others or not best.score > 0:
+            return least
+        ratio = others[0].score / best.score
+        if ratio < ALIKE:
+            return f"{least}, and {others[0].name} as little within {100 * (ALIKE - 1):.0f} %"
+        return f"{least}, {ratio:.2f} times below {others[0].name}, the next"
+
+    def document(self) -> dict[str, Any]:
+        """As JSON; errors of means are on ``mean_scale``."""
+        return {
+            "chosen": self.best.document(),
+            "estimator": self.estimator,
+            "why": str(self),
+            "ask": self.ask,
+            "people": self.people,
+            "epsilon": float(self.epsilon),
+            "prior": self.prior.source,
+            "mean_scale": Scale.of(self.plan.schema).document(),
+            "answers": self.answers,
+            "people_needed": self.people_needed,
+            "epsilon_needed": self.epsilon_needed,
+            "options": [option.document() for option in self.runners_up(99)],
+        }
+
+
+def advise(
+    schema: Schema,
+    epsilon: float | str | Decimal,
+    people: float,
+    *,
+    ask: str | Sequence[str] = "both",
+    prior: Prior | None = None,
+    brief: bool = False,
+) -> Advice:
+    """Every option with its predicted error, best first.
+
+    ``ask`` is "both" (frequency and mean of every key), "frequency", "mean", "conditional" (every key
+    given every other), or a list of queries. ``brief`` saves time: no larger epsilon is
+    looked for when nothing answers.
+    """
+    promised = epsilon_of(epsilon)
+    if not isinstance(schema, Schema):
+        raise PlanError("the planner needs a Schema first, like Schema.of(100, 1, 5)")
+    if isinstance(people, bool) or not isinstance(people, Real) or not 1 <= people < inf:
+        raise PlanError("people must be a number of at least 1, like 100_000 or 1e6")
+    if not (prior is None or isinstance(prior, Prior)):
+        raise PlanError("prior must be a Prior, like Prior.of(100, held=3)")
+    prior = prior or Prior.of(schema)
+    if prior.keys != len(schema.keys):
+        raise PlanError(f"the prior is for {prior.keys} keys, the plan for {len(schema.keys)}")
+    kind, queries = _asked(ask, schema)
+    options = options_for(schema, promised, int(people), kind, queries, prior)
+    if kind != "conditional":
+        options = settled(options, schema, promised, int(people), kind, prior)
+    needed, count = None, ceil(people * _least_lacking(options))
+    if not brief and _least_lacking(options) > 1:
+        count = _enough(schema, promised, count, kind, queries, prior)
+
+        def works(larger: str) -> bool:
+            found = options_for(schema, Decimal(larger), int(people), kind, queries, prior)
+            return found[0].lacks <= 1
+
+        needed = _least_epsilon(promised, works)
+    counted = counted_of(queries) if kind in ("both", "conditional") else (kind,)
+    return Advice(options, promised, int(people), kind, prior, needed, count, counted)
+
+
+def _least_epsilon(promised: Decimal, works: Callable[[str], bool]) -> str | None:
+    """The least epsilon of two digits above the promise that works; None if none of the usual does."""
+    below = promised
+    for each in EPSILONS:
+        if Decimal(each) <= promised:
+            continue
+        if works(each):
+            between = _two_digits(below, Decimal(each))
+            low, high = 0, len(between) - 1  # the last one works
+            while low < high:
+                middle = (low + high) // 2
+                low, high = (low, middle) if works(between[middle]) else (middle + 1, high)
+            return between[high]
+        below = Decimal(each)
+    return None
+
+
+def _two_digits(below: Decimal, most: Decimal) -> list[str]:
+    """Numbers of at most two digits above one number, up to another."""
+    made, at = [text(most)], most
+    while True:
+        step = Decimal(1).scaleb((at - at / 1000).adjusted() - 1)
+        at = (at - step).quantize(step)
+        if at <= below:
+            return made[::-1]
+        made.append(text(at))
+
+
+def _enough(
+    schema: Schema, epsilon: Decimal, people: int, ask: str, queries: tuple[Query, ...], prior: Prior
+) -> int:
+    """So many people, or as many more as it takes for the plan that is then chosen to answer."""
+    for _ in range(STEPS):
+        options = options_for(schema, epsilon, people, ask, queries, prior)
+        factor = _least_lacking(options)
+        if factor <= 1:
+            if ask != "conditional":
+                options = settled(options, schema, epsilon, people, ask, prior)
+            factor = options[0].lacks
+        if factor <= 1 or people * factor > MOST_PEOPLE:
+            break
+        people = ceil(people * max(factor, 1.02))
+    return people
+
+
+def _least_lacking(options: Sequence[Option]) -> float:
+    """The factor of people for the option that needs the fewest; one with a cap may never answer."""
+    return min(option.lacks for option in options)
+
+
+def _asked(ask: str | Sequence[str], schema: Schema) -> tuple[str, tuple[Query, ...]]:
+    words = isinstance(ask, Sequence) and all(isinstance(each, str) for each in ask)
+    if not words or (isinstance(ask, str) and ask not in ASKS):
+        raise PlanError(f"ask is one of {', '.join(ASKS)}, or a list of queries")
+    if isinstance(ask, str):
+        return ask, ()
+    queries = tuple(Query.parse(each) for each in ask)
+    for query in queries:
+        query.places(schema)  # an unknown key is refused here, with the nearest name
+    if not queries:
+        raise PlanError("ask for at least one query")
+    if any(query.given for query in queries):
+        return "conditional", queries
+    kinds = {query.kind for query in queries}
+    return ("both" if len(kinds) > 1 else kinds.pop()), ()

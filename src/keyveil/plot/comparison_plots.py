@@ -1,0 +1,269 @@
+"""Errors of mechanisms side by side, as ``compare`` measured them."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..people.scale import Scale
+from .style import BLUE, LINES, MARKS, ORANGE, lightly, log_axis, put_away, pyplot_for
+
+
+def plot_rows(
+    rows: list[dict[str, Any]],
+    path: str | Path,
+    error: str = "squared",
+    by_estimator: bool = False,
+) -> None:
+    """Errors of mechanisms, a panel for each answer, the planner's choice bold and on top.
+
+    Lines against epsilon, or dots where there is one epsilon. Each mechanism has one, with the
+    estimator that ``auto`` has at that epsilon. A mechanism that lacks it has its own first estimator,
+    and so have all without ``auto``. The legend names it. ``by_estimator`` draws every estimator apart.
+    """
+    pyplot = pyplot_for(path)
+    name = {"squared": "mse", "absolute": "mae"}[error]
+    conditional = "mse_conditional_frequency" in rows[0]
+    middle = "conditional_" if conditional else ""
+    series = _series(rows, by_estimator)
+    parts = [f"{name}_{middle}{of}" for of in ("frequency", "mean")]
+    parts = [p for p in parts if any(row[p] is not None for row in rows)]
+    epsilons = sorted({row["epsilon"] for row in rows})
+    draw = _lines if len(epsilons) > 1 else _dots
+    figure = draw(pyplot, series, parts, epsilons)
+    for panel, part in zip(figure.axes, parts, strict=False):
+        of = part.removeprefix(f"{name}_").replace("_", " ")
+        panel.set_title(f"mean {error} error of the {of}", loc="left", fontsize=10)
+    one = rows[0]
+    people = f"{one['n']:,} {'person' if one['n'] == 1 else 'people'}"
+    repetitions = f"{one['repetitions']} repetition{'' if one['repetitions'] == 1 else 's'}"
+    scale = Scale.parse(one.get("mean_scale"))
+    said = [f"{one['d']} keys, {people}, {repetitions}, means {scale}"]
+    if len(epsilons) == 1:
+        said.insert(0, f"epsilon {epsilons[0]:g}")
+    if one["repetitions"] > 1:
+        said.append("bars: two standard errors")
+    if not by_estimator:
+        said.append("each with the estimator beside its name")
+    if len(epsilons) > 1 and any(o.dashes != "-" and not o.planner for o in series):
+        said.append("dashed: keyveil's own")
+    caption = textwrap.fill("; ".join(said), int(13.5 * figure.get_size_inches()[0]))
+    inch = 1 / figure.get_size_inches()[1]
+    figure.suptitle(
+        caption, x=0.012, y=1 - 0.06 * inch, ha="left", va="top", fontsize=8.5, color="#444444"
+    )
+    put_away(pyplot, figure, path)
+
+
+class _One(NamedTuple):
+    """What is drawn of one mechanism: its rows by epsilon, and how it looks."""
+
+    label: str
+    rows: list[dict[str, Any]]
+    colour: str
+    mark: str
+    dashes: Any
+    planner: bool
+
+    def at(self, part: str) -> tuple[list[float], list[float], list[float]]:
+        """Epsilons, errors and two standard errors, where there are errors above 0."""
+        some = [row for row in self.rows if row[part]]
+        spread = [2 * (row[f"{part}_se"] or 0.0) for row in some]
+        return [row["epsilon"] for row in some], [row[part] for row in some], spread
+
+
+def _series(rows: list[dict[str, Any]], by_estimator: bool) -> list[_One]:
+    """One for each mechanism, or mechanism and estimator, in their order; the planner's last."""
+    from ..mechanisms import REGISTRY
+
+    shown = _shown_estimators(rows)
+    lines: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        if by_estimator or row["estimator"] == shown[row["mechanism"], row["epsilon"]]:
+            named = row["estimator"] if by_estimator else ""
+            lines.setdefault((row["mechanism"], named), []).append(row)
+    planners = {estimator for (mechanism, _), estimator in shown.items() if mechanism == "auto"}
+    made = []
+    number = 0
+    for (mechanism, estimator), some in lines.items():
+        some = sorted(some, key=lambda row: row["epsilon"])
+        names = dict.fromkeys(row["estimator"] for row in some)
+        label = f"{mechanism}, {'/'.join(names)}"
+        if mechanism == "auto":
+            best = not by_estimator or estimator in planners
+            made.append(_One(label, some, "#000000", *(("o", "-") if best else ("s", ":")), True))
+            continue
+        kind = REGISTRY.get(mechanism.partition(":")[0])
+        source = "" if kind is None else kind.source
+        ours = source.startswith("keyveil") or source.endswith(("ours", "our own"))
+        dashes = (0, (4, 1.5)) if ours else "-"
+        mark, colour = MARKS[number % len(MARKS)], LINES[number % len(LINES)]
+        made.append(_One(label, some, colour, mark, dashes, False))
+        number += 1
+    return sorted(made, key=lambda one: one.planner)
+
+
+def _shown_estimators(rows: list[dict[str, Any]]) -> dict[tuple[str, float], str]:
+    """The estimator that is drawn, by mechanism and epsilon: the one of ``auto``, where it exists.
+
+    A mechanism without it, and every mechanism where ``auto`` is not there, has its own first.
+    """
+    known: dict[tuple[str, float], list[str]] = {}
+    for row in rows:
+        known.setdefault((row["mechanism"], row["epsilon"]), []).append(row["estimator"])
+    planners = {
+        epsilon: names[0] for (mechanism, epsilon), names in known.items() if mechanism == "auto"
+    }
+    return {
+        (mechanism, epsilon): planners[epsilon] if planners.get(epsilon) in names else names[0]
+        for (mechanism, epsilon), names in known.items()
+    }
+
+
+def _lines(pyplot: Any, series: list[_One], parts: list[str], epsilons: list[float]) -> Any:
+    """Errors against epsilon on two logarithmic axes, each line named at its end."""
+    height = max(3.6, 1.5 + 0.19 * len(series))
+    longest = max(len(one.label) for one in series)
+    figure, panels = pyplot.subplots(
+        1, len(parts), figsize=((3.7 + 0.078 * longest) * len(parts) + 0.5, height), squeeze=False
+    )
+    for panel, part in zip(panels[0], parts, strict=True):
+        for one in series:
+            places, values, spread = one.at(part)
+            if not places:
+                continue
+            panel.errorbar(
+                places,
+                values,
+                yerr=[np.minimum(spread, 0.9 * np.array(values)), spread],
+                color=one.colour,
+                ls=one.dashes,
+                marker=one.mark,
+                mfc=one.colour if one.planner else "white",
+                lw=2.6 if one.planner else 1.2,
+                elinewidth=0.8,
+                ms=5.5 if one.planner else 4.5,
+                zorder=5 if one.planner else 3,
+            )
+        panel.set_xscale("log")
+        log_axis(panel, "y")
+        panel.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
+        panel.minorticks_off()
+        panel.set_xlabel("epsilon")
+        lightly(panel)
+        panel.set_xlim(epsilons[0] / 1.08, epsilons[-1] * 1.08)
+    room = 0.078 * longest + 0.35  # inches to the right of each panel
+    wide, high = figure.get_size_inches()
+    own = (wide - 0.35) / len(parts)
+    figure.subplots_adjust(
+        left=0.75 / wide,
+        right=1 - room / wide,
+        top=1 - 0.72 / high,
+        bottom=0.5 / high,
+        wspace=(room + 0.75) / max(own - room - 0.75, 0.5),
+    )
+    for panel, part in zip(panels[0], parts, strict=True):
+        _named_at_ends(panel, [(one, *one.at(part)) for one in series], high)
+    return figure
+
+
+def _named_at_ends(panel: Any, lines: list[Any], high: float) -> None:
+    """The name of every line to its right, as near to its end as the other names leave room for."""
+    ends = [(one, places[-1], values[-1]) for one, places, values, _ in lines if places]
+    if not ends:
+        return
+    step = 0.148 / (panel.get_position().height * high)
+    to_axes = panel.transData + panel.transAxes.inverted()
+    at = [to_axes.transform((x, y)) for _, x, y in ends]
+    order = sorted(range(len(ends)), key=lambda i: at[i][1])
+    places = spread_out([float(at[i][1]) for i in order], step, 0.0, 1.0)
+    for i, place in zip(order, places, strict=True):
+        one = ends[i][0]
+        panel.annotate(
+            one.label,
+            xy=(at[i][0], at[i][1]),
+            xytext=(1.07, place),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            va="center",
+            fontsize=8,
+            color=one.colour,
+            fontweight="bold" if one.planner else "normal",
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": one.colour,
+                "lw": 0.5,
+                "shrinkA": 1,
+                "shrinkB": 3,
+                "relpos": (0, 0.5),
+            },
+        )
+
+
+def spread_out(wanted: list[float], step: float, low: float, high: float) -> list[float]:
+    """Places from below to above, ``step`` apart at least, as near as can be to those wanted.
+
+    Least squares in order: groups that touch are moved together to where their members want to be.
+    All lie between ``low`` and ``high`` if there is room for them.
+    """
+    groups: list[tuple[float, int]] = []  # the sum of their first places, and members
+    for place in wanted:
+        groups.append((place, 1))
+        while len(groups) > 1:
+            (below, many), (above, more) = groups[-2:]
+            if below / many + step * many <= above / more:
+                break
+            groups[-2:] = [(below + above - step * many * more, many + more)]
+    made = [total / many + step * i for total, many in groups for i in range(many)]
+    last = len(made) - 1
+    made = [min(place, high - step * (last - i)) for i, place in enumerate(made)]
+    return [max(place, low + step * i) for i, place in enumerate(made)]
+
+
+def _dots(pyplot: Any, series: list[_One], parts: list[str], epsilons: list[float]) -> Any:
+    """One epsilon: a row for each mechanism, the least error of the last answer on top."""
+
+    def errors(one: _One) -> list[float]:
+        found = [one.rows[0][part] for part in reversed(parts)]
+        return [np.inf if error is None else error for error in found]
+
+    ordered = sorted(series, key=errors, reverse=True)
+    labels = [
+        one.label.replace("auto", f"auto ({one.rows[0]['chosen']})", 1) if one.planner else one.label
+        for one in ordered
+    ]
+    height = 1.25 + 0.235 * max(len(ordered), 3)
+    margin = 0.35 + 0.072 * max(map(len, labels))
+    wide = margin + 3.4 * len(parts)
+    figure, panels = pyplot.subplots(1, len(parts), figsize=(wide, height), squeeze=False, sharey=True)
+    for panel, part in zip(panels[0], parts, strict=True):
+        for place, one in enumerate(ordered):
+            _, values, spread = one.at(part)
+            if not values:
+                continue
+            colour = ORANGE if one.planner else BLUE
+            panel.errorbar(
+                values,
+                [place],
+                xerr=[np.minimum(spread, 0.9 * np.array(values)), spread],
+                fmt="D" if one.planner else "o",
+                color=colour,
+                ms=7 if one.planner else 5,
+                elinewidth=1.2,
+            )
+            panel.axhline(place, color="#eeeeee", lw=0.8, zorder=0)
+        log_axis(panel, "x")
+        lightly(panel, "x")
+    first = panels[0][0]
+    first.set_yticks(range(len(ordered)), labels, fontsize=8)
+    first.set_ylim(-0.6, len(ordered) - 0.4)
+    for one, tick in zip(ordered, first.get_yticklabels(), strict=True):
+        tick.set_fontweight("bold" if one.planner else "normal")
+    figure.subplots_adjust(
+        left=margin / wide, right=1 - 0.15 / wide, top=1 - 0.7 / height, bottom=0.4 / height, wspace=0.08
+    )
+    return figure

@@ -1,0 +1,93 @@
+"""How all pictures look: colours, axes, and how a picture is begun and put away."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ..foundation.errors import TableError
+from ..foundation.files import whole_file
+
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#767676"
+"""From Okabe and Ito's colours, which everyone can tell apart."""
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B8860B", "#3E9BD0", "#767676")
+"""Colours of thin lines and their names on white, none too pale to read."""
+MARKS = "os^Dv<>Pd*X"
+
+
+def check_picture(path: str | Path) -> None:
+    """Refuse a picture that could not be written, without loading what draws it."""
+    if find_spec("matplotlib") is None:
+        raise TableError("a picture needs matplotlib: pip install 'keyveil[plot]'")
+    if Path(path).suffix.lower() not in {".png", ".svg", ".pdf"}:
+        raise TableError(f"{path}: a picture's name ends in .png, .svg or .pdf")
+
+
+def pyplot_for(path: str | Path) -> Any:
+    """Matplotlib without a screen, once the picture's name is one it can write."""
+    check_picture(path)
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def put_away(pyplot: Any, figure: Any, path: str | Path) -> None:
+    """Write the picture whole or not at all, and forget it."""
+    with whole_file(Path(path)) as file:
+        figure.savefig(file, dpi=150, format=Path(path).suffix[1:].lower())
+    pyplot.close(figure)
+
+
+def lightly(panel: Any, grid: str = "both") -> None:
+    """A pale grid behind what is drawn, and no frame but the axes; none on the left beside rows."""
+    panel.grid(axis=grid, color="#dddddd", lw=0.6)
+    panel.set_axisbelow(True)
+    for side in ("top", "right", "left") if grid == "x" else ("top", "right"):
+        panel.spines[side].set_visible(False)
+    if grid == "x":
+        panel.tick_params(axis="y", length=0)
+
+
+def log_axis(panel: Any, which: str) -> None:
+    """A logarithmic axis of at least a factor of ten, with ticks enough to read it by."""
+    getattr(panel, f"set_{which}scale")("log")
+    low, high = getattr(panel, f"get_{which}lim")()
+    if high < 10 * low:
+        middle = (low * high) ** 0.5
+        low, high = middle / 10**0.5, middle * 10**0.5
+    getattr(panel, f"set_{which}lim")(low, high)
+    axis, digits = getattr(panel, f"{which}axis"), (1, 2, 5) if high < 100 * low else (1,)
+    marks = [digit * 10.0**power for power in range(-30, 3) for digit in digits]
+    ticks = [mark for mark in marks if low <= mark <= high]
+    axis.set_ticks(ticks, labels=[plain_number(mark) for mark in ticks])
+    axis.set_ticks([], minor=True)
+
+
+def plain_ticks(axis: Any, digits: tuple[int, ...]) -> None:
+    """Numbers as people write them on a logarithmic axis: 0.05, 2, 100 k; fewer over many decades."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    shown = (1,) if high > 1e4 * low else digits if high > 8 * low else range(1, 10)
+    axis.set_major_locator(LogLocator(subs=shown, numticks=20))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: plain_number(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def plain_number(value: float) -> str:
+    """As people write it: 0.05, 2, 100 k."""
+    for size, name in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if value >= size:
+            return f"{value / size:g}{name}"
+    return f"{value:g}"
+
+
+def short(key: str) -> str:
+    """A key that fits beside a row."""
+    return key if len(key) <= 28 else key[:27] + "…"

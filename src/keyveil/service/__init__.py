@@ -1,0 +1,1 @@
+"""The running service: the client on a device, the collector, the relay between them."""

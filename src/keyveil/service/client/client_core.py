@@ -1,0 +1,473 @@
+"""The client without a network: what to ask, how to judge what is said, when to ask again.
+
+Every operation is a generator that yields steps (``Ask`` a server, ``Wait`` so many seconds) and is
+sent what was said. A transport carries the steps out, at once or asynchronously, and knows no more.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from email.utils import parsedate_to_datetime
+from ipaddress import ip_address
+from math import ceil, isfinite
+from typing import Any, TypeVar
+from urllib.parse import quote, urlsplit
+
+from ...foundation.coins import Coins
+from ...foundation.errors import KeyveilError, PlanError
+from ...plan.budget import checked_cap
+from ...plan.plan import MOST_BYTES, Plan
+from ...plan.report import is_hex
+from .ledger import WAITING, Entry, Ledger
+
+T = TypeVar("T")
+
+FINAL = frozenset(
+    {"closed_epoch", "closed_collection", "closed_round", "full", "impossible", "other_plan"}
+)
+"""Reasons after which a report is dropped: it may have been counted, or never will be."""
+LATER = frozenset({408, 425, 429})
+"""The only refusals of the client's own (4xx) that mean: the same again, later."""
+LONGEST = 86_400.0
+"""Seconds for which a server may tell a client to wait."""
+MOST_EPOCH = 2**31 - 1
+EPOCHS = (3_600, 21_600, 43_200, 86_400, 604_800)
+"""Seconds of epochs that devices answer in: an hour, six, twelve, a day, a week. The number of an epoch
+goes with a report; were any length allowed, a collector could give each device one of its own, and know
+it again by the number."""
+LEAST_EPOCH = EPOCHS[0]
+"""Seconds of the shortest epoch that a device answers in, unless it is told otherwise."""
+
+
+MOST_PLAN = MOST_BYTES
+"""Bytes of a plan that a client fetches at the most."""
+MOST_SAID = 1 << 18
+"""Bytes of anything else that a collector says."""
+LONGEST_ANSWER = 300.0
+"""Seconds within which a collector must have said all of one answer."""
+
+
+class ClientError(KeyveilError):
+    """The collector cannot be reached or believed, or does not take answers now; nothing was told."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A request to make."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content: bytes = b""
+    most: int = MOST_SAID
+    """Bytes of the answer that are read at the most."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Seconds to let pass."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Said:
+    """What came back; status 0 if nothing did."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    fault: str = ""
+    """Why the answer was not read to its end; empty if it was."""
+
+    def document(self) -> dict[str, Any]:
+        """The body as a JSON object; empty if it is none."""
+        try:
+            found = json.loads(self.body)
+        except (ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+class Reading:
+    """An answer as it arrives, cut off where no honest collector would go on.
+
+    Nothing is unpacked: clients ask for plain answers, and a compressed one may be small and without
+    end at once.
+    """
+
+    def __init__(self, status: int, headers: Mapping[str, str], most: int) -> None:
+        self._status, self._headers, self._most = status, headers, most
+        self._body, self._until = bytearray(), time.monotonic() + LONGEST_ANSWER
+        self.fault = ""
+        """Why nothing more is read; empty while all is well."""
+        length = headers.get("content-length", "")
+        if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+            self.fault = "a compressed answer, which was not asked for"
+        elif length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > most):
+            self.fault = self._too_long()
+
+    def _too_long(self) -> str:
+        return f"more than {self._most:,} bytes where no collector has so much to say"
+
+    def take(self, part: bytes) -> None:
+        """Add what has arrived."""
+        if len(self._body) + len(part) > self._most:
+            self.fault = self._too_long()
+        elif time.monotonic() > self._until:
+            self.fault = f"an answer that took longer than {LONGEST_ANSWER:g} seconds"
+        else:
+            self._body += part
+
+    def said(self) -> Said:
+        """The whole answer, or why there is none."""
+        if self.fault:
+            return Said(0, fault=self.fault)
+        return Said(self._status, self._headers, bytes(self._body))
+
+
+Steps = Generator[Ask | Wait, Said | None, T]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a device's report to a collection."""
+
+    collection: str
+    plan: str
+    epsilon: Decimal
+    state: str
+    """As in the ledger: counted, held, waiting, refused, dropped, lost."""
+    reason: str = ""
+    after: float = 0.0
+    """For a report that waits: not sent before this time of day."""
+
+    @property
+    def counted(self) -> bool:
+        """Whether the collector has it, for good."""
+        return self.state == "counted"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How one response to a report is understood."""
+
+    state: str
+    reason: str
+    after: float = 0.0
+    """Seconds that the server asks for."""
+
+
+def judge(said: Said, name: str, now: float) -> Verdict:
+    """What a response means for the report of an id.
+
+    Only a collector's own words settle a report: a page of a hotel's network with status 200 has
+    counted nothing, and its 410 has closed nothing.
+    """
+    body, after = said.document(), _retry_after(said, now)
+    if said.status in (200, 202):
+        return _judge_taken(said.status, body, name, after)
+    reason = body.get("reason")
+    reason = reason if isinstance(reason, str) and len(reason) <= 40 else f"status {said.status}"
+    if said.status in LATER or said.status >= 500 or not 400 <= said.status < 500:
+        return Verdict("waiting", reason if said.status else "unreachable", after)
+    return Verdict("dropped" if reason in FINAL else "refused", reason)
+
+
+def _judge_taken(status: int, body: dict[str, Any], name: str, after: float) -> Verdict:
+    failed, accepted = body.get("failed"), body.get("accepted")
+    if isinstance(failed, list) and isinstance(accepted, int) and not isinstance(accepted, bool):
+        for one in failed:
+            if isinstance(one, dict) and one.get("id") == name:
+                reason = str(one.get("reason"))[:40]
+                if reason in FINAL:
+                    return Verdict("dropped", reason)
+                return Verdict("waiting" if one.get("retry") is True else "refused", reason, after)
+        if status == 200 and accepted >= 1:
+            return Verdict("counted", "")
+        if status == 202 and body.get("held") == 1:
+            return Verdict("held", "a relay waits for others", after)
+    return Verdict("waiting", "unreadable", after)
+
+
+def _retry_after(said: Said, now: float) -> float:
+    """Seconds that the server asks for, in either of the header's two forms."""
+    given = said.headers.get("retry-after", "").strip()
+    if given.isascii() and given.isdigit():
+        return min(float(given[:12]), LONGEST)
+    try:
+        return min(max(0.0, parsedate_to_datetime(given).timestamp() - now), LONGEST)
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Patience:
+    """When a report is sent again: exponential backoff with full jitter, never before Retry-After."""
+
+    attempts: int = 4
+    """In one call; after that the report waits for the next."""
+    first: float = 1.0
+    """Seconds, doubled with each try."""
+    most: float = 3600.0
+    longest: float = 30.0
+    """Seconds that a call waits between two tries at the most."""
+    settle: float = 0.25
+    """Seconds from reading a plan to sending the report, at the least."""
+    spread: float = 0.25
+    """Further seconds, of which a part is drawn at random."""
+
+    def __post_init__(self) -> None:
+        if not (isfinite(self.settle + self.spread) and min(self.settle, self.spread) >= 0):
+            raise ClientError("settle and spread are seconds, from 0 on")
+
+    def hold(self, taken: float, jitter: float) -> float:
+        """Seconds to wait before a first try, when answering has taken so many.
+
+        The time of sending is then ``settle`` plus a random part of ``spread`` after the plan was read,
+        however long the record took. If that was over already, it is the next multiple.
+        """
+        whole = self.settle + jitter * self.spread
+        if whole <= 0:
+            return 0.0
+        taken = max(0.0, taken)
+        return max(1, ceil(taken / whole)) * whole - taken
+
+    def delay(self, tries: int, after: float, jitter: float) -> float:
+        """Seconds to wait after so many tries; ``jitter`` is drawn evenly from 0 to 1."""
+        return after + jitter * min(self.most, self.first * 2.0 ** min(tries - 1, 40))
+
+
+def even() -> float:
+    """A number from 0 to 1 that no two devices share."""
+    return float(Coins.secure().words(0, 0, 1)[0]) / 2**32
+
+
+class Core:
+    """One device and one collector."""
+
+    def __init__(
+        self,
+        url: str,
+        ledger: Ledger,
+        allow: float | str | Decimal | None,
+        token: str | None,
+        patience: Patience,
+        clock: Callable[[], float],
+        jitter: Callable[[], float] = even,
+        allow_epoch: int = LEAST_EPOCH,
+    ) -> None:
+        if type(allow_epoch) is not int or allow_epoch < 1:
+            raise ClientError("allow_epoch is a whole number of seconds, like 3600")
+        self._allow_epoch = allow_epoch
+        self.url, self.ledger, self._patience = checked_url(url), ledger, patience
+        self._allow = None if allow is None else checked_cap(allow, "allow")
+        self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        self._clock, self._jitter = clock, jitter
+
+    def place(self, name: str) -> str:
+        """A collection's address, which names it in the ledger."""
+        return f"{self.url}/v1/collections/{quote(name, safe='')}"
+
+    # -- what is asked -----------------------------------------------------------------------------
+
+    def about(self, name: str) -> Steps[dict[str, Any]]:
+        """What the collector says of a collection, checked."""
+        said = yield from self._fetched(self.place(name))
+        about = said.document()
+        epoch = about.get("epoch")
+        if not (
+            is_hex(about.get("plan"), 64)
+            and isinstance(epoch, dict)
+            and type(epoch.get("now")) is int
+            and 0 <= epoch["now"] <= MOST_EPOCH
+            and type(epoch.get("seconds")) is int
+            and epoch["seconds"] >= 1
+            and isinstance(about.get("state"), str)
+        ):
+            raise ClientError("this is no collector of keyveil, or one of another version")
+        return about
+
+    def plan(self, name: str, pinned: str | None = None) -> Steps[Plan]:
+        """The collection's present plan, verified: its hash, its proof, whether it is the one meant."""
+        about = yield from self.about(name)
+        plan = yield from self._plan(name, about, pinned)
+        return plan
+
+    def _plan(self, name: str, about: dict[str, Any], pinned: str | None) -> Steps[Plan]:
+        if pinned is not None and about["plan"] != pinned:
+            raise PlanError("the collection's plan is not the one that is expected")
+        said = yield from self._fetched(f"{self.place(name)}/plan", MOST_PLAN)
+        plan = Plan.parse(said.body)
+        if plan.hash != about["plan"]:
+            raise PlanError("the collector sent another plan than it names")
+        return plan
+
+    def _fetched(self, url: str, most: int = MOST_SAID) -> Steps[Said]:
+        """Fetch, with a few tries."""
+        for tries in range(1, self._patience.attempts + 1):
+            said = yield Ask("GET", url, most=most)
+            assert said is not None
+            if said.fault:
+                raise ClientError(f"the collector sent {said.fault}; nothing was told")
+            if said.status == 200:
+                return said
+            if 400 <= said.status < 500 and said.status not in LATER:
+                reason = said.document().get("reason", "")
+                raise ClientError(f"the collector refuses: status {said.status} {reason}".strip())
+            delay = self._patience.delay(tries, _retry_after(said, self._clock()), self._jitter())
+            if delay > self._patience.longest or tries == self._patience.attempts:
+                break
+            yield Wait(delay)
+        raise ClientError("the collector cannot be reached now; nothing was told")
+
+    # -- answering ---------------------------------------------------------------------------------
+
+    def answer(self, name: str, record: object, pinned: str | None = None) -> Steps[Outcome]:
+        """Answer a collection once and send the report; or send again what was answered before."""
+        place = self.place(name)
+        try:
+            about = yield from self.about(name)
+        except ClientError:
+            waiting = [e for e in self.ledger.of(place) if e.state in WAITING and e.report]
+            if not waiting:
+                raise
+            return _outcome(waiting[-1])
+        entry = self._answered(place, about["plan"])
+        if entry is None or entry.report is None:
+            self._check_open(about)
+            epoch = self._epoch(about["epoch"])
+            plan = yield from self._plan(name, about, pinned)
+            begun, jitter = self._clock(), self._jitter() if self._patience.spread else 0.0
+            self.ledger.answer(plan, record, collection=place, epoch=epoch, allow=self._allow)
+            entry = self._answered(place, plan.hash)
+            assert entry is not None
+            hold = self._patience.hold(self._clock() - begun, jitter)
+            if hold:
+                yield Wait(hold)
+        elif pinned is not None and about["plan"] != pinned:
+            raise PlanError("the collection's plan is not the one that is expected")
+        outcome = yield from self._send(entry)
+        return outcome
+
+    def _answered(self, place: str, plan: str) -> Entry | None:
+        for entry in self.ledger.of(place):
+            if entry.plan == plan:
+                return entry
+        return None
+
+    def _check_open(self, about: dict[str, Any]) -> None:
+        if about["state"] != "open":
+            raise ClientError("the collection takes no answers now; nothing was told")
+        if about.get("token") is True and not self._headers:
+            raise ClientError("the collection takes reports with a token only; nothing was told")
+
+    def _epoch(self, said: dict[str, Any]) -> int:
+        """The epoch by the device's own clock, which is everyone's; the collector only has to agree.
+
+        What a collector could choose, it could choose for each device, and know its report by it.
+        """
+        seconds = said["seconds"]
+        known = seconds in EPOCHS and seconds > self._allow_epoch
+        if not known and seconds != self._allow_epoch:
+            lengths = ", ".join(map(str, EPOCHS))
+            raise ClientError(
+                f"the collection's epochs have {seconds} seconds, which could tell devices apart; "
+                f"{lengths} are answered from allow_epoch={self._allow_epoch} on; nothing was told"
+            )
+        own = int(self._clock() // seconds)
+        if not 0 <= own <= MOST_EPOCH or abs(own - said["now"]) > 1:
+            raise ClientError(
+                "the collector's epoch is not that of this device's clock: one of the two is wrong; "
+                "nothing was told"
+            )
+        return own
+
+    def flush(self, refused: bool = False) -> Steps[list[Outcome]]:
+        """Send what waits for this collector and whose time has come, each in a request of its own.
+
+        With ``refused`` also what a collector would not take as it was sent, once a token or an
+        address has been put right.
+        """
+        outcomes = []
+        for entry in self.ledger.waiting():
+            ours = entry.collection.startswith(self.url + "/v1/collections/")
+            if ours and entry.report is not None and (refused or entry.state != "refused"):
+                outcome = yield from self._send(entry, refused)
+                outcomes.append(outcome)
+        return outcomes
+
+    def _send(self, entry: Entry, refused: bool = False) -> Steps[Outcome]:
+        """Try for as long as a call is patient; each try is on disk before it is made."""
+        states = WAITING if refused else ("waiting", "held")
+        for attempt in range(self._patience.attempts):
+            now = self._clock()
+            early = now < entry.after <= now + 2 * LONGEST  # further off: the clock was set back
+            if entry.state not in states or (early and attempt == 0):
+                break
+            entry = yield from self._try(entry)
+            delay = entry.after - self._clock()
+            if entry.state != "waiting" or delay > self._patience.longest:
+                break
+            if attempt + 1 < self._patience.attempts:
+                yield Wait(max(0.0, delay))
+        return _outcome(entry)
+
+    def _try(self, entry: Entry) -> Steps[Entry]:
+        assert entry.report is not None
+        assert entry.report.id is not None
+        tries, jitter = entry.tries + 1, self._jitter()
+        planned = self._clock() + self._patience.delay(tries, 0.0, jitter)
+        marked = self.ledger.mark(entry.plan, state="waiting", tries=tries, after=planned)
+        if marked.state != "waiting":
+            return marked  # another process of this device was faster
+        body = {
+            "plan": entry.plan,
+            "epoch": entry.epoch,
+            "reports": [{"id": entry.report.id, "cells": list(entry.report.cells)}],
+        }
+        headers = {**self._headers, "content-type": "application/json"}
+        said = yield Ask(
+            "POST",
+            f"{entry.collection}/reports",
+            headers,
+            json.dumps(body, separators=(",", ":")).encode(),
+        )
+        assert said is not None
+        now = self._clock()
+        verdict = judge(said, entry.report.id, now)
+        after = now + self._patience.delay(tries, verdict.after, jitter)
+        return self.ledger.mark(entry.plan, state=verdict.state, reason=verdict.reason, after=after)
+
+
+def _outcome(entry: Entry) -> Outcome:
+    after = entry.after if entry.state in ("waiting", "held") else 0.0
+    return Outcome(entry.collection, entry.plan, entry.epsilon, entry.state, entry.reason, after)
+
+
+def checked_url(url: str) -> str:
+    """A collector's address; over a network only where nobody can read along or change the plan."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        raise ClientError("a collector's address looks like https://example.org") from None
+    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+        raise ClientError("a collector's address looks like https://example.org")
+    if parts.username is not None or parts.password is not None:
+        raise ClientError("a collector's address holds no name or password; a token goes apart")
+    if parts.scheme == "http" and not _is_here(host):
+        raise ClientError("a collector on another machine is asked over https")
+    return url.rstrip("/")
+
+
+def _is_here(host: str) -> bool:
+    """Whether a host is this machine."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,113 @@
+"""Device: the secret that a device's coins come from, and what it committed to; kept apart.
+
+The ledger holds reports; this file holds what is needed if the ledger is lost: the secret, the cap, and
+for each plan answered its cost, its report's id and epoch, and a keyed commitment to the record. It
+holds neither a report nor a record, and without the secret a commitment says nothing.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ...foundation.coins import Coins, fresh_bytes
+from ...foundation.errors import BudgetError, CoinsError
+from ...foundation.files import locked, write_whole
+from ...plan.budget import checked_cap
+from ...plan.plan import Plan
+
+FORMAT = "keyveil/device/1"
+SECRET = 32
+KEPT = ("plan", "mechanism", "epsilon", "collection", "round", "epoch", "id", "commitment")
+"""What is kept apart of each answer."""
+MAY = ("chain",)
+"""What is kept apart of an answer to a round."""
+
+
+class DeviceCoins(Coins):
+    """Coins of a device's own secret: the same for as long as the device keeps it.
+
+    They are as secure as the secret, which the operating system drew; so a report drawn again from an
+    unchanged record is the same report, and tells nothing new.
+    """
+
+    secure_source = True
+
+    def __init__(self, secret: bytes) -> None:
+        if len(secret) != SECRET:
+            raise CoinsError(f"a device's secret has {SECRET} bytes")
+        super().__init__(hmac.digest(secret, b"keyveil device coins", "sha256"))
+
+    def __reduce__(self) -> NoReturn:
+        raise CoinsError("a device's coins do not leave it")
+
+
+class Device:
+    """The file that is kept apart from the ledger; best where backups and clean-ups do not reach."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the device has its secret."""
+        return self.path.exists()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One process at a time."""
+        with locked(self.path):
+            yield
+
+    def make(self, cap: str) -> dict[str, Any]:
+        """A new device: a secret and a name that were never anyone's."""
+        secret, name = fresh_bytes(SECRET).hex(), fresh_bytes(16).hex()
+        made = {"format": FORMAT, "secret": secret, "device": name, "cap": cap, "answers": []}
+        self._write(made)
+        return made
+
+    def read(self) -> dict[str, Any]:
+        """What is kept; refuses a file that cannot be read rather than begin anew."""
+        try:
+            kept = json.loads(self.path.read_bytes())
+            if not isinstance(kept, dict) or kept.get("format") != FORMAT:
+                raise ValueError
+            if len(bytes.fromhex(kept["secret"])) != SECRET:
+                raise ValueError
+            checked_cap(kept["cap"])
+            _ = kept["device"], [[one[name] for name in KEPT] for one in kept["answers"]]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, BudgetError):
+            raise BudgetError(
+                "the device's secret cannot be read; nothing is answered until it is restored"
+            ) from None
+        return kept
+
+    def remember(self, told: Mapping[str, Any], name: str) -> None:
+        """Keep an answer's facts, before its report first leaves; those of a plan are kept once."""
+        kept = self.read()
+        if all(one["plan"] != told["plan"] for one in kept["answers"]):
+            entry = {part: told[part] for part in KEPT if part != "id"}
+            chain = {part: told[part] for part in MAY if part in told}
+            kept["answers"].append({**entry, **chain, "id": name})
+            self._write(kept)
+
+    def _write(self, kept: Mapping[str, Any]) -> None:
+        write_whole(self.path, json.dumps(kept, indent=1).encode(), private=True)
+
+
+def coins_of(kept: Mapping[str, Any]) -> DeviceCoins:
+    """The device's coins."""
+    return DeviceCoins(bytes.fromhex(kept["secret"]))
+
+
+def commitment(kept: Mapping[str, Any], plan: Plan, record: object) -> str:
+    """A keyed hash of the record as the plan sees it: equal for equal records, mute without the key."""
+    held = sorted((key, (value + 0.0).hex()) for key, value in plan.schema.mapped(record).items())
+    text = json.dumps([plan.hash, held]).encode()
+    key = hmac.digest(bytes.fromhex(kept["secret"]), b"keyveil commitment", "sha256")
+    return hmac.new(key, text, sha256).hexdigest()

@@ -1,0 +1,270 @@
+"""Two thin transports over the core: one that waits, one that lets others work meanwhile.
+
+Nothing that a request carries links it to another: each has a connection of its own, no cookie is kept,
+no redirect is followed, and the headers are the same for everyone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from ...plan.plan import Plan
+from .client_core import (
+    LEAST_EPOCH,
+    Ask,
+    ClientError,
+    Core,
+    Outcome,
+    Patience,
+    Reading,
+    Said,
+    Steps,
+    Wait,
+    checked_url,
+    even,
+)
+from .ledger import MOST_WAITING, Entry, Ledger
+
+T = TypeVar("T")
+
+
+def default_state() -> Path:
+    """Where a person's ledger is, if nothing else is said: one for all collectors."""
+    home = os.environ.get("XDG_STATE_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "state") / "keyveil"
+
+
+def _options(transport: Any, proxy: str | None, timeout: float) -> dict[str, Any]:
+    try:
+        import httpx
+    except ImportError:
+        raise ClientError("the client needs: pip install 'keyveil[client]'") from None
+    return {
+        "transport": transport,
+        "proxy": proxy,
+        "timeout": timeout,
+        "headers": {"user-agent": "keyveil", "accept": "*/*", "accept-encoding": "identity"},
+        "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        "follow_redirects": False,
+        "limits": httpx.Limits(max_keepalive_connections=0),
+        "trust_env": False,
+    }
+
+
+class _Client:
+    """What both clients have: a ledger to read, and the core.
+
+    ``state`` is a folder for the ledger, shared by all collectors so that ``cap`` holds for their sum;
+    ``apart`` is where the device's secret lies, better in another place. ``cap`` is set once, when the
+    ledger is made; ``allow`` bounds each collection, over all its rounds. ``allow_epoch`` is the seconds
+    of the shortest epoch that is answered in. ``transport``, ``pause``, ``clock`` and ``jitter`` stand
+    in for the network, sleep, time and chance, in tests.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        state: str | Path | None = None,
+        *,
+        cap: float | str | Decimal | None = None,
+        allow: float | str | Decimal | None = None,
+        allow_epoch: int = LEAST_EPOCH,
+        apart: str | Path | None = None,
+        token: str | None = None,
+        patience: Patience | None = None,
+        most_waiting: int = MOST_WAITING,
+        timeout: float = 20.0,
+        proxy: str | None = None,
+        transport: Any = None,
+        pause: Callable[[float], Any] | None = None,
+        clock: Callable[[], float] = time.time,
+        jitter: Callable[[], float] = even,
+    ) -> None:
+        options = _options(transport, proxy, timeout)
+        checked_url(url)
+        folder = default_state() if state is None else Path(state)
+        self.ledger = Ledger(folder / "ledger.json", cap, apart, most_waiting)
+        """What was told to whom, at what cost; for the person to read."""
+        self._core = Core(
+            url, self.ledger, allow, token, patience or Patience(), clock, jitter, allow_epoch
+        )
+        self._begin(options, pause)
+
+    def _begin(self, options: dict[str, Any], pause: Callable[[float], Any] | None) -> None:
+        raise NotImplementedError
+
+    @property
+    def url(self) -> str:
+        """The collector's address."""
+        return self._core.url
+
+    @property
+    def cap(self) -> Decimal:
+        """The most that all answers together may cost."""
+        return self.ledger.cap
+
+    @property
+    def spent(self) -> Decimal:
+        """What all answers so far have cost."""
+        return self.ledger.spent
+
+    @property
+    def left(self) -> Decimal:
+        """What may still be spent."""
+        return self.ledger.left
+
+    def told(self, name: str | None = None) -> list[Entry]:
+        """All answers, or those to one collection of this collector."""
+        return self.ledger.answers() if name is None else self.ledger.of(self._core.place(name))
+
+
+class Client(_Client):
+    """A device that answers collections, each once; it waits for the network."""
+
+    def _begin(self, options: dict[str, Any], pause: Callable[[float], Any] | None) -> None:
+        import httpx
+
+        self._http, self._pause = httpx.Client(**options), pause or time.sleep
+        self._busy = threading.Lock()
+
+    def answer(self, name: str, record: object, plan: str | None = None) -> Outcome:
+        """Answer a collection, once; asked again, only that report is sent. ``plan`` pins its hash."""
+        return self._run(self._core.answer(name, record, plan))
+
+    def flush(self, refused: bool = False) -> list[Outcome]:
+        """Send what waits for this collector, if its time has come."""
+        return self._run(self._core.flush(refused))
+
+    def plan(self, name: str) -> Plan:
+        """A collection's plan, verified; nothing is told."""
+        return self._run(self._core.plan(name))
+
+    def about(self, name: str) -> dict[str, Any]:
+        """What the collector says of a collection."""
+        return self._run(self._core.about(name))
+
+    def close(self) -> None:
+        """Close connections; what waits stays on disk."""
+        self._http.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, steps: Steps[T]) -> T:
+        with self._busy:
+            said: Said | None = None
+            while True:
+                try:
+                    step = steps.send(said)
+                except StopIteration as end:
+                    found: T = end.value
+                    return found
+                if isinstance(step, Wait):
+                    self._pause(step.seconds)
+                    said = None
+                else:
+                    said = self._ask(step)
+
+    def _ask(self, step: Ask) -> Said:
+        import httpx
+
+        try:
+            with self._http.stream(
+                step.method, step.url, headers=dict(step.headers), content=step.content or None
+            ) as response:
+                reading = Reading(response.status_code, response.headers, step.most)
+                if not reading.fault:
+                    for part in response.iter_raw():
+                        reading.take(part)
+                        if reading.fault:
+                            break
+                return reading.said()
+        except (httpx.HTTPError, httpx.StreamError):
+            return Said(0)
+
+
+class AsyncClient(_Client):
+    """``Client`` for asynchronous programs: the same core, the same files.
+
+    Its files are written in place, which takes a few milliseconds for an answer.
+    """
+
+    def _begin(self, options: dict[str, Any], pause: Callable[[float], Any] | None) -> None:
+        import httpx
+
+        self._http, self._pause = httpx.AsyncClient(**options), pause or asyncio.sleep
+        self._busy = asyncio.Lock()
+
+    async def answer(self, name: str, record: object, plan: str | None = None) -> Outcome:
+        """Answer a collection, once; asked again, only that report is sent. ``plan`` pins its hash."""
+        return await self._run(self._core.answer(name, record, plan))
+
+    async def flush(self, refused: bool = False) -> list[Outcome]:
+        """Send what waits for this collector, if its time has come."""
+        return await self._run(self._core.flush(refused))
+
+    async def plan(self, name: str) -> Plan:
+        """A collection's plan, verified; nothing is told."""
+        return await self._run(self._core.plan(name))
+
+    async def about(self, name: str) -> dict[str, Any]:
+        """What the collector says of a collection."""
+        return await self._run(self._core.about(name))
+
+    async def aclose(self) -> None:
+        """Close connections; what waits stays on disk."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _run(self, steps: Steps[T]) -> T:
+        async with self._busy:
+            said: Said | None = None
+            while True:
+                try:
+                    step = steps.send(said)
+                except StopIteration as end:
+                    found: T = end.value
+                    return found
+                if isinstance(step, Wait):
+                    await self._pause(step.seconds)
+                    said = None
+                else:
+                    said = await self._ask(step)
+
+    async def _ask(self, step: Ask) -> Said:
+        import httpx
+
+        try:
+            async with self._http.stream(
+                step.method, step.url, headers=dict(step.headers), content=step.content or None
+            ) as response:
+                reading = Reading(response.status_code, response.headers, step.most)
+                if not reading.fault:
+                    async for part in response.aiter_raw():
+                        reading.take(part)
+                        if reading.fault:
+                            break
+                return reading.said()
+        except (httpx.HTTPError, httpx.StreamError):
+            return Said(0)

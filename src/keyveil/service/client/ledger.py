@@ -1,0 +1,277 @@
+"""Ledger: a device's budget, the reports that wait to be sent, and what became of each.
+
+Everything is in two files. An answer is written to the ledger, then to the file that is kept apart, and
+only then may its report leave; so whatever is lost or cut short, what was told is known:
+
+- *The ledger is lost.* Its cap and costs come back from the file apart. A report is drawn again only
+  from a record that matches its commitment, so it is the same report, under the same id and epoch.
+- *The file apart is lost.* Reports in the ledger stand and are still sent; nothing new is answered.
+- *Both are lost.* Then this is a new device, and no program on it could know better.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from ...foundation.coins import Coins, fresh_bytes
+from ...foundation.errors import BudgetError, CoinsError
+from ...foundation.exact import text, total
+from ...plan.budget import FORMAT, OTHER_PLAN, Budget, chain_of, checked_cap, rounds_before
+from ...plan.plan import Plan
+from ...plan.report import Report
+from .device import Device, coins_of, commitment
+
+WAITING = ("waiting", "held", "refused")
+"""States of a report that may still be sent."""
+MOST_WAITING = 100
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One answer as the person may read it."""
+
+    collection: str
+    plan: str
+    mechanism: str
+    epsilon: Decimal
+    round: int
+    epoch: int
+    state: str
+    """waiting: to be sent; held: a relay has it; counted: the collector has it; refused: the collector
+    would not take it as it was sent; dropped: too late, it is never sent again; lost: the ledger was."""
+    reason: str
+    tries: int
+    after: float
+    """Not sent before this time of day."""
+    report: Report | None
+
+
+class Ledger(Budget):
+    """A ``Budget`` whose answers belong to collections and wait until they are acknowledged.
+
+    ``path`` and ``apart`` are files; ``apart`` may lie in another folder, and should.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        cap: float | str | Decimal | None = None,
+        apart: str | Path | None = None,
+        most_waiting: int = MOST_WAITING,
+    ) -> None:
+        self.path = Path(path)
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.device = Device(self.path.with_name("device.json") if apart is None else apart)
+        self.device.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.most_waiting = most_waiting
+        limit = None if cap is None else checked_cap(cap)
+        with self._locked():
+            if not self.path.exists() and not self.device.exists:
+                if limit is None:
+                    raise BudgetError(
+                        "a new ledger needs a cap on the total epsilon: say cap=..., the first time"
+                    )
+                self.device.make(text(limit))
+            self._restore()
+            if limit is not None and limit != Decimal(self._read()["cap"]):
+                raise BudgetError("this budget has another cap; a cap is set once, when it is made")
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with self.device.locked(), super()._locked():
+            yield
+
+    def _restore(self) -> None:
+        """Make the two files agree: neither forgets what the other knows."""
+        if not self.device.exists:
+            self._read()
+            return
+        kept = self.device.read()
+        if not self.path.exists():
+            self._write({"format": FORMAT, "cap": kept["cap"], "device": kept["device"], "answers": []})
+        ledger = self._read()
+        if ledger["device"] != kept["device"] or Decimal(ledger["cap"]) != Decimal(kept["cap"]):
+            raise BudgetError(
+                "the ledger and the device's secret do not belong together; nothing is answered"
+            )
+        known = {told["plan"] for told in ledger["answers"]}
+        lost = [one for one in kept["answers"] if one["plan"] not in known]
+        for one in lost:
+            ledger["answers"].append({**one, "report": None, **_fresh("lost")})
+        if lost:
+            self._write(ledger)
+        for told in ledger["answers"]:
+            if told.get("report") is not None and "commitment" in told:
+                self.device.remember(told, told["report"]["id"])
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def answers(self) -> list[Entry]:
+        """Every answer so far, in order: what the person may read."""
+        return [_entry(told) for told in self._read()["answers"]]
+
+    def of(self, collection: str) -> list[Entry]:
+        """The answers to one collection, a round each."""
+        return [entry for entry in self.answers() if entry.collection == collection]
+
+    def spent_in(self, collection: str) -> Decimal:
+        """What a collection has cost, over all its rounds."""
+        return total(entry.epsilon for entry in self.of(collection))
+
+    def waiting(self) -> list[Entry]:
+        """The reports that may still be sent."""
+        return [entry for entry in self.answers() if entry.state in WAITING]
+
+    # -- answering ---------------------------------------------------------------------------------
+
+    def answer(
+        self,
+        plan: Plan,
+        record: object,
+        coins: Coins | None = None,
+        *,
+        collection: str = "",
+        epoch: int = 0,
+        allow: Decimal | None = None,
+    ) -> Report:
+        """The device's one report to a plan in a collection, durable in both files.
+
+        ``allow`` bounds what the collection may cost over all its rounds; so does the total that the
+        first plan answered in it stated. Whether anything is
+        refused depends on plans, on what was told and on what was lost, and on the record only where
+        a report was lost and the record is another by now.
+        """
+        if coins is not None:
+            raise CoinsError("a device's coins come from its own secure secret: leave coins out")
+        allow = None if allow is None else checked_cap(allow, "allow")
+        with self._locked():
+            self._restore()
+            ledger = self._read()
+            told = _told(ledger, plan.hash)
+            if told is None:
+                told = self._new(ledger, plan, record, collection, epoch, allow)
+            elif told.get("collection", "") != collection:
+                raise BudgetError("this plan was answered in another collection; a report has one place")
+            elif told["report"] is None:
+                self._again(ledger, told, plan, record)
+            return Report.parse(json.dumps(told["report"]))
+
+    def _kept(self) -> dict[str, Any]:
+        if not self.device.exists:
+            raise BudgetError("the device's secret is missing; nothing new is answered without it")
+        return self.device.read()
+
+    def _new(
+        self,
+        ledger: dict[str, Any],
+        plan: Plan,
+        record: object,
+        collection: str,
+        epoch: int,
+        allow: Decimal | None,
+    ) -> dict[str, Any]:
+        kept = self._kept()
+        number = _round(plan)
+        if collection:
+            earlier = [t for t in ledger["answers"] if t.get("collection") == collection]
+        else:
+            earlier = rounds_before(ledger, plan)
+        if any(t.get("round", 1) >= number for t in earlier):
+            raise BudgetError(OTHER_PLAN)
+        self._check_cost(ledger, plan, earlier, allow)
+        if sum(t.get("state") in WAITING for t in ledger["answers"]) >= self.most_waiting:
+            raise BudgetError(
+                f"{self.most_waiting} reports wait to be sent: send them before answering more"
+            )
+        drawn = plan.report_as_client(record, coins_of(kept), kept["device"])
+        name = fresh_bytes(16).hex()
+        told: dict[str, Any] = {
+            "plan": plan.hash,
+            "mechanism": plan.mechanism_name,
+            "epsilon": text(plan.proven),
+            "report": json.loads(Report(plan.hash, drawn.cells, name).dumps()),
+            "collection": collection,
+            "round": number,
+            "epoch": epoch,
+            "commitment": commitment(kept, plan, record),
+            **chain_of(plan),
+            **_fresh("waiting"),
+        }
+        ledger["answers"].append(told)
+        self._write(ledger)
+        self.device.remember(told, name)
+        return told
+
+    def _again(self, ledger: dict[str, Any], told: dict[str, Any], plan: Plan, record: object) -> None:
+        """Draw a lost report again: the same one, or none."""
+        kept = self._kept()
+        if not hmac.compare_digest(commitment(kept, plan, record), told["commitment"]):
+            raise BudgetError(
+                "the first report to this plan was lost and cannot be drawn again; nothing is sent"
+            )
+        drawn = plan.report_as_client(record, coins_of(kept), kept["device"])
+        told["report"] = json.loads(Report(plan.hash, drawn.cells, told["id"]).dumps())
+        told.update(_fresh("waiting"))
+        self._write(ledger)
+
+    # -- sending -----------------------------------------------------------------------------------
+
+    def mark(self, plan: str, **facts: Any) -> Entry:
+        """Set state, reason, tries or after of an answer; dropped and counted are for good."""
+
+        def change(told: dict[str, Any]) -> None:
+            if told["state"] not in ("dropped", "counted"):
+                told.update(facts)
+
+        return self._changed(plan, change)
+
+    def _changed(self, plan: str, change: Callable[[dict[str, Any]], None]) -> Entry:
+        with self._locked():
+            ledger = self._read()
+            told = _told(ledger, plan)
+            assert told is not None
+            before = dict(told)
+            change(told)
+            if told != before:
+                self._write(ledger)
+            return _entry(told)
+
+
+def _fresh(state: str) -> dict[str, Any]:
+    return {"state": state, "reason": "", "tries": 0, "after": 0.0}
+
+
+def _told(ledger: dict[str, Any], plan: str) -> dict[str, Any] | None:
+    for told in ledger["answers"]:
+        if told["plan"] == plan:
+            found: dict[str, Any] = told
+            return found
+    return None
+
+
+def _round(plan: Plan) -> int:
+    return int(plan.chain["round"]) if plan.chain is not None else 1
+
+
+def _entry(told: dict[str, Any]) -> Entry:
+    report = told["report"]
+    return Entry(
+        told.get("collection", ""),
+        told["plan"],
+        told["mechanism"],
+        Decimal(told["epsilon"]),
+        told.get("round", 1),
+        told.get("epoch", 0),
+        told.get("state", "waiting"),
+        told.get("reason", ""),
+        told.get("tries", 0),
+        told.get("after", 0.0),
+        None if report is None else Report.parse(json.dumps(report)),
+    )

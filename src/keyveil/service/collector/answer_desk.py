@@ -1,0 +1,273 @@
+"""Answers from the live counts: made in threads of their own, and remembered while nothing changes.
+
+There are two lanes, each a thread: estimates of single keys, which take milliseconds, never wait behind
+what may take seconds. An answer that is not there in time is given up, and says when to ask again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from math import isfinite
+from typing import Any
+
+from ...estimate import estimate, estimators_of
+from ...estimate.projection import STEPS
+from ...estimate.together.conditional import ESTIMATORS, Conditionals, QueryAnswer, check_size
+from ...estimate.together.query import KINDS, Query
+from ...plan.plan import Plan
+from ...plan.tally import Tally
+from ...trust.poison import CHOICES, Reach, reach
+from ...trust.poison.attack import places_of
+from .http.problems import Problem
+from .operations.clock import Clock
+from .operations.metrics import Metrics
+from .operations.settings import Settings
+from .store import Store
+from .store.collection import Round
+from .writer import Writer
+
+REMEMBERED = 64
+MOST_QUERIES = 100
+MOST_MATRIX = 200
+"""Keys up to which the whole matrix is answered at once, or what fakes may have done."""
+AT_ONCE = 25
+"""Keys looked at between two looks at the clock."""
+MOST_STATES = 3**6
+"""Joint states of the keys that a query names: up to here an answer takes seconds, and with three times
+as many a minute. Whoever has the tally can ask the library for more."""
+
+
+class Deadline:
+    """Until when an answer is waited for; work of many parts asks between two of them."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock, self._end = clock, clock.elapsed() + seconds
+
+    def check(self) -> None:
+        """Give up if nobody waits any more."""
+        if self._clock.elapsed() >= self._end:
+            raise Problem("late")
+
+
+class Lane:
+    """A thread for answers, and how many wait for it."""
+
+    def __init__(self, name: str) -> None:
+        self.pool = ThreadPoolExecutor(1, thread_name_prefix=f"keyveil-{name}")
+        self.asked = 0
+
+
+Work = Callable[[Plan, Tally, Deadline], dict[str, Any]]
+
+
+class AnswerDesk:
+    """What analysts ask. The event loop only waits; reports come in meanwhile."""
+
+    def __init__(
+        self, store: Store, writer: Writer, clock: Clock, settings: Settings, metrics: Metrics
+    ) -> None:
+        self._store, self._writer, self._clock = store, writer, clock
+        self._settings, self._metrics = settings, metrics
+        self.light, self.heavy = Lane("light"), Lane("heavy")
+        self._done: OrderedDict[tuple[Any, ...], dict[str, Any]] = OrderedDict()
+
+    def close(self) -> None:
+        """End the threads."""
+        for lane in (self.light, self.heavy):
+            lane.pool.shutdown(wait=False, cancel_futures=True)
+
+    async def tally(self, one: Round) -> tuple[int, Tally]:
+        """A round's tally as of the last commit that is known, and its version."""
+        book = self._store.has_book(one)
+        if book is None:
+            book = await asyncio.to_thread(self._store.book, one)
+        found = self._store.counts_now(one)
+        if found is None:
+            await self._writer.call(lambda store: store.load(one))
+            found = self._store.counts_now(one)
+            if found is None:
+                raise Problem("unknown", "the round is gone")
+        version, counts = found
+        return version, Tally(book.plan, counts)
+
+    async def estimates(
+        self, one: Round, estimator: str | None, level: float, after: Sequence[str]
+    ) -> dict[str, Any]:
+        """Frequency and mean of every key."""
+
+        def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
+            return estimate(plan, tally, estimator, level, after).document()
+
+        _check_level(level)
+        for step in after:
+            if step not in STEPS:
+                raise Problem("invalid", f"unknown post-processing; known: {', '.join(STEPS)}")
+        asked = ("estimates", estimator, level, tuple(after))
+        # others than a mechanism's first may go through their tally many times
+        return await self._answer(one, asked, work, self.light if estimator is None else self.heavy)
+
+    async def queries(
+        self, one: Round, texts: Sequence[str], estimator: str, level: float
+    ) -> dict[str, Any]:
+        """Answers to queries in the library's own language."""
+        if not 1 <= len(texts) <= MOST_QUERIES:
+            raise Problem("invalid", f"ask 1 to {MOST_QUERIES} queries at once")
+        parsed = [Query.parse(text) for text in texts]
+
+        def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
+            for query in parsed:
+                query.places(plan.schema)
+                check_size(plan.schema, query, MOST_STATES)
+            source = Conditionals(plan, tally, estimator, level)
+            return {"answers": [answer.document() for answer in _each(source, parsed, deadline)]}
+
+        _check_conditional(estimator, level)
+        return await self._answer(one, ("queries", tuple(texts), estimator, level), work)
+
+    async def matrix(self, one: Round, kind: str, estimator: str, level: float) -> dict[str, Any]:
+        """A statistic of each key given each other key."""
+        if kind not in KINDS:
+            raise Problem("invalid", f"unknown statistic; known: {', '.join(KINDS)}")
+
+        def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
+            keys = plan.schema.keys
+            if len(keys) > MOST_MATRIX:
+                raise Problem("invalid", f"the matrix is answered up to {MOST_MATRIX} keys: use queries")
+            pairs = [Query(kind, k, ((c, True),)) for k in keys for c in keys if k != c]
+            source = Conditionals(plan, tally, estimator, level)
+            cells = iter([cell.document() for cell in _each(source, pairs, deadline)])
+            rows = [[None if k == c else next(cells) for c in keys] for k in keys]
+            return {"kind": kind, "keys": list(keys), "matrix": rows}
+
+        _check_conditional(estimator, level)
+        return await self._answer(one, ("matrix", kind, estimator, level), work)
+
+    async def checks(self, one: Round, false_alarm: float) -> dict[str, Any]:
+        """What no honest population could have sent; the latest epoch compared with those before."""
+        split = await asyncio.to_thread(self._store.split_counts, one)
+
+        def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
+            from ...trust.health import HealthReport, check_change, health
+
+            found = health(plan, tally, false_alarm=false_alarm)
+            if split is not None:
+                later, before = Tally(plan, split[1]), Tally(plan, split[2])
+                change = check_change(plan, before, later, false_alarm)
+                found = HealthReport(tally.reports, (*found.findings, change))
+            return {**found.document(), "latest_epoch": None if split is None else split[0]}
+
+        epoch = None if split is None else (split[0], int(split[1].sum()))
+        return await self._answer(one, ("checks", false_alarm, epoch), work)
+
+    async def fakes(
+        self, one: Round, share: float, keys: Sequence[str], views: str | None, level: float
+    ) -> dict[str, Any]:
+        """Where each honest answer lies at a level if at most a share of the reports is fake.
+
+        Without ``views`` fakes are taken to have drawn their views as honest clients do, unless the
+        check of views has found that some did not.
+        """
+        if not 0 <= share < 1:
+            raise Problem("invalid", "'share' lies between 0 and 1, like 0.01")
+        if views not in (None, *CHOICES["views"]):
+            raise Problem("invalid", f"'views' is one of {', '.join(CHOICES['views'])}")
+        _check_level(level)
+
+        def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
+            from ...trust.health import check_views
+
+            asked = list(keys) or list(plan.schema.keys)
+            if len(asked) > MOST_MATRIX:
+                raise Problem("invalid", f"at most {MOST_MATRIX} keys at once: name them with 'key'")
+            places_of(plan, asked)
+            if not tally.reports:
+                raise Problem("invalid", "there are no reports yet that fakes could be among")
+            how = views or ("chosen" if check_views(plan, tally).suspicious else "drawn")
+            found = []
+            for first in range(0, len(asked), AT_ONCE):
+                deadline.check()
+                some = asked[first : first + AT_ONCE]
+                made = reach(plan, tally, share, some, views=how, level=level)
+                found += [_within(plan, each).document() for each in made]
+            return {"share": share, "level": level, "views": how, "keys": found}
+
+        return await self._answer(one, ("fakes", share, tuple(keys), views, level), work)
+
+    async def _answer(
+        self, one: Round, asked: tuple[Any, ...], work: Work, lane: Lane | None = None
+    ) -> dict[str, Any]:
+        lane = self.heavy if lane is None else lane
+        version, tally = await self.tally(one)
+        key = (one.id, version, *asked)
+        found = self._done.get(key)
+        if found is not None:
+            self._done.move_to_end(key)
+            return found
+        if lane.asked >= self._settings.analyses:
+            raise Problem("busy")
+        lane.asked += 1
+        begun = self._clock.elapsed()
+        seconds = self._settings.answer_seconds
+        deadline = Deadline(self._clock, seconds)
+        try:
+            async with asyncio.timeout(seconds):  # what has not begun by then never begins
+                loop = asyncio.get_running_loop()
+                made = await loop.run_in_executor(lane.pool, work, tally.plan, tally, deadline)
+        except TimeoutError:
+            raise Problem("late") from None
+        finally:
+            lane.asked -= 1
+        self._metrics.estimates.add(self._clock.elapsed() - begun)
+        facts = {"round": one.number, "plan": one.plan, "reports": tally.reports, "version": version}
+        result = {**facts, **made}
+        self._done[key] = result
+        while len(self._done) > REMEMBERED:
+            self._done.popitem(last=False)
+        return result
+
+    def offers(self, plan: Plan) -> dict[str, list[str]]:
+        """What a plan answers of each key, and by which estimators."""
+        return {"answers": list(plan.mechanism.answers), "estimators": list(estimators_of(plan))}
+
+
+def _each(source: Conditionals, queries: Sequence[Query], deadline: Deadline) -> list[QueryAnswer]:
+    """The answers to many queries, as long as someone waits for them."""
+    source.prepare(queries)
+    made = []
+    for query in queries:
+        deadline.check()
+        made.append(source.answer(query))
+    return made
+
+
+def _within(plan: Plan, found: Reach) -> Reach:
+    """The same, held to where honest answers lie: shares in [0, 1], and means in their range."""
+    place = plan.schema.place(found.key)
+    low, high = float(plan.schema.low[place]), float(plan.schema.high[place])
+    return replace(
+        found,
+        frequency=_held(found.frequency, 0.0, 1.0),
+        mean=_held(found.mean, low, high),
+        mass=_held(found.mass, -1.0, 1.0),
+    )
+
+
+def _held(ends: tuple[float, float] | None, low: float, high: float) -> tuple[float, float] | None:
+    if ends is None or not all(map(isfinite, ends)):
+        return ends  # nothing is known
+    return min(max(ends[0], low), high), min(max(ends[1], low), high)
+
+
+def _check_level(level: float) -> None:
+    if not 0 < level < 1:
+        raise Problem("invalid", "a level lies between 0 and 1, like 0.95")
+
+
+def _check_conditional(estimator: str, level: float) -> None:
+    _check_level(level)
+    if estimator not in ESTIMATORS:
+        raise Problem("invalid", f"unknown estimator; known: {', '.join(ESTIMATORS)}")

@@ -1,0 +1,119 @@
+"""What a collector does with reports that came: check, hand to the writer, answer when durable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from ..recent_reports import Lately
+from ..service import Service
+from ..store import Parcel
+from ..store.collection import Collection
+from . import wire
+from .access import require_ingest
+from .problems import REASONS, Problem
+from .rate_limit import Rate
+from .upload import Said, Upload
+from .web import Pairs
+
+_encoder = msgspec.json.Encoder()
+
+
+class Ingest(Upload[Collection]):
+    """The upload route of a collector."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(service)
+        self.service = service
+        self._rates: dict[int, Rate] = {}
+        self._lately = Lately()
+
+    async def find(self, name: str) -> Collection:
+        return self.service.control.named(name)
+
+    def origins(self, place: Collection) -> Sequence[str]:
+        return place.terms.origins
+
+    def epoch_now(self, place: Collection) -> int:
+        return place.terms.epoch_at(self.service.clock.now())
+
+    def check(self, place: Collection, headers: Pairs) -> None:
+        if self.service.writer.broken:
+            raise Problem("unhealthy")
+        require_ingest(self.service, headers, place)
+
+    def refused(self, name: str, place: Collection | None, problem: Problem) -> None:
+        super().refused(name, place, problem)
+        if place is not None:
+            self.service.writer.refused(place.id, problem.reason, problem.more.get("number", 1))
+
+    async def take(self, place: Collection, batch: wire.Batch) -> Said:
+        service = self.service
+        one = place.round_of(batch.plan)
+        if one is None:
+            raise Problem("other_plan", number=batch.count)
+        book = service.store.has_book(one)
+        if book is None:
+            book = await asyncio.to_thread(service.store.book, one)
+        packed = wire.pack(batch, book.packing)
+        reasons: dict[int, str] = dict.fromkeys(packed.impossible, "impossible")
+        if packed.count:
+            ids = packed.ids
+            names = [ids[at : at + 16] for at in range(0, len(ids), 16)]
+            parcel = Parcel(place.id, one.id, batch.epoch, names, packed.rows)
+            lately = self._lately.look(parcel, book.packing.width)
+            await self._submit(place, parcel, packed.count - lately.again)
+            if parcel.refused:
+                places = [at for at in range(batch.count) if at not in reasons]
+                reasons.update({places[at]: reason for at, reason in parcel.refused.items()})
+            else:
+                self._lately.note(parcel, lately)
+            if lately.changed:
+                service.metrics.change(place.name, lately.changed)
+        if reasons:
+            return self._partly(place, batch, reasons)
+        service.metrics.accept(place.name, batch.count)
+        return 200, b'{"accepted":%d,"failed":[]}' % batch.count, []
+
+    async def _submit(self, collection: Collection, parcel: Parcel, fresh: int) -> None:
+        """Make reports durable, at the collection's rate."""
+        rate = collection.terms.rate
+        if rate is None or not fresh:
+            await self.service.writer.submit(parcel)
+            return
+        now = self.service.clock.elapsed()
+        bucket = self._rates.setdefault(collection.id, Rate(now, rate))
+        wait = bucket.take(now, fresh, rate)
+        if wait > 0:
+            raise Problem("rate", after=int(wait) + 1, number=len(parcel.ids))
+        unused = fresh
+        try:
+            await self.service.writer.submit(parcel)
+            unused = min(fresh, len(parcel.refused))
+        finally:
+            bucket.give_back(unused)
+
+    def _partly(self, collection: Collection, batch: wire.Batch, reasons: dict[int, str]) -> Said:
+        """An answer that names the failed ids; a refusal if all failed for one reason."""
+        service = self.service
+        failed = [
+            {
+                "id": batch.ids[16 * place : 16 * place + 16].hex(),
+                "reason": reasons[place],
+                "retry": REASONS[reasons[place]].retry,
+            }
+            for place in sorted(reasons)
+        ]
+        refused = Counter(reasons.values())
+        accepted = batch.count - len(reasons)
+        if accepted == 0 and len(refused) == 1:
+            (reason,) = refused
+            raise Problem(reason, failed=failed, number=batch.count)
+        for reason, number in refused.items():
+            service.metrics.refuse(collection.name, reason, number)
+            service.writer.refused(collection.id, reason, number)
+        service.metrics.accept(collection.name, accepted)
+        return 200, _encoder.encode({"accepted": accepted, "failed": failed}), []

@@ -1,0 +1,412 @@
+"""What each route does, who may use it, and what it says of itself in the OpenAPI document."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+
+from ....plan.tally import Tally
+from ..operations import admin
+from ..plan_difference import compare_plans
+from ..service import Service
+from ..store.collection import Collection, checked_name
+from ..store.segments import files_of, folder_of, remove
+from . import schemas
+from .access import require
+from .live import stream
+from .problems import Problem
+from .web import json
+from .wire import JSON
+
+TALLY = "application/vnd.keyveil.plan.tally"
+ADMIN_BODY = 64 << 20
+
+Handler = Callable[[Service, Request, Collection], Awaitable[Response]]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method of one path."""
+
+    method: str
+    path: str
+    summary: str
+    role: str | None
+    """Who may; None for anyone."""
+    handler: Handler
+    answer: tuple[int, str, type | None]
+    """Status, content type and schema of success."""
+    query: tuple[str, ...] = ()
+    body: tuple[str, type | None] | None = None
+    refusals: tuple[str, ...] = ()
+    public: bool = False
+    """Whether pages of allowed origins may read it."""
+    more: Mapping[str, type | None] = field(default_factory=dict)
+    """Other content types of success."""
+
+
+class _Number(Convertor[int]):
+    """A number of a path: as many digits as any of ours has, so that reading it costs nothing."""
+
+    regex = "[0-9]{1,10}"
+
+    def convert(self, value: str) -> int:
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
+
+
+register_url_convertor("number", _Number())
+
+
+# -- reading requests ------------------------------------------------------------------------------
+
+
+async def body_of(service: Service, request: Request, kinds: tuple[str, ...]) -> bytes:
+    """The body, within its bounds of kind, size and time."""
+    main = request.headers.get("content-type", "").split(";", 1)[0].strip().lower()
+    if main not in kinds:
+        raise Problem("content_type", f"send {' or '.join(kinds)}")
+    if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise Problem("encoding")
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(service.settings.request_seconds):
+            async for part in request.stream():
+                size += len(part)
+                if size > ADMIN_BODY:
+                    raise Problem("too_large", f"a body has at most {ADMIN_BODY} bytes")
+                parts.append(part)
+    except TimeoutError:
+        raise Problem("slow") from None
+    return b"".join(parts)
+
+
+async def struct_of(service: Service, request: Request, kind: type[Any]) -> Any:
+    """A JSON body of a kind; the problem says what is wrong with an admin's own request."""
+    body = await body_of(service, request, (JSON,))
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (ValueError, RecursionError) as error:
+        text = str(error) if isinstance(error, msgspec.ValidationError) else "the body is no JSON"
+        if kind is schemas.NewCollection and _is_plan(body):
+            text = BARE_PLAN
+        raise Problem("malformed", text[:200]) from None
+
+
+BARE_PLAN = (
+    'the body is a plan alone; send {"name": "a-name", "plan": PLAN}, '
+    'and "terms" and "state" if you like'
+)
+
+
+class _Format(msgspec.Struct):
+    """Of any of our documents."""
+
+    format: str
+
+
+def _is_plan(body: bytes) -> bool:
+    """Whether a body is the document of a plan."""
+    try:
+        return msgspec.json.decode(body, type=_Format).format.startswith("keyveil/plan/")
+    except (ValueError, RecursionError):
+        return False
+
+
+def number_of(request: Request, name: str, default: float) -> float:
+    """A number of the query."""
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    try:
+        return float(text)
+    except ValueError:
+        raise Problem("invalid", f"'{name}' is a number") from None
+
+
+def round_of(request: Request) -> int | None:
+    """The round that is asked for."""
+    text = request.query_params.get("round")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise Problem("invalid", "'round' is a whole number")
+    return int(text)
+
+
+# -- collections -----------------------------------------------------------------------------------
+
+
+async def list_collections(service: Service, request: Request, _: Collection) -> Response:
+    every = service.control.collections.values()
+    return json({"collections": [service.public(one) for one in every]})
+
+
+async def create(service: Service, request: Request, _: Collection) -> Response:
+    asked: schemas.NewCollection = await struct_of(service, request, schemas.NewCollection)
+    checked_name(asked.name)
+    now = service.clock.now()
+    plan = await asyncio.to_thread(admin.checked_plan, asked.plan)
+    made = await service.writer.call(
+        lambda store: admin.create(
+            store, asked.name, plan.dumps(), asked.terms.given(), now, asked.state
+        )
+    )
+    service.log.say("collection_created", collection=made.name, plan=made.round.plan)
+    answer = {**service.public(made), "warnings": admin.warnings_of(service.control, made)}
+    return json(answer, 201, location=f"/v1/collections/{made.name}")
+
+
+async def show(service: Service, request: Request, collection: Collection) -> Response:
+    return json(service.public(collection))
+
+
+async def change_terms(service: Service, request: Request, collection: Collection) -> Response:
+    asked: schemas.TermsIn = await struct_of(service, request, schemas.TermsIn)
+    given = asked.given()
+    made = await service.writer.call(lambda store: admin.set_terms(store, collection.name, given))
+    service.log.say("terms_changed", collection=made.name, terms=sorted(given))
+    return json(service.public(made))
+
+
+async def change_state(service: Service, request: Request, collection: Collection) -> Response:
+    asked: schemas.NewState = await struct_of(service, request, schemas.NewState)
+    made = await service.writer.call(lambda store: admin.set_state(store, collection.name, asked.state))
+    service.log.say("state_changed", collection=made.name, state=made.state)
+    return json(service.public(made))
+
+
+async def delete(service: Service, request: Request, collection: Collection) -> Response:
+    gone = await service.writer.call(lambda store: admin.delete(store, collection.name))
+    await asyncio.to_thread(remove, folder_of(service.segments, gone))
+    service.log.say("collection_deleted", collection=gone.name)
+    return Response(status_code=204)
+
+
+async def next_round(service: Service, request: Request, collection: Collection) -> Response:
+    made = await service.writer.call(lambda store: admin.next_round(store, collection.name))
+    service.log.say("round_opened", collection=made.name, round=made.round.number)
+    return json(service.public(made), 201)
+
+
+async def plan(service: Service, request: Request, collection: Collection) -> Response:
+    one = collection.numbered(round_of(request))
+    book = await asyncio.to_thread(service.store.book, one)
+    tag = f'"{one.plan}"'
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers={"etag": tag})
+    return Response(book.document, 200, {"etag": tag}, JSON)
+
+
+async def status(service: Service, request: Request, collection: Collection) -> Response:
+    return json(await service.status(collection))
+
+
+async def compare(service: Service, request: Request, collection: Collection) -> Response:
+    other = service.control.named(request.path_params["other"])
+    require(service, request.scope["headers"], "analyst", other)
+    plans = [
+        (await asyncio.to_thread(service.store.book, one.rounds[0])).plan for one in (collection, other)
+    ]
+    return json(compare_plans(*plans))
+
+
+# -- answers ---------------------------------------------------------------------------------------
+
+
+async def estimates(service: Service, request: Request, collection: Collection) -> Response:
+    asked = request.query_params
+    one = collection.numbered(round_of(request))
+    level = number_of(request, "level", 0.95)
+    made = await service.answers.estimates(one, asked.get("estimator"), level, asked.getlist("after"))
+    return json(made)
+
+
+async def queries(service: Service, request: Request, collection: Collection) -> Response:
+    asked = request.query_params
+    one = collection.numbered(round_of(request))
+    level, estimator = number_of(request, "level", 0.95), asked.get("estimator", "pooled")
+    return json(await service.answers.queries(one, asked.getlist("q"), estimator, level))
+
+
+async def conditional(service: Service, request: Request, collection: Collection) -> Response:
+    asked = request.query_params
+    one = collection.numbered(round_of(request))
+    level, estimator = number_of(request, "level", 0.95), asked.get("estimator", "pooled")
+    return json(await service.answers.matrix(one, asked.get("kind", "frequency"), estimator, level))
+
+
+async def checks(service: Service, request: Request, collection: Collection) -> Response:
+    one = collection.numbered(round_of(request))
+    return json(await service.answers.checks(one, number_of(request, "false_alarm", 0.001)))
+
+
+async def fakes(service: Service, request: Request, collection: Collection) -> Response:
+    asked = request.query_params
+    one, share = collection.numbered(round_of(request)), number_of(request, "share", 0.01)
+    level, keys = number_of(request, "level", 0.95), asked.getlist("key")
+    return json(await service.answers.fakes(one, share, keys, asked.get("views"), level))
+
+
+async def tally(service: Service, request: Request, collection: Collection) -> Response:
+    one = collection.numbered(round_of(request))
+    version, found = await service.answers.tally(one)
+    if JSON in request.headers.get("accept", ""):
+        facts = {"round": one.number, "plan": one.plan, "reports": found.reports, "version": version}
+        return json({**facts, "counts": found.counts.tolist()})
+    return Response(await asyncio.to_thread(found.dumps), 200, media_type=TALLY)
+
+
+async def live(service: Service, request: Request, collection: Collection) -> Response:
+    if request.method == "HEAD":
+        return Response(media_type="text/event-stream")
+    estimates = request.query_params.get("estimates") == "true"
+    return stream(service, collection.name, request.scope["headers"], estimates)
+
+
+async def bring_in(service: Service, request: Request, collection: Collection) -> Response:
+    content = await body_of(service, request, (TALLY,))
+    one = collection.numbered(round_of(request))
+    book = await asyncio.to_thread(service.store.book, one)
+    found = await asyncio.to_thread(Tally.parse, book.plan, content)
+    digest = hashlib.sha256(found.counts.tobytes()).hexdigest()
+    name = request.query_params.get("id", digest)
+    if not name.isascii() or not name.isalnum() or len(name) > 64:
+        raise Problem("invalid", "'id' has at most 64 letters and digits")
+    packed = found.dumps()
+    added = await service.writer.call(lambda store: store.bring_in(one, found.counts, name, packed))
+    service.log.say("tally_brought_in", collection=collection.name, added=added)
+    return json({"added": added, "reports": found.reports})
+
+
+async def segments(service: Service, request: Request, collection: Collection) -> Response:
+    def look() -> list[dict[str, Any]]:
+        with service.store.reading() as session:
+            return [
+                {**sealed.manifest, "expired": sealed.expired}
+                for one in collection.rounds
+                for sealed in service.store.sealed(session, one)
+            ]
+
+    return json({"segments": await asyncio.to_thread(look)})
+
+
+async def segment(service: Service, request: Request, collection: Collection) -> Response:
+    path = request.path_params
+    one = collection.numbered(path["round"])
+
+    def look() -> set[str]:
+        with service.store.reading() as session:
+            return {
+                file["name"]
+                for sealed in service.store.sealed(session, one)
+                if sealed.epoch == path["epoch"] and not sealed.expired
+                for file in files_of(sealed.manifest)
+            }
+
+    if path["file"] not in await asyncio.to_thread(look):
+        raise Problem("unknown", "there is no such segment; see the list of segments")
+    found = folder_of(service.segments, collection, one, path["epoch"]) / path["file"]
+    if not found.is_file():
+        raise Problem("unknown", "the segment is not on this machine")
+    return FileResponse(found, media_type="application/vnd.apache.parquet")
+
+
+_ASKED = ("round", "estimator", "level")
+_C = "/v1/collections/{name}"
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        "GET", "/v1/collections", "All collections", "analyst", list_collections,
+        (200, JSON, schemas.Listing),
+    ),
+    Operation(
+        "POST", "/v1/collections", "Make a collection of a plan", "admin", create,
+        (201, JSON, schemas.Created), body=(JSON, schemas.NewCollection),
+        refusals=("exists", "unknown"),
+    ),
+    Operation(
+        "GET", _C, "What a client needs to know", None, show, (200, JSON, schemas.Public), public=True
+    ),
+    Operation(
+        "PATCH", _C, "Change terms that may change", "admin", change_terms,
+        (200, JSON, schemas.Public), body=(JSON, schemas.TermsIn),
+    ),
+    Operation(
+        "DELETE", _C, "Remove a closed collection and all it collected", "admin", delete,
+        (204, "", None), refusals=("state",),
+    ),
+    Operation(
+        "POST", _C + "/state", "Open, pause or close; closed is for good", "admin", change_state,
+        (200, JSON, schemas.Public), body=(JSON, schemas.NewState), refusals=("state",),
+    ),
+    Operation(
+        "POST", _C + "/rounds", "Close the round, publish what it learned, open the next", "admin",
+        next_round, (201, JSON, schemas.Public), refusals=("finished", "closed_collection"),
+    ),
+    Operation(
+        "GET", _C + "/plan", "The plan of the latest round, or of one", None, plan,
+        (200, JSON, None), query=("round",), public=True,
+    ),
+    Operation(
+        "GET", _C + "/status", "Reports, refusals, epochs, rounds", "analyst", status,
+        (200, JSON, schemas.Status),
+    ),
+    Operation(
+        "GET", _C + "/estimates", "Frequency and mean of every key", "analyst", estimates,
+        (200, JSON, schemas.Estimates), query=(*_ASKED, "after"), refusals=("busy", "late"),
+    ),
+    Operation(
+        "GET", _C + "/queries", "Answers to queries", "analyst", queries,
+        (200, JSON, schemas.QueryAnswers), query=("q", *_ASKED), refusals=("busy", "late"),
+    ),
+    Operation(
+        "GET", _C + "/conditional", "A statistic of each key given each other", "analyst", conditional,
+        (200, JSON, schemas.Matrix), query=("kind", *_ASKED), refusals=("busy", "late"),
+    ),
+    Operation(
+        "GET", _C + "/checks", "What no honest population could have sent", "analyst", checks,
+        (200, JSON, schemas.Checks), query=("round", "false_alarm"), refusals=("busy", "late"),
+    ),
+    Operation(
+        "GET", _C + "/fakes", "How far a share of fakes may have moved each answer", "analyst", fakes,
+        (200, JSON, schemas.Fakes), query=("round", "share", "level", "key", "views"),
+        refusals=("busy", "late"),
+    ),
+    Operation(
+        "GET", _C + "/tally", "The tally itself", "analyst", tally, (200, TALLY, None),
+        query=("round",), more={JSON: schemas.Counts},
+    ),
+    Operation(
+        "POST", _C + "/tallies", "Bring in a tally made elsewhere, once", "admin", bring_in,
+        (200, JSON, schemas.BroughtIn), query=("round", "id"), body=(TALLY, None),
+        refusals=("full", "closed_collection"),
+    ),
+    Operation(
+        "GET", _C + "/live", "Server-sent events: the tally as it grows", "analyst", live,
+        (200, "text/event-stream", None), query=("estimates",), refusals=("busy",),
+    ),
+    Operation(
+        "GET", _C + "/segments", "Manifests of the sealed epochs", "admin", segments,
+        (200, JSON, schemas.Segments),
+    ),
+    Operation(
+        "GET", _C + "/segments/{round:number}/{epoch:number}/{file}", "One Parquet segment", "admin",
+        segment, (200, "application/vnd.apache.parquet", None),
+    ),
+    Operation(
+        "GET", _C + "/compare/{other}", "How a new version differs, and what is unsafe", "analyst",
+        compare, (200, JSON, schemas.Comparison),
+    ),
+)  # fmt: skip
+"""Every route but reports and the process's own; one table for the app and for its document."""

@@ -1,0 +1,1 @@
+"""Running a collector: starting, sealing epochs, backups, verification, tokens, logs, metrics."""

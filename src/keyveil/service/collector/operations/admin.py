@@ -1,0 +1,222 @@
+"""What an admin does to collections and tokens: one transaction each, alone in the store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ....foundation.errors import FinishedError, KeyveilError, PlanError
+from ....plan.audit import audit
+from ....plan.plan import Plan
+from ....plan.tally import Tally
+from ..http.problems import Problem
+from ..store import Session, Store
+from ..store.collection import STATES, Collection, Control, Terms, checked_name
+from . import tokens
+from .tokens import ROLES
+
+
+def create(
+    store: Store, name: str, plan: object, terms: Mapping[str, Any], now: float, state: str = "open"
+) -> Collection:
+    """A new collection of a plan that proves its epsilon."""
+    checked_name(name)
+    chosen = Terms.of(terms)
+    if state not in ("open", "paused"):
+        raise Problem("invalid", "a new collection is open or paused")
+    made = checked_plan(plan)
+
+    def work(session: Session, control: Control) -> None:
+        if name in control.collections:
+            raise Problem("exists", "there is a collection of this name")
+        if chosen.replaces is not None and chosen.replaces not in control.collections:
+            raise Problem("unknown", "the collection that this one replaces is unknown")
+        row = session.rows(
+            "insert into collections (name, state, terms, closed_before, made) "
+            "values (?, ?, ?, ?, ?) returning id",
+            (name, state, json.dumps(chosen.document()), chosen.first_open(now), int(now)),
+        )
+        session.run(
+            "insert into rounds (collection, number, plan, closed, document) values (?, 1, ?, 0, ?)",
+            (row[0][0], made.hash, made.dumps()),
+        )
+
+    store.change(work)
+    return store.control.named(name)
+
+
+def warnings_of(control: Control, made: Collection) -> list[str]:
+    """What whoever made a collection should know of it."""
+    plans = {one.plan for one in made.rounds}
+    same = [
+        other.name
+        for other in control.collections.values()
+        if other.id != made.id and plans & {one.plan for one in other.rounds}
+    ]
+    if not same:
+        return []
+    names = ", ".join(map(repr, same[:5])) + (" and others" if len(same) > 5 else "")
+    return [
+        f"this is also the plan of {names}: a device answers a plan once, so it sends its report to the "
+        "collection that asks first, and nothing to any other"
+    ]
+
+
+def checked_plan(document: object) -> Plan:
+    """A plan whose integers prove its epsilon, and that begins a chain if it is of one."""
+    if not isinstance(document, str | bytes | dict):
+        raise Problem("invalid", "'plan' is a plan's document")
+    try:
+        found = audit(document)
+    except KeyveilError as error:
+        raise Problem("invalid", f"the plan is refused: {error}") from None
+    if found.plan is None or found.findings:
+        raise Problem("invalid", f"the plan is refused: {found.findings[0]}")
+    if found.plan.chain is not None and found.plan.chain["round"] != 1:
+        raise Problem("invalid", "a collection begins with the first round of a chain")
+    return found.plan
+
+
+def set_state(store: Store, name: str, state: str) -> Collection:
+    """Open, pause or close a collection; a closed one stays closed."""
+    if state not in STATES:
+        raise Problem("invalid", f"a state is one of {', '.join(STATES)}")
+
+    def work(session: Session, control: Control) -> None:
+        found = control.named(name)
+        if found.state == "closed" and state != "closed":
+            raise Problem("state", "a closed collection stays closed: make a new one")
+        session.run("update collections set state = ? where id = ?", (state, found.id))
+
+    store.change(work)
+    return store.control.named(name)
+
+
+def set_terms(store: Store, name: str, given: Mapping[str, Any]) -> Collection:
+    """Change those terms that may change."""
+
+    def work(session: Session, control: Control) -> None:
+        found = control.named(name)
+        terms = json.dumps(found.terms.changed(given).document())
+        session.run("update collections set terms = ? where id = ?", (terms, found.id))
+
+    store.change(work)
+    return store.control.named(name)
+
+
+def delete(store: Store, name: str) -> Collection:
+    """Remove a closed collection and all that it collected."""
+    store.refresh()
+    found = store.control.named(name)
+    if found.state != "closed":
+        raise Problem("state", "only a closed collection can be deleted: close it first")
+    every = store.control.tokens.values()
+    if every and all(token.collection == found.id for token in every):
+        # its tokens go with it; one that nobody has stays, so that no door opens by that
+        _, name, _ = add_token(store, "admin", label="keeps the door locked").split("_", 2)
+        revoke_token(store, name)
+    store.delete(found)
+    return found
+
+
+def next_round(store: Store, name: str) -> Collection:
+    """Close the round, publish what it learned as the next plan, and open that.
+
+    The round is closed first, in a transaction of its own, so that its tally is final; if the
+    process ends in between, asking again goes on from there.
+    """
+    store.refresh()
+    one = store.control.named(name).round
+    plan = store.book(one).plan
+    _next_plan(plan, Tally(plan, store.counts_stored(one)))  # is there one? before anything is closed
+
+    def close(session: Session, control: Control) -> None:
+        found = control.named(name)
+        if found.state == "closed":
+            raise Problem("closed_collection")
+        if found.round.id != one.id:
+            raise Problem("state", "another round has begun meanwhile")
+        session.run("update rounds set closed = 1 where id = ?", (one.id,))
+
+    store.change(close)
+    made = _next_plan(plan, Tally(plan, store.counts_stored(one)))
+
+    def begin(session: Session, control: Control) -> None:
+        found = control.named(name)
+        if found.round.id != one.id:
+            raise Problem("state", "another round has begun meanwhile")
+        session.run(
+            "insert into rounds (collection, number, plan, closed, document) values (?, ?, ?, 0, ?)",
+            (found.id, one.number + 1, made.hash, made.dumps()),
+        )
+
+    store.change(begin)
+    return store.control.named(name)
+
+
+def _next_plan(plan: Plan, tally: Tally) -> Plan:
+    try:
+        return plan.next(tally)
+    except FinishedError as error:
+        raise Problem("finished", str(error)) from None
+    except PlanError as error:
+        raise Problem("finished", str(error)) from None
+
+
+# -- tokens ----------------------------------------------------------------------------------------
+
+
+_NEW_TOKEN = (
+    "insert into tokens (id, role, collection, digest, label, revoked) values (?, ?, ?, ?, ?, 0)"
+)
+
+
+def add_token(store: Store, role: str, collection: str | None = None, label: str = "") -> str:
+    """A new token; its text is returned once and never stored."""
+    if role not in ROLES:
+        raise Problem("invalid", f"a role is one of {', '.join(ROLES)}")
+    if not isinstance(label, str) or len(label) > 100 or not label.isprintable():
+        raise Problem("invalid", "a label has at most 100 printable letters")
+    if role == "admin" and collection is not None:
+        raise Problem("invalid", "an admin's token is for all collections")
+    name, secret = tokens.fresh_id(), tokens.fresh_secret()
+
+    def work(session: Session, control: Control) -> None:
+        number = None if collection is None else control.named(collection).id
+        session.run(
+            _NEW_TOKEN,
+            (name, role, number, tokens.digest_of(secret), label),
+        )
+
+    store.change(work)
+    return tokens.spelled(name, secret)
+
+
+def revoke_token(store: Store, name: str) -> None:
+    """A token that stops working at once."""
+
+    def work(session: Session, control: Control) -> None:
+        if name not in control.tokens:
+            raise Problem("unknown", "there is no token of this id")
+        session.run("update tokens set revoked = 1 where id = ?", (name,))
+
+    store.change(work)
+
+
+def rotate_token(store: Store, name: str) -> str:
+    """A new token with the same rights; the old one stops working at once."""
+    new, secret = tokens.fresh_id(), tokens.fresh_secret()
+
+    def work(session: Session, control: Control) -> None:
+        old = control.tokens.get(name)
+        if old is None or old.revoked:
+            raise Problem("unknown", "there is no working token of this id")
+        session.run("update tokens set revoked = 1 where id = ?", (name,))
+        session.run(
+            _NEW_TOKEN,
+            (new, old.role, old.collection, tokens.digest_of(secret), old.label),
+        )
+
+    store.change(work)
+    return tokens.spelled(new, secret)

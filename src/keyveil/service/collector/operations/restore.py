@@ -1,0 +1,321 @@
+"""A backup put back as a store of either kind, or refused whole.
+
+A backup may come from anywhere, so nothing in it is trusted. Its names must be names that this program
+gives, its files plain files inside it, its tables ours. All of that is checked before anything is
+written; then only the rows of our own tables and the files that they name are copied.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from ....foundation.errors import KeyveilError
+from ....plan.plan import Plan
+from ....plan.report import is_hex
+from ..store import Session, Store, StoreError, store_at
+from ..store.collection import MOST_EPOCH, STATES, Collection, Control, Round, Terms, checked_name
+from ..store.epoch_keys import FOLDER as KEYS
+from ..store.epoch_keys import KeyFolder
+from ..store.migrations import MIGRATIONS
+from ..store.seen_ids import split
+from ..store.segments import MANIFEST as MANIFEST_FILE
+from ..store.segments import check_files, folder_of, make_folder, sync
+from ..store.sqlite import SqliteSession, SqliteStore, make_private
+from .backup import (
+    DATABASE,
+    FORMAT,
+    MANIFEST,
+    SEGMENTS,
+    BackupTable,
+    copy_file,
+    copy_table,
+    hash_of,
+    last_ids,
+    make_tables,
+    names_of,
+    open_copy,
+    opened,
+    own_tables,
+    set_last_ids,
+)
+
+DAMAGED = "the backup does not match its check: it is damaged or not complete"
+FOREIGN = "the backup is refused, because keyveil did not write it"
+
+
+def restore(source: Path, target: str | Path, segments: Path) -> None:
+    """Put a backup where a store shall be; never over one that is there."""
+    facts = _facts(source)
+    store = store_at(str(target))
+    for place in (segments, *([store.path] if isinstance(store, SqliteStore) else ())):
+        if place.exists() and (place.is_file() or any(place.iterdir())):
+            raise StoreError(f"{place} is there already: a restore never writes over a store")
+    database = _plain(source, Path(DATABASE))
+    if hash_of(database) != facts["sha256"]:
+        raise StoreError(DAMAGED)
+    with _reading(database) as session:
+        version = _check_tables(session)
+        files = _check_rows(session, version, source)
+        with _staged(source / SEGMENTS, segments, files) as place:
+            if isinstance(store, SqliteStore):
+                _restore_file(session, version, store.path, place)
+            else:
+                _restore_rows(session, version, store, place)
+
+
+@contextmanager
+def _reading(database: Path) -> Iterator[SqliteSession]:
+    """The backup's rows; what cannot be read as rows is said in a line."""
+    try:
+        connection = open_copy(database)
+        try:
+            yield SqliteSession(connection)
+        finally:
+            connection.close()
+    except (apsw.Error, UnicodeDecodeError) as error:
+        raise StoreError(f"{DAMAGED}: {type(error).__name__}") from None
+
+
+# -- what is checked before anything is written -----------------------------------------------------
+
+
+def _facts(source: Path) -> dict[str, Any]:
+    """The manifest of a backup."""
+    try:
+        facts = json.loads(_plain(source, Path(MANIFEST)).read_bytes())
+    except (OSError, ValueError, RecursionError, StoreError):
+        raise StoreError(f"{source} is no backup: it has no readable {MANIFEST}") from None
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        raise StoreError(f"{source} is no backup of this version")
+    if not is_hex(facts.get("sha256"), 64):
+        raise StoreError(f"{source} is no backup: its {MANIFEST} has no SHA-256 of the store")
+    return facts
+
+
+def _plain(root: Path, path: Path) -> Path:
+    """A file inside a folder, where no part of its path is a link."""
+    place = root
+    for part in path.parts:
+        place = place / part
+        try:
+            mode = place.lstat().st_mode
+        except OSError:
+            raise StoreError(f"{DAMAGED}: {path} is missing") from None
+        if stat.S_ISLNK(mode):
+            raise StoreError(f"{FOREIGN}: {path} is, or lies behind, a symbolic link")
+    if not stat.S_ISREG(mode) or not place.resolve().is_relative_to(root.resolve()):
+        raise StoreError(f"{FOREIGN}: {path} is no file inside it")
+    return place
+
+
+def _check_tables(session: Session) -> int:
+    """The version of a backup whose tables are ours, with values of the types that they say."""
+    version = int(session.rows("pragma user_version")[0][0])
+    if not 1 <= version <= len(MIGRATIONS):
+        raise StoreError("the backup is of a newer version than this keyveil, or of none")
+    found = session.rows("select type, name, sql from sqlite_master")
+    for kind, name, _ in found:
+        if kind in ("trigger", "view"):
+            raise StoreError(f"{FOREIGN}: its store has the {kind} {name!r}")
+    texts = {name: sql for kind, name, sql in found if kind == "table"}
+    for table in own_tables(version).values():
+        if texts.get(table.name) != table.sql:
+            raise StoreError(f"{FOREIGN}: its table {table.name!r} is missing, or is not ours")
+        _check_types(session, table)
+    return version
+
+
+def _check_types(session: Session, table: BackupTable) -> None:
+    wrong = " or ".join(
+        f"typeof({name}) not in ('{kind}'{', ' + repr('null') if null else ''})"
+        for name, (kind, null) in table.columns.items()
+    )
+    if session.rows(f"select 1 from {table.name} where {wrong} limit 1"):
+        raise StoreError(f"{FOREIGN}: its table {table.name!r} has values of another type")
+
+
+def _check_rows(session: Session, version: int, source: Path) -> list[Path]:
+    """The files that a backup's store names, each as it says, below the folder of its segments."""
+    try:
+        collections = _collections(session)
+        rounds = _rounds(session, collections)
+        files = _segments(session, rounds, source)
+    except StoreError:
+        raise
+    except (KeyveilError, ValueError, TypeError, RecursionError) as error:
+        what = error if isinstance(error, KeyveilError) else type(error).__name__
+        raise StoreError(f"{FOREIGN}: {what}") from None
+    return files + (_keys(session, source) if version > 1 else [])
+
+
+def _collections(session: Session) -> dict[int, Collection]:
+    found = {}
+    for number, name, state, terms, before in session.rows(
+        "select id, name, state, terms, closed_before from collections"
+    ):
+        if state not in STATES:
+            raise StoreError(f"{FOREIGN}: a collection is in no state that there is")
+        found[number] = Collection(
+            number, checked_name(name), state, Terms.of(json.loads(terms)), before
+        )
+    return found
+
+
+def _rounds(session: Session, collections: dict[int, Collection]) -> dict[int, tuple[Collection, Round]]:
+    found = {}
+    sql = "select id, collection, number, plan, document from rounds order by collection, number"
+    for one, collection, number, plan, document in session.rows(sql):
+        if collection not in collections or Plan.parse(document).hash != plan:
+            raise StoreError(f"{FOREIGN}: a round is of no collection, or not of its plan")
+        found[one] = collections[collection], Round(one, collection, number, plan)
+    for number in collections:
+        numbers = [one.number for collection, one in found.values() if collection.id == number]
+        if not numbers or numbers != list(range(1, len(numbers) + 1)):
+            raise StoreError(f"{FOREIGN}: a collection has no rounds, or not all of them")
+    return found
+
+
+def _segments(session: Session, rounds: dict[int, tuple[Collection, Round]], source: Path) -> list[Path]:
+    """The files of sealed epochs, each as its manifest says."""
+    files = []
+    for number, epoch, expired, text in session.rows(
+        "select round, epoch, expired, manifest from sealed"
+    ):
+        if number not in rounds or not 0 <= epoch <= MOST_EPOCH:
+            raise StoreError(f"{FOREIGN}: a sealed epoch is of no round")
+        collection, one = rounds[number]
+        manifest = json.loads(text)
+        names = [MANIFEST_FILE, *names_of(manifest)]
+        if expired:
+            continue
+        below = folder_of(Path(SEGMENTS), collection, one, epoch)
+        paths = [_plain(source, below / name) for name in names]
+        if check_files(source / below, manifest) or not _is_manifest(paths[0], manifest):
+            raise StoreError(f"{DAMAGED}: a segment of {collection.name!r}, epoch {epoch}")
+        files += [path.relative_to(source / SEGMENTS) for path in paths]
+    return files
+
+
+def _is_manifest(path: Path, manifest: dict[str, Any]) -> bool:
+    try:
+        return bool(json.loads(path.read_bytes()) == manifest)
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def _keys(session: Session, source: Path) -> list[Path]:
+    """The keys of open epochs; one that the backup has not stays missing."""
+    files = []
+    for (name,) in session.rows("select name from id_keys"):
+        if not is_hex(name, 32):
+            raise StoreError(f"{FOREIGN}: a key has no name that a key has")
+        keys = KeyFolder(source / SEGMENTS / KEYS)
+        path = keys.path(name)
+        if not path.exists() and not path.is_symlink():
+            continue
+        _plain(source, path.relative_to(source))
+        if keys.read(name) is None:
+            raise StoreError(f"{DAMAGED}: a key is not the one that it is named for")
+        files.append(path.relative_to(source / SEGMENTS))
+    return files
+
+
+# -- writing -----------------------------------------------------------------------------------------
+
+
+class _Place:
+    """Segments that were copied, and wait to be put where they belong."""
+
+    def __init__(self, work: Path, target: Path) -> None:
+        self._work, self._target = work, target
+        self.at = work
+        """Where they lie now."""
+
+    def put(self) -> None:
+        """Give them their name: all at once, and on disk."""
+        os.replace(self._work, self._target)
+        self.at = self._target
+        for path in (self._target.parent, self._target, *self._target.rglob("*")):
+            sync(path)
+
+
+@contextmanager
+def _staged(source: Path, target: Path, files: list[Path]) -> Iterator[_Place]:
+    """The segments under another name, until the store is ready; gone if it does not become so."""
+    work = target.with_name(f".{target.name}.part")
+    shutil.rmtree(work, ignore_errors=True)
+    place = _Place(work, target)
+    try:
+        make_folder(work)
+        for path in files:
+            make_folder((work / path).parent)
+            copy_file(source / path, work / path)
+        yield place
+    except BaseException:
+        shutil.rmtree(place.at, ignore_errors=True)
+        raise
+
+
+def _restore_file(session: Session, version: int, path: Path, segments: _Place) -> None:
+    """A new file of our own tables, with the backup's rows."""
+    part = path.with_name(f".{path.name}.part")
+    part.unlink(missing_ok=True)
+    try:
+        make_private(part)
+        connection = apsw.Connection(str(part))
+        connection.pragma("journal_mode", "off")
+        connection.pragma("synchronous", "off")  # it is synced whole, before it has its name
+        make_tables(connection, version)
+        connection.execute("begin")
+        for table in own_tables(version).values():
+            copy_table(session, SqliteSession(connection), table)
+        set_last_ids(SqliteSession(connection), last_ids(session, "sqlite", version))
+        connection.execute("commit")
+        connection.close()
+        sync(part)
+        segments.put()  # before the store that names them
+        os.replace(part, path)
+        sync(path.parent)
+    except (apsw.FullError, apsw.IOError, apsw.CantOpenError) as error:
+        raise StoreError(f"{path} cannot be written: {type(error).__name__}") from None
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def _restore_rows(source: Session, version: int, store: Store, segments: _Place) -> None:
+    """Fill an empty database in one transaction."""
+    if version != len(MIGRATIONS):
+        raise StoreError("the backup is of another version: restore it as a file, and migrate that")
+    try:
+        store.migrate_alone()
+    finally:
+        store.close()
+    tables = own_tables()
+
+    def fill(session: Session, control: Control) -> None:
+        if any(session.rows(f"select 1 from {table} limit 1") for table in tables):
+            raise StoreError("the database has a store already: a restore never writes over one")
+        for table in tables.values():
+            copy_table(source, session, table)
+        for name, last in last_ids(source, "sqlite").items():
+            session.rows("select setval(pg_get_serial_sequence(?, 'id'), ?)", (name, max(last, 1)))
+        sql = (
+            "select round, epoch, ids from segments where not exists (select 1 from sealed "
+            "where sealed.round = segments.round and sealed.epoch = segments.epoch)"
+        )
+        for number, epoch, ids in source.stream(sql):
+            store._claim(session, Round(number, 0, 0, ""), epoch, split(ids))
+        segments.put()
+
+    with opened(store):
+        store.change(fill)

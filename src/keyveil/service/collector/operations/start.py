@@ -1,0 +1,55 @@
+"""The collector as a process: where it may listen, and how it is run."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import TextIO
+
+from ..http.access import is_loopback
+from ..http.app import app
+from ..http.server import ServeError, address_of, listening, run
+from ..service import Service
+from ..store import Store
+from .clock import Clock
+from .settings import Settings
+
+NO_ADMIN = (
+    "without an admin token the collector serves this machine only: "
+    "make one with 'keyveil token create --role admin', or use --host 127.0.0.1"
+)
+
+
+def check_address(store: Store, host: str) -> None:
+    """Refuse to be reachable from elsewhere while anyone could do anything."""
+    if is_loopback(host):
+        return
+    admins = [t for t in store.control.tokens.values() if t.role == "admin" and not t.revoked]
+    if not admins:
+        raise ServeError(NO_ADMIN)
+
+
+def check_new(store: Store, host: str) -> None:
+    """The same of a file that is not there yet, so that none is made for nothing."""
+    path = getattr(store, "path", None)
+    if path is not None and not path.exists() and not is_loopback(host):
+        raise ServeError(NO_ADMIN)
+
+
+def serve(
+    store: Store,
+    segments: Path,
+    host: str,
+    found: socket.socket,
+    settings: Settings | None = None,
+    clock: Clock | None = None,
+    log: TextIO | None = None,
+) -> int:
+    """Serve until told to end; the exit code."""
+    check_address(store, host)
+    service = Service(store, segments, clock, settings, log, exposed=not is_loopback(host))
+    run(service, app(service), found)
+    return 1 if service.writer.broken else 0
+
+
+__all__ = ["ServeError", "address_of", "check_address", "check_new", "listening", "serve"]

@@ -1,0 +1,65 @@
+"""Token: who may do what. Only a token's hash is ever stored."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass
+
+from ....foundation.coins import fresh_bytes
+
+ROLES = ("admin", "analyst", "ingest")
+"""An admin may do all; an analyst reads answers, never single reports; ingest sends reports."""
+
+_SHAPE = re.compile(r"kv_([0-9a-f]{16})_([0-9A-Za-z_-]{43})")
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token as the store knows it."""
+
+    id: str
+    role: str
+    collection: int | None
+    """The collection that it is for; None for all."""
+    digest: bytes
+    label: str = ""
+    revoked: bool = False
+
+    def matches(self, secret: str) -> bool:
+        """Whether a secret is this token's; takes as long either way."""
+        return hmac.compare_digest(self.digest, digest_of(secret)) and not self.revoked
+
+    def allows(self, role: str, collection: int | None) -> bool:
+        """Whether it may act in a role; an admin's may in every one."""
+        if self.collection is not None and self.collection != collection:
+            return False
+        return self.role == role or self.role == "admin"
+
+
+def fresh_id() -> str:
+    """A token's public name."""
+    return fresh_bytes(8).hex()
+
+
+def fresh_secret() -> str:
+    """256 random bits."""
+    return urlsafe_b64encode(fresh_bytes(32)).rstrip(b"=").decode()
+
+
+def digest_of(secret: str) -> bytes:
+    """What the store keeps. A secret of 256 random bits needs no slow hash."""
+    return hashlib.sha256(b"keyveil token\0" + secret.encode()).digest()
+
+
+def spelled(name: str, secret: str) -> str:
+    """The token as its holder writes it."""
+    return f"kv_{name}_{secret}"
+
+
+def read(text: str) -> tuple[str, str] | None:
+    """A token's public name and secret; None if the text is no token."""
+    found = _SHAPE.fullmatch(text)
+    return (found[1], found[2]) if found else None

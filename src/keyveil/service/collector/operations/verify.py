@@ -1,0 +1,196 @@
+"""``keyveil verify``: recount everything from the segments; the counts must match exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import gettempdir
+
+import numpy as np
+
+from ....foundation.errors import ReportError
+from ....plan.tally import Tally
+from ..store import Session, Store, StoreUnready
+from ..store.collection import Collection, Round
+from ..store.epoch_keys import FOLDER as KEYS
+from ..store.epoch_keys import KeyFolder
+from ..store.scratch import FolderScratch
+from ..store.seen_ids import IdSet, Spoiled, split
+from ..store.segments import ManifestError, check_files, files_of, folder_of, read_part
+from ..store.sqlite import SqliteStore
+from ..store.store_base import add_chunk, crc_of
+from ..store.store_interface import BROUGHT_IN, SEALED
+
+AT_ONCE = 1 << 15
+"""Ids that are looked for at a time."""
+
+
+@dataclass
+class Verification:
+    """What a recount of one round found."""
+
+    collection: str
+    round: int
+    reports: int = 0
+    open_epochs: int = 0
+    sealed_epochs: int = 0
+    expired_epochs: int = 0
+    """Whose segments are gone by the collection's terms: their counts stand unchecked."""
+    findings: list[str] = field(default_factory=list)
+
+
+def verify(store: Store, root: Path) -> list[Verification]:
+    """Recount every round of every collection, as of one moment, also while it is served."""
+    with store.reading() as session:
+        control = store.reload(session)
+        return [
+            _round(store, session, root, collection, one)
+            for collection in control.collections.values()
+            for one in collection.rounds
+        ]
+
+
+def _round(
+    store: Store, session: Session, root: Path, collection: Collection, one: Round
+) -> Verification:
+    plan = store.book(one).plan
+    verdict = Verification(collection.name, one.number)
+    stored = _stored(session, one, plan.layout.cells)
+    sealed = _sealed(store, session, root, collection, one, verdict)
+    swept = {s.epoch for s in store.sealed(session, one)}
+    brought = _brought_in(session, one, plan.layout.cells, store)
+    total = sealed + brought
+    _compare(verdict, "the sealed epochs", stored.pop(SEALED, None), sealed)
+    _compare(verdict, "the tallies brought in", stored.pop(BROUGHT_IN, None), brought)
+    for epoch in store.epochs(session, one):
+        if epoch in swept:
+            continue  # its log is being swept
+        verdict.open_epochs += 1
+        if epoch >= collection.closed_before and not _has_key(session, root, one, epoch):
+            verdict.findings.append(f"the key of the ids of epoch {epoch} is missing")
+        counted = _log(store, session, one, epoch, verdict)
+        _compare(verdict, f"epoch {epoch}", stored.pop(epoch, None), counted)
+        total += counted
+    for epoch, counts in stored.items():
+        if counts.any():
+            verdict.findings.append(f"epoch {epoch} has counts but no segments")
+    verdict.reports = int(total[plan.layout.own].sum())
+    head = session.rows("select coalesce(sum(reports), 0) from heads where round = ?", (one.id,))
+    if int(head[0][0]) != verdict.reports:
+        verdict.findings.append("the number of reports is not that of the segments")
+    return verdict
+
+
+def _stored(session: Session, one: Round, cells: int) -> dict[int, np.ndarray]:
+    found: dict[int, np.ndarray] = {}
+    sql = "select epoch, chunk, counts from counts where round = ?"
+    for epoch, chunk, counts in session.rows(sql, (one.id,)):
+        add_chunk(found.setdefault(epoch, np.zeros(cells, np.int64)), chunk, counts)
+    return found
+
+
+def _has_key(session: Session, root: Path, one: Round, epoch: int) -> bool:
+    """Whether an open epoch's ids can be looked up; those of an older store need no key."""
+    sql = "select name from id_keys where round = ? and epoch = ?"
+    names = [str(row[0]) for row in session.rows(sql, (one.id, epoch))]
+    return all(KeyFolder(root / KEYS).read(name) is not None for name in names)
+
+
+def _log(store: Store, session: Session, one: Round, epoch: int, verdict: Verification) -> np.ndarray:
+    packing = store.book(one).packing
+    tally = Tally(packing.plan)
+    seen = _Seen(store)
+    for segment in store.segments(session, one, epoch):
+        if crc_of(segment.ids, segment.payload) != segment.crc:
+            verdict.findings.append(f"a segment of epoch {epoch} does not match its check")
+            continue
+        if len(segment.payload) != segment.reports * packing.width:
+            verdict.findings.append(f"a segment of epoch {epoch} has the wrong length")
+            continue
+        tally.add(packing.reports(packing.rows(segment.payload)))
+        seen.add(segment.ids)
+    if twice := seen.close():
+        verdict.findings.append(f"epoch {epoch} holds {twice} reports twice")
+    return tally.counts
+
+
+class _Seen:
+    """The ids of an epoch, however many there are; counts those that come again."""
+
+    def __init__(self, store: Store) -> None:
+        folder = store.path.parent if isinstance(store, SqliteStore) else Path(gettempdir())
+        self._ids = IdSet(FolderScratch(folder))
+        self._waiting: list[bytes] = []
+        self._twice = 0
+
+    def add(self, packed: bytes) -> None:
+        """Ids that lie end to end."""
+        self._waiting += split(packed)
+        if len(self._waiting) >= AT_ONCE:
+            self._look()
+
+    def _look(self) -> None:
+        once = list(set(self._waiting))
+        try:
+            known = self._ids.known(once)
+        except Spoiled:
+            raise StoreUnready("what was written beside the store is read otherwise") from None
+        self._twice += len(self._waiting) - len(once) + len(known)
+        self._ids.add([one for place, one in enumerate(once) if place not in known])
+        self._waiting = []
+
+    def close(self) -> int:
+        """How many came again."""
+        self._look()
+        self._ids.close()
+        return self._twice
+
+
+def _sealed(
+    store: Store, session: Session, root: Path, collection: Collection, one: Round, verdict: Verification
+) -> np.ndarray:
+    packing = store.book(one).packing
+    total = Tally(packing.plan)
+    for sealed in store.sealed(session, one):
+        row = session.rows(
+            "select tally from sealed where round = ? and epoch = ?", (one.id, sealed.epoch)
+        )
+        kept = Tally.parse(packing.plan, bytes(row[0][0]))
+        total = total + kept
+        if sealed.expired:
+            verdict.expired_epochs += 1
+            continue
+        verdict.sealed_epochs += 1
+        folder = folder_of(root, collection, one, sealed.epoch)
+        try:
+            wrong = check_files(folder, sealed.manifest)
+        except ManifestError as error:
+            wrong = [str(error)]
+        if wrong:
+            verdict.findings += [f"epoch {sealed.epoch}: {text}" for text in wrong]
+            continue
+        tally = Tally(packing.plan)
+        try:
+            for file in files_of(sealed.manifest):
+                tally.add(packing.reports(read_part(folder / file["name"], packing)))
+        except ReportError as error:
+            verdict.findings.append(f"epoch {sealed.epoch}: {error}")
+            continue
+        _compare(verdict, f"sealed epoch {sealed.epoch}", kept.counts, tally.counts)
+    return total.counts
+
+
+def _brought_in(session: Session, one: Round, cells: int, store: Store) -> np.ndarray:
+    total = np.zeros(cells, np.int64)
+    plan = store.book(one).plan
+    for row in session.rows("select tally from imports where round = ?", (one.id,)):
+        total += Tally.parse(plan, bytes(row[0])).counts
+    return total
+
+
+def _compare(verdict: Verification, what: str, stored: np.ndarray | None, counted: np.ndarray) -> None:
+    if stored is None:
+        stored = np.zeros_like(counted)
+    off = int((stored != counted).sum())
+    if off:
+        verdict.findings.append(f"{off} counts of {what} are not those of its segments")

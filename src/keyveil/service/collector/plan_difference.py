@@ -1,0 +1,117 @@
+"""What differs between two collections, and which differences are unsafe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from ...foundation.exact import difference, text, total
+from ...plan.plan import Plan
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that a new version changes."""
+
+    what: str
+    old: Any
+    new: Any
+    unsafe: str = ""
+    """Why it is unsafe for people or for whoever compares answers; empty if it is not."""
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"what": self.what, "old": self.old, "new": self.new, "unsafe": self.unsafe}
+
+
+def compare_plans(old: Plan, new: Plan) -> dict[str, Any]:
+    """Every difference of two plans; what a person who answers both tells in all."""
+    both = total((all_rounds(old), all_rounds(new)))
+    if old.hash == new.hash:
+        same = "a device answers a plan once: the collection that asks second gets no report from it"
+        found = [Difference("plan", old.hash, new.hash, same)]
+        both = all_rounds(old)
+    else:
+        found = [*_epsilon(old, new), *_schema(old, new), *_law(old, new)]
+    return {
+        "same_plan": old.hash == new.hash,
+        "differences": [one.document() for one in found],
+        "unsafe": [one.what for one in found if one.unsafe],
+        "comparable": not any(one.what in ("ranges", "levels", "mechanism") for one in found),
+        "epsilon_of_both": text(both),
+    }
+
+
+def all_rounds(plan: Plan) -> Decimal:
+    """What a person tells at the most who answers a collection to its end, from its first plan on.
+
+    The first round is charged what it proves, and so will later ones be, which prove no more than is
+    left for them. Where people are split between two plans, each person answers one of them.
+    """
+    if plan.chain is None:
+        return plan.proven
+    whole, spent = Decimal(str(plan.chain["total"])), Decimal(str(plan.chain.get("spent", "0")))
+    if "share" in plan.chain:
+        return max(whole, plan.proven)
+    if spent:  # a later round: what is left for others is not in every plan
+        return max(whole, total((spent, plan.proven)))
+    return total((plan.proven, max(Decimal(0), difference(whole, plan.promised))))
+
+
+def _epsilon(old: Plan, new: Plan) -> list[Difference]:
+    found = []
+    if old.promised != new.promised:
+        more = new.promised > old.promised
+        why = "people promise more than before" if more else ""
+        found.append(Difference("epsilon", text(old.promised), text(new.promised), why))
+    spread = _totals(old), _totals(new)
+    if spread[0] != spread[1]:
+        more = spread[1] > spread[0]
+        why = "all rounds together promise more than before" if more else ""
+        found.append(Difference("total epsilon", text(spread[0]), text(spread[1]), why))
+    return found
+
+
+def _totals(plan: Plan) -> Decimal:
+    return plan.promised if plan.chain is None else Decimal(str(plan.chain["total"]))
+
+
+def _schema(old: Plan, new: Plan) -> list[Difference]:
+    found = []
+    before, after = set(old.schema.keys), set(new.schema.keys)
+    if before - after:
+        why = "answers of these keys end"
+        found.append(Difference("keys removed", len(before - after), 0, why))
+    if after - before:
+        found.append(Difference("keys added", 0, len(after - before)))
+    shared = sorted(before & after)
+    ranges = [_range(old, key) != _range(new, key) for key in shared]
+    if any(ranges):
+        why = "the same value is told in another way: means cannot be compared"
+        found.append(Difference("ranges", sum(ranges), sum(ranges), why))
+    if old.schema.levels != new.schema.levels:
+        why = "values are rounded to other levels"
+        found.append(Difference("levels", old.schema.levels, new.schema.levels, why))
+    if not (before - after or after - before) and old.schema.keys != new.schema.keys:
+        found.append(Difference("order of keys", "", ""))
+    return found
+
+
+def _range(plan: Plan, key: str) -> tuple[float, float]:
+    place = plan.schema.place(key)
+    return float(plan.schema.low[place]), float(plan.schema.high[place])
+
+
+def _law(old: Plan, new: Plan) -> list[Difference]:
+    found = []
+    if old.mechanism != new.mechanism:
+        why = "answers have another error, and may have another bias"
+        found.append(Difference("mechanism", old.mechanism, new.mechanism, why))
+    if old.encode != new.encode or old.views != new.views:
+        found.append(Difference("views", len(old.views), len(new.views)))
+    if dict(old.parameters) != dict(new.parameters):
+        found.append(Difference("parameters", dict(old.parameters), dict(new.parameters)))
+    if old.proven != new.proven:
+        found.append(Difference("proven epsilon", text(old.proven), text(new.proven)))
+    return found

@@ -1,0 +1,1 @@
+"""The relay: reports wait for a crowd, are shuffled and sent on in bulk."""

@@ -1,0 +1,101 @@
+"""Crowds: reports that wait for others of their plan and epoch, and those on their way.
+
+All of it is in memory, within bounds. What has left is remembered apart (``memory``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ....foundation.coins import Coins
+from ..http.problems import Problem
+
+OVERHEAD = 200
+"""Bytes that a held report takes beside its row."""
+AGAIN = 60
+"""Seconds after which a device asks again what became of its report."""
+
+Spot = tuple[str, str, int]
+"""A collection's name, a plan's hash, an epoch: what may be forwarded together."""
+
+
+@dataclass
+class Pool:
+    """Reports of one plan and epoch that wait for others, and those on their way."""
+
+    rows: dict[bytes, bytes] = field(default_factory=dict)
+    away: set[bytes] = field(default_factory=set)
+    sending: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows) + len(self.away)
+
+
+class Crowds:
+    """All pools of a relay."""
+
+    def __init__(self, hold_bytes: int) -> None:
+        self.pools: dict[Spot, Pool] = {}
+        self.held_bytes = 0
+        self.hold_bytes = hold_bytes
+
+    def __len__(self) -> int:
+        """How many reports are held."""
+        return sum(len(pool) for pool in self.pools.values())
+
+    def held(self, name: str, epoch: int, ids: list[bytes]) -> set[bytes]:
+        """Those ids of an epoch that wait or are on their way, under whichever plan."""
+        pools = [pool for spot, pool in self.pools.items() if (spot[0], spot[2]) == (name, epoch)]
+        return {one for one in ids if any(one in pool.rows or one in pool.away for pool in pools)}
+
+    def hold(self, spot: Spot, rows: dict[bytes, bytes]) -> None:
+        """Take in reports that are new, all of them or none."""
+        size = sum(len(row) + OVERHEAD for row in rows.values())
+        if self.held_bytes + size > self.hold_bytes:
+            raise Problem("overload", after=AGAIN, number=len(rows))
+        self.pools.setdefault(spot, Pool()).rows.update(rows)
+        self.held_bytes += size
+
+    def leave(self, spot: Spot, at_least: int) -> list[tuple[bytes, bytes]]:
+        """A crowd in an order that says nothing; empty if it is not one, or one is on its way."""
+        pool = self.pools.get(spot)
+        if pool is None or pool.sending is not None or len(pool.rows) < at_least:
+            return []
+        rows, pool.rows = pool.rows, {}
+        pool.away = set(rows)
+        return shuffled(rows)
+
+    def resume(self, spot: Spot, rows: list[tuple[bytes, bytes]]) -> Pool:
+        """A crowd is on its way that another process sent off."""
+        pool = self.pools.setdefault(spot, Pool())
+        pool.away.update(one for one, _ in rows)
+        self.held_bytes += sum(len(row) + OVERHEAD for _, row in rows)
+        return pool
+
+    def gone(self, spot: Spot, rows: list[tuple[bytes, bytes]]) -> None:
+        """A crowd is on its way no more."""
+        pool = self.pools[spot]
+        pool.sending = None
+        for one, row in rows:
+            self.held_bytes -= len(row) + OVERHEAD
+            pool.away.discard(one)
+        if not pool.rows:
+            del self.pools[spot]
+
+    def forget(self, spot: Spot) -> int:
+        """Drop what waits in a pool; how many reports that were."""
+        pool = self.pools.pop(spot)
+        self.held_bytes -= sum(len(row) + OVERHEAD for row in pool.rows.values())
+        return len(pool.rows)
+
+
+def shuffled(rows: dict[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+    """Reports in an order that says nothing: by sixteen secure random bytes each."""
+    pairs = list(rows.items())
+    addresses = np.zeros((len(pairs), 4), np.uint32)
+    addresses[:, 0] = np.arange(len(pairs))
+    order = np.lexsort(Coins.secure().blocks(addresses, 0, 1).T)
+    return [pairs[place] for place in order.tolist()]

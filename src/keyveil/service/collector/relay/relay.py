@@ -1,0 +1,371 @@
+"""Relay: collects reports, waits until there are k, shuffles them, forwards them in bulk.
+
+It stands between devices and a collector, run by someone else than the collector. It sees who sends and
+what they send; the collector sees what was sent but not by whom, nor in which order. It passes on
+ids and rows and nothing else: no header, no time, no token of a device.
+
+**What it acknowledges.** 202 says that a report is held, in memory and no longer than the process
+lives. 200 says that the collector has acknowledged it. A device keeps its report until 200 and sends
+it again now and then, under the same id; so a relay that dies loses nothing.
+
+**What it never does.** It never forwards fewer than k *new* reports of one plan and epoch at once, also
+not when it ends: what has not found k others by the end of its epoch is never told to the collector. A
+report that has left is not new, though its device sends it again, the relay was started anew, or the
+collector says that it wants it later. That is why it has a ``Memory`` on disk: a crowd is written there
+before it leaves, and is sent as it is, to the last byte, until the collector has decided on all of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
+
+import httpx
+import msgspec
+
+from ....foundation.errors import KeyveilError
+from ....trust.shuffle import DELTA
+from ...client.client_core import FINAL, Patience, even
+from ..http import wire
+from ..http.problems import REASONS, Problem
+from ..http.upload import Said
+from ..operations.clock import Clock, SystemClock
+from ..operations.logs import Log
+from ..operations.metrics import RelayMetrics
+from ..operations.settings import Settings
+from .crowd import AGAIN, Crowds, Spot
+from .sent_ids import MOST_IDS, Memory, MemoryFailed, Part
+from .upstream import KnownCollection, Upstream
+
+T = TypeVar("T")
+PATIENCE = Patience(first=1.0, most=60.0)
+
+_encoder = msgspec.json.Encoder()
+
+
+class Relay:
+    """One relay before one collector; ``wait`` is the k of reports that leave together at the least.
+
+    ``memory`` is the file of what has left, which is this relay's alone.
+    """
+
+    def __init__(
+        self,
+        to: str,
+        wait: int,
+        memory: str | Path,
+        *,
+        names: tuple[str, ...] = (),
+        token: str | None = None,
+        delta: float = DELTA,
+        clock: Clock | None = None,
+        settings: Settings | None = None,
+        hold_bytes: int = 256 << 20,
+        most_ids: int = MOST_IDS,
+        transport: httpx.AsyncBaseTransport | None = None,
+        log: TextIO | None = None,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.wait = checked_wait(wait)
+        self.clock = clock or SystemClock()
+        self.settings = settings or Settings()
+        self.log = Log(self.clock, log)
+        self.metrics = RelayMetrics()
+        self.draining = asyncio.Event()
+        self.crowds = Crowds(hold_bytes)
+        self._pause, self._ended = pause, False
+        self._tending: asyncio.Task[None] | None = None
+        self.upstream = Upstream(
+            to, names, token, wait, delta, hold_bytes, self.clock, self.log, transport
+        )
+        self.memory = Memory(memory, self.upstream.to, most_ids)
+
+    # -- reports in --------------------------------------------------------------------------------
+
+    async def take(self, known: KnownCollection, batch: wire.Batch) -> Said:
+        """Hold what is new, say what became of what is not."""
+        name = known.name
+        names = _ids_of(batch)
+        fates = self._fates(name, batch.epoch, names)
+        reasons: dict[str, str] = {}
+        if not all(one in fates for one in names):
+            known = await self._of_plan(known, batch)
+            packed = wire.pack(batch, known.packing)
+            names = _ids_of(batch)
+            reasons = {names[place].hex(): "impossible" for place in packed.impossible}
+            fates = self._hold((name, batch.plan, batch.epoch), known, packed)
+        taken = 0
+        for one in set(names):
+            fate = fates.get(one)
+            if fate:
+                reasons.setdefault(one.hex(), fate)
+            taken += fate == ""
+        for reason in reasons.values():
+            self.metrics.refuse(name, reason, 1)
+        return _said(names, reasons, taken)
+
+    def _fates(self, name: str, epoch: int, ids: list[bytes]) -> dict[bytes, str]:
+        """What became of those that have left; not of those on their way, which nobody knows yet."""
+        held = self.crowds.held(name, epoch, ids)
+        try:
+            if self.memory.broken:
+                raise MemoryFailed("stopped")
+            return self.memory.fates(name, epoch, [one for one in dict.fromkeys(ids) if one not in held])
+        except MemoryFailed:
+            raise Problem("unhealthy", "the relay's memory has failed; send again later") from None
+
+    def _hold(self, spot: Spot, known: KnownCollection, packed: wire.Packed) -> dict[bytes, str]:
+        """Take in what is new, within bounds; a crowd leaves at once. The fates of what is not new."""
+        width = known.packing.width
+        rows = {
+            packed.ids[16 * at : 16 * at + 16]: packed.rows[width * at : width * at + width]
+            for at in range(packed.count)
+        }
+        name, _, epoch = spot
+        fates, held = self._fates(name, epoch, list(rows)), self.crowds.held(name, epoch, list(rows))
+        new = {one: row for one, row in rows.items() if one not in fates and one not in held}
+        if new:
+            self._check_times(known, epoch)
+            if self.memory.number + len(self.crowds) + len(new) > self.memory.most:
+                raise Problem("overload", after=AGAIN, number=len(new))  # rather than forget any
+            self.crowds.hold(spot, new)
+            self.maybe_send(spot)
+        return fates
+
+    async def _of_plan(self, known: KnownCollection, batch: wire.Batch) -> KnownCollection:
+        if known.plan.hash != batch.plan:
+            known = await self.upstream.known(known.name, anew=True)
+        if known.plan.hash != batch.plan:
+            raise Problem("other_plan", number=batch.count)
+        return known
+
+    def _check_times(self, known: KnownCollection, epoch: int) -> None:
+        """What the collector would refuse anyway is refused here, before anyone waits for it."""
+        now, state = self.clock.now(), known.about.get("state")
+        if known.over(epoch, now) or self.memory.closed(known.name, epoch):
+            raise Problem("closed_epoch")
+        if known.ahead(epoch, now):
+            raise Problem("early_epoch")
+        if state == "closed":
+            raise Problem("closed_collection")
+        if self.draining.is_set():
+            raise Problem("unhealthy", "the relay is ending; send again later")
+
+    # -- reports out -------------------------------------------------------------------------------
+
+    def maybe_send(self, spot: Spot) -> None:
+        """Send a crowd on its way, if there is one."""
+        if self._ended or self.memory.broken:
+            return
+        rows = self.crowds.leave(spot, self.wait)
+        if rows:
+            self.crowds.pools[spot].sending = asyncio.create_task(self._send(spot, rows))
+
+    async def _send(self, spot: Spot, rows: list[tuple[bytes, bytes]]) -> None:
+        """Forward one shuffled crowd, in as few requests as the collector takes."""
+        try:
+            known, (name, plan, epoch) = self.upstream.last_known(spot[0]), spot
+            ends, size = known.ends(epoch), self._request_size(name)
+            parts = [rows[at : at + size] for at in range(0, len(rows), size)]
+            leave = partial(self.memory.leave, name, plan, epoch, ends, parts)
+            made = await self._written(leave, ends)
+            if made is not None:
+                await self._forward(spot, made, ends)
+        finally:
+            self.crowds.gone(spot, rows)
+            self.maybe_send(spot)
+
+    async def _resume(self, spot: Spot, parts: list[Part]) -> None:
+        """Send on what another process of this relay had sent off."""
+        try:
+            await self._forward(spot, parts, self.memory.ends(spot[0], spot[2]))
+        finally:
+            self.crowds.gone(spot, [row for part in parts for row in part.rows])
+            self.maybe_send(spot)
+
+    async def _forward(self, spot: Spot, parts: list[Part], ends: float) -> None:
+        for part in parts:
+            failed = await self._send_part(spot, part, ends)
+            decide = partial(self.memory.decide, spot[0], spot[2], part, failed)
+            await self._written(decide, ends)
+            done, counted = len(part.rows) - len(failed), self.metrics.forwarded
+            counted[spot[0]] = counted.get(spot[0], 0) + done
+        number = sum(len(part.rows) for part in parts)
+        self.metrics.crowds.add(number)
+        self.log.say("forwarded", collection=spot[0], reports=number)
+
+    async def _written(self, write: Callable[[], T], ends: float) -> T | None:
+        """Write to the memory; tried again while the disk is full. None if it cannot be."""
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return await asyncio.to_thread(write)
+            except Exception as error:
+                self.log.error("memory_failed", error)
+                self.memory.broken = self.memory.broken or not isinstance(error, MemoryFailed)
+                if self.memory.broken or self.clock.now() >= ends:
+                    return None
+            await self._pause(PATIENCE.delay(tries, 0.0, even()))
+
+    def _request_size(self, name: str) -> int:
+        known = self.upstream.last_known(name)
+        said = known.about.get("limits")
+        limits = said if isinstance(said, dict) else {}
+        reports, size = (limits.get(part) for part in ("reports", "bytes"))
+        by_bytes = ((size if type(size) is int else 1 << 20) - 64) // (16 + known.packing.width)
+        return max(1, min(reports if type(reports) is int else 1000, by_bytes))
+
+    async def _send_part(self, spot: Spot, part: Part, ends: float) -> dict[bytes, str]:
+        """The same bytes until the collector has decided on all of them, or their epoch is over.
+
+        Those that it refused for good. What it wants later is not sent apart: it would be a crowd of
+        fewer than k.
+        """
+        name, plan, epoch = spot
+        ids = [one for one, _ in part.rows]
+        rows = b"".join(row for _, row in part.rows)
+        body, tries = wire.encode_binary(plan, epoch, b"".join(ids), rows), 0
+        while self.clock.now() < ends:
+            tries += 1
+            try:
+                status, said, after = await self.upstream.post(name, body)
+            except Exception as error:  # what nobody foresaw: the crowd is on its way all the same
+                self.log.error("forward_failed", error)
+                status, said, after = 0, {}, 0.0
+            failed, reason = _failures(said.get("failed")), str(said.get("reason"))
+            if status == 200 and failed is not None:
+                if all(why in FINAL for why in failed.values()):
+                    return {one: failed[one.hex()] for one in ids if one.hex() in failed}
+                reason = next(why for why in failed.values() if why not in FINAL)
+            elif 400 <= status < 500 and reason in FINAL:
+                return dict.fromkeys(ids, reason)
+            self.log.say("collector_refused", collection=name, status=status, reason=reason[:40])
+            await self._pause(PATIENCE.delay(tries, after, even()))
+        return dict.fromkeys(ids, "closed_epoch")
+
+    # -- care --------------------------------------------------------------------------------------
+
+    async def tend(self) -> None:
+        """Forget what belongs to epochs that are over."""
+        now = self.clock.now()
+        for spot, pool in list(self.crowds.pools.items()):
+            over = self.memory.closed(spot[0], spot[2]) or self.upstream.over(spot[0], spot[2], now)
+            if pool.sending is None and over:
+                number = self.crowds.forget(spot)
+                self.metrics.lonely[spot[0]] = self.metrics.lonely.get(spot[0], 0) + number
+                self.log.say("too_few", collection=spot[0], reports=number)
+        away = {(spot[0], spot[2]) for spot, pool in self.crowds.pools.items() if pool.sending}
+        for name, epoch in self.memory.over(now):
+            if not any(one == name and at <= epoch for one, at in away):
+                await asyncio.to_thread(self.memory.close_epoch, name, epoch)
+
+    def metrics_text(self) -> str:
+        """Metrics as Prometheus reads them."""
+        gauges = {
+            "held_reports": ("Reports that wait for others, or are on their way.", len(self.crowds)),
+            "held_bytes": ("Bytes that they take.", self.crowds.held_bytes),
+            "remembered_reports": ("Reports of open epochs that have left.", self.memory.number),
+            "ready": ("Whether reports should come here.", float(not self.draining.is_set())),
+        }
+        return self.metrics.text(gauges)
+
+    async def start(self) -> None:
+        """Send on what was on its way, and begin to tend."""
+        found: dict[Spot, list[Part]] = {}
+        for name, plan, epoch, part in self.memory.parts():
+            found.setdefault((name, plan, epoch), []).append(part)
+        for spot, parts in found.items():
+            pool = self.crowds.resume(spot, [row for part in parts for row in part.rows])
+            pool.sending = asyncio.create_task(self._resume(spot, parts))
+
+        async def run() -> None:
+            while True:
+                await asyncio.sleep(5)
+                try:
+                    await self.tend()
+                except Exception as error:
+                    self.log.error("tending_failed", error)
+
+        self._tending = asyncio.create_task(run())
+        self.log.say("started", to=self.upstream.to, wait=self.wait)
+
+    async def stop(self) -> None:
+        """Finish what is on its way, or leave it to the next process of this relay.
+
+        What waits for others is forgotten here, and kept by its device.
+        """
+        self.draining.set()
+        if self._tending is not None:
+            self._tending.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._tending
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.settings.shutdown_seconds):
+                while sending := self._sending():
+                    await asyncio.wait(sending)
+        left = sum(len(pool.rows) for pool in self.crowds.pools.values())
+        self._ended = True
+        for task in self._sending():
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        await self.upstream.close()
+        await asyncio.to_thread(self.memory.close)
+        self.log.say("stopped", left_to_devices=left)
+
+    def _sending(self) -> list[asyncio.Task[None]]:
+        return [pool.sending for pool in self.crowds.pools.values() if pool.sending is not None]
+
+
+def checked_wait(wait: object) -> int:
+    """The k of a crowd."""
+    if isinstance(wait, bool) or not isinstance(wait, int) or wait < 2:
+        raise KeyveilError("a relay waits for at least 2 reports; for a crowd, thousands")
+    return wait
+
+
+def _said(names: list[bytes], reasons: dict[str, str], taken: int) -> Said:
+    """The answer to a batch: 200 if all is decided, 202 while something is held."""
+    failed = [
+        {"id": one, "reason": reason, "retry": REASONS[reason].retry if reason in REASONS else False}
+        for one, reason in reasons.items()
+    ]
+    held = len(set(names)) - taken - len(failed)
+    if failed and not taken and not held and len(set(reasons.values())) == 1:
+        (reason,) = set(reasons.values())
+        raise Problem(reason if reason in REASONS else "forbidden", failed=failed, number=0)
+    if not held:
+        return 200, _encoder.encode({"accepted": len(names) - len(failed), "failed": failed}), []
+    body = {"accepted": taken, "held": held, "failed": failed}
+    return 202, _encoder.encode(body), [(b"retry-after", str(AGAIN).encode())]
+
+
+def _ids_of(batch: wire.Batch) -> list[bytes]:
+    """The ids of a batch; of a binary one also before its plan is known."""
+    if batch.ids or not batch.body:
+        return [batch.ids[at : at + 16] for at in range(0, len(batch.ids), 16)]
+    size = (len(batch.body) - 48) // batch.count
+    return [batch.body[48 + at * size : 64 + at * size] for at in range(batch.count)]
+
+
+def _failures(given: object) -> dict[str, str] | None:
+    """The ids that a collector refused, and why; None if that is not what it says."""
+    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+        return None
+    return {str(one.get("id")): str(one.get("reason")) for one in given}
+
+
+def statement(relay: Relay, known: KnownCollection) -> dict[str, Any]:
+    """What a person is told of the crowd: the epsilon towards whoever sees all that was forwarded."""
+    made = known.shuffled
+    return {
+        "wait": relay.wait,
+        "epsilon": made.epsilon,
+        "delta": made.delta,
+        "local_epsilon": made.local_epsilon,
+    }

@@ -1,0 +1,122 @@
+"""The relay on the web: those of a collector's routes that devices need, and what its operator needs."""
+
+from __future__ import annotations
+
+import hmac
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from ..http import wire
+from ..http.access import cors, header, is_loopback, preflight, require_here
+from ..http.problems import Problem
+from ..http.server import run
+from ..http.upload import Said, Upload
+from ..http.web import Run, guarded, json, site, with_headers
+from ..operations.tokens import digest_of
+from .relay import Relay, statement
+from .upstream import KnownCollection
+
+
+class _Door(Upload[KnownCollection]):
+    """The upload route: bodies within the same bounds as at a collector."""
+
+    def __init__(self, relay: Relay) -> None:
+        super().__init__(relay)
+        self._relay = relay
+
+    async def find(self, name: str) -> KnownCollection:
+        return await self._relay.upstream.known(name)
+
+    def origins(self, place: KnownCollection) -> Sequence[str]:
+        return place.origins
+
+    def epoch_now(self, place: KnownCollection) -> int:
+        return place.epoch_at(self._relay.clock.now())
+
+    async def take(self, place: KnownCollection, batch: wire.Batch) -> Said:
+        if not batch.named:  # it is asked for by its id until it has left
+            raise Problem("malformed", "a report that is sent through a relay has an id")
+        return await self._relay.take(place, batch)
+
+
+def app(
+    relay: Relay, begin: bool = True, watcher: str | None = None, exposed: bool = False
+) -> Starlette:
+    """The routes. ``watcher`` is the token for metrics; without one they are for this machine alone,
+    and for nobody if the relay is ``exposed`` to others."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        if begin:
+            await relay.start()
+        try:
+            yield
+        finally:
+            await relay.stop()
+
+    def about(known: KnownCollection) -> Response:
+        limits = {"reports": relay.settings.reports, "bytes": relay.settings.body_bytes}
+        return json({**known.about, "limits": limits, "token": False, "relay": statement(relay, known)})
+
+    def plan(known: KnownCollection) -> Response:
+        return Response(known.document, media_type=wire.JSON)
+
+    def public(say: Callable[[KnownCollection], Response]) -> Run:
+        """A route that pages of the collection's origins may read."""
+
+        async def answer(request: Request) -> Response:
+            known = await relay.upstream.known(request.path_params["name"])
+            origin = header(request.scope["headers"], b"origin")
+            if request.method == "OPTIONS":
+                return with_headers(Response(status_code=204), preflight(known.origins, origin))
+            return with_headers(say(known), cors(known.origins, origin))
+
+        return guarded(relay, answer)
+
+    async def health(request: Request) -> Response:
+        return json({"healthy": True, "warnings": []})
+
+    async def ready(request: Request) -> Response:
+        why = ["ending"] if relay.draining.is_set() else []
+        return json({"ready": not why, "why": why}, 503 if why else 200)
+
+    async def metrics(request: Request) -> Response:
+        _require_watcher(request, watcher, exposed)
+        return PlainTextResponse(relay.metrics_text(), media_type="text/plain; version=0.0.4")
+
+    path, both = "/v1/collections/{name}", ["GET", "OPTIONS"]
+    routes = [
+        Route(path + "/reports", _Door(relay)),
+        Route(path, public(about), methods=both),
+        Route(path + "/plan", public(plan), methods=both),
+        Route("/health", guarded(relay, health)),
+        Route("/ready", guarded(relay, ready)),
+        Route("/metrics", guarded(relay, metrics)),
+    ]
+    return site(relay, routes, lifespan)
+
+
+def _require_watcher(request: Request, watcher: str | None, exposed: bool) -> None:
+    """Refuse metrics to whoever is not the operator: they say when reports come."""
+    headers = request.scope["headers"]
+    if watcher is None:
+        if exposed:
+            raise Problem("host", "metrics of a relay that others reach need --metrics-token")
+        require_here(headers)
+        return
+    kind, _, text = (header(headers, b"authorization") or "").partition(" ")
+    right = hmac.compare_digest(digest_of(text.strip()), digest_of(watcher))
+    if kind.lower() != "bearer" or not right:
+        raise Problem("token")
+
+
+def serve(relay: Relay, host: str, found: socket.socket, watcher: str | None = None) -> int:
+    """Relay until told to end; the exit code."""
+    run(relay, app(relay, watcher=watcher, exposed=not is_loopback(host)), found)
+    return 0

@@ -1,0 +1,301 @@
+"""What a relay remembers on disk: which reports have left it, and crowds that are on their way.
+
+A report that has left may be known to the collector, so it never counts towards a crowd again. That is
+on disk before the first byte is forwarded, and stays there until the epoch is closed; a closed epoch is
+never opened again, whatever the collector says of its length. So neither a crash of the relay, nor a
+full memory, nor a collector that asks for the same again makes a crowd of fewer than k new reports.
+
+Of a report there is a keyed hash of its id and what became of it; of a crowd on its way also what is
+forwarded, shuffled as it is, so that it can be sent on by the next process. Nothing here says who sent
+what, or when.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from ....foundation.coins import fresh_bytes
+from ....foundation.errors import KeyveilError
+from ..store.sqlite import check_library, connected, lock_beside, make_private
+
+FORMAT = 0x6B760001
+"""The version that the file is marked with; no other kind of file has it."""
+MOST_IDS = 50_000_000
+"""Reports of open epochs that are remembered at the most; each takes about 50 bytes of disk."""
+STEP = 10_000
+"""Rows that are removed at a time."""
+
+_TABLES = """
+create table if not exists facts (name text primary key, value blob not null) without rowid;
+create table if not exists gone (
+    collection integer not null, epoch integer not null, id blob not null, fate text not null,
+    primary key (collection, epoch, id)) without rowid;
+create table if not exists collections (
+    id integer primary key, name text not null unique, closed_before integer not null);
+create table if not exists epochs (
+    collection integer not null, epoch integer not null, ends real not null,
+    primary key (collection, epoch)) without rowid;
+create table if not exists parts (
+    id integer primary key autoincrement, collection integer not null, plan text not null,
+    epoch integer not null, ids blob not null, rows blob not null);
+"""
+
+
+class MemoryFailed(Exception):
+    """The disk refuses; nothing leaves until it takes what must be remembered."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is forwarded in one request."""
+
+    id: int
+    rows: list[tuple[bytes, bytes]]
+
+
+class Memory:
+    """One file, of one relay. The event loop reads; whoever writes may be another thread."""
+
+    def __init__(self, path: str | Path, to: str, most: int = MOST_IDS) -> None:
+        check_library()
+        self.path, self.most, self.broken = Path(path), most, False
+        self._writing = threading.Lock()
+        self._lock = self._take_lock()
+        try:
+            self._writer, self._reader = self._connect(), self._connect()
+            self._prepare(to)
+        except apsw.Error as error:
+            self.close()
+            raise KeyveilError(
+                f"cannot use the relay's memory {self.path}: {type(error).__name__}"
+            ) from None
+        except BaseException:
+            self.close()
+            raise
+        self.number = int(str(self._one("select count(*) from gone")))
+        """Reports that are remembered."""
+
+    def _take_lock(self) -> int:
+        try:
+            handle = lock_beside(self.path)
+        except OSError as error:
+            raise KeyveilError(f"cannot use the relay's memory {self.path}: {error.strerror}") from None
+        if handle is None:
+            raise KeyveilError(f"another relay uses the memory {self.path}")
+        return handle
+
+    def _connect(self) -> apsw.Connection:
+        make_private(self.path)
+        return connected(self.path)
+
+    def _prepare(self, to: str) -> None:
+        if int(self._writer.pragma("user_version")) not in (0, FORMAT):
+            raise KeyveilError(f"{self.path} is no memory of a relay of this version")
+        if self._writer.pragma("user_version") == 0:
+            if self._writer.execute("select 1 from sqlite_master limit 1").fetchall():
+                raise KeyveilError(f"{self.path} is another file, not the memory of a relay")
+            with self._writer:
+                self._writer.execute(_TABLES)
+                sql = "insert into facts values (?, ?)"
+                self._writer.executemany(sql, [("key", fresh_bytes(32)), ("to", to.encode())])
+                self._writer.pragma("user_version", FORMAT)
+        facts = {name: bytes(value) for name, value in self._writer.execute("select * from facts")}
+        if facts["to"] != to.encode():
+            raise KeyveilError("this memory is of a relay to another collector: name another --memory")
+        self._key = facts["key"]
+        self._closed: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
+        for number, name, before in self._writer.execute("select * from collections"):
+            self._numbers[name], self._closed[name] = number, before
+
+    def _one(self, sql: str, values: Sequence[object] = ()) -> object:
+        found = self._reader.execute(sql, values).fetchall()
+        return found[0][0] if found else None
+
+    def _digest(self, one: bytes) -> bytes:
+        return hashlib.blake2b(one, digest_size=16, key=self._key).digest()
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def closed(self, name: str, epoch: int) -> bool:
+        """Whether an epoch was closed here, for good."""
+        return epoch < self._closed.get(name, 0)
+
+    def fates(self, name: str, epoch: int, ids: Iterable[bytes]) -> dict[bytes, str]:
+        """Those ids that have left before, and what became of each: empty if the collector has it."""
+        number = self._numbers.get(name)
+        if number is None:
+            return {}
+        sql, found = "select fate from gone where collection = ? and epoch = ? and id = ?", {}
+        try:
+            for one in ids:
+                for (fate,) in self._reader.execute(sql, (number, epoch, self._digest(one))):
+                    found[one] = fate
+        except apsw.Error as error:
+            raise MemoryFailed(type(error).__name__) from None
+        return found
+
+    def parts(self) -> list[tuple[str, str, int, Part]]:
+        """What was on its way when the last process ended: collection, plan, epoch, and the part."""
+        sql = (
+            "select name, plan, epoch, parts.id, ids, rows from parts "
+            "join collections on collections.id = parts.collection order by parts.id"
+        )
+        return [
+            (name, plan, epoch, Part(number, _pairs(bytes(ids), bytes(rows))))
+            for name, plan, epoch, number, ids, rows in self._reader.execute(sql)
+        ]
+
+    # -- writing: each is on disk when it returns --------------------------------------------------
+
+    def leave(
+        self, name: str, plan: str, epoch: int, ends: float, parts: list[list[tuple[bytes, bytes]]]
+    ) -> list[Part]:
+        """Remember that a crowd leaves, before it does."""
+        made = []
+        with self._change() as writer:
+            writer.execute(
+                "insert into collections (name, closed_before) values (?, 0) on conflict do nothing",
+                (name,),
+            )
+            found = writer.execute("select id from collections where name = ?", (name,)).fetchall()
+            number = int(str(found[0][0]))
+            writer.execute(
+                "insert into epochs values (?, ?, ?) on conflict do nothing", (number, epoch, ends)
+            )
+            for rows in parts:
+                names, packed = b"".join(one for one, _ in rows), b"".join(row for _, row in rows)
+                writer.executemany(
+                    "insert into gone values (?, ?, ?, '') on conflict do nothing",
+                    sorted((number, epoch, self._digest(one)) for one, _ in rows),
+                )
+                writer.execute(
+                    "insert into parts (collection, plan, epoch, ids, rows) values (?, ?, ?, ?, ?)",
+                    (number, plan, epoch, names, packed),
+                )
+                made.append(Part(writer.last_insert_rowid(), rows))
+        with self._writing:
+            self._numbers[name] = number
+            self.number += sum(map(len, parts))
+        return made
+
+    def decide(self, name: str, epoch: int, part: Part, failed: dict[bytes, str]) -> None:
+        """A part is decided: all of it was taken but for what failed, for good."""
+        with self._change() as writer:
+            writer.executemany(
+                "update gone set fate = ? where collection = ? and epoch = ? and id = ?",
+                [
+                    (why, self._numbers.get(name), epoch, self._digest(one))
+                    for one, why in failed.items()
+                ],
+            )
+            writer.execute("delete from parts where id = ?", (part.id,))
+
+    def ends(self, name: str, epoch: int) -> float:
+        """When an epoch of which something left was to end, as was said when it began."""
+        sql = "select ends from epochs where collection = ? and epoch = ?"
+        found = self._one(sql, (self._numbers.get(name), epoch))
+        return 0.0 if found is None else float(str(found))
+
+    def over(self, now: float) -> list[tuple[str, int]]:
+        """Epochs that were to end before now, by what was said of them when they began."""
+        sql = (
+            "select name, epoch from epochs join collections on collections.id = epochs.collection "
+            "where ends <= ? order by epoch"
+        )
+        return [(str(name), int(epoch)) for name, epoch in self._reader.execute(sql, (now,))]
+
+    def close_epoch(self, name: str, epoch: int) -> None:
+        """Close an epoch and those before it for good, then forget their ids."""
+        number = self._numbers.get(name)
+        with self._change() as writer:
+            sql = "update collections set closed_before = max(closed_before, ?) where id = ?"
+            writer.execute(sql, (epoch + 1, number))
+        self._closed[name] = max(self._closed.get(name, 0), epoch + 1)
+        gone = STEP
+        while gone == STEP:
+            with self._change() as writer:
+                before = writer.total_changes()
+                writer.execute(
+                    "delete from gone where collection = ?1 and (epoch, id) in (select epoch, id "
+                    "from gone where collection = ?1 and epoch <= ?2 limit ?3)",
+                    (number, epoch, STEP),
+                )
+                gone = writer.total_changes() - before
+            with self._writing:
+                self.number -= gone
+        with self._change() as writer:
+            writer.execute("delete from epochs where collection = ? and epoch <= ?", (number, epoch))
+        with self._writing, suppress(apsw.Error):
+            self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)  # they also leave the log
+
+    def _change(self) -> _Change:
+        return _Change(self, self._writer, self._writing)
+
+    def close(self) -> None:
+        """Let go of the file, once what is being written is."""
+        with self._writing:
+            self._close()
+
+    def _close(self) -> None:
+        for connection in (getattr(self, "_writer", None), getattr(self, "_reader", None)):
+            if connection is not None:
+                with suppress(apsw.Error):
+                    connection.close()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+class _Change:
+    """One durable transaction. A full disk may have room again; after any other error none is tried."""
+
+    def __init__(self, memory: Memory, writer: apsw.Connection, lock: threading.Lock) -> None:
+        self._memory, self._writer, self._lock = memory, writer, lock
+
+    def __enter__(self) -> apsw.Connection:
+        self._lock.acquire()
+        try:
+            if self._memory.broken:
+                raise MemoryFailed("stopped")
+            self._writer.execute("begin immediate")
+        except BaseException as error:
+            self._lock.release()
+            raise self._failed(error) from None
+        return self._writer
+
+    def __exit__(self, kind: object, error: BaseException | None, where: object) -> None:
+        try:
+            if error is None:
+                self._writer.execute("commit")
+        except apsw.Error as found:
+            error = found
+            raise self._failed(found) from None
+        finally:
+            if error is not None and self._writer.in_transaction:
+                with suppress(apsw.Error):
+                    self._writer.execute("rollback")
+            self._lock.release()
+        if isinstance(error, apsw.Error):
+            raise self._failed(error) from None
+
+    def _failed(self, error: BaseException) -> BaseException:
+        if not isinstance(error, apsw.Error):
+            return error
+        if not isinstance(error, apsw.FullError | apsw.BusyError | apsw.LockedError):
+            self._memory.broken = True
+        return MemoryFailed(type(error).__name__)
+
+
+def _pairs(ids: bytes, rows: bytes) -> list[tuple[bytes, bytes]]:
+    number = len(ids) // 16
+    width = len(rows) // number
+    return [(ids[16 * n : 16 * n + 16], rows[width * n : width * n + width]) for n in range(number)]

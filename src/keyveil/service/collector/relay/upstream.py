@@ -1,0 +1,286 @@
+"""The collector as a relay sees it: what it says of its collections, and where reports go."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from math import inf, nextafter
+from typing import Any
+
+import httpx
+import msgspec
+
+from ....foundation.errors import KeyveilError
+from ....plan.packing import Packing
+from ....plan.plan import Plan
+from ....trust.shuffle import Amplified, amplified, line
+from ...client.client_core import MOST_PLAN, MOST_SAID, Reading, Said, checked_url
+from ..http import wire
+from ..http.problems import REASONS, Problem
+from ..operations.clock import Clock
+from ..operations.logs import Log
+from ..store.collection import is_name
+from .crowd import OVERHEAD
+
+FRESH = 5.0
+"""Seconds for which what the collector says of a collection is believed."""
+MOST_AGAIN = 20
+"""Times within those that it is asked again, because someone names a plan that may be new."""
+MOST_SETTLED = 8 << 20
+"""Bytes of what the collector says to a batch, which may name every report in it."""
+MOST_STRANGERS = 8
+"""Names not known yet that are asked for at once."""
+MOST_KNOWN = 1000
+"""Collections, and names of none, that are remembered at once."""
+
+
+@dataclass
+class KnownCollection:
+    """What the relay knows of a collection, and until when it believes it."""
+
+    name: str
+    about: dict[str, Any]
+    document: bytes
+    plan: Plan
+    packing: Packing
+    shuffled: Amplified
+    fresh_until: float
+    again: int = 0
+    """How often it was asked for again while it was believed."""
+
+    def epoch_at(self, now: float) -> int:
+        """The epoch that a moment lies in."""
+        return int(now // self.about["epoch"]["seconds"])
+
+    def ends(self, epoch: int) -> float:
+        """When an epoch and its grace are over."""
+        terms = self.about["epoch"]
+        return float((epoch + 1) * terms["seconds"] + terms["grace"])
+
+    def over(self, epoch: int, now: float) -> bool:
+        """Whether an epoch and its grace are over."""
+        return self.ends(epoch) <= now
+
+    def ahead(self, epoch: int, now: float) -> bool:
+        """Whether an epoch has not begun, nor is about to."""
+        terms = self.about["epoch"]
+        return bool(epoch * terms["seconds"] - terms["early"] > now)
+
+    @property
+    def origins(self) -> list[str]:
+        """Web origins whose pages may send: those that the collection allows."""
+        return [one for one in self.about.get("origins", ()) if isinstance(one, str)]
+
+
+class Upstream:
+    """One collector. ``wait`` and ``delta`` are those of the relay's crowds."""
+
+    def __init__(
+        self,
+        to: str,
+        names: tuple[str, ...],
+        token: str | None,
+        wait: int,
+        delta: float,
+        hold_bytes: int,
+        clock: Clock,
+        log: Log,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.to, self.names = checked_url(to), checked_names(names)
+        self.wait, self.delta, self._hold_bytes = wait, delta, hold_bytes
+        self._clock, self._log = clock, log
+        self._known: dict[str, KnownCollection] = {}
+        self._unknown: dict[str, float] = {}
+        self._learning: dict[str, asyncio.Lock] = {}
+        self._strangers = asyncio.Semaphore(MOST_STRANGERS)
+        headers = {"user-agent": "keyveil-relay", "accept-encoding": "identity"}
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
+        self._http = httpx.AsyncClient(
+            transport=transport, headers=headers, timeout=30, follow_redirects=False, trust_env=False
+        )
+
+    async def close(self) -> None:
+        """Close connections."""
+        await self._http.aclose()
+
+    def last_known(self, name: str) -> KnownCollection:
+        """A collection as it was known last."""
+        return self._known[name]
+
+    def over(self, name: str, epoch: int, now: float) -> bool:
+        """Whether an epoch is over as far as is known; not of a collection that was never asked for."""
+        return name in self._known and self._known[name].over(epoch, now)
+
+    async def known(self, name: str, anew: bool = False) -> KnownCollection:
+        """A collection of the collector, as of a few seconds ago at most."""
+        if not is_name(name) or (self.names and name not in self.names):
+            raise Problem("unknown", "there is no collection of this name here")
+        found = self._known.get(name)
+        if found is not None and not anew and self._clock.elapsed() < found.fresh_until:
+            return found
+        lock = self._learning.setdefault(name, asyncio.Lock())
+        try:
+            async with lock:  # one asks, the others wait for what it learns
+                return await self._known_anew(name, found, anew)
+        finally:
+            if not lock.locked():
+                self._learning.pop(name, None)
+
+    async def _known_anew(
+        self, name: str, before: KnownCollection | None, anew: bool
+    ) -> KnownCollection:
+        found, now = self._known.get(name), self._clock.elapsed()
+        if found is not None and now < found.fresh_until:
+            if not anew or found is not before:
+                return found
+            found.again += 1
+            if found.again > MOST_AGAIN:  # whoever makes plans up does not make the collector busy
+                raise Problem("overload", "too many ask for other plans; send again later", after=5)
+        if self._unknown.get(name, now) > now:
+            raise Problem("unknown", "there is no collection of this name")
+        try:
+            async with self._strangers if found is None else nullcontext():
+                self._known[name] = await self._learn(name, found)
+        except Problem as problem:
+            if problem.reason == "unknown" and found is None:
+                self._note_unknown(name)
+            if found is None or anew or problem.reason != "unhealthy":
+                raise
+            found.fresh_until = self._clock.elapsed() + FRESH  # go on holding while it is away
+        return self._known[name]
+
+    def _note_unknown(self, name: str) -> None:
+        """Whoever makes names up does not make the collector look for each again and again."""
+        self._unknown.pop(name, None)
+        self._unknown[name] = self._clock.elapsed() + FRESH
+        while len(self._unknown) > MOST_KNOWN:
+            del self._unknown[next(iter(self._unknown))]
+
+    async def _learn(self, name: str, before: KnownCollection | None) -> KnownCollection:
+        if before is None and len(self._known) >= MOST_KNOWN:
+            raise Problem("overload", "this relay knows as many collections as it may")
+        path = f"{self.to}/v1/collections/{name}"
+        about = _about_of(await self._get(path, MOST_SAID))
+        until = self._clock.elapsed() + FRESH
+        if before is not None and about.get("plan") == before.plan.hash:
+            if self._clock.elapsed() >= before.fresh_until:
+                before.again = 0
+            before.about, before.fresh_until = about, until
+            return before
+        document = await self._get(path + "/plan", MOST_PLAN)
+        try:
+            plan = await asyncio.to_thread(Plan.parse, document)
+        except KeyveilError:
+            raise Problem("unhealthy", "the collector's plan cannot be believed") from None
+        if plan.hash != about.get("plan"):
+            raise Problem("unhealthy", "the collector's plan is not the one that it names")
+        packing = Packing(plan)
+        if self.wait * (packing.width + OVERHEAD) > self._hold_bytes:
+            raise Problem("unhealthy", "this relay cannot hold as many reports as it waits for")
+        shuffled = await asyncio.to_thread(crowd_of, plan, self.wait, self.delta)
+        self._log.say(
+            "collection_known", collection=name, plan=plan.hash, wait=self.wait,
+            epsilon=shuffled.epsilon, delta=shuffled.delta, local_epsilon=shuffled.local_epsilon,
+        )  # fmt: skip
+        return KnownCollection(name, about, document, plan, packing, shuffled, until)
+
+    async def _get(self, url: str, most: int) -> bytes:
+        try:
+            said = await read_within(self._http, "GET", url, most)
+        except (httpx.HTTPError, httpx.StreamError):
+            raise Problem("unhealthy", "the collector cannot be reached; send again later") from None
+        if said.fault:
+            raise Problem("unhealthy", f"the collector sent {said.fault}")
+        if said.status == REASONS["unknown"].status:
+            raise Problem("unknown", "there is no collection of this name")
+        if said.status != 200:
+            raise Problem("unhealthy", "the collector does not answer now; send again later")
+        return said.body
+
+    async def post(self, name: str, body: bytes) -> tuple[int, dict[str, Any], float]:
+        """Send a batch: the status (0 if nothing was said), what was said, the seconds it asks for."""
+        url = f"{self.to}/v1/collections/{name}/reports"
+        try:
+            answer = await read_within(
+                self._http,
+                "POST",
+                url,
+                MOST_SETTLED,
+                content=body,
+                headers={"content-type": wire.BINARY},
+            )
+            said = msgspec.json.decode(answer.body)
+        except (httpx.HTTPError, httpx.StreamError, ValueError):
+            return 0, {}, 0.0
+        given = answer.headers.get("retry-after", "")
+        after = float(min(int(given[:9]), 3600)) if given.isascii() and given.isdigit() else 0.0
+        return answer.status, said if isinstance(said, dict) else {}, after
+
+
+async def read_within(http: httpx.AsyncClient, method: str, url: str, most: int, **more: Any) -> Said:
+    """What is said to a request, read to so many bytes at the most and never unpacked."""
+    async with http.stream(method, url, **more) as response:
+        reading = Reading(response.status_code, response.headers, most)
+        if not reading.fault:
+            async for part in response.aiter_bytes():
+                reading.take(part)
+                if reading.fault:
+                    break
+        return reading.said()
+
+
+def crowd_of(plan: Plan, wait: int, delta: float) -> Amplified:
+    """The guarantee of a crowd, and its local one; each rounded up, and the first never above."""
+    made = amplified(plan, wait, delta)
+    local = made.local_epsilon
+    if Decimal(local) < plan.proven:
+        local = nextafter(local, inf)
+    return replace(made, epsilon=min(made.epsilon, local), local_epsilon=local)
+
+
+def _about_of(body: bytes) -> dict[str, Any]:
+    """What a collector says of a collection, as far as a relay needs it."""
+    try:
+        about: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
+        if not all(
+            type(about["epoch"][part]) is int and 0 <= about["epoch"][part] <= 2**40
+            for part in ("now", "seconds", "grace", "early")
+        ):
+            raise TypeError
+    except (ValueError, KeyError, TypeError):
+        raise Problem("unhealthy", "what is asked is no collector, or one of another version") from None
+    return about
+
+
+def checked_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of collections."""
+    if not all(map(is_name, names)):
+        raise KeyveilError("a collection's name has 1 to 64 small letters, digits and hyphens")
+    return names
+
+
+def states(to: str, names: tuple[str, ...], wait: int, delta: float) -> list[str]:
+    """For each collection that was named: what whoever sees all forwarded reports learns of one."""
+    url = checked_url(to)
+
+    async def ask() -> list[str]:
+        lines = []
+        plain = {"accept-encoding": "identity"}
+        async with httpx.AsyncClient(timeout=30, trust_env=False, headers=plain) as http:
+            for name in checked_names(names):
+                try:
+                    said = await read_within(http, "GET", f"{url}/v1/collections/{name}/plan", MOST_PLAN)
+                except httpx.HTTPError:
+                    raise KeyveilError("the collector cannot be reached") from None
+                if said.fault:
+                    raise KeyveilError(f"the collector sent {said.fault}")
+                if said.status != 200:
+                    raise KeyveilError(f"the collector has no collection {name!r}")
+                lines.append(f"{name}: {line(Plan.parse(said.body), wait, delta)}")
+        return lines
+
+    return asyncio.run(ask())

@@ -1,0 +1,222 @@
+"""The service: a store with its writer, keeper and answers, whole, without any web framework."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TextIO
+
+from .answer_desk import AnswerDesk
+from .http.rate_limit import most_at
+from .operations.clock import Clock, SystemClock
+from .operations.epoch_sealer import Keeper
+from .operations.logs import Log
+from .operations.metrics import Metrics
+from .operations.settings import Settings
+from .operations.tokens import Token, read
+from .store import Session, Store, StoreBroken, StoreError, StoreUnready
+from .store.collection import Collection, Control, Round
+from .writer import Writer
+
+
+class Service:
+    """Everything that a collector process does; start it inside an event loop.
+
+    ``threaded`` false and a stated clock make it run step by step, for tests. ``exposed`` says that
+    it can be reached from elsewhere: then there is no way in without a token.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        segments: Path,
+        clock: Clock | None = None,
+        settings: Settings | None = None,
+        log: TextIO | None = None,
+        threaded: bool = True,
+        exposed: bool = False,
+    ) -> None:
+        self.exposed, self._was_guarded = exposed, False
+        self.store, self.segments = store, segments
+        store.segments_folder = segments
+        self.clock = clock or SystemClock()
+        self.settings = settings or Settings()
+        self.log = Log(self.clock, log)
+        self.metrics = Metrics()
+        self.writer = Writer(store, self.clock, self.settings, self.metrics, self.log, threaded)
+        self.keeper = Keeper(store, self.writer, self.clock, self.settings, self.log, segments)
+        self.answers = AnswerDesk(store, self.writer, self.clock, self.settings, self.metrics)
+        self._keeping: asyncio.Task[None] | None = None
+        self.draining = asyncio.Event()
+        """Set when the process is told to end: streams finish, readiness says no."""
+        self.started = False
+        self.streams = 0
+
+    @property
+    def control(self) -> Control:
+        """All collections and tokens, as of the last look at the store."""
+        return self.store.control
+
+    async def start(self, keep: bool = True) -> None:
+        """Begin; the store is open. Without ``keep`` epochs are looked at only when told."""
+        with suppress(StoreUnready, StoreBroken):  # the keeper tries again
+            self.store.drop_spent_keys()
+        self.writer.start()
+        if keep:
+            self._keeping = asyncio.create_task(self.keeper.run())
+        self.started = True
+        self.log.say("started", store=self.store.kind, collections=len(self.control.collections))
+
+    async def stop(self) -> None:
+        """Finish what was accepted, then end."""
+        self.draining.set()
+        if self._keeping is not None:
+            self._keeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._keeping
+        await self.writer.stop()
+        self.answers.close()
+        self.started = False
+        self.log.say("stopped")
+
+    # -- who ---------------------------------------------------------------------------------------
+
+    @property
+    def guarded(self) -> bool:
+        """Whether every admin and analyst needs a token.
+
+        So it is once there was any: who revokes the last one, or deletes the collection that it was
+        for, locks the door and does not open it.
+        """
+        self._was_guarded = self._was_guarded or self.exposed or bool(self.control.tokens)
+        return self._was_guarded
+
+    def token_of(self, authorization: str) -> Token | None:
+        """The token of an Authorization header; None if there is no such token that works."""
+        kind, _, text = authorization.partition(" ")
+        parts = read(text.strip()) if kind.lower() == "bearer" else None
+        if parts is None:
+            return None
+        found = self.control.tokens.get(parts[0])
+        return found if found is not None and found.matches(parts[1]) else None
+
+    # -- facts -------------------------------------------------------------------------------------
+
+    def unready(self) -> list[str]:
+        """Why requests should go elsewhere; empty if they should not."""
+        why = {
+            "starting": not self.started,
+            "ending": self.draining.is_set(),
+            "the store has failed": self.writer.broken,
+            "the store cannot take reports": self.writer.unready,
+        }
+        return [text for text, so in why.items() if so]
+
+    def warnings(self) -> list[str]:
+        """What an operator should look at."""
+        why = {
+            "the clock is in doubt: epochs stay open": self.writer.doubtful,
+            "an epoch's segments do not add up to its counts": bool(self.keeper.failures),
+            "the key of an open epoch's ids is missing from the folder of segments: its reports are "
+            "refused": bool(self.store.missing_keys),
+        }
+        return [text for text, so in why.items() if so]
+
+    def public(self, collection: Collection) -> dict[str, Any]:
+        """What a client needs to know of a collection, and anyone may."""
+        rate, most = collection.terms.rate, self.settings.reports
+        most = most if rate is None else min(most, most_at(rate))
+        limits = {"reports": most, "bytes": self.settings.body_bytes}
+        return {**facts_of(collection, self.clock.now()), "limits": limits}
+
+    async def status(self, collection: Collection) -> dict[str, Any]:
+        """What analysts and admins see: reports, refusals, epochs, rounds."""
+        found = await asyncio.to_thread(status_of, self.store, collection, self.clock.now())
+        book = await asyncio.to_thread(self.store.book, collection.round)
+        changed = self.metrics.changed.get(collection.name, 0)
+        facts = {**self.public(collection), **found, "changed": changed}
+        return {**facts, "offers": self.answers.offers(book.plan)}
+
+    async def metrics_text(self) -> str:
+        """Metrics as Prometheus reads them; without a store, all but the reports that it counted."""
+        try:
+            reports = await asyncio.to_thread(self._reports)
+        except (StoreUnready, StoreError, OSError):
+            reports = {}
+        gauges = {
+            "healthy": ("Whether reports are acknowledged.", float(not self.writer.broken)),
+            "ready": ("Whether requests should come here.", float(not self.unready())),
+            "clock_doubted": ("Whether the clock is in doubt.", float(self.writer.doubtful)),
+            "seal_failures": ("Epochs that do not add up.", float(self.keeper.failures)),
+        }
+        return self.metrics.text(gauges, reports)
+
+    def _reports(self) -> dict[tuple[str, int], int]:
+        with self.store.reading() as session:
+            found = session.rows("select round, sum(reports) from heads group by round")
+        number = {int(row[0]): int(row[1]) for row in found}
+        return {
+            (collection.name, one.number): number.get(one.id, 0)
+            for collection in self.control.collections.values()
+            for one in collection.rounds
+        }
+
+
+def facts_of(collection: Collection, now: float) -> dict[str, Any]:
+    """A collection as anyone may see it."""
+    terms = collection.terms
+    return {
+        "name": collection.name,
+        "state": collection.state_at(now),
+        "round": collection.round.number,
+        "plan": collection.round.plan,
+        "epoch": {
+            "now": terms.epoch_at(now),
+            "seconds": terms.epoch,
+            "grace": terms.grace,
+            "early": terms.early,
+        },
+        "opens": terms.opens,
+        "closes": terms.closes,
+        "token": terms.token,
+        "origins": list(terms.origins),
+    }
+
+
+def status_of(store: Store, collection: Collection, now: float) -> dict[str, Any]:
+    """A collection as whoever runs it sees it."""
+    with store.reading() as session:
+        rounds = [_round_status(store, session, collection, one) for one in collection.rounds]
+        refusals = session.rows(
+            "select reason, sum(number) from refusals where collection = ? "
+            "group by reason order by reason",
+            (collection.id,),
+        )
+    return {
+        **facts_of(collection, now),
+        "terms": collection.terms.document(),
+        "made": collection.made,
+        "closed_before": collection.closed_before,
+        "rounds": rounds,
+        "refusals": {str(reason): int(number) for reason, number in refusals},
+    }
+
+
+def _round_status(store: Store, session: Session, collection: Collection, one: Round) -> dict[str, Any]:
+    head = session.rows("select coalesce(sum(reports), 0) from heads where round = ?", (one.id,))
+    return {
+        "round": one.number,
+        "plan": one.plan,
+        "closed": one.closed,
+        "reports": int(head[0][0]),
+        "open_epochs": [
+            {"epoch": epoch, "reports": reports}
+            for epoch, reports in store.epochs(session, one).items()
+            if epoch >= collection.closed_before
+        ],
+        "sealed_epochs": [
+            {"epoch": sealed.epoch, "reports": sealed.reports, "expired": sealed.expired}
+            for sealed in store.sealed(session, one)
+        ],
+    }

@@ -1,0 +1,30 @@
+"""Stores: a SQLite file, or PostgreSQL for several collector processes at once."""
+
+from __future__ import annotations
+
+from .store_base import Book, Sealed, Store
+from .store_interface import Parcel, Session, StoreBroken, StoreError, StoreUnready
+
+
+def store_at(address: str) -> Store:
+    """The store at a path or a ``postgresql://`` address; not yet open."""
+    if address.startswith(("postgresql://", "postgres://")):
+        from .postgres import PostgresStore
+
+        return PostgresStore(address)
+    from .sqlite import SqliteStore
+
+    return SqliteStore(address.removeprefix("sqlite://"))
+
+
+__all__ = [
+    "Book",
+    "Parcel",
+    "Sealed",
+    "Session",
+    "Store",
+    "StoreBroken",
+    "StoreError",
+    "StoreUnready",
+    "store_at",
+]

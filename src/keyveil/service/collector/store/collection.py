@@ -1,0 +1,255 @@
+"""Collection: one plan (or chain of plans) being answered, under its terms; and all of them at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlsplit
+
+from ....plan.report import is_hex
+from ..http.problems import Problem
+from ..operations.tokens import Token
+
+NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+STATES = ("open", "paused", "closed")
+MOST_EPOCH = 2**31 - 1
+MOST_TIME = 2**40
+MOST_OPEN = 64
+"""Epochs that may be open at once."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What whoever runs a collection decides; ``epoch``, ``grace`` and ``early`` stand for good."""
+
+    people: int | None = None
+    """Reports that a round may take at the most."""
+    opens: int | None = None
+    """When it begins to take reports, in seconds since 1970; None for at once."""
+    closes: int | None = None
+    """When it stops."""
+    epoch: int = 86_400
+    """Seconds of an epoch; reports state theirs, and an id counts once within it."""
+    grace: int = 86_400
+    """Seconds after its end for which an epoch still takes reports."""
+    early: int = 3_600
+    """Seconds before its beginning from which it does, for devices whose clocks are ahead."""
+    token: bool = False
+    """Whether reports need an ingest token."""
+    origins: tuple[str, ...] = ()
+    """Web origins whose pages may send reports; ``*`` for all."""
+    rate: int | None = None
+    """Reports a second that one collector process takes; None for no limit."""
+    keep: int | None = None
+    """Days for which sealed segments are kept; None for ever. Counts are always kept."""
+    replaces: str | None = None
+    """The collection that this one is a new version of."""
+
+    FIXED = ("epoch", "grace", "early", "replaces")
+    """Terms that cannot change once they are set: ids are kept by them."""
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Terms:
+        """Terms that make sense, or a problem that says which do not."""
+        unknown = set(given) - set(cls.__dataclass_fields__)
+        if unknown:
+            known = ", ".join(sorted(cls.__dataclass_fields__))
+            raise Problem("invalid", f"unknown terms; known: {known}")
+        terms = cls(**{**given, "origins": _origins(given.get("origins", ()))})
+        terms._check()
+        return terms
+
+    def _check(self) -> None:
+        for name, low, high in (
+            *(("people", 1, 2**53), ("opens", 0, MOST_TIME), ("closes", 0, MOST_TIME)),
+            *(("rate", 1, 10**9), ("keep", 1, 36_500)),
+        ):
+            if getattr(self, name) is not None:
+                _whole(name, getattr(self, name), low, high)
+        _whole("epoch", self.epoch, 1, 366 * 86_400)
+        _whole("grace", self.grace, 0, 366 * 86_400)
+        _whole("early", self.early, 0, 366 * 86_400)
+        if not isinstance(self.token, bool):
+            raise Problem("invalid", "'token' is true or false")
+        if (self.grace + self.early) // self.epoch + 2 > MOST_OPEN:
+            raise Problem("invalid", f"at most {MOST_OPEN} epochs are open at once: shorten the grace")
+        if self.opens is not None and self.closes is not None and self.closes <= self.opens:
+            raise Problem("invalid", "a collection closes after it opens")
+        if self.replaces is not None and not is_name(self.replaces):
+            raise Problem("invalid", "'replaces' is the name of a collection")
+
+    def changed(self, given: Mapping[str, Any]) -> Terms:
+        """The terms with some of them changed; those that ids are kept by cannot."""
+        if set(given) & set(self.FIXED):
+            raise Problem("invalid", f"{', '.join(self.FIXED)} cannot change: make a new collection")
+        return Terms.of({**asdict(self), **given})
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {**asdict(self), "origins": list(self.origins)}
+
+    # -- epochs ----------------------------------------------------------------------------------
+
+    def epoch_at(self, now: float) -> int:
+        """The epoch that a moment lies in."""
+        return max(0, int(now // self.epoch))
+
+    def over(self, epoch: int, now: float) -> bool:
+        """Whether an epoch and its grace are over."""
+        return (epoch + 1) * self.epoch + self.grace <= now
+
+    def ahead(self, epoch: int, now: float) -> bool:
+        """Whether an epoch has not begun, nor is about to."""
+        return epoch * self.epoch - self.early > now
+
+    def first_open(self, now: float) -> int:
+        """The first epoch that is not over."""
+        return max(0, int((now - self.grace) // self.epoch))
+
+
+@dataclass(frozen=True)
+class Round:
+    """One plan of a collection; a collection without rounds has one."""
+
+    id: int
+    collection: int
+    number: int
+    plan: str
+    """The plan's hash."""
+    closed: bool = False
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A name, terms, a state, and its rounds in order."""
+
+    id: int
+    name: str
+    state: str
+    terms: Terms
+    closed_before: int
+    """Epochs below this are closed for good: their ids are gone."""
+    made: int = 0
+    rounds: tuple[Round, ...] = ()
+
+    @property
+    def round(self) -> Round:
+        """The latest round."""
+        return self.rounds[-1]
+
+    def round_of(self, plan: str) -> Round | None:
+        """The round of a plan, by its hash."""
+        for one in self.rounds:
+            if one.plan == plan:
+                return one
+        return None
+
+    def numbered(self, number: int | None) -> Round:
+        """A round by its number; the latest without one."""
+        if number is None:
+            return self.round
+        for one in self.rounds:
+            if one.number == number:
+                return one
+        raise Problem("unknown", f"this collection has rounds 1 to {len(self.rounds)}")
+
+    def state_at(self, now: float) -> str:
+        """The state with the dates taken into account: also ``not_open`` before it opens."""
+        if self.state == "closed" or (self.terms.closes is not None and now >= self.terms.closes):
+            return "closed"
+        if self.terms.opens is not None and now < self.terms.opens:
+            return "not_open"
+        return self.state
+
+    def refusal(self, one: Round, epoch: int, now: float, trusted: bool = True) -> str | None:
+        """Why new reports of a round and epoch are refused at a moment; None if they are taken."""
+        if epoch < self.closed_before:
+            return "closed_epoch"
+        if self.state == "closed":
+            return "closed_collection"
+        if one.closed or one.id != self.round.id:
+            return "closed_round"
+        by_time = self._refusal_by_time(epoch, now)
+        if by_time is not None:
+            return by_time if trusted else "clock"
+        return "paused" if self.state == "paused" else None
+
+    def _refusal_by_time(self, epoch: int, now: float) -> str | None:
+        state = self.state_at(now)
+        if state == "closed":
+            return "closed_collection"
+        if state == "not_open":
+            return "not_open"
+        if self.terms.over(epoch, now):
+            return "closed_epoch"
+        return "early_epoch" if self.terms.ahead(epoch, now) else None
+
+
+@dataclass(frozen=True)
+class Control:
+    """All collections and tokens at one moment; replaced whole when anything changes."""
+
+    collections: Mapping[str, Collection] = field(default_factory=dict)
+    tokens: Mapping[str, Token] = field(default_factory=dict)
+
+    def named(self, name: str) -> Collection:
+        """A collection by name."""
+        found = self.collections.get(name)
+        if found is None:
+            raise Problem("unknown", "there is no collection of this name")
+        return found
+
+    @cached_property
+    def _numbered(self) -> dict[int, Collection]:
+        return {one.id: one for one in self.collections.values()}
+
+    def by_id(self, number: int) -> Collection | None:
+        """A collection by its number, if it still exists."""
+        return self._numbered.get(number)
+
+
+def is_name(value: object) -> bool:
+    """Whether a value may name a collection: small letters, digits, hyphens; at most 64."""
+    return isinstance(value, str) and NAME.fullmatch(value) is not None
+
+
+def checked_name(value: object) -> str:
+    """A name, or a problem."""
+    if not is_name(value):
+        raise Problem("invalid", "a collection's name has 1 to 64 small letters, digits and hyphens")
+    return str(value)
+
+
+def checked_hash(value: object) -> str:
+    """A plan's hash, or a problem."""
+    if not is_hex(value, 64):
+        raise Problem("malformed", "a plan is named by 64 hexadecimal digits")
+    return str(value)
+
+
+def _whole(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise Problem("invalid", f"'{name}' is a whole number from {low} to {high}")
+
+
+def _origins(given: object) -> tuple[str, ...]:
+    wrong = Problem("invalid", "'origins' is a list of origins like https://example.org, or *")
+    if not isinstance(given, list | tuple) or len(given) > 100:
+        raise wrong
+    for origin in given:
+        if not isinstance(origin, str) or len(origin) > 300:
+            raise wrong
+        if origin == "*":
+            continue
+        try:
+            parts = urlsplit(origin)
+        except ValueError:
+            raise wrong from None
+        if parts.scheme not in ("http", "https") or origin != f"{parts.scheme}://{parts.netloc}":
+            raise wrong
+        if not parts.netloc or "@" in parts.netloc or not origin.isascii():
+            raise wrong
+    return tuple(given)

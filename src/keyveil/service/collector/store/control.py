@@ -1,0 +1,251 @@
+"""What a store knows of collections, plans and counts, and what each database does its own way."""
+
+from __future__ import annotations
+
+import json
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+import numpy as np
+
+from ....foundation.arrays import Integers
+from ....plan.packing import Packing
+from ....plan.plan import Plan
+from ..http.problems import Problem
+from ..operations.tokens import Token
+from .collection import Collection, Control, Round, Terms
+from .store_interface import CHUNK, Live, Session, chunk_counts
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Book:
+    """A round's plan, ready for use."""
+
+    plan: Plan
+    document: bytes
+    packing: Packing
+
+
+class ControlStore(ABC):
+    """One writer connection. Every method but ``book``, ``counts_now`` and ``reading`` is called from
+    one thread at a time; the writer's thread while serving."""
+
+    kind: ClassVar[str]
+    shard: int = 0
+    broken: bool = False
+    """Set for good when it is not known any more what is on disk."""
+    segments_folder: Path | None = None
+    """Where sealed epochs go, and the keys of open ones; whoever serves the store sets it."""
+
+    def __init__(self) -> None:
+        self.control = Control()
+        self._books: dict[str, Book] = {}
+        self._live: dict[int, Live] = {}
+        self._lock = threading.Lock()
+        self._versions = count(1)
+
+    # -- what each database does its own way -------------------------------------------------------
+
+    @abstractmethod
+    def open(self, serving: bool = True) -> None:
+        """Connect for writing; ``serving`` takes the store (or a shard of it) for this process."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of everything."""
+
+    @abstractmethod
+    def _session(self) -> Session:
+        """The writer's connection."""
+
+    @abstractmethod
+    def _writing(self, exclusive: bool = False) -> AbstractContextManager[Session]:
+        """A transaction; ``exclusive`` keeps every other process's transactions out."""
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[Session]:
+        """A connection of its own that sees one moment; from any thread."""
+
+    @abstractmethod
+    def _changed(self, session: Session) -> bool:
+        """Whether another connection may have changed collections, tokens or counts."""
+
+    @abstractmethod
+    def _mark_changed(self, session: Session) -> None:
+        """Let every other process know, within a transaction."""
+
+    @abstractmethod
+    def _known(self, session: Session, one: Round, epoch: int, ids: list[bytes]) -> set[int]:
+        """The places of ids that were counted before."""
+
+    @abstractmethod
+    def _claim(self, session: Session, one: Round, epoch: int, ids: list[bytes]) -> set[int]:
+        """Take ids, each given once, for this transaction; the places of those counted before."""
+
+    @abstractmethod
+    def _claimed(self, one: Round, epoch: int, ids: list[bytes]) -> None:
+        """The transaction that took these ids is durable."""
+
+    @abstractmethod
+    def _drop_ids(self, session: Session, one: Round, epoch: int | None) -> Callable[[], None]:
+        """Forget the ids of an epoch (None: of all) within a transaction; call what is returned
+        once that is durable."""
+
+    @abstractmethod
+    def version(self) -> int:
+        """How many migrations ran."""
+
+    @abstractmethod
+    def migrate_alone(self) -> int:
+        """Run those that did not run yet, on a store that is not open; how many did."""
+
+    def _near_cap(self, room: int) -> None:  # noqa: B027
+        """A transaction comes near a cap; where others run beside it, it must run alone."""
+
+    # -- control -----------------------------------------------------------------------------------
+
+    def reload(self, session: Session | None = None) -> Control:
+        """Read collections and tokens anew."""
+        using = session or self._session()
+        rounds: dict[int, list[Round]] = {}
+        for row in using.rows("select id, collection, number, plan, closed from rounds order by number"):
+            one = Round(row[0], row[1], row[2], row[3], bool(row[4]))
+            rounds.setdefault(one.collection, []).append(one)
+        found = {}
+        for number, name, state, terms, before, made in using.rows(
+            "select id, name, state, terms, closed_before, made from collections order by name"
+        ):
+            read = Terms.of(json.loads(terms))
+            found[name] = Collection(
+                number, name, state, read, before, made, tuple(rounds.get(number, ()))
+            )
+        tokens = {
+            row[0]: Token(row[0], row[1], row[2], bytes(row[3]), row[4], bool(row[5]))
+            for row in using.rows("select id, role, collection, digest, label, revoked from tokens")
+        }
+        self.control = Control(found, tokens)
+        return self.control
+
+    def change(self, work: Callable[[Session, Control], T]) -> T:
+        """Change collections, tokens or sealed epochs, alone, in one transaction."""
+        with self._writing(exclusive=True) as session:
+            if self._changed(session):
+                self._forget_live()
+            self.reload(session)
+            result = work(session, self.control)
+            self._mark_changed(session)
+        self._reload_changed()
+        return result
+
+    def _reload_changed(self, live: bool = False) -> None:
+        """Read what this process itself has just changed; nothing else would tell of it later."""
+        if live:
+            self._reload_live(self._session())
+        else:
+            self.reload()
+
+    def refresh(self) -> None:
+        """See what other processes have done since."""
+        session = self._session()
+        if self._changed(session):
+            self.reload(session)
+            self._reload_live(session)
+
+    # -- plans -------------------------------------------------------------------------------------
+
+    def book(self, one: Round) -> Book:
+        """A round's plan, parsed and proven again when first asked for; from any thread."""
+        found = self._books.get(one.plan)
+        if found is None:
+            with self.reading() as session:
+                rows = session.rows("select document from rounds where id = ?", (one.id,))
+            if not rows:
+                raise Problem("unknown", "the round is gone")
+            document = str(rows[0][0]).encode()
+            plan = Plan.parse(document)
+            found = Book(plan, document, Packing(plan))
+            self._books[one.plan] = found
+        return found
+
+    def has_book(self, one: Round) -> Book | None:
+        """A round's plan, if it was asked for before."""
+        return self._books.get(one.plan)
+
+    # -- live counts -------------------------------------------------------------------------------
+
+    def load(self, one: Round) -> None:
+        """Begin to keep a round's counts in memory."""
+        if one.id not in self._live:
+            self._load(self._session(), one)
+
+    def _load(self, session: Session, one: Round) -> None:
+        live = Live(self.book(one).plan.layout.cells, next(self._versions))
+        for (epoch, shard), (chunk, counts) in self._sum_rows(session, one.id):
+            add_chunk(live.counts, chunk, counts)
+            self._saw(one.id, epoch, shard, chunk, counts)
+        with self._lock:
+            self._live[one.id] = live
+
+    def _saw(  # noqa: B027
+        self, one: int, epoch: int, shard: int, chunk: int, counts: bytes
+    ) -> None:
+        """Counts that the live ones now hold; of interest where other processes add to them."""
+
+    def _add_live(self, live: Live, cells: Integers, often: Integers) -> None:
+        """Count marks; each cell is named once."""
+        with self._lock:
+            live.counts[cells] += often
+            live.version = next(self._versions)
+
+    def _sum_rows(
+        self, session: Session, one: int
+    ) -> Iterator[tuple[tuple[int, int], tuple[int, bytes]]]:
+        sql = "select epoch, shard, chunk, counts from counts where round = ?"
+        for epoch, shard, chunk, counts in session.stream(sql, (one,)):
+            yield (epoch, shard), (chunk, counts)
+
+    def _reload_live(self, session: Session) -> None:
+        known = {one.id: one for c in self.control.collections.values() for one in c.rounds}
+        for number in list(self._live):
+            if number in known:
+                self._load(session, known[number])
+            else:
+                del self._live[number]
+
+    def _forget_live(self) -> None:
+        with self._lock:
+            self._live.clear()
+
+    def counts_now(self, one: Round) -> tuple[int, Integers] | None:
+        """A copy of a round's live counts and their version, from any thread; None until loaded."""
+        with self._lock:
+            live = self._live.get(one.id)
+            return None if live is None else (live.version, live.counts.copy())
+
+    def version_now(self, one: Round) -> int | None:
+        """The version of a round's live counts; None until loaded."""
+        live = self._live.get(one.id)
+        return None if live is None else live.version
+
+    def counts_stored(self, one: Round) -> Integers:
+        """A round's counts as they are in the store at this moment."""
+        total = np.zeros(self.book(one).plan.layout.cells, np.int64)
+        with self.reading() as session:
+            for _, counts in self._sum_rows(session, one.id):
+                add_chunk(total, *counts)
+        return total
+
+
+def add_chunk(total: Integers, chunk: int, blob: bytes) -> None:
+    """Add a row of counts to all of them."""
+    first = chunk * CHUNK
+    room = min(CHUNK, len(total) - first)
+    total[first : first + room] += chunk_counts(blob)[:room]

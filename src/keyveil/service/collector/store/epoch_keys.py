@@ -1,0 +1,86 @@
+"""The keys under which ids of open epochs are stored: a file each, apart from the database.
+
+The store holds no id, only its image under AES with a key of the epoch. The key is destroyed when the
+epoch is sealed. So it does not matter what a database leaves behind in its files, its log, its copies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+
+from ....foundation.coins import fresh_bytes
+from ....foundation.files import write_whole
+from ....plan.report import is_hex
+from .segments import make_folder, sync
+
+FOLDER = "keys"
+"""Below the folder of the segments."""
+SIZE = 16
+
+
+class KeyFolder:
+    """Files of keys. A file is named by a hash of its key, so a wrong or damaged key is never used."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, name: str) -> Path:
+        """The file of a key."""
+        if not is_hex(name, 32):
+            raise ValueError("a key is named by 32 hexadecimal digits")
+        return self.folder / f"{name}.key"
+
+    def make(self) -> tuple[str, bytes]:
+        """A new key, on disk, and its name."""
+        key = fresh_bytes(SIZE)
+        name = name_of(key)
+        make_folder(self.folder)
+        write_whole(self.path(name), key, private=True)
+        return name, key
+
+    def read(self, name: str) -> bytes | None:
+        """A key by its name; None if it is not here, or is not the one that has this name."""
+        try:
+            key = self.path(name).read_bytes()
+        except (OSError, ValueError):
+            return None
+        return key if name_of(key) == name else None
+
+    def destroy(self, name: str) -> bool:
+        """Overwrite a key and remove its file; False if there is none."""
+        try:
+            handle = os.open(self.path(name), os.O_WRONLY | os.O_NOFOLLOW)
+        except (OSError, ValueError):
+            return False
+        try:
+            os.write(handle, bytes(SIZE))
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        with suppress(FileNotFoundError):  # another process was faster
+            self.path(name).unlink()
+        sync(self.folder)
+        return True
+
+
+def name_of(key: bytes) -> str:
+    """The name of a key; it tells nothing of the key."""
+    return hashlib.sha256(b"keyveil/id-key/1" + key).hexdigest()[:32]
+
+
+class Images:
+    """Ids to what is stored of them: a permutation, so an id counts once if its image does."""
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher: CipherContext = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+
+    def of(self, ids: Sequence[bytes]) -> list[bytes]:
+        """The images of ids."""
+        packed = self._cipher.update(b"".join(ids))
+        return [packed[at : at + SIZE] for at in range(0, len(packed), SIZE)]

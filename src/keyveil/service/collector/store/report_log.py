@@ -1,0 +1,350 @@
+"""Reports in: one transaction for all that wait, with the log, the counts and the ids together."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ....foundation.arrays import Integers
+from .collection import Collection, Control, Round
+from .control import ControlStore
+from .epoch_keys import FOLDER, Images, KeyFolder
+from .store_interface import (
+    CHUNK,
+    Parcel,
+    Session,
+    StoreBroken,
+    StoreUnready,
+    by_chunk,
+    chunk_blob,
+    chunk_counts,
+)
+
+
+@dataclass
+class _Group:
+    """The parcels of one round and epoch within a transaction."""
+
+    collection: Collection | None
+    round: Round | None
+    epoch: int
+    parcels: list[Parcel] = field(default_factory=list)
+    claimed: list[bytes] = field(default_factory=list)
+    cells: Integers | None = None
+    often: Integers | None = None
+
+
+class KeyMissing(Exception):
+    """The key of an epoch's ids is not where it should be: no id of it can be looked up."""
+
+
+class LogStore(ControlStore):
+    """Takes reports."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._images: dict[tuple[int, int], Images | None] = {}
+        """Of epochs whose key the database names; None for plain ids."""
+        self._new_keys: dict[tuple[int, int], tuple[str, bytes]] = {}
+        """On disk, but perhaps not yet in the database."""
+        self.missing_keys: set[tuple[int, int]] = set()
+        """Rounds and epochs whose reports are refused, because the key of their ids is missing."""
+
+    # -- reports in --------------------------------------------------------------------------------
+
+    def append(self, parcels: Sequence[Parcel], now: float, trusted: bool = True) -> None:
+        """Take reports in, in one transaction; what is refused is noted on each parcel.
+
+        When this returns, all that was not refused is durable and counted exactly once, whether it
+        was new or had been sent before. If it raises, nothing may be acknowledged.
+        """
+        for parcel in parcels:
+            parcel.refused.clear()
+        with self._writing() as session:
+            if self._changed(session):
+                self.reload(session)
+                self._reload_live(session)
+            groups = self._grouped(parcels)
+            for group in groups:
+                self._take(session, group, now, trusted)
+        try:
+            for group in groups:
+                self._note(group)
+        except Exception as error:  # memory and disk would differ: the next process reads it all anew
+            raise StoreBroken(f"after a commit: {type(error).__name__}") from error
+
+    def _note(self, group: _Group) -> None:
+        """A group is durable: remember its ids and counts."""
+        if group.round is None or group.cells is None or group.often is None:
+            return
+        self._claimed(group.round, group.epoch, group.claimed)
+        live = self._live.get(group.round.id)
+        if live is not None:
+            self._add_live(live, group.cells, group.often)
+
+    def _grouped(self, parcels: Sequence[Parcel]) -> list[_Group]:
+        groups: dict[tuple[int, int], _Group] = {}
+        for parcel in parcels:
+            group = groups.get((parcel.round, parcel.epoch))
+            if group is None:
+                collection = self.control.by_id(parcel.collection)
+                rounds = collection.rounds if collection else ()
+                one = next((r for r in rounds if r.id == parcel.round), None)
+                group = groups[parcel.round, parcel.epoch] = _Group(collection, one, parcel.epoch)
+            group.parcels.append(parcel)
+        return [groups[key] for key in sorted(groups)]  # one order everywhere: no deadlock
+
+    def _take(self, session: Session, group: _Group, now: float, trusted: bool) -> None:
+        if group.collection is None or group.round is None:
+            _refuse(group, set(), "closed_collection")
+            return
+        refusal = group.collection.refusal(group.round, group.epoch, now, trusted)
+        ids = [one for parcel in group.parcels for one in parcel.ids]
+        gone = group.epoch < group.collection.closed_before
+        if not gone and self._learning(group.round, group.epoch):
+            _refuse(group, set(), "storage")
+            return
+        try:
+            images = None if gone else self._stored(session, group.round, group.epoch, refusal is None)
+        except KeyMissing:
+            _refuse(group, set(), "storage")
+            return
+        ids = images.of(ids) if images is not None else ids
+        if refusal is not None:
+            known = set() if gone else self._known(session, group.round, group.epoch, ids)
+            _refuse(group, known, refusal)
+            return
+        room = self._room(session, group.collection, group.round, len(ids))
+        if room is None:
+            chosen = self._take_new(session, group, ids)
+        else:
+            chosen = self._take_some(session, group, ids, room)
+        if chosen:
+            self._log(session, group, ids, chosen)
+
+    # -- keys of ids -------------------------------------------------------------------------------
+
+    def _stored(self, session: Session, one: Round, epoch: int, make: bool) -> Images | None:
+        """How an epoch's ids are stored; None if as they are, or if there are none and none is made."""
+        at = (one.id, epoch)
+        if at in self._images:
+            return self._images[at]
+        rows = session.rows("select name from id_keys where round = ? and epoch = ?", at)
+        if not rows and self._has_segments(session, at):
+            self._images[at] = None  # of a store of before there were keys
+            return None
+        if not rows:
+            return self._first(session, at) if make else None
+        key = self.keys.read(str(rows[0][0]))
+        if key is None:
+            self.missing_keys.add(at)
+            raise KeyMissing
+        self.missing_keys.discard(at)
+        self._new_keys.pop(at, None)
+        self._images[at] = Images(key)
+        return self._images[at]
+
+    def _first(self, session: Session, at: tuple[int, int]) -> Images:
+        """A key for an epoch without any. It is remembered as the epoch's only when a later
+        transaction finds it in the database."""
+        if at not in self._new_keys:
+            try:
+                self._new_keys[at] = self.keys.make()
+            except OSError as error:
+                raise StoreUnready(f"no key can be written to {FOLDER}: {error.strerror}") from None
+        name, key = self._new_keys[at]
+        sql = (
+            "insert into id_keys (round, epoch, name) values (?, ?, ?) "
+            "on conflict do nothing returning 1"
+        )
+        if session.rows(sql, (*at, name)):
+            return Images(key)
+        self.keys.destroy(self._new_keys.pop(at)[0])  # another process was faster
+        (row,) = session.rows("select name from id_keys where round = ? and epoch = ?", at)
+        other = self.keys.read(str(row[0]))
+        if other is None:
+            self.missing_keys.add(at)
+            raise KeyMissing
+        return Images(other)
+
+    @staticmethod
+    def _has_segments(session: Session, at: tuple[int, int]) -> bool:
+        return bool(session.rows("select 1 from segments where round = ? and epoch = ? limit 1", at))
+
+    @property
+    def keys(self) -> KeyFolder:
+        """Where the keys of open epochs lie."""
+        if self.segments_folder is None:
+            raise StoreUnready("there is no folder for the keys of ids")
+        return KeyFolder(self.segments_folder / FOLDER)
+
+    def drop_spent_keys(self) -> None:
+        """Destroy the keys of epochs that are closed for good, and of rounds that are gone."""
+        spent = (
+            "select round, epoch, name from id_keys where not exists (select 1 from rounds "
+            "join collections on collections.id = rounds.collection "
+            "where rounds.id = id_keys.round and id_keys.epoch >= collections.closed_before)"
+        )
+        with self._writing() as session:
+            rows = session.rows(spent)
+            for _, _, name in rows:  # first the files: without their rows nobody would find them
+                self.keys.destroy(str(name))
+            if rows:
+                at = [row[:2] for row in rows]
+                session.many("delete from id_keys where round = ? and epoch = ?", at)
+
+    def reload(self, session: Session | None = None) -> Control:
+        control = super().reload(session)
+        every = control.collections.values()
+        open_from = {one.id: found.closed_before for found in every for one in found.rounds}
+
+        def over(at: tuple[int, int]) -> bool:
+            return at[0] not in open_from or at[1] < open_from[at[0]]
+
+        self._images = {at: kept for at, kept in self._images.items() if not over(at)}
+        self.missing_keys = {at for at in self.missing_keys if not over(at)}
+        for at in filter(over, list(self._new_keys)):
+            self.keys.destroy(self._new_keys.pop(at)[0])
+        return control
+
+    def _learning(self, one: Round, epoch: int) -> bool:
+        """Whether it is not known yet which ids an epoch has; others go on meanwhile."""
+        return False
+
+    def _take_new(self, session: Session, group: _Group, ids: list[bytes]) -> list[int]:
+        """The places of ids that are new, each once."""
+        assert group.round is not None
+        once = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))
+        if len(once) == len(ids):
+            known = self._claim(session, group.round, group.epoch, ids)
+            return (
+                [place for place in range(len(ids)) if place not in known]
+                if known
+                else [*range(len(ids))]
+            )
+        places = sorted(once.values())
+        known = self._claim(session, group.round, group.epoch, [ids[place] for place in places])
+        return [place for at, place in enumerate(places) if at not in known]
+
+    def _take_some(self, session: Session, group: _Group, ids: list[bytes], room: int) -> list[int]:
+        """As many new ids as there is room for; the others are refused as too many."""
+        assert group.round is not None
+        known = self._known(session, group.round, group.epoch, ids)
+        chosen: dict[bytes, int] = {}
+        fine = set(known)
+        for place, one in enumerate(ids):
+            if place in known:
+                continue
+            if one in chosen or len(chosen) < room:
+                chosen.setdefault(one, place)
+                fine.add(place)
+        _refuse(group, fine, "full")
+        self._claim(session, group.round, group.epoch, list(chosen))
+        return sorted(chosen.values())
+
+    def _room(self, session: Session, collection: Collection, one: Round, asked: int) -> int | None:
+        """How many more reports a round takes, where that is fewer than might be asked for."""
+        cap = collection.terms.people
+        if cap is None:
+            return None
+        found = session.rows("select coalesce(sum(reports), 0) from heads where round = ?", (one.id,))
+        room = max(0, cap - int(found[0][0]))
+        self._near_cap(room)
+        return room if room < asked else None
+
+    def _log(self, session: Session, group: _Group, ids: list[bytes], chosen: list[int]) -> None:
+        assert group.round is not None
+        packing = self.book(group.round).packing
+        rows = packing.rows(b"".join([parcel.rows for parcel in group.parcels]))
+        if len(chosen) < len(ids):
+            rows = rows[chosen]
+            ids = [ids[place] for place in chosen]
+        packed, names = rows.tobytes(), b"".join(ids)
+        session.run(
+            "insert into segments (round, epoch, reports, crc, ids, payload) values (?, ?, ?, ?, ?, ?)",
+            (group.round.id, group.epoch, len(ids), crc_of(names, packed), names, packed),
+        )
+        group.cells, group.often = packing.marks(rows)
+        group.claimed = ids
+        self._count(session, group.round.id, group.epoch, self.shard, group.cells, group.often, len(ids))
+
+    def _count(
+        self,
+        session: Session,
+        one: int,
+        epoch: int,
+        shard: int,
+        cells: Integers,
+        often: Integers,
+        reports: int,
+    ) -> None:
+        """Add marks to a shard's counts, and reports to its head."""
+        head = session.rows(
+            "insert into heads (round, shard, reports, version) values (?, ?, ?, 1) "
+            "on conflict (round, shard) do update set "
+            "reports = heads.reports + excluded.reports, version = heads.version + 1 "
+            "returning version",
+            (one, shard, reports),
+        )
+        version = head[0][0]
+        parts = list(by_chunk(cells, often))
+        old = self._chunks(session, one, epoch, shard, [part[0] for part in parts])
+        changed = []
+        for chunk, places, more in parts:
+            counts = old.get(chunk)
+            if counts is None:
+                counts = np.zeros(CHUNK, np.int64)
+            counts[places] += more
+            changed.append((one, epoch, shard, chunk, version, chunk_blob(counts)))
+        session.many(
+            "insert into counts (round, epoch, shard, chunk, version, counts) values (?, ?, ?, ?, ?, ?) "
+            "on conflict (round, epoch, shard, chunk) do update set "
+            "version = excluded.version, counts = excluded.counts",
+            changed,
+        )
+
+    def _chunks(
+        self, session: Session, one: int, epoch: int, shard: int, chunks: list[int]
+    ) -> dict[int, Integers]:
+        """A shard's counts in some chunks."""
+        if not chunks:
+            return {}
+        where = "round = ? and epoch = ? and shard = ?"
+        sql = f"select chunk, counts from counts where {where} and chunk between ? and ?"
+        if 4 * len(chunks) < chunks[-1] - chunks[0]:
+            found = [
+                row for chunk in chunks for row in session.rows(sql, (one, epoch, shard, chunk, chunk))
+            ]
+        else:
+            found = session.rows(sql, (one, epoch, shard, chunks[0], chunks[-1]))
+        return {row[0]: chunk_counts(row[1]) for row in found}
+
+    # -- refusals: apart from the reports' transaction ----------------------------------------------
+
+    def add_refusals(self, refused: Mapping[tuple[int, str], int]) -> None:
+        """Add to the counters of refusals."""
+        with self._writing() as session:
+            session.many(
+                "insert into refusals (collection, shard, reason, number) values (?, ?, ?, ?) "
+                "on conflict (collection, shard, reason) do update set "
+                "number = refusals.number + excluded.number",
+                [(c, self.shard, reason, n) for (c, reason), n in sorted(refused.items())],
+            )
+
+
+def crc_of(ids: bytes, payload: bytes) -> int:
+    """The check on a segment."""
+    return zlib.crc32(payload, zlib.crc32(ids))
+
+
+def _refuse(group: _Group, fine: set[int], reason: str) -> None:
+    """Note on each parcel which of its reports are not taken; ``fine`` are places in the group."""
+    at = 0
+    for parcel in group.parcels:
+        for place in range(len(parcel.ids)):
+            if at + place not in fine:
+                parcel.refused[place] = reason
+        at += len(parcel.ids)

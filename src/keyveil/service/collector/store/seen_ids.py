@@ -1,0 +1,375 @@
+"""The ids of an open epoch: exact membership in little memory, however many there are.
+
+New ids go into a plain set; when it is full they become a run, and runs of similar size are merged.
+Large runs lie in a file without a name. What memory holds of them is where each bucket begins, a
+check of each, and one filter of a fixed size that says of nearly every new id that it is new.
+
+Runs hold not the ids but their images under a cipher whose key is in memory only. So they are spread
+evenly, whatever ids people make up; and what is written can be read by nobody once the set is gone.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from io import RawIOBase
+from typing import Protocol
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+
+from ....foundation.arrays import Integers
+from ....foundation.coins import fresh_bytes
+
+SIZE = 16
+RECENT = 1 << 14
+"""Ids that the plain set holds at the most."""
+FAN = 4
+"""So many runs of similar size become one."""
+HELD = 1 << 19
+"""Runs of so many ids are too large for memory."""
+BUCKET = 128
+"""Ids of one bucket, at the most on average."""
+PART = 1 << 16
+"""Ids that are merged at a time; a merge goes on while ids come in, so that none waits for all of it."""
+WORDS = 1 << 22
+"""Words of the filter of a set that is too large for memory."""
+LOOKED = 256
+"""Buckets of a file that are looked at before its pages are let go."""
+
+_LET_GO = getattr(mmap, "MADV_DONTNEED", None)
+
+
+class Spoiled(Exception):
+    """What a file holds is not what was written to it: the set must be made anew."""
+
+
+class Scratch(Protocol):
+    """Where files without a name are made; they are gone with whoever holds them."""
+
+    def new(self) -> RawIOBase:
+        """An empty file."""
+
+
+class _Run:
+    """Images by buckets, which their first bits name; within a bucket they are in any order."""
+
+    def __init__(
+        self, bits: int, starts: np.ndarray, content: bytes | mmap.mmap, checks: np.ndarray | None = None
+    ) -> None:
+        self._bits, self._starts, self._checks = bits, starts, checks
+        self._content, self._rows = content, _rows(content)
+
+    @classmethod
+    def of(cls, rows: np.ndarray, starts: Integers, scratch: Scratch | None = None) -> _Run:
+        """Of arranged images: in memory, or in a file if one is made and can be written."""
+        bits = len(starts).bit_length() - 1
+        if scratch is not None:
+            with suppress(OSError), scratch.new() as file:
+                _write(file, rows)
+                content = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+                return cls(bits, starts.astype(np.uint32), content, _sums(rows, starts))
+        return cls(bits, starts.astype(np.uint32), rows.tobytes())
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def find(self, images: np.ndarray, places: Integers) -> Integers:
+        """Those of some places that hold an image that is here."""
+        buckets = (images[places, 0] >> np.uint64(64 - self._bits)).astype(np.int64)
+        order = np.argsort(buckets)  # neighbours are looked for one after the other
+        places, buckets = places[order], buckets[order]
+        found = [np.zeros(0, np.int64)]
+        for at in range(0, len(places), LOOKED):
+            some = places[at : at + LOOKED]
+            found.append(some[self._look(images[some], buckets[at : at + LOOKED])])
+            self._let_go()
+        return np.concatenate(found)
+
+    def _look(self, images: np.ndarray, buckets: Integers) -> Integers:
+        """Which images are in their buckets."""
+        begins = self._starts[buckets].astype(np.int64)
+        sizes = self._starts[buckets + 1] - begins
+        starts = np.append(0, np.cumsum(sizes))
+        whose = np.repeat(np.arange(len(images)), sizes)
+        rows = self._rows.take(np.arange(starts[-1]) + (begins - starts[:-1])[whose], axis=0)
+        if self._checks is not None and (_sums(rows, starts) != self._checks[buckets]).any():
+            raise Spoiled
+        same = (rows[:, 0] == images[whose, 0]) & (rows[:, 1] == images[whose, 1])
+        return np.unique(whose[same])
+
+    def part(self, number: int, bits: int) -> np.ndarray:
+        """The images whose first bits are a number."""
+        if bits > self._bits:
+            images = self.part(number >> (bits - self._bits), self._bits)
+            return images[images[:, 0] >> np.uint64(64 - bits) == number]
+        first, last = number << (self._bits - bits), (number + 1) << (self._bits - bits)
+        starts = self._starts[first : last + 1].astype(np.int64)
+        images = self._rows[int(starts[0]) : int(starts[-1])]
+        if self._checks is not None:
+            images = images.copy()
+            if not np.array_equal(_sums(images, starts - starts[0]), self._checks[first:last]):
+                raise Spoiled
+            self._let_go()
+        return images
+
+    def _let_go(self) -> None:
+        """Pages that were read stay in the system's cache, and do not count as this process's own."""
+        if isinstance(self._content, mmap.mmap) and _LET_GO is not None:
+            self._content.madvise(_LET_GO)
+
+    def close(self) -> None:
+        """Let go of its file."""
+        self._rows = self._rows[:0].copy()
+        if isinstance(self._content, mmap.mmap):
+            self._content.close()
+
+
+class _Writing:
+    """Runs on their way into one run in a file, part by part."""
+
+    def __init__(self, sources: list[_Run], scratch: Scratch) -> None:
+        self.sources = sources
+        self._number = sum(map(len, sources))
+        self._bits = _bits(self._number)
+        self._part_bits = min(self._bits, (self._number // PART).bit_length())
+        self._parts = iter(range(1 << self._part_bits))
+        self._starts = np.zeros((1 << self._bits) + 1, np.uint32)
+        self._checks = np.zeros(1 << self._bits, np.uint64)
+        self._file = scratch.new()
+
+    def step(self) -> _Run | None:
+        """Write one more part; the run, when it is whole."""
+        each = self._bits - self._part_bits
+        for part in self._parts:
+            images = np.concatenate([run.part(part, self._part_bits) for run in self.sources])
+            first, last = part << each, (part + 1) << each
+            rows, starts = _arranged(images, self._bits, first, last)
+            self._starts[first + 1 : last + 1] = self._starts[first] + starts[1:].astype(np.uint32)
+            self._checks[first:last] = _sums(rows, starts)
+            _write(self._file, rows)
+            return None
+        if self._starts[-1] != self._number:
+            raise Spoiled
+        content = mmap.mmap(self._file.fileno(), 0, prot=mmap.PROT_READ)
+        self._file.close()
+        return _Run(self._bits, self._starts, content, self._checks)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Filter:
+    """Says of an image that it may be there, or that it is not: four bits in one word each."""
+
+    def __init__(self, words: int) -> None:
+        self._words = np.zeros(words, np.uint64)
+        self._shift = np.uint64(65 - words.bit_length())
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def add(self, images: np.ndarray) -> None:
+        np.bitwise_or.at(self._words, self._places(images), _masks(images))
+
+    def maybe(self, images: np.ndarray) -> Integers:
+        """The places of those that may be there."""
+        masks = _masks(images)
+        return np.flatnonzero(self._words[self._places(images)] & masks == masks)
+
+    def _places(self, images: np.ndarray) -> Integers:
+        return (images[:, 0] >> self._shift).astype(np.int64)
+
+
+class IdSet:
+    """A set of sixteen-byte ids that only grows. Without ``scratch`` all of it lies in memory."""
+
+    def __init__(self, scratch: Scratch | None = None) -> None:
+        self._scratch = scratch
+        self._cipher = _cipher()
+        self._recent: set[bytes] = set()
+        self._runs: list[_Run] = []
+        self._filter = _Filter(2)
+        self._writings: list[_Writing] = []
+        self._spoiled = False
+
+    @classmethod
+    def of(cls, packed: Iterable[bytes], scratch: Scratch | None = None) -> IdSet:
+        """From ids that lie end to end, a little at a time."""
+        made = cls(scratch)
+        waiting: list[bytes] = []
+        size = 0
+        for part in packed:
+            waiting.append(part)
+            size += len(part)
+            if size >= SIZE * HELD:
+                made._load(b"".join(waiting))
+                waiting, size = [], 0
+        if size:
+            made._load(b"".join(waiting))
+        return made
+
+    def __len__(self) -> int:
+        return len(self._recent) + sum(map(len, self._runs))
+
+    def __contains__(self, one: bytes) -> bool:
+        return bool(self.known([one]))
+
+    def known(self, ids: Sequence[bytes]) -> set[int]:
+        """The places of those ids that are in the set."""
+        if self._spoiled:
+            raise Spoiled
+        recent = self._recent
+        found = {place for place, one in enumerate(ids) if one in recent} if recent else set()
+        if self._runs and ids:
+            images = _rows(self._cipher.update(b"".join(ids)))
+            left = self._filter.maybe(images)
+            for run in self._runs:  # the oldest are the largest
+                if not len(left):
+                    break
+                here = run.find(images, left)
+                found.update(here.tolist())
+                left = np.setdiff1d(left, here, assume_unique=True)
+        return found
+
+    def add(self, ids: Sequence[bytes]) -> None:
+        """Put in ids that are not in it yet."""
+        self._recent.update(ids)
+        if len(self._recent) < RECENT:
+            return
+        packed = b"".join(self._recent)
+        self._recent = set()
+        try:
+            self._load(packed)
+            self._merge(-(-len(packed) // (SIZE * RECENT)))
+        except Spoiled:  # whoever asks next is told
+            self._spoiled = True
+
+    def close(self) -> None:
+        """Let go of all files; what they held cannot be read any more."""
+        for writing in self._writings:
+            writing.close()
+        for run in self._runs:
+            run.close()
+        self._runs, self._recent, self._writings = [], set(), []
+
+    # -- runs --------------------------------------------------------------------------------------
+
+    def _load(self, packed: bytes) -> None:
+        """One more run."""
+        images = _rows(self._cipher.update(packed))
+        rows, starts = _arranged(images, _bits(len(images)))
+        self._widen(len(self) + len(rows))
+        self._filter.add(rows)
+        self._runs.append(_Run.of(rows, starts, self._scratch if len(rows) >= HELD else None))
+
+    def _widen(self, number: int) -> None:
+        """A filter for so many ids: two to a word, until it has its full size."""
+        if 2 * len(self._filter) >= number or len(self._filter) >= WORDS:
+            return
+        words = WORDS if number >= HELD else min(WORDS, 1 << (2 * number).bit_length())
+        self._filter = _Filter(words)
+        for run in self._runs:
+            self._filter.add(run.part(0, 0))
+
+    def _merge(self, steps: int) -> None:
+        """Merge small runs, and go on with so many parts of each of the large ones."""
+        with suppress(OSError):
+            while sources := self._enough():
+                if self._scratch is None or sum(map(len, sources)) < HELD:
+                    images = np.concatenate([run.part(0, 0) for run in sources])
+                    self._replace(sources, _Run.of(*_arranged(images, _bits(len(images)))))
+                else:
+                    self._writings.append(_Writing(sources, self._scratch))
+        for writing in list(self._writings):
+            try:
+                for _ in range(steps):
+                    made = writing.step()
+                    if made is not None:
+                        self._writings.remove(writing)
+                        self._replace(writing.sources, made)
+                        break
+            except OSError:  # no room: the runs stay as they are, and it is tried again
+                writing.close()
+                self._writings.remove(writing)
+
+    def _enough(self) -> list[_Run]:
+        """Some runs of similar size that nobody merges yet; none if there are too few."""
+        busy = [run for writing in self._writings for run in writing.sources]
+        levels: dict[int, list[_Run]] = {}
+        for run in self._runs:
+            if run not in busy:
+                levels.setdefault(_level(len(run)), []).append(run)
+        return next((levels[at][:FAN] for at in sorted(levels) if len(levels[at]) >= FAN), [])
+
+    def _replace(self, sources: list[_Run], made: _Run) -> None:
+        at = self._runs.index(sources[0])
+        self._runs = [run for run in self._runs if run not in sources]
+        self._runs.insert(at, made)
+        for run in sources:
+            run.close()
+
+
+def split(packed: bytes) -> list[bytes]:
+    """Ids that lie end to end, one by one."""
+    return [packed[at : at + SIZE] for at in range(0, len(packed), SIZE)]
+
+
+# -- images ----------------------------------------------------------------------------------------
+
+
+def _cipher(key: bytes | None = None) -> CipherContext:
+    """A permutation of all ids that nobody else knows."""
+    return Cipher(algorithms.AES(key or fresh_bytes(16)), modes.ECB()).encryptor()
+
+
+def _rows(packed: bytes | mmap.mmap) -> np.ndarray:
+    return np.frombuffer(packed, np.uint64).reshape(-1, 2)
+
+
+def _bits(number: int) -> int:
+    """Bits that name the buckets of so many images."""
+    return max(1, (number // BUCKET).bit_length())
+
+
+def _level(number: int) -> int:
+    level = 0
+    while number >= RECENT * FAN ** (level + 1):
+        level += 1
+    return level
+
+
+def _arranged(
+    images: np.ndarray, bits: int, first: int = 0, last: int | None = None
+) -> tuple[np.ndarray, Integers]:
+    """Images in the order of their buckets, and where each bucket begins; of some buckets only."""
+    number = (1 << bits if last is None else last) - first
+    buckets = ((images[:, 0] >> np.uint64(64 - bits)) - np.uint64(first)).astype(np.int64)
+    starts = np.zeros(number + 1, np.int64)
+    np.cumsum(np.bincount(buckets, minlength=number), out=starts[1:])
+    keys = buckets.astype(np.uint16) if number <= 1 << 16 else buckets  # short ones are sorted faster
+    return images.take(np.argsort(keys, kind="stable"), axis=0), starts
+
+
+_TWO_BITS = np.array([1 << (n & 63) | 1 << (n >> 6) for n in range(1 << 12)], np.uint64)
+
+
+def _masks(images: np.ndarray) -> np.ndarray:
+    low, last = images[:, 1], np.uint64(len(_TWO_BITS) - 1)
+    first, second = (low & last).view(np.int64), (low >> np.uint64(12) & last).view(np.int64)
+    masks: np.ndarray = _TWO_BITS[first] | _TWO_BITS[second]
+    return masks
+
+
+def _sums(images: np.ndarray, starts: Integers) -> np.ndarray:
+    """A check of each bucket: the sum of its words. Images are random, so no other bucket has it."""
+    total = np.zeros(len(images) + 1, np.uint64)
+    np.cumsum(images[:, 0] + images[:, 1], out=total[1:])
+    return total[starts[1:]] - total[starts[:-1]]
+
+
+def _write(file: RawIOBase, rows: np.ndarray) -> None:
+    left = rows.reshape(-1).view(np.uint8).data
+    while len(left):
+        left = left[file.write(left) or 0 :]

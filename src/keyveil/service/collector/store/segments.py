@@ -1,0 +1,208 @@
+"""Sealed epochs: Parquet files of reports without ids, and a manifest beside them.
+
+Rows are sorted, so that their order says nothing of when each came. ``keyveil verify`` and any engine
+that reads Parquet can count them again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....foundation.arrays import Bits
+from ....foundation.errors import KeyveilError, ReportError
+from ....foundation.files import whole_file, write_whole
+from ....plan.packing import Packing
+from ....plan.report import check_plan_name, is_hex
+from ....plan.tally import Tally
+from .collection import Collection, Round, checked_name
+
+FORMAT = "keyveil/segments/1"
+MANIFEST = "manifest.json"
+PART_BYTES = 64 << 20
+"""Of packed rows in one file, about."""
+_PART = re.compile(r"part-[0-9]{4,9}\.parquet")
+
+
+class ManifestError(KeyveilError):
+    """A manifest that this program did not write."""
+
+
+def folder_of(
+    root: Path, collection: Collection, one: Round | None = None, epoch: int | None = None
+) -> Path:
+    """Where an epoch's segments lie; its number keeps a collection apart from one deleted before.
+
+    A name is checked here, too: a store that was made elsewhere may hold any.
+    """
+    path = root / f"{checked_name(collection.name)}.{collection.id:d}"
+    if one is not None:
+        path = path / f"round-{one.number:04d}"
+    return path if epoch is None else path / f"epoch-{epoch:010d}"
+
+
+def write_epoch(
+    folder: Path,
+    facts: Mapping[str, Any],
+    packing: Packing,
+    payloads: Iterable[bytes],
+) -> tuple[dict[str, Any], Tally]:
+    """Write an epoch's reports and its manifest; the manifest, and the tally of what was written."""
+    make_folder(folder)
+    tally = Tally(packing.plan)
+    files = []
+    for number, rows in enumerate(_parts(packing, payloads), 1):
+        path = folder / f"part-{number:04d}.parquet"
+        _write_part(path, packing, rows)
+        back = read_part(path, packing)  # what is counted is what can be read again
+        tally.add(packing.reports(back))
+        files.append({"name": path.name, "reports": len(rows), **_stamp(path)})
+    manifest = {
+        "format": FORMAT,
+        **facts,
+        "plan": packing.plan.hash,
+        "kind": packing.kind,
+        "reports": tally.reports,
+        "files": files,
+    }
+    content = json.dumps(manifest, indent=1, sort_keys=True).encode()
+    write_whole(folder / MANIFEST, content, private=True)
+    return manifest, tally
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, their owner's alone; their names are on disk before anything
+    relies on them."""
+    for path in (*reversed(folder.parents), folder):
+        path.mkdir(mode=0o700, exist_ok=True)
+    for above in list(folder.parents)[:4]:  # round, collection, segments, and where those lie
+        with suppress(PermissionError):
+            sync(above)
+
+
+def sync(path: Path) -> None:
+    """Put a file, or a folder's names, on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _parts(packing: Packing, payloads: Iterable[bytes]) -> Iterator[Bits]:
+    waiting: list[bytes] = []
+    size = 0
+    for payload in payloads:
+        waiting.append(payload)
+        size += len(payload)
+        if size >= PART_BYTES:
+            yield packing.rows(b"".join(waiting))
+            waiting, size = [], 0
+    if waiting:
+        yield packing.rows(b"".join(waiting))
+
+
+def _write_part(path: Path, packing: Packing, rows: Bits) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    batch = packing.reports(rows)
+    if batch.codes is not None:
+        columns = {"code": pa.array(np.sort(batch.codes))}
+    else:
+        order = np.argsort(np.ascontiguousarray(rows).view(f"S{packing.width}")[:, 0])
+        batch = packing.reports(rows[order])
+        assert batch.views is not None
+        assert batch.bits is not None
+        kind = pa.binary(packing.bits_width)
+        bits = pa.FixedSizeBinaryArray.from_buffers(
+            kind, len(rows), [None, pa.py_buffer(batch.bits.tobytes())]
+        )
+        columns = {"view": pa.array(batch.views.astype(np.uint32)), "bits": bits}
+    table = pa.table(columns).replace_schema_metadata(
+        {"format": FORMAT, "plan": packing.plan.hash, "kind": packing.kind}
+    )
+    with whole_file(path, private=True) as file:
+        pq.write_table(table, file, compression="zstd")
+
+
+def read_part(path: Path, packing: Packing) -> Bits:
+    """The rows of one file; refused if they belong to another plan or cannot be read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+        metadata = table.schema.metadata or {}
+        check_plan_name(metadata.get(b"plan", b"").decode(), packing.plan.hash, "a segment belongs")
+        if packing.one_cell:
+            codes = table.column("code").to_numpy().astype(packing.layout.code_type)
+            return codes.view(np.uint8).reshape(-1, packing.width)
+        views = table.column("view").to_numpy().astype("<u4").view(np.uint8).reshape(-1, 4)
+        chunks = table.column("bits").chunks
+        bits = [
+            np.frombuffer(chunk.buffers()[1], np.uint8).reshape(-1, packing.bits_width)[
+                chunk.offset : chunk.offset + len(chunk)
+            ]
+            for chunk in chunks
+        ]
+        return np.concatenate([views, np.concatenate(bits)], axis=1)
+    except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+        if isinstance(error, ReportError):
+            raise
+        raise ReportError(f"the segment {path.name} cannot be read: {type(error).__name__}") from None
+
+
+def files_of(manifest: object) -> list[dict[str, Any]]:
+    """The files that a manifest names, each with its number of bytes and its hash.
+
+    Names are those that ``write_epoch`` gives, so none of them leads out of the epoch's folder.
+    """
+    files = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(files, list):
+        raise ManifestError("a manifest of a sealed epoch has a list of files")
+    for file in files:
+        name = file.get("name") if isinstance(file, dict) else None
+        if not isinstance(name, str) or not _PART.fullmatch(name):
+            raise ManifestError("a manifest names a file that no segment has: part-0001.parquet is one")
+        if type(file.get("bytes")) is not int or not is_hex(file.get("sha256"), 64):
+            raise ManifestError("a manifest has no size or no SHA-256 of a file")
+    if len({file["name"] for file in files}) < len(files):
+        raise ManifestError("a manifest names a file twice")
+    return files
+
+
+def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[str]:
+    """What is wrong with an epoch's files, by their checks; empty if nothing is."""
+    wrong = []
+    for file in files_of(manifest):
+        path = folder / file["name"]
+        if not path.is_file():
+            wrong.append(f"{file['name']} is missing")
+        elif _stamp(path) != {"bytes": file["bytes"], "sha256": file["sha256"]}:
+            wrong.append(f"{file['name']} does not match its check")
+    return wrong
+
+
+def remove(folder: Path) -> None:
+    """Remove an epoch's or a collection's segments."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _stamp(path: Path) -> dict[str, Any]:
+    digest = hashlib.sha256()
+    size = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+            size += len(block)
+    return {"bytes": size, "sha256": digest.hexdigest()}

@@ -1,0 +1,295 @@
+"""The writer: one thread that owns the store, and puts all that waits into one transaction.
+
+While a commit is on its way to the disk, requests pile up; the next commit takes them all. So the
+group grows with the load, and no timer is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from .http.problems import Problem
+from .operations.clock import Clock, Trust
+from .operations.logs import Log
+from .operations.metrics import Metrics
+from .operations.settings import Settings
+from .store import Parcel, Store, StoreBroken, StoreUnready
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A request that waits until its reports are durable."""
+
+    parcel: Parcel
+    future: asyncio.Future[None]
+
+
+@dataclass(slots=True)
+class _Call:
+    """Work on the store between two groups."""
+
+    work: Callable[[Store], Any]
+    future: Future[Any]
+
+
+class Writer:
+    """Takes parcels from the event loop and settles each when it is durable, or refused.
+
+    With ``threaded`` false everything happens in the event loop's own thread, step by step, for tests
+    that must be repeatable.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        settings: Settings,
+        metrics: Metrics,
+        log: Log,
+        threaded: bool = True,
+    ) -> None:
+        self.store, self.settings, self.metrics, self.log = store, settings, metrics, log
+        self._clock, self._trust = clock, Trust(clock)
+        self._threaded = threaded
+        self._queue: queue.SimpleQueue[_Waiting | _Call | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._draining = False
+        self._refused: dict[tuple[int, str], int] = {}
+        self._counting = threading.Lock()
+        self._last_tick = clock.elapsed()
+        self.broken = False
+        """Set for good when the store may have lost something."""
+        self.unready = False
+        """Set while the store cannot take reports."""
+        self.doubtful = False
+        """Set while the clock is in doubt."""
+
+    # -- from the event loop -----------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin; called in the running event loop."""
+        self._loop = asyncio.get_running_loop()
+        if self._threaded:
+            self._thread = threading.Thread(target=self._work, name="keyveil-writer", daemon=True)
+            self._thread.start()
+
+    async def stop(self) -> None:
+        """Finish what waits, and end."""
+        if self._thread is not None:
+            self._queue.put(None)
+            await asyncio.to_thread(self._thread.join)
+            self._thread = None
+        else:
+            self._drain()
+            self._flush_refusals()
+
+    def submit(self, parcel: Parcel) -> asyncio.Future[None]:
+        """Reports to make durable; the future is done when they are."""
+        assert self._loop is not None
+        future = self._loop.create_future()
+        if self.broken:
+            future.set_exception(Problem("unhealthy"))
+            return future
+        self._queue.put(_Waiting(parcel, future))
+        self._nudge()
+        return future
+
+    async def call(self, work: Callable[[Store], T]) -> T:
+        """Work on the store that may not run beside a group."""
+        if self.broken:
+            raise Problem("unhealthy")
+        future: Future[T] = Future()
+        self._queue.put(_Call(work, future))
+        self._nudge()
+        return await asyncio.wrap_future(future)
+
+    def refused(self, collection: int, reason: str, number: int = 1) -> None:
+        """Count refusals; they reach the store apart from reports, within a tick."""
+        key = (collection, reason)
+        with self._counting:
+            self._refused[key] = self._refused.get(key, 0) + number
+
+    def _nudge(self) -> None:
+        if not self._threaded and not self._draining:
+            self._draining = True
+            assert self._loop is not None
+            self._loop.call_soon(self._drain)
+
+    # -- the writer's thread -----------------------------------------------------------------------
+
+    def _work(self) -> None:
+        going = True
+        while going:
+            try:
+                going = self._step()
+            except Exception as error:  # what nobody foresaw: refuse from now on, but never fall silent
+                self._break(error)
+        self._flush_refusals()
+
+    def _step(self) -> bool:
+        """Whatever comes next; False when told to end."""
+        try:
+            first = self._queue.get(timeout=self.settings.tick_seconds)
+        except queue.Empty:
+            self.tick()
+            return True
+        going = self._take(first)
+        if self._clock.elapsed() - self._last_tick >= self.settings.tick_seconds:
+            self.tick()
+        return going
+
+    def _drain(self) -> None:
+        self._draining = False
+        while True:
+            try:
+                first = self._queue.get_nowait()
+            except queue.Empty:
+                return
+            self._take(first)
+
+    def _take(self, first: _Waiting | _Call | None) -> bool:
+        """A call, or as many parcels as wait; False when told to end."""
+        group: list[_Waiting] = []
+        size = 0
+        item: _Waiting | _Call | None = first
+        while isinstance(item, _Waiting):
+            group.append(item)
+            size += len(item.parcel.ids)
+            if size >= self.settings.group_reports:
+                break
+            try:
+                item = self._queue.get_nowait()
+            except queue.Empty:
+                break
+        if group:
+            self._commit(group, size)
+        if isinstance(item, _Call):
+            self._run(item)
+        if self.store.broken and not self.broken:  # it went wrong after what was done was durable
+            self._break(StoreBroken())
+        return item is not None
+
+    def _commit(self, group: list[_Waiting], size: int) -> None:
+        begun = self._clock.elapsed()
+        reason = self._append(group)
+        if reason == "internal" and len(group) > 1:  # one of them is at fault: let the others pass
+            for one in group:
+                self._commit([one], len(one.parcel.ids))
+            return
+        if reason is None:
+            self.metrics.committed(len(group), size, self._clock.elapsed() - begun)
+        problem = None if reason is None else Problem(reason)
+        assert self._loop is not None
+        if self._threaded:
+            self._loop.call_soon_threadsafe(_settle, group, problem)
+        else:
+            _settle(group, problem)
+
+    def _append(self, group: list[_Waiting]) -> str | None:
+        """Make a group durable; why it is not, if it is not."""
+        if self.broken:
+            return "unhealthy"
+        try:
+            trusted = self._trusted()
+            self.store.append([one.parcel for one in group], self._clock.now(), trusted)
+        except StoreUnready as error:
+            self._is_unready(error)
+            return "storage"
+        except StoreBroken as error:
+            self._break(error)
+            return "unhealthy"
+        except Exception as error:  # before the commit: nothing was written
+            self.log.error("group_failed", error)
+            return "internal"
+        self._is_ready()
+        return None
+
+    def _is_unready(self, error: StoreUnready) -> None:
+        """The store cannot take reports: said when it begins, and once a minute while it lasts."""
+        self.unready = True
+        self.log.say_seldom("store_unready", error=str(error))
+
+    def _is_ready(self) -> None:
+        if self.unready:
+            self.unready = False
+            self.log.say_seldom("store_ready")
+
+    def _trusted(self) -> bool:
+        trusted = self._trust.ask()
+        if trusted == self.doubtful:
+            self.doubtful = not trusted
+            self.log.say("clock_doubted" if self.doubtful else "clock_trusted")
+        return trusted
+
+    def _run(self, call: _Call) -> None:
+        if not call.future.set_running_or_notify_cancel():
+            return  # whoever asked is gone
+        if self.broken:
+            call.future.set_exception(Problem("unhealthy"))
+            return
+        try:
+            result = call.work(self.store)
+        except StoreUnready as error:
+            self.log.say_seldom("store_unready", error=str(error))
+            call.future.set_exception(Problem("storage"))
+        except StoreBroken as error:
+            self._break(error)
+            call.future.set_exception(Problem("unhealthy"))
+        except Exception as error:
+            call.future.set_exception(error)
+        else:
+            call.future.set_result(result)
+
+    def _break(self, error: Exception) -> None:
+        """Stop acknowledging for good: what is on disk is not known any more."""
+        self.broken = True
+        self.log.error("store_broken", error)
+
+    def tick(self) -> None:
+        """Between groups: refusals out, other processes' changes in."""
+        self._last_tick = self._clock.elapsed()
+        if self.broken:
+            return
+        self._trusted()
+        self._flush_refusals()
+        try:
+            self.store.refresh()
+            self._is_ready()
+        except StoreUnready as error:
+            self._is_unready(error)
+        except Exception as error:
+            self._break(error)
+        if self.store.broken and not self.broken:  # after refusals were durable
+            self._break(StoreBroken())
+
+    def _flush_refusals(self) -> None:
+        with self._counting:
+            refused, self._refused = self._refused, {}
+        if not refused or self.broken:
+            return
+        try:
+            self.store.add_refusals(refused)
+        except StoreUnready:
+            for (collection, reason), number in refused.items():
+                self.refused(collection, reason, number)
+        except Exception as error:
+            self._break(error)
+
+
+def _settle(group: list[_Waiting], problem: Problem | None) -> None:
+    for one in group:
+        if one.future.done():
+            continue  # its request is gone
+        if problem is None:
+            one.future.set_result(None)
+        else:
+            one.future.set_exception(Problem(problem.reason))

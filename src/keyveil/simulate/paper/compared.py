@@ -1,0 +1,272 @@
+"""The mechanisms that figures compare, each with its published estimator, and how they are measured.
+
+A line that names a mechanism which this version does not have is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...estimate import bands, estimators_of
+from ...estimate.linear import Decoder, by_least_squares, key_weights, view_counts
+from ...foundation.arrays import Floats, Integers
+from ...foundation.coins import Coins
+from ...mechanisms import REGISTRY
+from ...mechanisms.f2m import by_two_bits
+from ...mechanisms.kvoh import by_bits
+from ...mechanisms.privkv import keeps_of
+from ...people.prior import Prior
+from ...people.schema import Schema
+from ...people.synthetic import KnownPopulation, StatedPopulation, TablePopulation
+from ...plan.encoding import SETS
+from ...plan.plan import Plan
+from ...planner.padding import padded_plan, padding_parameter
+from ...planner.planner import advise
+from ..tallies import simulate_runs
+from .paper_chains import chain_runs, raw_means
+
+PAPER, OTHERS, OURS = "the paper's", "others'", "ours"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a figure."""
+
+    label: str
+    mechanism: str
+    estimator: str | None = None
+    """By name; None for the mechanism's first."""
+    calibrate: str = "paper"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    whose: str = PAPER
+
+    @property
+    def there(self) -> bool:
+        """Whether this version has the mechanism."""
+        return self.mechanism == "auto" or self.mechanism in REGISTRY
+
+    @property
+    def source(self) -> str:
+        """What its reports are drawn under: lines of one source differ by their estimator alone."""
+        return "auto" if self.mechanism == "auto" else self.label
+
+
+MOST_DRAWN = 200_000
+"""People who are drawn one by one at the most, for each repetition that is asked for."""
+ROUNDS = 10
+"""The paper's c."""
+
+SIX = (
+    Line("PrivKV", "privkv", "published"),
+    Line("PrivKVM", "privkvm", "published", parameters={"rounds": ROUNDS}),
+    Line("PrivKV-A", "privkv", "unbiased"),
+    Line("F2M", "f2m", "published", parameters={"default": "1"}),
+    Line("KVUE", "kvue"),
+    Line("KVOH", "kvoh", "per_bit"),
+)
+"""The six of the paper, as it has them."""
+
+MORE = (
+    Line("PCKV-UE", "pckv_ue", whose=OTHERS),
+    Line("PCKV-GRR", "pckv_grr", whose=OTHERS),
+    Line("auto, shrunk across keys", "auto", "shrunk", whose=OURS),
+    Line("auto, least squares", "auto", "least_squares", whose=OURS),
+)
+"""What others and we have since. Ours is one plan decoded twice: ``shrunk`` pools over keys, which no
+other line does, and least squares shows what the mechanism does without it."""
+SHRUNK, PLAIN = MORE[-2].label, MORE[-1].label
+ABOUT_AUTO = (
+    "auto is the planner's choice, decoded twice from the same reports: 'shrunk across keys' pools over "
+    "keys, which no other line does, and leans towards what keys have in common; 'least squares' is "
+    "decoded key by key like the others, and shows what the mechanism does by itself."
+)
+
+TRUE = (
+    Line("PrivKV, tight", "privkv", "published", "tight"),
+    Line("PrivKVM, tight", "privkvm", "published", "tight", {"rounds": ROUNDS}),
+    Line("PrivKV-A, tight", "privkv", "unbiased", "tight"),
+    Line("F2M at 0, tight", "f2m", "least_squares", "tight", {"default": "0"}),
+    Line("KVOH, least squares", "kvoh", "least_squares", "tight"),
+)
+"""The paper's other five at the same true epsilon as KVUE, F2M and KVOH decoded as well as can be."""
+
+
+def there(lines: Sequence[Line]) -> list[Line]:
+    """The lines that this version can draw."""
+    return [line for line in lines if line.there]
+
+
+def line_named(label: str) -> Line:
+    """A line of Fig. 1 by its label; any other stands for itself."""
+    return next((line for line in (*SIX, *MORE, *TRUE) if line.label == label), Line(label, label))
+
+
+def by_source(lines: Sequence[Line]) -> dict[str, list[Line]]:
+    """The lines that this version can draw, those of one source together."""
+    made: dict[str, list[Line]] = {}
+    for line in there(lines):
+        made.setdefault(line.source, []).append(line)
+    return made
+
+
+def repetitions(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How often settings were repeated, and what was repeated less often, in words."""
+    runs: dict[str, set[int]] = {}
+    for row in rows:
+        runs.setdefault(line_named(row["line"]).source, set()).add(row["repetitions"])
+    usual = max(max(counts) for counts in runs.values())
+    fewer = [
+        f"{source} {' to '.join(f'{n}' for n in sorted({min(counts), max(counts)}))}"
+        for source, counts in runs.items()
+        if min(counts) < usual
+    ]
+    return f"{usual} repetitions" + (f" ({', '.join(fewer)})" if fewer else "")
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Errors of every repetition and key, estimates clipped to their ranges, and what made them."""
+
+    frequency: Floats
+    mean: Floats
+    epsilon: float
+    """What the plan (or the whole chain) truly proves."""
+    chosen: str
+    """The mechanism; for ``auto`` the one it took."""
+
+
+def found(
+    population: KnownPopulation, frequency: Floats, mean: Floats, epsilon: float, chosen: str
+) -> Measurement:
+    """The errors of some estimates; an unknown mean counts as 0, the middle of its range."""
+    mean = np.clip(np.nan_to_num(mean, nan=0.0), -1.0, 1.0)
+    return Measurement(
+        np.clip(frequency, 0.0, 1.0) - population.frequency, mean - population.mean, epsilon, chosen
+    )
+
+
+def measure(
+    line: Line,
+    population: KnownPopulation,
+    epsilon: float,
+    people: int,
+    coins: Coins,
+    runs: range,
+) -> Measurement:
+    """A line's errors for every repetition and key, on [-1, 1]."""
+    return measure_all([line], population, epsilon, people, coins, runs)[0]
+
+
+def measure_all(
+    lines: Sequence[Line],
+    population: KnownPopulation,
+    epsilon: float,
+    people: int,
+    coins: Coins,
+    runs: range,
+) -> list[Measurement]:
+    """The errors of lines of one source: the same reports, decoded by each line's estimator."""
+    line = lines[0]
+    if line.mechanism == "privkvm":
+        rounds = int(line.parameters["rounds"])
+        nominal = epsilon if line.calibrate == "paper" else chain_nominal(epsilon)
+        frequency, mean = chain_runs(population, nominal, rounds, people, coins, runs)
+        true = chain_true(nominal)
+        return [found(population, frequency, mean, true, "privkvm")]
+    plan = plan_of(line, population, epsilon, people)
+    if plan.encode in SETS:
+        # Whole sets are drawn person by person: from a table, which is quick, and not too often.
+        if isinstance(population, StatedPopulation):
+            population = TablePopulation(population.schema, population.people)
+        runs = runs[: max(1, MOST_DRAWN * len(runs) // people)]
+    counts = simulate_runs(plan, population.at(plan.schema.levels), people, coins, runs)
+    return [
+        found(population, *decoded(plan, counts, each.estimator), float(plan.proven), described(plan))
+        for each in lines
+    ]
+
+
+def chain_true(nominal: float) -> float:
+    """What all ten rounds of PrivKVM truly prove together."""
+    return float(REGISTRY["privkvm"].true_epsilon(decimal_of(nominal)))
+
+
+def chain_nominal(true: float) -> float:
+    """The nominal epsilon with which PrivKVM's ten rounds prove just this much, to six places."""
+    nominal = true
+    for _ in range(8):
+        nominal = round(nominal * true / chain_true(nominal), 9)
+    return nominal
+
+
+DECODERS: dict[tuple[str, str | None], Decoder] = {
+    ("privkv", "unbiased"): by_least_squares,
+    ("privkv", "published"): by_least_squares,
+    ("f2m", "published"): by_two_bits,
+    ("f2m", "least_squares"): by_least_squares,
+    ("kvue", None): by_least_squares,
+    ("kvoh", "per_bit"): by_bits,
+    ("kvoh", "least_squares"): by_least_squares,
+}
+"""Published estimators that are weights on outputs: values without intervals, at once for all runs."""
+
+
+def decoded(plan: Plan, counts: Integers, estimator: str | None) -> tuple[Floats, Floats]:
+    """Frequencies and means on [-1, 1] of every repetition and key; NaN where a mean is unknown."""
+    decoder = DECODERS.get((plan.mechanism_name, estimator))
+    if decoder is None:
+        known = estimators_of(plan)
+        made = bands(plan, counts, estimator if estimator in known else None)
+        assert made.frequency is not None
+        assert made.mean is not None
+        return made.frequency.value, made.mean.value
+    channel = plan.channels[0]
+    cells = view_counts(plan, counts, 0)[1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = cells / cells.sum(axis=-1, keepdims=True)
+        frequency, mass = np.moveaxis(shares @ decoder(channel, key_weights(plan.schema)), -1, 0)
+        mean = np.where(frequency > 0, mass / frequency, np.nan)
+    if plan.mechanism_name == "privkv" and estimator == "published":
+        mean = raw_means(cells, keeps_of(channel)[1])
+    return frequency, mean
+
+
+def plan_of(line: Line, population: KnownPopulation, epsilon: float, people: int) -> Plan:
+    """The plan of a line; sets get the padding length of least predicted error on this population."""
+    schema = population.schema
+    if line.mechanism == "auto":
+        sizes = tuple(np.round(population.sizes, 9).tolist())
+        return _advised(len(schema.keys), sizes, epsilon, people)
+    if padding_parameter(line.mechanism) is None:
+        return Plan.of(schema, line.mechanism, decimal_of(epsilon), line.calibrate, **line.parameters)
+    return padded_plan(
+        *(schema, line.mechanism, decimal_of(epsilon), people, population.prior()),
+        estimator=line.estimator,
+        calibrate=line.calibrate,
+        parameters=line.parameters,
+    )
+
+
+@lru_cache(maxsize=64)
+def _advised(keys: int, sizes: tuple[float, ...], epsilon: float, people: int) -> Plan:
+    """The planner's choice, told how many keys people hold, as PCKV is, and nothing else of them."""
+    prior = Prior.of(keys, sizes=sizes)
+    return advise(Schema.of(keys), decimal_of(epsilon), people, prior=prior, brief=True).plan
+
+
+def decimal_of(epsilon: float) -> Decimal:
+    """An epsilon of a list as the decimal that it is written as."""
+    return Decimal(str(epsilon))
+
+
+def described(plan: Plan) -> str:
+    """The mechanism with the parameters that are not at their default."""
+    known = plan.mechanism.parameters
+    said = [f"{n}={v}" for n, v in plan.parameters.items() if str(v) != str(known[n].default)]
+    return plan.mechanism_name + (f" ({', '.join(said)})" if said else "")

@@ -1,0 +1,284 @@
+"""What a folder keeps of a run: numbers, figures, and the finished settings of what is unfinished.
+
+Everything carries a stamp of what made it (seed, versions, code, options, data). A run takes what has
+its own stamp and nothing else.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ... import __version__
+from ...foundation.errors import PlanError, TableError
+from ...foundation.files import write_whole
+from ...people.synthetic import KnownPopulation
+from .experiment import Row, Setup
+
+NUMBERS, FIGURES = "numbers", "figures"
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure as it lies on disk."""
+
+    experiment: str
+    name: str
+    caption: str
+    svg: bytes
+    png: bytes
+    """Empty after a quick run."""
+
+
+class Kept:
+    """A folder, seen by a run with one stamp."""
+
+    def __init__(self, folder: str | Path, setup: Setup) -> None:
+        self._numbers, self._figures = Path(folder) / NUMBERS, Path(folder) / FIGURES
+        self._quick = setup.quick
+        if (not self._quick) in kinds_in(folder):
+            here, wanted = ("whole", "quick") if self._quick else ("quick", "whole")
+            raise PlanError(
+                f"{folder} holds a {here} run, which a {wanted} one would replace: name another folder, "
+                "or say --fresh"
+            )
+        for part in (self._numbers, self._figures):
+            part.mkdir(parents=True, exist_ok=True)
+        self._stamp = stamp_of(setup)
+        self._mark = _digest(json.dumps(self._stamp, sort_keys=True).encode())
+
+    # -- numbers -------------------------------------------------------------------------------------
+
+    def rows(self, name: str) -> list[Row] | None:
+        """An experiment's finished numbers, if this run would make the same."""
+        text = self._text(name)
+        return None if text is None else of_csv(text.decode())
+
+    def _text(self, name: str) -> bytes | None:
+        body = _read_json(self._numbers / f"{name}.json")
+        try:
+            text = (self._numbers / f"{name}.csv").read_bytes()
+        except OSError:
+            return None
+        return text if body == {**self._stamp, "sha256": _sha256(text)} else None
+
+    def others(self, name: str) -> str | None:
+        """What is different in finished numbers that are here and that this run would not make."""
+        body = _read_json(self._numbers / f"{name}.json")
+        if not isinstance(body, dict) or self._text(name) is not None:
+            return None
+        wrong = [
+            word
+            for word, parts in STAMPED.items()
+            if any(body.get(part) != self._stamp[part] for part in parts)
+        ]
+        return f"another {' and '.join(wrong)}" if wrong else "numbers that were changed since"
+
+    def keep_rows(self, name: str, parts: Sequence[list[Row]]) -> list[Row]:
+        """Write an experiment's numbers, the stamp last; the rows as they will be read again."""
+        rows = [row for part in parts for row in part]
+        text = as_csv(rows).encode()
+        write_whole(self._numbers / f"{name}.csv", text)
+        try:
+            from ...people.tables.table_writer import parquet_bytes
+
+            write_whole(self._numbers / f"{name}.parquet", parquet_bytes(rows))
+        except TableError:
+            pass  # without pyarrow there is the CSV
+        body = {**self._stamp, "sha256": _sha256(text)}
+        write_whole(self._numbers / f"{name}.json", json.dumps(body, indent=2).encode() + b"\n")
+        self._unfinished(name).unlink(missing_ok=True)
+        return of_csv(text.decode())
+
+    # -- finished settings of an unfinished experiment -----------------------------------------------
+
+    def _unfinished(self, name: str) -> Path:
+        return self._numbers / f"{name}.unfinished.jsonl"
+
+    def settings(self, name: str) -> dict[int, list[Row]]:
+        """The settings that an interrupted run had finished, by number."""
+        found = {}
+        with suppress(OSError):
+            for line in self._unfinished(name).read_text("utf-8").splitlines():
+                with suppress(ValueError, KeyError, TypeError):  # the last line may be cut short
+                    body = json.loads(line)
+                    if body["mark"] == self._mark:
+                        found[int(body["setting"])] = list(body["rows"])
+        return found
+
+    def keep_setting(self, name: str, number: int, rows: list[Row]) -> None:
+        """Add one finished setting."""
+        body = {"mark": self._mark, "quick": self._quick, "setting": number, "rows": rows}
+        with self._unfinished(name).open("a", encoding="utf-8") as file:
+            file.write(f"\n{json.dumps(body, default=np.generic.item)}\n")
+
+    # -- figures -------------------------------------------------------------------------------------
+
+    def figures(self, name: str, source: str) -> list[Drawn] | None:
+        """An experiment's figures, drawn from the numbers of ``source`` that are here."""
+        body, text = _read_json(self._figures / f"{name}.json"), self._text(source)
+        if text is None or not isinstance(body, dict) or body.get("mark") != self._figure_mark(text):
+            return None
+        made = []
+        try:
+            for part in body["figures"]:
+                svg, png = (
+                    (self._figures / f"{part['name']}.{form}").read_bytes() if part[form] else b""
+                    for form in ("svg", "png")
+                )
+                if (_sha256(svg), _sha256(png)) != (part["svg"], part["png"] or _sha256(b"")):
+                    return None
+                made.append(Drawn(name, part["name"], part["caption"], svg, png))
+        except OSError:
+            return None
+        return made
+
+    def keep_figures(self, name: str, source: str, figures: Sequence[Drawn]) -> None:
+        """Write an experiment's figures, and of which numbers they are."""
+        parts = []
+        for figure in figures:
+            for form, made in (("svg", figure.svg), ("png", figure.png)):
+                path = self._figures / f"{figure.name}.{form}"
+                if made:
+                    write_whole(path, made)
+                else:
+                    path.unlink(missing_ok=True)  # of an earlier run: not of these numbers
+            sums = {"svg": _sha256(figure.svg), "png": _sha256(figure.png) if figure.png else ""}
+            parts.append({"name": figure.name, "caption": figure.caption, **sums})
+        text = self._text(source)
+        assert text is not None, "figures are drawn from numbers that are kept"
+        body = {"mark": self._figure_mark(text), "figures": parts}
+        write_whole(self._figures / f"{name}.json", json.dumps(body, indent=2).encode() + b"\n")
+
+    def _figure_mark(self, text: bytes) -> str:
+        return f"{self._mark}/{_sha256(text)}"
+
+
+REPORT = ("report.html", "claims.csv", "claims.md")
+"""What a run leaves in the folder itself."""
+
+
+def kinds_in(folder: str | Path) -> set[bool]:
+    """Whether the runs that a folder has something of were quick: none, one, or both."""
+    numbers = Path(folder) / NUMBERS
+    bodies = [_read_json(path) for path in numbers.glob("*.json")]
+    for path in numbers.glob("*.unfinished.jsonl"):
+        with suppress(OSError, ValueError):
+            bodies += [json.loads(line) for line in path.read_text("utf-8").splitlines()[1:2]]
+    return {bool(body["quick"]) for body in bodies if isinstance(body, dict) and "quick" in body}
+
+
+def cleared(folder: str | Path) -> None:
+    """Remove what earlier runs left in a folder, and nothing else."""
+    numbers, figures = Path(folder) / NUMBERS, Path(folder) / FIGURES
+    for path in numbers.glob("*.unfinished.jsonl"):
+        path.unlink()
+    for path in numbers.glob("*.json"):
+        body = _read_json(path)
+        if not isinstance(body, dict) or "sha256" not in body:
+            continue  # no stamp of ours
+        for ending in ("csv", "parquet", "json"):
+            path.with_suffix(f".{ending}").unlink(missing_ok=True)
+    for path in figures.glob("*.json"):
+        body = _read_json(path)
+        if not isinstance(body, dict) or "mark" not in body:
+            continue
+        for part in body["figures"]:
+            for form in ("svg", "png"):
+                (figures / f"{Path(part['name']).name}.{form}").unlink(missing_ok=True)
+        path.unlink()
+    for name in REPORT:
+        (Path(folder) / name).unlink(missing_ok=True)
+
+
+# -- stamps ------------------------------------------------------------------------------------------
+
+
+STAMPED = {
+    "seed": ("seed",),
+    "choice of --quick": ("quick",),
+    "version of the code": ("version", "numpy", "code"),
+    "MovieLens": ("data",),
+}
+"""What a stamp has, in words."""
+
+
+def stamp_of(setup: Setup) -> dict[str, Any]:
+    """What numbers depend on."""
+    return {
+        "seed": setup.seed,
+        "version": __version__,
+        "numpy": np.__version__,
+        "quick": setup.quick,
+        "code": _code(),
+        "data": _data(setup.movielens),
+    }
+
+
+def _code() -> str:
+    """A digest of the package's own files: other code, other numbers."""
+    root = Path(__file__).parents[1]
+    total = hashlib.sha256()
+    for path in sorted((*root.rglob("*.py"), *root.rglob("*.json"))):
+        if "__pycache__" not in path.parts:
+            total.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return total.hexdigest()[:16]
+
+
+def _data(population: KnownPopulation) -> str:
+    parts = (population.frequency, population.mean, population.sizes)
+    return _digest(b"".join(np.ascontiguousarray(part).tobytes() for part in parts))
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _digest(content: bytes) -> str:
+    return _sha256(content)[:16]
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+# -- CSV ---------------------------------------------------------------------------------------------
+
+
+def as_csv(rows: Sequence[Row]) -> str:
+    """Rows as CSV; floats in full, so that reading gives them back."""
+    file = io.StringIO()
+    writer = csv.DictWriter(
+        file, list(dict.fromkeys(n for row in rows for n in row)), lineterminator="\n"
+    )
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+def of_csv(text: str) -> list[Row]:
+    """Rows from CSV: whole numbers, floats and texts by their look."""
+    return [
+        {name: _cell(cell) for name, cell in row.items()} for row in csv.DictReader(io.StringIO(text))
+    ]
+
+
+def _cell(cell: str) -> Any:
+    for read in (int, float):
+        try:
+            return read(cell)
+        except ValueError:
+            continue
+    return cell

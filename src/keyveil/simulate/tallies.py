@@ -1,0 +1,295 @@
+"""Simulation without people: tallies drawn straight from a population's law.
+
+People are an independent draw from the population (a table's records, each equally likely). Then the
+outputs of a view's reports are one multinomial draw, and so are the states of those who are drawn one
+item of their own; what positions show is multinomial given the states. A repetition costs the same for
+a thousand people as for a billion, and its law is exactly that of the per-person path. Only reports
+that speak of a whole set need people: those are drawn from the table, in a compiled loop. Where many
+repetitions are asked for, the law of such reports is averaged first: the table is gone through whole
+several times, and each person adds, under a fresh seed, not one report but the whole law of theirs,
+until what the average leaves uncertain is 1 % of a repetition's own variance. Repetitions are then drawn
+from that law, where this is the shorter way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..channel import Channel, CoCo, Collision, Subset, Symbols
+from ..channel.hash import mixed
+from ..foundation.arrays import WORD, Floats, Integers
+from ..foundation.coins import Coins, Stream
+from ..foundation.compiled import compiled
+from ..foundation.errors import PlanError
+from ..people.population import Population
+from ..plan.encoding import SETS, bucket_of
+from ..plan.report import Reports
+from ..plan.tally import Tally
+
+if TYPE_CHECKING:
+    from ..plan.plan import Plan
+
+CHUNK = 1 << 14
+MANY = 1 << 16
+"""People at a time in compiled loops, where they are made as they are drawn."""
+LEAST = 1 << 19
+"""People whose laws are averaged, at the least."""
+SLACK = 0.01
+"""What an average law may leave uncertain, as a share of a repetition's own variance."""
+MOST_DRAWN = 1 << 32
+"""People whose whole sets are drawn, or whose laws are averaged, for one plan; minutes of work."""
+_NO_LAW: Floats = np.zeros((0, 0))
+
+
+# -- tallies ---------------------------------------------------------------------------------------
+
+
+def simulate(plan: Plan, population: Population, people: int, coins: Coins, run: int = 0) -> Tally:
+    """A tally of ``people`` independent draws from the population; ``run`` numbers repetitions."""
+    counts = _counts(plan, population, people, coins.under(plan.hash).generator(run), 1)
+    return Tally(plan, counts[0])
+
+
+def simulate_runs(
+    plan: Plan, population: Population, people: int, coins: Coins, runs: int | Sequence[int]
+) -> Integers:
+    """Counts ``(runs, cells)`` of so many independent tallies, each of the same law as ``simulate``'s.
+
+    ``runs`` is their number, or the numbers of some repetitions; they are drawn together, so that a row
+    is not the tally that ``simulate`` draws under its number.
+    """
+    numbers = range(runs) if isinstance(runs, int) else runs
+    if not len(numbers):
+        return np.zeros((0, plan.layout.cells), np.int64)
+    draw = coins.under(f"{plan.hash} together").generator(numbers[0])
+    return _counts(plan, population, people, draw, len(numbers))
+
+
+def _counts(
+    plan: Plan, population: Population, people: int, draw: np.random.Generator, runs: int
+) -> Integers:
+    if population.schema.keys != plan.schema.keys:
+        raise PlanError("the population has other keys than the plan")
+    if plan.encode == "views":
+        return _of_views(plan, population.at(plan.schema.levels), people, draw, runs)
+    if plan.encode in ("item", "padded", "size"):
+        made = _of_states(plan, population.at(plan.schema.levels), people, draw, runs)
+        if made is not None:
+            return made
+    counts = np.zeros((runs, plan.layout.cells), np.int64)
+    loops: Any = compiled()
+    if plan.encode not in SETS or loops is None:
+        for row in counts:
+            _by_person(plan, population, people, draw, row)
+        return counts
+    counts[:, 0] = people
+    sets = _Sets(plan, loops)
+    many = max(int(people * sets.telling(population) / SLACK), LEAST)
+    if min(many, runs * people) > MOST_DRAWN:
+        most = int(MOST_DRAWN * people / min(many, runs * people))
+        raise PlanError(
+            f"whole sets of {people:,} people take too long to draw; simulate at most {most:.0e} people "
+            f"with {plan.mechanism_name} (errors fall as one over people)"
+        )
+    if type(population).draw is not Population.draw:  # people are made as they are drawn, not a table
+        for row, each in zip(counts, draw.spawn(runs), strict=True):
+            for first in range(0, people, MANY):
+                some = Population(plan.schema, population.draw(min(MANY, people - first), each, first))
+                sets.add(some, len(some.people), True, each, row)
+        return counts
+    _ = population.ups  # made once, before threads ask for it
+    if runs * people > 2 * many:
+        counts[:, 1:] = _of_law(sets.law(population, many, draw), people, runs, draw)
+        return counts
+    with ThreadPoolExecutor(min(runs, os.cpu_count() or 1)) as workers:
+        jobs = zip(counts, draw.spawn(runs), strict=True)
+        list(workers.map(lambda job: sets.add(population, people, False, job[1], job[0]), jobs))
+    return counts
+
+
+def _proper(laws: Floats) -> Floats:
+    laws = np.maximum(laws, 0.0)
+    return laws / laws.sum(axis=-1, keepdims=True)
+
+
+def _of_views(
+    plan: Plan, population: Population, people: int, draw: np.random.Generator, runs: int
+) -> Integers:
+    """Reports of views: one multinomial each."""
+    layout = plan.layout
+    counts = np.zeros((runs, layout.cells), np.int64)
+    reports = draw.multinomial(people, plan.views.shares, size=runs)
+    counts[:, layout.own] = reports
+    for number, channel in enumerate(plan.channels):
+        views = plan.views_of(number)
+        laws = np.array([population.law(plan.views.keys[view]) for view in views])
+        made = _drawn(channel, _proper(laws), reports[:, views], draw)
+        if made is None:
+            for row in counts:
+                row[:] = 0
+                _by_person(plan, population, people, draw, row)
+            return counts
+        cells = layout.own[views][:, None] + 1 + np.arange(channel.cells)
+        counts[:, cells] = made
+    return counts
+
+
+def _of_states(
+    plan: Plan, population: Population, people: int, draw: np.random.Generator, runs: int
+) -> Integers | None:
+    """Reports of one view whose state is one drawn item, or a size."""
+    channel = plan.channels[0]
+    if plan.encode == "size":
+        held = np.minimum(bucket_of(np.arange(len(population.sizes))), channel.states - 1)
+        law: Floats = np.bincount(held, population.sizes, channel.states).astype(np.float64)
+    elif plan.encode == "item":
+        items = population.drawn(1).sum(axis=1)
+        law = np.concatenate([[max(0.0, 1.0 - items.sum())], items])
+    else:
+        items = population.drawn(plan.cap).reshape(-1)
+        dummy = max(0.0, 1.0 - items.sum()) / (2 * plan.cap)
+        law = np.concatenate([items, np.full(2 * plan.cap, dummy)])
+    made = _drawn(channel, _proper(law[None, :]), np.full((runs, 1), people), draw)
+    if made is None:
+        return None
+    return np.concatenate([np.full((runs, 1), people), made[:, 0]], axis=1)
+
+
+def _drawn(
+    channel: Channel, laws: Floats, reports: Integers, draw: np.random.Generator
+) -> Integers | None:
+    """Counts ``(..., cells)`` of so many reports ``(...,)`` whose states follow the laws, or None.
+
+    Where a report marks many cells, its states are drawn first; given these, what positions show is
+    independent of each other and of everything else.
+    """
+    if channel.one_cell:
+        return draw.multinomial(reports, _proper(channel.mix(laws)))
+    if isinstance(channel, Subset):
+        return _subsets(channel, draw.multinomial(reports, laws), draw)
+    if not isinstance(channel, Symbols):
+        return None
+    states = draw.multinomial(reports, laws)
+    own = states[..., channel.silent :].reshape(*reports.shape, channel.positions, -1)
+    rest = reports[..., None] - own.sum(axis=-1)
+    law = np.array(channel.laws, np.float64) / WORD
+    if channel.alphabet == 2 and len(law) == 2:
+        return draw.binomial(own[..., 0], law[1, 1]) + draw.binomial(rest, law[0, 1])
+    law = np.roll(law, -1, axis=1)  # symbol 0 last: it marks nothing
+    shown = draw.multinomial(rest, law[0])
+    for number, row in enumerate(law[1:]):
+        shown = shown + draw.multinomial(own[..., number], row)
+    return shown[..., :-1].reshape(*reports.shape, channel.cells)
+
+
+def _subsets(channel: Subset, states: Integers, draw: np.random.Generator) -> Integers:
+    """How often each state is among those sent, from counts ``(..., states)`` of the true ones.
+
+    The sampler's own steps, for all reports at once that have as many states left to choose.
+    """
+    shown = draw.binomial(states, channel.show / WORD)
+    marks, others = shown.copy(), channel.states - 1
+    own = np.arange(channel.states)
+    waiting = np.zeros((channel.size + 1, *states.shape), np.int64)  # by how many are yet to choose
+    waiting[channel.size], waiting[channel.size - 1] = states - shown, shown
+    for j in range(others):
+        left = others - j
+        for need in range(1, channel.size + 1):
+            chance = ((need << 32) // left) / WORD
+            taken = draw.binomial(waiting[need], min(chance, 1.0))
+            for other in (j, j + 1):  # the j-th other state is itself, or one further
+                marks[..., other] += (taken * (j + (j >= own) == other)).sum(axis=-1)
+            waiting[need - 1] += taken
+            waiting[need] -= taken
+    return np.asarray(marks)
+
+
+def _by_person(
+    plan: Plan, population: Population, people: int, draw: np.random.Generator, counts: Integers
+) -> None:
+    """Draw people and run the line itself, with words from the generator."""
+    words = max(plan.words_of(view) for view in range(len(plan.views)))
+    chunk = max(1, min(CHUNK, (1 << 22) // words))
+    tally = Tally(plan, counts)
+    for first in range(0, people, chunk):
+        some = population.draw(min(chunk, people - first), draw, first)
+        ready = draw.integers(0, WORD, (len(some), words), np.uint32)
+        stream = Stream(Coins.stated("not used"), some.addresses, ready=ready)
+        views, outputs = plan.perturb(some, stream)
+        if plan.layout.one_cell:
+            codes = (plan.layout.first_code[views] + outputs).astype(plan.layout.code_type)
+            tally.add(Reports(plan.hash, codes=codes))
+        else:
+            bits = np.packbits(outputs, axis=1, bitorder="little")
+            tally.add(Reports(plan.hash, views=views, bits=bits))
+
+
+class _Sets:
+    """Reports about whole sets, by the compiled loop of the plan's channel."""
+
+    def __init__(self, plan: Plan, loops: Any) -> None:
+        channel, keys = plan.channels[0], len(plan.schema.keys)
+        numbers = np.arange(2 * keys, dtype=np.uint32) + np.uint32(0x9E3779B9)
+        if isinstance(channel, CoCo):
+            rest = np.array([channel.left(j) for j in range(channel.held + 1)], np.int64)
+            more: tuple[Any, ...] = (mixed(numbers[:keys]), channel.salt, channel.pool, channel.small)
+            self._draw, self._more = loops.draw_coco, (*more, channel.high, channel.low, rest)
+        else:
+            assert isinstance(channel, Collision)
+            rest = np.array([channel.low(j) for j in range(channel.held + 1)], np.int64)
+            pairs = keys if plan.encode == "pair_items" else 0
+            more = (pairs, mixed(numbers), channel.salt, channel.pool, channel.small)
+            self._draw, self._more = loops.draw_collision, (*more, channel.high, rest)
+        self._cap, self._pool, self._small = plan.cap, channel.pool, channel.small
+        self._channel, self._pairs = channel, plan.encode == "pair_items"
+
+    def add(
+        self,
+        population: Population,
+        people: int,
+        once: bool,
+        draw: np.random.Generator,
+        counts: Integers,
+    ) -> None:
+        """Add so many people's reports: drawn from the population's table, or each of it once."""
+        table, seed = population.people, draw.integers(0, 1 << 64, dtype=np.uint64)
+        rows = table.starts, np.ascontiguousarray(table.keys), population.ups
+        self._draw(people, once, *rows, self._cap, *self._more, seed, counts[1:], _NO_LAW)
+
+    def telling(self, population: Population) -> float:
+        """The variance of a cell's weight between people, by that of whether it is reported."""
+        kept = float(population.sizes @ np.minimum(np.arange(len(population.sizes)), self._cap))
+        channel, cells = self._channel, self._small
+        if isinstance(channel, CoCo):
+            empty = channel.left(self._cap)[0]
+            apart = (channel.high - empty) ** 2 + (channel.low - empty) ** 2
+            return self._cap * apart / WORD**2
+        held = kept * (kept + 1) / 2 if self._pairs else kept
+        empty = channel.low(min(round(held), channel.held))[0]
+        return held * (1 - min(held / cells, 1.0)) * ((channel.high - empty) / WORD) ** 2
+
+    def law(self, population: Population, people: int, draw: np.random.Generator) -> Floats:
+        """The law of the cells under each seed, a row each: averaged over so many people's own."""
+        made = np.zeros((self._pool, 1 + self._small))
+        people = -(-people // len(population.people)) * len(population.people)
+        table, seed = population.people, draw.integers(0, 1 << 64, dtype=np.uint64)
+        rows = table.starts, np.ascontiguousarray(table.keys), population.ups
+        nothing = np.zeros(0, np.int64)
+        self._draw(people, False, *rows, self._cap, *self._more, seed, nothing, made)
+        made = made[:, 1:] + made[:, :1]
+        made[made.sum(axis=1) == 0] = 1.0  # a seed that no one drew
+        return _proper(made)
+
+
+def _of_law(laws: Floats, people: int, runs: int, draw: np.random.Generator) -> Integers:
+    """Counts of reports whose seeds are drawn evenly and whose cells follow the seed's law."""
+    seeds = draw.multinomial(people, np.full(len(laws), 1.0 / len(laws)), size=runs)
+    counts = np.empty((runs, laws.size), np.int64)
+    for row, own in zip(counts, seeds, strict=True):
+        row[:] = draw.multinomial(own, laws).reshape(-1)
+    return counts

@@ -1,0 +1,1 @@
+"""What can be checked without trust: fake reports, shuffling, audits of what leaves a device."""

@@ -1,0 +1,204 @@
+"""Messages: all that leaves a device for one report, taken apart into cells, id and everything else.
+
+A message is what was sent, byte by byte: a list of HTTP requests, or the bytes of one report. Bytes may
+be JSON (a report, or a batch of one report as collectors take it), a binary batch of one report, or a
+file of reports that holds one. The cells and the id are random; every other part must be the same in
+all messages, whatever the record. ``messageaudit`` checks that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+
+from ..foundation.errors import ReportError
+from ..plan.plan import Plan
+from ..plan.report import Report, Reports, is_hex
+from ..plan.report_file import MAGIC as FILE
+from ..plan.report_file import ReportWriter, parse
+from ..plan.tally import check_report
+
+BATCH = b"KVBATCH1"
+"""The first bytes of a binary batch: see docs/wire.md."""
+_BATCH_HEAD = 48
+_ID = b"(id)"
+_CELLS = re.compile(rb'("cells"\s*:\s*\[)[^\]]*\]')
+
+
+@dataclass(frozen=True)
+class Request:
+    """One HTTP request as it leaves: headers in their order, names in their spelling."""
+
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+
+Sent = str | bytes | Request | Sequence[Request]
+"""What a device sent for one report."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """One report's message, taken apart."""
+
+    cells: tuple[int, ...]
+    """In the order in which they were sent."""
+    id: bytes | None
+    """The sixteen bytes of the report's id; None if it has none."""
+    parts: Mapping[str, object]
+    """All parts but cells and id, by name."""
+    exact: bytes
+    """The whole message with its id left out: the same for all messages with these cells."""
+
+
+@dataclass(frozen=True)
+class _Body:
+    """The bytes that carry a report."""
+
+    cells: tuple[int, ...]
+    id: bytes | None
+    parts: Mapping[str, object]
+    exact: bytes
+
+
+def read_message(plan: Plan, sent: Sent) -> Message:
+    """Take a message apart; an error if it does not carry exactly one report of the plan."""
+    if isinstance(sent, str | bytes):
+        body = _read_body(plan, sent.encode() if isinstance(sent, str) else sent)
+        return Message(body.cells, body.id, body.parts, body.exact)
+    requests = [sent] if isinstance(sent, Request) else list(sent)
+    bodies = [_read_body(plan, one.body) if one.body else None for one in requests]
+    carried = [body for body in bodies if body is not None]
+    if not carried:
+        raise ReportError("the message carries no report")
+    if len({(body.cells, body.id) for body in carried}) > 1:
+        raise ReportError("the message carries several reports; audit one device at a time")
+    first = carried[0]
+    parts: dict[str, object] = {"number of requests": len(requests)}
+    exact = []
+    for number, (request, carrying) in enumerate(zip(requests, bodies, strict=True), 1):
+        parts |= _request_parts(f"request {number}", request, carrying, first.id)
+        head = [request.method, request.url, *(f"{name}: {value}" for name, value in request.headers)]
+        text = _without_id("\n".join(head).encode(), first.id)
+        exact += [text, carrying.exact if carrying else b""]
+    return Message(first.cells, first.id, parts, b"\n\n".join(exact))
+
+
+def _request_parts(
+    name: str, request: Request, body: _Body | None, report_id: bytes | None
+) -> dict[str, object]:
+    """The parts of one request; a right content-length says no more than the cells do."""
+    parts: dict[str, object] = {
+        f"{name}, method": request.method,
+        f"{name}, address": _without_id(request.url.encode(), report_id),
+        f"{name}, names and order of headers": tuple(header for header, _ in request.headers),
+    }
+    for header, value in request.headers:
+        right = header.lower() == "content-length" and value == str(len(request.body))
+        known = b"right" if right else _without_id(value.encode(), report_id)
+        at = f"{name}, header {header.lower()}"
+        parts[at] = (*parts.get(at, ()), known)  # type: ignore[misc]
+    if body is not None:
+        parts |= {f"{name}, {part}": value for part, value in body.parts.items()}
+    return parts
+
+
+def _without_id(text: bytes, report_id: bytes | None) -> bytes:
+    return text if report_id is None else text.replace(report_id.hex().encode(), _ID)
+
+
+def _read_body(plan: Plan, body: bytes) -> _Body:
+    if body.startswith(FILE):
+        found = _read_file(plan, body)
+    elif body.startswith(BATCH):
+        found = _read_batch(plan, body)
+    else:
+        found = _read_json(plan, body)
+    if list(found.cells) != sorted(set(found.cells)):
+        raise ReportError("cells are sent once each, in ascending order; another order may tell more")
+    check_report(plan, Report(plan.hash, found.cells))
+    return found
+
+
+def _read_json(plan: Plan, body: bytes) -> _Body:
+    try:
+        document = json.loads(body)
+        batch = "reports" in document
+        (report,) = document["reports"] if batch else (document,)
+        cells, name, epoch = report["cells"], report.get("id"), document.get("epoch")
+        known = document["plan"] == plan.hash
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ReportError("a message is JSON with the plan and the cells of one report") from None
+    if not known:
+        raise ReportError("the message names another plan")
+    if not isinstance(cells, list) or any(type(cell) is not int for cell in cells):
+        raise ReportError("a report's cells are whole numbers")
+    if name is not None and not is_hex(name, 32):
+        raise ReportError("a report's id has 32 lower-case hexadecimal digits")
+    report_id = None if name is None else bytes.fromhex(name)
+    exact = _without_id(body, report_id)
+    blank, lists = _CELLS.subn(rb"\1#]", exact)
+    if lists != 1:
+        raise ReportError("a message has one list of cells")
+    parts = {"epoch": epoch, "length without the cells": len(blank), "body": blank}
+    return _Body(tuple(cells), report_id, parts, exact)
+
+
+def _read_batch(plan: Plan, body: bytes) -> _Body:
+    head, report_id, row = body[:_BATCH_HEAD], body[_BATCH_HEAD:][:16], body[_BATCH_HEAD + 16 :]
+    if len(head) < _BATCH_HEAD or head[8:40].hex() != plan.hash:
+        raise ReportError("the message names another plan")
+    if int.from_bytes(head[44:48], "little") != 1:
+        raise ReportError("the message carries several reports; audit one device at a time")
+    layout = plan.layout
+    if layout.one_cell:
+        width, codes = layout.code_type.itemsize, np.frombuffer(row[: layout.code_type.itemsize], "u1")
+        batch = Reports(plan.hash, codes=codes.view(layout.code_type))
+    else:
+        width = 4 + -(-int(layout.sizes.max()) // 8)
+        views = np.array([int.from_bytes(row[:4], "little")])
+        batch = Reports(plan.hash, views=views, bits=np.frombuffer(row[4:width], "u1").reshape(1, -1))
+    if len(row) != width:
+        raise ReportError("the batch is not as long as its report")
+    parts = {"epoch": int.from_bytes(head[40:44], "little"), "body": head}
+    return _Body(_cells_of(plan, batch), report_id, parts, head + row)
+
+
+def _read_file(plan: Plan, content: bytes) -> _Body:
+    batches = [batch for batch in parse(plan, content) if len(batch)]
+    if len(batches) != 1 or len(batches[0]) != 1:
+        raise ReportError("the file has several reports, or none; audit one person at a time")
+    again = BytesIO()
+    writer = ReportWriter(plan, again)
+    writer.add(batches[0])
+    writer.close()
+    same = again.getvalue() == content
+    parts = {"length": len(content), "bytes beside the report": b"" if same else content}
+    return _Body(_cells_of(plan, batches[0]), None, parts, content)
+
+
+def _cells_of(plan: Plan, batch: Reports) -> tuple[int, ...]:
+    """The cells of a batch's first report."""
+    layout = plan.layout
+    if batch.codes is not None:
+        code = int(batch.codes[0])
+        if code >= layout.codes:
+            raise ReportError("the report marks a cell that the plan does not have")
+        cell = int(layout.code_cells[code])
+        return int(layout.own[layout.view_of(cell)]), cell
+    assert batch.views is not None
+    assert batch.bits is not None
+    view = int(batch.views[0])
+    if view >= len(layout.own):
+        raise ReportError("the report marks a cell that the plan does not have")
+    own = int(layout.own[view])
+    marks: Any = np.flatnonzero(np.unpackbits(batch.bits[0], bitorder="little"))
+    return own, *(own + 1 + int(mark) for mark in marks)

@@ -1,0 +1,346 @@
+"""Fakes among views of several keys, whose answers are pooled by precision.
+
+The pooled estimator weighs each view of a key by the precision that the view's own counts point to. A
+view full of one output looks precise and gets more weight, so an answer is not linear in what fakes
+send, and the report with the largest worth need not do most. Here the estimator itself is run on the
+counts with fakes in them: every report of every view by itself, then mixtures, moved step by step as
+long as the goal gains. (No proof says that no mixture is better; none that was tried is.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...channel import Channel
+from ...estimate.decoding import decoding_of
+from ...estimate.forecast.variance import prior_law
+from ...estimate.linear import key_weights, single_keys
+from ...estimate.together.view_laws import key_information
+from ...foundation.arrays import Floats, Integers
+from ...plan.plan import Plan
+from ...plan.tally import Tally
+from ...planner.outlook import expected_tally
+
+Score = Callable[[Floats], Floats]
+"""How well values ``(..., targets, 2)`` serve a goal."""
+STEPS = (0.5, 0.2, 0.05, 0.01)
+"""Parts of the fakes that move to another report at once."""
+MOST_MOVES = 30
+MOST_ROWS = 1 << 15
+"""Views times outputs that are looked at at once; where views are more, they send alike when drawn."""
+MOST_TRIED = 64
+"""Views of a block that mixtures are made of: those in which a report by itself does most."""
+MOST_OUTPUTS = 64
+"""Outputs of a channel that are all tried; of more, two for each thing that they say of the targets."""
+APART = 4
+"""Of views that are all alike, so many may each hold other fakes; the rest have none, or the same."""
+_GAIN = 1e-6
+"""A move that gains less is not worth its while."""
+
+
+def is_pooled(plan: Plan) -> bool:
+    """Whether answers for single keys are pooled over views by their precision."""
+    own = decoding_of(plan).has_own_moments
+    own |= decoding_of(plan).has_own_evidence
+    return plan.encode == "views" and not own and not single_keys(plan) and len(plan.views) > 1
+
+
+@dataclass
+class _Block:
+    """Views of one channel that speak of targets at the same places."""
+
+    channel: Channel
+    views: list[list[int]]
+    """The views of each row; several where they are alike."""
+    places: list[tuple[int, int]]
+    """Target and place of each target that they hold."""
+    counts: Floats
+    """Honest counts ``(rows, cells)`` of one view of each row."""
+    shares: Floats
+    """The chance that one view of each row is drawn."""
+    times: Floats
+    """How many views each row stands for."""
+    outputs: Integers
+    """The outputs that fakes try."""
+
+
+class AveragedViews:
+    """The answers of some targets, pooled over their views, with fakes among the reports."""
+
+    def __init__(
+        self, plan: Plan, places: list[int], tally: Tally | None, frequency: float, mean: float
+    ) -> None:
+        levels = plan.schema.levels
+        if tally is None:
+            laws = {size: prior_law(levels, size, frequency, mean) for size in set(plan.views.sizes)}
+            tally = expected_tally(plan, lambda keys: laws[len(keys)])
+        self.plan, self.targets, self.levels = plan, len(places), levels
+        self.reports = float(tally.reports)
+        weights = key_weights(plan.schema)
+        self._slope = weights[1:] - weights[0]
+        self.blocks = list(_blocks(plan, places, tally))
+        self._honest = [self._known(block, block.counts) for block in self.blocks]
+
+    # -- the estimator -----------------------------------------------------------------------------
+
+    def _known(self, block: _Block, counts: Floats) -> dict[int, tuple[Floats, Floats]]:
+        """Of each target that a block's views hold: information of rows of counts."""
+        reports = counts.sum(axis=-1)
+        return {
+            target: key_information(block.channel, counts, reports, place, self.levels)
+            for target, place in block.places
+        }
+
+    def values(self, fakes: list[Floats]) -> Floats:
+        """Frequency and mass of the targets ``(targets, 2)`` with these fakes in each block."""
+        return self._solved(*self._summed(fakes))
+
+    def _summed(self, fakes: list[Floats]) -> tuple[Floats, Floats]:
+        matrix = np.zeros((self.targets, self.levels, self.levels))
+        vector = np.zeros((self.targets, self.levels))
+        for block, known, sent in zip(self.blocks, self._honest, fakes, strict=True):
+            full = sent.any(axis=1)
+            changed = self._known(block, (block.counts + sent)[full]) if full.any() else {}
+            for target, (precision, told) in known.items():
+                matrix[target] += np.tensordot(block.times[~full], precision[~full], 1)
+                vector[target] += block.times[~full] @ told[~full]
+                if changed:
+                    matrix[target] += np.tensordot(block.times[full], changed[target][0], 1)
+                    vector[target] += block.times[full] @ changed[target][1]
+        return matrix, vector
+
+    def _solved(self, matrix: Floats, vector: Floats) -> Floats:
+        shares = np.einsum("...ij,...j->...i", np.linalg.pinv(matrix), vector)
+        return np.asarray(shares @ self._slope)
+
+    def none(self) -> list[Floats]:
+        """No fakes at all."""
+        return [np.zeros_like(block.counts) for block in self.blocks]
+
+    # -- what fakes send ---------------------------------------------------------------------------
+
+    def random(self, count: float) -> list[Floats]:
+        """Any view and any valid output, all equally likely."""
+        each = count / len(self.plan.views)
+        made = []
+        for block in self.blocks:
+            possible = block.channel.possible / block.channel.possible.sum()
+            made.append(np.tile(each * possible, (len(block.views), 1)))
+        return made
+
+    def honest(self, count: float, goal: str) -> list[Floats]:
+        """Honest reports on records of one target each, drawn at random; on none to lower one."""
+        level = 1 if goal == "lower-mean" else self.levels
+        made = []
+        for block in self.blocks:
+            size = len(self.plan.views.keys[block.views[0][0]])
+            law = np.zeros(block.channel.states)
+            if goal != "lower-frequency":
+                for _, place in block.places:
+                    law[level * (self.levels + 1) ** (size - 1 - place)] += 1 / self.targets
+            law[0] += 1 - law.sum()
+            made.append(count * block.shares[:, None] * block.channel.mix(law[None, :])[0])
+        return made
+
+    def worst(self, count: float, score: Score, views: str) -> list[Floats]:
+        """The fakes that serve a goal best, of those that are tried."""
+        return self._drawn(count, score) if views == "drawn" else self._chosen(count, score)
+
+    def _chosen(self, count: float, score: Score) -> list[Floats]:
+        fakes = self.none()
+        single = [np.flatnonzero(block.times == 1) for block in self.blocks]
+        best, where, scores = self._best_addition(fakes, count, score, single)
+        tried = [rows[np.argsort(-s)[:MOST_TRIED]] for rows, s in zip(single, scores, strict=True)]
+        fakes[where[0]][where[1:]] = count
+        for _ in range(MOST_MOVES):
+            reached = best
+            for step in STEPS:
+                fewer = [(1 - step) * sent for sent in fakes]
+                found, at, _ = self._best_addition(fewer, step * count, score, tried)
+                if found > reached + _GAIN:
+                    reached, taken, part, where = found, fewer, step, at
+            if not reached > best + _GAIN:
+                break
+            fakes, best = taken, reached
+            fakes[where[0]][where[1:]] += part * count
+        return fakes
+
+    def _best_addition(
+        self, fakes: list[Floats], count: float, score: Score, tried: list[Integers]
+    ) -> tuple[float, tuple[int, int, int], list[Floats]]:
+        """For so many more fakes in any of the tried rows of each block: the best score that is reached,
+        its block, row and cell, and each row's best."""
+        matrix, vector = self._summed(fakes)
+        best, where, each = -np.inf, (0, 0, 0), []
+        for number, (block, sent) in enumerate(zip(self.blocks, fakes, strict=True)):
+            possible = block.outputs
+            found = []
+            for some in _parted(tried[number], max(1, MOST_ROWS // len(possible))):
+                scores = self._additions(block, sent, some, possible, count, score, matrix, vector)
+                found.append(scores.max(axis=1))
+                if scores.max() > best:
+                    row, cell = np.unravel_index(int(np.argmax(scores)), scores.shape)
+                    best, where = float(scores.max()), (number, int(some[row]), int(possible[cell]))
+            each.append(np.concatenate(found) if found else np.zeros(0))
+        return best, where, each
+
+    def _additions(
+        self,
+        block: _Block,
+        sent: Floats,
+        some: Integers,
+        possible: Integers,
+        count: float,
+        score: Score,
+        matrix: Floats,
+        vector: Floats,
+    ) -> Floats:
+        """The scores ``(rows, cells)`` of so many more fakes in each cell of some rows of a block."""
+        now = (block.counts + sent)[some]
+        rows = np.repeat(now, len(possible), axis=0)
+        rows[np.arange(len(rows)), np.tile(possible, len(some))] += count
+        before, after = self._known(block, now), self._known(block, rows)
+        values = np.tile(self._solved(matrix, vector), (len(rows), 1, 1))
+        for target, (precision, told) in after.items():
+            lost = [np.repeat(part, len(possible), axis=0) for part in before[target]]
+            values[:, target] = self._solved(
+                matrix[target] + precision - lost[0], vector[target] + told - lost[1]
+            )
+        return score(values).reshape(len(some), len(possible))
+
+    def _drawn(self, count: float, score: Score) -> list[Floats]:
+        """Each view has its share of the fakes; kind by kind of views what they send is moved."""
+        fakes = self.random(1.0)
+        for block, sent in zip(self.blocks, fakes, strict=True):
+            sent *= count * block.shares[:, None] / sent.sum(axis=1, keepdims=True)
+        kinds = [list(_alike(block)) for block in self.blocks]
+        best = float(score(self.values(fakes)))
+        for _ in range(MOST_MOVES):
+            start = best
+            for number, some in enumerate(kinds):
+                for rows in some:
+                    best = self._move(fakes, number, rows, count, best, score)
+            if not best > start + _GAIN:
+                break
+        return fakes
+
+    def _move(
+        self, fakes: list[Floats], number: int, rows: Integers, count: float, best: float, score: Score
+    ) -> float:
+        """Move what fakes send in some views of a block to the best output, all of it or a part."""
+        block, sent = self.blocks[number], fakes[number]
+        moves = [(step, cell) for step in (1.0, *STEPS) for cell in block.outputs.tolist()]
+        now = sent[rows]
+        sent[rows] = 0.0
+        matrix, vector = self._summed(fakes)
+        sent[rows] = now
+        added = np.tile(now, (len(moves), 1, 1))
+        for row, (step, cell) in zip(added, moves, strict=True):
+            row *= 1 - step
+            row[:, cell] += step * count * block.shares[rows]
+        shape, times = added.shape[:2], block.times[rows]
+        known = self._known(block, (block.counts[rows] + added).reshape(-1, added.shape[-1]))
+        values = np.tile(self._solved(matrix, vector), (len(moves), 1, 1))
+        for target, (precision, told) in known.items():
+            more = [
+                np.einsum("r,mr...->m...", times, x.reshape(*shape, *x.shape[1:]))
+                for x in (precision, told)
+            ]
+            lost = [np.tensordot(times, x[rows], 1) for x in self._honest[number][target]]
+            values[:, target] = self._solved(
+                matrix[target] + more[0] - lost[0], vector[target] + more[1] - lost[1]
+            )
+        scores = score(values)
+        at = int(np.argmax(scores))
+        if not scores[at] > best + _GAIN:
+            return best
+        step, cell = moves[at]
+        sent[rows] = (1 - step) * now
+        sent[rows, cell] += step * count * block.shares[rows]
+        return float(scores[at])
+
+
+def _blocks(plan: Plan, places: list[int], tally: Tally) -> Iterator[_Block]:
+    number = {place: row for row, place in enumerate(places)}
+    found: dict[tuple[int, tuple[tuple[int, int], ...]], list[int]] = {}
+    of = plan.channel_of
+    for view, keys in enumerate(plan.views.keys):
+        held = tuple((number[key], at) for at, key in enumerate(keys) if key in number)
+        if held:
+            found.setdefault((0 if of is None else of[view], held), []).append(view)
+    for (channel, held), views in found.items():
+        counts = np.array([tally.view_counts(view)[1] for view in views], np.float64)
+        shares = plan.views.shares[views]
+        rows = _rows(counts, shares)
+        first = [row[0] for row in rows]
+        yield _Block(
+            plan.channels[channel],
+            [[views[at] for at in row] for row in rows],
+            list(held),
+            counts[first],
+            shares[first],
+            np.array([len(row) for row in rows], float),
+            _outputs(plan.channels[channel], list(held), counts, plan.schema.levels),
+        )
+
+
+def _outputs(channel: Channel, places: list[tuple[int, int]], counts: Floats, levels: int) -> Integers:
+    """The outputs to try: all of a small channel; of a large one, two for each thing they can say.
+
+    What an output says of a target is its chance under each of the target's digits, all other keys left
+    open. Outputs that say the same differ only in how many honest people sent them, so the rarest and
+    the most frequent of them are tried.
+    """
+    possible = np.flatnonzero(channel.possible)
+    if len(possible) <= MOST_OUTPUTS:
+        return possible
+    digits, states = levels + 1, np.arange(channel.states)
+    size = round(np.log(channel.states) / np.log(digits))
+    laws = [
+        states // digits ** (size - 1 - place) % digits == digit
+        for _, place in places
+        for digit in range(digits)
+    ]
+    chances = channel.mix(np.array(laws, float) * digits / channel.states)[:, possible]
+    said = np.rint(chances / chances.max(initial=1e-300) * 1e9)
+    kinds = np.unique(said, axis=1, return_inverse=True)[1].ravel()
+    order = np.lexsort((counts.sum(axis=0)[possible], kinds))
+    first = np.flatnonzero(np.diff(kinds[order], prepend=-1))
+    last = np.append(first[1:], len(order)) - 1
+    return np.unique(possible[order[np.concatenate([first, last])]])
+
+
+def _rows(counts: Floats, shares: Floats) -> list[list[int]]:
+    """Views by themselves, but for those that are alike: of these a few, and the others together."""
+    of: dict[bytes, list[int]] = {}
+    for at, kind in enumerate(np.column_stack([_rounded(counts), _rounded(shares)])):
+        of.setdefault(kind.tobytes(), []).append(at)
+    rows = []
+    for alike in of.values():
+        apart = APART if len(alike) > 2 * APART else len(alike)
+        rows += [[at] for at in alike[:apart]] + ([alike[apart:]] if alike[apart:] else [])
+    return rows
+
+
+def _rounded(counts: Floats) -> Floats:
+    """Counts to seven digits of the largest: views whose public weights are one unit apart are alike."""
+    return np.asarray(np.rint(counts * (1e7 / max(float(counts.max(initial=0.0)), 1e-300))))
+
+
+def _alike(block: _Block) -> Iterator[Integers]:
+    """The rows of a block that send alike: those with equal counts, or all where they are many."""
+    if block.counts.size * len(block.views) > MOST_ROWS:
+        yield np.arange(len(block.views))
+        return
+    kinds = np.column_stack([_rounded(block.counts), _rounded(block.shares)])
+    of = np.unique(kinds, axis=0, return_inverse=True)[1].ravel()
+    for kind in range(int(of.max()) + 1):
+        yield np.flatnonzero(of == kind)
+
+
+def _parted(rows: Integers, size: int) -> Iterator[Integers]:
+    for first in range(0, len(rows), size):
+        yield rows[first : first + size]

@@ -1,0 +1,88 @@
+"""What a share of fakes does to a conditional."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+
+from ...estimate.forecast.variance import prior_law
+from ...estimate.together.conditional import query_weights
+from ...estimate.together.joint import lifted
+from ...estimate.together.query import Query
+from ...foundation.arrays import Floats
+from ...foundation.errors import PlanError
+from ...plan.plan import Plan
+from .attack import FREQUENCY, MEAN, Aimed, best_ratio, check, ratio
+from .gains import Change
+from .influence import CellInfluence, output_options
+
+_ZERO = 1e-9
+"""A denominator that is hardly above zero."""
+
+
+def raised_conditional(
+    plan: Plan,
+    share: float,
+    query: Query,
+    *,
+    views: str = "chosen",
+    frequency: float = FREQUENCY,
+    mean: float = MEAN,
+) -> Change:
+    """How far crafted fakes raise a conditional, on its own scale and no further than it goes.
+
+    By the least squares of the views that hold the query's keys together. Where fakes are in these
+    alone, what other views tell of the keys holds the pooled answer back, often by half. Honest people
+    hold each key with ``frequency``, independently, with values of ``mean``.
+    """
+    check(plan, share, "raise-frequency", "crafted", "chosen", views)
+    if plan.encode != "views":
+        raise PlanError(
+            f"what fakes could do to a conditional of {plan.mechanism_name} is not offered: it leans on "
+            "the reports of all pairs; keyveil poison says it of single keys"
+        )
+    target, given = query.places(plan.schema)
+    keys, levels = (target, *(place for place, _ in given)), plan.schema.levels
+    holding = [number for number, view in enumerate(plan.views.keys) if set(keys) <= set(view)]
+    if not holding:
+        raise PlanError(f"no view of {plan.mechanism_name} holds the keys of this query together")
+    view, channel = plan.views.keys[holding[0]], plan.view_channels[holding[0]]
+    asked = query if query.kind == "mean" else replace(query, kind="frequency")
+    # The denominator first, as a frequency stands before its mass.
+    flat = lifted(query_weights(plan.schema, asked), keys, view, levels)[:, ::-1]
+    before = (prior_law(levels, len(view), frequency, mean) @ flat)[None, :]
+    options = output_options(channel, channel.decoder(flat)[:, None])
+    told = float(plan.views.shares[holding].sum())
+    fakes = share if views == "drawn" else share / (share + (1 - share) * told)
+    if isinstance(options, CellInfluence):
+        sent = options.worth[0, options.many > 0, 0]
+        most = _largest_ratio((1 - fakes) * before + fakes * sent)
+    else:
+
+        def outcome(weights: Floats) -> Aimed:
+            pick = options.pick(weights, "chosen")
+            return Aimed((1 - fakes) * before + fakes * options.worth_of(pick), np.ones(1), [pick])
+
+        most = ratio(best_ratio(before, 1.0, outcome).values[0])
+    low, high = float(plan.schema.low[target]), float(plan.schema.high[target])
+
+    def shown(ratio: float) -> float:
+        ratio = min(max(ratio, -1.0), 1.0)
+        return max(ratio, 0.0) if asked.kind == "frequency" else low + (ratio + 1) / 2 * (high - low)
+
+    return Change(shown(ratio(before[0])), shown(most))
+
+
+def _largest_ratio(points: Floats) -> float:
+    """The largest second value by the first over all mixtures of points whose first value is above zero.
+
+    It is that of a point, or lies where a line between two points meets the axis.
+    """
+    above, below = points[points[:, 0] > _ZERO], points[points[:, 0] <= _ZERO]
+    found = [-inf, *(above[:, 1] / above[:, 0]).tolist()]
+    for low in below:
+        part = (_ZERO - low[0]) / (above[:, 0] - low[0])
+        found += ((low[1] + part * (above[:, 1] - low[1])) / _ZERO).tolist()
+    return max(found)

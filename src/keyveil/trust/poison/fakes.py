@@ -1,0 +1,137 @@
+"""Fakes: the reports of an attack, drawn, for trials of defences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...channel import Channel, Halfspace, Symbols
+from ...foundation.arrays import Integers
+from ...foundation.coins import Coins, address
+from ...foundation.errors import PlanError
+from ...people.people import People
+from ...plan.plan import Plan
+from ...plan.tally import Tally
+from .attack import FREQUENCY, MEAN, Scene, check, places_of
+
+SHARE = 0.01
+"""The share of fakes that an attacker without a tally expects to be."""
+
+
+def fake_tally(
+    plan: Plan,
+    count: int,
+    targets: Sequence[str],
+    goal: str = "raise-frequency",
+    attack: str = "crafted",
+    *,
+    coins: Coins,
+    tally: Tally | None = None,
+    frequency: float = FREQUENCY,
+    mean: float = MEAN,
+    seeds: str = "chosen",
+    views: str = "chosen",
+) -> Tally:
+    """The reports of so many fakes, to be added to an honest tally: for trials of defences.
+
+    ``tally``, ``frequency`` and ``mean`` are what the attacker believes of the honest answers.
+    """
+    check(plan, 0.0, goal, attack, seeds, views)
+    places = places_of(plan, targets)
+    draw = coins.under(plan.hash).generator(0)
+    if attack == "pairs":
+        return _by_the_line(plan, count, places, goal, coins, draw)
+    scene = Scene(plan, places, tally, frequency, mean)
+    made = Tally(plan)
+    number: Integers = np.zeros(len(plan.views), np.int64)
+    if attack == "crafted":
+        share = SHARE if tally is None else count / max(count + tally.reports, 1)
+        sent = _pooled if scene.pooled is not None else _linear
+        left = sent(scene, made, count, (share, goal, attack, seeds, views), draw)
+        # Fakes whose drawn view holds no target report as if they held nothing.
+        spoken = {v for g in scene.options[0][0].groups for v in g.members}
+        others = sorted(set(range(len(plan.views))) - spoken)
+        if others:
+            number[others] = _split(draw, left, plan, others)
+    else:
+        even = np.full(len(plan.views), 1.0 / len(plan.views))
+        number = np.asarray(draw.multinomial(count, even), np.int64)
+    send = _nothing if attack == "crafted" else _anything
+    for view in np.flatnonzero(number).tolist():
+        send(plan.view_channels[view], _opened(made, view, int(number[view])), int(number[view]), draw)
+    return made
+
+
+def _linear(scene: Scene, made: Tally, count: int, how: tuple[Any, ...], draw: Any) -> int:
+    """Add the best reports for a linear estimator, and say how many fakes are left for other views."""
+    aimed, options = scene.aimed(*how), scene.options[0][0]
+    left = max(0.0, 1.0 - float(aimed.drawn.sum()))
+    law = np.append(aimed.drawn, left)
+    each = draw.multinomial(count, law / law.sum())
+    for group, sent, pick in zip(options.groups, each[:-1], aimed.picks, strict=True):
+        split = _split(draw, int(sent), scene.plan, group.members)
+        for view, some in zip(group.members, split, strict=True):
+            group.best.mark(_opened(made, view, int(some)), int(some), pick, draw)
+    return int(each[-1])
+
+
+def _pooled(scene: Scene, made: Tally, count: int, how: tuple[Any, ...], draw: Any) -> int:
+    """Add the best reports for answers that are pooled over views, and say how many fakes are left."""
+    assert scene.pooled is not None
+    share, goal, attack, _, views = how
+    blocks = scene.sent(share, goal, attack, views)
+    expanded = []
+    for block, rows in zip(scene.pooled.blocks, blocks, strict=True):
+        expanded += [(view, row) for views, row in zip(block.views, rows, strict=True) for view in views]
+    flat = np.concatenate([row for _, row in expanded])
+    law = np.append(flat, max(0.0, scene.pooled.reports * share / (1 - share) - flat.sum()))
+    each = draw.multinomial(count, law / law.sum())
+    first = 0
+    for view, row in expanded:
+        some = each[first : first + row.size]
+        _opened(made, view, int(some.sum()))[:] += some
+        first += row.size
+    return int(each[-1])
+
+
+def _opened(tally: Tally, view: int, count: int) -> Integers:
+    """The cells of a view, in which so many reports have just been counted."""
+    tally.counts[tally.plan.layout.own[view]] += count
+    return tally.view_counts(view)[1]
+
+
+def _split(draw: Any, count: int, plan: Plan, views: list[int]) -> Integers:
+    shares = plan.views.shares[views]
+    return np.asarray(draw.multinomial(count, shares / shares.sum()), np.int64)
+
+
+def _by_the_line(plan: Plan, count: int, places: list[int], goal: str, coins: Coins, draw: Any) -> Tally:
+    """Records of one target each, or of none, through the line itself."""
+    rows = np.array(places)[draw.integers(0, len(places), count)]
+    ends = plan.schema.low if goal == "lower-mean" else plan.schema.high
+    held = 0 if goal == "lower-frequency" else 1
+    keys = rows if held else rows[:0]
+    starts = np.arange(count + 1, dtype=np.int64) * held
+    people = People(address(np.arange(count)), starts, keys, ends[keys])
+    return Tally(plan).add(plan.privatise(people, coins.under("fakes")))
+
+
+def _nothing(channel: Channel, cells: Integers, count: int, draw: Any) -> None:
+    """Add the honest reports of so many people who hold nothing to a view's cells."""
+    law = np.maximum(channel.mix(np.eye(1, channel.states)[0]), 0.0)
+    cells += draw.multinomial(count, law / law.sum())
+
+
+def _anything(channel: Channel, cells: Integers, count: int, draw: Any) -> None:
+    """Add the marks of so many reports, each any that is valid, to a view's cells."""
+    if channel.one_cell:
+        cells += draw.multinomial(count, channel.possible / channel.possible.sum())
+    elif isinstance(channel, Symbols):
+        law = np.full(channel.alphabet, 1.0 / channel.alphabet)
+        cells += draw.multinomial(np.full(channel.positions, count), law)[:, 1:].ravel()
+    elif isinstance(channel, Halfspace):
+        cells += draw.binomial(count, 0.5, channel.cells)
+    else:
+        raise PlanError(f"fakes for reports of shape {channel.shape} are not offered")

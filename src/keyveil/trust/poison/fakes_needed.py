@@ -1,0 +1,150 @@
+"""How many fakes it takes to move an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf, isfinite, nan
+from typing import Any
+
+import numpy as np
+
+from ...estimate.decoding import decoding_of, moments_of
+from ...foundation.arrays import Floats
+from ...foundation.errors import PlanError
+from ...people.prior import Prior, value_law
+from ...plan.plan import Plan
+from ...plan.tally import Tally
+from .attack import FREQUENCY, MEAN, Scene, check, ratio
+
+MOST_SHARE = 0.5
+"""The largest share of fakes that is asked about."""
+LEAST_SHARE = 1e-15
+MOST_GUESSES = 180
+"""Of a share; a third of them halve what is open, so it always ends below ``LEAST_SHARE``."""
+
+
+@dataclass(frozen=True)
+class Needed:
+    """How many fakes move an answer by so much."""
+
+    key: str
+    goal: str
+    by: float
+    """By how much; on the key's own scale for a mean."""
+    share: float
+    """Of all clients; infinite if no number is enough."""
+    fakes: float
+    """Beside so many honest people."""
+
+    def document(self) -> dict[str, Any]:
+        """As JSON, null for what is out of reach."""
+        made = dict(self.__dict__)
+        return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in made.items()}
+
+
+def fakes_needed(
+    plan: Plan,
+    target: str,
+    goal: str = "raise-frequency",
+    *,
+    people: float = 1e6,
+    by: float | None = None,
+    tally: Tally | None = None,
+    frequency: float = FREQUENCY,
+    mean: float = MEAN,
+    seeds: str = "chosen",
+    views: str = "chosen",
+) -> Needed:
+    """How many crafted fakes move one key's answer ``by`` so much, or by its standard error."""
+    check(plan, 0.0, goal, "crafted", seeds, views)
+    place = plan.schema.place(target)
+    scene = Scene(plan, [place], tally, frequency, mean)
+    honest = float(tally.reports) if tally is not None else float(people)
+    scale = 1.0
+    if not goal.endswith("frequency") and "mean" in plan.mechanism.answers:
+        scale = float(plan.schema.high[place] - plan.schema.low[place]) / 2
+    wanted = by
+    if wanted is None:
+        wanted = scale * standard_error(plan, place, goal, honest, tally, frequency, mean)
+    if not wanted > 0:
+        raise PlanError("an answer is moved by more than nothing, and so far its error is unknown")
+
+    def moved(share: float) -> float:
+        after = scene.after(share, goal, "crafted", seeds, views)[0]
+        first, last = (_asked(plan, goal, values) for values in (scene.before[0], after))
+        return abs(last - first) * scale if isfinite(last - first) else inf
+
+    most = moved(MOST_SHARE)
+    if most < wanted:
+        return Needed(plan.schema.keys[place], goal, wanted, inf, inf)
+    share = _least_share(moved, wanted, most, 1e-6 if scene.pooled is None else 1e-3)
+    return Needed(plan.schema.keys[place], goal, wanted, share, honest * share / (1 - share))
+
+
+def _least_share(moved: Callable[[float], float], wanted: float, most: float, digits: float) -> float:
+    """The least share that moves an answer so far, to a relative error of ``digits``.
+
+    Small shares move an answer nearly in proportion. So the line through the ends of the bracket is
+    tried first, then a share just beside it, then the middle, which bounds the number of guesses.
+    """
+    low, high, below, above, guess = 0.0, MOST_SHARE, 0.0, most, MOST_SHARE
+    for number in range(MOST_GUESSES):
+        if high - low <= digits * high or high <= LEAST_SHARE:
+            break
+        middle = (low + high) / 2
+        if number % 3 == 0 and isfinite(above):
+            middle = low + (high - low) * (wanted - below) / (above - below)
+        elif number % 3 == 1:
+            middle = (1 - 0.9 * digits) * high if guess == high else (1 + 0.9 * digits) * low
+        guess = min(max(middle, low + digits * high / 10), high - digits * high / 10)
+        reached = moved(guess)
+        if reached >= wanted:
+            high, above = guess, reached
+        else:
+            low, below = guess, reached
+    return high
+
+
+def _asked(plan: Plan, goal: str, values: Floats) -> float:
+    """The answer that a goal is about, on [-1, 1]."""
+    if goal.endswith("frequency"):
+        return float(values[0])
+    if "mean" not in plan.mechanism.answers:
+        return float(values[1])
+    return float(np.clip(ratio(values), -1.0, 1.0))
+
+
+def standard_error(
+    plan: Plan,
+    place: int,
+    goal: str,
+    people: float,
+    tally: Tally | None = None,
+    frequency: float = FREQUENCY,
+    mean: float = MEAN,
+) -> float:
+    """Of the answer that a goal is about, on [-1, 1]: the tally's, or forecast for so many people."""
+    if tally is not None:
+        found = moments_of(plan, tally.counts)
+        values, spread = found.values[place], found.covariance[place]
+    else:
+        keys = len(plan.schema.keys)
+        plain = Prior.of(keys, held=max(frequency, 1e-6) * keys)
+        prior = replace(
+            plain,
+            count=np.array([float(keys)]),
+            frequency=np.array([frequency]),
+            values=value_law(min(max(mean, -0.99), 0.99), 0.5)[None, :],
+        )
+        spread = decoding_of(plan).forecast(plan, people, prior).covariance[0]
+        values = np.array([frequency, frequency * mean])
+    if goal.endswith("frequency"):
+        return float(np.sqrt(spread[0, 0]))
+    if "mean" not in plan.mechanism.answers:
+        return float(np.sqrt(spread[1, 1]))
+    if not values[0] > 0:
+        return nan
+    ratio = values[1] / values[0]
+    variance = spread[1, 1] - 2 * ratio * spread[0, 1] + ratio**2 * spread[0, 0]
+    return float(np.sqrt(max(variance, 0.0)) / values[0])
