@@ -14,7 +14,7 @@ import pytest
 from keyveil import REGISTRY, ChannelError, Coins, Plan, PlanError, Schema, audit
 from keyveil.arrays import WORD
 from keyveil.channel import CoCo, Collision, Halfspace, Proof, Subset, Symbols, Symmetric
-from keyveil.exact import at_most, keeps
+from keyveil.exact import at_most, decimal, keeps
 from keyveil.plan import MOST_BYTES, MOST_SUBSET_STATES, canonical
 from keyveil.testing import example_plan
 from keyveil.views import Views
@@ -107,6 +107,27 @@ def test_a_broken_promise_of_numbers_too_long_to_write_is_one_short_line(channel
     found = audit(sealed(channels=[channel]))
     assert any("breaks its promise of epsilon 1" in finding for finding in found.findings)
     assert all(len(finding) < 300 for finding in found.findings)
+
+
+@pytest.mark.parametrize("zero", ["0e-999999999", "-0E-999999999", "0e999999999", "0." + "0" * 401])
+def test_a_zero_with_a_long_exponent_is_not_written_out(zero):
+    """Written without its exponent it has a billion places: 8 s and 2 GB in the audit of 900 bytes."""
+    with pytest.raises(PlanError, match="a number has too many digits"):
+        decimal(zero, "a number")
+    epsilon = PLAN.document()["epsilon"]
+    for name in epsilon:
+        (finding, *_) = audit(sealed(epsilon={**epsilon, name: zero})).findings
+        assert f"the plan's {name} epsilon" in finding
+    schema = {**PLAN.document()["schema"], "ranges": [[zero, "1"]]}
+    assert audit(sealed(schema=schema)).findings == ("low has too many digits",)
+    assert decimal("0." + "0" * 400, "a number") == 0
+
+
+def test_the_total_of_a_chain_is_no_zero_with_a_long_exponent():
+    """A device would write it out in its refusal."""
+    document = Plan.of(Schema.of(2), "privkvm", 1).document()
+    document["chain"] = {**document["chain"], "total": "0e-999999999"}
+    assert not audit(sealed(**document)).sound
 
 
 def test_subsets_have_a_bounded_number_of_states_in_all():
