@@ -130,6 +130,21 @@ def test_the_total_of_a_chain_is_no_zero_with_a_long_exponent():
     assert not audit(sealed(**document)).sound
 
 
+def test_a_product_has_no_more_states_than_a_device_can_number():
+    """Such a plan was sound, and every device that answered it failed."""
+    inner = {"shape": "table", "rows": [[WORD]] * 3}
+    zero = {"promised": "1", "proven": "0"}
+    whole = {"keys": "whole", "weights": "even"}
+    for digits, sound in ((39, True), (40, False), (64, False)):
+        channel = {"shape": "product", "digits": digits, "inner": inner}
+        found = audit(sealed(channels=[channel], encode="size", views=whole, epsilon=zero))
+        assert found.sound == sound
+        if found.plan is None:
+            assert found.findings == (f"a product has at most {1 << 62} states",)
+        else:
+            assert found.plan.report_as_client({"Fries": 3}, Coins.secure(), 0).cells == (0, 1)
+
+
 def test_subsets_have_a_bounded_number_of_states_in_all():
     one = {"shape": "subset", "states": 1024, "size": 1, "show": HALF}
     few = audit(sealed(channels=[one] * (MOST_SUBSET_STATES // 1024)))
