@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from ..errors import PlanError
+from ..errors import PlanError, nearest
 from .base import Experiment
 
 NAMES = ("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "rivals", "cost", "bounds", "privacy")
@@ -24,7 +24,9 @@ PER_PERSON = "person"
 def experiment(name: str) -> Experiment:
     """The experiment of that name."""
     if name not in (*NAMES, PER_PERSON):
-        raise PlanError(f"unknown experiment {name!r}; known: {', '.join((*NAMES, PER_PERSON))}")
+        near = nearest(name, (*NAMES, PER_PERSON))
+        hint = "" if near is None else f"did you mean {near}? "
+        raise PlanError(f"unknown experiment {name!r}; {hint}known: {', '.join((*NAMES, PER_PERSON))}")
     module: Experiment = import_module(f"{__name__}.{name}")  # type: ignore[assignment]
     return module
 
