@@ -155,6 +155,10 @@ def _texts() -> Iterator[tuple[str, bytes]]:
         long = _plan()
         long["epsilon"][name] = "1" * 990_000
         yield f"{name} of 990,000 digits", _sealed(long)
+    for name in ("promised", "proven"):
+        zero = _plan()
+        zero["epsilon"][name] = "0e-999999999"
+        yield f"{name} of a zero with an exponent", _sealed(zero)
     nothing = _plan()
     yield "spaces", b" " * (SIZE - len(_sealed(nothing))) + _sealed(nothing)
 
@@ -184,6 +188,7 @@ def _schemas() -> Iterator[tuple[str, Document]]:
     )
     long = [["0." + "0" * 300 + "1", "1" * 60]] * 2600
     yield "long ends", _with_schema(_plan(), _names(2600), long)
+    yield "zeros with exponents", _with_schema(_plan(), ["a"], [["0e-999999999", "1"]])
     yield "a long end", _with_schema(_plan(), ["a"], [["0", "1" * 990_000]])
 
 

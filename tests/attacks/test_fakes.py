@@ -11,10 +11,12 @@ from scipy import stats
 from keyveil import REGISTRY, Coins, People, Plan, Schema, Tally
 from keyveil.channel import Halfspace, Symbols
 from keyveil.estimate import KeyBands, bands
+from keyveil.trust.health import check_views
 from keyveil.trust.poison import GOALS, gain, reach, repair
 from keyveil.trust.poison.averaged_attack import is_pooled
 from keyveil.trust.poison.fakes import fake_tally
 from keyveil.trust.poison.influence import possible_cores
+from keyveil.trust.poison.reach import ShiftSource
 
 COINS = Coins.stated("attacks of fakes")
 NOT_OFFERED = ("sized",)
@@ -148,22 +150,29 @@ ALARM = 1e-4
 
 
 @cache
-def covered(name: str, share: float, level: float) -> tuple[int, int]:
-    """Of how many ranges, and in how many of them the truth lies, with fakes that aim at key 0."""
+def covered(name: str, share: float, level: float, tilt: int = 0) -> tuple[int, int]:
+    """Of how many ranges, and in how many of them the truth lies, with fakes that aim at key 0.
+
+    So many of the fakes as ``tilt`` says choose their view, the others draw it.
+    """
     plan = plan_of(name, 8, 1, **({"pool": 128} if name == "collision" else {}))
     crowd = people_of(8, 2000, 0.15)
     held = np.bincount(crowd.keys, minlength=8) / len(crowd)
     means = np.bincount(crowd.keys, crowd.values, 8) / np.bincount(crowd.keys, minlength=8)
     draw, inside, fakes = np.random.default_rng(11), 0, round(share * PEOPLE)
     sent = [
-        fake_tally(plan, fakes, ["0"], goal, coins=COINS, frequency=0.15, mean=0.3, views="drawn")
+        fake_tally(plan, count, ["0"], goal, coins=COINS, frequency=0.15, mean=0.3, views=views)
         for goal in (GOALS[0], GOALS[2])
+        for count, views in ((fakes - tilt, "drawn"), (tilt, "chosen"))
     ]
     for run in range(RUNS):
         rows = draw.integers(0, len(crowd), PEOPLE - fakes)
         people = crowd.chosen(rows, np.arange(len(rows), dtype=np.int64))
         tally = Tally(plan).add(plan.privatise(people, COINS.under(f"{name} {run}")))
-        found = reach(plan, tally + sent[run % 2], share, ["0"], level=level)[0]
+        first = 2 * (run % 2)
+        tally = tally + sent[first] + sent[first + 1]
+        views = "chosen" if check_views(plan, tally).suspicious else "drawn"
+        found = reach(plan, tally, share, ["0"], views=views, level=level)[0]
         parts = zip((found.frequency, found.mean), (held[0], means[0]), strict=True)
         inside += sum(low - 1e-9 <= truth <= high + 1e-9 for (low, high), truth in parts)
     return 2 * RUNS, inside
@@ -175,6 +184,28 @@ def test_the_range_holds_the_truth_at_its_level(name, share):
     """Adaptive fakes or none: at 95 % no fewer than chance leaves, once in 10,000 tests."""
     many, inside = covered(name, share, 0.95)
     assert inside >= stats.binom.ppf(ALARM, many, 0.95)
+
+
+@pytest.mark.parametrize(("name", "tilt"), [("kvue", 80), ("kvue", 110), ("pairs", 60)])
+def test_the_range_holds_where_fakes_choose_their_view_and_no_check_sees_it(name, tilt):
+    """A few more than drawn in one view are below the alarm of ``views``, and many among its reports."""
+    many, inside = covered(name, 0.05, 0.95, tilt)
+    assert inside >= stats.binom.ppf(ALARM, many, 0.95)
+
+
+def test_fakes_are_no_more_than_their_views_leave_room_for():
+    """With all people of the world the room is the share itself; with few it is wider."""
+    plan = plan_of("kvue", 8, 1)
+    widths = []
+    for times in (1, 100, 1_000_000):
+        first = honest_tally(plan, 2000, times).counts[:4]
+        base = Tally(plan, np.tile(first, 8))  # every view alike
+        low, high = reach(plan, base, 0.05, ["0"])[0].frequency
+        widths.append(high - low)
+    source = ShiftSource.of(plan, base, 0, plan.kind.moments(plan, base.counts))
+    low, high = source.ranges(plan, 0, source.drawn(0.05), 0.95)["frequency"]
+    assert widths[0] > 1.5 * widths[1] > 1.5 * widths[2]
+    assert widths[2] == pytest.approx(high - low, rel=0.02)
 
 
 def test_a_range_without_chance_is_caught():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from typing import Any
 
 import pytest
@@ -158,3 +159,24 @@ def test_a_tally_whose_check_sum_differs_is_refused():
     crc = json.loads(tally.dumps()[12 : 12 + size])["crc"]
     with pytest.raises(ReportError, match="broken"):
         Tally.parse(PLAN, with_header(moved.dumps(), crc=crc))
+
+
+def test_a_tally_that_was_given_another_name_is_refused():
+    """Counts of another plan under this plan's hash: nothing but the check sum tells."""
+    content = Tally(OTHER).add(reports_of(OTHER)).dumps()
+    with pytest.raises(ReportError, match="broken"):
+        Tally.parse(PLAN, with_header(content, plan=PLAN.hash))
+
+
+def test_a_tally_of_before_is_read_by_stores_alone():
+    """Its check sum is of the body alone, so that anyone could rename it."""
+    tally = Tally(PLAN).add(reports_of(PLAN))
+    content = tally.dumps()
+    size = int.from_bytes(content[8:12], "little")
+    before = with_header(content, crc=zlib.crc32(zlib.decompress(content[12 + size :])))
+    with pytest.raises(ReportError, match="broken"):
+        Tally.parse(PLAN, before, kept=True)
+    before = b"KVTALLY1" + before[8:]
+    assert Tally.parse(PLAN, before, kept=True) == tally
+    with pytest.raises(ReportError, match="earlier version"):
+        Tally.parse(PLAN, before)

@@ -14,7 +14,7 @@ import pytest
 from keyveil import REGISTRY, ChannelError, Coins, Plan, PlanError, Schema, audit
 from keyveil.channel import CoCo, Collision, Halfspace, Proof, Subset, Symbols, Symmetric
 from keyveil.foundation.arrays import WORD
-from keyveil.foundation.exact import at_most, keeps
+from keyveil.foundation.exact import at_most, decimal, keeps
 from keyveil.people.views import Views
 from keyveil.plan.plan import MOST_BYTES, MOST_SUBSET_STATES, canonical
 from keyveil.testing import example_plan
@@ -107,6 +107,42 @@ def test_a_broken_promise_of_numbers_too_long_to_write_is_one_short_line(channel
     found = audit(sealed(channels=[channel]))
     assert any("breaks its promise of epsilon 1" in finding for finding in found.findings)
     assert all(len(finding) < 300 for finding in found.findings)
+
+
+@pytest.mark.parametrize("zero", ["0e-999999999", "-0E-999999999", "0e999999999", "0." + "0" * 401])
+def test_a_zero_with_a_long_exponent_is_not_written_out(zero):
+    """Written without its exponent it has a billion places: 8 s and 2 GB in the audit of 900 bytes."""
+    with pytest.raises(PlanError, match="a number has too many digits"):
+        decimal(zero, "a number")
+    epsilon = PLAN.document()["epsilon"]
+    for name in epsilon:
+        (finding, *_) = audit(sealed(epsilon={**epsilon, name: zero})).findings
+        assert f"the plan's {name} epsilon" in finding
+    schema = {**PLAN.document()["schema"], "ranges": [[zero, "1"]]}
+    assert audit(sealed(schema=schema)).findings == ("low has too many digits",)
+    assert decimal("0." + "0" * 400, "a number") == 0
+
+
+def test_the_total_of_a_chain_is_no_zero_with_a_long_exponent():
+    """A device would write it out in its refusal."""
+    document = Plan.of(Schema.of(2), "privkvm", 1).document()
+    document["chain"] = {**document["chain"], "total": "0e-999999999"}
+    assert not audit(sealed(**document)).sound
+
+
+def test_a_product_has_no_more_states_than_a_device_can_number():
+    """Such a plan was sound, and every device that answered it failed."""
+    inner = {"shape": "table", "rows": [[WORD]] * 3}
+    zero = {"promised": "1", "proven": "0"}
+    whole = {"keys": "whole", "weights": "even"}
+    for digits, sound in ((39, True), (40, False), (64, False)):
+        channel = {"shape": "product", "digits": digits, "inner": inner}
+        found = audit(sealed(channels=[channel], encode="size", views=whole, epsilon=zero))
+        assert found.sound == sound
+        if found.plan is None:
+            assert found.findings == (f"a product has at most {1 << 62} states",)
+        else:
+            assert found.plan.report_as_client({"Fries": 3}, Coins.secure(), 0).cells == (0, 1)
 
 
 def test_subsets_have_a_bounded_number_of_states_in_all():

@@ -331,6 +331,23 @@ def round_of_no_collection(copy):
 
 
 @tampering
+def round_that_its_index_does_not_name(copy):
+    """Who reads rounds in order, by the index, sees one; who copies the table takes two."""
+    connection = apsw.Connection(str(copy / "store.sqlite"))
+    connection.execute("create table other (collection, number, unique (collection, number))")
+    connection.execute("insert into other select collection, number from rounds order by id")
+    connection.execute("insert into rounds values (2, 1, 2, 'no hash', 0, 'no plan')")
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
+    connection.pragma("writable_schema", 1)
+    mine, others = "sqlite_autoindex_rounds_1", "sqlite_autoindex_other_1"
+    pages = dict(connection.execute("select name, rootpage from sqlite_master where type = 'index'"))
+    for name, page in ((mine, pages[others]), (others, pages[mine])):
+        connection.execute("update sqlite_master set rootpage = ? where name = ?", (page, name))
+    connection.close()
+    sign(copy)
+
+
+@tampering
 def text_that_is_none(copy):
     change(copy, "update collections set terms = cast(x'ff00fe' as text)")
 

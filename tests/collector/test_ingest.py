@@ -15,6 +15,7 @@ from keyveil.service.collector.http import wire
 from keyveil.service.collector.operations.settings import Settings
 from keyveil.service.collector.recent_reports import Lately
 from keyveil.service.collector.store import Parcel
+from keyveil.service.collector.store.epoch_keys import KeyFolder
 
 PATH = "/v1/collections/menu/reports"
 
@@ -217,6 +218,19 @@ def test_the_cap_refuses_what_is_too_many(desk):
     assert reason(desk.send(fresh(1))) == (410, "full")
     assert desk.send(sent).status_code == 200
     assert desk.reports() == 3
+
+
+def test_a_full_round_needs_no_key_for_an_epoch_that_takes_nothing(desk, monkeypatch):
+    desk.create(people=2)
+    desk.send(fresh(2))
+    desk.clock.jump(86_400)
+
+    def no_space(folder):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(KeyFolder, "make", no_space)
+    assert reason(desk.send(fresh(1))) == (410, "full")
+    assert desk.reports() == 2
 
 
 # -- limits ----------------------------------------------------------------------------------------

@@ -460,6 +460,26 @@ def test_the_error_under_a_twentieth_is_judged_by_both_readings():
     assert fig1claims._under(rows(0.0501, 0.0501)).kind == REFUTED, "the paper says 0.05"
 
 
+def test_the_error_under_a_twentieth_is_asked_of_epsilons_above_four_tenths():
+    def rows(large_up_to: float) -> list[dict]:
+        return [
+            {
+                "data": d,
+                "reading": r,
+                "line": line.label,
+                "epsilon": e,
+                **dict.fromkeys(fig1.PARTS, 0.2 if e <= large_up_to else 0.01),
+            }
+            for d in fig1.DATA
+            for r in fig1.READINGS
+            for line in SIX
+            for e in (0.2, 0.4, 0.45, 1.0)
+        ]
+
+    assert fig1claims._under(rows(0.4)).kind == CONFIRMED, "the paper says above 0.4"
+    assert fig1claims._under(rows(0.45)).kind == REFUTED
+
+
 def test_averages_have_their_standard_errors():
     off = np.array([[0.1, -0.3], [0.2, 0.4]])
     made = averages("mean", off)

@@ -48,7 +48,7 @@ def test_lines_are_keys_and_what_looks_otherwise_is_said(read, name):
 
 
 def test_columns_that_are_not_used_are_said(read):
-    schema, notes = read("key,low,high,Comment\nTea,0,1,hot\n")
+    schema, notes = read("key,low,high,Comment\nTea,0,1,hot\n", ends=None)
     assert schema.keys == ("Tea",)
     assert notes == ["columns other than key, low and high are not used (comment)"]
 
@@ -58,6 +58,12 @@ def test_a_forgotten_range_is_said_only_where_it_is_used(read):
     assert read("key,low,high\nTea,1,5\nPepsi,,\n", ends=None)[1] == [NO_RANGE]
     assert read("key,low,high\nTea,1,5\nPepsi,0,1\n", ends=None)[1] == []
     assert read("Tea\n")[1] == []
+
+
+def test_a_range_that_no_key_takes_is_said(read):
+    given = "key,low,high\nTea,1,5\nPepsi,0,1\n"
+    assert read(given, ends="0,10")[1] == ["every key has its own range, so --range is not used"]
+    assert read("key,low,high\nTea,1,5\nPepsi,,\n", ends="0,10")[1] == []
 
 
 @pytest.mark.parametrize(
@@ -74,6 +80,8 @@ def test_a_forgotten_range_is_said_only_where_it_is_used(read):
             "line 2 has 4 cells, but the first line names 3",
         ),
         ("keys.txt", "key,low,high\n\nTea,1,\n", "line 3 has only one end of a range"),
+        ("keys.txt", "key,low,max\nTea,1,5\n", "there is no column 'high'"),
+        ("keys.txt", "key,min,high\nTea,1,5\n", "there is no column 'low'"),
         ("keys.txt", "key,low,high\nTea,one,five\n", "line 2: low must be a number"),
         ("keys.txt", "key;low;high\nTea;1;4,5\n", "line 2: high must be a number"),
         ("keys.txt", "key,low,high\nTea,5,1\n", "LOW below HIGH"),

@@ -417,6 +417,30 @@ def test_a_file_is_read_by_its_content_whatever_it_is_called(name, write, tmp_pa
     assert len(people_of(SCHEMA, tmp_path / name)) == 2
 
 
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow", "t.feather", "t.jsonl", "t.ndjson"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_cells_are_read_under_the_name_of_another_form(name, delimiter, tmp_path):
+    text = "person,key,value\nann,Tea,1.5\nbob,Fries,5\n".replace(",", delimiter)
+    (tmp_path / name).write_text(text)
+    assert len(people_of(SCHEMA, tmp_path / name)) == 2
+
+
+def test_what_is_packed_is_read_by_its_content_too(tmp_path):
+    cells, line = "person,key,value\nann,Tea,1.5\n", '{"person": "ann", "key": "Tea", "value": 1.5}\n'
+    for name, text in {"t.jsonl.gz": cells, "t.csv.gz": line, "t.gz": cells}.items():
+        (tmp_path / name).write_bytes(gzip.compress(text.encode()))
+        assert people_of(SCHEMA, tmp_path / name).values.tolist() == [1.5]
+        (tmp_path / name).write_text(text)
+        refused(tmp_path / name, "is not packed; take .gz off its name")
+    (tmp_path / "t.csv").write_bytes(gzip.compress(cells.encode()))
+    refused(tmp_path / "t.csv", "is packed by gzip; end its name in .gz")
+
+
+def test_delimiters_that_are_not_known_are_named(tmp_path):
+    (tmp_path / "t.csv").write_text("person:key:value\nann:Tea:1.5\n")
+    refused(tmp_path / "t.csv", "commas, semicolons, tabs, vertical bars are known to stand between")
+
+
 def test_a_record_that_breaks_a_rule_is_refused_with_the_files_name(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(f"person,key,value\n1,{SECRET_KEY},1\n")

@@ -19,6 +19,8 @@ from .symmetric import Symmetric
 from .table import Table
 
 MOST_OUTPUTS = 1 << 16
+MOST_STATES = 1 << 62
+"""More states are no machine numbers, and a device could not hold its own."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Product(Channel):
     def __post_init__(self) -> None:
         if not 1 <= self.digits <= 64 or self.inner.cells**self.digits > MOST_OUTPUTS:
             raise ChannelError(f"a product has at most {MOST_OUTPUTS} outputs")
+        if self.inner.states**self.digits > MOST_STATES:
+            raise ChannelError(f"a product has at most {MOST_STATES} states")
         object.__setattr__(self, "states", self.inner.states**self.digits)
         object.__setattr__(self, "cells", self.inner.cells**self.digits)
         object.__setattr__(self, "words", self.digits * self.inner.words)

@@ -30,6 +30,8 @@ def read_schema(keys: str, ends: str | None, notes: list[str]) -> Schema:
         schema, takes_usual = schema_of_file(keys, usual, notes)
     if ends is None and takes_usual:
         notes.append(NO_RANGE)
+    if ends is not None and not takes_usual:
+        notes.append(f"{keys}: every key has its own range, so --range is not used")
     return schema
 
 

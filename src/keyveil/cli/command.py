@@ -6,6 +6,7 @@ that is finished; 4 a plan that an audit finds broken.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import click
@@ -94,7 +95,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _message(error: click.ClickException) -> str:
-    """What click says; of a misspelt command or option with the nearest name, whatever its case."""
+    """What click says; of a misspelt command, option or choice with the nearest name in any case."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     known: list[str] = []
     if isinstance(error, click.NoSuchOption) and context is not None:
@@ -104,6 +105,11 @@ def _message(error: click.ClickException) -> str:
         wrong, message = error.command_name, f"No such command {error.command_name!r}"
         if isinstance(context.command, click.Group):
             known = context.command.list_commands(context)
+    elif isinstance(error, click.BadParameter) and error.param is not None:
+        kind, message = error.param.type, error.format_message().rstrip(".")
+        quoted = re.search(r": '([^']*)' is not one of ", message)
+        if isinstance(kind, click.Choice) and quoted is not None:
+            wrong, known = quoted[1], [str(choice) for choice in kind.choices]
     if not known:
         return error.format_message()
     near = nearest(wrong, known)

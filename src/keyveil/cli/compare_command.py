@@ -357,7 +357,10 @@ def footnotes(rows: Sequence[dict[str, Any]]) -> list[str]:
     took = {f"{row['epsilon']:g}": row["chosen"] for row in rows if row["mechanism"] == "auto"}
     if any(":" in chosen for chosen in took.values()):
         told = "; ".join(f"{chosen} at epsilon {epsilon}" for epsilon, chosen in took.items())
-        lines.append(f"auto took {told}.")
+        scaled = any(Scale.parse(row.get("mean_scale")) != Scale() for row in rows)
+        of_values = scaled and any(f"{name}=" in told for name in ("spread", "mean"))
+        own = " (parameters are the plan's own: spread and mean on [-1, 1])" if of_values else ""
+        lines.append(f"auto took {told}{own}.")
     piloted = {row["epsilon"]: row for row in rows if row.get("pilot") is not None}
     if piloted:
         asked = [row["pilot"] for row in piloted.values()]

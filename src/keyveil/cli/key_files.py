@@ -81,6 +81,9 @@ def _ranges(lines: dict[int, str], header: list[str], delimiter: str) -> dict[st
     for name in COLUMNS:
         if header.count(name) > 1:
             raise SchemaError(f"column {name!r} is there twice; name each column once")
+    if ("low" in header) != ("high" in header):
+        lacking = "low" if "high" in header else "high"
+        raise SchemaError(f"there is no column {lacking!r}; the first line is key,low,high")
     ranges: dict[str, Range | None] = {}
     for number, cells in _rows(lines, delimiter):
         if len(cells) > len(header):

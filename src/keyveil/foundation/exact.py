@@ -35,6 +35,9 @@ _PLACES = Decimal("1e-18")
 SMALLEST, LARGEST = Decimal("0.001"), Decimal("20")
 """The epsilons we can promise: below, 32-bit words are too coarse; above, it protects no one."""
 
+MOST_PLACES = 400
+"""Places before or after the point that an exponent may move a number by."""
+
 
 def decimal(number: object, name: str) -> Decimal:
     """A finite decimal from an int, float (by its shortest form), Decimal or string."""
@@ -46,7 +49,8 @@ def decimal(number: object, name: str) -> Decimal:
         raise PlanError(f"{name} must be a number, like 1 or 0.5") from None
     if not value.is_finite():
         raise PlanError(f"{name} must be finite")
-    if (value and abs(value.adjusted()) > 400) or len(value.as_tuple().digits) > 60:
+    _, digits, exponent = value.as_tuple()
+    if len(digits) > 60 or abs(int(exponent)) > MOST_PLACES:  # of a zero, too: it is written as long
         raise PlanError(f"{name} has too many digits")
     return value
 

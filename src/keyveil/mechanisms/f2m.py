@@ -67,7 +67,7 @@ class F2M(Mechanism):
     wasteful = True
     bits = "log2 d + 2"
     parameters = {
-        "default": Parameter("1", "-1", "1", "the value an absent key is given (v-bar)"),
+        "default": Parameter("1", "-1", "1", "the value an absent key is given (v-bar), on [-1, 1]"),
         "split": Parameter("0.5", "0.01", "0.99", "the key's share of epsilon"),
     }
     estimators = {

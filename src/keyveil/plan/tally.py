@@ -17,7 +17,9 @@ from .report import Report, Reports, check_plan_name, json_object, same_json
 if TYPE_CHECKING:
     from .plan import Plan
 
-MAGIC = b"KVTALLY1"
+MAGIC = b"KVTALLY2"
+EARLIER = b"KVTALLY1"
+"""How tallies began whose check sum left out the plan; only stores still read them."""
 MOST_REPORTS = 1 << 53
 """More than this no double counts exactly, and sums might run over."""
 SPARSE_ABOVE = 1 << 16
@@ -125,22 +127,30 @@ class Tally:
         text = json.dumps(self._header(body, sparse), sort_keys=True, separators=(",", ":")).encode()
         return MAGIC + len(text).to_bytes(4, "little") + text + zlib.compress(body)
 
-    def _header(self, body: bytes, sparse: bool) -> dict[str, int | str]:
+    def _header(self, body: bytes, sparse: bool, named: bool = True) -> dict[str, int | str]:
+        """What the file says of itself; the check sum is of the plan's hash, then the body."""
         return {
             "plan": self.plan.hash,
             "cells": len(self.counts),
             "reports": self.reports,
             "sparse": sparse,
-            "crc": zlib.crc32(body),
+            "crc": zlib.crc32(body, zlib.crc32(self.plan.hash.encode()) if named else 0),
         }
 
     @classmethod
-    def parse(cls, plan: Plan, content: bytes) -> Tally:
+    def parse(cls, plan: Plan, content: bytes, *, kept: bool = False) -> Tally:
         """A tally of ``plan`` from bytes, refused if broken or of another plan.
 
-        Its header must be the one that these counts of this plan have, in every member.
+        Its header must be the one that these counts of this plan have, in every member. ``kept`` is for
+        tallies from a store, which may be of an earlier form.
         """
-        if content[: len(MAGIC)] != MAGIC:
+        start = content[: len(MAGIC)]
+        if start == EARLIER and not kept:
+            raise ReportError(
+                "the tally is of an earlier version, whose check sum left out the plan; make it again "
+                "from its reports with 'keyveil tally'"
+            )
+        if start not in (MAGIC, EARLIER):
             raise ReportError("this is not a tally; make one with 'keyveil tally'")
         size = int.from_bytes(content[8:12], "little")
         header = json_object(content[12 : 12 + size])
@@ -150,7 +160,7 @@ class Tally:
         sparse, cells = header.get("sparse") is True, plan.layout.cells
         body = _unpacked(content[12 + size :], 16 * cells)
         tally = cls(plan, _counts(body, cells, sparse))
-        if not same_json(header, tally._header(body, sparse)):
+        if not same_json(header, tally._header(body, sparse, start == MAGIC)):
             raise ReportError(BROKEN)
         tally._check_possible()
         return tally

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ...foundation.errors import KeyveilError, TableError, nearest
+from .delimiters import DELIMITERS
 
 BATCH = 1 << 16
 """Rows that are looked at together."""
@@ -70,6 +71,8 @@ class Columns:
             shown = ", ".join(listed[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
             near = nearest(name, listed)
             hint = "" if near is None else f"did you mean {near!r}? "
+            if text and len(listed) == 1 and all(wanted in listed[0] for wanted in self.names):
+                hint = f"{', '.join(DELIMITERS.values())} are known to stand between cells; "
             raise TableError(
                 f"column {name!r} is not in the table; {hint}it has: {shown or 'no columns'}"
             )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import codecs
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ...foundation.errors import TableError
 from ...foundation.files import named_content
+from .delimiters import cells_of, delimiter_of
 from .frames import (
     BATCH,
     Batch,
@@ -46,30 +48,49 @@ def open_source(source: Any, columns: Columns) -> Source:
 def _file(path: Path, columns: Columns) -> Source:
     try:
         with path.open("rb") as file:
-            start = file.read(1 << 12)
+            start = file.read(_START)
     except OSError as error:
         raise TableError(f"cannot read {path}: {error.strerror}") from None
     if not start.strip():
         raise TableError(f"{path} is empty; a table has at least its column names")
-    form = _form_by_content(path, start) or _form_by_ending(path, start)
+    form = _form_by_content(path, start, columns) or _form_by_ending(path, start)
     return form(path, columns)
 
 
-def _form_by_content(path: Path, start: bytes) -> Any:
+def _form_by_content(path: Path, start: bytes, columns: Columns) -> Any:
     """The reader of a file whose first bytes say what it is; None where they leave it open."""
     for magic, form in _MAGIC.items():
         if start.startswith(magic):
             return form
     if (what := named_content(start)) is not None:
         raise TableError(f"{path} is {what}, not a table of people")
-    if path.suffix.lower() == ".gz":
-        return None
+    packed, ends = start.startswith(_GZIP), path.suffix.lower() == ".gz"
+    if packed and not ends:
+        raise TableError(f"{path} is packed by gzip; end its name in .gz")
+    form = _form_of_text(path, _unpacked(start) if packed else start, columns)
+    if ends and not packed and form is not None:
+        raise TableError(f"{path} is not packed; take .gz off its name")
+    return form
+
+
+def _form_of_text(path: Path, start: bytes, columns: Columns) -> Any:
+    """The reader of text by how it begins: a list, an object, or a line that names the columns."""
     text = start.removeprefix(codecs.BOM_UTF8).lstrip()
     if text.startswith(b"["):
         raise TableError(f"{path} is one JSON list; write each row as an object on its own line")
     if text.startswith(b"{"):
         return JsonLines
-    return None
+    first = next(iter(text.decode("utf-8", "replace").splitlines()), "")
+    there = {cell.strip() for cell in cells_of(first, delimiter_of(first, columns.names))}
+    return Separated if there.issuperset(columns.names) else None
+
+
+def _unpacked(start: bytes) -> bytes:
+    """What the beginning of a gzip file unpacks to; nothing if it is damaged."""
+    try:
+        return zlib.decompressobj(wbits=31).decompress(start, _START)
+    except zlib.error:
+        return b""
 
 
 def _form_by_ending(path: Path, start: bytes) -> Any:
@@ -147,3 +168,6 @@ _TEXT: dict[str, Any] = {
 _BINARY: dict[str, Any] = {".parquet": _Parquet, ".arrow": _Ipc, ".feather": _Ipc}
 _MAGIC: dict[bytes, Any] = {b"PAR1": _Parquet, b"ARROW1": _Ipc}
 """How binary files begin, whatever their names."""
+_GZIP = b"\x1f\x8b"
+_START = 1 << 12
+"""Bytes that tell what a file is."""

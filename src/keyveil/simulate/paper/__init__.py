@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from ...foundation.errors import PlanError
+from ...foundation.errors import PlanError, nearest
 from .experiment import Experiment
 
 NAMES = ("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "rivals", "cost", "bounds", "privacy")
@@ -32,7 +32,9 @@ _FILES = {
 def experiment(name: str) -> Experiment:
     """The experiment of that name."""
     if name not in (*NAMES, PER_PERSON):
-        raise PlanError(f"unknown experiment {name!r}; known: {', '.join((*NAMES, PER_PERSON))}")
+        near = nearest(name, (*NAMES, PER_PERSON))
+        hint = "" if near is None else f"did you mean {near}? "
+        raise PlanError(f"unknown experiment {name!r}; {hint}known: {', '.join((*NAMES, PER_PERSON))}")
     module: Experiment = import_module(f"{__name__}.{_FILES.get(name, name)}")  # type: ignore[assignment]
     return module
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from math import isfinite
+from math import isfinite, sqrt
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,8 @@ class Reach:
 ANYWHERE = (-np.inf, np.inf)
 PARTS = ("frequency", "mean", "mass")
 LEVEL = 0.95
+COUNTED = 0.2
+"""The part of a range's misses that is left to the counts of views; the rest is for the answers."""
 _STEPS = 26
 """Halvings of [-1, 1] for the end of a mean's range."""
 
@@ -62,8 +65,9 @@ def reach(
     An answer is on average (1 - s) honest + s worth, so the honest one is (answer - s worth) / (1 - s)
     for whatever worth fakes can have, and the answer itself is known up to chance: the range holds the
     truth with the stated level, whatever the fakes send. ``views="drawn"`` is for tallies whose views
-    pass their check: then fakes are the same share of every view. Where all reports on a key may be
-    fake, or there are none, nothing is known of the honest ones.
+    pass their check: then fakes have drawn their views, or chosen them so that no check sees it, and a
+    view holds no more of them than its count leaves room for beside honest reports (``Source.room``).
+    Where all reports on a key may be fake, or there are none, nothing is known of the honest ones.
     """
     tally.belongs_to(plan)
     answers = plan.mechanism.answers
@@ -79,9 +83,23 @@ def reach(
             continue
         source = ShiftSource.of(plan, tally, place, moments)
         source.seeds = seeds
-        cheat = source.drawn(share) if views == "drawn" else source.chosen(share)
-        made.append(Reach(plan.schema.keys[place], **source.ranges(plan, place, cheat, level)))
+        cheats, at = source.room(plan, share, level)
+        if views == "chosen":
+            cheats, at = [source.chosen(share)], level
+        ranges = [source.ranges(plan, place, cheat, at) for cheat in cheats]
+        made.append(Reach(plan.schema.keys[place], **{part: _common(ranges, part) for part in PARTS}))
     return made
+
+
+def _common(
+    ranges: list[dict[str, tuple[float, float] | None]], part: str
+) -> tuple[float, float] | None:
+    """What is inside all ranges of a part; the first where they have nothing in common."""
+    found = [ends for one in ranges if (ends := one[part]) is not None]
+    if not found:
+        return None
+    low, high = max(low for low, _ in found), min(high for _, high in found)
+    return (low, high) if low <= high else found[0]
 
 
 class Cheat(NamedTuple):
@@ -170,6 +188,35 @@ class ShiftSource:
             "mean": mean,
             "mass": ends(np.array([0.0, 1.0])) if "mass" in answers else None,
         }
+
+    def room(self, plan: Plan, share: float, level: float) -> tuple[list[Cheat], float]:
+        """Where fakes may be who watch the check of views, and the level that is left for answers.
+
+        Honest reports draw their views, so at least so many of them speak of a key, and no more of the
+        others can be fake. This holds for all views of the key together (fakes may be in any of them)
+        and for each group of them (fakes are in all of them); each of the two is a bound by itself.
+        """
+        members = [group.members for group in self.groups]
+        weights = [float(plan.views.shares[views].sum()) for views in members]
+        if share == 0 or min(weights) > 1 - 1e-9:
+            return [self.drawn(share)], level
+        cases = 1 if len(members) == 1 else 1 + len(members)
+        errors = NormalDist().inv_cdf(1 - COUNTED * (1 - level) / cases)
+
+        def most(reports: float, weight: float) -> float:
+            honest = (1 - share) * self.total
+            least = honest * weight - errors * sqrt(honest * weight * max(1 - weight, 0.0))
+            return min(max(reports - max(least, 0.0), 0.0), share * self.total, reports)
+
+        apart = [most(n, w) for n, w in zip(self.reports.tolist(), weights, strict=True)]
+        told = [fakes * each for fakes, each in zip(apart, self.each, strict=True)]
+        spread = Cheat(np.sum(told, axis=0), told, True)
+        left = 1 - (1 - COUNTED) * (1 - level)
+        if cases == 1:
+            return [spread], left
+        speaking = np.unique(np.concatenate([np.asarray(views) for views in members]))
+        together = most(float(self.reports.sum()), float(plan.views.shares[speaking].sum()))
+        return [spread, self.chosen(together / self.total)], left
 
     def drawn(self, share: float) -> Cheat:
         """The same share of fakes in every group."""

@@ -131,7 +131,14 @@ def _check_tables(session: Session) -> int:
         if texts.get(table.name) != table.sql:
             raise StoreError(f"{FOREIGN}: its table {table.name!r} is missing, or is not ours")
         _check_types(session, table)
+    _check_indexes(session)
     return version
+
+
+def _check_indexes(session: Session) -> None:
+    """Indexes name the rows that there are: a check that reads by an index must see what is copied."""
+    if session.rows("pragma integrity_check(1)") != [("ok",)]:
+        raise StoreError(f"{DAMAGED}: an index does not name the rows of its table")
 
 
 def _check_types(session: Session, table: BackupTable) -> None:

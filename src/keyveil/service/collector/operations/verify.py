@@ -155,7 +155,7 @@ def _sealed(
         row = session.rows(
             "select tally from sealed where round = ? and epoch = ?", (one.id, sealed.epoch)
         )
-        kept = Tally.parse(packing.plan, bytes(row[0][0]))
+        kept = Tally.parse(packing.plan, bytes(row[0][0]), kept=True)
         total = total + kept
         if sealed.expired:
             verdict.expired_epochs += 1
@@ -184,7 +184,7 @@ def _brought_in(session: Session, one: Round, cells: int, store: Store) -> np.nd
     total = np.zeros(cells, np.int64)
     plan = store.book(one).plan
     for row in session.rows("select tally from imports where round = ?", (one.id,)):
-        total += Tally.parse(plan, bytes(row[0])).counts
+        total += Tally.parse(plan, bytes(row[0]), kept=True).counts
     return total
 
 

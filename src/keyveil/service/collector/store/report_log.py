@@ -107,8 +107,12 @@ class LogStore(ControlStore):
         if not gone and self._learning(group.round, group.epoch):
             _refuse(group, set(), "storage")
             return
+        room = None
+        if refusal is None:
+            room = self._room(session, group.collection, group.round, len(ids))
+        make = refusal is None and room != 0  # a full round takes no id: it needs no key
         try:
-            images = None if gone else self._stored(session, group.round, group.epoch, refusal is None)
+            images = None if gone else self._stored(session, group.round, group.epoch, make)
         except KeyMissing:
             _refuse(group, set(), "storage")
             return
@@ -117,7 +121,6 @@ class LogStore(ControlStore):
             known = set() if gone else self._known(session, group.round, group.epoch, ids)
             _refuse(group, known, refusal)
             return
-        room = self._room(session, group.collection, group.round, len(ids))
         if room is None:
             chosen = self._take_new(session, group, ids)
         else:
