@@ -20,7 +20,7 @@ from keyveil.foundation.arrays import WORD
 from keyveil.foundation.tails import above, below, entropy_above
 from keyveil.people.views import Views
 from keyveil.simulate.tallies import Population, simulate
-from keyveil.testing import _padded_law
+from keyveil.testing import record_law
 from keyveil.trust.health import (
     check_agreement,
     check_change,
@@ -179,7 +179,7 @@ def test_no_padded_record_meets_a_key_more_often_than_is_allowed(name):
 
 def padded_law(plan: Plan, record: dict[str, float]) -> np.ndarray:
     held = {plan.schema.place(key): value for key, value in record.items()}
-    return _padded_law(plan, held)
+    return record_law(plan, held)
 
 
 def test_marks_are_bounded_from_both_sides():

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyveil import Coins, People, Plan, PlanError, ReportError, Schema, Tally, estimate
+from keyveil.mechanisms.encodings.set_size import bucket_of
 from keyveil.mechanisms.sized import noise_of, shares_of
 from keyveil.people.prior import Prior
 from keyveil.people.synthetic import pckv_uniform
-from keyveil.plan.encoding import bucket_of
 from keyveil.planner.pilot import (
     AVERAGES,
     KNOWN,

@@ -39,6 +39,7 @@ class CoCo(SeedPool):
     """Item 2 key + 1 is the key's high sign, 2 key its low one."""
 
     shape: ClassVar[str] = "coco"
+    state_kind: ClassVar[str] = "items"
 
     high: int
     low: int

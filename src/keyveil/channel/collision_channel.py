@@ -32,6 +32,7 @@ class Collision(SeedPool):
     """Cells with an item have the weight ``high``, the others share what is left."""
 
     shape: ClassVar[str] = "collision"
+    state_kind: ClassVar[str] = "items"
 
     high: int
 

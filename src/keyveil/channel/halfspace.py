@@ -31,6 +31,7 @@ class Halfspace(Channel):
     """``keep`` is the weight of one's own side; bit j of an output is set where z_j = +1."""
 
     shape: ClassVar[str] = "halfspace"
+    state_kind: ClassVar[str] = "signs"
 
     signs: int
     keep: int

@@ -85,6 +85,8 @@ class Channel(ABC):
     """
 
     shape: ClassVar[str]
+    state_kind: ClassVar[str] = "number"
+    """What a state is: a "number", a vector of "signs" or a set of "items"."""
     align: ClassVar[int] = 1
     """The channel's words begin at the next multiple of this."""
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..estimate.forecast.key_forecast import clipped
+from ..estimate.linear import single_keys
 from ..estimate.together.conditional import Conditionals, query_weights
 from ..estimate.together.query import Query
 from ..foundation.arrays import Floats
@@ -199,7 +200,7 @@ def _plan(
         return next(option.plan for option in options if option.mechanism != "workload")
     chosen, _, channel = name.partition(":")
     plan = Plan.of(schema, chosen, epsilon, **({"channel": channel} if channel else {}))
-    if plan.encode == "views" and max(plan.views.sizes) < 2:
+    if single_keys(plan):
         raise PlanError(f"{chosen} speaks of one key at a time; conditionals need views, like pairs")
     return plan
 
@@ -224,7 +225,7 @@ def _predicted(
     plan: Plan, population: Population, people: int, estimator: str, asked: dict[str, _Asked]
 ) -> dict[str, float | None]:
     """The mean squared error that the plan predicts, of values clipped to their range."""
-    if estimator not in FORESEEN or plan.encode != "views":
+    if estimator not in FORESEEN or not plan.encoding.speaks_of_views:
         return dict.fromkeys(asked)
     foreseen = Foreseen(plan, population.law, people, estimator)
     made: dict[str, float | None] = {}

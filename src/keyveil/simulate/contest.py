@@ -48,8 +48,6 @@ takes one of these or the first, so every mechanism has a row with the estimator
 MOST_COUNTS = 1 << 24
 DIGITS = 3
 """Pilots that tell the same up to so many digits get the same advice."""
-CAPPED = ("item", "items", "pair_items", "padded")
-"""How records are encoded where only so many of a person's keys count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -359,9 +357,9 @@ def _joined(parts: Sequence[Band | None], truth: Floats, least: float) -> Measur
 
 def left_out_by(plan: Plan, sizes: Floats) -> float:
     """Of all keys that people hold, the share beyond the plan's cap; ``sizes`` is how many hold j."""
-    if plan.encode not in CAPPED:
+    most = plan.encoding.most_counted(plan.cap)
+    if most is None:
         return 0.0
-    most = 1 if plan.encode == "item" else plan.cap
     held = np.arange(len(sizes))
     total = float(sizes @ held)
     return float(sizes @ np.maximum(held - most, 0)) / total if total else 0.0

@@ -27,7 +27,6 @@ from ..foundation.coins import Coins, Stream
 from ..foundation.compiled import compiled
 from ..foundation.errors import PlanError
 from ..people.population import Population
-from ..plan.encoding import SETS, bucket_of
 from ..plan.report import Reports
 from ..plan.tally import Tally
 
@@ -75,15 +74,12 @@ def _counts(
 ) -> Integers:
     if population.schema.keys != plan.schema.keys:
         raise PlanError("the population has other keys than the plan")
-    if plan.encode == "views":
-        return _of_views(plan, population.at(plan.schema.levels), people, draw, runs)
-    if plan.encode in ("item", "padded", "size"):
-        made = _of_states(plan, population.at(plan.schema.levels), people, draw, runs)
-        if made is not None:
-            return made
+    counts = _of_laws(plan, population.at(plan.schema.levels), people, draw, runs)
+    if counts is not None:
+        return counts
     counts = np.zeros((runs, plan.layout.cells), np.int64)
     loops: Any = compiled()
-    if plan.encode not in SETS or loops is None:
+    if not plan.encoding.speaks_of_sets or loops is None:
         for row in counts:
             _by_person(plan, population, people, draw, row)
         return counts
@@ -117,47 +113,30 @@ def _proper(laws: Floats) -> Floats:
     return laws / laws.sum(axis=-1, keepdims=True)
 
 
-def _of_views(
+def _of_laws(
     plan: Plan, population: Population, people: int, draw: np.random.Generator, runs: int
-) -> Integers:
-    """Reports of views: one multinomial each."""
-    layout = plan.layout
+) -> Integers | None:
+    """Counts ``(runs, cells)`` from the laws of the views' states, one multinomial draw each.
+
+    None where the states are no numbers, or the channel has no quick way.
+    """
+    layout, keys = plan.layout, plan.views.keys
+    laws = [plan.encoding.population_law(population, view, plan.cap) for view in keys]
+    known = [law for law in laws if law is not None]
+    if len(known) < len(keys):
+        return None
     counts = np.zeros((runs, layout.cells), np.int64)
     reports = draw.multinomial(people, plan.views.shares, size=runs)
     counts[:, layout.own] = reports
     for number, channel in enumerate(plan.channels):
         views = plan.views_of(number)
-        laws = np.array([population.law(plan.views.keys[view]) for view in views])
-        made = _drawn(channel, _proper(laws), reports[:, views], draw)
-        if made is None:
-            for row in counts:
-                row[:] = 0
-                _by_person(plan, population, people, draw, row)
-            return counts
+        of_views = _proper(np.array([known[view] for view in views]))
+        drawn = _drawn(channel, of_views, reports[:, views], draw)
+        if drawn is None:
+            return None
         cells = layout.own[views][:, None] + 1 + np.arange(channel.cells)
-        counts[:, cells] = made
+        counts[:, cells] = drawn
     return counts
-
-
-def _of_states(
-    plan: Plan, population: Population, people: int, draw: np.random.Generator, runs: int
-) -> Integers | None:
-    """Reports of one view whose state is one drawn item, or a size."""
-    channel = plan.channels[0]
-    if plan.encode == "size":
-        held = np.minimum(bucket_of(np.arange(len(population.sizes))), channel.states - 1)
-        law: Floats = np.bincount(held, population.sizes, channel.states).astype(np.float64)
-    elif plan.encode == "item":
-        items = population.drawn(1).sum(axis=1)
-        law = np.concatenate([[max(0.0, 1.0 - items.sum())], items])
-    else:
-        items = population.drawn(plan.cap).reshape(-1)
-        dummy = max(0.0, 1.0 - items.sum()) / (2 * plan.cap)
-        law = np.concatenate([items, np.full(2 * plan.cap, dummy)])
-    made = _drawn(channel, _proper(law[None, :]), np.full((runs, 1), people), draw)
-    if made is None:
-        return None
-    return np.concatenate([np.full((runs, 1), people), made[:, 0]], axis=1)
 
 
 def _drawn(
@@ -242,11 +221,11 @@ class _Sets:
         else:
             assert isinstance(channel, Collision)
             rest = np.array([channel.low(j) for j in range(channel.held + 1)], np.int64)
-            pairs = keys if plan.encode == "pair_items" else 0
+            pairs = keys if plan.encoding.item_width > 1 else 0
             more = (pairs, mixed(numbers), channel.salt, channel.pool, channel.small)
             self._draw, self._more = loops.draw_collision, (*more, channel.high, rest)
         self._cap, self._pool, self._small = plan.cap, channel.pool, channel.small
-        self._channel, self._pairs = channel, plan.encode == "pair_items"
+        self._channel, self._pairs = channel, plan.encoding.item_width > 1
 
     def add(
         self,
