@@ -204,7 +204,7 @@ def can_simulate(mechanism: str) -> bool:
         plan = _plan(mechanism, "1", 3)
     except KeyveilError:
         return False  # it needs to be told more, such as which pairs
-    if plan.encode == "views":
+    if plan.encoding.speaks_of_views:
         return all(len(view) == 1 for view in plan.views.keys)
     shapes = Symmetric | Symbols | Hash if plan.encode == "item" else Halfspace
     return plan.encode in ("item", "signs") and isinstance(plan.channels[0], shapes)
@@ -214,7 +214,7 @@ def simulated(task: Task, frequency: float, mean: float, rng: np.random.Generato
     """Tallies of so many repetitions: one of many keys, or many whose first key is asked about."""
     count = task.grid.repetitions
     plan = _plan(task.mechanism, task.epsilon, 3)
-    if plan.encode == "views":
+    if plan.encoding.speaks_of_views:
         plan = _plan(task.mechanism, task.epsilon, count)
         tally = _singles(plan, frequency, mean, rng)
         yield _second_round(plan, tally, frequency, mean, rng) if task.mechanism in CHAINS else tally
