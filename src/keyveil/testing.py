@@ -79,6 +79,7 @@ def check_mechanism(name: str, draws: int = 20_000, seed: int = 0) -> None:
             plan = example_plan(schema, name, 1, calibrate)
             for channel in plan.channels:
                 check_sampler(channel, draws, seed)
+                check_distances(channel)
             for record in ({}, {"0": 2.2}, {"0": 5, "1": 1.5}):
                 check_reports(plan, record, draws, seed)
 
@@ -109,7 +110,7 @@ def check_privacy(plan: Plan) -> None:
     _check_records(plan)
     for channel in plan.channels:
         proof = channel.proof()
-        law = _law(channel)
+        law = channel.output_law()
         if law is None:
             continue
         _require(bool((law >= 0).all()), "a probability is negative")
@@ -151,13 +152,20 @@ def _worst_ratio(law: Floats) -> float:
     return float(np.log(columns.max(axis=0) / least).max())
 
 
-def _law(channel: Channel) -> Floats | None:
-    """Pr[output | state] written out, or None where that is too large or positions are apart."""
-    if isinstance(channel, Halfspace):
-        return channel.expected() if channel.signs <= 10 else None
-    if not channel.one_cell or channel.states * channel.cells > _DENSE:
-        return None
-    return channel.expected()
+def check_distances(channel: Channel) -> None:
+    """Total variation is never below that of any two rows, the blanket never above what all share.
+
+    Laws that are not written out are passed over.
+    """
+    law = channel.output_law()
+    if law is None:
+        return
+    apart = max(float(np.abs(law[first:] - row).sum(axis=1).max()) / 2 for first, row in enumerate(law))
+    shared = float(law.min(axis=0).sum())
+    stated = float(channel.total_variation())
+    _require(stated >= apart * (1 - 1e-12), f"two states are {apart} apart, not {stated}")
+    stated = float(channel.blanket())
+    _require(stated <= shared * (1 + 1e-12), f"all states share {shared}, not {stated}")
 
 
 # -- the estimator ---------------------------------------------------------------------------------
@@ -171,14 +179,14 @@ def check_decoder(plan: Plan) -> None:
     for channel in plan.channels:
         if isinstance(channel, Halfspace):
             _check_signs(channel)
-        elif not isinstance(channel, Collision | CoCo):  # decoded item by item, not set by set
+        elif channel.decodes_states:
             _check_weights(plan, channel)
     if speaks_singly(plan) and (plan.chain is None or plan.chain["round"] == 1):
         _check_estimators(plan)
 
 
 def _check_signs(channel: Halfspace) -> None:
-    law = _law(channel)
+    law = channel.output_law()
     if law is None:
         return
     codes = np.arange(1 << channel.signs)[:, None] >> np.arange(channel.signs)
@@ -293,10 +301,10 @@ def ideal_tally(plan: Plan, shares: Floats, means: Floats) -> tuple[Tally, Float
 def check_covariance(plan: Plan) -> None:
     """Covariance is that of all outputs written out; so are its plug-in and the predicted error."""
     for channel in plan.channels:
-        written = _outputs(channel)
-        if written is None:
+        outputs = channel.output_law()
+        if outputs is None or not channel.decodes_states:
             continue
-        outputs, marks = written
+        marks = channel.output_marks()
         weights = np.eye(channel.states)
         decoder = channel.decoder(weights)
         decoder = decoder[:, ~np.isnan(decoder).any(axis=0)]
@@ -336,31 +344,6 @@ def _check_plug_in(plan: Plan) -> None:
                 _require(abs(value - goal) <= 1e-6 * goal, f"variance of {name}: {value}, not {goal}")
 
 
-def _outputs(channel: Channel) -> tuple[Floats, Floats] | None:
-    """Pr[output | state] over all outputs, and the marks of each with a last one for the report."""
-    if isinstance(channel, Halfspace | Collision | CoCo):
-        return None  # decoded sign by sign, item by item
-    if channel.one_cell:
-        law = _law(channel)
-        return None if law is None else (law, np.eye(channel.cells))
-    if not isinstance(channel, Symbols) or channel.alphabet**channel.positions > 1 << 16:
-        return None
-    size = channel.alphabet
-    laws = np.array(channel.laws, np.float64) / WORD
-    rows, marks = [], []
-    for state in range(channel.states):
-        row = np.ones(1)
-        for position in range(channel.positions):
-            own = channel.marked(state)
-            row = np.multiply.outer(laws[own[1] if own and own[0] == position else 0], row).ravel()
-        rows.append(row)
-    for position in range(channel.positions):
-        digit = np.arange(size**channel.positions) // size**position % size
-        marks += [digit == symbol for symbol in range(1, size)]
-    marks.append(np.ones(size**channel.positions, bool))
-    return np.array(rows), np.array(marks, np.float64).T
-
-
 # -- the tally -------------------------------------------------------------------------------------
 
 
@@ -385,7 +368,7 @@ def check_support(plan: Plan) -> None:
 def _check_codes(plan: Plan, view: int) -> None:
     """A cell is admitted if and only if some state sends it."""
     layout, channel, own = plan.layout, plan.view_channels[view], int(plan.layout.own[view])
-    law = _law(channel)
+    law = channel.output_law()
     for cell in _spread(channel.cells, 64 if layout.cells <= _SMALL else 4):
         possible = law is None or bool(law[:, cell].max() > 0)
         cells = (own, own + 1 + cell)

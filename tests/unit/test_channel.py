@@ -18,8 +18,12 @@ import pytest
 from keyveil import ChannelError, Plan, Schema
 from keyveil.channel import (
     SHAPES,
+    Channel,
+    CoCo,
+    Collision,
     Halfspace,
     Hash,
+    Product,
     Subset,
     Symbols,
     Symmetric,
@@ -32,7 +36,7 @@ from keyveil.foundation.arrays import WORD
 from keyveil.foundation.exact import at_most
 from keyveil.mechanisms.kvoh import flipped_bits
 from keyveil.people.views import Views
-from keyveil.testing import _outputs
+from keyveil.testing import check_distances
 
 Q, H = WORD // 4, WORD // 2
 EPSILONS = ("0.01", "0.1", "0.5", "1", "3", "5", "10")
@@ -405,7 +409,7 @@ WRITTEN = {name: c for name, c in {**ALL, **MANY}.items() if c.shape != "halfspa
 @pytest.mark.parametrize("name", WRITTEN)
 def test_covariance_is_that_of_all_outputs_written_out(name):
     channel = WRITTEN[name]
-    outputs, marks = _outputs(channel)
+    outputs, marks = channel.output_law(), channel.output_marks()
     decoder = channel.decoder(np.eye(channel.states))
     decoder = decoder[:, ~np.isnan(decoder).any(axis=0)]
     states = np.random.Generator(np.random.PCG64(2)).dirichlet(np.ones(channel.states))
@@ -507,6 +511,53 @@ def test_possible_outputs_are_those_with_weight(name):
 def test_a_channel_of_a_million_states_admits_a_report_without_writing_out_its_law(channel):
     assert channel.admits((channel.cells - 1,))
     assert not channel.admits((channel.cells,))
+
+
+# -- the shuffle model's questions -------------------------------------------------------------------
+
+SETS = {
+    "collision: two of five": Collision.of(5, 2, Decimal(1), 8, 7),
+    "coco: one of eight": CoCo.of(8, 1, Decimal(1), 16, 5),
+    "coco: two of eight": CoCo.of(8, 2, Decimal(2), 16, 5),
+    "product: three digits": Product(3, Symmetric.of(3, Decimal("0.4"))),
+    "product: of a table": Product(2, TABLES["more outputs"]),
+}
+EVERY = {**ALL, **MANY, **SETS}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_total_variation_and_blanket_are_those_of_the_rows(name):
+    check_distances(EVERY[name])
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_distances_of_an_unknown_shape_are_read_off_its_law_or_its_proof(name, monkeypatch):
+    """The base class has no formula of its own, and is as safe."""
+    kind = type(EVERY[name])
+    for method in ("total_variation", "blanket"):
+        monkeypatch.setattr(kind, method, getattr(Channel, method))
+    check_distances(EVERY[name])
+    monkeypatch.setattr(Channel, "output_law", lambda channel: None)
+    variation, blanket = Channel.total_variation(EVERY[name]), Channel.blanket(EVERY[name])
+    monkeypatch.undo()
+    law = EVERY[name].output_law()
+    assert float(variation) >= brute_variation(law)
+    assert float(blanket) <= law.min(axis=0).sum()
+
+
+def brute_variation(law):
+    return max(float(np.abs(one - two).sum()) / 2 for one, two in product(law, law))
+
+
+@pytest.mark.parametrize("name", ["table: more outputs", "symbols: two bits", "subset: two of five"])
+@pytest.mark.parametrize("method", ["total_variation", "blanket"])
+def test_a_shape_that_states_wrong_distances_is_rejected(name, method, monkeypatch):
+    channel = EVERY[name]
+    right = getattr(channel, method)()
+    wrong = right * (Fraction(9, 10) if method == "total_variation" else Fraction(11, 10))
+    monkeypatch.setattr(type(channel), method, lambda self: wrong)
+    with pytest.raises(AssertionError, match="states"):
+        check_distances(channel)
 
 
 # -- documents -------------------------------------------------------------------------------------

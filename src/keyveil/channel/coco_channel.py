@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -230,6 +231,30 @@ class CoCo(SeedPool):
             apart += np.bincount(at, signed.ravel(), apart.size).reshape(apart.shape)
         both, apart = both[:, :-1], apart[:, :-1] * (self.high - self.low) / 2
         return np.concatenate([both - apart, both + apart], axis=1).ravel() / WORD / self.pool
+
+    # -- what the shuffle model asks -------------------------------------------------------------
+
+    def total_variation(self) -> Fraction:
+        """Two sets that claim i and j pairs of a seed.
+
+        The furthest apart have no pair in common, or all of them with the other sign.
+        """
+        high, low, small = self.high, self.low, self.small
+        left = [self.left(count)[0] for count in range(self.held + 1)]
+        worst = 0
+        for i in range(self.held + 1):
+            for j in range(i, self.held + 1):
+                for both in {max(0, i + j - small // 2), i}:
+                    off = 2 * both * (high - low)
+                    off += (i - both) * (abs(high - left[j]) + abs(low - left[j]))
+                    off += (j - both) * (abs(high - left[i]) + abs(low - left[i]))
+                    off += (small - 2 * (i + j - both)) * abs(left[i] - left[j])
+                    worst = max(worst, off)
+        return Fraction(worst + 2 * small, 2 * WORD)  # plus the units that are left over
+
+    def blanket(self) -> Fraction:
+        left = (self.left(count)[0] for count in range(self.held + 1))
+        return Fraction(self.small * min(self.low, *left), WORD)
 
 
 def variances(held: int, odds: float, cells: Any) -> tuple[Any, Any]:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -170,6 +172,25 @@ class Collision(SeedPool):
             law += np.bincount(at.ravel(), more.ravel(), law.size).reshape(law.shape)
             law += (low @ shares[rows])[:, None]
         return np.asarray(law[:, :-1].ravel() / self.pool)
+
+    # -- what the shuffle model asks -------------------------------------------------------------
+
+    @cached_property
+    def _lows(self) -> Integers:
+        """The weight of a cell without an item, by the number of cells with one."""
+        return np.array([self.low(count)[0] for count in range(self.held + 1)], np.int64)
+
+    def total_variation(self) -> Fraction:
+        """Two sets that occupy i and j cells of a seed, and as few of them together as possible."""
+        small, high, low = self.small, self.high, self._lows
+        i, j = np.meshgrid(np.arange(self.held + 1), np.arange(self.held + 1), indexing="ij")
+        both = np.maximum(0, i + j - small)
+        off = (i - both) * np.abs(high - low[j]) + (j - both) * np.abs(high - low[i])
+        off += (small - i - j + both) * np.abs(low[i] - low[j])
+        return Fraction(int(off.max()) + 2 * small, 2 * WORD)  # plus the units that are left over
+
+    def blanket(self) -> Fraction:
+        return Fraction(self.small * min(int(self._lows.min()), self.high), WORD)
 
 
 def best_small(held: int, epsilon: Decimal) -> int:

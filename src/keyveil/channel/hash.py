@@ -7,6 +7,7 @@ The seed is drawn by the device whatever it holds, so epsilon is that of the sma
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -213,3 +214,10 @@ class Hash(Channel):
         if np.abs(solved).max(initial=0.0) < _SINGULAR * np.abs(wanted).max(initial=1.0):
             return solved
         return np.asarray(np.linalg.lstsq(self.collisions, wanted, rcond=None)[0], np.float64)
+
+    def total_variation(self) -> Fraction:
+        """The small channel's: under most seeds two items fall into different cells."""
+        return self.inner.total_variation()
+
+    def blanket(self) -> Fraction:
+        return self.inner.blanket()

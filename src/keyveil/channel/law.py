@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -19,7 +20,13 @@ from ..foundation.exact import keeps, log_up
 MOST_OUTPUTS = 4096
 """Up to so many outputs a report is one cell per output, so the exact likelihood survives."""
 
+MOST_WRITTEN = 1 << 22
+"""Laws with more entries are not written out."""
+
 Document = Mapping[str, Any]
+
+ROUNDING = 1e-12
+"""Relative error allowed for sums of probabilities in doubles."""
 
 _LONG = 2048
 """Numbers of more bits are not written out in messages."""
@@ -88,6 +95,9 @@ class Channel(ABC):
     align: ClassVar[int] = 1
     """The channel's words begin at the next multiple of this."""
 
+    decodes_states: ClassVar[bool] = True
+    """Whether ``decoder`` speaks of states; False where the parts of a state are decoded apart."""
+
     states: int
     cells: int
     words: int
@@ -113,6 +123,16 @@ class Channel(ABC):
     @abstractmethod
     def expected(self) -> Floats:
         """E[marks | state], one row per state; for one-cell channels Pr[output | state]."""
+
+    def output_law(self) -> Floats | None:
+        """Pr[output | state], one row per state; None above ``MOST_WRITTEN`` entries."""
+        if not self.one_cell or self.states * self.cells > MOST_WRITTEN:
+            return None
+        return self.expected()
+
+    def output_marks(self) -> Floats:
+        """The marks of each output of ``output_law``, one row per output, as ``decoder`` weighs them."""
+        return np.eye(self.cells)
 
     def mix(self, states: Floats) -> Floats:
         """The law of the outputs (or expected marks) under laws of the states, one per row."""
@@ -167,6 +187,37 @@ class Channel(ABC):
     def possible(self) -> Bits:
         """Which outputs of a one-cell channel have any weight at all."""
         return (self.expected().max(axis=0) > 0).astype(np.uint8)
+
+    # -- what the shuffle model asks ---------------------------------------------------------------
+
+    def total_variation(self) -> Fraction:
+        """The largest total variation between the reports of two states, or slightly more.
+
+        The default compares all pairs of rows. A law that is not written out has the bound that
+        follows from its worst ratio E: (E - 1) / (E + 1).
+        """
+        law = self.output_law()
+        if law is None:
+            proof = self.proof()
+            return Fraction(proof.numerator - proof.denominator, proof.numerator + proof.denominator)
+        pairs = (np.abs(law[first:] - row).sum(axis=1).max() for first, row in enumerate(law))
+        return Fraction(float(max(pairs)) / 2 * (1 + ROUNDING))
+
+    def blanket(self) -> Fraction:
+        """The probability mass that the reports of all states share, or slightly less.
+
+        It is the sum over outputs of the smallest probability from any state. A law that is not
+        written out has the bound that follows from its worst ratio E: 1 / E.
+        """
+        law = self.output_law()
+        if law is None:
+            proof = self.proof()
+            return Fraction(proof.denominator, proof.numerator)
+        return Fraction(float(law.min(axis=0).sum()) * (1 - ROUNDING))
+
+    def product_variation(self, count: int) -> Fraction:
+        """At least the total variation of ``count`` independent reports of two states."""
+        return 1 - (1 - self.total_variation()) ** count
 
     def check(self, promised: Decimal) -> Proof:
         """The proof, or an error that names the worst pair of states and its ratio."""

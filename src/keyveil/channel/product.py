@@ -6,6 +6,7 @@ Its epsilon is the small channel's times the number of digits: the naive way to 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, reduce
 from typing import Any, ClassVar
 
@@ -109,6 +110,13 @@ class Product(Channel):
         if self.states * self.cells <= 1 << 20:
             return nan_where_biased(self.expected(), solved, weights)
         return solved
+
+    def total_variation(self) -> Fraction:
+        """Two states that differ in every digit are the furthest apart."""
+        return self.inner.product_variation(self.digits)
+
+    def blanket(self) -> Fraction:
+        return self.inner.blanket() ** self.digits
 
 
 def inverted(law: Floats) -> Floats:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import combinations
 from math import comb, prod
@@ -203,6 +204,21 @@ class Subset(Channel):
             spread += share * (own * own_square + cross + cross.T + inner)
         mean = states @ self.expected()[:, :-1] @ marks
         return spread - np.outer(mean, mean)
+
+    def total_variation(self) -> Fraction:
+        """Over sets with one of two states and not the other, and the rounding of the choices."""
+        k, w, show, hide = self.states, self.size, self.show, WORD - self.show
+        (with_most, with_least), (without_most, without_least) = self._choices
+        apart = max(show * with_most - hide * without_least, hide * without_most - show * with_least, 0)
+        total = 2 * comb(k - 2, w - 1) * apart
+        total += (comb(k - 2, w - 2) if w > 1 else 0) * show * (with_most - with_least)
+        total += comb(k - 2, w) * hide * (without_most - without_least)
+        return Fraction(total, 2 * WORD**k)
+
+    def blanket(self) -> Fraction:
+        (_, with_least), (_, without_least) = self._choices
+        least = min(self.show * with_least, (WORD - self.show) * without_least)
+        return Fraction(comb(self.states, self.size) * least, WORD**self.states)
 
 
 @lru_cache(maxsize=64)

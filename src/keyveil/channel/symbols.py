@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +21,8 @@ from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from .law import (
     MOST_OUTPUTS,
+    MOST_WRITTEN,
+    ROUNDING,
     Channel,
     Document,
     Proof,
@@ -32,6 +36,7 @@ from .law import (
 
 GROUP = 32
 MOST_POSITIONS = 1 << 20
+MOST_WRITTEN_POSITIONS = 16
 
 
 @dataclass(frozen=True)
@@ -232,31 +237,48 @@ class Symbols(Channel):
 
     # -- the estimator -------------------------------------------------------------------------
 
+    @property
+    def _outputs(self) -> int:
+        return self.alphabet**self.positions
+
     @cached_property
     def _digits(self) -> Bits:
         """The symbols of every output, one row each; only where outputs are few."""
-        codes = np.arange(self.cells)[:, None] // self.alphabet ** np.arange(self.positions)
+        codes = np.arange(self._outputs)[:, None] // self.alphabet ** np.arange(self.positions)
         return (codes % self.alphabet).astype(np.uint8)
 
     @cached_property
     def _law(self) -> Floats:
+        if self.one_cell:
+            return self._written()
         law = np.array(self.laws, np.float64) / WORD
-        if not self.one_cell:
-            marks = np.tile(law[0, 1:], (self.states, self.positions))
-            per = self.alphabet - 1
-            for state in range(self.silent, self.states):
-                position, own = self.marked(state) or (0, 0)
-                marks[state, position * per : (position + 1) * per] = law[own, 1:]
-            return np.concatenate([marks, np.ones((self.states, 1))], axis=1)
-        rows = []
-        for state in range(self.states):
-            row = np.ones(self.cells)
+        marks = np.tile(law[0, 1:], (self.states, self.positions))
+        per = self.alphabet - 1
+        for state in range(self.silent, self.states):
+            position, own = self.marked(state) or (0, 0)
+            marks[state, position * per : (position + 1) * per] = law[own, 1:]
+        return np.concatenate([marks, np.ones((self.states, 1))], axis=1)
+
+    def _written(self) -> Floats:
+        """Pr[output | state] of every output, as a product over positions."""
+        law = np.array(self.laws, np.float64) / WORD
+        rows = np.ones((self.states, self._outputs))
+        for state, row in enumerate(rows):
             marked = self.marked(state)
             for position in range(self.positions):
                 own = marked[1] if marked is not None and marked[0] == position else 0
                 row *= law[own][self._digits[:, position]]
-            rows.append(row)
-        return np.array(rows)
+        return rows
+
+    def output_law(self) -> Floats | None:
+        if self.positions > MOST_WRITTEN_POSITIONS or self.states * self._outputs > MOST_WRITTEN:
+            return None
+        return self._written()
+
+    def output_marks(self) -> Floats:
+        if self.one_cell:
+            return super().output_marks()
+        return np.column_stack([self.shown, np.ones(self._outputs)])
 
     def expected(self) -> Floats:
         return self._law
@@ -276,9 +298,9 @@ class Symbols(Channel):
 
     @cached_property
     def shown(self) -> Floats:
-        """Of a one-cell channel, what each output shows: a row each, as marks of all positions."""
+        """What each output shows, one row each, as marks of all positions; for few outputs."""
         marks = self._digits[:, :, None] == np.arange(1, self.alphabet)
-        return np.asarray(marks.reshape(self.cells, -1), np.float64)
+        return np.asarray(marks.reshape(len(marks), -1), np.float64)
 
     def position_decoder(self, weights: Floats, offset: Floats | None = None) -> Floats:
         """Unbiased weights that add up what each position shows.
@@ -362,6 +384,35 @@ class Symbols(Channel):
         spread = np.einsum("psk,pst,ptl->kl", cells, blocks, cells, optimize=True)
         mean = np.einsum("pm,ms,psk->k", own, shift, cells)
         return np.asarray(spread - np.outer(mean, mean))
+
+    # -- what the shuffle model asks -------------------------------------------------------------
+
+    def total_variation(self) -> Fraction:
+        """Two states differ in at most two positions; the other positions cancel."""
+        background, *own = self.laws
+        pairs = [((one, background), (two, background)) for one, two in product(own, own)]
+        if self.positions > 1:
+            pairs += [((one, background), (background, two)) for one, two in product(own, own)]
+        if self.silent:
+            pairs += [((one, background), (background, background)) for one in own]
+        worst = 0
+        for first, second in pairs:
+            one, two = ([a * b for a, b in product(*laws)] for laws in (first, second))
+            worst = max(worst, sum(abs(a - b) for a, b in zip(one, two, strict=True)))
+        return Fraction(worst, 2 * WORD**2)
+
+    def blanket(self) -> Fraction:
+        """The state that makes an output least likely marks the position with its worst symbol."""
+        background, *own = self.laws
+        ratios = [min(Fraction(law[s], w) for law in own) for s, w in enumerate(background)]
+        if self.silent:
+            ratios = [min(ratio, Fraction(1)) for ratio in ratios]
+        shared, before = 0.0, 1.0
+        for ratio in sorted(set(ratios)):
+            above = sum(w for r, w in zip(ratios, background, strict=True) if r > ratio) / WORD
+            after = above**self.positions
+            shared, before = shared + float(ratio) * (before - after), after
+        return Fraction(shared * (1 - ROUNDING))
 
 
 def _pick(numbers: np.ndarray, slices: np.ndarray) -> Bits:

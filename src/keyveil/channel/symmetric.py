@@ -17,6 +17,8 @@ from ..foundation.exact import at_most, most_lies
 from .law import Channel, Document, Proof, as_states, integer, nan_where_biased
 
 MOST_STATES = 1 << 20
+MOST_COMPARED = 1 << 12
+"""Largest number of states whose rows are compared pair by pair."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +84,14 @@ class Symmetric(Channel):
             integer(document, "lie", 1, WORD),
         )
 
-    def _circle(self) -> Floats:
-        row = np.full(self.states, self.lie / WORD)
-        row[0] = self.keep / WORD
-        row[1 : 1 + self.rest] = (self.lie + 1) / WORD
+    def circle_weights(self) -> Integers:
+        """The weights of state 0's outputs; state i has the same weights, i outputs further on."""
+        row = np.full(self.states, self.lie, np.int64)
+        row[0], row[1 : 1 + self.rest] = self.keep, self.lie + 1
         return row
+
+    def _circle(self) -> Floats:
+        return self.circle_weights() / WORD
 
     def expected(self) -> Floats:
         row = self._circle()
@@ -134,3 +139,25 @@ class Symmetric(Channel):
         heavy = self.rest * (self.lie + 1)
         steps = np.where(over < heavy, over // (self.lie + 1), self.rest + (over - heavy) // self.lie)
         return (as_states(states) + np.where(over < 0, 0, steps + 1)) % self.states
+
+    def total_variation(self) -> Fraction:
+        """Two rows differ at their own states, and where the units that are left over fall."""
+        if self.states > MOST_COMPARED:
+            return Fraction(self.keep - self.lie + self.rest, WORD)
+        row = self.circle_weights()
+        turns = (np.abs(row - np.roll(row, by)).sum() for by in range(1, self.states // 2 + 1))
+        return Fraction(int(max(turns)), 2 * WORD)
+
+    def blanket(self) -> Fraction:
+        return Fraction(self.states * self.lie, WORD)
+
+    def product_variation(self, count: int) -> Fraction:
+        """Exact but for the units that are left over, which are added."""
+        row = np.full(self.states, self.lie / WORD)
+        row[0] = 1.0 - row[1:].sum()
+        one: Floats = np.ones(1)
+        two: Floats = np.ones(1)
+        for _ in range(count):
+            one, two = np.asarray(np.kron(one, row)), np.asarray(np.kron(two, np.roll(row, 1)))
+        rounding = 2 * count * self.states / WORD
+        return Fraction(float(np.abs(one - two).sum()) / 2 + rounding)
