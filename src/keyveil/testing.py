@@ -16,6 +16,7 @@ import numpy as np
 from scipy import stats
 
 from .channel import Channel, CoCo, Collision, Halfspace, Symbols
+from .channel.law import as_laws
 from .estimate import estimate
 from .estimate.decoding import decoding_of
 from .estimate.forecast.variance import predicted
@@ -80,6 +81,7 @@ def check_mechanism(name: str, draws: int = 20_000, seed: int = 0) -> None:
             for channel in plan.channels:
                 check_sampler(channel, draws, seed)
                 check_distances(channel)
+                check_simulation(channel, draws, seed)
             for record in ({}, {"0": 2.2}, {"0": 5, "1": 1.5}):
                 check_reports(plan, record, draws, seed)
 
@@ -421,6 +423,32 @@ def check_sampler(channel: Channel, draws: int = 20_000, seed: int | str = 0) ->
             _check_tails(drawn.sum(axis=0, dtype=np.int64), draws, law, f"state {state}")
             if isinstance(channel, Symbols):
                 _check_pairs(channel, drawn, law, state)
+
+
+def check_simulation(channel: Channel, draws: int = 20_000, seed: int | str = 0) -> None:
+    """Simulated counts follow the channel's law when states are mixed.
+
+    Reports are simulated one by one and all at once. Each cell's count is binomial either way, and
+    single reports are compared with the whole law where it is written out. False alarm: three
+    times ``ALPHA``.
+    """
+    generator = Coins.stated(f"simulation {seed}").generator()
+    states = as_laws(np.arange(1.0, channel.states + 1))
+    single = channel.draw_counts(np.tile(states, (draws, 1)), np.ones(draws, np.int64), generator)
+    together = channel.draw_counts(states, np.array(draws), generator)
+    chances = np.clip(channel.mix(states)[: channel.cells], 0.0, 1.0)
+    _check_tails(together, draws, chances, "simulated together")
+    _check_tails(single.sum(axis=0), draws, chances, "simulated one by one")
+    if channel.one_cell:
+        _require(bool((single.sum(axis=1) == 1).all()), "a report marks more or less than one cell")
+        return
+    rows = single.astype(np.uint8)
+    _require(bool((rows == single).all() and channel.admits_rows(rows).all()), "no device marks these")
+    law, marks = channel.output_law(), channel.output_marks
+    if law is not None:
+        outputs = {row.tobytes(): number for number, row in enumerate(marks()[:, :-1].astype(np.uint8))}
+        drawn = np.array([outputs[row.tobytes()] for row in rows])
+        check_counts(_counted(drawn, law.shape[1]), states @ law, "simulated outputs")
 
 
 def _drawn(channel: Channel, state: int, draws: int, key: str) -> np.ndarray:

@@ -36,7 +36,7 @@ from keyveil.foundation.arrays import WORD
 from keyveil.foundation.exact import at_most
 from keyveil.mechanisms.kvoh import flipped_bits
 from keyveil.people.views import Views
-from keyveil.testing import check_distances
+from keyveil.testing import check_distances, check_simulation
 
 Q, H = WORD // 4, WORD // 2
 EPSILONS = ("0.01", "0.1", "0.5", "1", "3", "5", "10")
@@ -558,6 +558,37 @@ def test_a_shape_that_states_wrong_distances_is_rejected(name, method, monkeypat
     monkeypatch.setattr(type(channel), method, lambda self: wrong)
     with pytest.raises(AssertionError, match="states"):
         check_distances(channel)
+
+
+# -- simulation ------------------------------------------------------------------------------------
+
+SIMULATED = {
+    name: channel for name, channel in EVERY.items() if len(channel.output_law()) == channel.states
+} | {"subset: four of seventeen": Subset(17, 4, 3 * Q)}
+
+
+@pytest.mark.parametrize("name", SIMULATED)
+def test_simulated_counts_follow_the_law(name):
+    """False alarm: three times ``ALPHA`` of keyveil.testing for each channel."""
+    check_simulation(SIMULATED[name], 4_000)
+
+
+@pytest.mark.parametrize("name", ["thirteen bits", "subset: four of seventeen"])
+def test_a_shape_without_a_simulation_of_its_own_is_simulated_by_its_sampler(name, monkeypatch):
+    monkeypatch.setattr(type(SIMULATED[name]), "draw_counts", Channel.draw_counts)
+    check_simulation(SIMULATED[name], 4_000)
+
+
+@pytest.mark.parametrize("name", ["thirteen bits", "eight of three symbols", "table: more states"])
+def test_a_simulation_that_mixes_up_the_states_is_rejected(name, monkeypatch):
+    right = type(SIMULATED[name]).draw_counts
+
+    def wrong(channel, laws, reports, generator):
+        return right(channel, laws[..., ::-1].copy(), reports, generator)
+
+    monkeypatch.setattr(type(SIMULATED[name]), "draw_counts", wrong)
+    with pytest.raises(AssertionError, match="was drawn"):
+        check_simulation(SIMULATED[name], 100_000)
 
 
 # -- documents -------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from ..foundation.arrays import WORD, Floats, Integers
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most
-from .hash import MOST_CELLS, words_of
+from .hash import MOST_CELLS, item_words, words_of
 from .law import Proof
 from .seed_pool import MOST_ITEMS, SeedPool, runs_of
 
@@ -231,6 +231,18 @@ class CoCo(SeedPool):
             apart += np.bincount(at, signed.ravel(), apart.size).reshape(apart.shape)
         both, apart = both[:, :-1], apart[:, :-1] * (self.high - self.low) / 2
         return np.concatenate([both - apart, both + apart], axis=1).ravel() / WORD / self.pool
+
+    def compiled_draw(self, loops: Any, keys: int, pairs: bool) -> tuple[Any, tuple[Any, ...]]:
+        lefts = np.array([self.left(count) for count in range(self.held + 1)], np.int64)
+        words = item_words(np.arange(keys))
+        fixed = (words, self.salt, self.pool, self.small, self.high, self.low, lefts)
+        return loops.draw_coco, fixed
+
+    def weight_variance(self, held: float) -> float:
+        """Everyone claims as if they held ``self.held`` keys."""
+        empty = self.left(self.held)[0]
+        apart = (self.high - empty) ** 2 + (self.low - empty) ** 2
+        return self.held * apart / WORD**2
 
     # -- what the shuffle model asks -------------------------------------------------------------
 

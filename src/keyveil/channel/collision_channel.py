@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from ..foundation.arrays import WORD, Floats, Integers
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most, own_context
-from .hash import MOST_CELLS, hashed
+from .hash import MOST_CELLS, hashed, item_words
 from .law import Proof
 from .seed_pool import MOST_ITEMS, SeedPool, runs_of
 
@@ -172,6 +172,16 @@ class Collision(SeedPool):
             law += np.bincount(at.ravel(), more.ravel(), law.size).reshape(law.shape)
             law += (low @ shares[rows])[:, None]
         return np.asarray(law[:, :-1].ravel() / self.pool)
+
+    def compiled_draw(self, loops: Any, keys: int, pairs: bool) -> tuple[Any, tuple[Any, ...]]:
+        lows = np.array([self.low(count) for count in range(self.held + 1)], np.int64)
+        words = item_words(np.arange(2 * keys))
+        fixed = (keys if pairs else 0, words, self.salt, self.pool, self.small, self.high, lows)
+        return loops.draw_collision, fixed
+
+    def weight_variance(self, held: float) -> float:
+        empty = self.low(min(round(held), self.held))[0]
+        return held * (1 - min(held / self.small, 1.0)) * ((self.high - empty) / WORD) ** 2
 
     # -- what the shuffle model asks -------------------------------------------------------------
 

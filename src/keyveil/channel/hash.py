@@ -39,8 +39,12 @@ def mixed(number: np.ndarray) -> Words:
 def words_of(salt: int, seeds: np.ndarray, items: np.ndarray) -> np.ndarray:
     """The word of each item under each seed, in 64 bits; broadcasts."""
     seed = mixed(np.asarray(seeds, np.uint32) ^ np.uint32(salt))
-    item = mixed(np.asarray(items, np.uint32) + np.uint32(0x9E3779B9))
-    return mixed(np.bitwise_xor(seed, item)).astype(np.uint64)
+    return mixed(np.bitwise_xor(seed, item_words(items))).astype(np.uint64)
+
+
+def item_words(items: np.ndarray) -> Words:
+    """The half of an item's word that no seed changes."""
+    return mixed(np.asarray(items, np.uint32) + np.uint32(0x9E3779B9))
 
 
 def hashed(salt: int, seeds: np.ndarray, items: np.ndarray, cells: int) -> Integers:

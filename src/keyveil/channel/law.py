@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..foundation.arrays import WORD, Bits, Flags, Floats, Integers
-from ..foundation.coins import Stream
+from ..foundation.coins import Coins, Stream, address
 from ..foundation.errors import ChannelError
 from ..foundation.exact import keeps, log_up
 
@@ -188,6 +188,28 @@ class Channel(ABC):
         """Which outputs of a one-cell channel have any weight at all."""
         return (self.expected().max(axis=0) > 0).astype(np.uint8)
 
+    # -- simulation --------------------------------------------------------------------------------
+
+    def draw_counts(self, laws: Floats, reports: Integers, generator: np.random.Generator) -> Integers:
+        """Draw the counts of every cell, ``(..., cells)``, over so many reports, ``(...,)``.
+
+        The states of the reports are independent and follow ``laws``, ``(..., states)``; leading
+        axes broadcast. A one-cell channel takes one multinomial draw. By default the sampler
+        itself draws the marks of other channels, report by report.
+        """
+        if self.one_cell:
+            return generator.multinomial(reports, as_laws(self.mix(laws)))
+        states = generator.multinomial(reports, laws)
+        counts = np.zeros((*np.shape(states)[:-1], self.cells), np.int64)
+        step = max(1, MOST_WRITTEN // max(self.cells, self.words))
+        for at in np.ndindex(counts.shape[:-1]):
+            people = np.repeat(np.arange(self.states), states[at])
+            for first in range(0, len(people), step):
+                own = people[first : first + step]
+                marks = self.draw(own, random_stream(len(own), self.words, generator))
+                counts[at] += marks.sum(axis=0, dtype=np.int64)
+        return counts
+
     # -- what the shuffle model asks ---------------------------------------------------------------
 
     def total_variation(self) -> Fraction:
@@ -240,6 +262,18 @@ def cell_covariance(decoder: Floats, law: Floats) -> Floats:
     """Covariance of ``decoder`` sums when exactly one cell is marked, following ``law``."""
     mean = law @ decoder
     return (decoder * law[:, None]).T @ decoder - np.outer(mean, mean)
+
+
+def as_laws(values: Floats) -> Floats:
+    """Laws along the last axis: negative entries become zero, and each sum becomes one."""
+    laws = np.maximum(values, 0.0)
+    return np.asarray(laws / laws.sum(axis=-1, keepdims=True))
+
+
+def random_stream(people: int, words: int, generator: np.random.Generator) -> Stream:
+    """So many random words for each of so many people, for simulation."""
+    ready = generator.integers(0, WORD, (people, words), np.uint32)
+    return Stream(Coins.stated("not used"), address(np.arange(people)), ready=ready)
 
 
 def integer(document: Document, name: str, low: int, high: int) -> int:

@@ -77,6 +77,20 @@ class SeedPool(Channel):
         As if no units remained (at most 2^-32 a cell).
         """
 
+    @abstractmethod
+    def compiled_draw(self, loops: Any, keys: int, pairs: bool) -> tuple[Any, tuple[Any, ...]]:
+        """The compiled loop that draws reports of sets of signed keys, and its constant arguments.
+
+        ``pairs`` says whether pairs of keys are items too.
+        """
+
+    @abstractmethod
+    def weight_variance(self, held: float) -> float:
+        """The variance of a cell's weight between people who hold so many items.
+
+        Relative to the variance of whether the cell is reported.
+        """
+
     @cached_property
     def possible(self) -> Bits:
         return np.ones(self.cells, np.uint8)  # every weight has at least one unit

@@ -14,11 +14,11 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import combinations
 from math import comb, prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Bits, Flags, Floats
+from ..foundation.arrays import WORD, Bits, Flags, Floats, Integers
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most
@@ -113,11 +113,34 @@ class Subset(Channel):
         others = self.states - 1
         for j in range(others):
             left = others - j
-            take = words[:, j + 1] < ((need.astype(np.uint64) << np.uint64(32)) // np.uint64(left))
+            take = words[:, j + 1] < choice_weight(need, left).astype(np.uint64)
             marks[rows, j + (j >= states)] = take
             need -= take
         marks[rows, states] = shown
         return self._code(marks) if self.one_cell else marks
+
+    def draw_counts(self, laws: Floats, reports: Integers, generator: np.random.Generator) -> Integers:
+        """The sampler's steps, for all reports at once that have as many states left to choose."""
+        if self.one_cell:
+            return super().draw_counts(laws, reports, generator)
+        return self.counts_of_states(generator.multinomial(reports, laws), generator)
+
+    def counts_of_states(self, states: Integers, generator: np.random.Generator) -> Integers:
+        """Draw how often each state is sent, from counts ``(..., states)`` of the true ones."""
+        shown = generator.binomial(states, self.show / WORD)
+        marks, others = shown.copy(), self.states - 1
+        own = np.arange(self.states)
+        waiting = np.zeros((self.size + 1, *states.shape), np.int64)  # by how many are yet to choose
+        waiting[self.size], waiting[self.size - 1] = states - shown, shown
+        for j in range(others):
+            for need in range(1, self.size + 1):
+                chance = choice_weight(need, others - j) / WORD
+                taken = generator.binomial(waiting[need], min(chance, 1.0))
+                for other in (j, j + 1):  # the j-th other state is itself, or one further
+                    marks[..., other] += (taken * (j + (j >= own) == other)).sum(axis=-1)
+                waiting[need - 1] += taken
+                waiting[need] -= taken
+        return np.asarray(marks)
 
     @cached_property
     def _sets(self) -> Bits:
@@ -167,7 +190,7 @@ class Subset(Channel):
             chance = np.where(own == 1, self.show, WORD - self.show) / WORD
             need = self.size - own.astype(np.int64)
             for j in range(others):
-                take = ((need << 32) // (others - j)) / WORD
+                take = choice_weight(need, others - j) / WORD
                 chance = chance * np.where(sets[:, j] == 1, take, 1 - take)
                 need = need - sets[:, j]
             rows.append(chance)
@@ -221,6 +244,15 @@ class Subset(Channel):
         return Fraction(comb(self.states, self.size) * least, WORD**self.states)
 
 
+@overload
+def choice_weight(need: int, left: int) -> int: ...
+@overload
+def choice_weight(need: Integers, left: int) -> Integers: ...
+def choice_weight(need: int | Integers, left: int) -> int | Integers:
+    """The weight, of 2^32, of taking the next of ``left`` states when ``need`` are yet to be taken."""
+    return (need << 32) // left
+
+
 @lru_cache(maxsize=64)
 def _extremes(others: int, size: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """The likeliest and the unlikeliest choice of size - 1, and of size, of ``others`` states.
@@ -263,7 +295,7 @@ class _Walk:
 
     def _takes(self, left: int, need: int, sign: int) -> bool:
         """Whether to take the next of ``left`` states, by exact products."""
-        weight = (need << 32) // left
+        weight = choice_weight(need, left)
         taken = weight * self.weight(left - 1, need - 1)
         passed = (WORD - weight) * self.weight(left - 1, need)
         return sign * taken > sign * passed
@@ -273,7 +305,7 @@ class _Walk:
         factors = [1]
         for states in range(left, 0, -1):
             low, take = self.steps[states - 1]
-            weight = (need << 32) // states
+            weight = choice_weight(need, states)
             factors.append(weight if take[need - low] else WORD - weight)
             need -= int(take[need - low])
         while len(factors) > 1:  # in pairs, so that the numbers grow evenly

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Bits, Flags, Floats, Words
+from ..foundation.arrays import WORD, Bits, Flags, Floats, Integers, Words
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from .law import (
@@ -80,6 +80,11 @@ class Symbols(Channel):
     def alphabet(self) -> int:
         """How many symbols a position may show."""
         return len(self.laws[0])
+
+    @property
+    def is_bits(self) -> bool:
+        """Whether positions are bits, of which a state marks one in one way."""
+        return self.alphabet == len(self.laws) == 2
 
     def marked(self, state: int) -> tuple[int, int] | None:
         """The position and law a state puts in place of the background."""
@@ -163,7 +168,7 @@ class Symbols(Channel):
         symbols = np.empty((len(states), self.positions), np.uint8)
         for first in range(0, self.positions, GROUP):
             size = min(GROUP, self.positions - first)
-            if size == GROUP and self.alphabet == len(self.laws) == 2:
+            if size == GROUP and self.is_bits:
                 self._draw_bits(symbols, states, stream, first)
                 continue
             numbers = unplane(stream.words(first, size), size)
@@ -201,6 +206,22 @@ class Symbols(Channel):
             chosen = law == number
             at = rows[chosen]
             symbols[at, first + position[at]] = _pick(own[chosen], self._slices[number + 1])
+
+    def draw_counts(self, laws: Floats, reports: Integers, generator: np.random.Generator) -> Integers:
+        """States first; given these, what positions show is independent."""
+        if self.one_cell:
+            return super().draw_counts(laws, reports, generator)
+        states = generator.multinomial(reports, laws)
+        own = states[..., self.silent :].reshape(*reports.shape, self.positions, -1)
+        rest = reports[..., None] - own.sum(axis=-1)
+        law = np.array(self.laws, np.float64) / WORD
+        if self.is_bits:
+            return generator.binomial(own[..., 0], law[1, 1]) + generator.binomial(rest, law[0, 1])
+        law = np.roll(law, -1, axis=1)  # symbol 0 last: it marks nothing
+        shown = generator.multinomial(rest, law[0])
+        for number, row in enumerate(law[1:]):
+            shown = shown + generator.multinomial(own[..., number], row)
+        return shown[..., :-1].reshape(*reports.shape, self.cells)
 
     @cached_property
     def _slices(self) -> np.ndarray:
@@ -340,7 +361,7 @@ class Symbols(Channel):
         """For one-hot bits, from the share of reports that set each bit."""
         if self.one_cell:
             return super().state_estimates(shares)
-        if len(self.laws) != 2 or self.alphabet != 2:
+        if not self.is_bits:
             raise ChannelError("state estimates are offered for one-hot bits")
         fake, show = (law[1] / WORD for law in self.laws)
         lift = show - fake
