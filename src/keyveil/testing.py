@@ -16,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 from .channel import Channel, CoCo, Collision, Halfspace, Symbols
-from .channel.law import as_laws
+from .channel.law import MOST_WRITTEN, as_laws
 from .estimate import estimate
 from .estimate.decoding import decoding_of
 from .estimate.forecast.variance import predicted
@@ -54,6 +54,9 @@ POOLED = 1000.0
 
 HEAVY = 10.0
 
+REACHED = 1e-5
+"""How near to a limit of honest counts some state must come."""
+
 _MANY = 1 << 36
 """Reports of a tally without noise: few enough for the gap of likelihood to be seen in doubles."""
 
@@ -81,6 +84,7 @@ def check_mechanism(name: str, draws: int = 20_000, seed: int = 0) -> None:
             for channel in plan.channels:
                 check_sampler(channel, draws, seed)
                 check_distances(channel)
+                check_limits(channel)
                 check_simulation(channel, draws, seed)
             for record in ({}, {"0": 2.2}, {"0": 5, "1": 1.5}):
                 check_reports(plan, record, draws, seed)
@@ -168,6 +172,25 @@ def check_distances(channel: Channel) -> None:
     _require(stated >= apart * (1 - 1e-12), f"two states are {apart} apart, not {stated}")
     stated = float(channel.blanket())
     _require(stated <= shared * (1 + 1e-12), f"all states share {shared}, not {stated}")
+
+
+def check_limits(channel: Channel) -> None:
+    """No state lies outside the limits of honest counts, and some state reaches each of them.
+
+    What each state is expected to send is taken for counts. Shapes without limits, and laws that are
+    not written out, are passed over. Seeds of a pool may leave limits unreached.
+    """
+    limits = channel.limits(np.zeros(channel.cells))
+    written = channel.output_law() is not None or channel.decodes_states
+    if limits is None or not written or channel.states * channel.cells > MOST_WRITTEN:
+        return
+    met = [channel.limits(row[: channel.cells]) for row in channel.expected()]
+    counts = np.array([state.counts for state in met if state is not None])
+    low, high = counts.min(axis=0), counts.max(axis=0)
+    inside = (low >= limits.least - 1e-12) & (high <= limits.most + 1e-12)
+    _require(bool(inside.all()), f"limits leave out what a state sends, as of count {inside.argmin()}")
+    near = (low <= limits.least + REACHED) & (high >= limits.most - REACHED)
+    _require(bool(near.all()) or channel.seeds > 0, f"no state comes near limit {near.argmin()}")
 
 
 # -- the estimator ---------------------------------------------------------------------------------

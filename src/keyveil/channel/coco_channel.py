@@ -114,6 +114,10 @@ class CoCo(SeedPool):
         """The cell of each key's high sign under every seed of the pool, a row for each seed."""
         return (self.words_under(keys) >> np.uint64(32)).astype(np.int64)
 
+    def item_cells(self, items: Integers) -> Integers:
+        high = self.hashes(items // 2)
+        return np.where(items % 2, high, self._mirror(high))
+
     def draw(self, states: np.ndarray, stream: Stream) -> Integers:
         """Word 0 is the seed, word 1 is sliced (signed cells, mirrors, others), the rest are dummies."""
         sets = np.asarray(states, np.int64)

@@ -113,6 +113,9 @@ class Collision(SeedPool):
         """The cell of each item under every seed of the pool, a row for each seed."""
         return hashed(self.salt, np.arange(self.pool)[:, None], np.asarray(items)[None, :], self.small)
 
+    def item_cells(self, items: Integers) -> Integers:
+        return self.hashes(items)
+
     def draw(self, states: np.ndarray, stream: Stream) -> Integers:
         """Word 0 is the seed; word 1 is sliced: occupied cells first, then the others, ascending."""
         sets = np.asarray(states, np.int64)

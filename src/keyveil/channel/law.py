@@ -82,6 +82,40 @@ def worst_of(proofs: Iterable[Proof]) -> Proof:
     return worst
 
 
+@dataclass(frozen=True)
+class Limits:
+    """How often some things are met in reports, and their least and largest honest probability."""
+
+    counts: Floats
+    least: Floats
+    most: Floats
+    states: Integers | None = None
+    """The state that each thing stands for; None where they stand for no single state."""
+
+    @classmethod
+    def of(
+        cls, counts: Floats, least: Floats | float, most: Floats | float, states: Integers | None = None
+    ) -> Limits:
+        """Limits that are each one number for all things, or an array."""
+        low, high = (np.broadcast_to(np.asarray(end, np.float64), counts.shape) for end in (least, most))
+        return cls(counts, low, high, states)
+
+
+@dataclass(frozen=True)
+class MarkTotal:
+    """How many marks of one kind there are in all, and what an honest report adds.
+
+    ``others`` positions each show the mark with probability ``background``, and one position with
+    a probability between ``least`` and ``most``.
+    """
+
+    total: int
+    others: int
+    background: float
+    least: float
+    most: float
+
+
 class Channel(ABC):
     """A finite law held as integers over 2^32, in one of a few shapes.
 
@@ -98,10 +132,15 @@ class Channel(ABC):
     decodes_states: ClassVar[bool] = True
     """Whether ``decoder`` speaks of states; False where the parts of a state are decoded apart."""
 
+    names_states: ClassVar[bool] = False
+    """Whether output i says "state i", as in k-RR."""
+
     states: int
     cells: int
     words: int
     one_cell: bool = True
+    seeds: int = 0
+    """How many seeds a device draws from; 0 where it draws none. A seed's outputs are neighbours."""
 
     @abstractmethod
     def proof(self) -> Proof:
@@ -209,6 +248,59 @@ class Channel(ABC):
                 marks = self.draw(own, random_stream(len(own), self.words, generator))
                 counts[at] += marks.sum(axis=0, dtype=np.int64)
         return counts
+
+    # -- what honest counts can be -----------------------------------------------------------------
+
+    @property
+    def fixed_marks(self) -> int | None:
+        """How many cells every report marks; None where the number varies."""
+        return 1 if self.one_cell else None
+
+    def limits(self, counts: Floats, share: float = 1.0) -> Limits | None:
+        """How often each cell is marked in ``counts``, and its probability at least and at most.
+
+        The limits hold for every mixture of states in which those of one item have at most
+        ``share`` in all. The default takes the least and the largest over all states, whatever
+        the share. A shape may count other things than cells, or have no limits (None).
+        """
+        law = self.expected()[:, : self.cells]
+        return Limits.of(counts, law.min(axis=0), law.max(axis=0))
+
+    def group_counts(self, counts: Floats, size: int) -> Floats | None:
+        """How often each group of ``size`` neighbouring states shows each of its symbols.
+
+        The array has a row for each group. None where groups have no symbols of their own.
+        """
+        return None
+
+    def group_law(self, size: int) -> Floats:
+        """What a group shows: a row for no state of it, then one for each; column 0 shows nothing."""
+        raise ChannelError(f"groups of states have no symbols of their own in a {self.shape}")
+
+    def group_limits(self, counts: Floats, share: float, size: int) -> Limits | None:
+        """How often each group shows any symbol, with limits as in ``limits``.
+
+        None where a group's symbols say nothing more together than each alone.
+        """
+        return None
+
+    def outside_limits(self, count: int) -> tuple[float, float] | None:
+        """The probability, at least and at most, that an output names none of ``count`` states.
+
+        For channels that name states, whatever the true state is.
+        """
+        return None
+
+    def mark_totals(self, counts: Integers) -> list[MarkTotal]:
+        """The totals of every kind of mark, where positions are independent; else none."""
+        return []
+
+    def digit_counts(self, counts: Floats) -> tuple[Channel, Floats] | None:
+        """The channel of one digit, and the counts of its outputs for each digit, one row each.
+
+        None where a state is not drawn digit by digit.
+        """
+        return None
 
     # -- what the shuffle model asks ---------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from .law import (
     MOST_OUTPUTS,
     Channel,
     Document,
+    Limits,
     Proof,
     as_states,
     cell_covariance,
@@ -71,6 +72,11 @@ class Subset(Channel):
             fits = proof.numerator << 80 <= odds * proof.denominator
             low, high = (middle, high) if fits else (low, middle - 1)
         return cls(states, size, low)
+
+    @property
+    def fake(self) -> float:
+        """The probability that another state is sent, but for rounding."""
+        return (self.size - self.show / WORD) / (self.states - 1)
 
     @cached_property
     def _choices(self) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -174,8 +180,7 @@ class Subset(Channel):
     def expected(self) -> Floats:
         if self.one_cell:
             return self._law
-        show = self.show / WORD
-        fake = (self.size - show) / (self.states - 1)
+        show, fake = self.show / WORD, self.fake
         marks = np.full((self.states, self.states), fake) + np.eye(self.states) * (show - fake)
         return np.concatenate([marks, np.ones((self.states, 1))], axis=1)
 
@@ -199,8 +204,7 @@ class Subset(Channel):
     def decoder(self, weights: Floats) -> Floats:
         if self.one_cell:
             return super().decoder(weights)
-        show = self.show / WORD
-        fake = (self.size - show) / (self.states - 1)
+        show, fake = self.show / WORD, self.fake
         cells = (weights - weights.mean(axis=0)) / (show - fake)
         own = weights.mean(axis=0) - fake * cells.sum(axis=0)
         return np.concatenate([cells, own[None, :]])
@@ -227,6 +231,17 @@ class Subset(Channel):
             spread += share * (own * own_square + cross + cross.T + inner)
         mean = states @ self.expected()[:, :-1] @ marks
         return spread - np.outer(mean, mean)
+
+    @property
+    def fixed_marks(self) -> int | None:
+        return 1 if self.one_cell else self.size
+
+    def limits(self, counts: Floats, share: float = 1.0) -> Limits | None:
+        if self.one_cell:
+            return super().limits(counts, share)
+        ends = self.show / WORD, self.fake
+        # The sampler's own rounding is below a millionth of a share.
+        return Limits.of(counts, min(ends) - 1e-6, max(ends) + 1e-6)
 
     def total_variation(self) -> Fraction:
         """Over sets with one of two states and not the other, and the rounding of the choices."""

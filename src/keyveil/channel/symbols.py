@@ -25,6 +25,8 @@ from .law import (
     ROUNDING,
     Channel,
     Document,
+    Limits,
+    MarkTotal,
     Proof,
     as_states,
     cell_covariance,
@@ -405,6 +407,49 @@ class Symbols(Channel):
         spread = np.einsum("psk,pst,ptl->kl", cells, blocks, cells, optimize=True)
         mean = np.einsum("pm,ms,psk->k", own, shift, cells)
         return np.asarray(spread - np.outer(mean, mean))
+
+    # -- what honest counts can be ---------------------------------------------------------------
+
+    def _shared_laws(self, share: float) -> Floats:
+        """The laws of a position whose own states have ``share`` in all."""
+        law = np.array(self.laws, np.float64) / WORD
+        return np.asarray(law[0] + share * (law - law[0]))
+
+    def limits(self, counts: Floats, share: float = 1.0) -> Limits | None:
+        if self.one_cell:
+            return super().limits(counts, share)
+        law = self._shared_laws(share)[:, 1:]
+        low, high = (np.tile(end, self.positions) for end in (law.min(axis=0), law.max(axis=0)))
+        positions = np.repeat(np.arange(self.positions), self.alphabet - 1)
+        return Limits.of(counts, low, high, self.silent + positions * (len(self.laws) - 1))
+
+    def group_counts(self, counts: Floats, size: int) -> Floats | None:
+        if size != len(self.laws) - 1:
+            return None
+        marks = counts @ self.shown if self.one_cell else counts
+        return np.asarray(marks.reshape(self.positions, -1))
+
+    def group_law(self, size: int) -> Floats:
+        return self._shared_laws(1.0)
+
+    def group_limits(self, counts: Floats, share: float, size: int) -> Limits | None:
+        marks = self.group_counts(counts, size)
+        if marks is None or self.alphabet < 3:
+            return None
+        law = 1.0 - self._shared_laws(share)[:, 0]
+        return Limits.of(marks.sum(axis=1), law.min(), law.max())
+
+    def mark_totals(self, counts: Integers) -> list[MarkTotal]:
+        if self.one_cell:
+            return []
+        law = np.array(self.laws, np.float64)[:, 1:] / WORD
+        own = law if self.silent else law[1:]
+        least, most = own.min(axis=0), own.max(axis=0)
+        totals = counts.reshape(self.positions, -1).sum(axis=0)
+        return [
+            MarkTotal(int(total), self.positions - 1, *map(float, ends))
+            for total, *ends in zip(totals, law[0], least, most, strict=True)
+        ]
 
     # -- what the shuffle model asks -------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from ..foundation.arrays import WORD, Bits, Floats, Integers
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most, most_lies
-from .law import Channel, Document, Proof, as_states, integer, nan_where_biased
+from .law import Channel, Document, Limits, Proof, as_states, integer, nan_where_biased
 
 MOST_STATES = 1 << 20
 MOST_COMPARED = 1 << 12
@@ -30,6 +30,7 @@ class Symmetric(Channel):
     """
 
     shape: ClassVar[str] = "symmetric"
+    names_states: ClassVar[bool] = True
 
     states: int
     keep: int
@@ -139,6 +140,36 @@ class Symmetric(Channel):
         heavy = self.rest * (self.lie + 1)
         steps = np.where(over < heavy, over // (self.lie + 1), self.rest + (over - heavy) // self.lie)
         return (as_states(states) + np.where(over < 0, 0, steps + 1)) % self.states
+
+    @property
+    def mean_lie(self) -> float:
+        """The probability of another state's output, on average over the other states."""
+        return (WORD - self.keep) / (self.states - 1) / WORD
+
+    @property
+    def most_lie(self) -> float:
+        """The largest probability of another state's output."""
+        return (self.lie + bool(self.rest)) / WORD
+
+    def limits(self, counts: Floats, share: float = 1.0) -> Limits | None:
+        most = self.most_lie + share * max(self.keep / WORD - self.most_lie, 0.0)
+        return Limits.of(counts, self.lie / WORD, most, np.arange(self.states))
+
+    def group_counts(self, counts: Floats, size: int) -> Floats | None:
+        return counts.reshape(-1, size)
+
+    def group_law(self, size: int) -> Floats:
+        law = np.full((size + 1, size), self.mean_lie)
+        np.fill_diagonal(law[1:], self.keep / WORD)
+        return np.column_stack([1.0 - law.sum(axis=1), law])
+
+    def group_limits(self, counts: Floats, share: float, size: int) -> Limits | None:
+        most = size * self.most_lie + share * max(self.keep / WORD - self.most_lie, 0.0)
+        return Limits.of(counts.reshape(-1, size).sum(axis=1), size * self.lie / WORD, most)
+
+    def outside_limits(self, count: int) -> tuple[float, float] | None:
+        least = 1.0 - self.keep / WORD - (count - 1) * self.most_lie
+        return max(0.0, least), 1.0 - count * self.lie / WORD
 
     def total_variation(self) -> Fraction:
         """Two rows differ at their own states, and where the units that are left over fall."""
