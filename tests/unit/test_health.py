@@ -142,7 +142,7 @@ def test_no_record_meets_a_key_more_or_less_often_than_is_allowed(channel):
     keys, law = channel.items // 2, channel.expected()
 
     def both(counts):
-        return either_sign(channel, "items", keys, channel.held, counts)
+        return either_sign(channel, keys, channel.held, counts)
 
     names = np.array([both(row).counts for row in np.eye(channel.cells)])
     assert set(np.unique(names)) == {0.0, 1.0}  # a report meets a key or does not

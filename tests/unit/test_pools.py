@@ -11,7 +11,8 @@ from scipy import stats
 
 from keyveil.channel import CoCo, Collision
 from keyveil.foundation.arrays import WORD
-from keyveil.plan.encoding import items_of, most_held, pair_item
+from keyveil.mechanisms.encodings import ENCODINGS
+from keyveil.plan.encoding import pair_item
 from keyveil.trust.health.pool_limits import (
     _PairItems,
     coco_limits,
@@ -71,13 +72,14 @@ COLLISIONS = [
 
 
 def collision(encode: str, keys: int, cap: int, epsilon: int, pool: int) -> Collision:
-    return Collision.of(items_of(encode, keys), most_held(encode, cap), Decimal(epsilon), pool, 11)
+    sets = ENCODINGS[encode]
+    return Collision.of(sets.items(keys), sets.most_held(cap), Decimal(epsilon), pool, 11)
 
 
 @pytest.mark.parametrize(("encode", "keys", "cap", "epsilon", "pool"), COLLISIONS)
 def test_no_record_names_a_cell_less_or_more_often(encode, keys, cap, epsilon, pool):
     channel = collision(encode, keys, cap, epsilon, pool)
-    limits = collision_limits(channel, encode, keys, cap)
+    limits = collision_limits(channel, keys, cap)
     below, above = np.full(2 * keys, np.inf), np.zeros(keys)
     for _, law in laws(channel, encode, keys, cap):
         items, either = chances(channel, keys, law)
@@ -95,7 +97,7 @@ def test_limits_that_forget_other_keys_are_too_narrow(limit):
     """The broken twin: what is named where nothing else is held does not bound what is."""
     channel = collision("items", 5, 3, 2, 32)
     alone = Collision(channel.items, 1, channel.small, channel.pool, channel.salt, channel.high)
-    limits = collision_limits(alone, "items", 5, 1)
+    limits = collision_limits(alone, 5, 1)
     broken = False
     for _, law in laws(channel, "items", 5, 3):
         items, either = chances(channel, 5, law)
@@ -106,16 +108,16 @@ def test_limits_that_forget_other_keys_are_too_narrow(limit):
 
 def test_where_items_are_too_many_to_compare_the_limits_only_widen(monkeypatch):
     channel = collision("pair_items", 4, 3, 1, 32)
-    narrow = collision_limits(channel, "pair_items", 4, 3)
+    narrow = collision_limits(channel, 4, 3)
     monkeypatch.setattr("keyveil.trust.health.pool_limits.MOST_PAIRED", 8)
-    wide = collision_limits.__wrapped__(channel, "pair_items", 4, 3)
+    wide = collision_limits.__wrapped__(channel, 4, 3)
     assert (wide.most > narrow.most).all()
     channel = collision("items", 5, 2, 1, 64)
-    known = collision_limits(channel, "items", 5, 2).item
+    known = collision_limits(channel, 5, 2).item
     monkeypatch.setattr("keyveil.trust.health.pool_limits.MOST_TRIPLED", 1)
-    assert (collision_limits.__wrapped__(channel, "items", 5, 2).item < known).all()
+    assert (collision_limits.__wrapped__(channel, 5, 2).item < known).all()
     monkeypatch.setattr("keyveil.trust.health.pool_limits.MOST_FOLLOWED", 1)
-    assert collision_limits.__wrapped__(channel, "items", 5, 2) is None
+    assert collision_limits.__wrapped__(channel, 5, 2) is None
 
 
 def test_pairs_that_meet_a_cell_are_counted():
@@ -131,7 +133,7 @@ def test_pairs_that_meet_a_cell_are_counted():
 def test_no_record_grows_more_than_is_allowed(keys, cap, epsilon, pool):
     """The expectation of exp(tilt x items met): the bound holds, and is not far above the largest."""
     channel = collision("items", keys, cap, epsilon, pool)
-    limits = collision_limits(channel, "items", keys, cap)
+    limits = collision_limits(channel, keys, cap)
     at = channel.hashes(np.arange(2 * keys))
     worth = members(channel, at) - 2 * keys / channel.small
     every = laws(channel, "items", keys, cap)
@@ -144,7 +146,7 @@ def test_no_record_grows_more_than_is_allowed(keys, cap, epsilon, pool):
 
 def test_sums_up_to_the_cap_are_likely_and_beyond_are_not():
     channel = collision("items", 6, 2, 2, 64)
-    limits = collision_limits(channel, "items", 6, 2)
+    limits = collision_limits(channel, 6, 2)
     law = channel.law_of(np.array([1, 4])).reshape(channel.pool, -1)
     assert too_many(channel, 6, 1e5 * law, limits) > 0.1
     crowded = members(channel, channel.hashes(np.arange(12)))

@@ -59,6 +59,8 @@ class Encoding(ABC):
     """Whether the state is how many keys are held, and not which."""
     draws_held_key: ClassVar[bool] = False
     """Whether the state is one held key, all equally likely: 0 for none, else 1 + its place."""
+    keyless: ClassVar[str] = ""
+    """What the states without a key are called, where every other state names one key; or empty."""
     item_width: ClassVar[int] = 0
     """The most keys of one item, where the state is a set of items; otherwise 0."""
 
@@ -107,6 +109,10 @@ class Encoding(ABC):
         """
         return channel.proof()
 
+    def telling_records(self, schema: Schema) -> list[dict[int, float]]:
+        """Records whose states differ from each other and from that of an empty record."""
+        return [{place: float(high)} for place, high in enumerate(schema.high)]
+
     # -- the law of the states ---------------------------------------------------------------------
 
     @abstractmethod
@@ -123,6 +129,14 @@ class Encoding(ABC):
     def most_counted(self, cap: int) -> int | None:
         """The most keys of one person that count; None if all do."""
         return None
+
+    def largest_chance(self, cap: int) -> float:
+        """The largest chance that any record gives to one state."""
+        return 1.0
+
+    def key_states(self, place: int) -> tuple[int, ...]:
+        """The states that name the key at ``place``; none unless ``keyless`` is set."""
+        return ()
 
     def dummies(self, cap: int) -> int:
         """How many dummy keys there are besides the real ones."""
@@ -170,17 +184,3 @@ def pair_item(keys: int, first: Any, second: Any) -> Any:
 # -- by name, for ``trust``, until it asks the plan's encoding itself -------------------------------
 
 SETS = ("items", "pair_items")
-
-
-def items_of(encode: str, keys: int) -> int:
-    return 2 * keys if encode == "items" else 2 * keys * keys
-
-
-def most_held(encode: str, cap: int) -> int:
-    return cap if encode == "items" else cap * (cap + 1) // 2
-
-
-def proof_over_records(encode: str, channel: Channel, keys: int) -> Proof:
-    from .registry import ENCODINGS
-
-    return ENCODINGS[encode].proof(channel, keys)

@@ -162,17 +162,9 @@ def audit_messages(
 
 def example_records(plan: Plan) -> list[Record]:
     """Records that a report tells apart: each has another state, in every view where that can be."""
-    schema = plan.schema
-    low, high = schema.low, schema.high
-    if plan.encode == "views":
-        steps = [0.0] if schema.levels < 2 else np.linspace(0, 1, schema.levels).tolist()
-        values = [np.minimum(low + (high - low) * step, high).tolist() for step in steps]
-        held = [dict(zip(schema.keys, at_level, strict=True)) for at_level in values]
-    else:
-        pairs = list(zip(schema.keys, high.tolist(), strict=True))
-        growing = plan.encode == "size"  # the first key, the first two, ...; otherwise one key each
-        held = [dict(pairs[0 if growing else place : place + 1]) for place in range(len(pairs))]
-    return [{}, *held[: MOST_RECORDS - 1]]
+    names = plan.schema.keys
+    records = plan.encoding.telling_records(plan.schema)[: MOST_RECORDS - 1]
+    return [{}, *({names[place]: value for place, value in held.items()} for held in records)]
 
 
 # -- capture ---------------------------------------------------------------------------------------

@@ -43,7 +43,6 @@ from ..channel import Channel, Proof
 from ..foundation.arrays import Floats
 from ..foundation.errors import PlanError
 from ..foundation.tails import log_binomial, shorter_tail, tail_over_term
-from ..plan.encoding import proof_over_records
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan
@@ -256,7 +255,7 @@ def parameters(plan: Plan) -> Parameters:
     """
     keys = len(plan.schema.keys)
     facts = {
-        id(channel): channel_parameters(channel, proof_over_records(plan.encode, channel, keys))
+        id(channel): channel_parameters(channel, plan.encoding.proof(channel, keys))
         for channel in plan.channels
     }
     each = [facts[id(channel)] for channel in plan.view_channels]

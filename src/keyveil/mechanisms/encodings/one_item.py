@@ -33,6 +33,7 @@ class OneItem(Encoding, StateDecoding):
 
     name = "item"
     draws_held_key = True
+    keyless = "no key"
     has_moments = True
 
     # -- on the device -----------------------------------------------------------------------------
@@ -74,6 +75,9 @@ class OneItem(Encoding, StateDecoding):
 
     def most_counted(self, cap: int) -> int:
         return 1
+
+    def key_states(self, place: int) -> tuple[int, ...]:
+        return (1 + place,)
 
     # -- tallies of the states ---------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ class PaddedItem(Encoding, StateDecoding):
     """One held key with its sign, or a dummy."""
 
     name = "padded"
+    keyless = "a dummy key"
     has_moments = True
 
     # -- on the device -----------------------------------------------------------------------------
@@ -117,6 +118,12 @@ class PaddedItem(Encoding, StateDecoding):
 
     def most_counted(self, cap: int) -> int:
         return cap
+
+    def largest_chance(self, cap: int) -> float:
+        return -(-WORD // cap) / WORD
+
+    def key_states(self, place: int) -> tuple[int, ...]:
+        return 2 * place, 2 * place + 1
 
     def dummies(self, cap: int) -> int:
         return cap

@@ -52,6 +52,11 @@ class SetSize(Encoding, StateDecoding):
     ) -> Integers:
         return np.asarray(np.minimum(bucket_of(np.diff(people.starts)), cap - 1))
 
+    def telling_records(self, schema: Schema) -> list[dict[int, float]]:
+        """The first key, the first two, and so on."""
+        values = schema.high.tolist()
+        return [dict(enumerate(values[:count])) for count in range(1, len(values) + 1)]
+
     # -- the law of the states ---------------------------------------------------------------------
 
     def record_law(self, schema: Schema, view: tuple[int, ...], held: Held, cap: int = 0) -> StateLaw:

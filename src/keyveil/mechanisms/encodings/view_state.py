@@ -79,6 +79,13 @@ class ViewState(Encoding, StateDecoding):
             states = np.where(asked >= 0, states * base + digits, states)
         return states
 
+    def telling_records(self, schema: Schema) -> list[dict[int, float]]:
+        """All keys at the same level, for every level."""
+        steps = [0.0] if schema.levels < 2 else np.linspace(0, 1, schema.levels).tolist()
+        low, high = schema.low, schema.high
+        values = [np.minimum(low + (high - low) * step, high).tolist() for step in steps]
+        return [dict(enumerate(at_level)) for at_level in values]
+
     # -- the law of the states ---------------------------------------------------------------------
 
     def record_law(self, schema: Schema, view: tuple[int, ...], held: Held, cap: int = 0) -> StateLaw:

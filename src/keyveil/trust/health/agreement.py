@@ -16,6 +16,7 @@ from math import exp, inf
 
 import numpy as np
 
+from ...estimate.linear import single_keys
 from ...foundation.arrays import Floats
 from ...plan.plan import Plan
 from ...plan.tally import Tally
@@ -63,7 +64,7 @@ class _Rows:
 def _words(plan: Plan, tally: Tally) -> dict[tuple[int, int], _Rows]:
     """By key and part, for all that two views or more speak of."""
     found: dict[tuple[int, int], _Rows] = {}
-    if plan.encode != "views" or max(plan.views.sizes) < 2:
+    if not plan.encoding.speaks_of_views or single_keys(plan):
         return found
     told: dict[tuple[int, int], tuple[Floats, Floats, Floats]] = {}
     of = plan.channel_of

@@ -70,7 +70,7 @@ def check_views(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> F
 def check_dummies(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
     """Devices that pad draw their dummy evenly, and report each dummy as often as any other."""
     channel = plan.channels[0]
-    if plan.encode != "padded" or not channel.names_states:
+    if not plan.encoding.dummies(plan.cap) or not channel.names_states:
         return unchecked("dummies", "reports of this plan name no dummy keys", false_alarm)
     counts = tally.view_counts(0)[1][2 * len(plan.schema.keys) :]
     statistic, p_value, _ = drawn_evenly(counts, np.full(len(counts), 1.0 / len(counts)))

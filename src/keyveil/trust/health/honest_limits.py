@@ -11,9 +11,8 @@ import numpy as np
 from ...channel import Channel
 from ...channel.law import Limits
 from ...channel.seed_pool import SeedPool
-from ...foundation.arrays import WORD, Floats
+from ...foundation.arrays import Floats
 from ...foundation.tails import below
-from ...plan.encoding import SETS
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .pool_limits import either_sign, least_of_items, odd_sets
@@ -54,27 +53,21 @@ def met_cells(plan: Plan, tally: Tally) -> Iterator[Met]:
 
 
 def _met_in(plan: Plan, channel: Channel, name: str, n: int, cells: Floats) -> Met | None:
-    if plan.encode in SETS:
+    if plan.encoding.speaks_of_sets:
         return _met_items(plan, n, cells)
-    limits = channel.limits(cells, most_drawn(plan))
+    limits = channel.limits(cells, plan.encoding.largest_chance(plan.cap))
     return None if limits is None else Met.of(_names(plan, name, limits), limits, n)
-
-
-def most_drawn(plan: Plan) -> float:
-    """The chance, at most, that a report is about one key: one in the length of padded ones."""
-    return -(-WORD // plan.cap) / WORD if plan.encode == "padded" else 1.0
 
 
 def _names(plan: Plan, view: str, limits: Limits) -> list[str]:
     """What the limits are about: signs, the keys of items, or else cells of the view."""
-    keys = list(plan.schema.keys)
-    if plan.encode == "signs":
-        return keys
-    if limits.states is None or plan.encode not in ("item", "padded"):
+    encoding, keys = plan.encoding, plan.schema.keys
+    if encoding.state_kind == "signs":
+        return list(keys)
+    if limits.states is None or not encoding.keyless:
         return [view] * len(limits.counts)
-    if plan.encode == "item":
-        return [("no key", *keys)[state] for state in limits.states]
-    return [keys[state // 2] if state // 2 < len(keys) else "a dummy key" for state in limits.states]
+    named = {state: key for place, key in enumerate(keys) for state in encoding.key_states(place)}
+    return [named.get(state, encoding.keyless) for state in limits.states]
 
 
 def _met_items(plan: Plan, n: int, cells: Floats) -> Met | None:
@@ -84,7 +77,7 @@ def _met_items(plan: Plan, n: int, cells: Floats) -> Met | None:
     limits = channel.item_limits(cells, np.arange(2 * len(keys)))
     if limits is None:
         return None
-    least = least_of_items(channel, plan.encode, len(keys), plan.cap)
+    least = least_of_items(channel, len(keys), plan.cap)
     if least is not None:
         limits = replace(limits, least=least)
     return Met.of([key for key in keys for _ in (0, 1)], limits, n)
@@ -97,14 +90,14 @@ def met_keys(plan: Plan, tally: Tally) -> Met | None:
     key. A report meets a key or does not, so these are counts of coins like the others.
     """
     channel, keys = plan.channels[0], list(plan.schema.keys)
-    if plan.encode not in ("padded", *SETS) or len(plan.views) > 1:
-        return None
     n, cells = tally.view_counts(0)
     counts = cells.astype(np.float64)
-    if plan.encode in SETS:
-        limits = either_sign(channel, plan.encode, len(keys), plan.cap, counts)
+    if plan.encoding.speaks_of_sets:
+        limits = either_sign(channel, len(keys), plan.cap, counts)
         return None if limits is None else Met.of(keys, limits, n)
-    groups = channel.group_limits(counts, most_drawn(plan), 2)
+    if not plan.encoding.dummies(plan.cap):
+        return None
+    groups = channel.group_limits(counts, plan.encoding.largest_chance(plan.cap), 2)
     if groups is None:
         return None
     rows = np.arange(len(keys))
@@ -159,7 +152,7 @@ def met_sets(plan: Plan, tally: Tally) -> Iterator[tuple[str, float]]:
     """Of keys in hash pools, each with a bound on its chance: a mass above its frequency, and all keys
     held by more people than each may hold."""
     channel = plan.channels[0]
-    if plan.encode in SETS:
+    if plan.encoding.speaks_of_sets:
         n, cells = tally.view_counts(0)
         grid = cells.astype(np.float64).reshape(channel.seeds, -1)
-        yield from odd_sets(channel, plan.encode, list(plan.schema.keys), plan.cap, float(n), grid)
+        yield from odd_sets(channel, list(plan.schema.keys), plan.cap, float(n), grid)

@@ -15,7 +15,7 @@ from ...foundation.tails import entropy_above
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .finding import FALSE_ALARM, Finding, corrected, finding, holm, unchecked
-from .honest_limits import most_drawn, view_name
+from .honest_limits import view_name
 
 MOST_STATES = 128
 
@@ -25,7 +25,7 @@ def parts(plan: Plan, tally: Tally) -> Iterator[tuple[Channel, list[str], Floats
 
     Only those whose laws can be written out.
     """
-    if plan.encode == "padded":
+    if plan.encoding.dummies(plan.cap):
         yield from _signs(plan, plan.channels[0], tally)
     for number, channel in enumerate(plan.channels):
         views = plan.views_of(number)
@@ -47,7 +47,7 @@ def _signs(plan: Plan, channel: Channel, tally: Tally) -> Iterator[tuple[Channel
     A report is about the key with a chance of one in the length at the most. So the three shares are a
     mixture of three laws, and outside of it a frequency lies above 1 or a mass above its frequency.
     """
-    keys, drawn = list(plan.schema.keys), most_drawn(plan)
+    keys, drawn = list(plan.schema.keys), plan.encoding.largest_chance(plan.cap)
     n, cells = tally.view_counts(0)
     signs = channel.group_counts(cells.astype(np.float64), 2)
     if signs is not None:

@@ -35,7 +35,6 @@ from ...channel.hash import MOST_HASHED
 from ...channel.law import Channel, Limits
 from ...channel.seed_pool import SeedPool
 from ...foundation.arrays import WORD, Floats, Integers
-from ...plan.encoding import items_of, most_held
 
 MOST_FOLLOWED = 1 << 25
 """Items times seeds, pairs of keys included, of which it is known which meet."""
@@ -75,30 +74,30 @@ class Mirrored:
 
 
 @singledispatch
-def least_of_items(channel: Channel, encode: str, keys: int, cap: int) -> Floats | None:
+def least_of_items(channel: Channel, keys: int, cap: int) -> Floats | None:
     """The least probability that each signed key's cell is named; None for the shape's own limit."""
     return None
 
 
 @singledispatch
-def limits_of_keys(channel: Channel, encode: str, keys: int, cap: int) -> tuple[Floats, Floats] | None:
+def limits_of_keys(channel: Channel, keys: int, cap: int) -> tuple[Floats, Floats] | None:
     """The least and the largest probability that a cell of either sign of each key is named."""
     return None
 
 
 @singledispatch
 def odd_sets(
-    channel: Channel, encode: str, keys: list[str], cap: int, n: float, grid: Floats
+    channel: Channel, keys: list[str], cap: int, n: float, grid: Floats
 ) -> Iterator[tuple[str, float]]:
     """Bounds on the chance of what keys say together, by name. ``grid``: counts, seed by cell."""
     return iter(())
 
 
-def either_sign(channel: Channel, encode: str, keys: int, cap: int, counts: Floats) -> Limits | None:
+def either_sign(channel: Channel, keys: int, cap: int, counts: Floats) -> Limits | None:
     """How often a cell of either sign of each key is named, with its limits."""
     if not isinstance(channel, SeedPool) or 2 * keys * channel.pool > MOST_HASHED:
         return None
-    ends = limits_of_keys(channel, encode, keys, cap)
+    ends = limits_of_keys(channel, keys, cap)
     if ends is None:
         return None
     at = channel.item_cells(np.arange(2 * keys))
@@ -112,9 +111,9 @@ def either_sign(channel: Channel, encode: str, keys: int, cap: int, counts: Floa
 
 
 @lru_cache(maxsize=4)
-def collision_limits(channel: Collision, encode: str, keys: int, cap: int) -> PoolLimits | None:
+def collision_limits(channel: Collision, keys: int, cap: int) -> PoolLimits | None:
     """The limits of every key of a pool; None where they are too many to look at."""
-    pool, items = channel.pool, items_of(encode, keys)
+    pool, items = channel.pool, channel.items
     if items * pool > MOST_FOLLOWED or (2 * keys) ** 2 * pool > MOST_COMPARED:
         return None
     law = _Weights.of(channel)
@@ -122,7 +121,7 @@ def collision_limits(channel: Collision, encode: str, keys: int, cap: int) -> Po
     cells = np.ascontiguousarray(channel.hashes(np.arange(items)).T.astype(kind))
     singles = cells[: 2 * keys]
     shares, least = np.empty((2 * keys, 2 * keys)), np.full(2 * keys, law.least)
-    tripled = (2 * keys) ** 3 * pool <= MOST_TRIPLED and encode == "items"
+    tripled = (2 * keys) ** 3 * pool <= MOST_TRIPLED and items == 2 * keys
     for item, own in enumerate(singles):
         same = singles == own
         shares[item] = same.mean(axis=1)
@@ -130,10 +129,10 @@ def collision_limits(channel: Collision, encode: str, keys: int, cap: int) -> Po
             there = _least_there(shares[item], _two_in(same, item, cap, 2), item, 2)
             least[item] = _least_item(law, there)
     apart = 1.0 - np.diagonal(shares[::2, 1::2])
-    others = _PairItems(cells[2 * keys :], channel.small) if encode != "items" else None
-    lost = _lost(shares if others is None else None, cells, encode, cap)
+    others = _PairItems(cells[2 * keys :], channel.small) if items > 2 * keys else None
+    lost = _lost(shares if others is None else None, cells, cap)
     most = [
-        _most_of_key(law, shares, key, float(apart[key]), lost, others, singles, encode, cap)
+        _most_of_key(law, shares, key, float(apart[key]), lost, others, singles, cap)
         for key in range(keys)
     ]
     return PoolLimits(least, (1.0 + apart) * law.least, np.minimum(most, 1.0), lost)
@@ -213,11 +212,11 @@ def _least_item(law: _Weights, there: Floats) -> float:
     return min(law.high, float((low + there * np.maximum(law.high - over, 0.0)).min()))
 
 
-def _lost(shares: Floats | None, cells: Integers, encode: str, cap: int) -> Floats:
+def _lost(shares: Floats | None, cells: Integers, cap: int) -> Floats:
     """For 0 .. cap keys: how many of their items, at the most, share a cell with another on average."""
-    held = np.array([most_held(encode, count) for count in range(cap + 1)])
     if shares is not None:
         return _most_pairs(_halves(shares, cap, 2), 2)
+    held = np.arange(cap + 1) * np.arange(1, cap + 2) // 2  # keys, and pairs of keys
     if len(cells) > MOST_PAIRED:
         return held.astype(np.float64)
     each = np.array([(cells == own).mean(axis=1) for own in cells])
@@ -255,7 +254,6 @@ def _most_of_key(
     lost: Floats,
     others: _PairItems | None,
     singles: Integers,
-    encode: str,
     cap: int,
 ) -> float:
     """How often, at the most, a cell of either sign is named, by who holds the key or does not."""
@@ -264,7 +262,7 @@ def _most_of_key(
     by_key = [side.reshape(-1, 2).max(axis=1)[elsewhere] for side in (*signs, signs.sum(axis=0))]
     one = np.maximum(*(_tops(side, cap) for side in by_key[:2]))
     either = _tops(by_key[2], cap)
-    pairs = np.array([most_held(encode, count) - count for count in range(cap + 1)])
+    pairs = np.arange(cap + 1) * np.arange(-1, cap) // 2 * (others is not None)
     if others is not None:
         low, high = (others.meeting(singles[2 * key + sign]) for sign in (0, 1))
         most = int(pairs[-1])
@@ -343,23 +341,23 @@ def most_grown(channel: Collision, at: Integers, worth: Floats, limits: PoolLimi
 
 
 @least_of_items.register
-def _(channel: Collision, encode: str, keys: int, cap: int) -> Floats | None:
-    limits = collision_limits(channel, encode, keys, cap)
+def _(channel: Collision, keys: int, cap: int) -> Floats | None:
+    limits = collision_limits(channel, keys, cap)
     return None if limits is None else limits.item
 
 
 @limits_of_keys.register
-def _(channel: Collision, encode: str, keys: int, cap: int) -> tuple[Floats, Floats] | None:
-    limits = collision_limits(channel, encode, keys, cap)
+def _(channel: Collision, keys: int, cap: int) -> tuple[Floats, Floats] | None:
+    limits = collision_limits(channel, keys, cap)
     return None if limits is None else (limits.least, limits.most)
 
 
 @odd_sets.register
 def _(
-    channel: Collision, encode: str, keys: list[str], cap: int, n: float, grid: Floats
+    channel: Collision, keys: list[str], cap: int, n: float, grid: Floats
 ) -> Iterator[tuple[str, float]]:
     """All keys held by more people than each person may hold."""
-    limits = collision_limits(channel, encode, len(keys), cap) if encode == "items" else None
+    limits = collision_limits(channel, len(keys), cap) if channel.items == 2 * len(keys) else None
     if limits is not None:
         yield "all keys", too_many(channel, len(keys), grid, limits)
 
@@ -430,7 +428,7 @@ def one_sided(channel: CoCo, limits: Mirrored, n: float, signs: Floats) -> Float
 
 
 @limits_of_keys.register
-def _(channel: CoCo, encode: str, keys: int, cap: int) -> tuple[Floats, Floats]:
+def _(channel: CoCo, keys: int, cap: int) -> tuple[Floats, Floats]:
     """A claimed pair of cells has exactly high + low; another one has what is left, twice."""
     left = [channel.left(claimed) for claimed in range(channel.held + 1)]
     pair = channel.high + channel.low
@@ -440,9 +438,7 @@ def _(channel: CoCo, encode: str, keys: int, cap: int) -> tuple[Floats, Floats]:
 
 
 @odd_sets.register
-def _(
-    channel: CoCo, encode: str, keys: list[str], cap: int, n: float, grid: Floats
-) -> Iterator[tuple[str, float]]:
+def _(channel: CoCo, keys: list[str], cap: int, n: float, grid: Floats) -> Iterator[tuple[str, float]]:
     """A mass above its frequency, for either sign of each key."""
     if 2 * len(keys) * channel.pool > MOST_HASHED:
         return

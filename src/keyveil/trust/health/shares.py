@@ -52,7 +52,7 @@ def check_rare(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Fi
     n, cells = tally.view_counts(0)
     counts = cells.astype(np.float64)
     limits = channel.limits(counts) if channel.names_states else None
-    if plan.encode not in ("item", "padded") or limits is None:
+    if not plan.encoding.keyless or limits is None:
         why = "reports of this plan do not each name one item"
         return unchecked("rare", why, false_alarm)
     least = float(limits.least.min())

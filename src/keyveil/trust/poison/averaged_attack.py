@@ -45,7 +45,7 @@ def is_pooled(plan: Plan) -> bool:
     """Whether answers for single keys are pooled over views by their precision."""
     own = decoding_of(plan).has_own_moments
     own |= decoding_of(plan).has_own_evidence
-    return plan.encode == "views" and not own and not single_keys(plan) and len(plan.views) > 1
+    return plan.encoding.speaks_of_views and not own and not single_keys(plan) and len(plan.views) > 1
 
 
 @dataclass

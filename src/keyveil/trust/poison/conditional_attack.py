@@ -38,7 +38,7 @@ def raised_conditional(
     hold each key with ``frequency``, independently, with values of ``mean``.
     """
     check(plan, share, "raise-frequency", "crafted", "chosen", views)
-    if plan.encode != "views":
+    if not plan.encoding.speaks_of_views:
         raise PlanError(
             f"what fakes could do to a conditional of {plan.mechanism_name} is not offered: it leans on "
             "the reports of all pairs; keyveil poison says it of single keys"
