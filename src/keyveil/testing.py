@@ -18,6 +18,7 @@ import numpy as np
 from scipy import stats
 
 from .channel import Channel, CoCo, Collision, Halfspace, Symbols
+from .channel.law import MOST_WRITTEN, as_laws
 from .estimate import estimate
 from .estimate.decoding import decoding_of
 from .estimate.forecast.variance import predicted
@@ -56,6 +57,9 @@ POOLED = 1000.0
 
 HEAVY = 10.0
 
+REACHED = 1e-5
+"""How near to a limit of honest counts some state must come."""
+
 _MANY = 1 << 36
 """Reports of a tally without noise: few enough for the gap of likelihood to be seen in doubles."""
 
@@ -89,6 +93,9 @@ def check_mechanism(name: str, draws: int = 20_000, seed: int = 0) -> None:
             check_encoding(plan)
             for channel in plan.channels:
                 check_sampler(channel, draws, seed)
+                check_distances(channel)
+                check_limits(channel)
+                check_simulation(channel, draws, seed)
             for record in ({}, {"0": 2.2}, {"0": 5, "1": 1.5}):
                 check_reports(plan, record, draws, seed)
 
@@ -119,7 +126,7 @@ def check_privacy(plan: Plan) -> None:
     _check_records(plan)
     for channel in plan.channels:
         proof = channel.proof()
-        law = _law(channel)
+        law = channel.output_law()
         if law is None:
             continue
         _require(bool((law >= 0).all()), "a probability is negative")
@@ -164,13 +171,39 @@ def _worst_ratio(law: Floats) -> float:
     return float(np.log(columns.max(axis=0) / least).max())
 
 
-def _law(channel: Channel) -> Floats | None:
-    """Pr[output | state] written out, or None where that is too large or positions are apart."""
-    if isinstance(channel, Halfspace):
-        return channel.expected() if channel.signs <= 10 else None
-    if not channel.one_cell or channel.states * channel.cells > _DENSE:
-        return None
-    return channel.expected()
+def check_distances(channel: Channel) -> None:
+    """Total variation is never below that of any two rows, the blanket never above what all share.
+
+    Laws that are not written out are passed over.
+    """
+    law = channel.output_law()
+    if law is None:
+        return
+    apart = max(float(np.abs(law[first:] - row).sum(axis=1).max()) / 2 for first, row in enumerate(law))
+    shared = float(law.min(axis=0).sum())
+    stated = float(channel.total_variation())
+    _require(stated >= apart * (1 - 1e-12), f"two states are {apart} apart, not {stated}")
+    stated = float(channel.blanket())
+    _require(stated <= shared * (1 + 1e-12), f"all states share {shared}, not {stated}")
+
+
+def check_limits(channel: Channel) -> None:
+    """No state lies outside the limits of honest counts, and some state reaches each of them.
+
+    What each state is expected to send is taken for counts. Shapes without limits, and laws that are
+    not written out, are passed over. Seeds of a pool may leave limits unreached.
+    """
+    limits = channel.limits(np.zeros(channel.cells))
+    written = channel.output_law() is not None or channel.decodes_states
+    if limits is None or not written or channel.states * channel.cells > MOST_WRITTEN:
+        return
+    met = [channel.limits(row[: channel.cells]) for row in channel.expected()]
+    counts = np.array([state.counts for state in met if state is not None])
+    low, high = counts.min(axis=0), counts.max(axis=0)
+    inside = (low >= limits.least - 1e-12) & (high <= limits.most + 1e-12)
+    _require(bool(inside.all()), f"limits leave out what a state sends, as of count {inside.argmin()}")
+    near = (low <= limits.least + REACHED) & (high >= limits.most - REACHED)
+    _require(bool(near.all()) or channel.seeds > 0, f"no state comes near limit {near.argmin()}")
 
 
 # -- the estimator ---------------------------------------------------------------------------------
@@ -184,14 +217,14 @@ def check_decoder(plan: Plan) -> None:
     for channel in plan.channels:
         if isinstance(channel, Halfspace):
             _check_signs(channel)
-        elif not isinstance(channel, Collision | CoCo):  # decoded item by item, not set by set
+        elif channel.decodes_states:
             _check_weights(plan, channel)
     if speaks_singly(plan) and (plan.chain is None or plan.chain["round"] == 1):
         _check_estimators(plan)
 
 
 def _check_signs(channel: Halfspace) -> None:
-    law = _law(channel)
+    law = channel.output_law()
     if law is None:
         return
     codes = np.arange(1 << channel.signs)[:, None] >> np.arange(channel.signs)
@@ -302,10 +335,10 @@ def _ideal_records(
 def check_covariance(plan: Plan) -> None:
     """Covariance is that of all outputs written out; so are its plug-in and the predicted error."""
     for channel in plan.channels:
-        written = _outputs(channel)
-        if written is None:
+        outputs = channel.output_law()
+        if outputs is None or not channel.decodes_states:
             continue
-        outputs, marks = written
+        marks = channel.output_marks()
         weights = np.eye(channel.states)
         decoder = channel.decoder(weights)
         decoder = decoder[:, ~np.isnan(decoder).any(axis=0)]
@@ -345,31 +378,6 @@ def _check_plug_in(plan: Plan) -> None:
                 _require(abs(value - goal) <= 1e-6 * goal, f"variance of {name}: {value}, not {goal}")
 
 
-def _outputs(channel: Channel) -> tuple[Floats, Floats] | None:
-    """Pr[output | state] over all outputs, and the marks of each with a last one for the report."""
-    if isinstance(channel, Halfspace | Collision | CoCo):
-        return None  # decoded sign by sign, item by item
-    if channel.one_cell:
-        law = _law(channel)
-        return None if law is None else (law, np.eye(channel.cells))
-    if not isinstance(channel, Symbols) or channel.alphabet**channel.positions > 1 << 16:
-        return None
-    size = channel.alphabet
-    laws = np.array(channel.laws, np.float64) / WORD
-    rows, marks = [], []
-    for state in range(channel.states):
-        row = np.ones(1)
-        for position in range(channel.positions):
-            own = channel.marked(state)
-            row = np.multiply.outer(laws[own[1] if own and own[0] == position else 0], row).ravel()
-        rows.append(row)
-    for position in range(channel.positions):
-        digit = np.arange(size**channel.positions) // size**position % size
-        marks += [digit == symbol for symbol in range(1, size)]
-    marks.append(np.ones(size**channel.positions, bool))
-    return np.array(rows), np.array(marks, np.float64).T
-
-
 # -- the tally -------------------------------------------------------------------------------------
 
 
@@ -394,7 +402,7 @@ def check_support(plan: Plan) -> None:
 def _check_codes(plan: Plan, view: int) -> None:
     """A cell is admitted if and only if some state sends it."""
     layout, channel, own = plan.layout, plan.view_channels[view], int(plan.layout.own[view])
-    law = _law(channel)
+    law = channel.output_law()
     for cell in _spread(channel.cells, 64 if layout.cells <= _SMALL else 4):
         possible = law is None or bool(law[:, cell].max() > 0)
         cells = (own, own + 1 + cell)
@@ -447,6 +455,32 @@ def check_sampler(channel: Channel, draws: int = 20_000, seed: int | str = 0) ->
             _check_tails(drawn.sum(axis=0, dtype=np.int64), draws, law, f"state {state}")
             if isinstance(channel, Symbols):
                 _check_pairs(channel, drawn, law, state)
+
+
+def check_simulation(channel: Channel, draws: int = 20_000, seed: int | str = 0) -> None:
+    """Simulated counts follow the channel's law when states are mixed.
+
+    Reports are simulated one by one and all at once. Each cell's count is binomial either way, and
+    single reports are compared with the whole law where it is written out. False alarm: three
+    times ``ALPHA``.
+    """
+    generator = Coins.stated(f"simulation {seed}").generator()
+    states = as_laws(np.arange(1.0, channel.states + 1))
+    single = channel.draw_counts(np.tile(states, (draws, 1)), np.ones(draws, np.int64), generator)
+    together = channel.draw_counts(states, np.array(draws), generator)
+    chances = np.clip(channel.mix(states)[: channel.cells], 0.0, 1.0)
+    _check_tails(together, draws, chances, "simulated together")
+    _check_tails(single.sum(axis=0), draws, chances, "simulated one by one")
+    if channel.one_cell:
+        _require(bool((single.sum(axis=1) == 1).all()), "a report marks more or less than one cell")
+        return
+    rows = single.astype(np.uint8)
+    _require(bool((rows == single).all() and channel.admits_rows(rows).all()), "no device marks these")
+    law, marks = channel.output_law(), channel.output_marks
+    if law is not None:
+        outputs = {row.tobytes(): number for number, row in enumerate(marks()[:, :-1].astype(np.uint8))}
+        drawn = np.array([outputs[row.tobytes()] for row in rows])
+        check_counts(_counted(drawn, law.shape[1]), states @ law, "simulated outputs")
 
 
 def _drawn(channel: Channel, state: int, draws: int, key: str) -> np.ndarray:

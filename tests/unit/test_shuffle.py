@@ -448,12 +448,21 @@ def test_every_mechanism_is_amplified(name):
     assert made.document()["people"] == 10**5
 
 
-def test_a_shape_of_one_s_own_has_what_its_epsilon_implies():
-    class Own(Table):
-        pass
+def test_a_shape_of_ones_own_has_what_its_law_implies_or_else_its_epsilon():
+    """Nothing but the base class: the law if it is written out, otherwise the proof."""
 
-    rows = Symmetric.of(3, EPSILON).expected()
-    known = channel_parameters(Own(Table.rounded(rows).rows))
+    class Own(Table):
+        total_variation, blanket = Channel.total_variation, Channel.blanket
+
+    class Unwritten(Own):
+        def output_law(self):
+            return None
+
+    rows = Table.rounded(Symmetric.of(3, EPSILON).expected()).rows
+    known = channel_parameters(Own(rows))
+    assert known.variation == pytest.approx((E - 1) / (E + 2), abs=COARSE)
+    assert known.blanket == pytest.approx(3 / (E + 2), abs=COARSE)
+    known = channel_parameters(Unwritten(rows))
     assert known.variation == pytest.approx((E - 1) / (E + 1), abs=COARSE)
     assert known.blanket == pytest.approx(1 / E, abs=COARSE)
 

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..channel import Channel, CoCo, Collision, Subset, Symbols
-from ..channel.hash import mixed
-from ..foundation.arrays import WORD, Floats, Integers
-from ..foundation.coins import Coins, Stream
+from ..channel.law import as_laws, random_stream
+from ..channel.seed_pool import SeedPool
+from ..foundation.arrays import Floats, Integers
+from ..foundation.coins import Coins
 from ..foundation.compiled import compiled
 from ..foundation.errors import PlanError
 from ..people.population import Population
@@ -108,17 +108,12 @@ def _counts(
     return counts
 
 
-def _proper(laws: Floats) -> Floats:
-    laws = np.maximum(laws, 0.0)
-    return laws / laws.sum(axis=-1, keepdims=True)
-
-
 def _of_laws(
     plan: Plan, population: Population, people: int, draw: np.random.Generator, runs: int
 ) -> Integers | None:
     """Counts ``(runs, cells)`` from the laws of the views' states, one multinomial draw each.
 
-    None where the states are no numbers, or the channel has no quick way.
+    None where the states are no numbers.
     """
     layout, keys = plan.layout, plan.views.keys
     laws = [plan.encoding.population_law(population, view, plan.cap) for view in keys]
@@ -130,62 +125,10 @@ def _of_laws(
     counts[:, layout.own] = reports
     for number, channel in enumerate(plan.channels):
         views = plan.views_of(number)
-        of_views = _proper(np.array([known[view] for view in views]))
-        drawn = _drawn(channel, of_views, reports[:, views], draw)
-        if drawn is None:
-            return None
+        view_laws = as_laws(np.array([known[view] for view in views]))
         cells = layout.own[views][:, None] + 1 + np.arange(channel.cells)
-        counts[:, cells] = drawn
+        counts[:, cells] = channel.draw_counts(view_laws, reports[:, views], draw)
     return counts
-
-
-def _drawn(
-    channel: Channel, laws: Floats, reports: Integers, draw: np.random.Generator
-) -> Integers | None:
-    """Counts ``(..., cells)`` of so many reports ``(...,)`` whose states follow the laws, or None.
-
-    Where a report marks many cells, its states are drawn first; given these, what positions show is
-    independent of each other and of everything else.
-    """
-    if channel.one_cell:
-        return draw.multinomial(reports, _proper(channel.mix(laws)))
-    if isinstance(channel, Subset):
-        return _subsets(channel, draw.multinomial(reports, laws), draw)
-    if not isinstance(channel, Symbols):
-        return None
-    states = draw.multinomial(reports, laws)
-    own = states[..., channel.silent :].reshape(*reports.shape, channel.positions, -1)
-    rest = reports[..., None] - own.sum(axis=-1)
-    law = np.array(channel.laws, np.float64) / WORD
-    if channel.alphabet == 2 and len(law) == 2:
-        return draw.binomial(own[..., 0], law[1, 1]) + draw.binomial(rest, law[0, 1])
-    law = np.roll(law, -1, axis=1)  # symbol 0 last: it marks nothing
-    shown = draw.multinomial(rest, law[0])
-    for number, row in enumerate(law[1:]):
-        shown = shown + draw.multinomial(own[..., number], row)
-    return shown[..., :-1].reshape(*reports.shape, channel.cells)
-
-
-def _subsets(channel: Subset, states: Integers, draw: np.random.Generator) -> Integers:
-    """How often each state is among those sent, from counts ``(..., states)`` of the true ones.
-
-    The sampler's own steps, for all reports at once that have as many states left to choose.
-    """
-    shown = draw.binomial(states, channel.show / WORD)
-    marks, others = shown.copy(), channel.states - 1
-    own = np.arange(channel.states)
-    waiting = np.zeros((channel.size + 1, *states.shape), np.int64)  # by how many are yet to choose
-    waiting[channel.size], waiting[channel.size - 1] = states - shown, shown
-    for j in range(others):
-        left = others - j
-        for need in range(1, channel.size + 1):
-            chance = ((need << 32) // left) / WORD
-            taken = draw.binomial(waiting[need], min(chance, 1.0))
-            for other in (j, j + 1):  # the j-th other state is itself, or one further
-                marks[..., other] += (taken * (j + (j >= own) == other)).sum(axis=-1)
-            waiting[need - 1] += taken
-            waiting[need] -= taken
-    return np.asarray(marks)
 
 
 def _by_person(
@@ -197,9 +140,7 @@ def _by_person(
     tally = Tally(plan, counts)
     for first in range(0, people, chunk):
         some = population.draw(min(chunk, people - first), draw, first)
-        ready = draw.integers(0, WORD, (len(some), words), np.uint32)
-        stream = Stream(Coins.stated("not used"), some.addresses, ready=ready)
-        views, outputs = plan.perturb(some, stream)
+        views, outputs = plan.perturb(some, random_stream(len(some), words, draw))
         if plan.layout.one_cell:
             codes = (plan.layout.first_code[views] + outputs).astype(plan.layout.code_type)
             tally.add(Reports(plan.hash, codes=codes))
@@ -212,20 +153,11 @@ class _Sets:
     """Reports about whole sets, by the compiled loop of the plan's channel."""
 
     def __init__(self, plan: Plan, loops: Any) -> None:
-        channel, keys = plan.channels[0], len(plan.schema.keys)
-        numbers = np.arange(2 * keys, dtype=np.uint32) + np.uint32(0x9E3779B9)
-        if isinstance(channel, CoCo):
-            rest = np.array([channel.left(j) for j in range(channel.held + 1)], np.int64)
-            more: tuple[Any, ...] = (mixed(numbers[:keys]), channel.salt, channel.pool, channel.small)
-            self._draw, self._more = loops.draw_coco, (*more, channel.high, channel.low, rest)
-        else:
-            assert isinstance(channel, Collision)
-            rest = np.array([channel.low(j) for j in range(channel.held + 1)], np.int64)
-            pairs = keys if plan.encoding.item_width > 1 else 0
-            more = (pairs, mixed(numbers), channel.salt, channel.pool, channel.small)
-            self._draw, self._more = loops.draw_collision, (*more, channel.high, rest)
-        self._cap, self._pool, self._small = plan.cap, channel.pool, channel.small
-        self._channel, self._pairs = channel, plan.encoding.item_width > 1
+        channel = plan.channels[0]
+        assert isinstance(channel, SeedPool)
+        self._pairs = plan.encoding.item_width > 1
+        self._draw, self._more = channel.compiled_draw(loops, len(plan.schema.keys), self._pairs)
+        self._cap, self._channel = plan.cap, channel
 
     def add(
         self,
@@ -243,18 +175,11 @@ class _Sets:
     def telling(self, population: Population) -> float:
         """The variance of a cell's weight between people, by that of whether it is reported."""
         kept = float(population.sizes @ np.minimum(np.arange(len(population.sizes)), self._cap))
-        channel, cells = self._channel, self._small
-        if isinstance(channel, CoCo):
-            empty = channel.left(self._cap)[0]
-            apart = (channel.high - empty) ** 2 + (channel.low - empty) ** 2
-            return self._cap * apart / WORD**2
-        held = kept * (kept + 1) / 2 if self._pairs else kept
-        empty = channel.low(min(round(held), channel.held))[0]
-        return held * (1 - min(held / cells, 1.0)) * ((channel.high - empty) / WORD) ** 2
+        return self._channel.weight_variance(kept * (kept + 1) / 2 if self._pairs else kept)
 
     def law(self, population: Population, people: int, draw: np.random.Generator) -> Floats:
         """The law of the cells under each seed, a row each: averaged over so many people's own."""
-        made = np.zeros((self._pool, 1 + self._small))
+        made = np.zeros((self._channel.pool, 1 + self._channel.small))
         people = -(-people // len(population.people)) * len(population.people)
         table, seed = population.people, draw.integers(0, 1 << 64, dtype=np.uint64)
         rows = table.starts, np.ascontiguousarray(table.keys), population.ups
@@ -262,7 +187,7 @@ class _Sets:
         self._draw(people, False, *rows, self._cap, *self._more, seed, nothing, made)
         made = made[:, 1:] + made[:, :1]
         made[made.sum(axis=1) == 0] = 1.0  # a seed that no one drew
-        return _proper(made)
+        return as_laws(made)
 
 
 def _of_law(laws: Floats, people: int, runs: int, draw: np.random.Generator) -> Integers:
