@@ -28,7 +28,6 @@ from ..foundation.compiled import compiled
 from ..foundation.errors import PlanError
 from ..people.population import Population
 from ..plan.encoding import SETS, bucket_of
-from ..plan.report import Reports
 from ..plan.tally import Tally
 
 if TYPE_CHECKING:
@@ -220,13 +219,7 @@ def _by_person(
         some = population.draw(min(chunk, people - first), draw, first)
         ready = draw.integers(0, WORD, (len(some), words), np.uint32)
         stream = Stream(Coins.stated("not used"), some.addresses, ready=ready)
-        views, outputs = plan.perturb(some, stream)
-        if plan.layout.one_cell:
-            codes = (plan.layout.first_code[views] + outputs).astype(plan.layout.code_type)
-            tally.add(Reports(plan.hash, codes=codes))
-        else:
-            bits = np.packbits(outputs, axis=1, bitorder="little")
-            tally.add(Reports(plan.hash, views=views, bits=bits))
+        tally.add(plan.packing.batch(*plan.perturb(some, stream)))
 
 
 class _Sets:
