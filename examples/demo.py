@@ -23,7 +23,6 @@ import httpx
 import numpy as np
 
 from keyveil import Client, Coins, People, Plan
-from keyveil.plan.packing import Packing
 from keyveil.service.collector.http.wire import BINARY, encode_binary
 
 PEOPLE = 50_000
@@ -97,7 +96,7 @@ def send_many(url: str, plan: Plan, held: np.ndarray, ratings: np.ndarray) -> in
         np.concatenate([foods, np.full(len(missing), -2)]),
         np.concatenate([ratings[held], np.zeros(len(missing))]),
     )
-    rows = Packing(plan).packed(plan.privatise(people, Coins.secure()))
+    rows = plan.packing.packed(plan.privatise(people, Coins.secure()))
     epoch = httpx.get(f"{url}/v1/collections/menu").json()["epoch"]["now"]
     with httpx.Client(timeout=60, headers={"content-type": BINARY}) as http:
 

@@ -14,7 +14,6 @@ from desk import PLAN, Desk, fresh, plan_of
 
 from keyveil import Tally, estimate
 from keyveil.estimate.together.conditional import Conditionals
-from keyveil.plan.packing import Packing
 from keyveil.service.collector.operations import admin
 from keyveil.service.collector.operations.clock import SystemClock
 from keyveil.service.collector.store.segments import read_part
@@ -387,10 +386,9 @@ def test_segments_are_exported_and_add_up(file_desk):
     content = file_desk.get(path).content
     saved = file_desk.folder / "copy.parquet"
     saved.write_bytes(content)
-    packing = Packing(PLAN)
-    rows = read_part(saved, packing)
-    assert Tally(PLAN).add(packing.reports(rows)) == tally_of(file_desk)
-    assert (np.diff(packing.reports(rows).codes.astype(int)) >= 0).all(), "no order of arrival"
+    reports = read_part(saved, PLAN.packing)
+    assert Tally(PLAN).add(reports) == tally_of(file_desk)
+    assert (np.diff(reports.codes.astype(int)) >= 0).all(), "no order of arrival"
     for wrong in (
         "/1/1/part-0001.parquet",
         f"/2/{manifest['epoch']}/{file['name']}",

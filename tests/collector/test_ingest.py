@@ -10,7 +10,6 @@ import random
 import pytest
 from desk import PLAN, Desk, fresh, plan_of
 
-from keyveil.plan.packing import Packing
 from keyveil.service.collector.http import wire
 from keyveil.service.collector.operations.settings import Settings
 from keyveil.service.collector.recent_reports import Lately
@@ -41,7 +40,7 @@ def test_sending_again_is_success_and_counts_once(desk):
     sent = fresh(5)
     for _ in range(3):
         assert desk.send(sent).json() == {"accepted": 5, "failed": []}
-    packing = Packing(PLAN)
+    packing = PLAN.packing
     rows = b"".join(packing.row(report["cells"]) for report in sent)
     ids = b"".join(bytes.fromhex(report["id"]) for report in sent)
     assert desk.send_bytes(wire.encode_binary(PLAN.hash, desk.epoch(), ids, rows)).status_code == 200

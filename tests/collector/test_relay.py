@@ -22,7 +22,6 @@ from scipy.stats import chi2
 
 from keyveil import AsyncClient, Client, Coins, Plan, Report
 from keyveil.foundation.errors import KeyveilError
-from keyveil.plan.packing import Packing
 from keyveil.service.client import Patience
 from keyveil.service.collector.http.wire import BINARY, decode_binary, encode_binary
 from keyveil.service.collector.operations.settings import Settings
@@ -296,7 +295,7 @@ def test_what_is_forwarded_carries_nothing_of_the_devices(booth):
     booth.settle()
     ((path, body, headers),) = booth.line.seen
     assert path == "/v1/collections/menu/reports"
-    assert len(body) == 48 + K * (16 + Packing(PLAN).width), "ids and rows"
+    assert len(body) == 48 + K * (16 + PLAN.packing.width), "ids and rows"
     assert headers["user-agent"] == "keyveil-relay"
     assert not {"authorization", "cookie", "x-forwarded-for", "referer"} & set(headers)
     said = booth.log.getvalue() + booth.desk.log.getvalue()
@@ -701,7 +700,7 @@ def test_rounds_are_followed(booth):
 def test_the_binary_form_and_bits_pass_too(booth):
     plan = plan_of("pckv_ue", 20)
     booth.desk.create("bits", plan)
-    packing = Packing(plan)
+    packing = plan.packing
     rows = b"".join(packing.row(plan.report({"k1": 3}).cells) or b"" for _ in range(K))
     body = encode_binary(plan.hash, booth.desk.epoch(), os.urandom(16 * K), rows)
     path, kind = "/v1/collections/bits/reports", {"content-type": BINARY}
@@ -750,7 +749,7 @@ def test_reports_that_no_honest_device_sends_do_not_make_a_crowd(booth):
 
 def test_memory_is_bounded(file_desk):
     file_desk.create()
-    width = Packing(PLAN).width + OVERHEAD
+    width = PLAN.packing.width + OVERHEAD
     booth = Booth(file_desk, wait=10, hold_bytes=15 * width)
     assert booth.ask("GET", "/v1/collections/menu").status_code == 200
     booth.relay.wait = 100

@@ -27,7 +27,6 @@ from ..foundation.coins import Coins
 from ..foundation.compiled import compiled
 from ..foundation.errors import PlanError
 from ..people.population import Population
-from ..plan.report import Reports
 from ..plan.tally import Tally
 
 if TYPE_CHECKING:
@@ -140,13 +139,8 @@ def _by_person(
     tally = Tally(plan, counts)
     for first in range(0, people, chunk):
         some = population.draw(min(chunk, people - first), draw, first)
-        views, outputs = plan.perturb(some, random_stream(len(some), words, draw))
-        if plan.layout.one_cell:
-            codes = (plan.layout.first_code[views] + outputs).astype(plan.layout.code_type)
-            tally.add(Reports(plan.hash, codes=codes))
-        else:
-            bits = np.packbits(outputs, axis=1, bitorder="little")
-            tally.add(Reports(plan.hash, views=views, bits=bits))
+        stream = random_stream(len(some), words, draw)
+        tally.add(plan.packing.batch(*plan.perturb(some, stream)))
 
 
 class _Sets:

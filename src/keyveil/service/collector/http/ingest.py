@@ -58,13 +58,13 @@ class Ingest(Upload[Collection]):
         book = service.store.has_book(one)
         if book is None:
             book = await asyncio.to_thread(service.store.book, one)
-        packed = wire.pack(batch, book.packing)
+        packed = wire.pack(batch, book.plan.packing)
         reasons: dict[int, str] = dict.fromkeys(packed.impossible, "impossible")
         if packed.count:
             ids = packed.ids
             names = [ids[at : at + 16] for at in range(0, len(ids), 16)]
             parcel = Parcel(place.id, one.id, batch.epoch, names, packed.rows)
-            lately = self._lately.look(parcel, book.packing.width)
+            lately = self._lately.look(parcel, book.plan.packing.width)
             await self._submit(place, parcel, packed.count - lately.again)
             if parcel.refused:
                 places = [at for at in range(batch.count) if at not in reasons]

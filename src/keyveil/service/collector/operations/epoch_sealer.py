@@ -114,7 +114,7 @@ class Keeper:
     ) -> tuple[dict[str, object], bytes] | None:
         """The epoch as files; an empty manifest if it is sealed already, None if it cannot be now."""
         store = self._store
-        packing = store.book(one).packing
+        plan = store.book(one).plan
         with store.sealing() as mine, store.reading() as session:
             if not mine:
                 return None
@@ -123,7 +123,7 @@ class Keeper:
             facts = {"collection": collection.name, "round": one.number, "epoch": epoch}
             payloads = (segment.payload for segment in store.segments(session, one, epoch))
             folder = folder_of(self._root, collection, one, epoch)
-            manifest, tally = write_epoch(folder, facts, packing, payloads)
+            manifest, tally = write_epoch(folder, facts, plan, payloads)
             if not np.array_equal(tally.counts, store.epoch_counts(session, one, epoch)):
                 self.failures += 1
                 self._log.say("epoch_does_not_add_up", collection=collection.name, epoch=epoch)

@@ -97,8 +97,8 @@ def _has_key(session: Session, root: Path, one: Round, epoch: int) -> bool:
 
 
 def _log(store: Store, session: Session, one: Round, epoch: int, verdict: Verification) -> np.ndarray:
-    packing = store.book(one).packing
-    tally = Tally(packing.plan)
+    plan = store.book(one).plan
+    packing, tally = plan.packing, Tally(plan)
     seen = _Seen(store)
     for segment in store.segments(session, one, epoch):
         if crc_of(segment.ids, segment.payload) != segment.crc:
@@ -149,13 +149,13 @@ class _Seen:
 def _sealed(
     store: Store, session: Session, root: Path, collection: Collection, one: Round, verdict: Verification
 ) -> np.ndarray:
-    packing = store.book(one).packing
-    total = Tally(packing.plan)
+    plan = store.book(one).plan
+    total = Tally(plan)
     for sealed in store.sealed(session, one):
         row = session.rows(
             "select tally from sealed where round = ? and epoch = ?", (one.id, sealed.epoch)
         )
-        kept = Tally.parse(packing.plan, bytes(row[0][0]), kept=True)
+        kept = Tally.parse(plan, bytes(row[0][0]), kept=True)
         total = total + kept
         if sealed.expired:
             verdict.expired_epochs += 1
@@ -169,10 +169,10 @@ def _sealed(
         if wrong:
             verdict.findings += [f"epoch {sealed.epoch}: {text}" for text in wrong]
             continue
-        tally = Tally(packing.plan)
+        tally = Tally(plan)
         try:
             for file in files_of(sealed.manifest):
-                tally.add(packing.reports(read_part(folder / file["name"], packing)))
+                tally.add(read_part(folder / file["name"], plan.packing))
         except ReportError as error:
             verdict.findings.append(f"epoch {sealed.epoch}: {error}")
             continue

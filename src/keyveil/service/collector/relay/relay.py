@@ -94,7 +94,7 @@ class Relay:
         reasons: dict[str, str] = {}
         if not all(one in fates for one in names):
             known = await self._of_plan(known, batch)
-            packed = wire.pack(batch, known.packing)
+            packed = wire.pack(batch, known.plan.packing)
             names = _ids_of(batch)
             reasons = {names[place].hex(): "impossible" for place in packed.impossible}
             fates = self._hold((name, batch.plan, batch.epoch), known, packed)
@@ -120,7 +120,7 @@ class Relay:
 
     def _hold(self, spot: Spot, known: KnownCollection, packed: wire.Packed) -> dict[bytes, str]:
         """Take in what is new, within bounds; a crowd leaves at once. The fates of what is not new."""
-        width = known.packing.width
+        width = known.plan.packing.width
         rows = {
             packed.ids[16 * at : 16 * at + 16]: packed.rows[width * at : width * at + width]
             for at in range(packed.count)
@@ -217,7 +217,7 @@ class Relay:
         said = known.about.get("limits")
         limits = said if isinstance(said, dict) else {}
         reports, size = (limits.get(part) for part in ("reports", "bytes"))
-        by_bytes = ((size if type(size) is int else 1 << 20) - 64) // (16 + known.packing.width)
+        by_bytes = ((size if type(size) is int else 1 << 20) - 64) // (16 + known.plan.packing.width)
         return max(1, min(reports if type(reports) is int else 1000, by_bytes))
 
     async def _send_part(self, spot: Spot, part: Part, ends: float) -> dict[bytes, str]:

@@ -13,7 +13,6 @@ import httpx
 import msgspec
 
 from ....foundation.errors import KeyveilError
-from ....plan.packing import Packing
 from ....plan.plan import Plan
 from ....trust.shuffle import Amplified, amplified, line
 from ...client.client_core import MOST_PLAN, MOST_SAID, Reading, Said, checked_url
@@ -44,7 +43,6 @@ class KnownCollection:
     about: dict[str, Any]
     document: bytes
     plan: Plan
-    packing: Packing
     shuffled: Amplified
     fresh_until: float
     again: int = 0
@@ -178,15 +176,14 @@ class Upstream:
             raise Problem("unhealthy", "the collector's plan cannot be believed") from None
         if plan.hash != about.get("plan"):
             raise Problem("unhealthy", "the collector's plan is not the one that it names")
-        packing = Packing(plan)
-        if self.wait * (packing.width + OVERHEAD) > self._hold_bytes:
+        if self.wait * (plan.packing.width + OVERHEAD) > self._hold_bytes:
             raise Problem("unhealthy", "this relay cannot hold as many reports as it waits for")
         shuffled = await asyncio.to_thread(crowd_of, plan, self.wait, self.delta)
         self._log.say(
             "collection_known", collection=name, plan=plan.hash, wait=self.wait,
             epsilon=shuffled.epsilon, delta=shuffled.delta, local_epsilon=shuffled.local_epsilon,
         )  # fmt: skip
-        return KnownCollection(name, about, document, plan, packing, shuffled, until)
+        return KnownCollection(name, about, document, plan, shuffled, until)
 
     async def _get(self, url: str, most: int) -> bytes:
         try:

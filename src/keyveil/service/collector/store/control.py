@@ -15,7 +15,6 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from ....foundation.arrays import Integers
-from ....plan.packing import Packing
 from ....plan.plan import Plan
 from ..http.problems import Problem
 from ..operations.tokens import Token
@@ -31,7 +30,6 @@ class Book:
 
     plan: Plan
     document: bytes
-    packing: Packing
 
 
 class ControlStore(ABC):
@@ -171,7 +169,7 @@ class ControlStore(ABC):
                 raise Problem("unknown", "the round is gone")
             document = str(rows[0][0]).encode()
             plan = Plan.parse(document)
-            found = Book(plan, document, Packing(plan))
+            found = Book(plan, document)
             self._books[one.plan] = found
         return found
 

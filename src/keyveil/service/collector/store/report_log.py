@@ -260,7 +260,7 @@ class LogStore(ControlStore):
 
     def _log(self, session: Session, group: _Group, ids: list[bytes], chosen: list[int]) -> None:
         assert group.round is not None
-        packing = self.book(group.round).packing
+        packing = self.book(group.round).plan.packing
         rows = packing.rows(b"".join([parcel.rows for parcel in group.parcels]))
         if len(chosen) < len(ids):
             rows = rows[chosen]
