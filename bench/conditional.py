@@ -20,7 +20,10 @@ from keyveil import Coins, People, Plan, Query, Schema
 from keyveil.channel.design.view_channels import CLOSED_FORMS, conditional_errors, default_prior
 from keyveil.estimate.together.conditional import Conditionals
 from keyveil.people.tables.top_keys import read_top
-from keyveil.simulate.conditional_contest import ConditionalRow, compare_conditionals, true_value
+from keyveil.simulate.conditional_questions import true_value
+from keyveil.simulate.contest import Contest
+from keyveil.simulate.contest_row import ContestRow
+from keyveil.simulate.parallel import measure
 from keyveil.simulate.tallies import Population, simulate
 
 PAGE = Path(__file__).parents[1] / "docs" / "conditional.md"
@@ -41,7 +44,7 @@ def crowd(keys: int = 8, people: int = 20_000) -> Population:
     return Population(schema, People.of_rows(schema, who, key, values))
 
 
-def table(rows: list[ConditionalRow]) -> list[str]:
+def table(rows: list[ContestRow]) -> list[str]:
     """Errors, and how many times IOH as printed has."""
     printed = {(r.epsilon, r.n): r for r in rows if r.estimator == "printed"}
     lines = [
@@ -56,10 +59,10 @@ def table(rows: list[ConditionalRow]) -> list[str]:
         )
         lines.append(
             f"| {row.n:,} | {row.epsilon:g} | {row.mechanism} | {row.estimator} "
-            f"| {row.mse_conditional_frequency:.2e} "
-            f"| {base.mse_conditional_frequency / row.mse_conditional_frequency:.1f} x "
-            f"| {row.mse_conditional_mean:.2e} "
-            f"| {base.mse_conditional_mean / row.mse_conditional_mean:.1f} x | {cover} |"
+            f"| {row.mse_frequency:.2e} "
+            f"| {base.mse_frequency / row.mse_frequency:.1f} x "
+            f"| {row.mse_mean:.2e} "
+            f"| {base.mse_mean / row.mse_mean:.1f} x | {cover} |"
         )
     return lines
 
@@ -182,17 +185,13 @@ def main() -> None:
             lines += channels(population, int(people), given.repeat or 100)
     else:
         population = crowd()
-        rows: list[ConditionalRow] = []
+        rows: list[ContestRow] = []
         for people in given.people.split(","):
-            rows += compare_conditionals(
-                population.schema,
-                population,
-                MECHANISMS,
-                EPSILONS,
-                int(people),
-                given.repeat or 20,
-                coins=Coins.stated(f"bench {people}"),
+            coins = Coins.stated(f"bench {people}")
+            contest = Contest(
+                population, int(people), given.repeat or 20, coins, "paper", keys_together=2
             )
+            rows += measure(contest, MECHANISMS, EPSILONS).rows
         lines = table(rows)
     print("\n".join(lines))
     if given.write:

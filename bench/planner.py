@@ -21,7 +21,8 @@ from keyveil import Coins, Schema
 from keyveil.people.prior import Prior
 from keyveil.people.synthetic import gaussian, pckv_gaussian, pckv_uniform, uniform
 from keyveil.people.tables.top_keys import read_top
-from keyveil.simulate.contest import Contest, ContestRow
+from keyveil.simulate.contest import Contest
+from keyveil.simulate.contest_row import ContestRow
 from keyveil.simulate.parallel import measure
 from keyveil.simulate.tallies import Population
 

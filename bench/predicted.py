@@ -17,7 +17,7 @@ import numpy as np
 
 from keyveil import Coins
 from keyveil.estimate.forecast.key_forecast import forecast
-from keyveil.simulate.contest import SHRUNK, Contest, everything
+from keyveil.simulate.contest import SHRUNK, Contest, all_competitors
 from keyveil.simulate.parallel import measure
 from keyveil.simulate.tallies import Population
 
@@ -44,7 +44,7 @@ def rows_of(name: str, population: Population, people: int, repeat: int) -> list
     coins = Coins.stated("bench predicted").under(name)
     raw, slow = (*FIRST, "published"), min(repeat, SLOW_REPEAT)
     keys = len(population.schema.keys)
-    quick = [each for each in everything(keys) if each not in SLOW]
+    quick = [each for each in all_competitors(keys) if each not in SLOW]
     made: list[dict[str, Any]] = []
     for mechanisms, estimators, runs in (
         (quick, raw, repeat),
@@ -64,9 +64,9 @@ def rows_of(name: str, population: Population, people: int, repeat: int) -> list
 
 def share_clear(contest: Contest, chosen: str, epsilon: str) -> float:
     """The share of keys whose frequency the forecast says will be told from zero clearly."""
-    told = forecast(contest.plan(chosen, epsilon), contest.people, contest.known)
+    told = forecast(contest.plan(chosen, epsilon), contest.people, contest.table_prior)
     size = np.sqrt(told.covariance[:, 0, 0])
-    return float((contest.known.frequency > TOLD * size).mean())
+    return float((contest.table_prior.frequency > TOLD * size).mean())
 
 
 def group_of(row: dict[str, Any]) -> str:

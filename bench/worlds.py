@@ -16,7 +16,8 @@ from bench.planner import OURS, PUBLISHED, summary, verdict, write
 from keyveil import Coins, Schema
 from keyveil.foundation.coins import address
 from keyveil.people.people import People
-from keyveil.simulate.contest import Contest, ContestRow
+from keyveil.simulate.contest import Contest
+from keyveil.simulate.contest_row import ContestRow
 from keyveil.simulate.parallel import measure
 from keyveil.simulate.tallies import Population
 
