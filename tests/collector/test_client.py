@@ -38,7 +38,7 @@ from keyveil.foundation.exact import text
 from keyveil.service.client import ClientError, Ledger
 from keyveil.service.client.client_core import EPOCHS, FINAL, LATER, Patience, Said, judge
 from keyveil.service.client.device import DeviceCoins
-from keyveil.service.collector.http.problems import REASONS
+from keyveil.service.collector.process.problems import REASONS
 
 URL = "http://127.0.0.1"
 RECORD = {"Pepsi": 4}

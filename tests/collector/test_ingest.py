@@ -11,9 +11,9 @@ import pytest
 from desk import PLAN, Desk, fresh, plan_of
 
 from keyveil.plan.packing import Packing
+from keyveil.service.collector.engine.recent_reports import Lately
 from keyveil.service.collector.http import wire
-from keyveil.service.collector.operations.settings import Settings
-from keyveil.service.collector.recent_reports import Lately
+from keyveil.service.collector.process.settings import Settings
 from keyveil.service.collector.store import Parcel
 from keyveil.service.collector.store.epoch_keys import KeyFolder
 

@@ -25,7 +25,7 @@ from keyveil.foundation.errors import KeyveilError
 from keyveil.plan.packing import Packing
 from keyveil.service.client import Patience
 from keyveil.service.collector.http.wire import BINARY, decode_binary, encode_binary
-from keyveil.service.collector.operations.settings import Settings
+from keyveil.service.collector.process.settings import Settings
 from keyveil.service.collector.relay.crowd import AGAIN, OVERHEAD, shuffled
 from keyveil.service.collector.relay.relay import Relay
 from keyveil.service.collector.relay.relay_app import app

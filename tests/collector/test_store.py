@@ -15,7 +15,7 @@ from faults.scratch import small_sets
 from process import keyveil
 
 from keyveil import Tally
-from keyveil.service.collector.operations import admin
+from keyveil.service.collector.engine import admin
 from keyveil.service.collector.operations import verify as recount
 from keyveil.service.collector.operations.verify import verify
 from keyveil.service.collector.store import (

@@ -21,7 +21,7 @@ from keyveil.plan.packing import Packing
 from keyveil.plan.report import Report
 from keyveil.plan.tally import check_report
 from keyveil.service.collector.http import wire
-from keyveil.service.collector.http.problems import Problem
+from keyveil.service.collector.process.problems import Problem
 
 PLANS = {
     "kvue": plan_of("kvue", 5),

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from desk import PLAN
 
-from keyveil.service.collector.operations import admin
-from keyveil.service.collector.operations.clock import StatedClock
+from keyveil.service.collector.engine import admin
+from keyveil.service.collector.engine.service import Service
 from keyveil.service.collector.operations.verify import verify
-from keyveil.service.collector.service import Service
+from keyveil.service.collector.process.clock import StatedClock
 from keyveil.service.collector.store import Parcel
 from keyveil.service.collector.store.control import Book
 from keyveil.service.collector.store.sqlite import SqliteStore

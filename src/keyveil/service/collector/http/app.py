@@ -11,12 +11,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from ..service import Service
+from ..engine.service import Service
+from ..process.problems import Problem
 from ..store.collection import Collection
 from .access import cors, header, preflight, require
 from .ingest import Ingest
 from .openapi import document, page
-from .problems import Problem
 from .routes import OPERATIONS, Operation
 from .web import Run, guarded, json, site, with_headers
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..recent_reports import Lately
-from ..service import Service
+from ..engine.rate_limit import Rate
+from ..engine.recent_reports import Lately
+from ..engine.service import Service
+from ..process.problems import REASONS, Problem
 from ..store import Parcel
 from ..store.collection import Collection
 from . import wire
 from .access import require_ingest
-from .problems import REASONS, Problem
-from .rate_limit import Rate
 from .upload import Said, Upload
 from .web import Pairs
 

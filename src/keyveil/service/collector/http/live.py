@@ -10,9 +10,9 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ..service import Service
+from ..engine.service import Service
+from ..process.problems import Problem
 from .access import Headers, require
-from .problems import Problem
 
 EVERY = 0.4
 """Seconds between two looks; what another process counts is known half a second later at the most."""

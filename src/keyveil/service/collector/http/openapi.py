@@ -8,8 +8,8 @@ from html import escape
 from typing import Any
 
 from .... import __version__
+from ..process.problems import CONTENT_TYPE, REASONS
 from . import schemas
-from .problems import CONTENT_TYPE, REASONS
 from .routes import OPERATIONS, Operation
 from .wire import BINARY, JSON, SingleReport, WireBatch
 

@@ -14,19 +14,19 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from ....plan.tally import Tally
-from ..operations import admin
-from ..plan_difference import compare_plans
-from ..service import Service
+from ..engine import admin
+from ..engine.plan_difference import compare_plans
+from ..engine.service import Service
+from ..process.problems import Problem
 from ..store.collection import Collection, checked_name
 from ..store.segments import files_of, folder_of, remove
 from . import schemas
 from .access import require
 from .live import stream
-from .problems import Problem
 from .web import json
 from .wire import JSON
 
-TALLY = "application/vnd.keyveil.plan.tally"
+TALLY = "application/vnd.keyveil.tally"
 ADMIN_BODY = 64 << 20
 
 Handler = Callable[[Service, Request, Collection], Awaitable[Response]]

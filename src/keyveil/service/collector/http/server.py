@@ -18,7 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ....foundation.errors import KeyveilError
-from ..operations.logs import Log, Seldom
+from ..process.logs import Log, Seldom
 from .web import Host
 
 

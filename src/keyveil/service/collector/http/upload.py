@@ -12,9 +12,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
+from ..process.problems import CONTENT_TYPE, Problem
 from . import wire
 from .access import allowed, cors, header, preflight
-from .problems import CONTENT_TYPE, Problem
 from .web import Host, Pairs, as_problem, extra_headers
 
 Place = TypeVar("Place")

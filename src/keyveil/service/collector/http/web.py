@@ -15,11 +15,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from ....foundation.errors import KeyveilError
-from ..operations.logs import Log
-from ..operations.metrics import Refusals
-from ..operations.settings import Settings
+from ..process.logs import Log
+from ..process.metrics import Refusals
+from ..process.problems import CONTENT_TYPE, Problem
+from ..process.settings import Settings
 from ..store.store_interface import StoreError, StoreUnready
-from .problems import CONTENT_TYPE, Problem
 from .wire import JSON
 
 Pairs = list[tuple[bytes, bytes]]

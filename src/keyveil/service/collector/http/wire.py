@@ -15,8 +15,8 @@ import numpy as np
 
 from ....foundation.coins import fresh_bytes
 from ....plan.packing import Packing
+from ..process.problems import Problem
 from ..store.collection import MOST_EPOCH
-from .problems import Problem
 
 JSON = "application/json"
 BINARY = "application/vnd.keyveil.batch"

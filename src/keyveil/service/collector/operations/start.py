@@ -6,13 +6,13 @@ import socket
 from pathlib import Path
 from typing import TextIO
 
+from ..engine.service import Service
 from ..http.access import is_loopback
 from ..http.app import app
 from ..http.server import ServeError, address_of, listening, run
-from ..service import Service
+from ..process.clock import Clock
+from ..process.settings import Settings
 from ..store import Store
-from .clock import Clock
-from .settings import Settings
 
 NO_ADMIN = (
     "without an admin token the collector serves this machine only: "

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ....foundation.coins import Coins
-from ..http.problems import Problem
+from ..process.problems import Problem
 
 OVERHEAD = 200
 """Bytes that a held report takes beside its row."""

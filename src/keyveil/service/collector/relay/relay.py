@@ -31,12 +31,12 @@ from ....foundation.errors import KeyveilError
 from ....trust.shuffle import DELTA
 from ...client.client_core import FINAL, Patience, even
 from ..http import wire
-from ..http.problems import REASONS, Problem
 from ..http.upload import Said
-from ..operations.clock import Clock, SystemClock
-from ..operations.logs import Log
-from ..operations.metrics import RelayMetrics
-from ..operations.settings import Settings
+from ..process.clock import Clock, SystemClock
+from ..process.logs import Log
+from ..process.metrics import RelayMetrics
+from ..process.problems import REASONS, Problem
+from ..process.settings import Settings
 from .crowd import AGAIN, Crowds, Spot
 from .sent_ids import MOST_IDS, Memory, MemoryFailed, Part
 from .upstream import KnownCollection, Upstream

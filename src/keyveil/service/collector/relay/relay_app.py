@@ -14,11 +14,11 @@ from starlette.routing import Route
 
 from ..http import wire
 from ..http.access import cors, header, is_loopback, preflight, require_here
-from ..http.problems import Problem
 from ..http.server import run
 from ..http.upload import Said, Upload
 from ..http.web import Run, guarded, json, site, with_headers
-from ..operations.tokens import digest_of
+from ..process.problems import Problem
+from ..store.tokens import digest_of
 from .relay import Relay, statement
 from .upstream import KnownCollection
 

@@ -18,9 +18,9 @@ from ....plan.plan import Plan
 from ....trust.shuffle import Amplified, amplified, line
 from ...client.client_core import MOST_PLAN, MOST_SAID, Reading, Said, checked_url
 from ..http import wire
-from ..http.problems import REASONS, Problem
-from ..operations.clock import Clock
-from ..operations.logs import Log
+from ..process.clock import Clock
+from ..process.logs import Log
+from ..process.problems import REASONS, Problem
 from ..store.collection import is_name
 from .crowd import OVERHEAD
 

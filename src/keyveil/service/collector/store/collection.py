@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ....plan.report import is_hex
-from ..http.problems import Problem
-from ..operations.tokens import Token
+from ..process.problems import Problem
+from .tokens import Token
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 STATES = ("open", "paused", "closed")

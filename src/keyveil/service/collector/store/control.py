@@ -17,10 +17,10 @@ import numpy as np
 from ....foundation.arrays import Integers
 from ....plan.packing import Packing
 from ....plan.plan import Plan
-from ..http.problems import Problem
-from ..operations.tokens import Token
+from ..process.problems import Problem
 from .collection import Collection, Control, Round, Terms
 from .store_interface import CHUNK, Live, Session, chunk_counts
+from .tokens import Token
 
 T = TypeVar("T")
 

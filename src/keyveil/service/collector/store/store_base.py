@@ -12,7 +12,7 @@ import numpy as np
 
 from ....foundation.arrays import Integers
 from ....plan.tally import Tally
-from ..http.problems import Problem
+from ..process.problems import Problem
 from .collection import Collection, Control, Round
 from .control import Book, add_chunk
 from .report_log import LogStore, crc_of

@@ -14,20 +14,20 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any
 
-from ...estimate import estimate, estimators_of
-from ...estimate.projection import STEPS
-from ...estimate.together.conditional import ESTIMATORS, Conditionals, QueryAnswer, check_size
-from ...estimate.together.query import KINDS, Query
-from ...plan.plan import Plan
-from ...plan.tally import Tally
-from ...trust.poison import CHOICES, Reach, reach
-from ...trust.poison.attack import places_of
-from .http.problems import Problem
-from .operations.clock import Clock
-from .operations.metrics import Metrics
-from .operations.settings import Settings
-from .store import Store
-from .store.collection import Round
+from ....estimate import estimate, estimators_of
+from ....estimate.projection import STEPS
+from ....estimate.together.conditional import ESTIMATORS, Conditionals, QueryAnswer, check_size
+from ....estimate.together.query import KINDS, Query
+from ....plan.plan import Plan
+from ....plan.tally import Tally
+from ....trust.poison import CHOICES, Reach, reach
+from ....trust.poison.attack import places_of
+from ..process.clock import Clock
+from ..process.metrics import Metrics
+from ..process.problems import Problem
+from ..process.settings import Settings
+from ..store import Store
+from ..store.collection import Round
 from .writer import Writer
 
 REMEMBERED = 64
@@ -151,7 +151,7 @@ class AnswerDesk:
         split = await asyncio.to_thread(self._store.split_counts, one)
 
         def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
-            from ...trust.health import HealthReport, check_change, health
+            from ....trust.health import HealthReport, check_change, health
 
             found = health(plan, tally, false_alarm=false_alarm)
             if split is not None:
@@ -178,7 +178,7 @@ class AnswerDesk:
         _check_level(level)
 
         def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
-            from ...trust.health import check_views
+            from ....trust.health import check_views
 
             asked = list(keys) or list(plan.schema.keys)
             if len(asked) > MOST_MATRIX:

@@ -10,11 +10,10 @@ from ....foundation.errors import FinishedError, KeyveilError, PlanError
 from ....plan.audit import audit
 from ....plan.plan import Plan
 from ....plan.tally import Tally
-from ..http.problems import Problem
-from ..store import Session, Store
+from ..process.problems import Problem
+from ..store import Session, Store, tokens
 from ..store.collection import STATES, Collection, Control, Terms, checked_name
-from . import tokens
-from .tokens import ROLES
+from ..store.tokens import ROLES
 
 
 def create(

@@ -7,8 +7,8 @@ from zlib import crc32
 
 import numpy as np
 
-from ...foundation.arrays import Integers
-from .store import Parcel
+from ....foundation.arrays import Integers
+from ..store import Parcel
 
 SLOTS = 1 << 16
 """Reports that are remembered, at most; a power of two."""

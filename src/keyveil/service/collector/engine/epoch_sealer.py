@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ..http.problems import Problem
+from ..process.clock import Clock
+from ..process.logs import Log
+from ..process.problems import Problem
+from ..process.settings import Settings
 from ..store import Sealed, Session, Store, StoreUnready
 from ..store.collection import Collection, Control, Round
 from ..store.segments import folder_of, remove, write_epoch
-from ..writer import Writer
-from .clock import Clock
-from .logs import Log
-from .settings import Settings
+from .writer import Writer
 
 
 class Keeper:

@@ -14,12 +14,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from .http.problems import Problem
-from .operations.clock import Clock, Trust
-from .operations.logs import Log
-from .operations.metrics import Metrics
-from .operations.settings import Settings
-from .store import Parcel, Store, StoreBroken, StoreUnready
+from ..process.clock import Clock, Trust
+from ..process.logs import Log
+from ..process.metrics import Metrics
+from ..process.problems import Problem
+from ..process.settings import Settings
+from ..store import Parcel, Store, StoreBroken, StoreUnready
 
 T = TypeVar("T")
 

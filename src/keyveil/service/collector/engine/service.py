@@ -7,16 +7,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
+from ..process.clock import Clock, SystemClock
+from ..process.logs import Log
+from ..process.metrics import Metrics
+from ..process.settings import Settings
+from ..store import Session, Store, StoreBroken, StoreError, StoreUnready
+from ..store.collection import Collection, Control, Round
+from ..store.tokens import Token, read
 from .answer_desk import AnswerDesk
-from .http.rate_limit import most_at
-from .operations.clock import Clock, SystemClock
-from .operations.epoch_sealer import Keeper
-from .operations.logs import Log
-from .operations.metrics import Metrics
-from .operations.settings import Settings
-from .operations.tokens import Token, read
-from .store import Session, Store, StoreBroken, StoreError, StoreUnready
-from .store.collection import Collection, Control, Round
+from .epoch_sealer import Keeper
+from .rate_limit import most_at
 from .writer import Writer
 
 
