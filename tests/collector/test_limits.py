@@ -416,7 +416,7 @@ def test_every_reason_and_every_limit_has_a_try():
     assert set(TRIES) == set(REASONS)
     places = (HERE, HERE.parent / "attacks")
     texts = "".join(path.read_text() for place in places for path in place.glob("test_*.py"))
-    periods = {"tick_seconds", "keep_seconds"}  # how often, not how much
+    periods = {"tick_seconds", "seal_seconds"}  # how often, not how much
     for field in dataclasses.fields(Settings):
         if field.name in periods:
             continue

@@ -97,7 +97,7 @@ def work(folder: Path, seed: int, steps: int, synchronous: str = "FULL") -> Hist
         store.open()
         with open(os.devnull, "w") as nothing:
             service = Service(store, segments, clock, log=nothing, threaded=False)
-        loop.run_until_complete(service.start(keep=False))
+        loop.run_until_complete(service.start(seal=False))
         return store, service
 
     def stop(store: SqliteStore, service: Service) -> None:
@@ -139,7 +139,7 @@ def work(folder: Path, seed: int, steps: int, synchronous: str = "FULL") -> Hist
                 acknowledged(tokens=now.tokens + 1)
             elif what == "advance":
                 clock.advance(LENGTH)
-                loop.run_until_complete(service.keeper.keep())
+                loop.run_until_complete(service.sealer.seal_due())
             elif what == "restart":
                 stop(store, service)
                 store, service = start()

@@ -465,7 +465,7 @@ class Sequence:
     # -- time --------------------------------------------------------------------------------------
 
     def keep(self, crash_at: int | None = None) -> None:
-        """The keeper looks; perhaps the process ends between two of its steps."""
+        """Epochs that are due are sealed; perhaps the process ends between two of its steps."""
         writer = self.desk.service.writer
         was_broken, failing = self.broken, self.trouble.kind != ""
         writer.tick()

@@ -40,7 +40,7 @@ def serve(
     store: Store,
     segments: Path,
     host: str,
-    found: socket.socket,
+    listener: socket.socket,
     settings: Settings | None = None,
     clock: Clock | None = None,
     log: TextIO | None = None,
@@ -48,7 +48,7 @@ def serve(
     """Serve until told to end; the exit code."""
     check_address(store, host)
     service = Service(store, segments, clock, settings, log, exposed=not is_loopback(host))
-    run(service, app(service), found)
+    run(service, app(service), listener)
     return 1 if service.writer.broken else 0
 
 
