@@ -31,7 +31,7 @@ import sys
 from pathlib import Path
 from keyveil.service.collector.operations.start import listening, serve
 from keyveil.service.collector.store import store_at
-from keyveil.service.collector.writer import Writer
+from keyveil.service.collector.engine.writer import Writer
 
 if sys.argv[1] == "none":
     def submit(self, parcel):

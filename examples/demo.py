@@ -123,7 +123,7 @@ def send_singly(url: str, folder: Path, held: np.ndarray, ratings: np.ndarray) -
             if number == 0:
                 print(
                     f"one person's ledger: spent {client.spent:.3f} of {client.cap}, "
-                    f"told to {[entry.collection for entry in client.told()]}"
+                    f"told to {[entry.collection for entry in client.answers()]}"
                 )
     return counted
 

@@ -14,11 +14,11 @@ from typing import Any
 import httpx
 
 from keyveil import Coins, Plan, Schema
+from keyveil.service.collector.engine.service import Service
 from keyveil.service.collector.http.app import app
 from keyveil.service.collector.http.wire import BINARY
-from keyveil.service.collector.operations.clock import StatedClock
-from keyveil.service.collector.operations.settings import Settings
-from keyveil.service.collector.service import Service
+from keyveil.service.collector.process.clock import StatedClock
+from keyveil.service.collector.process.settings import Settings
 from keyveil.service.collector.store import Store, store_at
 
 KEYS = ["Fries", "Pepsi", "Salad"]
@@ -55,8 +55,8 @@ class Desk:
         self.service = Service(
             self.store, folder / "segments", self.clock, settings, self.log, threaded=False
         )
-        self.app = app(self.service, keep=False)
-        self.run(self.service.start(keep=False))
+        self.app = app(self.service, seal=False)
+        self.run(self.service.start(seal=False))
         transport = httpx.ASGITransport(self.app)
         self.client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
@@ -104,7 +104,7 @@ class Desk:
         return int(self.status(name)["rounds"][-1]["reports"])
 
     def keep(self) -> None:
-        self.run(self.service.keeper.keep())
+        self.run(self.service.sealer.seal_due())
 
     def close(self) -> None:
         if not self.loop.is_closed():
