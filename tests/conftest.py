@@ -16,6 +16,12 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from desk import Desk, Postgres
 
+for library in ("OPENBLAS", "OMP", "MKL"):
+    # Read when NumPy is imported, which nothing above does. The tests' matrices are small: threads of
+    # the linear algebra wait for each other, at up to 20 times the processor time. Processes that tests
+    # start inherit this.
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
 LONG = os.environ.get("KEYVEIL_LONG") == "1"
 
 settings.register_profile("short", max_examples=60, deadline=None, derandomize=True)
