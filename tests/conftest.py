@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.internal.conjecture import engine
 
 if TYPE_CHECKING:
     from desk import Desk, Postgres
@@ -24,7 +25,12 @@ for library in ("OPENBLAS", "OMP", "MKL"):
 
 LONG = os.environ.get("KEYVEIL_LONG") == "1"
 
-settings.register_profile("short", max_examples=60, deadline=None, derandomize=True)
+engine.MAX_SHRINKING_SECONDS = 300 if LONG else 30  # a failing sequence of operations would take them
+WITHOUT_EXPLANATION = tuple(phase for phase in Phase if phase is not Phase.explain)
+
+settings.register_profile(
+    "short", max_examples=60, deadline=None, derandomize=True, phases=WITHOUT_EXPLANATION
+)
 settings.register_profile(
     "long", max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck)
 )
