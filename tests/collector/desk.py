@@ -148,17 +148,22 @@ def postgres_binaries() -> Path | None:
 
 _LIFE = """
 read nothing
-"$@" >/dev/null 2>&1
+for attempt in 1 2 3 4 5; do
+  "$@" >/dev/null 2>&1 && break
+  sleep 1
+done
 rm -rf "$0"
 """
-"""The shell that ends a server: it waits until whoever started it closes the pipe, or is gone."""
+"""The shell that ends a server: it waits until whoever started it closes the pipe, or is gone. A server
+that is only just starting is not there at the first attempt."""
 
 
 class Postgres:
     """A server of our own: private folder, private socket, no network port.
 
     It ends with the process that started it, however that ends: a shell in a session of its own waits
-    for the end of a pipe, which the system closes for a process that is killed, too.
+    for the end of a pipe, which the system closes for a process that is killed, too. Forked processes
+    close their end at once, so that none of them that lives on keeps the server.
     """
 
     def __init__(self, binaries: Path) -> None:
@@ -174,6 +179,8 @@ class Postgres:
             start_new_session=True,
             cwd="/",
         )
+        assert self._life.stdin is not None
+        os.register_at_fork(after_in_child=self._life.stdin.close)
         self._run("initdb", "-D", str(self.folder / "data"), "-U", "keyveil", "-A", "trust", "--no-sync")
         options = (
             f"-c listen_addresses='' -c unix_socket_directories={self.folder} -c max_connections=60"
