@@ -55,7 +55,7 @@ def _options(transport: Any, proxy: str | None, timeout: float) -> dict[str, Any
         "headers": {"user-agent": "keyveil", "accept": "*/*", "accept-encoding": "identity"},
         "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         "follow_redirects": False,
-        "limits": httpx.CountLimits(max_keepalive_connections=0),
+        "limits": httpx.Limits(max_keepalive_connections=0),
         "trust_env": False,
     }
 

@@ -10,7 +10,7 @@ from ....foundation.errors import KeyveilError
 
 @dataclass(frozen=True)
 class Settings:
-    """CountLimits of one collector process; every one of them has a test that tries to get around it."""
+    """Limits of one collector process; every one of them has a test that tries to get around it."""
 
     body_bytes: int = 4 << 20
     """Of one request's body."""
