@@ -40,12 +40,11 @@ from keyveil import (
 )
 from keyveil.cli.command import run
 from keyveil.foundation.coins import address
-from keyveil.plan.packing import Packing
 from keyveil.plan.report_file import parse, writing
 from keyveil.service.client import Ledger
 from keyveil.service.client.stand_in import NOW, SECONDS, StandIn
 from keyveil.service.collector.http.wire import encode_binary
-from keyveil.service.collector.operations.clock import StatedClock
+from keyveil.service.collector.process.clock import StatedClock
 from keyveil.service.collector.relay.relay import Relay
 from keyveil.service.collector.relay.relay_app import app
 from keyveil.testing import example_plan
@@ -167,7 +166,7 @@ def by_named_batch(folder):
         rows = [(plan.schema.index[key], value) for key, value in record.items()] or [(-2, 0.0)]
         places, values = np.array([p for p, _ in rows]), np.array([v for _, v in rows])
         people = People.of_rows(plan.schema, ["Ann"] * len(rows), places, values)
-        packed = Packing(plan).packed(plan.privatise(people, Coins.secure()))
+        packed = plan.packing.packed(plan.privatise(people, Coins.secure()))
         return encode_binary(plan.hash, EPOCH, secrets.token_bytes(16), packed.tobytes())
 
     return make
@@ -328,7 +327,7 @@ def test_another_record_changes_one_row_of_a_batch_and_nothing_else(mechanism, t
         reports = plan.privatise(people, Coins.stated("batch"))
         with writing(plan, tmp_path / f"{number}.kv") as file:
             file.add(reports)
-        rows = Packing(plan).packed(reports)
+        rows = plan.packing.packed(reports)
         files.append((np.delete(rows, 2, axis=0).tobytes(), (tmp_path / f"{number}.kv").stat().st_size))
     assert len(set(files)) == 1
 
@@ -635,7 +634,7 @@ def test_all_forms_of_a_message_are_read_alike():
         people = People.of_records(plan.schema, [{"1": 5}])
         reports = plan.privatise(people, Coins.stated("forms"))
         cells = plan.report({"1": 5}, Coins.stated("forms"), 0).cells
-        packed = Packing(plan).packed(reports).tobytes()
+        packed = plan.packing.packed(reports).tobytes()
         report = Report(plan.hash, cells, name.hex())
         for sent in (report.dumps(), message(plan, {}, report=report, name=name.hex())):
             assert (read_message(plan, sent).cells, read_message(plan, sent).id) == (cells, name)
@@ -657,7 +656,7 @@ def test_all_forms_of_a_message_are_read_alike():
         (encode_binary(PLAN.hash, 1, bytes(32), bytes(2)), "several reports"),
         (encode_binary(PLAN.hash, 1, bytes(16), bytes(2)), "as long as"),
         (encode_binary("0" * 64, 1, bytes(16), bytes(1)), "another plan"),
-        (encode_binary(PLAN.hash, 1, bytes(16), b"\xff"), "does not have"),
+        (encode_binary(PLAN.hash, 1, bytes(16), b"\xff"), "honest device"),
     ],
 )
 def test_what_is_no_message_of_one_report_is_refused(sent, why):

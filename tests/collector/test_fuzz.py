@@ -17,12 +17,11 @@ from faults.mutate import changed_document, inputs
 from keyveil import Tally
 from keyveil.estimate.together.query import Query
 from keyveil.foundation.errors import KeyveilError
-from keyveil.plan.packing import Packing
+from keyveil.service.collector.engine.admin import checked_plan
 from keyveil.service.collector.http import wire
-from keyveil.service.collector.http.problems import REASONS, Problem
-from keyveil.service.collector.operations.admin import checked_plan
-from keyveil.service.collector.operations.tokens import read
+from keyveil.service.collector.process.problems import REASONS, Problem
 from keyveil.service.collector.store.collection import Terms
+from keyveil.service.collector.store.tokens import read
 
 TIMES = 10 if LONG else 1
 PLANS = [PLAN, plan_of("kvue", 300), plan_of("pckv_ue"), plan_of("collision")]
@@ -57,7 +56,7 @@ def plan_id(plan):
 @pytest.mark.parametrize("plan", PLANS, ids=plan_id)
 def test_decoders_take_or_refuse_whatever_comes(plan):
     coins = random.Random(f"decoders {plan.hash}")
-    packing = Packing(plan)
+    packing = plan.packing
     good = [batch_of(plan, number) for number in (1, 1, 2, 5)]
     binary = []
     for one in good:
@@ -84,7 +83,7 @@ def test_decoders_take_or_refuse_whatever_comes(plan):
 
 def test_a_decoder_that_trusts_a_length_is_caught():
     """The broken twin: the fuzzer finds a decoder that does not look how long the body is."""
-    packing = Packing(PLAN)
+    packing = PLAN.packing
 
     def trusting(body, most):
         count = int.from_bytes(body[44:48], "little")

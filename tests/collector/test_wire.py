@@ -15,13 +15,9 @@ from hypothesis import strategies as st
 from keyveil import Coins, People, Plan, Schema, Tally
 from keyveil.channel import Table
 from keyveil.foundation.arrays import WORD
-from keyveil.foundation.errors import ReportError
 from keyveil.people.views import Views
-from keyveil.plan.packing import Packing
-from keyveil.plan.report import Report
-from keyveil.plan.tally import check_report
 from keyveil.service.collector.http import wire
-from keyveil.service.collector.http.problems import Problem
+from keyveil.service.collector.process.problems import Problem
 
 PLANS = {
     "kvue": plan_of("kvue", 5),
@@ -59,7 +55,7 @@ def cells_of(plan, packing, rows):
 
 
 def test_json_and_binary_become_the_same_rows(plan):
-    packing = Packing(plan)
+    packing = plan.packing
     rows = packing.packed(batch_of(plan))
     ids = os.urandom(16 * len(rows))
     body = wire.encode_binary(plan.hash, 7, ids, rows.tobytes())
@@ -77,7 +73,7 @@ def test_json_and_binary_become_the_same_rows(plan):
 
 
 def test_marks_are_the_tally(plan):
-    packing = Packing(plan)
+    packing = plan.packing
     batch = batch_of(plan, 300)
     cells, often = packing.marks(packing.packed(batch))
     counts = np.zeros(plan.layout.cells, np.int64)
@@ -90,50 +86,6 @@ def test_a_plan_with_very_many_codes_is_counted_alike(monkeypatch):
     monkeypatch.setattr("keyveil.plan.packing.DENSE", 2)
     test_marks_are_the_tally(PLANS["kvue"])
     test_marks_are_the_tally(PLANS["collision"])
-
-
-def verdict(plan, cells):
-    try:
-        check_report(plan, Report(plan.hash, tuple(cells)))
-    except ReportError:
-        return False
-    return True
-
-
-@given(st.data())
-def test_exactly_what_the_tally_admits_is_packed(data):
-    plan = data.draw(st.sampled_from(list(PLANS.values())))
-    packing = Packing(plan)
-    cells = data.draw(st.lists(st.integers(0, min(60, plan.layout.cells + 2)), max_size=6))
-    if data.draw(st.booleans()):
-        own = int(data.draw(st.sampled_from(plan.layout.own.tolist())))
-        cells = [own, *(own + 1 + c for c in cells)]
-    row = packing.row(cells)
-    assert (row is not None) == verdict(plan, cells)
-    if row is not None:
-        counts = Tally(plan).add(packing.reports(packing.rows(row))).counts
-        assert np.flatnonzero(counts).tolist() == sorted(cells)
-
-
-@given(st.data())
-def test_exactly_what_the_tally_admits_passes_as_rows(data):
-    plan = data.draw(st.sampled_from(list(PLANS.values())))
-    packing = Packing(plan)
-    raw = bytearray(data.draw(st.binary(min_size=packing.width, max_size=packing.width)))
-    if not packing.one_cell and data.draw(st.booleans()):
-        raw[:4] = bytes(4)
-    rows = packing.rows(bytes(raw))
-    layout = plan.layout
-    if packing.one_cell:
-        code = int.from_bytes(raw, "little")
-        expected = code < layout.codes and bool(layout.possible[code])
-    else:
-        view = int.from_bytes(raw[:4], "little")
-        expected = view < len(layout.channels)
-        if expected:
-            marks = np.flatnonzero(np.unpackbits(rows[0, 4:], bitorder="little"))
-            expected = layout.channels[view].admits(tuple(marks.tolist()))
-    assert packing.admitted(rows).tolist() == [expected]
 
 
 GOOD = {"plan": PLAN.hash, "epoch": 1, "reports": [{"id": "0" * 32, "cells": [0, 1]}]}
@@ -193,14 +145,14 @@ def test_a_number_of_a_thousand_digits_is_only_an_impossible_cell():
 
 def _outcome(read, body):
     try:
-        packed = wire.pack(read(body, 5), Packing(PLAN))
+        packed = wire.pack(read(body, 5), PLAN.packing)
     except Problem as problem:
         return problem.reason
     return "impossible" if packed.impossible else "fine"
 
 
 def test_bad_binary_is_refused():
-    packing = Packing(PLAN)
+    packing = PLAN.packing
     good = wire.encode_binary(PLAN.hash, 3, bytes(32), bytes(2 * packing.width))
     assert wire.pack(wire.decode_binary(good, 10), packing).count == 2
     for body in (b"", good[:47], b"X" + good[1:], good[:40] + b"\xff" * 4 + good[44:]):
@@ -236,7 +188,7 @@ def test_an_output_that_no_state_sends_is_packed_in_no_form():
     rows = ((2 * quarter, 0, 2 * quarter), (quarter, 0, 3 * quarter), (3 * quarter, 0, quarter))
     views = Views.singles(2)
     plan = Plan(Schema.of(["a", "b"]), views, "views", (Table(rows),), Decimal(2), "kvue")
-    packing = Packing(plan)
+    packing = plan.packing
     good = packing.admitted(packing.rows(bytes(range(7))))
     assert good.tolist() == [True, False, True, True, False, True, False]
     cells = [[own, own + 1 + cell] for own in (0, 4) for cell in range(3)]

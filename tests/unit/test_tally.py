@@ -11,7 +11,7 @@ from keyveil import REGISTRY, Coins, People, Plan, Report, ReportError, Reports,
 from keyveil.channel import Table
 from keyveil.foundation.arrays import WORD
 from keyveil.people.views import Views
-from keyveil.plan.report_file import batch_of, reading, writing
+from keyveil.plan.report_file import reading, writing
 from keyveil.testing import example_plan
 
 SCHEMA = Schema.of([f"k{i}" for i in range(15)], 0, 10)
@@ -40,7 +40,7 @@ def test_every_door_leads_to_the_same_tally(name, tmp_path):
     for report in singles:
         one_by_one.add(Report.parse(report.dumps()))
     assert Tally(plan).add(batch(plan)) == one_by_one
-    assert Tally(plan).add(batch_of(plan, singles)) == one_by_one
+    assert Tally(plan).add(plan.packing.batch_of(report.cells for report in singles)) == one_by_one
     with writing(plan, tmp_path / "r.kv") as writer:
         writer.add(batch(plan))
     (tmp_path / "r.jsonl").write_text("\n".join(r.dumps() for r in singles))

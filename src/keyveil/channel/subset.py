@@ -25,8 +25,8 @@ from ..foundation.exact import at_most
 from .law import (
     MOST_OUTPUTS,
     Channel,
+    CountLimits,
     Document,
-    Limits,
     Proof,
     as_states,
     cell_covariance,
@@ -236,12 +236,12 @@ class Subset(Channel):
     def fixed_marks(self) -> int | None:
         return 1 if self.one_cell else self.size
 
-    def limits(self, counts: Floats, share: float = 1.0) -> Limits | None:
+    def limits(self, counts: Floats, share: float = 1.0) -> CountLimits | None:
         if self.one_cell:
             return super().limits(counts, share)
         ends = self.show / WORD, self.fake
         # The sampler's own rounding is below a millionth of a share.
-        return Limits.of(counts, min(ends) - 1e-6, max(ends) + 1e-6)
+        return CountLimits.of(counts, min(ends) - 1e-6, max(ends) + 1e-6)
 
     def total_variation(self) -> Fraction:
         """Over sets with one of two states and not the other, and the rounding of the choices."""

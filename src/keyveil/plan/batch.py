@@ -14,6 +14,7 @@ from ..foundation.coins import WORDS_PER_BLOCK, Coins, Stream
 from ..foundation.compiled import compiled
 from ..people.people import People
 from ..people.views import Views
+from .packing import pack_bits
 from .report import Reports
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def privatise(plan: Plan, people: People, coins: Coins) -> Reports:
     codes = np.empty(len(people), plan.layout.code_type)
     for first in range(0, len(people), CHUNK):
         views, outputs = _perturb(plan, people[first : first + CHUNK], coins)
-        codes[first : first + CHUNK] = plan.layout.first_code[views] + outputs
+        codes[first : first + CHUNK] = plan.packing.codes(views, outputs)
     return Reports(plan.hash, codes=codes)
 
 
@@ -62,14 +63,14 @@ def _words(plan: Plan) -> int:
 
 def _many_marks(plan: Plan, people: People, coins: Coins) -> Reports:
     """Reports of many marks, packed to bits chunk by chunk."""
-    widest = int(plan.layout.sizes.max())
-    chunk = max(1, min(CHUNK, (1 << 24) // (32 * widest)))
-    bits = np.empty((len(people), -(-widest // 8)), np.uint8)
+    packing = plan.packing
+    chunk = max(1, min(CHUNK, (1 << 24) // (32 * packing.widest)))
+    bits = np.empty((len(people), packing.bits_width), np.uint8)
     views = np.empty(len(people), np.int64)
     for first in range(0, len(people), chunk):
         stop = min(first + chunk, len(people))
         views[first:stop], marks = _perturb(plan, people[first:stop], coins)
-        bits[first:stop] = np.packbits(marks, axis=1, bitorder="little")
+        bits[first:stop] = pack_bits(marks)
     return Reports(plan.hash, views=views, bits=bits)
 
 
@@ -204,7 +205,7 @@ def _flipped_bits(plan: Plan, people: People, coins: Coins, loops: Any) -> Repor
     column, one_cell, layout = plan.channel_start(0), channel.one_cell, plan.layout
     held = None if _whole(plan) else _Held(plan, people, loops)
     codes = np.empty(len(people) if one_cell else 0, layout.code_type)
-    bits = np.empty((0 if one_cell else len(people), -(-channel.positions // 8)), np.uint8)
+    bits = np.empty((0 if one_cell else len(people), plan.packing.bits_width), np.uint8)
     for rows, words in _chunks(plan, people, coins):
         states = np.zeros(len(words), np.uint32)
         if plan.encoding.draws_held_key:
@@ -220,7 +221,7 @@ def _flipped_bits(plan: Plan, people: People, coins: Coins, loops: Any) -> Repor
         marks = np.empty((len(words), -(-channel.positions // 32)), "<u4")
         loops.draw_bits(words, column, channel.positions, channel.silent, fake, show, states, marks)
         if one_cell:
-            codes[rows] = layout.first_code[plan.views.pick(words[:, 0])] + marks[:, 0]
+            codes[rows] = plan.packing.codes(plan.views.pick(words[:, 0]), marks[:, 0])
         else:
             bits[rows] = marks.view(np.uint8)[:, : bits.shape[1]]
     if one_cell:

@@ -22,6 +22,7 @@ from ..people.people import People
 from ..people.schema import Record, Schema
 from ..people.views import Views
 from .encoding import Encoding
+from .packing import Packing
 from .recipe import Draft, Recipe, written
 from .registry import REGISTRY, encoding_named, mechanism_named
 from .report import Report, Reports
@@ -186,6 +187,11 @@ class Plan:
         return Layout(self.view_channels)
 
     @cached_property
+    def packing(self) -> Packing:
+        """How reports become codes, rows and bits, and which of them are possible."""
+        return Packing(self.hash, self.layout)
+
+    @cached_property
     def proof(self) -> Proof:
         """The worst pair of records over all channels, with the encoding before them."""
         keys = len(self.schema.keys)
@@ -314,10 +320,7 @@ class Plan:
         stream = Stream.of(own, 0 if person is None else person)
         people = People.one(held, np.zeros((1, 4), np.uint32))
         views, outputs = self.perturb(people, stream)
-        view = int(views[0])
-        cell = int(self.layout.own[view])
-        marks = [int(outputs[0])] if self.layout.one_cell else np.flatnonzero(outputs[0]).tolist()
-        return Report(self.hash, (cell, *(cell + 1 + mark for mark in marks)))
+        return Report(self.hash, self.packing.cells(int(views[0]), outputs[0]))
 
     def privatise(self, people: People, coins: Coins) -> Reports:
         """The reports of many people.

@@ -68,6 +68,14 @@ class Reports:
             return len(self.codes)
         return 0 if self.views is None else len(self.views)
 
+    def __getitem__(self, rows: slice) -> Reports:
+        """Some of the reports, as a batch."""
+        if self.codes is not None:
+            return Reports(self.plan, codes=self.codes[rows])
+        assert self.views is not None
+        assert self.bits is not None
+        return Reports(self.plan, views=self.views[rows], bits=self.bits[rows])
+
 
 def is_hex(value: object, digits: int) -> bool:
     """Whether a value is so many lower-case hexadecimal digits."""

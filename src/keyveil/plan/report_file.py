@@ -19,12 +19,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-import numpy as np
-
 from ..foundation.errors import ReportError
 from ..foundation.files import named, named_content, whole_file
 from .report import Report, Reports, check_plan_name, json_object, same_json
-from .tally import check_report
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -48,8 +45,8 @@ class ReportWriter:
         """Write a batch, in blocks."""
         check_plan_name(batch.plan, self._plan.hash, "the reports belong")
         for first in range(0, len(batch), MOST_REPORTS):
-            last = min(first + MOST_REPORTS, len(batch))
-            self._block(last - first, _payload(self._plan, batch, slice(first, last)))
+            part = batch[first : first + MOST_REPORTS]
+            self._block(len(part), self._plan.packing.block(part))
         self.reports += len(batch)
 
     def _block(self, count: int, payload: bytes) -> None:
@@ -59,14 +56,6 @@ class ReportWriter:
     def close(self) -> None:
         """Write the end, without which the file counts as cut short."""
         self._block(0, self.reports.to_bytes(8, "little"))
-
-
-def _payload(plan: Plan, batch: Reports, rows: slice) -> bytes:
-    if batch.codes is not None:
-        return batch.codes[rows].astype(plan.layout.code_type, copy=False).tobytes()
-    assert batch.views is not None
-    assert batch.bits is not None
-    return batch.views[rows].astype("<u4").tobytes() + batch.bits[rows].tobytes()
 
 
 @contextmanager
@@ -116,22 +105,14 @@ def _blocks(plan: Plan, file: BinaryIO) -> Iterator[Reports]:
         if count == 0:
             break
         total += count
-        if plan.layout.one_cell:
-            yield Reports(plan.hash, codes=np.frombuffer(payload, plan.layout.code_type))
-        else:
-            views = np.frombuffer(payload[: 4 * count], "<u4").astype(np.int64)
-            bits = np.frombuffer(payload[4 * count :], np.uint8).reshape(count, width - 4)
-            yield Reports(plan.hash, views=views, bits=bits)
+        yield plan.packing.from_block(payload)
     if total != int.from_bytes(payload, "little") or file.read(1):
         raise ReportError("the file of reports is broken: its end does not match")
 
 
 def _header(plan: Plan) -> dict[str, int | str]:
     """The header of a plan's files: what stands in a block, the plan, and bytes of one report."""
-    layout = plan.layout
-    if layout.one_cell:
-        return {"kind": "codes", "plan": plan.hash, "width": layout.code_type.itemsize}
-    return {"kind": "bits", "plan": plan.hash, "width": 4 + -(-int(layout.sizes.max()) // 8)}
+    return {"kind": plan.packing.kind, "plan": plan.hash, "width": plan.packing.width}
 
 
 def _read_header(plan: Plan, file: BinaryIO) -> int:
@@ -155,32 +136,19 @@ def _exactly(file: BinaryIO, size: int) -> bytes:
 
 def _lines(plan: Plan, file: BinaryIO) -> Iterator[Reports]:
     """One JSON report a line, as devices send them."""
-    ready: list[Report] = []
+    packing = plan.packing
+    ready: list[tuple[int, ...]] = []
     for number, line in enumerate(file, 1):
         if not line.strip():
             continue
         try:
             report = Report.parse(line)
-            check_report(plan, report)
+            packing.check(report)
         except ReportError as error:
             raise ReportError(f"line {number} of the reports: {error}") from None
-        ready.append(report)
+        ready.append(report.cells)
         if len(ready) == LINES_AT_ONCE:
-            yield batch_of(plan, ready)
+            yield packing.batch_of(ready)
             ready = []
     if ready:
-        yield batch_of(plan, ready)
-
-
-def batch_of(plan: Plan, reports: list[Report]) -> Reports:
-    """Admitted single reports as one batch."""
-    layout = plan.layout
-    views = np.array([layout.view_of(report.cells[0]) for report in reports], np.int64)
-    if layout.one_cell:
-        cells = np.array([report.cells[1] for report in reports], np.int64)
-        codes = layout.first_code[views] + cells - layout.own[views] - 1
-        return Reports(plan.hash, codes=codes.astype(layout.code_type))
-    marks = np.zeros((len(reports), int(layout.sizes.max())), np.uint8)
-    for row, view, report in zip(marks, views, reports, strict=True):
-        row[np.array(report.cells[1:], np.int64) - int(layout.own[view]) - 1] = 1
-    return Reports(plan.hash, views=views, bits=np.packbits(marks, axis=1, bitorder="little"))
+        yield packing.batch_of(ready)

@@ -50,48 +50,11 @@ class Tally:
             raise ReportError("tallies join with +, as in tally + other; add counts reports")
         if isinstance(report, Reports):
             check_plan_name(report.plan, self.plan.hash, "the reports belong")
-            self._add_batch(report)
+            self.plan.packing.count(report, self.counts)
         else:
-            self._add_one(report)
+            self.plan.packing.check(report)
+            self.counts[list(report.cells)] += 1
         return self
-
-    def _add_one(self, report: Report) -> None:
-        check_report(self.plan, report)
-        self.counts[list(report.cells)] += 1
-
-    def _add_batch(self, batch: Reports) -> None:
-        layout = self.plan.layout
-        if layout.one_cell:
-            if batch.codes is None:
-                raise ReportError("reports of this plan are codes, not bits")
-            from ..foundation.compiled import histogram
-
-            seen = histogram(batch.codes, layout.codes)
-            if seen is None or seen[~layout.possible].any():
-                raise ReportError("no honest device could send one of these reports")
-            self.counts[layout.code_cells] += seen
-            self.counts[layout.own] += np.add.reduceat(seen, layout.first_code)
-            return
-        if batch.views is None or batch.bits is None or len(batch.views) != len(batch.bits):
-            raise ReportError("reports of this plan are bits, a row for each")
-        self.counts += self._marks(batch.views, batch.bits)
-
-    def _marks(self, views: np.ndarray, bits: np.ndarray) -> Integers:
-        layout = self.plan.layout
-        widest = int(layout.sizes.max())
-        if len(views) and (views.min() < 0 or views.max() >= len(layout.channels)):
-            raise ReportError("no honest device could send one of these reports")
-        if bits.shape[1] != -(-widest // 8):
-            raise ReportError("reports of this plan have another number of bits")
-        counts = np.zeros(layout.cells, np.int64)
-        for view in np.unique(views):
-            size, own = int(layout.sizes[view]), int(layout.own[view])
-            rows = np.unpackbits(bits[views == view], axis=1, bitorder="little")
-            if rows[:, size:].any() or not layout.channels[view].admits_rows(rows[:, :size]).all():
-                raise ReportError("no honest device could send one of these reports")
-            counts[own] += len(rows)
-            counts[own + 1 : own + 1 + size] += rows[:, :size].sum(axis=0, dtype=np.int64)
-        return counts
 
     def __add__(self, other: Tally) -> Tally:
         other.belongs_to(self.plan)
@@ -167,17 +130,8 @@ class Tally:
 
     def _check_possible(self) -> None:
         """Counts that no set of honest reports could add up to are refused."""
-        layout = self.plan.layout
-        wrong = len(self.counts) != layout.cells
-        wrong = wrong or bool(((self.counts < 0) | (self.counts > MOST_REPORTS)).any())
-        if not wrong and layout.one_cell:
-            seen = self.counts[layout.code_cells]
-            own = np.add.reduceat(seen, layout.first_code)
-            wrong = bool((own != self.counts[layout.own]).any() or seen[~layout.possible].any())
-        elif not wrong:
-            most = np.repeat(self.counts[layout.own], layout.sizes)
-            wrong = bool((self.counts[layout.code_cells] > most).any())
-        if wrong:
+        outside = bool(((self.counts < 0) | (self.counts > MOST_REPORTS)).any())
+        if outside or not self.plan.packing.adds_up(self.counts):
             raise ReportError("no set of honest reports adds up to this tally")
 
     def save(self, path: str | Path) -> None:
@@ -222,18 +176,3 @@ def _counts(body: bytes, cells: int, sparse: bool) -> Integers:
     counts = np.zeros(cells, np.int64)
     counts[marked] = values
     return counts
-
-
-def check_report(plan: Plan, report: Report) -> None:
-    """Refuse a report of another plan, and one that no honest device could send."""
-    check_plan_name(report.plan, plan.hash, "the report belongs")
-    layout = plan.layout
-    if not report.cells:
-        raise ReportError("a report marks at least its view's own cell")
-    own, *marks = report.cells
-    if not 0 <= own < layout.cells:
-        raise ReportError("the report marks a cell that the plan does not have")
-    view = layout.view_of(own)
-    first = int(layout.own[view])
-    if own != first or not layout.channels[view].admits(tuple(c - first - 1 for c in marks)):
-        raise ReportError("no honest device could mark these cells")

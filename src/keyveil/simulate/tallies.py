@@ -27,7 +27,6 @@ from ..foundation.coins import Coins
 from ..foundation.compiled import compiled
 from ..foundation.errors import PlanError
 from ..people.population import Population
-from ..plan.report import Reports
 from ..plan.tally import Tally
 
 if TYPE_CHECKING:
@@ -125,9 +124,9 @@ def _of_laws(
     counts[:, layout.own] = reports
     for number, channel in enumerate(plan.channels):
         views = plan.views_of(number)
-        known_laws = as_laws(np.array([known[view] for view in views]))
+        view_laws = as_laws(np.array([known[view] for view in views]))
         cells = layout.own[views][:, None] + 1 + np.arange(channel.cells)
-        counts[:, cells] = channel.draw_counts(known_laws, reports[:, views], draw)
+        counts[:, cells] = channel.draw_counts(view_laws, reports[:, views], draw)
     return counts
 
 
@@ -140,13 +139,8 @@ def _by_person(
     tally = Tally(plan, counts)
     for first in range(0, people, chunk):
         some = population.draw(min(chunk, people - first), draw, first)
-        views, outputs = plan.perturb(some, random_stream(len(some), words, draw))
-        if plan.layout.one_cell:
-            codes = (plan.layout.first_code[views] + outputs).astype(plan.layout.code_type)
-            tally.add(Reports(plan.hash, codes=codes))
-        else:
-            bits = np.packbits(outputs, axis=1, bitorder="little")
-            tally.add(Reports(plan.hash, views=views, bits=bits))
+        stream = random_stream(len(some), words, draw)
+        tally.add(plan.packing.batch(*plan.perturb(some, stream)))
 
 
 class _Sets:

@@ -13,16 +13,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any
-
-import numpy as np
 
 from ..foundation.errors import ReportError
 from ..plan.plan import Plan
-from ..plan.report import Report, Reports, is_hex
+from ..plan.report import Report, is_hex
 from ..plan.report_file import MAGIC as FILE
 from ..plan.report_file import ReportWriter, parse
-from ..plan.tally import check_report
 
 BATCH = b"KVBATCH1"
 """The first bytes of a binary batch: see docs/wire.md."""
@@ -124,7 +120,7 @@ def _read_body(plan: Plan, body: bytes) -> _Body:
         found = _read_json(plan, body)
     if list(found.cells) != sorted(set(found.cells)):
         raise ReportError("cells are sent once each, in ascending order; another order may tell more")
-    check_report(plan, Report(plan.hash, found.cells))
+    plan.packing.check(Report(plan.hash, found.cells))
     return found
 
 
@@ -158,18 +154,12 @@ def _read_batch(plan: Plan, body: bytes) -> _Body:
         raise ReportError("the message names another plan")
     if int.from_bytes(head[44:48], "little") != 1:
         raise ReportError("the message carries several reports; audit one device at a time")
-    layout = plan.layout
-    if layout.one_cell:
-        width, codes = layout.code_type.itemsize, np.frombuffer(row[: layout.code_type.itemsize], "u1")
-        batch = Reports(plan.hash, codes=codes.view(layout.code_type))
-    else:
-        width = 4 + -(-int(layout.sizes.max()) // 8)
-        views = np.array([int.from_bytes(row[:4], "little")])
-        batch = Reports(plan.hash, views=views, bits=np.frombuffer(row[4:width], "u1").reshape(1, -1))
-    if len(row) != width:
+    packing = plan.packing
+    if len(row) != packing.width:
         raise ReportError("the batch is not as long as its report")
+    (cells,) = packing.cells_of(packing.reports(packing.rows(row)))
     parts = {"epoch": int.from_bytes(head[40:44], "little"), "body": head}
-    return _Body(_cells_of(plan, batch), report_id, parts, head + row)
+    return _Body(cells, report_id, parts, head + row)
 
 
 def _read_file(plan: Plan, content: bytes) -> _Body:
@@ -182,23 +172,5 @@ def _read_file(plan: Plan, content: bytes) -> _Body:
     writer.close()
     same = again.getvalue() == content
     parts = {"length": len(content), "bytes beside the report": b"" if same else content}
-    return _Body(_cells_of(plan, batches[0]), None, parts, content)
-
-
-def _cells_of(plan: Plan, batch: Reports) -> tuple[int, ...]:
-    """The cells of a batch's first report."""
-    layout = plan.layout
-    if batch.codes is not None:
-        code = int(batch.codes[0])
-        if code >= layout.codes:
-            raise ReportError("the report marks a cell that the plan does not have")
-        cell = int(layout.code_cells[code])
-        return int(layout.own[layout.view_of(cell)]), cell
-    assert batch.views is not None
-    assert batch.bits is not None
-    view = int(batch.views[0])
-    if view >= len(layout.own):
-        raise ReportError("the report marks a cell that the plan does not have")
-    own = int(layout.own[view])
-    marks: Any = np.flatnonzero(np.unpackbits(batch.bits[0], bitorder="little"))
-    return own, *(own + 1 + int(mark) for mark in marks)
+    (cells,) = plan.packing.cells_of(batches[0])
+    return _Body(cells, None, parts, content)

@@ -7,7 +7,6 @@ every record's report again and see which records give the cells that were sent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 
@@ -39,6 +38,7 @@ class Replay:
         self._people = People.of_records(plan.schema, records)
         self.words = max(plan.words_of(view) for view in range(len(plan.views)))
         """How many words a report takes, whatever its view."""
+        self._views, self._outputs = plan.packing.outputs(plan.packing.batch_of(cells))
 
     def guessed(self, ids: Words, offset: int) -> Integers:
         """Each report's likeliest record, if the id is the coins' words from ``offset`` on.
@@ -90,21 +90,6 @@ class Replay:
             equal = equal.reshape(len(numbers), -1).all(axis=1) & (picked == np.repeat(views, each))
             same[rows] = equal.reshape(-1, each)
         return same
-
-    @cached_property
-    def _views(self) -> Integers:
-        return np.array([self.plan.layout.view_of(cells[0]) for cells in self.cells])
-
-    @cached_property
-    def _outputs(self) -> Integers:
-        """The outputs that the cells stand for, as ``plan.perturb`` gives them."""
-        layout = self.plan.layout
-        if layout.one_cell:
-            return np.array([cells[1] for cells in self.cells]) - layout.own[self._views] - 1
-        outputs = np.zeros((len(self.cells), int(layout.sizes.max())), np.int64)
-        for row, (own, *marks) in zip(outputs, self.cells, strict=True):
-            row[np.array(marks, np.int64) - own - 1] = 1
-        return outputs
 
 
 def binomials_tail(count: int, chances: Floats) -> float:

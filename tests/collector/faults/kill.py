@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from desk import PLAN
 
-from keyveil.plan.packing import Packing
 from keyveil.service.collector.http import wire
 from keyveil.service.collector.operations.verify import verify
 from keyveil.service.collector.store import Store
@@ -236,14 +235,14 @@ def _wrong(store: Store, folder: Path, known: dict[str, Known]) -> list[str]:
             wrong.append(f"{name}: reports are counted twice, or were never sent")
     with store.reading() as session:
         round_ = store.control.named("menu").round
-        packing = store.book(round_).packing
+        packing = store.book(round_).plan.packing
         logged: dict[bytes, int] = {}
         keys = KeyFolder(folder / "segments" / "keys")
         for epoch in store.epochs(session, round_):
             for segment in store.segments(session, round_, epoch):
                 ids = read_ids(session, keys, round_.id, epoch, segment.ids)
                 names = [ids[at : at + 16] for at in range(0, len(ids), 16)]
-                codes = packing._codes(packing.rows(segment.payload)).tolist()
+                codes = packing.reports(packing.rows(segment.payload)).codes.tolist()
                 logged.update(zip(names, codes, strict=True))
     menu = known["menu"]
     if any(logged.get(name) != code for name, code in menu.counted.items()):
@@ -254,7 +253,7 @@ def _wrong(store: Store, folder: Path, known: dict[str, Known]) -> list[str]:
 
 
 def _marks(reports: dict[bytes, int]) -> np.ndarray:
-    packing = Packing(PLAN)
+    packing = PLAN.packing
     total = np.zeros(PLAN.layout.cells, np.int64)
     if reports:
         codes = np.array(list(reports.values()), PLAN.layout.code_type)

@@ -22,7 +22,8 @@ from ....foundation.arrays import Bits
 from ....foundation.errors import KeyveilError, ReportError
 from ....foundation.files import whole_file, write_whole
 from ....plan.packing import Packing
-from ....plan.report import check_plan_name, is_hex
+from ....plan.plan import Plan
+from ....plan.report import Reports, check_plan_name, is_hex
 from ....plan.tally import Tally
 from .collection import Collection, Round, checked_name
 
@@ -38,38 +39,37 @@ class ManifestError(KeyveilError):
 
 
 def folder_of(
-    root: Path, collection: Collection, one: Round | None = None, epoch: int | None = None
+    root: Path, collection: Collection, round_: Round | None = None, epoch: int | None = None
 ) -> Path:
     """Where an epoch's segments lie; its number keeps a collection apart from one deleted before.
 
     A name is checked here, too: a store that was made elsewhere may hold any.
     """
     path = root / f"{checked_name(collection.name)}.{collection.id:d}"
-    if one is not None:
-        path = path / f"round-{one.number:04d}"
+    if round_ is not None:
+        path = path / f"round-{round_.number:04d}"
     return path if epoch is None else path / f"epoch-{epoch:010d}"
 
 
 def write_epoch(
     folder: Path,
     facts: Mapping[str, Any],
-    packing: Packing,
+    plan: Plan,
     payloads: Iterable[bytes],
 ) -> tuple[dict[str, Any], Tally]:
     """Write an epoch's reports and its manifest; the manifest, and the tally of what was written."""
     make_folder(folder)
-    tally = Tally(packing.plan)
+    packing, tally = plan.packing, Tally(plan)
     files = []
     for number, rows in enumerate(_parts(packing, payloads), 1):
         path = folder / f"part-{number:04d}.parquet"
         _write_part(path, packing, rows)
-        back = read_part(path, packing)  # what is counted is what can be read again
-        tally.add(packing.reports(back))
+        tally.add(read_part(path, packing))  # what is counted is what can be read again
         files.append({"name": path.name, "reports": len(rows), **_stamp(path)})
     manifest = {
         "format": FORMAT,
         **facts,
-        "plan": packing.plan.hash,
+        "plan": plan.hash,
         "kind": packing.kind,
         "reports": tally.reports,
         "files": files,
@@ -129,25 +129,24 @@ def _write_part(path: Path, packing: Packing, rows: Bits) -> None:
         )
         columns = {"view": pa.array(batch.views.astype(np.uint32)), "bits": bits}
     table = pa.table(columns).replace_schema_metadata(
-        {"format": FORMAT, "plan": packing.plan.hash, "kind": packing.kind}
+        {"format": FORMAT, "plan": packing.plan_hash, "kind": packing.kind}
     )
     with whole_file(path, private=True) as file:
         pq.write_table(table, file, compression="zstd")
 
 
-def read_part(path: Path, packing: Packing) -> Bits:
-    """The rows of one file; refused if they belong to another plan or cannot be read."""
+def read_part(path: Path, packing: Packing) -> Reports:
+    """The reports of one file; refused if they belong to another plan or cannot be read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         table = pq.read_table(path)
         metadata = table.schema.metadata or {}
-        check_plan_name(metadata.get(b"plan", b"").decode(), packing.plan.hash, "a segment belongs")
+        check_plan_name(metadata.get(b"plan", b"").decode(), packing.plan_hash, "a segment belongs")
         if packing.one_cell:
-            codes = table.column("code").to_numpy().astype(packing.layout.code_type)
-            return codes.view(np.uint8).reshape(-1, packing.width)
-        views = table.column("view").to_numpy().astype("<u4").view(np.uint8).reshape(-1, 4)
+            return Reports(packing.plan_hash, codes=table.column("code").to_numpy())
+        views = table.column("view").to_numpy().astype(np.int64)
         chunks = table.column("bits").chunks
         bits = [
             np.frombuffer(chunk.buffers()[1], np.uint8).reshape(-1, packing.bits_width)[
@@ -155,7 +154,7 @@ def read_part(path: Path, packing: Packing) -> Bits:
             ]
             for chunk in chunks
         ]
-        return np.concatenate([views, np.concatenate(bits)], axis=1)
+        return Reports(packing.plan_hash, views=views, bits=np.concatenate(bits))
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:
         if isinstance(error, ReportError):
             raise
