@@ -30,7 +30,7 @@ from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most
 from .hash import MOST_CELLS, item_words, words_of
 from .law import Proof
-from .seed_pool import MOST_ITEMS, SeedPool, runs_of
+from .seed_pool import MOST_ITEMS, SeedPool, agreement, pairs_of_reports, runs_of
 
 MOST_SMALL = 1 << 21
 
@@ -103,6 +103,21 @@ class CoCo(SeedPool):
         """How much more often a held key's pair is met, and its sign than the opposite one."""
         met = (self.high + self.low) / WORD - 2.0 / self.small
         return met, (self.high - self.low) / WORD * self.told
+
+    @property
+    def places(self) -> int:
+        return self.small // 2
+
+    def energies(self, grid: Floats) -> tuple[float, float]:
+        low, high = grid[:, self.places :], grid[:, : self.places]
+        both, apart = low + high, high - low
+        met, signed = self.gains
+        pairs = pairs_of_reports(grid)
+        of_mass = float((apart**2 - both).sum()) / pairs if pairs > 0 else 0.0
+        return agreement(both, self.places) / met**2, of_mass / signed**2
+
+    def cores(self, keys: int) -> list[tuple[int, int]]:
+        return [(2 * keys, keys)]
 
     # -- the sampler -----------------------------------------------------------------------------
 

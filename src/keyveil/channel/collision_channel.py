@@ -26,7 +26,7 @@ from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most, own_context
 from .hash import MOST_CELLS, hashed, item_words
 from .law import Proof
-from .seed_pool import MOST_ITEMS, SeedPool, runs_of
+from .seed_pool import MOST_ITEMS, SeedPool, agreement, runs_of
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,20 @@ class Collision(SeedPool):
     def gain(self) -> float:
         """By how much a held item is met more often than one that is not."""
         return self.keep - 1.0 / self.small
+
+    @property
+    def gains(self) -> tuple[float, float]:
+        return self.gain, self.gain
+
+    @property
+    def places(self) -> int:
+        return self.small
+
+    def energies(self, grid: Floats) -> tuple[float, float]:
+        return agreement(grid, self.small) / self.gain**2, 0.0
+
+    def cores(self, keys: int) -> list[tuple[int, int]]:
+        return [(self.items, self.items), (2 * keys, 2 * keys)]
 
     def row(self, occupied: tuple[int, ...]) -> list[int]:
         """The weights of all cells of a seed when these have an item."""

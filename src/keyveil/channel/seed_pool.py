@@ -78,6 +78,31 @@ class SeedPool(Channel):
         As if no units remained (at most 2^-32 a cell).
         """
 
+    @property
+    @abstractmethod
+    def gains(self) -> tuple[float, float]:
+        """What a holder adds to the share of a key's cells, and of its sign's cell over the other's."""
+
+    @property
+    @abstractmethod
+    def places(self) -> int:
+        """How many places an item may fall into under a seed: cells, or mirrored pairs of cells."""
+
+    @abstractmethod
+    def energies(self, grid: Floats) -> tuple[float, float]:
+        """Estimated sums over items of squared frequencies, and over keys of squared masses.
+
+        ``grid`` has the counts of a tally, seed by cell. Reports of one seed agree more often than by
+        chance because of them. The second sum is 0 where the shape does not tell it.
+        """
+
+    @abstractmethod
+    def cores(self, keys: int) -> list[tuple[int, int]]:
+        """The numbers of items whose collisions may be undone, most first, for so many keys.
+
+        With each number goes the size of the linear system that undoes them.
+        """
+
     @abstractmethod
     def compiled_draw(self, loops: Any, keys: int, pairs: bool) -> tuple[Any, tuple[Any, ...]]:
         """The compiled loop that draws reports of sets of signed keys, and its constant arguments.
@@ -124,6 +149,32 @@ class SeedPool(Channel):
             raise ChannelError(f"a {self.shape} over so many items is not written out set by set")
         each = chain.from_iterable(combinations(range(self.items), j) for j in range(self.held + 1))
         return np.array([self.law_of(np.array(members, np.int64)) for members in each])
+
+
+def pool_of(channel: Channel) -> SeedPool:
+    """The channel, which must be one of sets under a seed of a pool."""
+    if not isinstance(channel, SeedPool):
+        raise ChannelError("this is for channels that speak of sets of items")
+    return channel
+
+
+def pairs_of_reports(grid: Floats) -> float:
+    """How many ordered pairs of reports have one seed; ``grid`` has the counts, seed by place."""
+    each = grid.sum(axis=1)
+    return float((each * (each - 1)).sum())
+
+
+def agreement(grid: Floats, places: int) -> float:
+    """How much more often two reports of one seed name one place than by chance, in [0, 1].
+
+    Scaled so that it estimates the sum of squared frequencies times the squared gain; 0 where no
+    two reports have one seed.
+    """
+    pairs, part = pairs_of_reports(grid), 1.0 / places
+    if pairs <= 0:
+        return 0.0
+    agree = float((grid * (grid - 1)).sum()) / pairs
+    return (agree - part) * (1.0 - part)
 
 
 def _called(name: str) -> str:

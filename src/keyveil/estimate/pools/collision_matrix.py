@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...channel import CoCo, Collision
+from ...channel.seed_pool import SeedPool
 from ...foundation.arrays import Floats, Integers
 from ...foundation.compiled import compiled
 from .padded_items import TURN
@@ -41,34 +42,37 @@ _BLOCK = 1 << 22
 _SINGULAR = 1e6
 
 
-def core_size(channel: Collision, singles: int, told: float | Callable[[], float]) -> int:
-    """How many items, from item 0 on, are solved for; ``told`` is n gain^2 sum(x^2)."""
-    for count in (channel.items, singles):
+def core_size(channel: SeedPool, keys: int, energy: float | Callable[[], float]) -> int:
+    """How many items, from item 0 on, have their collisions undone; ``energy``: n gain^2 sum(x^2)."""
+    for items, count in channel.cores(keys):
         share = core_share(channel, count)
         if share > MOST_SHARE:
             continue
         if share <= SMALL_SHARE:
-            return count
-        told = told() if callable(told) else told
-        if told / channel.pool > share / (1 - share):
-            return count
+            return items
+        energy = energy() if callable(energy) else energy
+        if energy / channel.pool > share / (1 - share):
+            return items
     return 0
 
 
-def core_share(channel: Collision | CoCo, count: int) -> float:
+def core_share(channel: SeedPool, count: int) -> float:
     """The part of the variance that solving for so many items adds; infinite where it is too much."""
-    cells = channel.small if isinstance(channel, Collision) else channel.small // 2
-    if count > MOST_CORE or channel.pool * count**2 // (2 * cells) > MOST_PAIRS:
+    if count > MOST_CORE or channel.pool * count**2 // (2 * channel.places) > MOST_PAIRS:
         return inf
-    return count / (channel.pool * (cells - 1))
+    return count / (channel.pool * (channel.places - 1))
 
 
-def solves(channel: CoCo, keys: int, told: Callable[[], float]) -> bool:
-    """Whether CoCo's keys are solved for, by the same rule as a collision's items."""
-    share = core_share(channel, keys)
-    if share > MOST_SHARE:
-        return False
-    return share <= SMALL_SHARE or told() / channel.pool > share / (1 - share)
+def item_weights(channel: SeedPool, undo: Floats, place: int) -> Floats:
+    """The weights of items' scores, ``(2, items)``, whose sums are a key's frequency and mass.
+
+    ``undo`` is what undoes the collisions of these items.
+    """
+    if undo.ndim == 2:
+        return np.asarray(TURN @ undo[2 * place : 2 * place + 2])
+    # One matrix over keys for frequencies and one for masses: low counts against high.
+    weights = undo[:, place, :, None] * TURN[:, None, :]
+    return weights.reshape(2, -1)
 
 
 def excess(share: Floats, small: int) -> Floats:
@@ -188,6 +192,14 @@ def undoing(channel: Collision | CoCo, count: int) -> tuple[Floats, Floats]:
     return undo, TURN @ block @ TURN.T
 
 
+def undoing_over(channel: SeedPool, count: int, seeds: Integers) -> Floats | None:
+    """What undoes the collisions of the first ``count`` items under some seeds; None if not offered."""
+    if not isinstance(channel, Collision):
+        return None
+    together = collided(channel.hashes(np.arange(count))[seeds].astype(np.int32))
+    return undone(excess(together / len(seeds), channel.small))
+
+
 class SeedCells(NamedTuple):
     """Some keys' cells in the tally, low and high under every seed, and where the two are one."""
 
@@ -229,11 +241,6 @@ def blocks(channel: Collision | CoCo, keys: int) -> Iterator[SeedCells]:
     step = max(1, _BLOCK // (2 * channel.pool))
     for start in range(0, keys, step):
         yield _cells(channel, slice(start, min(start + step, keys)))
-
-
-def gains_of(channel: Collision | CoCo) -> tuple[float, float]:
-    """What a holder adds to the share of a key's cells, and to that of its sign's over the other's."""
-    return channel.gains if isinstance(channel, CoCo) else (channel.gain, channel.gain)
 
 
 def noise_of(channel: Collision | CoCo) -> Floats:

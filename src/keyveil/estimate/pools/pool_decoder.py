@@ -27,10 +27,8 @@ from .collision_matrix import (
     blocks,
     core_share,
     core_size,
-    gains_of,
     noise_of,
     other_cells,
-    solves,
     undoing,
 )
 from .padded_items import ENDS, TURN
@@ -44,27 +42,6 @@ LITTLE = 0.02
 """What a pool leaves is not looked at more closely where it adds no more than this to the variance."""
 
 # -- of a tally ------------------------------------------------------------------------------------
-
-
-def energy_of(channel: Collision | CoCo, grid: Floats) -> tuple[float, float]:
-    """The sums over all items of squared frequencies, and for CoCo over keys of squared masses.
-
-    ``grid`` has the counts of a tally, seed by cell: reports of one seed agree more for them.
-    """
-    each = grid.sum(axis=1)
-    pairs = float((each * (each - 1)).sum())
-    if pairs <= 0:
-        return 0.0, 0.0
-    if isinstance(channel, CoCo):
-        half = channel.small // 2
-        low, high = grid[:, half:], grid[:, :half]
-        both, apart, part = low + high, high - low, 1.0 / half
-        met, told = channel.gains
-        of_mass = float((apart**2 - both).sum()) / pairs / told**2
-    else:
-        both, part, met, of_mass = grid, 1.0 / channel.small, channel.gain, 0.0
-    agree = float((both * (both - 1)).sum()) / pairs
-    return (agree - part) * (1.0 - part) / met**2, of_mass
 
 
 def pool_moments(plan: Plan, counts: Integers) -> Moments:
@@ -108,7 +85,7 @@ def _raw(
     channel: Collision | CoCo, named: Floats, same: Floats, meetings: Floats, reports: Floats
 ) -> tuple[Floats, Floats]:
     """Scores of frequency and mass, and their covariance, from how often low and high are named."""
-    part, gains = 1.0 / channel.small, np.array(gains_of(channel))
+    part, gains = 1.0 / channel.small, np.array(channel.gains)
     n = reports[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         values = ((named / n[..., None] - part) @ TURN.T) / gains
@@ -143,11 +120,11 @@ def _corrected(
     def energies() -> tuple[float, float]:
         if not known:
             grid = row[1:].astype(np.float64).reshape(channel.pool, channel.small)
-            known.append(energy_of(channel, grid))
+            known.append(channel.energies(grid))
         return known[0]
 
     if isinstance(channel, CoCo):
-        solved = solves(channel, keys, lambda: n * channel.gains[0] ** 2 * energies()[0])
+        solved = core_size(channel, keys, lambda: n * channel.gains[0] ** 2 * energies()[0])
         if solved:
             _, more = undoing(channel, 2 * keys)
             values[:] = undo_collisions(channel, values)
@@ -157,8 +134,8 @@ def _corrected(
             half = channel.small // 2
             spread[:, 0, 0] += of_frequency / ((half - 1) * channel.pool)
             spread[:, 1, 1] += of_mass / (half * channel.pool)
-        return solved
-    core = core_size(channel, 2 * keys, lambda: n * channel.gain**2 * energies()[0])
+        return bool(solved)
+    core = core_size(channel, keys, lambda: n * channel.gain**2 * energies()[0])
     inside = 0.0
     if core:
         undo, more = undoing(channel, core)
@@ -188,7 +165,7 @@ def pool_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
         raise PlanError("this forecast is for plans that speak of sets of items")
     keys, kept = len(plan.schema.keys), prior.capped(plan.cap)
     ends = kept @ ENDS
-    gains, part = np.array(gains_of(channel)), 1.0 / channel.small
+    gains, part = np.array(channel.gains), 1.0 / channel.small
     truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)
     each = (ends**2).sum(axis=1)
     if isinstance(channel, CoCo):
@@ -196,7 +173,7 @@ def pool_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
         both, apart = 2 * part + gains[0] * f, gains[1] * mass
         named, same = np.stack([(both - apart) / 2, (both + apart) / 2], axis=1), np.zeros(len(f))
         energy, half = float(prior.count @ f**2), channel.small // 2
-        solved = solves(channel, keys, lambda: people * float(gains[0]) ** 2 * energy)
+        solved = core_size(channel, keys, people * float(gains[0]) ** 2 * energy)
         share = core_share(channel, keys) if solved else 0.0
         left = np.array([energy / (half - 1), float(prior.count @ mass**2) / half])
         added = left * (not solved) / channel.pool
@@ -207,7 +184,7 @@ def pool_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
         energy = inside
         if plan.encoding.item_width > 1:  # pairs as if keys were independent
             energy += (inside**2 - float(prior.count @ each**2)) / 2
-        core = core_size(channel, 2 * keys, people * channel.gain**2 * energy)
+        core = core_size(channel, keys, people * channel.gain**2 * energy)
         share = core_share(channel, core) if core else 0.0
         outside = 0.0 if core == channel.items else energy - (inside if core else 0.0)
         added = np.full(2, 2 * max(0.0, outside) / ((channel.small - 1) * channel.pool))

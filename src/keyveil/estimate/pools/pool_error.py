@@ -19,7 +19,7 @@ import numpy as np
 from ...channel import CoCo, Collision
 from ...foundation.arrays import Floats, Integers
 from ...people.table_sample import Sample
-from .collision_matrix import blocks, gains_of, told_under, undoing
+from .collision_matrix import blocks, told_under, undoing
 from .padded_items import ENDS, TURN
 
 FEW_KEYS = 32
@@ -54,7 +54,7 @@ def beyond(channel: Collision | CoCo, row: Integers, values: Floats, spread: Flo
     left = (grid - under * _explained(channel, values).reshape(grid.shape)).ravel()
     made = np.empty((keys, 2))
     for of, cells, _ in blocks(channel, keys):
-        told = (left[cells] @ TURN.T) / (np.array(gains_of(channel)) * reports)
+        told = (left[cells] @ TURN.T) / (np.array(channel.gains) * reports)
         made[of] = np.einsum("skp,skp->kp", told, told)
     return np.maximum(made - np.diagonal(spread, axis1=1, axis2=2), 0.0)
 
@@ -147,7 +147,7 @@ def _own_error(channel: Collision | CoCo, keys: int, sample: Sample, undoes: boo
     weights = np.broadcast_to(shares[:, None], sets.shape)[sets >= 0]
     truth = np.bincount(sets[sets >= 0], weights, 2 * keys)
     named = np.concatenate([law[cells].sum(axis=0) for _, cells, _ in blocks(channel, keys)])
-    values = ((named - 1.0 / channel.small) @ TURN.T) / np.array(gains_of(channel))
+    values = ((named - 1.0 / channel.small) @ TURN.T) / np.array(channel.gains)
     if undoes:
         values = undo_collisions(channel, values)
     return np.asarray(values - truth.reshape(-1, 2) @ TURN.T)
