@@ -209,8 +209,9 @@ def can_simulate(mechanism: str) -> bool:
         return False  # it needs more parameters, such as the pairs
     if plan.encoding.speaks_of_views:
         return all(len(view) == 1 for view in plan.views.keys)
-    shapes = Symmetric | Symbols | Hash if plan.encode == "item" else Halfspace
-    return plan.encode in ("item", "signs") and isinstance(plan.channels[0], shapes)
+    if plan.encoding.draws_held_key:
+        return isinstance(plan.channels[0], Symmetric | Symbols | Hash)
+    return plan.encoding.state_kind == "signs"
 
 
 def simulated(task: Task, frequency: float, mean: float, rng: np.random.Generator) -> Iterator[Tally]:
@@ -222,7 +223,7 @@ def simulated(task: Task, frequency: float, mean: float, rng: np.random.Generato
         tally = _singles(plan, frequency, mean, rng)
         yield _second_round(plan, tally, frequency, mean, rng) if task.mechanism in CHAINS else tally
         return
-    laws = {"item": _items, "signs": _signs}[plan.encode]
+    laws = _items if plan.encoding.draws_held_key else _signs
     for counts in laws(plan, frequency, mean, count, rng):
         yield Tally(plan, counts)
 

@@ -679,6 +679,7 @@ def check_encoding(plan: Plan) -> None:
         for held in records:
             _check_record_law(plan, view, held)
         _check_population_law(plan, view, records)
+        _check_facts(plan, view, records)
 
 
 def _subsets(keys: int) -> list[list[int]]:
@@ -715,6 +716,24 @@ def _as_state(encoding: Encoding, row: list[int]) -> State:
     if encoding.speaks_of_sets:
         return tuple(sorted(item for item in row if item >= 0))
     return row[0] if encoding.state_kind == "number" else tuple(row)
+
+
+def _check_facts(plan: Plan, view: int, records: list[Held]) -> None:
+    """No state is likelier than is stated, and a state that names a key is of people who hold it."""
+    encoding, largest = plan.encoding, plan.encoding.largest_chance(plan.cap)
+    owner = {s: place for place in plan.views.keys[view] for s in encoding.key_states(place)}
+    for held in records:
+        law = _record_law(plan, view, held)
+        most = max(law.values())
+        _require(
+            most <= largest + _WORDS, f"{encoding.name}: a state has chance {most}, above {largest}"
+        )
+        if encoding.keyless:
+            named = {owner[state] for state in law if state in owner}
+            _require(named == set(held), f"{encoding.name}: states name {named}, not {set(held)}")
+    laws = [_record_law(plan, view, held) for held in ({}, *encoding.telling_records(plan.schema))]
+    several = all(first != second for at, first in enumerate(laws) for second in laws[:at])
+    _require(several, f"{encoding.name}: two of its telling records have the same law")
 
 
 def _check_population_law(plan: Plan, view: int, records: list[Held]) -> None:

@@ -16,6 +16,7 @@ from keyveil.mechanisms.encodings import ENCODINGS, LINES
 from keyveil.mechanisms.encodings.item_set import ItemSet
 from keyveil.mechanisms.encodings.one_item import OneItem
 from keyveil.mechanisms.encodings.padded_item import PaddedItem
+from keyveil.mechanisms.encodings.set_size import SetSize
 from keyveil.people.views import Views
 from keyveil.plan.encoding import Encoding, word_share
 from keyveil.testing import check_encoding, check_privacy, check_reports, example_plan
@@ -92,6 +93,27 @@ class Uncapped(PaddedItem):
         return np.concatenate([items, np.full(2 * cap, (1 - items.sum()) / (2 * cap))])
 
 
+class Misnamed(OneItem):
+    """Says that state 0 names the first key."""
+
+    def key_states(self, place):
+        return (place,)
+
+
+class Overconfident(PaddedItem):
+    """Says that padding hides twice as much as it does."""
+
+    def largest_chance(self, cap):
+        return super().largest_chance(cap) / 2
+
+
+class Indistinct(SetSize):
+    """Says that records of one key each tell sizes apart."""
+
+    def telling_records(self, schema):
+        return [{place: 1.0} for place in range(len(schema.keys))]
+
+
 class KeepsFirst(ItemSet):
     """Its law of records says that the first keys are kept."""
 
@@ -106,6 +128,9 @@ class KeepsFirst(ItemSet):
         (NeverLast, "grr", {}, "item: state . of . held keys"),
         (Forgetful, "pckv_ue", {"length": 2}, "padded: state"),
         (Uncapped, "pckv_grr", {"length": 2}, "padded: population_law is off"),
+        (Misnamed, "grr", {}, "item: states name"),
+        (Overconfident, "pckv_ue", {"length": 2}, "padded: a state has chance"),
+        (Indistinct, "sized", {}, "size: two of its telling records"),
         (KeepsFirst, "collision", {"cap": 2}, "items: state"),
     ],
 )
@@ -161,6 +186,9 @@ class AnyHeld(Encoding):
 
     def fits(self, schema, channel, view):
         return channel.state_kind == "number" and channel.states == 2
+
+    def telling_records(self, schema):
+        return [{0: 1.0}]
 
     def words(self, schema, keys, cap):
         return 0

@@ -179,8 +179,3 @@ def pair_item(keys: int, first: Any, second: Any) -> Any:
     """The first of the four items of each pair of places ``first < second``: both at the low level."""
     rank = first * (2 * keys - first - 1) // 2 + second - first - 1
     return 2 * keys + 4 * rank
-
-
-# -- by name, for ``trust``, until it asks the plan's encoding itself -------------------------------
-
-SETS = ("items", "pair_items")

@@ -32,7 +32,6 @@ from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
 from ...people.schema import Schema
 from ...people.views import Views
-from ...plan.encoding import SETS
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 
@@ -134,15 +133,16 @@ class Options:
         ``core`` is how many items of a hash pool have their collisions undone (``possible_cores``);
         the default is what the tally, or without one the first that is possible, leads to.
         """
-        if plan.encode == "views":
+        encoding = plan.encoding
+        if encoding.speaks_of_views:
             return cls(plan, len(places), _view_groups(plan, places), tally)
-        if plan.encode in SETS:
+        if encoding.speaks_of_sets:
             if core is None:
                 core = possible_cores(plan)[0] if tally is None else core_of(plan, tally)
             best: CellInfluence | Positions = set_worth(plan, places, core)
-        elif plan.encode == "signs":
+        elif encoding.state_kind == "signs":
             best = _of_signs(plan, places)
-        elif plan.encode in ("item", "padded"):
+        elif encoding.keyless:
             best = _of_named(plan, places)
         else:
             raise PlanError(f"what fakes could do to {plan.mechanism_name} is not offered")
@@ -313,25 +313,26 @@ def _moments(plan: Plan, counts: Integers) -> Floats:
 def _of_named(plan: Plan, places: list[int]) -> CellInfluence | Positions:
     """Channels whose outputs or positions each stand for a key: those of the targets, and one other."""
     channel, outputs = plan.channels[0], plan.channels[0].choices().outputs
-    per, first = (1, 1) if plan.encode == "item" else (2, 0)
+    states = [plan.encoding.key_states(place) for place in places]
+    first = np.array([own[0] for own in states])
     if channel.names_states and channel.cells > _FEW:
-        named = [first + per * place + i for place in places for i in range(per)]
+        named = [state for own in states for state in own]
         other = next(cell for cell in range(channel.cells) if cell not in set(named))
         cells = np.array([*named, other])
         worth = _moments(plan, _single(cells, channel.cells))[:, places]
         return CellInfluence(
             worth[None], np.array([1.0] * len(named) + [channel.cells - len(named)]), cells
         )
-    if outputs is not None and plan.encode == "item":
+    if outputs is not None and all(len(own) == 1 for own in states):
         weights = np.zeros((channel.states, len(places)))
-        weights[[first + place for place in places], np.arange(len(places))] = 1.0
+        weights[first, np.arange(len(places))] = 1.0
         return _of_outputs(outputs, _frequencies(channel.decoder(weights)))
     if outputs is not None:
         every = np.arange(channel.cells)
         runs = [every[i : i + _FEW] for i in range(0, len(every), _FEW)]
         found = [_moments(plan, _single(run, channel.cells))[:, places] for run in runs]
         return _of_outputs(outputs, np.concatenate(found))
-    return _of_positions(plan, places, channel.positions_of(first + per * np.array(places)))
+    return _of_positions(plan, places, channel.positions_of(first))
 
 
 def _of_positions(plan: Plan, places: list[int], own_positions: Integers | None) -> Positions:
@@ -379,7 +380,7 @@ def possible_cores(plan: Plan) -> list[int]:
     A single 0 for plans without a pool of sets. More than ``MOST_SOLVED`` are only looked at where a
     tally has them undone (``core_of``): that takes a minute, and moves worths by a few per cent.
     """
-    if plan.encode not in SETS:
+    if not plan.encoding.speaks_of_sets:
         return [0]
     channel, found = pool_of(plan.channels[0]), list[int]()
     for items, count in channel.cores(len(plan.schema.keys)):
@@ -393,7 +394,7 @@ def possible_cores(plan: Plan) -> list[int]:
 
 def core_of(plan: Plan, tally: Tally) -> int:
     """The number of items whose collisions the estimator undoes in this tally."""
-    if plan.encode not in SETS:
+    if not plan.encoding.speaks_of_sets:
         return 0
     channel = pool_of(plan.channels[0])
     n, cells = tally.view_counts(0)

@@ -26,7 +26,6 @@ from ...estimate.pools.collision_matrix import undoing_over
 from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
 from ...foundation.tails import above
-from ...plan.encoding import SETS
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .attack import check
@@ -106,7 +105,7 @@ def repair(
     kind, counts, weights = "nothing", np.array([tally.reports]), np.ones(1)
     if len(plan.views) > 1:
         kind, counts, weights = "views", tally.counts[plan.layout.own], plan.views.shares
-    elif plan.encode in SETS:
+    elif plan.encoding.speaks_of_sets:
         kind = "seeds"
         counts = tally.view_counts(0)[1].reshape(channel.seeds, -1).sum(axis=1)
         weights = np.full(channel.seeds, 1.0 / channel.seeds)
@@ -189,8 +188,6 @@ def _without_views(
 ) -> Repaired:
     """A key's answers from its other views; from all of them, as far as that goes, where all are odd."""
     holding = [view for view, keys in enumerate(plan.views.keys) if place in keys]
-    if plan.encode != "views":
-        holding = [0]
     seen = tally.counts[plan.layout.own[holding]].astype(np.float64)
     clean = ~np.isin(holding, odd)
     if not seen.sum() or (clean.any() and not seen[clean].sum()):
@@ -232,7 +229,7 @@ def _without_seeds(
     source = ShiftSource([ReportGroup([0], [0], best)], np.array([grid.sum()]), np.ones(1), grid.sum())
     source.heard([grid])
     left = max(0.0, channel.energies(grid)[0])
-    if plan.encode == "items" and undo is not None:
+    if plan.encoding.item_width == 1 and undo is not None:
         left = 0.0  # all collisions are undone
     source.spreads[0] = source.spreads[0] + 2 * np.eye(2) * left / ((channel.places - 1) * len(rest))
     source.spreads.append(np.nan_to_num(moments.covariance[place]) * n / grid.sum())
