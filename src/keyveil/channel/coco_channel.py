@@ -27,6 +27,7 @@ from ..foundation.arrays import WORD, Floats, Integers
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most
+from ..foundation.search import largest_fitting
 from .hash import MOST_CELLS, words_of
 from .law import Proof
 from .seed_pool import MOST_ITEMS, SeedPool, runs_of
@@ -64,12 +65,12 @@ class CoCo(SeedPool):
             small = max(2 * held + 2, min(best_cells(held, epsilon), most))
         if held < 1 or 2 * held >= small:
             raise ChannelError("a coco has an even number of cells, more than two for each held key")
-        bottom, top = 1, (WORD - (small - held)) // held
-        while bottom < top:
-            middle = (bottom + top + 1) // 2
-            fits = middle <= at_most((WORD - held * middle) // (small - held), epsilon)
-            bottom, top = (middle, top) if fits else (bottom, middle - 1)
-        return cls(items, held, small, pool, salt, bottom, (WORD - held * bottom) // (small - held))
+        high = largest_fitting(
+            1,
+            (WORD - (small - held)) // held,
+            lambda high: high <= at_most((WORD - held * high) // (small - held), epsilon),
+        )
+        return cls(items, held, small, pool, salt, high, (WORD - held * high) // (small - held))
 
     # -- the law ---------------------------------------------------------------------------------
 

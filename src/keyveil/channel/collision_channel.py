@@ -22,6 +22,7 @@ from ..foundation.arrays import WORD, Floats, Integers
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most, own_context
+from ..foundation.search import largest_fitting
 from .hash import MOST_CELLS, hashed
 from .law import Proof
 from .seed_pool import MOST_ITEMS, SeedPool, runs_of
@@ -61,12 +62,12 @@ class Collision(SeedPool):
         if held < 1 or held >= small:
             raise ChannelError("a collision has more cells than one can hold items")
         # The odds against the least weight fall as high rises: the last one that fits is tight.
-        low, top = 1, (WORD - (small - held)) // held
-        while low < top:
-            middle = (low + top + 1) // 2
-            least = (WORD - held * middle) // (small - held)
-            low, top = (middle, top) if middle <= at_most(least, epsilon) else (low, middle - 1)
-        return cls(items, held, small, pool, salt, low)
+        high = largest_fitting(
+            1,
+            (WORD - (small - held)) // held,
+            lambda high: high <= at_most((WORD - held * high) // (small - held), epsilon),
+        )
+        return cls(items, held, small, pool, salt, high)
 
     # -- the law ---------------------------------------------------------------------------------
 
