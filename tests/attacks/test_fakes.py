@@ -202,7 +202,7 @@ def test_fakes_are_no_more_than_their_views_leave_room_for():
         base = Tally(plan, np.tile(first, 8))  # every view alike
         low, high = reach(plan, base, 0.05, ["0"])[0].frequency
         widths.append(high - low)
-    source = ShiftSource.of(plan, base, 0, plan.kind.moments(plan, base.counts))
+    source = ShiftSource.of(plan, base, 0, plan.mechanism.moments(plan, base.counts))
     low, high = source.ranges(plan, 0, source.drawn(0.05), 0.95)["frequency"]
     assert widths[0] > 1.5 * widths[1] > 1.5 * widths[2]
     assert widths[2] == pytest.approx(high - low, rel=0.02)

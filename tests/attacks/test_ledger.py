@@ -109,13 +109,13 @@ def test_a_chain_is_the_same_in_any_context(mechanism):
         tally.add(plan.report({"1": 1}, Coins.stated("context"), person))
     after, true = plan.next(tally), plan.mechanism.true_epsilon(Decimal("0.7"))
     prior = Prior.of(3)
-    error = after.kind.forecast(plan, 1000, prior).frequency
+    error = after.mechanism.forecast(plan, 1000, prior).frequency
     for context in CONTEXTS.values():
         with localcontext(context):
             assert plan.next(tally) == after
             assert Plan.parse(after.dumps()) == after
             assert plan.mechanism.true_epsilon(Decimal("0.7")) == true
-            assert (after.kind.forecast(plan, 1000, prior).frequency == error).all()
+            assert (after.mechanism.forecast(plan, 1000, prior).frequency == error).all()
 
 
 @pytest.mark.parametrize("name", CONTEXTS)

@@ -336,11 +336,14 @@ def test_another_record_changes_one_row_of_a_batch_and_nothing_else(mechanism, t
 def test_every_way_to_make_a_report_is_audited():
     """Modules that draw reports; a new one belongs to WAYS, or to what makes no one's report."""
     audited = {
-        *("plan.py", "privatise.py"),  # Plan.report, batch
-        *("budget.py", "client/ledger.py", "cli/perturb.py"),
+        *("plan/plan.py", "plan/batch.py"),  # Plan.report, batch
+        *("plan/budget.py", "service/client/ledger.py", "cli/privatise_command.py"),
     }
-    invented = {"experiments/cost.py", "experiments/person.py", "fakes.py", "simulate.py"}
-    attacks = {"replay.py", "testing.py"}
+    invented = {
+        *("simulate/tallies.py", "simulate/paper/report_cost.py", "simulate/paper/per_person.py"),
+        "trust/poison/fakes.py",
+    }
+    attacks = {"trust/replay.py", "testing.py"}
     root, found = Path(keyveil.__file__).parent, set()
     names = ("report", "report_as_client", "privatise", "perturb")
     for path in root.rglob("*.py"):

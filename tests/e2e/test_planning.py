@@ -66,7 +66,7 @@ def test_explain_without_a_file_says_that_no_plan_was_written(at, capsys):
     assert said.err == "no plan was written: -o FILE writes it\n"
     assert run([str(a) for a in (*AUTO, "--epsilon", 2, "--people", "1e6")]) == 0
     said = capsys.readouterr()
-    assert Plan.parse(said.out).mechanism in said.err
+    assert Plan.parse(said.out).mechanism_name in said.err
 
 
 def test_an_explanation_needs_no_keys_and_no_epsilon_and_has_its_picture(at, capsys, monkeypatch):
@@ -207,7 +207,7 @@ def test_a_named_mechanism_says_what_to_expect(at):
     assert "mass by about" in at(*named, "harmony", "-o", "p")
     assert "a key's answers" in at(*named, "several", "-o", "p")
     assert "conditional frequency" in at(*named, "pairs", "-o", "p")
-    assert Plan.parse(at(*named, "kvue")).mechanism == "kvue", "the plan alone, without a file"
+    assert Plan.parse(at(*named, "kvue")).mechanism_name == "kvue", "the plan alone, without a file"
 
 
 def test_auto_answers_queries(at):
@@ -275,7 +275,7 @@ def test_a_named_mechanism_is_explained(at, name, fakes):
     assert "10,000 people pass a shuffler" in said[1]
     assert f"they can raise a key's {fakes}" in said[2]
     assert said[3].startswith(f"p: {name}")
-    assert Plan.load(at.folder / "p").mechanism == name
+    assert Plan.load(at.folder / "p").mechanism_name == name
     assert "--explain: only with --people" in at(*named, code=2)
 
 

@@ -871,7 +871,7 @@ def test_experiments_are_chosen_in_the_papers_order():
     assert chosen(["fig5", "fig1"]) == ("fig1", "fig5")
     assert chosen(None) == NAMES
     assert chosen(None, per_person=True) == (*NAMES, PER_PERSON)
-    with pytest.raises(PlanError, match="unknown experiment 'fig9'; known: fig1"):
+    with pytest.raises(PlanError, match=r"unknown experiment 'fig9'; did you mean fig7\? known: fig1"):
         chosen(["fig9"])
     with pytest.raises(PlanError, match="no experiment is named; known: fig1"):
         chosen([])

@@ -786,7 +786,7 @@ def test_the_chain_answers_in_its_second_round():
     second = first.next(tally)
     counts = simulate(second, SPARSE, 90_000, Coins.stated("sized")).counts
     kept = BELIEF.kept(second.cap)
-    found = second.kind.moments(second, counts)
+    found = second.mechanism.moments(second, counts)
     off = (found.values[:, 0] - kept * BELIEF.frequency) / np.sqrt(found.covariance[:, 0, 0])
     assert np.abs(off).max() < 4.5
     told = forecast(first, 100_000, BELIEF)

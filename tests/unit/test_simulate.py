@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from keyveil import Coins, People, Plan, PlanError, Schema
 from keyveil.channel import Subset
 from keyveil.estimate import bands
-from keyveil.simulate import tallies as module
+from keyveil.people import population
 from keyveil.simulate.chains import chain_bands, followed
 from keyveil.simulate.tallies import Population, _subsets, simulate_runs
 
@@ -50,11 +50,11 @@ def test_all_pairs_at_once_are_the_pairs_looked_up_by_their_holders(monkeypatch)
     made = [{str(k): draw.uniform(-1, 1) for k in range(6) if draw.random() < 0.4} for _ in range(50)]
     people = People.of_records(schema, made)
     pairs = [(a, b) for a, b in product(range(6), repeat=2) if a != b]
-    monkeypatch.setattr(module, "COST_OF_HOLDER", 0)
+    monkeypatch.setattr(population, "COST_OF_HOLDER", 0)
     slow = Population(schema, people, 3)
     looked_up = [slow.law(pair) for pair in pairs]
     assert "_two" not in slow.__dict__
-    monkeypatch.setattr(module, "COST_OF_HOLDER", 1e12)
+    monkeypatch.setattr(population, "COST_OF_HOLDER", 1e12)
     fast = Population(schema, people, 3)
     assert np.array([fast.law(pair) for pair in pairs]) == pytest.approx(np.array(looked_up), abs=1e-12)
     assert "_two" in fast.__dict__

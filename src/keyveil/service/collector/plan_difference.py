@@ -105,9 +105,9 @@ def _range(plan: Plan, key: str) -> tuple[float, float]:
 
 def _law(old: Plan, new: Plan) -> list[Difference]:
     found = []
-    if old.mechanism != new.mechanism:
+    if old.mechanism_name != new.mechanism_name:
         why = "answers have another error, and may have another bias"
-        found.append(Difference("mechanism", old.mechanism, new.mechanism, why))
+        found.append(Difference("mechanism", old.mechanism_name, new.mechanism_name, why))
     if old.encode != new.encode or old.views != new.views:
         found.append(Difference("views", len(old.views), len(new.views)))
     if dict(old.parameters) != dict(new.parameters):
