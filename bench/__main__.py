@@ -22,7 +22,7 @@ BENCHMARKS = {
 
 
 def machine() -> str:
-    """Where the figures are from."""
+    """The processor, the Python version and the packages that the figures come from."""
     facts = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     names = [line.split(":")[1].strip() for line in facts.splitlines() if line.startswith("model name")]
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "cryptography"))

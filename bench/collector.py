@@ -1,4 +1,4 @@
-"""The collector under load: wrk on loopback, the same server with its store and without, in one run."""
+"""The collector under load: wrk on loopback, with and without a store, in one run."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from .table import Outcome, Table, rows, times
 KEYS = 100
 AIM_SINGLE, AIM_BATCH, AIM_ESTIMATE = 0.5, 20.0, 0.050
 AIM_GROWTH, AIM_RESTART = 40, 1.0
-"""Megabytes more after ten million reports than after the first quarter of them; seconds."""
+"""Aims: growth of memory in megabytes from a quarter of the reports to all; seconds of a restart."""
 BATCH = 100
 
-# With "none" reports are decoded and checked, and answered without any store.
+# With "none" the server decodes, checks and answers reports without a store.
 SERVER = """
 import sys
 from pathlib import Path
 from keyveil.service.collector.operations.start import listening, serve
 from keyveil.service.collector.store import store_at
-from keyveil.service.collector.writer import Writer
+from keyveil.service.collector.engine.writer import Writer
 
 if sys.argv[1] == "none":
     def submit(self, parcel):
@@ -118,7 +118,7 @@ class Collector:
         self.url = f"{self.host}/v1/collections/bench"
 
     def load(self, kind: str, number: int, seconds: int, connections: int = 64) -> tuple[float, float]:
-        """Requests a second, and the 99th percentile of their latency in milliseconds."""
+        """Requests per second, and the 99th percentile of their latency in milliseconds."""
         done = subprocess.run(self._wrk(seconds, connections), **self._how(kind, number), check=True)
         text = str(done.stdout)
         if "Non-2xx" in text or "Socket errors" in text:
@@ -130,7 +130,7 @@ class Collector:
         return float(rate[1]), float(late[1]) * {"us": 0.001, "ms": 1.0, "s": 1000.0}[late[2]]
 
     def estimates(self, seconds: int) -> list[float]:
-        """Seconds that an estimate takes while reports come in."""
+        """The seconds that each estimate takes while reports come in."""
         loading = subprocess.Popen(self._wrk(seconds, 32), **self._how("raw", BATCH))
         taken = []
         end = time.monotonic() + seconds - 0.5
@@ -143,14 +143,14 @@ class Collector:
         return taken
 
     def memory(self) -> float:
-        """Megabytes that the process holds."""
+        """Resident memory of the process in megabytes."""
         text = Path(f"/proc/{self.process.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+)", text)
-        assert found is not None
-        return int(found[1]) / 1024
+        match = re.search(r"VmRSS:\s+(\d+)", text)
+        assert match is not None
+        return int(match[1]) / 1024
 
     def restart(self) -> tuple[float, float]:
-        """Kill it and start it again: seconds until it is ready, and until a report is counted."""
+        """Kill and restart it; seconds until it is ready, and until a report is counted."""
         self.process.kill()
         self.process.communicate()
         begun = time.perf_counter()
@@ -229,15 +229,15 @@ def run(quick: bool) -> Outcome:
         f"Aims: at least {AIM_SINGLE:.0%} of the same server without a store, one report a request; "
         f"{AIM_BATCH:.0f} x as many reports in batches of {BATCH}. wrk shares the machine.",
     )
-    beside, memory, restart = _beside(plan, quick)
+    estimate_time, memory, restart = _beside(plan, quick)
     missed = []
     if middle["sqlite", first] < AIM_SINGLE * middle["none", first]:
         missed.append(f"collector: {lines[0][3]} of the server without a store, aim {AIM_SINGLE:.0%}")
     best = max(middle["sqlite", name] for name in batches) / middle["sqlite", first]
     if best < AIM_BATCH:
         missed.append(f"collector: {best:.0f} x as many in batches, aim {AIM_BATCH:.0f} x")
-    if beside > AIM_ESTIMATE:
-        missed.append(f"collector: an estimate took {beside * 1000:.0f} ms, aim 50 ms")
+    if estimate_time > AIM_ESTIMATE:
+        missed.append(f"collector: an estimate took {estimate_time * 1000:.0f} ms, aim 50 ms")
     growth = memory[-1][1] - memory[0][1]
     if growth > AIM_GROWTH and not quick:
         missed.append(f"collector: memory grew by {growth:.0f} MB, aim {AIM_GROWTH} MB")
@@ -245,16 +245,16 @@ def run(quick: bool) -> Outcome:
         missed.append(f"collector: ready {restart[0]:.1f} s after a start, aim {AIM_RESTART:.0f} s")
     figures = {
         "rates": {f"{mode}, {name}": value for (mode, name), value in middle.items()},
-        "estimate": beside,
+        "estimate": estimate_time,
         "memory": memory,
         "restart": restart,
     }
-    tables = (shown, _memory_table(beside, memory, restart))
+    tables = (shown, _memory_table(estimate_time, memory, restart))
     return Outcome("collector", tables, figures, tuple(missed))
 
 
 def _beside(plan: Plan, quick: bool) -> tuple[float, list[tuple[int, float]], tuple[float, float]]:
-    """The median time of an estimate while reports come in; memory as reports add up; a restart then."""
+    """Time of an estimate under load, memory over many reports, and a restart afterwards."""
     server = Collector("sqlite", plan)
     try:
         taken = server.estimates(3 if quick else 8)
@@ -263,16 +263,18 @@ def _beside(plan: Plan, quick: bool) -> tuple[float, list[tuple[int, float]], tu
         while len(memory) < 2 or memory[-1][0] < most:
             server.load("raw", 5000, 1 if quick else 4, connections=8)
             with urllib.request.urlopen(f"{server.url}/estimates") as answer:
-                found = re.search(rb'"reports":(\d+)', answer.read())
-            assert found is not None
-            if int(found[1]) >= first:
-                memory.append((int(found[1]), server.memory()))
+                match = re.search(rb'"reports":(\d+)', answer.read())
+            assert match is not None
+            if int(match[1]) >= first:
+                memory.append((int(match[1]), server.memory()))
         return median(taken), memory, server.restart()
     finally:
         server.end()
 
 
-def _memory_table(beside: float, memory: list[tuple[int, float]], restart: tuple[float, float]) -> Table:
+def _memory_table(
+    estimate_time: float, memory: list[tuple[int, float]], restart: tuple[float, float]
+) -> Table:
     shown = [*memory[: -1 : max(1, len(memory) // 4)], memory[-1]]
     lines = [(f"{reports:,}", f"{size:.0f} MB") for reports, size in dict(shown).items()]
     sizes = [size for _, size in memory]
@@ -283,5 +285,5 @@ def _memory_table(beside: float, memory: list[tuple[int, float]], restart: tuple
         f"Between {min(sizes):.0f} and {max(sizes):.0f} MB, while all ids of the epoch are known. "
         f"Killed then and started again, it was ready after {restart[0]:.1f} s; the first report, "
         f"for which all ids are read anew, was counted after {restart[1]:.1f} s. "
-        f"An estimate of {KEYS} keys while reports came in took {beside * 1000:.0f} ms (median).",
+        f"An estimate of {KEYS} keys while reports came in took {estimate_time * 1000:.0f} ms (median).",
     )

@@ -1,8 +1,9 @@
 """Conditionals side by side: IOH as printed and improved, split, coefficients, and views of pairs.
 
-``python -m bench.conditional [--write] [--repeat 20] [--channels] [--data FILE]``: correlated keys, all
-ordered pairs, values clipped to their range; with ``--channels`` the optimal channel of pairs against
-every closed form instead, with ``--data`` the whole matrix of a table's top 100 keys.
+``python -m bench.conditional [--write] [--repeat 20] [--channels] [--data FILE]`` measures all ordered
+pairs of correlated keys, with values clipped to their range. With ``--channels`` it compares the
+optimal channel of pairs with every closed form, and with ``--data`` it measures the whole matrix of a
+table's top 100 keys.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from keyveil import Coins, People, Plan, Query, Schema
 from keyveil.channel.design.view_channels import CLOSED_FORMS, conditional_errors, default_prior
 from keyveil.estimate.together.conditional import Conditionals
 from keyveil.people.tables.top_keys import read_top
-from keyveil.simulate.conditional_contest import ConditionalRow, compare_conditionals, true_value
+from keyveil.simulate.conditional_questions import true_value
+from keyveil.simulate.contest import Contest
+from keyveil.simulate.contest_row import ContestRow
+from keyveil.simulate.parallel import measure
 from keyveil.simulate.tallies import Population, simulate
 
 PAGE = Path(__file__).parents[1] / "docs" / "conditional.md"
@@ -30,7 +34,7 @@ MECHANISMS = ("ioh", "split", "coefficients", "pairs:grr", "pairs:subset", "auto
 
 
 def crowd(keys: int = 8, people: int = 20_000) -> Population:
-    """Keys held by 80 %, low values, both moved by one hidden taste (correlation one half)."""
+    """Keys held by 80 % with low values; one hidden taste moves both (correlation one half)."""
     draw = Coins.stated("bench conditional").generator()
     taste = draw.normal(size=(people, 1))
     holds = np.sqrt(0.5) * taste + np.sqrt(0.5) * draw.normal(size=(people, keys))
@@ -41,8 +45,8 @@ def crowd(keys: int = 8, people: int = 20_000) -> Population:
     return Population(schema, People.of_rows(schema, who, key, values))
 
 
-def table(rows: list[ConditionalRow]) -> list[str]:
-    """Errors, and how many times IOH as printed has."""
+def table(rows: list[ContestRow]) -> list[str]:
+    """Errors, and the error of IOH as printed divided by each."""
     printed = {(r.epsilon, r.n): r for r in rows if r.estimator == "printed"}
     lines = [
         "| n | epsilon | mechanism | estimator | MSE frequency | IOH over it | MSE mean | IOH over it "
@@ -56,16 +60,16 @@ def table(rows: list[ConditionalRow]) -> list[str]:
         )
         lines.append(
             f"| {row.n:,} | {row.epsilon:g} | {row.mechanism} | {row.estimator} "
-            f"| {row.mse_conditional_frequency:.2e} "
-            f"| {base.mse_conditional_frequency / row.mse_conditional_frequency:.1f} x "
-            f"| {row.mse_conditional_mean:.2e} "
-            f"| {base.mse_conditional_mean / row.mse_conditional_mean:.1f} x | {cover} |"
+            f"| {row.mse_frequency:.2e} "
+            f"| {base.mse_frequency / row.mse_frequency:.1f} x "
+            f"| {row.mse_mean:.2e} "
+            f"| {base.mse_mean / row.mse_mean:.1f} x | {cover} |"
         )
     return lines
 
 
 def channels(population: Population, people: int, repeat: int) -> list[str]:
-    """The optimal channel on pairs against the best closed form, by measured error, and as predicted."""
+    """The optimal channel on pairs and the best closed form: measured and predicted errors."""
     schema, kinds = population.schema, ("frequency", "mean")
     queries = {
         kind: [Query(kind, k, ((c, True),)) for k, c in permutations(schema.keys, 2)] for kind in kinds
@@ -82,8 +86,8 @@ def channels(population: Population, people: int, repeat: int) -> list[str]:
                 coins = Coins.stated(f"channels {people}")
                 source = Conditionals(plan, simulate(plan, population, people, coins, run))
                 runs.append([_error(source, queries[kind], truth[kind]) for kind in kinds])
-            for kind, made in zip(kinds, np.array(runs).T, strict=True):
-                errors[kind].append(made)
+            for kind, values in zip(kinds, np.array(runs).T, strict=True):
+                errors[kind].append(values)
             predicted.append(
                 conditional_errors(plan.channels[0], default_prior(2, 2), 2, len(schema.keys) - 1)
             )
@@ -115,7 +119,7 @@ CHANNELS_HEAD = [
 
 
 def matrix(data: str, ends: tuple[float, float], people: int = 10**7) -> list[str]:
-    """The whole 100 x 100 matrix of a real table: planned, simulated, estimated."""
+    """Plan, simulate and estimate the whole 100 x 100 matrix of a real table."""
     keys, records, *_ = read_top(data, "user", "key", "value", ends, 100)
     schema = Schema.of(keys, repr(ends[0]), repr(ends[1]))
     lines = [
@@ -127,9 +131,9 @@ def matrix(data: str, ends: tuple[float, float], people: int = 10**7) -> list[st
         population = Population(schema, records)
         plan = Plan.of(schema, "pairs", epsilon)
         source = Conditionals(plan, simulate(plan, population, people, Coins.stated("matrix")))
-        made = {kind: source.matrix(kind) for kind in ("frequency", "mean")}
+        matrices = {kind: source.matrix(kind) for kind in ("frequency", "mean")}
         seconds = perf_counter() - began
-        for kind, rows in made.items():
+        for kind, rows in matrices.items():
             cells = [cell for row in rows for cell in row if cell is not None]
             true = np.array([true_value(population, Query(kind, *_asked(cell))) for cell in cells])
             if kind == "mean":
@@ -182,17 +186,13 @@ def main() -> None:
             lines += channels(population, int(people), given.repeat or 100)
     else:
         population = crowd()
-        rows: list[ConditionalRow] = []
+        rows: list[ContestRow] = []
         for people in given.people.split(","):
-            rows += compare_conditionals(
-                population.schema,
-                population,
-                MECHANISMS,
-                EPSILONS,
-                int(people),
-                given.repeat or 20,
-                coins=Coins.stated(f"bench {people}"),
+            coins = Coins.stated(f"bench {people}")
+            contest = Contest(
+                population, int(people), given.repeat or 20, coins, "paper", keys_together=2
             )
+            rows += measure(contest, MECHANISMS, EPSILONS).rows
         lines = table(rows)
     print("\n".join(lines))
     if given.write:

@@ -1,7 +1,7 @@
-"""How often a 95 % interval holds the truth, over a grid of mechanisms, estimators and populations.
+"""How often a 95 % interval contains the truth, over mechanisms, estimators and populations.
 
-Reports are simulated exactly and without people: a key's counts are one multinomial draw from the
-law of its outputs. Where reports speak of one key, one tally holds all repetitions, a key for each.
+The simulation is exact and needs no people: a key's counts are one multinomial draw from the law of
+its outputs. If reports speak of one key, one tally holds all repetitions, one key for each.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ LEVEL = 0.95
 REPORTS = 10_000
 LOWEST, HIGHEST = 0.93, 0.97
 MOSTLY = 0.99
-"""Where this share of intervals is bounded, they may not cover too often either."""
+"""If this share of intervals is bounded, they must not cover too often either."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What is varied, and how often each cell is repeated."""
+    """The values of the grid, and the number of repetitions of each cell."""
 
     repetitions: int
     epsilons: tuple[str, ...]
@@ -45,13 +45,16 @@ QUICK = Grid(4_000, ("1",), (0.05, 0.6), (0.8,))
 
 CHAINS = ("privkvm", "privkvm_plus")
 ONLY_REPORTED = "likelihood"
-"""It cannot leave the simplex, so near the boundary its intervals may cover too often. It is slow,
-and has a quarter of the repetitions at one of the means. All others are held to the bounds."""
+"""The estimator that need not keep the bounds.
+
+It cannot leave the simplex, so its intervals may cover too often near the boundary. It is slow, so it
+has a quarter of the repetitions, at one of the means.
+"""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of the grid, one answer: how often it was covered, and how often bounded."""
+    """One answer at one point of the grid: the shares of covering and of bounded intervals."""
 
     mechanism: str
     estimator: str
@@ -64,12 +67,12 @@ class Cell:
 
     @property
     def good(self) -> bool:
-        """Whether the requirement holds here."""
+        """Whether the cell meets its requirement."""
         return self.covered >= LOWEST and (self.bounded < MOSTLY or self.covered <= HIGHEST)
 
     @property
     def off(self) -> float:
-        """How far from the level; covering too often counts only where intervals are bounded."""
+        """Distance from the level; covering too often counts only if intervals are bounded."""
         return abs(self.covered - LEVEL) if self.bounded >= MOSTLY else LEVEL - self.covered
 
     def __str__(self) -> str:
@@ -80,14 +83,14 @@ class Cell:
 
 
 def run(quick: bool) -> Outcome:
-    """The coverage of every interval that is claimed, over the grid."""
+    """The coverage of every claimed interval over the grid."""
     grid = QUICK if quick else FULL
     names = [name for name in REGISTRY if can_simulate(name)]
     others = ", ".join(name for name in REGISTRY if name not in names)
     tasks = [Task(name, epsilon, grid) for name in names for epsilon in grid.epsilons]
-    tasks.sort(key=lambda task: float(task.epsilon))  # likelihood takes longest where it is small
+    tasks.sort(key=lambda task: float(task.epsilon))  # likelihood takes longest at small epsilon
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        cells = [cell for some in pool.map(Task.cells, tasks) for cell in some]
+        cells = [cell for batch in pool.map(Task.cells, tasks) for cell in batch]
     cells.sort(key=lambda cell: (list(REGISTRY).index(cell.mechanism), float(cell.epsilon)))
     groups: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in cells:
@@ -97,7 +100,7 @@ def run(quick: bool) -> Outcome:
     shown = Table(
         f"Coverage of {LEVEL:.0%} intervals, {REPORTS:,} reports a key, {grid.repetitions:,} times each",
         COLUMNS,
-        rows(_line(key, some) for key, some in groups.items()),
+        rows(_line(key, batch) for key, batch in groups.items()),
         f"Aim: {LOWEST:.0%} to {HIGHEST:.0%} in cells where at least {MOSTLY:.0%} of intervals are "
         f"bounded, at least {LOWEST:.0%} elsewhere; likelihood is reported only, at a quarter of the "
         f"repetitions and one mean. One standard deviation of a cell's figure is {noise:.2%}, so that "
@@ -123,7 +126,7 @@ COLUMNS = (
 
 
 def _line(key: tuple[str, str, str], cells: list[Cell]) -> tuple[str, ...]:
-    """Cells whose intervals are mostly bounded, the least of the others, and the worst of all."""
+    """Cells with mostly bounded intervals, the least coverage of the others, and the worst cell."""
     inside = [cell.covered for cell in cells if cell.bounded >= MOSTLY]
     elsewhere = [cell.covered for cell in cells if cell.bounded < MOSTLY]
     worst = max(cells, key=lambda cell: cell.off)
@@ -140,7 +143,7 @@ def _line(key: tuple[str, str, str], cells: list[Cell]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Task:
-    """All populations for one mechanism at one epsilon: what one worker does at a time."""
+    """All populations for one mechanism at one epsilon: the task of one worker."""
 
     mechanism: str
     epsilon: str
@@ -149,39 +152,39 @@ class Task:
     def cells(self) -> list[Cell]:
         """The coverage of every estimator that claims intervals."""
         coins = Coins.stated(f"coverage {self.mechanism} {self.epsilon}")
-        found = []
+        cells = []
         for stream, (frequency, mean) in enumerate(product(self.grid.frequencies, self.means)):
             rng = coins.generator(stream)
             truth = {"frequency": frequency, "mean": mean, "mass": frequency * mean}
             tallies = list(simulated(self, frequency, mean, rng))
             for estimator in REGISTRY[self.mechanism].estimators:
-                some = tallies
+                sample = tallies
                 if estimator == ONLY_REPORTED:
                     if mean != self.means[-1]:
                         continue
-                    some = _quarter(self, tallies)
-                answers = [estimate(tally.plan, tally, estimator, LEVEL) for tally in some]
+                    sample = _quarter(self, tallies)
+                answers = [estimate(tally.plan, tally, estimator, LEVEL) for tally in sample]
                 for answer in REGISTRY[self.mechanism].answers:
                     low, high = _ends(answers, answer)
                     if np.isnan(low).any():
-                        continue  # biased, and says so: no interval
+                        continue  # biased, so it claims no interval
                     covered = float(((low <= truth[answer]) & (truth[answer] <= high)).mean())
                     bounded = float((np.isfinite(low) & np.isfinite(high)).mean())
                     where = (self.mechanism, estimator, answer, self.epsilon, frequency, mean)
-                    found.append(Cell(*where, covered, bounded))
-        return found
+                    cells.append(Cell(*where, covered, bounded))
+        return cells
 
     @property
     def means(self) -> tuple[float, ...]:
-        """Means matter only to mechanisms that look at values."""
+        """The means to measure; mechanisms that ignore values need only one."""
         return (0.0,) if REGISTRY[self.mechanism].answers == ("frequency",) else self.grid.means
 
 
 def _ends(batches: list[Answers], answer: str) -> np.ndarray:
-    """Both ends of the intervals: one key of each batch, or all keys of the only one."""
+    """Both ends of the intervals: of one key of each batch, or of all keys of a single batch."""
     keys = batches[0].keys if len(batches) == 1 else [batch.keys[0] for batch in batches]
-    made = [getattr(key, answer) for key in keys]
-    return np.array([(estimate.low, estimate.high) for estimate in made]).T
+    estimates = [getattr(key, answer) for key in keys]
+    return np.array([(estimate.low, estimate.high) for estimate in estimates]).T
 
 
 def _quarter(task: Task, tallies: list[Tally]) -> list[Tally]:
@@ -199,22 +202,22 @@ def _plan(mechanism: str, epsilon: str, keys: int) -> Plan:
 
 
 def can_simulate(mechanism: str) -> bool:
-    """Whether there is a way to draw counts here: reports of one key, one item or all signs."""
+    """Whether counts can be drawn here: reports of one key, one item or all signs."""
     try:
         plan = _plan(mechanism, "1", 3)
     except KeyveilError:
-        return False  # it needs to be told more, such as which pairs
-    if plan.encode == "views":
+        return False  # it needs more parameters, such as the pairs
+    if plan.encoding.speaks_of_views:
         return all(len(view) == 1 for view in plan.views.keys)
     shapes = Symmetric | Symbols | Hash if plan.encode == "item" else Halfspace
     return plan.encode in ("item", "signs") and isinstance(plan.channels[0], shapes)
 
 
 def simulated(task: Task, frequency: float, mean: float, rng: np.random.Generator) -> Iterator[Tally]:
-    """Tallies of so many repetitions: one of many keys, or many whose first key is asked about."""
+    """Tallies of all repetitions: one of many keys, or many whose first key is asked about."""
     count = task.grid.repetitions
     plan = _plan(task.mechanism, task.epsilon, 3)
-    if plan.encode == "views":
+    if plan.encoding.speaks_of_views:
         plan = _plan(task.mechanism, task.epsilon, count)
         tally = _singles(plan, frequency, mean, rng)
         yield _second_round(plan, tally, frequency, mean, rng) if task.mechanism in CHAINS else tally
@@ -225,7 +228,7 @@ def simulated(task: Task, frequency: float, mean: float, rng: np.random.Generato
 
 
 def _singles(plan: Plan, frequency: float, mean: float, rng: np.random.Generator) -> Tally:
-    """Every key alike, REPORTS reports each."""
+    """A tally of equal keys with REPORTS reports each."""
     counts = np.zeros(plan.layout.cells, np.int64)
     counts[plan.layout.own] = REPORTS
     states = state_law(plan, frequency, mean)
@@ -239,14 +242,16 @@ def _singles(plan: Plan, frequency: float, mean: float, rng: np.random.Generator
 def _second_round(
     plan: Plan, tally: Tally, frequency: float, mean: float, rng: np.random.Generator
 ) -> Tally:
-    """The round after ``plan``, whose feedback the first has found; feedback to two places, so that
-    keys share their channels and a plan of thousands of keys stays small."""
+    """Counts of the second round, with feedback from the tally of the first.
+
+    Feedback is rounded to two places, so that keys share channels and large plans stay small.
+    """
     assert plan.chain is not None
-    told = [str(round(Decimal(value), 2)) for value in told_next(plan, tally)]
+    feedback = [str(round(Decimal(value), 2)) for value in told_next(plan, tally)]
     chain = {**plan.chain, "round": 2, "parent": plan.hash, "frequency": frequencies(plan, tally)}
     left = Decimal(plan.chain["total"]) / 2
     value = left / (2 if plan.mechanism_name == "privkvm_plus" else int(plan.parameters["rounds"]))
-    draft = round_draft(plan.schema, 0.0, value, value, told, chain)
+    draft = round_draft(plan.schema, 0.0, value, value, feedback, chain)
     follow = Plan(
         draft.schema,
         draft.views,
@@ -264,7 +269,7 @@ def _second_round(
 def _items(
     plan: Plan, frequency: float, mean: float, count: int, rng: np.random.Generator
 ) -> Iterator[np.ndarray]:
-    """One key drawn with the stated frequency; the others and "none" share what is left."""
+    """Tallies in which one key has the stated frequency; the others and "none" share the rest."""
     channel = plan.channels[0]
     states = np.full(channel.states, (1 - frequency) / (channel.states - 1))
     states[1] = frequency
@@ -283,7 +288,7 @@ def _items(
 def _signs(
     plan: Plan, frequency: float, mean: float, count: int, rng: np.random.Generator
 ) -> Iterator[np.ndarray]:
-    """Every key with the stated frequency and mean, apart from each other."""
+    """Tallies of independent keys with the stated frequency and mean."""
     channel = plan.channels[0]
     assert isinstance(channel, Halfspace)
     high = (1 + frequency * mean) / 2

@@ -1,8 +1,8 @@
-"""Estimators side by side on KVUE: raw, corrected, likely and shrunk; error, coverage and bias.
+"""Estimators on KVUE: error, coverage and bias of raw, corrected, likely and shrunk answers.
 
-``python -m bench.estimators [--write] [--data DIR] [--repeat 50]``: the paper's populations and PCKV's,
-with ``--data`` real ratings too. Errors are on [-1, 1], clipped to their range for all, averaged over
-keys.
+``python -m bench.estimators [--write] [--data DIR] [--repeat 50]`` measures the paper's populations and
+PCKV's, and with ``--data`` also real ratings. Errors are on [-1, 1], clipped to their range and
+averaged over keys.
 """
 
 from __future__ import annotations
@@ -26,38 +26,40 @@ SETTINGS = (
     *(("0.5", 1000, 0.6, 0.5), ("1", 400, 0.3, 0.5), ("1", 400, 0.5, 0.5), ("1", 400, 0.8, 0.8)),
     *(("2", 200, 0.3, 0.8), ("2", 400, 0.3, -0.6), ("5", 100, 0.2, 0.5)),
 )
-"""Epsilon, reports of the key, frequency and mean, for the exact bias."""
+"""Settings for the exact bias: epsilon, reports of the key, frequency and mean."""
 
 
 def truth(population: Population) -> tuple[np.ndarray, np.ndarray]:
-    """Frequency and mean of every key; a mean that no one has is NaN."""
+    """Frequency and mean of every key; the mean is NaN if no one holds the key."""
     laws = np.array([population.law((key,)) for key in range(len(population.schema.keys))])
     held = laws[:, 1:].sum(axis=1)
     with np.errstate(invalid="ignore"):
         return held, (laws[:, 2] - laws[:, 1]) / held
 
 
-def errors(made: KeyBands, held: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Squared errors of clipped values, the unknown counting as the middle of the range."""
-    assert made.frequency is not None
-    assert made.mean is not None
-    f = np.clip(np.nan_to_num(made.frequency.value, nan=0.5), 0, 1)
-    m = np.clip(np.nan_to_num(made.mean.value, nan=0.0), -1, 1)
+def errors(answers: KeyBands, held: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Squared errors of clipped values; an unknown value counts as the middle of the range."""
+    assert answers.frequency is not None
+    assert answers.mean is not None
+    f = np.clip(np.nan_to_num(answers.frequency.value, nan=0.5), 0, 1)
+    m = np.clip(np.nan_to_num(answers.mean.value, nan=0.0), -1, 1)
     return (f - held) ** 2, (m - means) ** 2
 
 
-def covered(made: KeyBands, held: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which intervals hold the truth; an unbounded one always does."""
-    assert made.frequency is not None
-    assert made.mean is not None
+def covered(answers: KeyBands, held: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which intervals contain the truth; an unbounded one always does."""
+    assert answers.frequency is not None
+    assert answers.mean is not None
     return tuple(  # type: ignore[return-value]
         (band.low <= true) & (true <= band.high)
-        for band, true in ((made.frequency, held), (made.mean, means))
+        for band, true in ((answers.frequency, held), (answers.mean, means))
     )
 
 
-def shrinkage(found: dict[str, tuple[Population, int]], repeat: int) -> tuple[list[str], list[str]]:
-    """Error over the raw one's and coverage, and the coverage of classes of keys by frequency."""
+def shrinkage(
+    populations: dict[str, tuple[Population, int]], repeat: int
+) -> tuple[list[str], list[str]]:
+    """Ratio of the error to the raw error, and coverage, also by classes of frequency."""
     lines = [
         "| population | people | epsilon | MSE f raw | likelihood | shrunk | MSE m raw | corrected "
         "| likelihood | shrunk | coverage f raw | shrunk | coverage m raw (bounded) | shrunk |",
@@ -68,7 +70,7 @@ def shrinkage(found: dict[str, tuple[Population, int]], repeat: int) -> tuple[li
         "| least held third, raw | shrunk |",
         "| --- | --: | --- | --: | --: | --: | --: | --: | --: |",
     ]
-    for name, (population, people) in found.items():
+    for name, (population, people) in populations.items():
         held, means = truth(population)
         thirds = np.array_split(np.argsort(-held, kind="stable"), 3)
         for epsilon in EPSILONS:
@@ -76,10 +78,10 @@ def shrinkage(found: dict[str, tuple[Population, int]], repeat: int) -> tuple[li
             coins = Coins.stated(f"bench estimators {name}")
             counts = simulate_runs(plan, population, people, coins, repeat)
             names = ("least_squares", "corrected", "likelihood", "shrunk")
-            made = {e: bands(plan, counts, e) for e in names}
-            off = {e: [part.mean() for part in errors(made[e], held, means)] for e in names}
-            inside = {e: covered(made[e], held, means) for e in names}
-            raw, own = off["least_squares"], made["least_squares"].mean
+            answers = {e: bands(plan, counts, e) for e in names}
+            off = {e: [part.mean() for part in errors(answers[e], held, means)] for e in names}
+            inside = {e: covered(answers[e], held, means) for e in names}
+            raw, own = off["least_squares"], answers["least_squares"].mean
             assert own is not None
             bounded = np.isfinite(own.low)
             lines.append(
@@ -103,7 +105,7 @@ def shrinkage(found: dict[str, tuple[Population, int]], repeat: int) -> tuple[li
 
 
 def biases() -> Iterator[str]:
-    """The exact bias of a mean over all counts that its key can have, given a bounded interval."""
+    """The exact bias of a mean over all counts of its key, given a bounded interval."""
     yield (
         "| epsilon | reports | f | m | f over its error | bounded | ratio: bias, RMSE | corrected "
         "| jackknife |"
@@ -125,9 +127,9 @@ def biases() -> Iterator[str]:
         known = chance * (raw.mean.low[:, 0] > -inf)
         shown = []
         for name in ("least_squares", "corrected", "jackknife"):
-            made = bands(plan, counts, name).mean
-            assert made is not None
-            off = np.where(known > 0, made.value[:, 0] - m, 0.0)
+            answers = bands(plan, counts, name).mean
+            assert answers is not None
+            off = np.where(known > 0, answers.value[:, 0] - m, 0.0)
             bias, square = (known @ off**power / known.sum() for power in (1, 2))
             shown.append(f"{bias:+.4f}, {np.sqrt(square):.4f}")
         yield (
@@ -145,8 +147,8 @@ def main() -> None:
     given = parser.parse_args()
     only = {name for name in given.only.split(",") if name}
     lines, classes = shrinkage(populations(given.data, only), given.repeat)
-    made = {"shrinkage": lines, "classes": classes, "bias": list(biases())}
-    for name, table in made.items():
+    tables = {"shrinkage": lines, "classes": classes, "bias": list(biases())}
+    for name, table in tables.items():
         print("\n".join(table))
         if given.write:
             write(name, table)

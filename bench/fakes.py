@@ -1,7 +1,7 @@
-"""How many fakes it takes until the health check sees them, and what they have done by then.
+"""The share of fakes that the health check sees, and how far they have moved an answer by then.
 
-``python -m bench.fakes [NAME ...] [--write]``: honest people and planted fakes, for each mechanism and
-attack; with ``--write`` the table goes to docs/poisoning.md.
+``python -m bench.fakes [NAME ...] [--write]`` adds planted fakes to honest people, for each mechanism
+and attack. With ``--write`` the table goes to docs/poisoning.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ START, END = "<!-- bench:fakes -->", "<!-- /bench:fakes -->"
 PEOPLE, KEYS, EPSILON, RUNS = 100_000, 20, 1, 3
 SHARES = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 TARGET = 2
-"""The key that fakes are after; the k-th key is held by 0.4 / k, and every other one by no one."""
+"""The key that fakes target. A share 0.4 / k hold the k-th key; every second key has no holders."""
 ATTACKS = {
     "chosen": {"attack": "crafted", "views": "chosen", "seeds": "chosen"},
     "drawn": {"attack": "crafted", "views": "drawn", "seeds": "assigned"},
@@ -31,7 +31,7 @@ COINS = Coins.stated("bench of fakes")
 
 
 def crowd_of(schema: Schema) -> People:
-    """Two thousand people from whom the honest ones are drawn."""
+    """Two thousand people; the honest ones are drawn from them."""
     draw, keys = np.random.default_rng(4), len(schema.keys)
     often = np.where(np.arange(keys) % 2 == 0, 0.4 / (1 + np.arange(keys)), 0.0)
     held = draw.random((2000, keys)) < often
@@ -43,7 +43,7 @@ def crowd_of(schema: Schema) -> People:
 
 
 def answer(plan: Plan, tally: Tally) -> float:
-    """The target's frequency, or its mass where that is all there is."""
+    """The target's frequency, or its mass if the mechanism has no frequency."""
     values = plan.mechanism.moments(plan, tally.counts).values[TARGET]
     return float(values[0] if "frequency" in plan.mechanism.answers else values[1])
 
@@ -70,7 +70,7 @@ def row_of(name: str) -> str:
 
 
 def cell_of(plan: Plan, honest: list[Tally], attack: str) -> str:
-    """The least share that is seen in most runs and the shift by then, or the shift that is not seen."""
+    """The smallest share that most runs see, with its shift; or the largest shift if none is seen."""
     goal = "raise-frequency" if "frequency" in plan.mechanism.answers else "raise-mean"
     for share in SHARES:
         count, seen, shifts = round(PEOPLE * share / (1 - share)), 0, []
@@ -111,11 +111,11 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=[])
     parser.add_argument("--write", action="store_true")
     chosen = parser.parse_args()
-    made = table(chosen.names or list(REGISTRY))
+    output = table(chosen.names or list(REGISTRY))
     if chosen.write:
         text = PAGE.read_text(encoding="utf-8")
         before, rest = text.split(START)
-        PAGE.write_text(f"{before}{START}\n{made}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+        PAGE.write_text(f"{before}{START}\n{output}\n{END}{rest.split(END)[1]}", encoding="utf-8")
 
 
 if __name__ == "__main__":

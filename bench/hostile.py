@@ -1,4 +1,4 @@
-"""Audits of hostile plans: documents of at most 1 MB, made to take long or to fill memory."""
+"""Audits of hostile plans: documents of at most 1 MB, built to take long or to fill memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from keyveil.plan.plan import canonical
 from .table import Outcome, Table, rows
 
 SIZE = 1_000_000
-"""Bytes of a document, at the most."""
+"""Largest size of a document in bytes."""
 AIM_SECONDS, AIM_MEGABYTES = 2.0, 200
 LIMIT = 60
 """Seconds after which an audit is ended."""
@@ -107,13 +107,13 @@ def _plan(mechanism: str = "kvue", keys: int = 2, **parameters: Any) -> Document
 
 
 def _sealed(document: Document) -> bytes:
-    """The document with its right hash."""
+    """The document with its correct hash."""
     body = {name: part for name, part in document.items() if name != "hash"}
     return canonical({**body, "hash": hashlib.sha256(canonical(body)).hexdigest()})
 
 
 def _filled(make: Callable[[int], Document]) -> Document:
-    """Nearly the largest document of a series that fits."""
+    """Nearly the largest document of a series that fits in SIZE bytes."""
     few, more = (len(_sealed(make(count))) for count in (500, 1000))
     count = 500 * (SIZE - few) // (more - few)
     while len(_sealed(document := make(count))) > SIZE:
@@ -124,13 +124,13 @@ def _filled(make: Callable[[int], Document]) -> Document:
 def _names(count: int) -> list[str]:
     """Short distinct names."""
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-    made: list[str] = []
+    names: list[str] = []
     for size in (1, 2, 3, 4):
         for name in product(letters, repeat=size):
-            if len(made) == count:
-                return made
-            made.append("".join(name))
-    return made
+            if len(names) == count:
+                return names
+            names.append("".join(name))
+    return names
 
 
 def _texts() -> Iterator[tuple[str, bytes]]:
@@ -215,10 +215,10 @@ def _views() -> Iterator[tuple[str, Document]]:
 
 
 def _with_channels(channel: Document, count: int | None = None, encode: str = "views") -> Document:
-    def made(number: int) -> Document:
+    def document(number: int) -> Document:
         return {**_plan(), "encode": encode, "channels": [channel] * number}
 
-    return made(count) if count else _filled(made)
+    return document(count) if count else _filled(document)
 
 
 HALF = WORD // 2
@@ -287,7 +287,7 @@ def _channels() -> Iterator[tuple[str, Document]]:
 
 
 MOST = {"several": 4, "pair_collision": 32_000, "meanest": 60_000}
-"""Keys of a plan that a mechanism makes within 1 MB."""
+"""Largest number of keys with which a mechanism's plan stays within 1 MB."""
 
 
 def _encodings() -> Iterator[tuple[str, Document]]:

@@ -1,8 +1,8 @@
-"""Learners from a tally beside the same on the table itself: ``python -m bench.learn --data DIR``.
+"""Learners from a tally and from the table itself: ``python -m bench.learn --data DIR``.
 
-Half of each table's people are the population that the simulated people are drawn from, the other half
-is what the classifiers are scored on. Accuracies are means over every key as the target and over the
-repetitions. Raw is the same learner on the exact laws of the first half.
+Simulated people are drawn from one half of each table, and classifiers are scored on the other half.
+Accuracies are means over every key as the target and over the repetitions. "Raw" is the same learner
+on the exact laws of the first half.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LEARNERS = ("decision tree", "naive Bayes", "Chow-Liu")
 
 
 class Data(NamedTuple):
-    """A table, its range of values, and whether classifiers tell levels (or just presence)."""
+    """A table, its range of values, and whether classifiers predict levels or only presence."""
 
     name: str
     low: float
@@ -44,7 +44,7 @@ SETS = (Data("ml-25m-recent", 0.5, 5, False), Data("jester-1", -10, 10, True))
 
 
 class Halves(NamedTuple):
-    """The population people are drawn from, and the people that learners are scored on."""
+    """The population that people are drawn from, and the people that learners are scored on."""
 
     population: Population
     others: People
@@ -69,10 +69,10 @@ def truths(source: Source, others: People, levels: bool) -> list[np.ndarray]:
 def accuracies(
     source: Source, others: People, true: list[np.ndarray], levels: bool, targets: Iterable[str]
 ) -> dict[str, float]:
-    """The mean share of right predictions of each learner over the targets."""
+    """The mean share of correct predictions of each learner over the targets."""
     released = Released(source)
     tree = ChowLiu().fit(source)
-    found: dict[str, list[float]] = {name: [] for name in (*LEARNERS, "majority")}
+    scores: dict[str, list[float]] = {name: [] for name in (*LEARNERS, "majority")}
     for target in targets:
         right = true[released.place(target)]
         classes = Classes(released, target, levels)
@@ -84,19 +84,19 @@ def accuracies(
             "majority": common,
         }
         for name, guess in guesses.items():
-            found[name].append(float((guess == right).mean()))
-    return {name: float(np.mean(shares)) for name, shares in found.items()}
+            scores[name].append(float((guess == right).mean()))
+    return {name: float(np.mean(shares)) for name, shares in scores.items()}
 
 
 def listed(source: Source, exact: Source, lift: float) -> tuple[int, int, float]:
-    """Rules found, how many of them are false, and the share of true rules that were found."""
-    found = {(r.antecedent, r.consequent) for r in rules(source, min_lift=lift)}
+    """The number of listed rules, of false ones among them, and the share of true rules listed."""
+    listed_rules = {(r.antecedent, r.consequent) for r in rules(source, min_lift=lift)}
     true = {(r.antecedent, r.consequent) for r in rules(exact, min_lift=lift)}
-    return len(found), len(found - true), len(found & true) / max(len(true), 1)
+    return len(listed_rules), len(listed_rules - true), len(listed_rules & true) / max(len(true), 1)
 
 
 def cube_errors(source: Source, exact: Source, keys: tuple[str, ...]) -> tuple[float, float]:
-    """Mean absolute error of the cells of all two-key cubes, and how often intervals hold the truth."""
+    """Mean absolute error of the cells of all two-key cubes, and the coverage of their intervals."""
     errors, held = [], []
     for i, first in enumerate(keys):
         for second in keys[:i]:
@@ -109,7 +109,7 @@ def cube_errors(source: Source, exact: Source, keys: tuple[str, ...]) -> tuple[f
 
 
 def aimed(schema: Schema, target: str, epsilon: float) -> Plan:
-    """A plan whose every view holds the target."""
+    """A plan in which every view holds the target."""
     asked = ";".join(f"frequency({target} | {key})" for key in schema.keys if key != target)
     return Plan.of(schema, "workload", epsilon, queries=asked)
 
@@ -127,22 +127,22 @@ def measure(data: Data, folder: Path, keys: int, repeat: int) -> list[Table]:
     settings = [(epsilon, people) for people in SIZES for epsilon in EPSILONS]
     columns: list[dict[str, list[float]]] = []
     for epsilon, people in settings:
-        found: dict[str, list[float]] = {}
+        scores: dict[str, list[float]] = {}
         plan = Plan.of(schema, "pairs", epsilon)
         plans = {target: aimed(schema, target, epsilon) for target in schema.keys}
         for run in range(repeat):
             coins = Coins.stated(f"bench learn {data.name} {people}")
             source = Conditionals(plan, simulate(plan, population, people, coins, run))
-            got = accuracies(source, others, true, data.levels, schema.keys)
-            got["rules"], got["false"], got["recall"] = listed(source, exact, lift)
-            got["cells"], got["held"] = cube_errors(source, exact, schema.keys)
-            for name, value in got.items():
-                found.setdefault(name, []).append(value)
-            for target, one in plans.items():
-                source = Conditionals(one, simulate(one, population, people, coins, run))
+            score = accuracies(source, others, true, data.levels, schema.keys)
+            score["rules"], score["false"], score["recall"] = listed(source, exact, lift)
+            score["cells"], score["held"] = cube_errors(source, exact, schema.keys)
+            for name, value in score.items():
+                scores.setdefault(name, []).append(value)
+            for target, aimed_plan in plans.items():
+                source = Conditionals(aimed_plan, simulate(aimed_plan, population, people, coins, run))
                 for name, value in accuracies(source, others, true, data.levels, [target]).items():
-                    found.setdefault(f"{name}, aimed", []).append(value)
-        columns.append(found)
+                    scores.setdefault(f"{name}, aimed", []).append(value)
+        columns.append(scores)
         print(f"{data.name}: epsilon {epsilon}, {people} people done", flush=True)
     heads = tuple(f"ε {e}, {n:.0e}".replace("e+0", "e") for e, n in settings)
     lines = []
@@ -150,10 +150,10 @@ def measure(data: Data, folder: Path, keys: int, repeat: int) -> list[Table]:
         for plan_name, ending in (("all pairs", ""), ("target's pairs", ", aimed")):
             shares = (percent(float(np.mean(column[name + ending]))) for column in columns)
             lines.append((f"{name}, {plan_name}", percent(raw["majority"]), percent(raw[name]), *shares))
-    told = "absent, low or high" if data.levels else "held or not"
+    predicted = "absent, low or high" if data.levels else "held or not"
     tables = [
         Table(
-            f"{data.name}, top {keys} keys: accuracy in %, every key as target ({told})",
+            f"{data.name}, top {keys} keys: accuracy in %, every key as target ({predicted})",
             ("learner, plan", "majority", "raw", *heads),
             tuple(lines),
         )

@@ -1,7 +1,7 @@
-"""How far single-key channels are from the best that any channel could be, and what a design is worth.
+"""How far single-key channels are from the best possible channel, and what a wrong design costs.
 
-``python -m bench.limit [--write]``: all figures are exact linear algebra and convex programs, nothing is
-drawn. With ``--write`` the tables and the picture go to docs/limit.md and docs/limit.png.
+``python -m bench.limit [--write]`` uses exact linear algebra and convex programs and no random draws.
+With ``--write`` the tables and the picture go to docs/limit.md and docs/limit.png.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ MEAN, SPREAD = 0.4, 0.35
 
 
 def even(levels: int) -> np.ndarray:
-    """The law that least squares weighs outputs by."""
+    """The law of states at which least squares has its least variance."""
     return np.full(levels + 1, 1 / (levels + 1))
 
 
 def mechanisms(epsilon: Decimal, frequency: float, goal: str) -> dict[str, tuple[float, str]]:
-    """Each mechanism's error for one report with its own least squares, and the parameter taken."""
+    """Each mechanism's error for one report with its own least squares, and its parameter."""
     two = key_law(2, frequency, MEAN, SPREAD)
     blends = {s: error_of(blended(Decimal(s), epsilon), epsilon, two, goal, even(2)) for s in SHARES}
     grades = {}
@@ -54,7 +54,7 @@ def mechanisms(epsilon: Decimal, frequency: float, goal: str) -> dict[str, tuple
 
 
 def distances() -> tuple[list[str], dict[str, dict[str, list[float]]]]:
-    """Frequency and mean together: the limit, and each mechanism over it."""
+    """Frequency and mean together: the limit, and each mechanism's error divided by it."""
     lines = [
         "| f | epsilon | limit | kvue | blend (share) | graded (levels) | optimal |",
         "| --: | --: | --: | --: | --: | --: | --: |",
@@ -65,9 +65,9 @@ def distances() -> tuple[list[str], dict[str, dict[str, list[float]]]]:
         for text in EPSILONS:
             epsilon = Decimal(text)
             least = limit(epsilon, key_law(9, frequency, MEAN, SPREAD))
-            found = mechanisms(epsilon, frequency, "both")
+            errors = mechanisms(epsilon, frequency, "both")
             cells = []
-            for name, (error, taken) in found.items():
+            for name, (error, taken) in errors.items():
                 panel.setdefault(name, []).append(error / least)
                 cells.append(f"{error / least:.3f}" + (f" ({taken})" if taken else ""))
             lines.append(f"| {frequency:g} | {text} | {least:.3f} | " + " | ".join(cells) + " |")
@@ -75,7 +75,7 @@ def distances() -> tuple[list[str], dict[str, dict[str, list[float]]]]:
 
 
 def alone() -> list[str]:
-    """Frequency and mean each for itself: n Var of one report."""
+    """The variance of one report, for frequency and mean separately."""
     lines = [
         "| f | epsilon | limit of f | kvue | optimal | limit of m | kvue | blend (share) | optimal |",
         "| --: | --: | --: | --: | --: | --: | --: | --: | --: |",
@@ -84,12 +84,12 @@ def alone() -> list[str]:
         epsilon, law = Decimal(text), key_law(9, frequency, MEAN, SPREAD)
         cells = [f"{frequency:g}", text]
         for goal in ("frequency", "mean"):
-            found = mechanisms(epsilon, frequency, goal)
-            cells += [_short(limit(epsilon, law, goal)), _short(found["kvue"][0])]
+            errors = mechanisms(epsilon, frequency, goal)
+            cells += [_short(limit(epsilon, law, goal)), _short(errors["kvue"][0])]
             if goal == "mean":
-                error, share = found["blend"]
+                error, share = errors["blend"]
                 cells.append(f"{_short(error)} ({share})")
-            cells.append(_short(found["optimal"][0]))
+            cells.append(_short(errors["optimal"][0]))
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
@@ -99,7 +99,7 @@ def _short(value: float) -> str:
 
 
 def levels_needed() -> list[str]:
-    """The limit when values are first rounded to g levels, frequency and mean together."""
+    """The limit of frequency and mean together if values are first rounded to g levels."""
     counts = (2, 3, 4, 5, 7, 9)
     lines = [
         "| f | epsilon | " + " | ".join(f"g = {g}" for g in counts) + " | g = 17, runs of levels |",
@@ -116,13 +116,13 @@ def levels_needed() -> list[str]:
 
 
 def designs_and_truths(epsilon: Decimal = Decimal(3)) -> list[str]:
-    """What a design costs where the truth is another: the error over that of the right design."""
+    """The error of a design divided by that of the right design, for other truths."""
     known = [
-        Design(*map(Decimal, each))
-        for each in product(("0.03", "0.1", "0.3", "0.7"), ("0.3", "0.6"), ("0",))
+        Design(*map(Decimal, parameters))
+        for parameters in product(("0.03", "0.1", "0.3", "0.7"), ("0.3", "0.6"), ("0",))
     ]
     truths = {f"f {d.frequency}, spread {d.spread}": (d, d.law, d.wanted(epsilon)) for d in known}
-    for frequency in ("0.1", "0.7"):  # values at the two ends alone
+    for frequency in ("0.1", "0.7"):  # values only at the two ends
         design = Design(Decimal(frequency), Decimal("0.95"))
         truths[f"f {frequency}, at the ends"] = (design, design.law, design.wanted(epsilon))
     lines = [
@@ -152,7 +152,7 @@ def _kvue(epsilon: Decimal, design: Design) -> float:
 
 
 def several() -> list[str]:
-    """Errors of frequency and mean over KVUE's at equal people, one key a report and several."""
+    """Errors of frequency and mean divided by KVUE's, for one key per report and for several."""
     columns = {
         "optimal": [("optimal", {})],
         "several, optimal": [("several", {})],
@@ -173,18 +173,18 @@ def several() -> list[str]:
         base = forecast(Plan.of(schema, "kvue", epsilon), 1e6, prior)
         cells = []
         for name, tried in [*columns.items(), ("rr", [("rr", {})])]:
-            found = []
+            candidates = []
             for mechanism, given in tried:
                 design = {} if mechanism == "rr" else {"frequency": str(frequency)}
                 if mechanism in ("optimal", "several"):
                     design["spread"] = str(SPREAD)
-                told = forecast(Plan.of(schema, mechanism, epsilon, **given, **design), 1e6, prior)
-                f = float((told.frequency / base.frequency).mean())
-                m = float((told.mean(prior) / base.mean(prior)).mean())
+                errors = forecast(Plan.of(schema, mechanism, epsilon, **given, **design), 1e6, prior)
+                f = float((errors.frequency / base.frequency).mean())
+                m = float((errors.mean(prior) / base.mean(prior)).mean())
                 said = ", ".join(str(given[x]) for x in ("keys", "levels") if x in given)
                 only = name in ("rr", "several_rr (keys)")
-                found.append((f if only else f + m, f, m, only, f" ({said})" if said else ""))
-            _, f, m, only, said = min(found)
+                candidates.append((f if only else f + m, f, m, only, f" ({said})" if said else ""))
+            _, f, m, only, said = min(candidates)
             cells.append(f"{f:.2f}{said}" if only else f"{f:.2f}, {m:.2f}{said}")
         lines.append(f"| {frequency:g} | {epsilon} | " + " | ".join(cells) + " |")
     return lines

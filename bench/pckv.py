@@ -2,10 +2,11 @@
 
 The first table is the synthetic data of Gu et al. (USENIX Security 2020): a million people with one pair
 each, a hundred keys, a key's value the same for all its holders; keys and values uniform (UU) or normal
-(GG). Beside ours stand the figures of a single run with a reference written from the paper and from the
-authors' MATLAB. The second has people with several pairs, first padded or capped to what nine in ten
-hold, as the reference is, and then each mechanism to its length of least predicted error.
-Errors are mean squares over keys, frequencies clipped to [0, 1] and means to [-1, 1].
+(GG). Figures in brackets are from a single run of a reference, written from the paper and the authors'
+MATLAB code. In the second table people have several pairs. There every mechanism is padded or capped
+in two ways: to the number of pairs that nine in ten people do not exceed, as the reference is, and to
+its length of least predicted error. Errors are mean squares over keys; frequencies are clipped to
+[0, 1] and means to [-1, 1].
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ REFERENCE = {
     "GG pckv_ue": ((1.0e-5, 0.174), (1.8e-6, 0.040), (1.8e-7, 0.0046), (2.9e-8, 0.0007)),
     "GG unary": ((8.0e-6, 0.083), (1.8e-6, 0.045), (1.3e-7, 0.0047), (2.6e-8, 0.0012)),
 }
-"""One run of the reference at each epsilon: frequency and mean."""
+"""Errors of frequency and mean in one run of the reference at each epsilon."""
 
 ROWS = (
     ("pckv_ue", "baseline"),
@@ -58,7 +59,7 @@ SEVERAL = (
     ("100 keys, 20 held", 100, 20, 0.8, "1"),
     ("20 keys, 4 held", 20, 4, 0.0, "1"),
 )
-"""Setting, keys, keys held on average, how steeply frequencies fall, epsilon."""
+"""Name, keys, keys held on average, exponent of the falling frequencies, epsilon."""
 
 OF_SEVERAL = {
     "kvue": ((2.2e-3, 0.147), (1.9e-4, 0.0066), (1.4e-3, 0.031), (3.8e-4, 0.017)),
@@ -66,17 +67,17 @@ OF_SEVERAL = {
     "pckv_grr": ((2.2e-3, 0.130), (4.4e-5, 0.0011), (2.9e-3, 0.029), (6.2e-4, 0.021)),
     "collision": ((1.1e-3, 0.048), (6.0e-5, 0.0023), (1.9e-3, 0.019), (9.2e-4, 0.028)),
 }
-"""Three runs of the reference in each setting."""
+"""Errors in three runs of the reference in each setting."""
 
 
 def plan_of(name: str, epsilon: str, keys: int = KEYS, cap: int = 1) -> Plan:
-    """A plan whose padding length or cap is that."""
+    """A plan with this padding length or cap."""
     schema = Schema.of(keys)
     if name == "unary":
-        made = Plan.of(schema, "signed_ue", epsilon, length=cap)
+        plan = Plan.of(schema, "signed_ue", epsilon, length=cap)
         odds = exp(float(epsilon))
         fake = 1 / (odds + 1)
-        return replace(made, channels=(signed_symbols(keys + cap, made.promised, fake, fake**2),))
+        return replace(plan, channels=(signed_symbols(keys + cap, plan.promised, fake, fake**2),))
     if name == "kvue":
         return Plan.of(schema, name, epsilon)
     return Plan.of(schema, name, epsilon, **{"cap" if name in ("collision", "coco") else "length": cap})
@@ -86,8 +87,8 @@ def errors(
     plan: Plan, estimator: str, counts: np.ndarray, truth: tuple[np.ndarray, np.ndarray], of: np.ndarray
 ) -> tuple[float, float]:
     """Mean squared errors of frequency and mean over some keys."""
-    found = bands(plan, counts, estimator)
-    frequency, mean = (band.value for band in (found.frequency, found.mean))
+    answers = bands(plan, counts, estimator)
+    frequency, mean = (band.value for band in (answers.frequency, answers.mean))
     mean = np.where(np.isnan(mean), 0.0, mean)
     if estimator != "published":  # as the reference does: a frequency is at least one person's
         mass = plan.mechanism.moments(plan, counts).values[..., 1]
@@ -96,14 +97,14 @@ def errors(
     return float((off[0][..., of] ** 2).mean()), float((off[1][..., of] ** 2).mean())
 
 
-def shown(found: tuple[float, float], told: tuple[float, float] | None) -> str:
+def shown(measured: tuple[float, float], reference: tuple[float, float] | None) -> str:
     """Errors of frequency and mean, with the reference's in brackets."""
-    beside = f" ({told[0]:.1e}, {told[1]:.2g})" if told else ""
-    return f"{found[0]:.1e}, {found[1]:.2g}{beside}"
+    brackets = f" ({reference[0]:.1e}, {reference[1]:.2g})" if reference else ""
+    return f"{measured[0]:.1e}, {measured[1]:.2g}{brackets}"
 
 
 def one_pair_each(repeat: int) -> tuple[Table, dict[str, tuple[float, float]]]:
-    """UU and GG; every repetition has keys' values of its own."""
+    """The table for UU and GG; every repetition draws the keys' values again."""
     figures: dict[str, tuple[float, float]] = {}
     lines, apart = [], ""
     for kind, make in (("UU", pckv_uniform), ("GG", pckv_gaussian)):
@@ -111,18 +112,18 @@ def one_pair_each(repeat: int) -> tuple[Table, dict[str, tuple[float, float]]]:
             cells = []
             for number, epsilon in enumerate(EPSILONS):
                 plan = plan_of(name, epsilon)
-                made = []
+                runs = []
                 for run in range(repeat if name != "coco" else max(1, repeat // 5)):
                     coins = Coins.stated(f"pckv {run}")
                     population = make(KEYS, coins)
                     counts = simulate_runs(plan, population, PEOPLE, coins, 1)
                     truth = population.frequency, population.mean
-                    made.append(errors(plan, estimator, counts, truth, np.arange(KEYS)))
-                found = tuple(np.mean(made, axis=0).tolist())
-                figures[f"{kind} {name} {estimator} {epsilon}"] = found
-                told = REFERENCE.get(f"{kind} {name}") if estimator != "published" else None
-                cells.append(shown(found, told[number] if told else None))
-                apart = apart or "{:.1e} and {:.2g}".format(*np.std(made, axis=0))
+                    runs.append(errors(plan, estimator, counts, truth, np.arange(KEYS)))
+                measured = tuple(np.mean(runs, axis=0).tolist())
+                figures[f"{kind} {name} {estimator} {epsilon}"] = measured
+                reference = REFERENCE.get(f"{kind} {name}") if estimator != "published" else None
+                cells.append(shown(measured, reference[number] if reference else None))
+                apart = apart or "{:.1e} and {:.2g}".format(*np.std(runs, axis=0))
             lines.append((f"{kind} {name}, {estimator}", *cells))
     return Table(
         f"PCKV's data, {PEOPLE:,} people, one pair each, {KEYS} keys, {repeat} repetitions",
@@ -137,7 +138,7 @@ def one_pair_each(repeat: int) -> tuple[Table, dict[str, tuple[float, float]]]:
 
 
 def crowd(keys: int, held: int, steep: float, people: int = 100_000) -> Population:
-    """People who hold a Poisson number of keys, frequent ones first, with values around a key's own."""
+    """People who hold a Poisson number of keys, with values around each key's own mean."""
     draw = Coins.stated(f"several {keys} {held}").generator()
     likes = -steep * np.log(np.arange(1, keys + 1)) + draw.gumbel(size=(people, keys))
     most = min(2 * held, keys)
@@ -154,7 +155,7 @@ def crowd(keys: int, held: int, steep: float, people: int = 100_000) -> Populati
 
 
 def several_pairs(repeat: int) -> tuple[Table, dict[str, tuple[float, float]]]:
-    """People with several pairs: the 20 most frequent keys."""
+    """The table for people with several pairs, over the 20 most frequent keys."""
     names = ("kvue", "pckv_ue", "signed_ue", "pckv_grr", "collision", "coco")
     figures: dict[str, tuple[float, float]] = {}
     lines = []
@@ -167,16 +168,16 @@ def several_pairs(repeat: int) -> tuple[Table, dict[str, tuple[float, float]]]:
         for name in names:
             plan = plan_of(name, epsilon, keys, cap)
             counts = simulate_runs(plan, population, 100_000, Coins.stated("several"), repeat)
-            found = errors(plan, "least_squares", counts, truth, top)
-            figures[f"{title} {epsilon} {name}"] = found
-            cells.append(shown(found, OF_SEVERAL[name][number] if name in OF_SEVERAL else None))
+            measured = errors(plan, "least_squares", counts, truth, top)
+            figures[f"{title} {epsilon} {name}"] = measured
+            cells.append(shown(measured, OF_SEVERAL[name][number] if name in OF_SEVERAL else None))
             if padding_parameter(name) is None:
-                best.append(shown(found, None))
+                best.append(shown(measured, None))
                 continue
             plan = padded_plan(population.schema, name, epsilon, 100_000, known)
             counts = simulate_runs(plan, population, 100_000, Coins.stated("several"), repeat)
-            found = errors(plan, "least_squares", counts, truth, top)
-            best.append(f"{shown(found, None)} at {plan.parameters[padding_parameter(name)]}")
+            measured = errors(plan, "least_squares", counts, truth, top)
+            best.append(f"{shown(measured, None)} at {plan.parameters[padding_parameter(name)]}")
         lines.append((f"{title}, cap {cap}, epsilon {epsilon}", *cells))
         lines.append((f"{title}, best caps, epsilon {epsilon}", *best))
     return Table(
@@ -192,16 +193,16 @@ def several_pairs(repeat: int) -> tuple[Table, dict[str, tuple[float, float]]]:
 
 def run(repeat: int) -> Outcome:
     """Both tables."""
-    one, of_one = one_pair_each(repeat)
+    single, of_single = one_pair_each(repeat)
     several, of_several = several_pairs(repeat)
     missed = []
-    for name, told in REFERENCE.items():
+    for name, references in REFERENCE.items():
         estimator = "baseline" if "pckv" in name else "least_squares"
-        for epsilon, goal in zip(EPSILONS, told, strict=True):
-            found = of_one[f"{name} {estimator} {epsilon}"]
-            if not all(1 / 2.2 < f / t < 2.2 for f, t in zip(found, goal, strict=True)):
-                missed.append(f"{name} at epsilon {epsilon}: {found}, the reference has {goal}")
-    return Outcome("pckv", (one, several), {**of_one, **of_several}, tuple(missed))
+        for epsilon, goal in zip(EPSILONS, references, strict=True):
+            measured = of_single[f"{name} {estimator} {epsilon}"]
+            if not all(1 / 2.2 < f / t < 2.2 for f, t in zip(measured, goal, strict=True)):
+                missed.append(f"{name} at epsilon {epsilon}: {measured}, the reference has {goal}")
+    return Outcome("pckv", (single, several), {**of_single, **of_several}, tuple(missed))
 
 
 def main() -> None:

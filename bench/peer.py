@@ -1,6 +1,6 @@
-"""Nanoseconds that pure-ldp's k-RR client takes for one person; run by the speed benchmark alone.
+"""Nanoseconds per person of pure-ldp's k-RR client; only the speed benchmark runs this.
 
-It runs in an environment of its own, with nothing but what ``requirements.txt`` lists.
+It runs in an environment of its own that has only what ``requirements.txt`` lists.
 """
 
 from __future__ import annotations

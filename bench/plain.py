@@ -1,9 +1,9 @@
-"""KVUE over a table of people in plain NumPy with PCG64: what one would write without keyveil.
+"""KVUE over a table of people in plain NumPy with PCG64, as one would write it without keyveil.
 
-Each form gets its arrays ready made and gives codes ``key * 3 + output`` as uint16. They are written
-as well as we can: narrow types, whole words compared with whole thresholds, no temporary that could
-be left out. ``table`` has a row of ten keys for each person, which people who hold different numbers
-of keys do not fit into; keyveil and ``by_search`` take any number of keys.
+Each form gets prepared arrays and returns codes ``key * 3 + output`` as uint16. The forms are as fast
+as we can write them: narrow types, integer comparisons, no needless temporaries. ``table`` has a row of
+ten keys for each person, so everyone must hold the same number of keys; keyveil and ``by_search`` take
+any number of keys.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ class Plain:
         self.offsets = persons * self.keys
 
     def by_mask(self, rng: np.random.Generator) -> np.ndarray:
-        """A mask of the held keys that were sampled, and its rows and columns."""
+        """Codes by a mask of the held keys that were sampled."""
         sampled = self._sampled(rng)
         who, column = np.nonzero(self.table == sampled[:, None])
         return self._codes(sampled, who, self.values[who, column], rng)
 
     def by_flat_mask(self, rng: np.random.Generator) -> np.ndarray:
-        """The same mask searched as one long row, for which NumPy has a much faster loop."""
+        """Codes by the same mask, flattened, because NumPy searches one long row much faster."""
         sampled = self._sampled(rng)
         at = np.flatnonzero(self.table == sampled[:, None])
         return self._codes(sampled, at // self.held, self.values.reshape(-1)[at], rng)
 
     def by_search(self, rng: np.random.Generator) -> np.ndarray:
-        """A binary search for each person's sampled key among all numbers person * keys + key."""
+        """Codes by a binary search for each person's sampled key among all person * keys + key."""
         sampled = self._sampled(rng)
         wanted = self.offsets + sampled
         at = np.minimum(np.searchsorted(self.places, wanted), len(self.places) - 1)

@@ -1,10 +1,10 @@
-"""The planner's choice beside every published mechanism, at equal true epsilon.
+"""The planner's choice and every published mechanism, at equal true epsilon.
 
-``python -m bench.planner [--write] [--data DIR] [--repeat 50] [--epsilon 0.1,...] [--only NAMES]``: the
-paper's populations, PCKV's, and with ``--data`` real ratings. Score: mse_f / mse_f(KVUE) +
-mse_m / mse_m(KVUE), means clipped to their range for all; KVUE with the same kind of estimator is 2.
-Competitors for sets have the padding length of least predicted error on the population, one for each
-estimator.
+``python -m bench.planner [--write] [--data DIR] [--repeat 50] [--epsilon 0.1,...] [--only NAMES]``
+measures the paper's populations, PCKV's, and with ``--data`` real ratings. The score is
+mse_f / mse_f(KVUE) + mse_m / mse_m(KVUE), with means clipped to their range; KVUE with the same kind of
+estimator has 2. Competitors for sets have the padding length of least predicted error on the
+population, one for each estimator.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from keyveil import Coins, Schema
 from keyveil.people.prior import Prior
 from keyveil.people.synthetic import gaussian, pckv_gaussian, pckv_uniform, uniform
 from keyveil.people.tables.top_keys import read_top
-from keyveil.simulate.contest import Contest, ContestRow
+from keyveil.simulate.contest import Contest
+from keyveil.simulate.contest_row import ContestRow
 from keyveil.simulate.parallel import measure
 from keyveil.simulate.tallies import Population
 
@@ -39,7 +40,7 @@ PUBLISHED = {
     "collision": ("least_squares",),
     "coco": ("least_squares",),
 }
-"""The competitors and their published estimators (where several, the better one counts)."""
+"""The competitors and their published estimators; of several, the better one counts."""
 OURS = "shrunk"
 TABLES = {
     "ml-25m-recent": ("0.5,5", 100),
@@ -56,14 +57,14 @@ class Score:
     frequency: float
     mean: float
     beyond: float
-    """By how many standard errors auto's total lies above this one's; negative where it lies below."""
+    """Auto's total less this one's, in standard errors."""
     beyond_frequency: float
     beyond_mean: float
 
 
 def populations(data: Path | None, only: set[str]) -> dict[str, tuple[Population, int]]:
-    """By name, with the number of people to simulate."""
-    made: dict[str, tuple[Population, int]] = {}
+    """Populations by name, with the number of people to simulate."""
+    by_name: dict[str, tuple[Population, int]] = {}
     for name, make, people in (
         ("gaussian", gaussian, 100_000),
         ("uniform", uniform, 100_000),
@@ -72,7 +73,7 @@ def populations(data: Path | None, only: set[str]) -> dict[str, tuple[Population
     ):
         if not only or name in only:
             stated = make()
-            made[name] = (Population(stated.schema, stated.people), people)
+            by_name[name] = (Population(stated.schema, stated.people), people)
     for name, (ends, top) in TABLES.items():
         if data is None or (only and name not in only):
             continue
@@ -80,18 +81,18 @@ def populations(data: Path | None, only: set[str]) -> dict[str, tuple[Population
         path = str(data / f"{name}.parquet")
         read = read_top(path, "user", "key", "value", (low, high), top)
         schema = Schema.of(read.keys, repr(low), repr(high))
-        made[name] = (Population(schema, read.people).on_unit_scale(), 100_000)
-    return made
+        by_name[name] = (Population(schema, read.people).on_unit_scale(), 100_000)
+    return by_name
 
 
 def scored(rows: list[ContestRow], base: ContestRow, auto: ContestRow, row: ContestRow) -> Score:
-    """Errors relative to KVUE's; standard errors by leaving out one repetition at a time."""
+    """Errors relative to KVUE's, with jackknife standard errors over repetitions."""
 
-    def parts(keep: np.ndarray, one: ContestRow) -> np.ndarray:
-        made = []
+    def parts(keep: np.ndarray, row: ContestRow) -> np.ndarray:
+        ratios = []
         for name in ("frequency", "mean"):
-            made.append(one.runs[name][keep].mean() / base.runs[name][keep].mean())
-        return np.array([sum(made), *made])
+            ratios.append(row.runs[name][keep].mean() / base.runs[name][keep].mean())
+        return np.array([sum(ratios), *ratios])
 
     every = np.ones(len(base.runs["mean"]), bool)
     size = len(every)
@@ -104,15 +105,15 @@ def scored(rows: list[ContestRow], base: ContestRow, auto: ContestRow, row: Cont
 
 def best_rows(rows: list[ContestRow], ours: bool) -> dict[str, ContestRow]:
     """Each competitor's row with its published estimator, or with ours."""
-    found: dict[str, ContestRow] = {}
+    best_of: dict[str, ContestRow] = {}
     for row in rows:
         allowed = (OURS,) if ours else PUBLISHED.get(row.mechanism, ())
         if row.mechanism == "auto" or row.estimator not in allowed or row.mse_mean is None:
             continue
-        best = found.get(row.mechanism)
+        best = best_of.get(row.mechanism)
         if best is None or row.mse_frequency + row.mse_mean < best.mse_frequency + best.mse_mean:
-            found[row.mechanism] = row
-    return found
+            best_of[row.mechanism] = row
+    return best_of
 
 
 def summary(rows: list[ContestRow], name: str, epsilon: float, ours: bool) -> dict[str, object]:
@@ -121,9 +122,9 @@ def summary(rows: list[ContestRow], name: str, epsilon: float, ours: bool) -> di
     auto = next(row for row in here if row.mechanism == "auto")  # first with the planner's estimator
     competitors = best_rows(here, ours)
     base = competitors["kvue"]
-    scores = {each: scored(here, base, auto, row) for each, row in competitors.items()}
+    scores = {competitor: scored(here, base, auto, row) for competitor, row in competitors.items()}
     own = scored(here, base, auto, auto)
-    nearest = min(scores, key=lambda each: scores[each].total)
+    nearest = min(scores, key=lambda competitor: scores[competitor].total)
     return {
         "population": name,
         "epsilon": epsilon,
@@ -134,9 +135,11 @@ def summary(rows: list[ContestRow], name: str, epsilon: float, ours: bool) -> di
         "nearest": nearest,
         "its": scores[nearest].total,
         "beyond": scores[nearest].beyond,
-        "above": sorted(each for each, s in scores.items() if s.beyond > 2),
-        "above_frequency": sorted(each for each, s in scores.items() if s.beyond_frequency > 2),
-        "above_mean": sorted(each for each, s in scores.items() if s.beyond_mean > 2),
+        "above": sorted(competitor for competitor, s in scores.items() if s.beyond > 2),
+        "above_frequency": sorted(
+            competitor for competitor, s in scores.items() if s.beyond_frequency > 2
+        ),
+        "above_mean": sorted(competitor for competitor, s in scores.items() if s.beyond_mean > 2),
         "kvue_over_auto": base.mse_mean / auto.mse_mean,
         "kvue_over_auto_frequency": base.mse_frequency / auto.mse_frequency,
         "pckv_over_auto": competitors["pckv_ue"].mse_mean / auto.mse_mean
@@ -146,37 +149,42 @@ def summary(rows: list[ContestRow], name: str, epsilon: float, ours: bool) -> di
     }
 
 
-def lines_of(found: list[dict[str, object]]) -> list[str]:
+def lines_of(settings: list[dict[str, object]]) -> list[str]:
     lines = [
         "| population | epsilon | auto took | score | nearest | its score | above by (se) "
         "| KVUE / auto, f | KVUE / auto, m | PCKV-UE / auto, m | coverage f, m "
         "| lost on f to | lost on m to |",
         "| --- | --: | --- | --: | --- | --: | --: | --: | --: | --: | --- | --- | --- |",
     ]
-    for one in found:
-        cover = ", ".join("-" if c is None else f"{c:.1%}" for c in one["coverage"])
+    for setting in settings:
+        cover = ", ".join("-" if c is None else f"{c:.1%}" for c in setting["coverage"])
         lines.append(
-            f"| {one['population']} | {one['epsilon']:g} | {one['chosen']} | {one['auto']:.3f} "
-            f"| {one['nearest']} | {one['its']:.3f} | {one['beyond']:+.1f} "
-            f"| {one['kvue_over_auto_frequency']:.2f} | {one['kvue_over_auto']:.2f} "
-            f"| {one['pckv_over_auto']:.2f} | {cover} "
-            f"| {', '.join(one['above_frequency']) or '-'} | {', '.join(one['above_mean']) or '-'} |"
+            f"| {setting['population']} | {setting['epsilon']:g} | {setting['chosen']} "
+            f"| {setting['auto']:.3f} | {setting['nearest']} | {setting['its']:.3f} "
+            f"| {setting['beyond']:+.1f} "
+            f"| {setting['kvue_over_auto_frequency']:.2f} | {setting['kvue_over_auto']:.2f} "
+            f"| {setting['pckv_over_auto']:.2f} | {cover} "
+            f"| {', '.join(setting['above_frequency']) or '-'} "
+            f"| {', '.join(setting['above_mean']) or '-'} |"
         )
     return lines
 
 
-def verdict(found: list[dict[str, object]]) -> list[str]:
-    """What the issue asks, in numbers."""
-    count = len(found)
-    lost = [one for one in found if one["above"]]
-    alone = {part: sum(not one[f"above_{part}"] for one in found) for part in ("frequency", "mean")}
+def verdict(settings: list[dict[str, object]]) -> list[str]:
+    """The counts and ratios above the table, a line each."""
+    count = len(settings)
+    lost = [setting for setting in settings if setting["above"]]
+    alone = {
+        part: sum(not setting[f"above_{part}"] for setting in settings) for part in ("frequency", "mean")
+    }
 
     def geometric(name: str) -> float:
-        values = np.array([one[name] for one in found], float)
+        values = np.array([setting[name] for setting in settings], float)
         return float(np.exp(np.log(values[np.isfinite(values)]).mean()))
 
     names = ", ".join(
-        f"{one['population']} at {one['epsilon']:g} to {'/'.join(one['above'])}" for one in lost
+        f"{setting['population']} at {setting['epsilon']:g} to {'/'.join(setting['above'])}"
+        for setting in lost
     )
     return [
         "- Above some published mechanism on the sum by more than two standard errors at "
@@ -220,29 +228,33 @@ def main() -> None:
             every = others + measure(instead, ["auto"], epsilons).rows
             print(f"{name}, {way}: {perf_counter() - start:.0f} s", flush=True)
             unknowing[way] += [summary(every, name, epsilon, False) for epsilon in sorted(set(of(rows)))]
-    for table, found in tables.items():
-        print("\n".join([f"## {table}", *lines_of(found), "", *verdict(found)]))
-    beside = {way: [*verdict(found), "", *blind_lines(found)] for way, found in unknowing.items()}
-    beside["pilot"].insert(3, gained(unknowing["pilot"], unknowing["blind"]))
-    for way, lines in beside.items():
+    for table, settings in tables.items():
+        print("\n".join([f"## {table}", *lines_of(settings), "", *verdict(settings)]))
+    pages = {
+        way: [*verdict(settings), "", *blind_lines(settings)] for way, settings in unknowing.items()
+    }
+    pages["pilot"].insert(3, gained(unknowing["pilot"], unknowing["blind"]))
+    for way, lines in pages.items():
         print("\n".join([f"## {way}", *lines]))
     if given.json:
         given.json.write_text(json.dumps({"tables": tables, "unknowing": unknowing}, indent=1))
     if given.write:
         write({name: [*verdict(f), "", *lines_of(f)] for name, f in tables.items()})
-        write(beside)
+        write(pages)
 
 
 def of(rows: list[ContestRow]) -> list[float]:
     return [row.epsilon for row in rows]
 
 
-def gained(found: list[dict[str, object]], blind: list[dict[str, object]]) -> str:
-    """A pilot's score beside that of the default prior."""
-    ratios = np.array([float(a["auto"]) / float(b["auto"]) for a, b in zip(found, blind, strict=True)])
+def gained(settings: list[dict[str, object]], blind: list[dict[str, object]]) -> str:
+    """A pilot's score compared with that of the default prior."""
+    ratios = np.array(
+        [float(a["auto"]) / float(b["auto"]) for a, b in zip(settings, blind, strict=True)]
+    )
     worst = int(np.argmax(ratios))
-    where = f"{found[worst]['population']} at {found[worst]['epsilon']:g}"
-    shares = [float(one["pilot"]) for one in found]
+    where = f"{settings[worst]['population']} at {settings[worst]['epsilon']:g}"
+    shares = [float(setting["pilot"]) for setting in settings]
     return (
         f"- The pilot takes {min(shares):.2%} to {max(shares):.2%} of the people. The score is "
         f"{np.exp(np.log(ratios).mean()):.2f} times that of the default prior (geometric mean), and at "
@@ -250,20 +262,24 @@ def gained(found: list[dict[str, object]], blind: list[dict[str, object]]) -> st
     )
 
 
-def blind_lines(found: list[dict[str, object]]) -> list[str]:
-    """One line a population: what the planner takes when it is told nothing, and what that costs."""
+def blind_lines(settings: list[dict[str, object]]) -> list[str]:
+    """One line per population: the planner's choice with the default prior, and its cost."""
     lines = [
         "| population | auto took | above some, on the sum | KVUE / auto, f | KVUE / auto, m |",
         "| --- | --- | --- | --: | --: |",
     ]
-    for name in dict.fromkeys(one["population"] for one in found):
-        here = [one for one in found if one["population"] == name]
-        lost = [f"{one['epsilon']:g} ({', '.join(one['above'])})" for one in here if one["above"]]
+    for name in dict.fromkeys(setting["population"] for setting in settings):
+        here = [setting for setting in settings if setting["population"] == name]
+        lost = [
+            f"{setting['epsilon']:g} ({', '.join(setting['above'])})"
+            for setting in here
+            if setting["above"]
+        ]
         took = ", ".join(
-            dict.fromkeys(str(one["chosen"]).partition(":")[0].partition(",")[0] for one in here)
+            dict.fromkeys(str(setting["chosen"]).partition(":")[0].partition(",")[0] for setting in here)
         )
         ratios = [
-            np.exp(np.mean([np.log(float(one[part])) for one in here]))
+            np.exp(np.mean([np.log(float(setting[part])) for setting in here]))
             for part in ("kvue_over_auto_frequency", "kvue_over_auto")
         ]
         lines.append(

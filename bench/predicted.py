@@ -1,8 +1,8 @@
-"""Predicted over measured error, for every mechanism that answers for single keys.
+"""Ratio of predicted to measured error, for every mechanism that answers for single keys.
 
-``python -m bench.predicted [--write] [--data DIR] [--json FILE] [--repeat 200] [--only NAMES]``: all
-populations of ``bench.planner`` at eight epsilons. With ``--json`` populations that were measured before
-are kept, so that it can be done one after the other; ``--write`` puts the table into the docs.
+``python -m bench.predicted [--write] [--data DIR] [--json FILE] [--repeat 200] [--only NAMES]`` measures
+all populations of ``bench.planner`` at eight epsilons. ``--json`` keeps populations that were measured
+before, so that they can be measured one after the other. ``--write`` puts the table into the docs.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ import numpy as np
 
 from keyveil import Coins
 from keyveil.estimate.forecast.key_forecast import forecast
-from keyveil.simulate.contest import SHRUNK, Contest, everything
+from keyveil.simulate.contest import SHRUNK, Contest, all_competitors
 from keyveil.simulate.parallel import measure
 from keyveil.simulate.tallies import Population
 
 from .planner import EPSILONS, populations, write
 
 FIRST = ("least_squares", "unbiased", "debiased")
-"""What mechanisms call their first estimator."""
+"""Names of mechanisms' first estimators."""
 GROUPS = ("first", "published", SHRUNK)
 SLOW = ("collision", "coco", "sized")
-"""Mechanisms whose repetitions take long: as many as for shrinkage."""
+"""Slow mechanisms, which have as few repetitions as shrinkage."""
 SLOW_REPEAT = 50
 AGAIN = 4
-"""What is off by more than a tenth is measured anew, with so many times the repetitions of the rest."""
+"""Factor on the repetitions when a ratio that is off by more than a tenth is measured again."""
 LOW, HIGH = 0.9, 1.1
 SURE = 3.0
-"""A ratio counts as wrong that is off by more than a tenth and by so many standard errors."""
-TOLD, CLEAR = 4.0, 0.5
-"""Shrunk answers count where the forecast says that at least so large a share of keys will have a
-frequency that lies so many standard errors above zero."""
+"""A ratio is wrong if it is off by more than a tenth and by this many standard errors."""
+STANDARD_ERRORS, CLEAR = 4.0, 0.5
+"""Shrunk answers count if the forecast predicts that at least a share ``CLEAR`` of the keys has a
+frequency of at least ``STANDARD_ERRORS`` standard errors."""
 
 
 def rows_of(name: str, population: Population, people: int, repeat: int) -> list[dict[str, Any]]:
@@ -44,8 +44,8 @@ def rows_of(name: str, population: Population, people: int, repeat: int) -> list
     coins = Coins.stated("bench predicted").under(name)
     raw, slow = (*FIRST, "published"), min(repeat, SLOW_REPEAT)
     keys = len(population.schema.keys)
-    quick = [each for each in everything(keys) if each not in SLOW]
-    made: list[dict[str, Any]] = []
+    quick = [label for label in all_competitors(keys) if label not in SLOW]
+    measured: list[dict[str, Any]] = []
     for mechanisms, estimators, runs in (
         (quick, raw, repeat),
         (quick, (SHRUNK,), slow),
@@ -56,17 +56,17 @@ def rows_of(name: str, population: Population, people: int, repeat: int) -> list
         rows = measure(contest, mechanisms, EPSILONS, lenient=True).rows
         print(f"{name}: {', '.join(estimators)}: {perf_counter() - start:.0f} s", flush=True)
         for row in rows:
-            document = {each: value for each, value in row.document().items() if each != "runs"}
+            document = {label: value for label, value in row.document().items() if label != "runs"}
             clear = share_clear(contest, row.chosen, f"{row.epsilon:g}")
-            made.append({"population": name, "clear": clear, **document})
-    return made
+            measured.append({"population": name, "clear": clear, **document})
+    return measured
 
 
 def share_clear(contest: Contest, chosen: str, epsilon: str) -> float:
-    """The share of keys whose frequency the forecast says will be told from zero clearly."""
-    told = forecast(contest.plan(chosen, epsilon), contest.people, contest.known)
-    size = np.sqrt(told.covariance[:, 0, 0])
-    return float((contest.known.frequency > TOLD * size).mean())
+    """The share of keys whose frequency the forecast puts clearly above zero."""
+    errors = forecast(contest.plan(chosen, epsilon), contest.people, contest.table_prior)
+    size = np.sqrt(errors.covariance[:, 0, 0])
+    return float((contest.table_prior.frequency > STANDARD_ERRORS * size).mean())
 
 
 def group_of(row: dict[str, Any]) -> str:
@@ -74,60 +74,62 @@ def group_of(row: dict[str, Any]) -> str:
 
 
 def normal(row: dict[str, Any]) -> bool:
-    """Where the normal approximation holds, as the forecast itself says; for raw answers everywhere.
+    """Whether the normal approximation holds, by the forecast itself; always for raw answers.
 
-    Where keys are lost in noise, shrinkage now finds what they have in common and now does not: its
-    error is then a matter of a few repetitions, and no small number of them measures it.
+    In much noise, shrinkage finds the common law of the keys in some repetitions and not in others.
+    Its error then depends on a few repetitions, and a small number of them cannot measure it.
     """
     return row["estimator"] != SHRUNK or float(row["clear"]) >= CLEAR
 
 
 def ratios(rows: list[dict[str, Any]], part: str) -> list[tuple[dict[str, Any], float, float]]:
-    """Each row with its ratio and that ratio's standard error from what was measured."""
-    made = []
+    """Each row with its ratio and the standard error of the ratio."""
+    result = []
     for row in rows:
         predicted, measured = row[f"predicted_{part}"], row[f"mse_{part}"]
         if predicted is not None and measured and normal(row):
             ratio = predicted / measured
-            made.append((row, ratio, ratio * row[f"mse_{part}_se"] / measured))
-    return made
+            result.append((row, ratio, ratio * row[f"mse_{part}_se"] / measured))
+    return result
 
 
 def off(row: dict[str, Any]) -> bool:
     """Whether one of the row's ratios is off by more than a tenth."""
-    found = [ratio for part in ("frequency", "mean") for _, ratio, _ in ratios([row], part)]
-    return any(not LOW <= ratio <= HIGH for ratio in found)
+    both = [ratio for part in ("frequency", "mean") for _, ratio, _ in ratios([row], part)]
+    return any(not LOW <= ratio <= HIGH for ratio in both)
 
 
 def anew(row: dict[str, Any], population: Population, people: int) -> dict[str, Any]:
-    """The same setting, measured by other coins, and longer."""
+    """The same setting measured again, with other coins and more repetitions."""
     coins = Coins.stated("bench predicted anew").under(str(row["population"]))
     runs = AGAIN * int(row["repetitions"])
     contest = Contest(population, people, runs, coins, estimators=(str(row["estimator"]),))
-    made = contest.rows(str(row["chosen"]), f"{row['epsilon']:g}")[0].document()
+    document = contest.rows(str(row["chosen"]), f"{row['epsilon']:g}")[0].document()
     own = {name: row[name] for name in ("population", "clear", "mechanism", "chosen")}
     was = {part: row[f"mse_{part}"] for part in ("frequency", "mean")}
-    return {**{n: v for n, v in made.items() if n != "runs"}, **own, "was": was}
+    return {**{n: v for n, v in document.items() if n != "runs"}, **own, "was": was}
 
 
 def lines_of(rows: list[dict[str, Any]]) -> list[str]:
-    """One line a mechanism: the range of ratios over all settings, for each kind of estimator."""
+    """One line per mechanism: the range of ratios over all settings, for each kind of estimator."""
     heads = [f"{group}, {part}" for group in GROUPS for part in ("f", "m")]
     lines = [f"| mechanism | {' | '.join(heads)} |", "| --- |" + " --- |" * len(heads)]
     for mechanism in dict.fromkeys(str(row["mechanism"]) for row in rows):
         cells = []
         for group in GROUPS:
-            some = [row for row in rows if row["mechanism"] == mechanism and group_of(row) == group]
+            group_rows = [
+                row for row in rows if row["mechanism"] == mechanism and group_of(row) == group
+            ]
             for part in ("frequency", "mean"):
-                found = [ratio for _, ratio, _ in ratios(some, part)]
-                span = f"{min(found):.2f} to {max(found):.2f} ({len(found)})" if found else "-"
+                values = [ratio for _, ratio, _ in ratios(group_rows, part)]
+                span = f"{min(values):.2f} to {max(values):.2f} ({len(values)})" if values else "-"
                 cells.append(span)
         lines.append(f"| {mechanism} | {' | '.join(cells)} |")
     return lines
 
 
 def outside(rows: list[dict[str, Any]]) -> list[str]:
-    """Every setting whose prediction is off by more than a tenth, and those that chance explains."""
+    """Settings whose prediction is off by more than a tenth, and those that chance explains."""
     lines = []
     for groups, words in ((GROUPS[:2], "raw answers"), (GROUPS[2:], "shrunk answers")):
         wrong, chance, count = [], [], 0
@@ -188,10 +190,10 @@ def main() -> None:
         ]
         if given.json:
             given.json.write_text(json.dumps(rows))
-    made = [*lines_of(rows), "", *outside(rows)]
-    print("\n".join(made))
+    lines = [*lines_of(rows), "", *outside(rows)]
+    print("\n".join(lines))
     if given.write:
-        write({"predicted": made})
+        write({"predicted": lines})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""People per second: keyveil beside plain NumPy and beside pure-ldp, on one core, interleaved."""
+"""People per second of keyveil, plain NumPy and pure-ldp, on one core, taking turns."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def run(quick: bool) -> Outcome:
     return Outcome(
         "speed",
         tables,
-        {name: value for some in figures for name, value in some.items()},
-        tuple(line for some in missed for line in some),
+        {name: value for part in figures for name, value in part.items()},
+        tuple(line for part in missed for line in part),
     )
 
 
@@ -66,14 +66,14 @@ def held_keys(people: int, rng: np.random.Generator) -> np.ndarray:
     """Ten of a hundred keys for each person, all sets equally likely, in ascending order."""
     table = np.empty((people, HELD), np.uint16)
     for first in range(0, people, 20_000):
-        some = table[first : first + 20_000]
-        chance = rng.random((len(some), KEYS), np.float32)
-        some[:] = np.sort(np.argpartition(chance, HELD, axis=1)[:, :HELD], axis=1)
+        chunk = table[first : first + 20_000]
+        chance = rng.random((len(chunk), KEYS), np.float32)
+        chunk[:] = np.sort(np.argpartition(chance, HELD, axis=1)[:, :HELD], axis=1)
     return table
 
 
 def population(people: int) -> tuple[People, np.ndarray, np.ndarray]:
-    """The same people as keyveil takes them, and as a table of keys and one of values."""
+    """The same people in keyveil's form, and as a table of keys and a table of values."""
     rng = Coins.stated("speed").generator()
     table, values = held_keys(people, rng), rng.uniform(-1, 1, (people, HELD))
     starts = np.arange(0, people * HELD + 1, HELD)
@@ -81,7 +81,7 @@ def population(people: int) -> tuple[People, np.ndarray, np.ndarray]:
 
 
 def without_numba() -> AbstractContextManager[object]:
-    """As with KEYVEIL_FAST=0, in the same process."""
+    """Turn off compiled loops, as KEYVEIL_FAST=0 does, in the same process."""
     return patch("keyveil.plan.batch.compiled", lambda: None)
 
 
@@ -172,7 +172,7 @@ def _mechanisms(quick: bool) -> Part:
 
 
 def peer_python(quick: bool) -> Path | str:
-    """The interpreter of the peer's own environment, made on demand; or why there is none."""
+    """The interpreter of the peer's own environment, created on demand; or the reason for none."""
     python = PEER / "bin" / "python"
     ready = PEER / ".ready"
     if ready.exists():

@@ -1,4 +1,4 @@
-"""How long it takes a fresh process to import keyveil and privatise one record."""
+"""The time that a fresh process takes to import keyveil and privatise one record."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ FORMS = {"keyveil, one record": ONE_RECORD, "numpy and cryptography": ITS_NEEDS,
 
 
 def run(quick: bool) -> Outcome:
-    """The median over fresh processes, and which heavy packages were loaded on the way."""
+    """Median times over fresh processes, and the heavy packages that were loaded."""
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in FORMS}
     for _ in range(3 if quick else 10):
         for name, code in FORMS.items():
             taken[name].append(_one(code))
-    seconds = {name: median(wall for wall, _ in each) for name, each in taken.items()}
-    work = {name: median(cpu for _, cpu in each) for name, each in taken.items()}
+    seconds = {name: median(wall for wall, _ in runs) for name, runs in taken.items()}
+    work = {name: median(cpu for _, cpu in runs) for name, runs in taken.items()}
     loaded = _loaded()
     ours, theirs, _ = seconds.values()
     lines = [(n, times(s / theirs), f"{s:.3f}", f"{work[n]:.3f}") for n, s in seconds.items()]
@@ -62,7 +62,7 @@ def run(quick: bool) -> Outcome:
 
 
 def _one(code: str) -> tuple[float, float]:
-    """Seconds that a fresh process takes, by the clock and of its CPU time, all threads together."""
+    """Wall seconds and CPU seconds (all threads) of a fresh process."""
     before, start = getrusage(RUSAGE_CHILDREN), perf_counter()
     subprocess.run([sys.executable, "-c", code], check=True)
     wall, after = perf_counter() - start, getrusage(RUSAGE_CHILDREN)

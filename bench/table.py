@@ -1,4 +1,4 @@
-"""Tables for the terminal and for the docs, and what a benchmark hands back."""
+"""Tables for the terminal and for the docs, and the result of a benchmark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DOCS = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under a title; the first column to the left, the others to the right."""
+    """Rows of text under a title; the first column is left-aligned, the others right-aligned."""
 
     title: str
     columns: tuple[str, ...]
@@ -44,7 +44,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one benchmark found: tables for people, figures for programs, aims that were missed."""
+    """Result of one benchmark: tables for people, figures for programs, missed aims."""
 
     name: str
     tables: tuple[Table, ...]
@@ -57,17 +57,17 @@ class Outcome:
         body = "\n\n".join(parts)
         page = DOCS.read_text(encoding="utf-8")
         place = re.compile(rf"(<!-- bench:{self.name} -->).*?(<!-- /bench -->)", re.DOTALL)
-        page, found = place.subn(lambda m: f"{m[1]}\n\n{body}\n\n{m[2]}", page)
-        if not found:
+        page, places = place.subn(lambda m: f"{m[1]}\n\n{body}\n\n{m[2]}", page)
+        if not places:
             raise SystemExit(f"{DOCS} has no place for the tables of {self.name!r}")
         DOCS.write_text(page, encoding="utf-8")
 
 
 def times(ratio: float) -> str:
-    """A ratio, as short as it is certain."""
+    """A ratio as text, with a decimal below 20."""
     return f"{ratio:.1f} x" if ratio < 20 else f"{ratio:.0f} x"
 
 
 def rows(lines: Iterable[Iterable[object]]) -> tuple[tuple[str, ...], ...]:
-    """Lines of anything as lines of text."""
+    """Lines of any values as lines of text."""
     return tuple(tuple(str(cell) for cell in line) for line in lines)

@@ -1,7 +1,7 @@
-"""The whole line over real HTTP: a collector, 50,000 people's reports, answers beside the truth.
+"""The whole line over real HTTP: a collector, 50,000 people's reports, answers and the truth.
 
-Run by ``make demo``. Everything lies in a temporary folder and is gone at the end; the collector
-listens on this machine only, at a port that is free.
+``make demo`` runs it. Everything is in a temporary folder that is removed at the end; the collector
+listens only on this machine, at a free port.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from keyveil.service.collector.http.wire import BINARY, encode_binary
 
 PEOPLE = 50_000
 SINGLE = 5
-"""Of these people are devices of their own, each with a ledger."""
+"""Number of people who use a device of their own, each with a ledger."""
 BATCH = 5_000
 FOODS = {  # share of people who order it, mean rating on 1..5 among them
     "Hamburger": (0.62, 3.9),
@@ -41,7 +41,7 @@ KEYVEIL = str(Path(sys.executable).parent / "keyveil")
 
 
 def population() -> tuple[np.ndarray, np.ndarray]:
-    """Who orders what, and their ratings: a taste for fast food moves all of them. (people, foods)"""
+    """Who orders what, and their ratings, both (people, foods); a taste for fast food moves all."""
     draw = Coins.stated("demo population").generator()
     taste = draw.normal(size=PEOPLE)
     held, ratings = [], []
@@ -61,7 +61,7 @@ def command(line: str, folder: Path) -> None:
 
 @contextmanager
 def collector(folder: Path) -> Iterator[str]:
-    """``keyveil serve`` for as long as the block runs; its address."""
+    """Run ``keyveil serve`` for as long as the block runs; yields its address."""
     words = ["serve", "--store", "collector.sqlite", "--port", "0"]
     print(f"\n$ keyveil {' '.join(words)}", flush=True)
     log = (folder / "log").open("wb")
@@ -72,12 +72,12 @@ def collector(folder: Path) -> Iterator[str]:
         assert server.stdout is not None
         said = server.stdout.readline()
         print(said, end="", flush=True)
-        found = re.search(r"http://[^ ]+", said)
-        if found is None:
+        address = re.search(r"http://[^ ]+", said)
+        if address is None:
             sys.exit((folder / "log").read_text())
-        while httpx.get(f"{found[0]}/ready").status_code != 200:
+        while httpx.get(f"{address[0]}/ready").status_code != 200:
             time.sleep(0.02)
-        yield found[0]
+        yield address[0]
     finally:
         server.terminate()
         server.wait(30)
@@ -87,9 +87,9 @@ def collector(folder: Path) -> Iterator[str]:
 
 
 def send_many(url: str, plan: Plan, held: np.ndarray, ratings: np.ndarray) -> int:
-    """Everyone's report, perturbed one by one as on their devices, sent in compact batches."""
+    """Draw everyone's report as on their devices, and send them in compact batches."""
     who, foods = np.nonzero(held)
-    missing = np.flatnonzero(~held.any(axis=1))  # who orders nothing takes part like any other
+    missing = np.flatnonzero(~held.any(axis=1))  # people who order nothing take part like anyone else
     people = People.of_rows(
         plan.schema,
         np.concatenate([who, missing]),
@@ -113,55 +113,55 @@ def send_many(url: str, plan: Plan, held: np.ndarray, ratings: np.ndarray) -> in
 
 
 def send_singly(url: str, folder: Path, held: np.ndarray, ratings: np.ndarray) -> int:
-    """A few people through ``keyveil.Client``, each with a ledger; asked twice, they answer once."""
+    """Send a few people's reports through ``keyveil.Client``; asked twice, they answer once."""
     names, counted = list(FOODS), 0
     for number in range(len(held)):
         record = {names[k]: float(ratings[number, k]) for k in np.flatnonzero(held[number])}
         with Client(url, folder / f"device{number}", cap=4, allow=2) as client:
             counted += client.answer("menu", record).counted
-            client.answer("menu", {"Salad": 1.0})  # the record changed: the first report stands
+            client.answer("menu", {"Salad": 1.0})  # the record changed, but the first report stays
             if number == 0:
                 print(
                     f"one person's ledger: spent {client.spent:.3f} of {client.cap}, "
-                    f"told to {[entry.collection for entry in client.told()]}"
+                    f"told to {[entry.collection for entry in client.answers()]}"
                 )
     return counted
 
 
 def show(url: str, held: np.ndarray, ratings: np.ndarray) -> None:
-    """What the collector's API says, beside what a collector who saw every record would compute."""
+    """Print the answers of the collector's API, and the truth from all records."""
     path = f"{url}/v1/collections/menu"
     answers = httpx.get(f"{path}/estimates", timeout=60).json()
     asked = httpx.get(f"{path}/queries", params={"q": list(QUESTIONS)}, timeout=60).json()
     rows = []
-    for place, one in enumerate(answers["keys"]):
+    for place, key in enumerate(answers["keys"]):
         mine = held[:, place]
-        rows.append((f"frequency({one['key']})", mine.mean(), one["frequency"]))
-        rows.append((f"mean({one['key']})", ratings[mine, place].mean(), one["mean"]))
+        rows.append((f"frequency({key['key']})", mine.mean(), key["frequency"]))
+        rows.append((f"mean({key['key']})", ratings[mine, place].mean(), key["mean"]))
     rows += [
-        (query, true_answer(query, held, ratings), found)
-        for query, found in zip(QUESTIONS, asked["answers"], strict=True)
+        (query, true_answer(query, held, ratings), answer)
+        for query, answer in zip(QUESTIONS, asked["answers"], strict=True)
     ]
     print(f"\n{answers['reports']:,} reports counted. The truth beside the answers:\n")
     print(f"{'':<30} {'truth':>7} {'answer':>8}   95 % interval")
     inside = 0
-    for name, truth, found in rows:
-        inside += line(name, float(truth), found)
+    for name, truth, answer in rows:
+        inside += line(name, float(truth), answer)
     print(f"\n{inside} of {len(rows)} intervals hold the truth (95 % are meant to).")
 
 
-def line(name: str, truth: float, found: dict[str, Any]) -> bool:
-    """Print one answer; whether its interval holds the truth."""
-    low, high = found["low"], found["high"]
-    if found["value"] is None or low is None or high is None:
+def line(name: str, truth: float, answer: dict[str, Any]) -> bool:
+    """Print one answer; returns whether its interval contains the truth."""
+    low, high = answer["low"], answer["high"]
+    if answer["value"] is None or low is None or high is None:
         print(f"{name:<30} {truth:>7.3f} {'?':>8}   unbounded")
         return True
-    print(f"{name:<30} {truth:>7.3f} {found['value']:>8.3f}   [{low:.3f}, {high:.3f}]")
+    print(f"{name:<30} {truth:>7.3f} {answer['value']:>8.3f}   [{low:.3f}, {high:.3f}]")
     return bool(low <= truth <= high)
 
 
 def true_answer(query: str, held: np.ndarray, ratings: np.ndarray) -> float:
-    """A question answered from the records themselves."""
+    """The answer to a query, from the records themselves."""
     kind, target, given = re.fullmatch(r"(\w+)\((\w+) \| (\w+)\)", query).groups()  # type: ignore[union-attr]
     names = list(FOODS)
     of, among = names.index(target), held[:, names.index(given)]
@@ -171,7 +171,7 @@ def true_answer(query: str, held: np.ndarray, ratings: np.ndarray) -> float:
 
 
 def main() -> None:
-    """Plan, collection, collector, reports, answers; then everything is cleaned up."""
+    """Run the demo: plan, collection, collector, reports, answers, clean-up."""
     started = time.perf_counter()
     held, ratings = population()
     print(f"{PEOPLE:,} people order {int(held.sum()):,} foods and rate them; no record leaves a device.")
@@ -186,8 +186,8 @@ def main() -> None:
             many = send_many(url, plan, held[SINGLE:], ratings[SINGLE:])
             seconds = time.perf_counter() - begun
             print(f"\n{many:,} reports in batches of {BATCH:,}: on disk after {seconds:.1f} s")
-            one = send_singly(url, folder, held[:SINGLE], ratings[:SINGLE])
-            print(f"{one} devices of their own: each counted once")
+            devices = send_singly(url, folder, held[:SINGLE], ratings[:SINGLE])
+            print(f"{devices} devices of their own: each counted once")
             show(url, held, ratings)
             print(f"\nits API: {url}/ (a page), {url}/openapi.json; it ends with this demo.")
         print("To keep one running: keyveil serve (docs/collector.md).")

@@ -11,14 +11,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.internal.conjecture import engine
 
 if TYPE_CHECKING:
     from desk import Desk, Postgres
 
+for library in ("OPENBLAS", "OMP", "MKL"):
+    # Read when NumPy is imported, which nothing above does. The tests' matrices are small: threads of
+    # the linear algebra wait for each other, at up to 20 times the processor time. Processes that tests
+    # start inherit this.
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
 LONG = os.environ.get("KEYVEIL_LONG") == "1"
 
-settings.register_profile("short", max_examples=60, deadline=None, derandomize=True)
+engine.MAX_SHRINKING_SECONDS = 300 if LONG else 30  # a failing sequence of operations would take them
+WITHOUT_EXPLANATION = tuple(phase for phase in Phase if phase is not Phase.explain)
+
+settings.register_profile(
+    "short", max_examples=60, deadline=None, derandomize=True, phases=WITHOUT_EXPLANATION
+)
 settings.register_profile(
     "long", max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck)
 )

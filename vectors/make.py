@@ -1,8 +1,8 @@
 """Write the vectors: for each plan, what a client must send for a record and recorded words.
 
-``python vectors/make.py`` rewrites every file beside it; docs/wire.md says how clients use them. Words
-come from stated coins, and where one word draws the output or picks the view, from the very edges
-of its slices.
+``python vectors/make.py`` rewrites every file in its folder; docs/wire.md says how clients use them.
+Words come from stated coins. A word that draws the output or picks the view is also taken from the
+very edges of its slices.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TOP = WORD - 1
 
 
 def plans() -> Iterator[tuple[str, str, Plan]]:
-    """Name, one sentence, plan."""
+    """The plans, each with a name and one sentence."""
     for name, kind in REGISTRY.items():
         plan = Plan.of(FOODS, name, 1, **kind.example(FOODS))
         yield name, f"{name} as published, epsilon 1", plan
@@ -54,22 +54,22 @@ def plans() -> Iterator[tuple[str, str, Plan]]:
 
 
 def _by_hand() -> Iterator[tuple[str, str, Plan]]:
-    """Plans of no mechanism: the corners of the wire format that none uses today."""
+    """Plans of no mechanism, for parts of the wire format that no mechanism uses today."""
     pair, single = Symmetric.of(16, Decimal(1)), Symmetric.of(4, Decimal(1))
     views = Views(((2, 0), (1,), (0, 1)), (WORD // 2, WORD // 3, WORD - WORD // 2 - WORD // 3))
-    made = Plan(FOODS.at(3), views, "views", (pair, single), Decimal(1), "kvue", channel_of=(0, 1, 0))
-    yield "views_of_pairs", "views of several keys with weights, three levels", made
+    plan = Plan(FOODS.at(3), views, "views", (pair, single), Decimal(1), "kvue", channel_of=(0, 1, 0))
+    yield "views_of_pairs", "views of several keys with weights, three levels", plan
     for keys, name in ((5, "symbols_of_three"), (40, "symbols_of_three_40_keys")):
         schema = Schema.of(keys)
         third = WORD // 3
         laws = ((WORD - 2 * third, third, third), (WORD // 4, WORD // 2, WORD // 4))
         channel = Symbols(keys, laws, 1)
         whole = Views.whole(keys)
-        made = Plan(schema, whole, "item", (channel,), channel.proof().epsilon, "rappor")
-        yield name, "an alphabet of three symbols", made
+        plan = Plan(schema, whole, "item", (channel,), channel.proof().epsilon, "rappor")
+        yield name, "an alphabet of three symbols", plan
     signed = Symbols(1, ((WORD // 2, WORD // 4, WORD // 4), *_signed()), 1)
-    made = Plan(FOODS.at(2), Views.singles(3), "views", (signed,), signed.proof().epsilon, "kvoh")
-    yield "symbols_of_two_laws", "a law each for low and high at one position", made
+    plan = Plan(FOODS.at(2), Views.singles(3), "views", (signed,), signed.proof().epsilon, "kvoh")
+    yield "symbols_of_two_laws", "a law each for low and high at one position", plan
 
 
 def _signed() -> tuple[tuple[int, ...], ...]:
@@ -83,19 +83,19 @@ def _answered(plan: Plan) -> Tally:
 
 
 def records(schema: Schema) -> Iterator[Any]:
-    """Empty, extremes, the middle; then what only a client's mapping accepts."""
+    """Records: empty, extremes, the middle; then records that only a client's mapping accepts."""
     low = {k: float(a) for k, (a, _) in zip(schema.keys, schema.ranges, strict=True)}
     high = {k: float(b) for k, (_, b) in zip(schema.keys, schema.ranges, strict=True)}
     middle = {k: low[k] + (high[k] - low[k]) * 0.3 for k in schema.keys}
-    one, two = schema.keys[0], schema.keys[-1]
-    yield from ({}, low, high, middle, {one: middle[one]}, {two: high[two]}, {two: low[two]})
-    yield {"not a key of the plan": 3, one: high[one]}
-    yield {one: high[one] + 1000, two: low[two] - 0.5}
-    yield {one: None, two: True}
-    yield {one: "4", two: [3]}
-    yield [[two, middle[two]], [two, low[two]], ["?", 1], [one, 1e300]]
-    yield [[one, None], [one, high[one]]]
-    yield from ([[one]], "no record", None, 7)
+    first, last = schema.keys[0], schema.keys[-1]
+    yield from ({}, low, high, middle, {first: middle[first]}, {last: high[last]}, {last: low[last]})
+    yield {"not a key of the plan": 3, first: high[first]}
+    yield {first: high[first] + 1000, last: low[last] - 0.5}
+    yield {first: None, last: True}
+    yield {first: "4", last: [3]}
+    yield [[last, middle[last]], [last, low[last]], ["?", 1], [first, 1e300]]
+    yield [[first, None], [first, high[first]]]
+    yield from ([[first]], "no record", None, 7)
 
 
 def words(plan: Plan, case: int) -> Iterator[list[int]]:
@@ -123,7 +123,7 @@ def words(plan: Plan, case: int) -> Iterator[list[int]]:
 
 
 def _edges(plan: Plan) -> list[int]:
-    """Ends of the slices of a channel that is drawn with one word."""
+    """Ends of the slices of a channel that draws with one word."""
     channel = plan.channels[0]
     if isinstance(channel, Table):
         return sorted({int(end) for row in channel.thresholds for end in row})[:8]
@@ -152,7 +152,7 @@ def vector(name: str, what: str, plan: Plan) -> dict[str, Any]:
 
 
 def written(document: dict[str, Any]) -> str:
-    """A line for each case, so that a change is easy to read."""
+    """The document as text, with a line for each case, so that a change is easy to read."""
     lines = [json.dumps(case, ensure_ascii=False, separators=(",", ":")) for case in document["cases"]]
     head = {name: part for name, part in document.items() if name != "cases"}
     opened = json.dumps(head, ensure_ascii=False, separators=(",", ":"))[:-1]

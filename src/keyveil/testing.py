@@ -3,19 +3,22 @@
 Each check takes a plan or a channel, returns nothing and raises ``AssertionError`` that says what is
 wrong; ``check_mechanism`` runs them all over a grid for a registered name. To check a mechanism of
 your own, put it into ``REGISTRY`` first. Only ``check_sampler`` and ``check_reports`` draw; all else
-is exact or linear algebra. Needs SciPy: ``keyveil[testing]``.
+is exact or linear algebra. Encodings of your own go into ``ENCODINGS`` and ``check_encoding``. Needs
+SciPy: ``keyveil[testing]``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from decimal import Decimal
-from itertools import combinations, product
+from itertools import product
 from math import isnan
 
 import numpy as np
 from scipy import stats
 
 from .channel import Channel, CoCo, Collision, Halfspace, Symbols
+from .channel.law import MOST_WRITTEN, as_laws
 from .estimate import estimate
 from .estimate.decoding import decoding_of
 from .estimate.forecast.variance import predicted
@@ -26,8 +29,9 @@ from .foundation.errors import ReportError
 from .mechanisms import mechanism_named
 from .mechanisms.mechanism import CALIBRATIONS
 from .people.people import People, place_type
+from .people.population import Population
 from .people.schema import Record, Schema
-from .plan.encoding import SETS, bucket_of, pair_item, proof_over_records
+from .plan.encoding import Encoding, Held, State, StateLaw
 from .plan.plan import Plan
 from .plan.report import Report, Reports
 from .plan.tally import Tally
@@ -53,6 +57,9 @@ POOLED = 1000.0
 
 HEAVY = 10.0
 
+REACHED = 1e-5
+"""How near to a limit of honest counts some state must come."""
+
 _MANY = 1 << 36
 """Reports of a tally without noise: few enough for the gap of likelihood to be seen in doubles."""
 
@@ -63,6 +70,12 @@ _SMALL = 1 << 16
 
 _DENSE = 1 << 22
 """Laws with more entries are not written out."""
+
+GRID = 6
+"""Numbers that stand for all words in ``check_encoding``: halves and thirds of them are whole."""
+
+_WORDS = 1e-8
+"""What shares of 2^32 words may be off when they stand for exact fractions: a few words."""
 
 
 def check_mechanism(name: str, draws: int = 20_000, seed: int = 0) -> None:
@@ -77,8 +90,12 @@ def check_mechanism(name: str, draws: int = 20_000, seed: int = 0) -> None:
                 check_covariance(plan)
                 check_support(plan)
             plan = example_plan(schema, name, 1, calibrate)
+            check_encoding(plan)
             for channel in plan.channels:
                 check_sampler(channel, draws, seed)
+                check_distances(channel)
+                check_limits(channel)
+                check_simulation(channel, draws, seed)
             for record in ({}, {"0": 2.2}, {"0": 5, "1": 1.5}):
                 check_reports(plan, record, draws, seed)
 
@@ -96,7 +113,7 @@ def speaks_singly(plan: Plan) -> bool:
     Where a key is spoken of in several views, or with others, answers are put together from many
     laws; such mechanisms bring tests of their own, and only their channels are checked here.
     """
-    if plan.encode == "views":
+    if plan.encoding.speaks_of_views:
         return sorted(plan.views.keys) == [(place,) for place in range(len(plan.schema.keys))]
     return True
 
@@ -109,7 +126,7 @@ def check_privacy(plan: Plan) -> None:
     _check_records(plan)
     for channel in plan.channels:
         proof = channel.proof()
-        law = _law(channel)
+        law = channel.output_law()
         if law is None:
             continue
         _require(bool((law >= 0).all()), "a probability is negative")
@@ -127,18 +144,21 @@ def check_privacy(plan: Plan) -> None:
 
 
 def _check_records(plan: Plan) -> None:
-    """The promise is over records; where encoding hides a state among others, they are written out."""
-    keys = len(plan.schema.keys)
-    for channel in plan.channels:
-        proof = proof_over_records(plan.encode, channel, keys)
+    """The promise is over records: those with values at the ends are written out, where they are few."""
+    keys, ends = len(plan.schema.keys), (plan.schema.low, plan.schema.high)
+    for number, channel in enumerate(plan.channels):
+        proof = plan.encoding.proof(channel, keys)
         _require(proof.keeps(plan.promised), f"promised {plan.promised}, but {proof}")
-        if plan.encode != "padded" or not channel.one_cell or 3**keys * channel.states > _DENSE:
+        view = next(iter(plan.views_of(number)), None)
+        if view is None or channel.output_law() is None or plan.encoding.speaks_of_sets:
+            continue
+        places = plan.views.keys[view]
+        if 3 ** len(places) * channel.states > _DENSE:
             continue
         states = []
-        for digits in product((0, 1, 2), repeat=keys):
-            ends = plan.schema.low, plan.schema.high
-            held = {k: float(ends[x - 1][k]) for k, x in enumerate(digits) if x}
-            states.append(_state_law(plan, 0, held))
+        for digits in product((0, 1, 2), repeat=len(places)):
+            held = {k: float(ends[x - 1][k]) for k, x in zip(places, digits, strict=True) if x}
+            states.append(record_law(plan, held, view))
         worst = _worst_ratio(np.array(states) @ channel.expected())
         _require(worst <= float(proof.epsilon) * (1 + 1e-9) + 1e-12, f"{worst} is worse than {proof}")
 
@@ -151,13 +171,39 @@ def _worst_ratio(law: Floats) -> float:
     return float(np.log(columns.max(axis=0) / least).max())
 
 
-def _law(channel: Channel) -> Floats | None:
-    """Pr[output | state] written out, or None where that is too large or positions are apart."""
-    if isinstance(channel, Halfspace):
-        return channel.expected() if channel.signs <= 10 else None
-    if not channel.one_cell or channel.states * channel.cells > _DENSE:
-        return None
-    return channel.expected()
+def check_distances(channel: Channel) -> None:
+    """Total variation is never below that of any two rows, the blanket never above what all share.
+
+    Laws that are not written out are passed over.
+    """
+    law = channel.output_law()
+    if law is None:
+        return
+    apart = max(float(np.abs(law[first:] - row).sum(axis=1).max()) / 2 for first, row in enumerate(law))
+    shared = float(law.min(axis=0).sum())
+    stated = float(channel.total_variation())
+    _require(stated >= apart * (1 - 1e-12), f"two states are {apart} apart, not {stated}")
+    stated = float(channel.blanket())
+    _require(stated <= shared * (1 + 1e-12), f"all states share {shared}, not {stated}")
+
+
+def check_limits(channel: Channel) -> None:
+    """No state lies outside the limits of honest counts, and some state reaches each of them.
+
+    What each state is expected to send is taken for counts. Shapes without limits, and laws that are
+    not written out, are passed over. Seeds of a pool may leave limits unreached.
+    """
+    limits = channel.limits(np.zeros(channel.cells))
+    written = channel.output_law() is not None or channel.decodes_states
+    if limits is None or not written or channel.states * channel.cells > MOST_WRITTEN:
+        return
+    met = [channel.limits(row[: channel.cells]) for row in channel.expected()]
+    counts = np.array([state.counts for state in met if state is not None])
+    low, high = counts.min(axis=0), counts.max(axis=0)
+    inside = (low >= limits.least - 1e-12) & (high <= limits.most + 1e-12)
+    _require(bool(inside.all()), f"limits leave out what a state sends, as of count {inside.argmin()}")
+    near = (low <= limits.least + REACHED) & (high >= limits.most - REACHED)
+    _require(bool(near.all()) or channel.seeds > 0, f"no state comes near limit {near.argmin()}")
 
 
 # -- the estimator ---------------------------------------------------------------------------------
@@ -171,14 +217,14 @@ def check_decoder(plan: Plan) -> None:
     for channel in plan.channels:
         if isinstance(channel, Halfspace):
             _check_signs(channel)
-        elif not isinstance(channel, Collision | CoCo):  # decoded item by item, not set by set
+        elif channel.decodes_states:
             _check_weights(plan, channel)
     if speaks_singly(plan) and (plan.chain is None or plan.chain["round"] == 1):
         _check_estimators(plan)
 
 
 def _check_signs(channel: Halfspace) -> None:
-    law = _law(channel)
+    law = channel.output_law()
     if law is None:
         return
     codes = np.arange(1 << channel.signs)[:, None] >> np.arange(channel.signs)
@@ -189,7 +235,7 @@ def _check_signs(channel: Halfspace) -> None:
 def _check_weights(plan: Plan, channel: Channel) -> None:
     law = channel.expected()
     columns = np.eye(channel.states)
-    if plan.encode == "views" and speaks_singly(plan):
+    if plan.encoding.speaks_of_views and speaks_singly(plan):
         wanted = key_weights(plan.schema)
         solved = by_least_squares(channel, wanted)
         needs = {"frequency": (0,), "mean": (0, 1), "mass": (1,)}
@@ -242,61 +288,57 @@ def _check_estimators(plan: Plan) -> None:
 def ideal_tally(plan: Plan, shares: Floats, means: Floats) -> tuple[Tally, Floats]:
     """A tally without noise, and each key's frequency and mass on [-1, 1] that it is of.
 
-    ``shares`` of people hold each key with a value of mean ``means``, all at the ends of the range.
-    For plans that draw one held key, or speak of sets, the shares are scaled to sum to one half: one
-    key a person.
+    ``shares`` of people hold each key, independently of the others, with a value of mean ``means``;
+    all values are at the ends of the range. Where only some of a person's keys count, the shares are
+    scaled to sum to one half and nobody holds two keys.
     """
-    shares = np.asarray(shares, np.float64)
-    means = np.asarray(means, np.float64)
+    shares, means = np.asarray(shares, np.float64), np.asarray(means, np.float64)
+    capped = plan.encoding.most_counted(plan.cap) is not None
+    if capped:
+        shares = shares / shares.sum() / 2
+    many = _MANY << 10 if plan.encoding.speaks_of_sets else _MANY  # there may be 2^22 cells
     counts = np.zeros(plan.layout.cells, np.int64)
-    if plan.encode in SETS:
-        shares = shares / shares.sum() / 2
-        ends = np.stack([shares * (1 - means) / 2, shares * (1 + means) / 2], axis=1).ravel()
-        sets: dict[tuple[int, ...], float] = {(): 1 - float(ends.sum())}
-        sets.update({(item,): float(share) for item, share in enumerate(ends)})
-        many = _MANY << 10  # there may be 2^22 cells
-        seen = np.rint(_mixed(plan, sets) * many).astype(np.int64)
-        counts[0], counts[1:] = seen.sum(), seen
-        return Tally(plan, counts), np.stack([shares, shares * means], axis=1)
-    if plan.encode == "item":
-        shares = shares / shares.sum() / 2
-        laws = [np.concatenate([[1 - shares.sum()], shares])]
-    elif plan.encode == "size":
-        shares = shares / shares.sum() / 2
-        laws = [np.concatenate([[1 - shares.sum(), shares.sum()], np.zeros(plan.cap - 2)])]
-    elif plan.encode == "padded":
-        shares = shares / shares.sum() / 2
-        ends = np.stack([shares * (1 - means) / 2, shares * (1 + means) / 2], axis=1).ravel() / plan.cap
-        laws = [np.concatenate([ends, np.full(2 * plan.cap, (1 - ends.sum()) / (2 * plan.cap))])]
-    elif plan.encode == "signs":
-        high = (1 + shares * means) / 2
-        law = np.ones(1)
-        for up in high:  # the first key is the least significant bit
-            law = np.concatenate([law * (1 - up), law * up])
-        laws = [law]
-    else:
-        laws = []
-        for (place,) in plan.views.keys:
-            held = np.zeros(plan.schema.levels)
-            held[0] += shares[place] * (1 - means[place]) / 2
-            held[-1] += shares[place] * (1 + means[place]) / 2
-            laws.append(np.concatenate([[1 - shares[place]], held]))
-    for view, (channel, law) in enumerate(zip(plan.view_channels, laws, strict=True)):
-        reports = round(float(plan.views.shares[view]) * _MANY)
+    for view, channel in enumerate(plan.view_channels):
+        law: StateLaw = {}
+        for chance, held in _ideal_records(plan, view, shares, means, capped):
+            for state, share in _record_law(plan, view, held).items():
+                law[state] = law.get(state, 0.0) + chance * share
+        reports = round(float(plan.views.shares[view]) * many)
         own = int(plan.layout.own[view])
-        seen = np.rint(channel.mix(law) * reports).astype(np.int64)
+        seen = np.rint(_marks(channel, law) * reports).astype(np.int64)
         counts[own + 1 : own + 1 + channel.cells] = seen[: channel.cells]
         counts[own] = seen.sum() if channel.one_cell else reports
     return Tally(plan, counts), np.stack([shares, shares * means], axis=1)
 
 
+def _ideal_records(
+    plan: Plan, view: int, shares: Floats, means: Floats, capped: bool
+) -> Iterator[tuple[float, Held]]:
+    """The records of ``ideal_tally`` over the keys of a view, each with its chance."""
+    options: list[list[tuple[float, Held]]] = []
+    for place in plan.views.keys[view]:
+        share, mean = float(shares[place]), float(means[place])
+        low, high = float(plan.schema.low[place]), float(plan.schema.high[place])
+        low_chance, high_chance = share * (1 - mean) / 2, share * (1 + mean) / 2
+        held = [(low_chance, {place: low}), (high_chance, {place: high})]
+        options.append(list(held) if capped else [(1 - share, {}), *held])
+    if capped:
+        yield 1 - float(shares.sum()), {}
+        for alone in options:
+            yield from alone
+        return
+    for parts in product(*options):
+        record = {place: value for _, part in parts for place, value in part.items()}
+        yield float(np.prod([chance for chance, _ in parts])), record
+
+
 def check_covariance(plan: Plan) -> None:
     """Covariance is that of all outputs written out; so are its plug-in and the predicted error."""
     for channel in plan.channels:
-        written = _outputs(channel)
-        if written is None:
+        outputs = channel.output_law()
+        if outputs is None or not channel.decodes_states:
             continue
-        outputs, marks = written
+        marks = channel.output_marks()
         weights = np.eye(channel.states)
         decoder = channel.decoder(weights)
         decoder = decoder[:, ~np.isnan(decoder).any(axis=0)]
@@ -312,7 +354,7 @@ def check_covariance(plan: Plan) -> None:
                 1.0 + float((decoder**2).max(initial=0.0)),
                 "covariance",
             )
-    if plan.encode == "views" and speaks_singly(plan):
+    if plan.encoding.speaks_of_views and speaks_singly(plan):
         _check_plug_in(plan)
 
 
@@ -334,31 +376,6 @@ def _check_plug_in(plan: Plan) -> None:
             else:
                 # Whole counts out of _MANY, and cancellation of squares of the decoder.
                 _require(abs(value - goal) <= 1e-6 * goal, f"variance of {name}: {value}, not {goal}")
-
-
-def _outputs(channel: Channel) -> tuple[Floats, Floats] | None:
-    """Pr[output | state] over all outputs, and the marks of each with a last one for the report."""
-    if isinstance(channel, Halfspace | Collision | CoCo):
-        return None  # decoded sign by sign, item by item
-    if channel.one_cell:
-        law = _law(channel)
-        return None if law is None else (law, np.eye(channel.cells))
-    if not isinstance(channel, Symbols) or channel.alphabet**channel.positions > 1 << 16:
-        return None
-    size = channel.alphabet
-    laws = np.array(channel.laws, np.float64) / WORD
-    rows, marks = [], []
-    for state in range(channel.states):
-        row = np.ones(1)
-        for position in range(channel.positions):
-            own = channel.marked(state)
-            row = np.multiply.outer(laws[own[1] if own and own[0] == position else 0], row).ravel()
-        rows.append(row)
-    for position in range(channel.positions):
-        digit = np.arange(size**channel.positions) // size**position % size
-        marks += [digit == symbol for symbol in range(1, size)]
-    marks.append(np.ones(size**channel.positions, bool))
-    return np.array(rows), np.array(marks, np.float64).T
 
 
 # -- the tally -------------------------------------------------------------------------------------
@@ -385,7 +402,7 @@ def check_support(plan: Plan) -> None:
 def _check_codes(plan: Plan, view: int) -> None:
     """A cell is admitted if and only if some state sends it."""
     layout, channel, own = plan.layout, plan.view_channels[view], int(plan.layout.own[view])
-    law = _law(channel)
+    law = channel.output_law()
     for cell in _spread(channel.cells, 64 if layout.cells <= _SMALL else 4):
         possible = law is None or bool(law[:, cell].max() > 0)
         cells = (own, own + 1 + cell)
@@ -438,6 +455,32 @@ def check_sampler(channel: Channel, draws: int = 20_000, seed: int | str = 0) ->
             _check_tails(drawn.sum(axis=0, dtype=np.int64), draws, law, f"state {state}")
             if isinstance(channel, Symbols):
                 _check_pairs(channel, drawn, law, state)
+
+
+def check_simulation(channel: Channel, draws: int = 20_000, seed: int | str = 0) -> None:
+    """Simulated counts follow the channel's law when states are mixed.
+
+    Reports are simulated one by one and all at once. Each cell's count is binomial either way, and
+    single reports are compared with the whole law where it is written out. False alarm: three
+    times ``ALPHA``.
+    """
+    generator = Coins.stated(f"simulation {seed}").generator()
+    states = as_laws(np.arange(1.0, channel.states + 1))
+    single = channel.draw_counts(np.tile(states, (draws, 1)), np.ones(draws, np.int64), generator)
+    together = channel.draw_counts(states, np.array(draws), generator)
+    chances = np.clip(channel.mix(states)[: channel.cells], 0.0, 1.0)
+    _check_tails(together, draws, chances, "simulated together")
+    _check_tails(single.sum(axis=0), draws, chances, "simulated one by one")
+    if channel.one_cell:
+        _require(bool((single.sum(axis=1) == 1).all()), "a report marks more or less than one cell")
+        return
+    rows = single.astype(np.uint8)
+    _require(bool((rows == single).all() and channel.admits_rows(rows).all()), "no device marks these")
+    law, marks = channel.output_law(), channel.output_marks
+    if law is not None:
+        outputs = {row.tobytes(): number for number, row in enumerate(marks()[:, :-1].astype(np.uint8))}
+        drawn = np.array([outputs[row.tobytes()] for row in rows])
+        check_counts(_counted(drawn, law.shape[1]), states @ law, "simulated outputs")
 
 
 def _drawn(channel: Channel, state: int, draws: int, key: str) -> np.ndarray:
@@ -528,7 +571,7 @@ def check_reports(plan: Plan, record: Record, draws: int = 20_000, seed: int | s
     check_counts(counts[plan.layout.own], plan.views.shares, "views")
     law = np.concatenate(
         [
-            share * channel.mix(_state_law(plan, view, plan.schema.checked(record)))[:-1]
+            share * _marks(channel, _record_law(plan, view, plan.schema.checked(record)))[:-1]
             for view, (share, channel) in enumerate(
                 zip(plan.views.shares, plan.view_channels, strict=True)
             )
@@ -552,100 +595,112 @@ def crowd(schema: Schema, record: Record, count: int) -> People:
 def report_law(plan: Plan, record: Record) -> Floats:
     """Pr[code | record], where every report is one code: view, encoding and channel together."""
     held = plan.schema.checked(record)
-    if plan.encode in SETS:
-        return _mixed(plan, _set_law(plan, held))
     parts = []
     for view, (share, channel) in enumerate(zip(plan.views.shares, plan.view_channels, strict=True)):
-        parts.append(share * (_state_law(plan, view, held) @ channel.expected()))
+        parts.append(share * _marks(channel, _record_law(plan, view, held)))
     return np.concatenate(parts)
 
 
-def _state_law(plan: Plan, view: int, held: dict[int, float]) -> Floats:
-    """The mixture of states that encoding makes of a record."""
-    if plan.encode == "item":
-        law = np.zeros(len(plan.schema.keys) + 1)
-        places = sorted(held)
-        for number, place in enumerate(places):
-            first, last = (-(-i * WORD // len(places)) for i in (number, number + 1))
-            law[1 + place] = (last - first) / WORD
-        law[0] = 0.0 if places else 1.0
-        return law
-    if plan.encode == "padded":
-        return _padded_law(plan, held)
-    if plan.encode == "size":
-        return np.eye(plan.cap)[min(int(bucket_of(len(held))), plan.cap - 1)]
-    law = np.ones(1)
-    if plan.encode == "signs":
-        for place in range(len(plan.schema.keys)):  # the first key is the least significant bit
-            high = _digit_law(plan.schema, place, held)[2] if place in held else 0.5
-            law = np.concatenate([law * (1 - high), law * high])
-        return law
-    for place in plan.views.keys[view]:  # the first key is the most significant digit
-        law = np.multiply.outer(law, _digit_law(plan.schema, place, held)).ravel()
-    return law
+def _record_law(plan: Plan, view: int, held: Held) -> StateLaw:
+    """The law of the states of one record in one view."""
+    return plan.encoding.record_law(plan.schema, plan.views.keys[view], held, plan.cap)
 
 
-def _padded_law(plan: Plan, held: dict[int, float]) -> Floats:
-    """The signed key that is drawn: so many words for each number, and for each dummy."""
-    places, keys, length = sorted(held), len(plan.schema.keys), plan.cap
-
-    def words(number: int, of: int) -> int:
-        first, last = (-(-i * WORD // of) for i in (number, number + 1))
-        return last - first
-
-    of = max(len(places), length)
-    law = np.zeros(2 * (keys + length))
-    for number, place in enumerate(places):
-        digits = _digit_law(plan.schema, place, held)
-        law[2 * place : 2 * place + 2] = words(number, of) / WORD * digits[1:]
-    left = 1.0 - law.sum()
-    for dummy in range(length):
-        law[2 * (keys + dummy) :][:2] = left * words(dummy, length) / WORD / 2
-    return law
+def record_law(plan: Plan, held: Held, view: int = 0) -> Floats:
+    """The law ``(states,)`` of one record's state in one view, where states can be numbered."""
+    return _dense(plan.view_channels[view], _record_law(plan, view, held))
 
 
-def _set_law(plan: Plan, held: dict[int, float]) -> dict[tuple[int, ...], float]:
-    """The sets of items that encoding makes of a record with no more keys than the cap."""
-    _require(len(held) <= plan.cap, "the law of a record with more keys than the cap is not offered")
-    places, found = sorted(held), {}
-    laws = [_digit_law(plan.schema, place, held) for place in places]
-    for digits in product((1, 2), repeat=len(places)):
-        items = [2 * place + digit - 1 for place, digit in zip(places, digits, strict=True)]
-        if plan.encode == "pair_items":
-            for one, two in combinations(tuple(items), 2):
-                first = int(pair_item(len(plan.schema.keys), one // 2, two // 2))
-                items.append(first + 2 * (one % 2) + two % 2)
-        chances = [law[digit] for law, digit in zip(laws, digits, strict=True)]
-        found[tuple(items)] = float(np.prod(chances))
-    return found
+def _dense(channel: Channel, law: StateLaw) -> Floats:
+    """The law over all of a channel's states; signs are a number, the first key's bit the lowest."""
+    dense = np.zeros(channel.states)
+    for state, chance in law.items():
+        number = state if isinstance(state, int) else sum(sign << i for i, sign in enumerate(state))
+        dense[number] += chance
+    return dense
 
 
-def _mixed(plan: Plan, law: dict[tuple[int, ...], float]) -> Floats:
-    """The law of the outputs when people hold these sets of items."""
-    channel = plan.view_channels[0]
-    assert isinstance(channel, Collision | CoCo)
+def _marks(channel: Channel, law: StateLaw) -> Floats:
+    """The law of the outputs, or the expected marks, where states follow a law."""
+    if not isinstance(channel, Collision | CoCo):
+        return channel.mix(_dense(channel, law))
     seen = np.zeros(channel.cells)
-    for members, chance in law.items():
-        if chance:
-            seen += chance * channel.law_of(np.array(members, np.int64))
+    for items, chance in law.items():
+        seen += chance * channel.law_of(np.array(items, np.int64))
     return seen
 
 
-def _digit_law(schema: Schema, place: int, held: dict[int, float]) -> Floats:
-    """Not held, or the two levels beside the value with the chance that rounding gives them."""
-    law = np.zeros(schema.levels + 1)
-    if place not in held:
-        law[0] = 1.0
-        return law
-    if schema.levels == 1:
-        law[1] = 1.0
-        return law
-    low, high = float(schema.low[place]), float(schema.high[place])
-    at = (held[place] - low) / (high - low) * (schema.levels - 1)
-    below = min(int(at), schema.levels - 2)
-    up = int((at - below) * WORD) / WORD
-    law[below + 1], law[below + 2] = 1 - up, up
-    return law
+# -- the encoding ----------------------------------------------------------------------------------
+
+
+def check_encoding(plan: Plan) -> None:
+    """The laws of a plan's encoding are those of what it does with words; for at most three keys.
+
+    ``record_law`` is compared with the states of a grid of words. The grid has ``GRID`` numbers for
+    every word, and values lie at multiples of its step, so that both have the same shares up to the
+    2^-32 of a word. ``population_law`` is compared with the average of ``record_law`` over people.
+    """
+    keys = len(plan.schema.keys)
+    _require(keys <= 3, "the grid of words is for plans of at most three keys")
+    low, high = plan.schema.low, plan.schema.high
+    records: list[Held] = [
+        {k: float(low[k] + (high[k] - low[k]) * ((2 * k + 1) % GRID) / GRID) for k in places}
+        for places in _subsets(keys)
+    ]
+    for view in range(len(plan.views)):
+        for held in records:
+            _check_record_law(plan, view, held)
+        _check_population_law(plan, view, records)
+
+
+def _subsets(keys: int) -> list[list[int]]:
+    """All sets of places."""
+    return [[k for k in range(keys) if number >> k & 1] for number in range(1 << keys)]
+
+
+def _check_record_law(plan: Plan, view: int, held: Held) -> None:
+    encoding, places = plan.encoding, plan.views.keys[view]
+    taken = encoding.words(plan.schema, len(places), plan.cap)
+    numbers = [(2 * i + 1) * WORD // (2 * GRID) for i in range(GRID)]
+    words = np.array(list(product(numbers, repeat=taken)), np.uint32).reshape(GRID**taken, taken)
+    people = crowd(plan.schema, {plan.schema.keys[k]: value for k, value in held.items()}, len(words))
+    stream = Stream(Coins.stated("not used"), people.addresses, ready=words)
+    picked = np.full(len(people), view)
+    states = encoding.encode(plan.schema, plan.views, people, picked, stream, plan.cap)
+    seen: StateLaw = {}
+    rows, counts = np.unique(states.reshape(len(words), -1), axis=0, return_counts=True)
+    for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+        state = _as_state(encoding, row)
+        seen[state] = seen.get(state, 0.0) + count / len(words)
+    law = _record_law(plan, view, held)
+    for state in {*seen, *law}:
+        enumerated, stated = seen.get(state, 0.0), law.get(state, 0.0)
+        _require(
+            abs(enumerated - stated) <= _WORDS,
+            f"{encoding.name}: state {state} of {len(held)} held keys has chance {enumerated} over all "
+            f"words, and record_law says {stated}",
+        )
+
+
+def _as_state(encoding: Encoding, row: list[int]) -> State:
+    """A row of ``encode`` as ``record_law`` names the state."""
+    if encoding.speaks_of_sets:
+        return tuple(sorted(item for item in row if item >= 0))
+    return row[0] if encoding.state_kind == "number" else tuple(row)
+
+
+def _check_population_law(plan: Plan, view: int, records: list[Held]) -> None:
+    encoding, names = plan.encoding, plan.schema.keys
+    table = [{names[k]: value for k, value in held.items()} for held in records]
+    population = Population(plan.schema, People.of_records(plan.schema, table), plan.schema.levels)
+    law = encoding.population_law(population, plan.views.keys[view], plan.cap)
+    numbers = encoding.state_kind == "number"
+    _require((law is not None) == numbers, f"{encoding.name}: only numbers have a population_law")
+    if law is None:
+        return
+    average = np.mean([record_law(plan, held, view) for held in records], axis=0)
+    off = float(np.abs(law - average).max())
+    _require(off <= _WORDS, f"{encoding.name}: population_law is off the records' average by {off}")
 
 
 # -- small things ----------------------------------------------------------------------------------

@@ -12,9 +12,9 @@ from desk import PLAN, Desk, fresh
 from faults.kill import Server
 from process import keyveil
 
+from keyveil.service.collector.engine import admin
 from keyveil.service.collector.http.server import Connections, network_of
-from keyveil.service.collector.operations import admin
-from keyveil.service.collector.operations.settings import Settings
+from keyveil.service.collector.process.settings import Settings
 from keyveil.service.collector.store import store_at
 
 HELLO = b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"

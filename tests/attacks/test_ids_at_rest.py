@@ -18,7 +18,7 @@ from desk import PLAN, Desk, fresh, plan_of
 from faults.keys import remember_keys
 from faults.kill import Server
 
-from keyveil.service.collector.operations import admin
+from keyveil.service.collector.engine import admin
 from keyveil.service.collector.operations.backup import backup
 from keyveil.service.collector.operations.restore import restore
 from keyveil.service.collector.operations.verify import verify

@@ -14,11 +14,11 @@ from typing import Any
 import httpx
 
 from keyveil import Coins, Plan, Schema
+from keyveil.service.collector.engine.service import Service
 from keyveil.service.collector.http.app import app
 from keyveil.service.collector.http.wire import BINARY
-from keyveil.service.collector.operations.clock import StatedClock
-from keyveil.service.collector.operations.settings import Settings
-from keyveil.service.collector.service import Service
+from keyveil.service.collector.process.clock import StatedClock
+from keyveil.service.collector.process.settings import Settings
 from keyveil.service.collector.store import Store, store_at
 
 KEYS = ["Fries", "Pepsi", "Salad"]
@@ -55,8 +55,8 @@ class Desk:
         self.service = Service(
             self.store, folder / "segments", self.clock, settings, self.log, threaded=False
         )
-        self.app = app(self.service, keep=False)
-        self.run(self.service.start(keep=False))
+        self.app = app(self.service, seal=False)
+        self.run(self.service.start(seal=False))
         transport = httpx.ASGITransport(self.app)
         self.client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
@@ -104,7 +104,7 @@ class Desk:
         return int(self.status(name)["rounds"][-1]["reports"])
 
     def keep(self) -> None:
-        self.run(self.service.keeper.keep())
+        self.run(self.service.sealer.seal_due())
 
     def close(self) -> None:
         if not self.loop.is_closed():
@@ -148,17 +148,22 @@ def postgres_binaries() -> Path | None:
 
 _LIFE = """
 read nothing
-"$@" >/dev/null 2>&1
+for attempt in 1 2 3 4 5; do
+  "$@" >/dev/null 2>&1 && break
+  sleep 1
+done
 rm -rf "$0"
 """
-"""The shell that ends a server: it waits until whoever started it closes the pipe, or is gone."""
+"""The shell that ends a server: it waits until whoever started it closes the pipe, or is gone. A server
+that is only just starting is not there at the first attempt."""
 
 
 class Postgres:
     """A server of our own: private folder, private socket, no network port.
 
     It ends with the process that started it, however that ends: a shell in a session of its own waits
-    for the end of a pipe, which the system closes for a process that is killed, too.
+    for the end of a pipe, which the system closes for a process that is killed, too. Forked processes
+    close their end at once, so that none of them that lives on keeps the server.
     """
 
     def __init__(self, binaries: Path) -> None:
@@ -174,6 +179,8 @@ class Postgres:
             start_new_session=True,
             cwd="/",
         )
+        assert self._life.stdin is not None
+        os.register_at_fork(after_in_child=self._life.stdin.close)
         self._run("initdb", "-D", str(self.folder / "data"), "-U", "keyveil", "-A", "trust", "--no-sync")
         options = (
             f"-c listen_addresses='' -c unix_socket_directories={self.folder} -c max_connections=60"

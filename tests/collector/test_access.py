@@ -7,12 +7,12 @@ import re
 import pytest
 from desk import PLAN, Desk, fresh
 
+from keyveil.service.collector.engine import admin
+from keyveil.service.collector.engine.service import Service
 from keyveil.service.collector.http.access import FORWARDED, is_loopback, require
-from keyveil.service.collector.http.problems import Problem
 from keyveil.service.collector.http.routes import OPERATIONS
-from keyveil.service.collector.operations import admin
 from keyveil.service.collector.operations.start import ServeError, check_address
-from keyveil.service.collector.service import Service
+from keyveil.service.collector.process.problems import Problem
 from keyveil.service.collector.store import store_at
 
 

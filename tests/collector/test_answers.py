@@ -14,12 +14,12 @@ from desk import PLAN, Desk, fresh, plan_of
 
 from keyveil import Tally, estimate
 from keyveil.estimate.together.conditional import Conditionals
-from keyveil.service.collector.operations import admin
-from keyveil.service.collector.operations.clock import SystemClock
+from keyveil.service.collector.engine import admin, answer_desk
+from keyveil.service.collector.process.clock import SystemClock
 from keyveil.service.collector.store.segments import read_part
 from keyveil.trust.poison import reach
 
-TALLY = "application/vnd.keyveil.plan.tally"
+TALLY = "application/vnd.keyveil.tally"
 
 
 def tally_of(desk, plan=PLAN):
@@ -223,9 +223,7 @@ def test_an_answer_is_remembered_until_something_changes(file_desk, monkeypatch)
     file_desk.create()
     file_desk.send(fresh(20))
     calls = []
-    monkeypatch.setattr(
-        "keyveil.service.collector.answer_desk.estimate", lambda *a: calls.append(a) or estimate(*a)
-    )
+    monkeypatch.setattr(answer_desk, "estimate", lambda *a: calls.append(a) or estimate(*a))
     first = file_desk.get("/v1/collections/menu/estimates").json()
     assert file_desk.get("/v1/collections/menu/estimates").json() == first
     assert len(calls) == 1
@@ -455,7 +453,7 @@ def test_live_answers_follow_what_comes(desk):
 def test_a_stream_is_never_more_than_a_second_behind(database, tmp_path):
     """Also where another process has counted: two looks, one after the other."""
     from keyveil.service.collector.http.live import EVERY
-    from keyveil.service.collector.operations.settings import Settings
+    from keyveil.service.collector.process.settings import Settings
 
     assert EVERY + Settings().tick_seconds < 1
     first, second = Desk(database, tmp_path), Desk(database, tmp_path)

@@ -10,7 +10,8 @@ import pytest
 from desk import NOW, PLAN, Desk, fresh, plan_of
 from process import keyveil
 
-from keyveil.service.collector.operations import admin, backup
+from keyveil.service.collector.engine import admin
+from keyveil.service.collector.operations import backup
 from keyveil.service.collector.operations import restore as restoring
 from keyveil.service.collector.operations.restore import restore
 from keyveil.service.collector.operations.verify import verify
@@ -42,7 +43,7 @@ def filled(desk: Desk) -> dict[str, list]:
     desk.keep()
     desk.send(new)
     tally = desk.get("/v1/collections/menu/tally").content
-    kind = {"content-type": "application/vnd.keyveil.plan.tally"}
+    kind = {"content-type": "application/vnd.keyveil.tally"}
     assert desk.post("/v1/collections/menu/tallies", content=tally, headers=kind).json()["added"]
     bad = fresh(1)
     bad[0]["cells"] = [0, 0]

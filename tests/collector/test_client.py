@@ -38,7 +38,7 @@ from keyveil.foundation.exact import text
 from keyveil.service.client import ClientError, Ledger
 from keyveil.service.client.client_core import EPOCHS, FINAL, LATER, Patience, Said, judge
 from keyveil.service.client.device import DeviceCoins
-from keyveil.service.collector.http.problems import REASONS
+from keyveil.service.collector.process.problems import REASONS
 
 URL = "http://127.0.0.1"
 RECORD = {"Pepsi": 4}
@@ -112,7 +112,7 @@ class Phone:
         return self.folder / "ledger.json"
 
     @property
-    def apart(self) -> Path:
+    def secret_file(self) -> Path:
         return self.folder / "device.json"
 
 
@@ -137,7 +137,7 @@ def test_an_answer_is_counted_and_stands_in_the_ledger(phone):
     assert outcome.epsilon == client.spent == client.ledger.spent_in(outcome.collection) == PLAN.proven
     assert client.left == client.cap - PLAN.proven
     assert phone.desk.reports() == 1
-    (entry,) = client.told("menu")
+    (entry,) = client.answers("menu")
     assert (entry.state, entry.plan, entry.round, entry.mechanism) == ("counted", PLAN.hash, 1, "kvue")
     assert json.loads(phone.wire.posts[0]) == {
         "plan": PLAN.hash,
@@ -240,7 +240,7 @@ def test_a_cancelled_answer_goes_on_where_it_was(file_desk, tmp_path):
         async with AsyncClient(URL, tmp_path / "a", transport=Slow(), **options) as client:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(client.answer("menu", RECORD), 0.3)
-            assert [entry.state for entry in client.told()] == ["waiting"]
+            assert [entry.state for entry in client.answers()] == ["waiting"]
         file_desk.clock.advance(10)
         async with AsyncClient(URL, tmp_path / "a", transport=app, **options) as client:
             assert (await client.answer("menu", OTHER)).counted
@@ -284,7 +284,7 @@ def test_a_lost_ledger_and_a_changed_record_send_nothing(phone):
         assert "Pepsi" not in str(caught.value)
     assert phone.start().flush() == []
     assert len(phone.wire.posts) == 1
-    assert phone.start().told("menu")[0].state == "lost"
+    assert phone.start().answers("menu")[0].state == "lost"
     assert phone.start().answer("menu", {"Pepsi": 4.0, "Unknown": 3}).counted, "the same to the plan"
 
 
@@ -292,10 +292,10 @@ def test_the_same_coins_on_a_changed_record_would_give_it_away(phone):
     """Why there is a commitment: without it a lost ledger would tell more by the same coins."""
     client = phone.start()
     client.answer("menu", RECORD)
-    kept = json.loads(phone.apart.read_text())
+    kept = json.loads(phone.secret_file.read_text())
     coins = DeviceCoins(bytes.fromhex(kept["secret"]))
     again = PLAN.report_as_client(RECORD, coins, kept["device"])
-    (entry,) = client.told("menu")
+    (entry,) = client.answers("menu")
     assert again.cells == entry.report.cells
     views = {PLAN.report_as_client(dict.fromkeys(PLAN.schema.keys, v), coins, kept["device"]).cells
              for v in (1, 5)} | {again.cells}  # fmt: skip
@@ -331,7 +331,7 @@ def test_an_older_ledger_from_a_backup_forgets_nothing(phone):
 def test_without_its_secret_a_device_sends_what_stands_and_answers_nothing_new(phone):
     phone.wire.faults = ["cut"] * 4
     phone.start().answer("menu", RECORD)
-    phone.apart.unlink()
+    phone.secret_file.unlink()
     phone.desk.create("second", plan_of("kvoh"))
     phone.desk.clock.advance(3600)
     with pytest.raises(BudgetError, match="secret is missing"):
@@ -339,19 +339,19 @@ def test_without_its_secret_a_device_sends_what_stands_and_answers_nothing_new(p
     (outcome,) = phone.start().flush()
     assert outcome.counted
     assert phone.desk.reports() == 1
-    assert not phone.apart.exists(), "no new secret beside an old ledger"
+    assert not phone.secret_file.exists(), "no new secret beside an old ledger"
 
 
 def test_another_devices_secret_does_not_fit(phone, tmp_path):
     phone.start().answer("menu", RECORD)
     stranger = Phone(phone.desk, tmp_path / "stranger")
     stranger.start()
-    phone.apart.write_bytes(stranger.apart.read_bytes())
+    phone.secret_file.write_bytes(stranger.secret_file.read_bytes())
     with pytest.raises(BudgetError, match="do not belong together"):
         phone.start()
 
 
-@pytest.mark.parametrize("name", ["ledger", "apart"])
+@pytest.mark.parametrize("name", ["ledger", "secret_file"])
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": "keyveil/device/1"}'])
 def test_a_broken_file_stops_everything_and_is_not_replaced(phone, name, content):
     phone.start().answer("menu", RECORD)
@@ -372,33 +372,33 @@ def test_a_stop_between_the_two_files_costs_nothing_and_sends_nothing(phone, mon
         with pytest.raises(KeyboardInterrupt):
             client.answer("menu", RECORD)
     assert phone.wire.posts == [], "a report leaves when both files have it"
-    assert json.loads(phone.apart.read_text())["answers"] == []
+    assert json.loads(phone.secret_file.read_text())["answers"] == []
     again = phone.start()
-    assert len(json.loads(phone.apart.read_text())["answers"]) == 1
+    assert len(json.loads(phone.secret_file.read_text())["answers"]) == 1
     assert again.answer("menu", OTHER).counted
     assert again.spent == PLAN.proven
 
 
 def test_the_files_are_private_and_hold_no_record(phone):
     phone.start().answer("menu", {"Pepsi": 4.25})
-    kept = json.loads(phone.apart.read_text())
-    for path in (phone.ledger, phone.apart):
+    kept = json.loads(phone.secret_file.read_text())
+    for path in (phone.ledger, phone.secret_file):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert "Pepsi" not in path.read_text()
         assert "4.25" not in path.read_text()
-    assert "cells" not in phone.apart.read_text(), "kept apart: no report"
+    assert "cells" not in phone.secret_file.read_text(), "kept apart: no report"
     assert kept["secret"] not in phone.ledger.read_text(), "kept apart: no secret"
 
 
 def test_the_secret_may_lie_elsewhere(phone, tmp_path):
-    apart = tmp_path / "safe" / "secret.json"
-    phone.start(apart=apart).answer("menu", RECORD)
-    assert not phone.apart.exists()
+    secret_file = tmp_path / "safe" / "secret.json"
+    phone.start(secret_file=secret_file).answer("menu", RECORD)
+    assert not phone.secret_file.exists()
     phone.ledger.unlink()
-    assert phone.start(apart=apart).spent == PLAN.proven
+    assert phone.start(secret_file=secret_file).spent == PLAN.proven
     elsewhere = Phone(phone.desk, tmp_path / "two")
     with pytest.raises(BudgetError, match="nothing is sent"):
-        elsewhere.start(apart=apart).answer("menu", OTHER)
+        elsewhere.start(secret_file=secret_file).answer("menu", OTHER)
 
 
 # -- coins -----------------------------------------------------------------------------------------
@@ -579,7 +579,7 @@ def test_a_changed_record_is_told_in_a_new_collection_at_its_own_cost(phone):
     phone.desk.create("new", other, replaces="menu")
     assert client.answer("new", OTHER).counted
     assert client.spent == PLAN.proven + other.proven
-    assert [entry.state for entry in client.told()] == ["counted", "counted"]
+    assert [entry.state for entry in client.answers()] == ["counted", "counted"]
 
 
 def test_the_budget_spans_the_rounds(phone):
@@ -595,7 +595,7 @@ def test_the_budget_spans_the_rounds(phone):
         assert outcome.counted
         assert client.answer("rounds", OTHER) == outcome, "a round is answered once too"
         costs.append(outcome.epsilon)
-        assert client.told("rounds")[-1].round == number
+        assert client.answers("rounds")[-1].round == number
         if number < 3:
             assert phone.desk.post("/v1/collections/rounds/rounds").status_code == 201
             chain = client.plan("rounds")
@@ -622,10 +622,10 @@ def test_an_honest_chain_is_answered_to_its_end(phone, mechanism, more):
         if opened.status_code == 409:
             break
         chain = phone.start().plan("rounds")
-    answers = phone.start().told("rounds")
+    answers = phone.start().answers("rounds")
     assert [entry.round for entry in answers] == list(range(1, number + 1))
     assert 2 <= number <= more["rounds"]
-    assert [entry.round for entry in late.start().told("rounds")] == list(range(2, number + 1))
+    assert [entry.round for entry in late.start().answers("rounds")] == list(range(2, number + 1))
     assert late.start().spent < phone.start().spent <= 2
 
 
@@ -639,7 +639,7 @@ def test_a_device_that_misses_a_round_leaves_the_chain(phone):
         chain = phone.start().plan("rounds")
     with pytest.raises(BudgetError, match="under another plan"):
         phone.start().answer("rounds", RECORD)
-    assert [entry.round for entry in phone.start().told("rounds")] == [1]
+    assert [entry.round for entry in phone.start().answers("rounds")] == [1]
 
 
 def test_people_are_split_between_the_plans_of_sized(phone):
@@ -654,7 +654,7 @@ def test_people_are_split_between_the_plans_of_sized(phone):
     assert phone.start().spent == first.proven
     other = Phone(phone.desk, phone.folder.with_name("other"))
     assert other.start(allow=1).answer("sized", {"k1": 3}).counted
-    assert [entry.round for entry in other.start().told("sized")] == [2]
+    assert [entry.round for entry in other.start().answers("sized")] == [2]
 
 
 # -- sending again ---------------------------------------------------------------------------------
@@ -714,7 +714,7 @@ def test_tries_are_counted_over_restarts_even_if_the_process_dies_in_one(phone):
     for tries in (1, 2, 3):
         with pytest.raises(Death):
             client.answer("menu", RECORD)
-        (entry,) = phone.start().told("menu")
+        (entry,) = phone.start().answers("menu")
         assert entry.tries == tries
         assert entry.after == pytest.approx(phone.desk.clock.now() + 0.5 * 2 ** (tries - 1))
         phone.desk.clock.advance(60)
@@ -926,8 +926,8 @@ def test_offline_it_says_so_and_costs_nothing(phone):
 # -- one state, several processes ------------------------------------------------------------------
 
 
-def _answer(folder: Path, queue: Any, apart: Path | None = None) -> None:
-    ledger = Ledger(folder / "ledger.json", cap=2, apart=apart)
+def _answer(folder: Path, queue: Any, secret_file: Path | None = None) -> None:
+    ledger = Ledger(folder / "ledger.json", cap=2, secret_file=secret_file)
     queue.put(ledger.answer(PLAN, {"Fries": 2}, collection="x", epoch=1).dumps())
 
 
@@ -948,9 +948,9 @@ def test_several_processes_on_one_state_give_one_report(tmp_path):
 def test_a_process_waits_while_another_writes_the_state(tmp_path, second):
     """Also where two folders share a secret: they are one device."""
     context = multiprocessing.get_context("fork")
-    queue, apart = context.Queue(), tmp_path / "device.json"
-    ledger = Ledger(tmp_path / "one" / "ledger.json", cap=2, apart=apart)
-    worker = context.Process(target=_answer, args=(tmp_path / second, queue, apart))
+    queue, secret_file = context.Queue(), tmp_path / "device.json"
+    ledger = Ledger(tmp_path / "one" / "ledger.json", cap=2, secret_file=secret_file)
+    worker = context.Process(target=_answer, args=(tmp_path / second, queue, secret_file))
     with ledger._locked():
         worker.start()
         worker.join(0.5)
@@ -958,7 +958,7 @@ def test_a_process_waits_while_another_writes_the_state(tmp_path, second):
         assert ledger.spent == 0
     queue.get(timeout=60)
     worker.join()
-    assert Ledger(ledger.path, apart=apart).spent == PLAN.proven
+    assert Ledger(ledger.path, secret_file=secret_file).spent == PLAN.proven
 
 
 def test_a_client_that_another_was_faster_than_does_not_undo_it(phone):
@@ -966,7 +966,7 @@ def test_a_client_that_another_was_faster_than_does_not_undo_it(phone):
     slow, fast = phone.start(), phone.start()
     slow.answer("menu", RECORD)
     phone.desk.clock.advance(3600)
-    (entry,) = slow.told("menu")
+    (entry,) = slow.answers("menu")
     assert fast.flush()[0].counted
     steps = slow._core._send(entry)
     with pytest.raises(StopIteration) as end:
@@ -1063,7 +1063,7 @@ def test_nothing_is_logged_of_the_record(phone, caplog, capfd):
         phone.start().answer("menu", {"Salad": 3.75})
     (entry,) = [json.loads(body)["reports"][0] for body in phone.wire.posts[:1]]
     out = capfd.readouterr()
-    said = caplog.text + out.out + out.err + repr(caught.value) + repr(phone.start().told())
+    said = caplog.text + out.out + out.err + repr(caught.value) + repr(phone.start().answers())
     said += phone.desk.log.getvalue()
     for secret in ("Pepsi", "Salad", "4.25", "3.75", entry["id"]):
         assert secret not in said

@@ -14,8 +14,8 @@ from keyveil.foundation.errors import FinishedError
 from keyveil.foundation.exact import text
 from keyveil.service.client import Ledger
 from keyveil.service.client.client_core import EPOCHS
-from keyveil.service.collector.http.problems import Problem
-from keyveil.service.collector.plan_difference import compare_plans
+from keyveil.service.collector.engine.plan_difference import compare_plans
+from keyveil.service.collector.process.problems import Problem
 from keyveil.service.collector.store.collection import Terms
 
 
@@ -251,7 +251,9 @@ def test_a_new_version_names_what_is_unsafe(desk):
     desk.create("new", new, replaces="old")
     found = desk.get("/v1/collections/old/compare/new").json()
     assert set(found["unsafe"]) == {"epsilon", "total epsilon", "keys removed", "ranges", "mechanism"}
-    assert {d["what"] for d in found["differences"]} >= {"keys added", "proven epsilon"}
+    changes = {d["what"]: (d["old"], d["new"]) for d in found["differences"]}
+    assert set(changes) >= {"keys added", "proven epsilon"}
+    assert changes["mechanism"] == (PLAN.mechanism_name, "privkv")
     assert not found["comparable"]
     assert found["epsilon_of_both"] == str(PLAN.proven + new.proven)
     back = desk.get("/v1/collections/new/compare/old").json()
@@ -337,7 +339,7 @@ def test_first_open_is_the_first_epoch_that_is_not_over(now):
 
 def test_a_plan_that_is_no_text_at_all_is_refused(file_desk):
     """A lone half of a character pair cannot be written as UTF-8."""
-    from keyveil.service.collector.operations import admin
+    from keyveil.service.collector.engine import admin
 
     lone = json.dumps({**PLAN.document(), "hash": "\ud800"})
     answer = file_desk.post(

@@ -17,11 +17,11 @@ from faults.mutate import changed_document, inputs
 from keyveil import Tally
 from keyveil.estimate.together.query import Query
 from keyveil.foundation.errors import KeyveilError
+from keyveil.service.collector.engine.admin import checked_plan
 from keyveil.service.collector.http import wire
-from keyveil.service.collector.http.problems import REASONS, Problem
-from keyveil.service.collector.operations.admin import checked_plan
-from keyveil.service.collector.operations.tokens import read
+from keyveil.service.collector.process.problems import REASONS, Problem
 from keyveil.service.collector.store.collection import Terms
+from keyveil.service.collector.store.tokens import read
 
 TIMES = 10 if LONG else 1
 PLANS = [PLAN, plan_of("kvue", 300), plan_of("pckv_ue"), plan_of("collision")]

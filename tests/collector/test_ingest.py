@@ -10,9 +10,9 @@ import random
 import pytest
 from desk import PLAN, Desk, fresh, plan_of
 
+from keyveil.service.collector.engine.recent_reports import RecentReports
 from keyveil.service.collector.http import wire
-from keyveil.service.collector.operations.settings import Settings
-from keyveil.service.collector.recent_reports import Lately
+from keyveil.service.collector.process.settings import Settings
 from keyveil.service.collector.store import Parcel
 from keyveil.service.collector.store.epoch_keys import KeyFolder
 
@@ -463,7 +463,7 @@ VALID = [[int(own), int(own) + 1 + at] for own in PLAN.layout.own for at in rang
 @pytest.mark.parametrize("size", [1, 5, 300])
 def test_what_was_taken_lately_is_known_exactly(width, size):
     """As a dictionary that forgets an id when another takes its place; crafted ids change nothing."""
-    coins, table, known = random.Random(f"{width} {size}"), Lately(64), {}
+    coins, table, known = random.Random(f"{width} {size}"), RecentReports(64), {}
     old = [coins.randbytes(16) for _ in range(20)]
     for _ in range(300 // size + 3):
         ids = []
@@ -478,7 +478,7 @@ def test_what_was_taken_lately_is_known_exactly(width, size):
         where = parcel.round, parcel.epoch
         same = [known.get(one[0] & 63) for one in ids]
         again = [(at, seen) for at, seen in enumerate(same) if seen and seen[0] == (where, ids[at])]
-        assert found.again == len(again)
+        assert found.repeats == len(again)
         assert found.changed == sum(seen[1] != rows[at] for at, seen in again)
         table.note(parcel, found)
         for one, row, seen in zip(ids, rows, same, strict=True):

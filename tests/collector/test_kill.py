@@ -8,7 +8,7 @@ from desk import PLAN
 from faults import LONG
 from faults.kill import kill_and_count
 
-from keyveil.service.collector.operations import admin
+from keyveil.service.collector.engine import admin
 from keyveil.service.collector.store import store_at
 
 KILLS = 1000 if LONG else 25

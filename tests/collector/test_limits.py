@@ -26,13 +26,13 @@ from faults.kill import Server
 from process import KEYVEIL, keyveil
 
 from keyveil.foundation.errors import KeyveilError
+from keyveil.service.collector.engine import admin
 from keyveil.service.collector.http import wire
-from keyveil.service.collector.http.problems import REASONS
 from keyveil.service.collector.http.server import ServerLog, address_of, listening, room_for
-from keyveil.service.collector.operations import admin
-from keyveil.service.collector.operations.clock import StatedClock
-from keyveil.service.collector.operations.logs import Log
-from keyveil.service.collector.operations.settings import Settings
+from keyveil.service.collector.process.clock import StatedClock
+from keyveil.service.collector.process.logs import Log
+from keyveil.service.collector.process.problems import REASONS
+from keyveil.service.collector.process.settings import Settings
 from keyveil.service.collector.store import Parcel, store_at
 
 TRIES: dict[str, Callable[[Desk], list]] = {}
@@ -416,7 +416,7 @@ def test_every_reason_and_every_limit_has_a_try():
     assert set(TRIES) == set(REASONS)
     places = (HERE, HERE.parent / "attacks")
     texts = "".join(path.read_text() for place in places for path in place.glob("test_*.py"))
-    periods = {"tick_seconds", "keep_seconds"}  # how often, not how much
+    periods = {"tick_seconds", "seal_seconds"}  # how often, not how much
     for field in dataclasses.fields(Settings):
         if field.name in periods:
             continue
@@ -453,7 +453,7 @@ def test_a_transaction_is_bounded_and_no_report_is_left_out(tmp_path):
 
 def test_one_who_asks_and_goes_does_not_end_the_writer(tmp_path):
     """A call whose asker was cancelled must not take the writer's thread with it."""
-    from keyveil.service.collector.writer import _Call
+    from keyveil.service.collector.engine.writer import _Call
 
     desk = Desk(str(tmp_path / "store.sqlite"), tmp_path)
     desk.create()

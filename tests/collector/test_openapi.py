@@ -8,7 +8,7 @@ from desk import fresh
 from starlette.routing import Route
 
 from keyveil.service.collector.http.openapi import REPORTS, document
-from keyveil.service.collector.http.problems import REASONS
+from keyveil.service.collector.process.problems import REASONS
 
 
 def test_every_route_is_in_the_document(file_desk):

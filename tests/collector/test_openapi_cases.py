@@ -19,7 +19,7 @@ from schemathesis.checks import CHECKS
 from keyveil.service.collector.http.openapi import document
 
 CASES = 5000 if LONG else 500
-schemathesis.openapi.media_type("application/vnd.keyveil.plan.tally", st.binary(max_size=400))
+schemathesis.openapi.media_type("application/vnd.keyveil.tally", st.binary(max_size=400))
 schemathesis.openapi.media_type("application/vnd.keyveil.batch", st.binary(max_size=400))
 OPERATIONS = {
     found.ok().label: found.ok()

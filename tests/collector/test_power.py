@@ -17,7 +17,7 @@ from faults.disk import Disk, Event
 from faults.power import DECEIVED, ForgetfulStore, StaleStore, lose, work
 from faults.wal import check, deceived, frames, written
 
-from keyveil.service.collector.operations import admin
+from keyveil.service.collector.engine import admin
 from keyveil.service.collector.operations.backup import backup
 from keyveil.service.collector.operations.restore import restore
 from keyveil.service.collector.operations.verify import verify

@@ -24,11 +24,11 @@ from keyveil import AsyncClient, Client, Coins, Plan, Report
 from keyveil.foundation.errors import KeyveilError
 from keyveil.service.client import Patience
 from keyveil.service.collector.http.wire import BINARY, decode_binary, encode_binary
-from keyveil.service.collector.operations.settings import Settings
+from keyveil.service.collector.process.settings import Settings
 from keyveil.service.collector.relay.crowd import AGAIN, OVERHEAD, shuffled
 from keyveil.service.collector.relay.relay import Relay
 from keyveil.service.collector.relay.relay_app import app
-from keyveil.service.collector.relay.sent_ids import Memory, MemoryFailed
+from keyveil.service.collector.relay.sent_ids import SentIds, SentIdsFailed
 from keyveil.service.collector.store import store_at
 from keyveil.trust.shuffle import amplified
 
@@ -116,12 +116,12 @@ class Booth:
             await asyncio.gather(*self.relay._sending(), return_exceptions=True)
 
         self.desk.run(cut())
-        self.relay.memory.close()
+        self.relay.sent_ids.close()
 
     def again(self, wait: int = K, **more: Any) -> Booth:
         """The relay started anew over its memory."""
         self.die()
-        made = Booth(self.desk, wait, memory=self.relay.memory.path, **more)
+        made = Booth(self.desk, wait, memory=self.relay.sent_ids.path, **more)
         self.desk.run(made.relay.start())
         return made
 
@@ -491,7 +491,7 @@ def test_a_crowd_that_was_on_its_way_is_sent_on_as_it_was(file_desk):
     assert {name for batch in second.line.batches for name in batch} == names_of(reports)
     assert second.send(reports).json() == {"accepted": 8, "failed": []}
     assert file_desk.reports() == 8
-    assert second.relay.memory.parts() == []
+    assert second.relay.sent_ids.parts() == []
     third = second.again(wait=8)
     third.settle()
     assert third.line.seen == []
@@ -553,7 +553,7 @@ def test_a_collector_cannot_make_it_forget(booth):
     assert len(booth.line.seen) == 1
     booth.desk.clock.advance(3 * 86_400)
     booth.desk.run(booth.relay.tend())
-    assert booth.relay.memory.number == 0
+    assert booth.relay.sent_ids.number == 0
     known.about = {**honest, "epoch": {**honest["epoch"], "grace": 30 * 86_400}}
     known.fresh_until = 1e18
     response = booth.send(reports, epoch=epoch)
@@ -570,30 +570,30 @@ def test_a_collector_cannot_make_it_forget(booth):
 def test_what_cannot_be_remembered_does_not_leave(file_desk, monkeypatch):
     file_desk.create()
     booth = Booth(file_desk)
-    real, fails = booth.relay.memory.leave, ["full", "full"]
+    real, fails = booth.relay.sent_ids.leave, ["full", "full"]
 
     def leave(*given: Any) -> Any:
         if fails:
             fails.pop()
-            raise MemoryFailed("FullError")
+            raise SentIdsFailed("FullError")
         return real(*given)
 
-    monkeypatch.setattr(booth.relay.memory, "leave", leave)
+    monkeypatch.setattr(booth.relay.sent_ids, "leave", leave)
     reports = fresh(K)
     booth.send(reports)
     booth.settle()
     assert len(booth.slept) == 2
     assert file_desk.reports() == K
-    booth.relay.memory.broken = True
+    booth.relay.sent_ids.broken = True
     assert booth.send(fresh(K)).status_code == 503
     assert booth.send(reports).status_code == 503
-    booth.relay.memory.broken = False
+    booth.relay.sent_ids.broken = False
 
     def torn(*given: Any) -> Any:
-        booth.relay.memory.broken = True
-        raise MemoryFailed("IOError")
+        booth.relay.sent_ids.broken = True
+        raise SentIdsFailed("IOError")
 
-    monkeypatch.setattr(booth.relay.memory, "leave", torn)
+    monkeypatch.setattr(booth.relay.sent_ids, "leave", torn)
     booth.send(fresh(K))
     booth.settle()
     assert len(booth.line.seen) == 1
@@ -640,8 +640,8 @@ def test_the_memory_tells_nothing_but_that_something_left(file_desk, tmp_path):
     booth.settle()
     assert {oct(one.stat().st_mode & 0o777) for one in tmp_path.glob("memory.sqlite*")} == {"0o600"}
     with pytest.raises(KeyveilError, match="another relay uses"):
-        Memory(path, URL)
-    number = booth.relay.memory.number
+        SentIds(path, URL)
+    number = booth.relay.sent_ids.number
     file_desk.clock.advance(3 * 86_400)
     file_desk.run(booth.relay.tend())
     booth.die()
@@ -649,16 +649,16 @@ def test_the_memory_tells_nothing_but_that_something_left(file_desk, tmp_path):
     left = b"".join(one.read_bytes() for one in tmp_path.glob("memory.sqlite*"))
     assert not any(bytes.fromhex(report["id"]) in left for report in reports)
     with pytest.raises(KeyveilError, match="another collector"):
-        Memory(path, "https://example.org")
-    Memory(path, URL).close()
+        SentIds(path, "https://example.org")
+    SentIds(path, URL).close()
     (tmp_path / "text").write_text("x" * 5000)
     with pytest.raises(KeyveilError, match="cannot use"):
-        Memory(tmp_path / "text", URL)
+        SentIds(tmp_path / "text", URL)
     store_at(str(tmp_path / "other")).open(serving=False)
     with pytest.raises(KeyveilError, match="no memory of a relay"):
-        Memory(tmp_path / "other", URL)
+        SentIds(tmp_path / "other", URL)
     with pytest.raises(KeyveilError, match="cannot use"):
-        Memory(tmp_path / "none" / "memory", URL)
+        SentIds(tmp_path / "none" / "memory", URL)
 
 
 # -- what it says ----------------------------------------------------------------------------------

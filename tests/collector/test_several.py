@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from desk import NOW, PLAN
 
-from keyveil.service.collector.operations import admin
+from keyveil.service.collector.engine import admin
 from keyveil.service.collector.operations.verify import verify
 from keyveil.service.collector.store import Parcel, StoreUnready, store_at
 from keyveil.service.collector.store.postgres import PostgresStore

@@ -15,7 +15,7 @@ from faults.scratch import small_sets
 from process import keyveil
 
 from keyveil import Tally
-from keyveil.service.collector.operations import admin
+from keyveil.service.collector.engine import admin
 from keyveil.service.collector.operations import verify as recount
 from keyveil.service.collector.operations.verify import verify
 from keyveil.service.collector.store import (
@@ -364,7 +364,7 @@ def test_an_epoch_that_does_not_add_up_is_left_alone(file_desk):
     session.run("update counts set counts = ?", (bytes([row[0][0] + 1]) + row[0][1:],))
     file_desk.clock.advance(3 * 86_400)
     file_desk.keep()
-    assert file_desk.service.keeper.failures == 1
+    assert file_desk.service.sealer.failures == 1
     assert file_desk.get("/health").json()["warnings"]
     assert file_desk.status()["rounds"][0]["sealed_epochs"] == []
     with file_desk.store.reading() as reading:

@@ -10,8 +10,8 @@ from process import Process, keyveil
 
 from keyveil import Coins, Report, Tally
 from keyveil.foundation.errors import ReportError
-from keyveil.service.collector.operations import admin
-from keyveil.service.collector.operations.clock import StatedClock
+from keyveil.service.collector.engine import admin
+from keyveil.service.collector.process.clock import StatedClock
 from keyveil.service.collector.store import store_at
 
 PAIRS = plan_of("pairs", ["Fries", "Pepsi"], 4)
@@ -192,7 +192,7 @@ def test_a_second_collection_of_one_plan_warns(desk, tmp_path):
 def test_a_tally_passes_the_check_that_every_tally_passes(file_desk, monkeypatch):
     """One check of headers for files, commands and the collector: ``Tally.parse``."""
     file_desk.create()
-    kind = {"content-type": "application/vnd.keyveil.plan.tally"}
+    kind = {"content-type": "application/vnd.keyveil.tally"}
     tally = Tally(PLAN)
     tally.add(PLAN.report(dict.fromkeys(KEYS, 3), Coins.stated("tally"), 1))
     other = Tally(plan_of("kvoh")).dumps()

@@ -17,7 +17,7 @@ from keyveil.channel import Table
 from keyveil.foundation.arrays import WORD
 from keyveil.people.views import Views
 from keyveil.service.collector.http import wire
-from keyveil.service.collector.http.problems import Problem
+from keyveil.service.collector.process.problems import Problem
 
 PLANS = {
     "kvue": plan_of("kvue", 5),

@@ -2,9 +2,43 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Iterator
+
 import pytest
 
+from keyveil.cli import planner_output
 from keyveil.cli.command import run
+from keyveil.planner import planner
+from keyveil.planner.curves import Curves
+
+
+@pytest.fixture(scope="session", autouse=True)
+def planned_once() -> Iterator[None]:
+    """Compute the planner's answer once for all commands that ask it the same question.
+
+    It depends on the question and on the epsilons that the planner tries, which one test changes.
+    """
+    answers: dict[bytes, planner.Advice] = {}
+    drawn: dict[tuple[object, ...], Curves] = {}
+    advise, curves = planner_output.advise, planner_output.curves
+
+    def advise_once(*question: object, **options: object) -> planner.Advice:
+        key = pickle.dumps((question, options, planner.EPSILONS))
+        if key not in answers:
+            answers[key] = advise(*question, **options)
+        return answers[key]
+
+    def curves_once(schema: object, advice: planner.Advice, *options: object) -> Curves:
+        key = id(advice), options  # the answers are kept, so that no other one has this id
+        if key not in drawn:
+            drawn[key] = curves(schema, advice, *options)
+        return drawn[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planner_output, "advise", advise_once)
+        patch.setattr(planner_output, "curves", curves_once)
+        yield
 
 
 @pytest.fixture

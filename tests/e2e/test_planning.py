@@ -466,7 +466,11 @@ def test_compare_everything_on_a_stated_population(at):
         ((*TABLE, "--person", "who"), 1, "column 'who' is not in the table"),
         ((*TABLE, "--range", "5,1"), 1, "LOW below HIGH"),
         ((*TABLE, "--range", "10,20"), 1, "every value of the table lies outside 10,20"),
-        ((*TABLE, "--conditional", 2, "--estimator", "shrunk"), 1, "for single keys"),
+        (
+            (*TABLE, "--conditional", 2, "--estimator", "shrunk"),
+            1,
+            "'shrunk'; known: pooled",
+        ),
     ],
 )
 def test_compare_refuses_in_one_line(at, arguments, code, said):

@@ -15,20 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from keyveil.simulate.paper import NAMES
+from keyveil.simulate.paper import NAMES, fig1
 
 KEYVEIL = Path(sys.executable).parent / "keyveil"
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
 
 
-def keyveil(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([KEYVEIL, *words], cwd=cwd, capture_output=True, text=True, check=False)
-
-
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reproduce")
-    done = keyveil("reproduce", "--quick", "--json", cwd=folder)
+    words = (KEYVEIL, "reproduce", "--quick", "--json")
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return folder / "out", json.loads(done.stdout)
 
@@ -87,21 +84,18 @@ def test_every_claim_stands_in_the_docs_with_the_verdict_of_a_quick_run(quick):
         assert f"| {claim['claim']} | **{claim['verdict']}** |" in page
 
 
-def test_a_part_that_is_run_again_leaves_the_report_whole(quick):
+def test_a_part_that_is_run_again_leaves_the_report_whole(quick, command, monkeypatch):
     out, facts = quick
     before = (out / "claims.csv").read_bytes()
-    done = keyveil("reproduce", "--quick", "--only", "fig5", "--json", cwd=out.parent)
-    assert done.returncode == 0, done.stderr
-    again = json.loads(done.stdout)
+    monkeypatch.chdir(out.parent)
+    again = json.loads(command("reproduce", "--quick", "--only", "fig5", "--json"))
     assert again["experiments"] == ["fig5"]
     assert again["in_the_report"] == list(NAMES)
     assert again["not_in_the_report"] == {}
     assert again["claims"] == [claim for claim in facts["claims"] if claim["experiment"] == "fig5"]
     assert (out / "claims.csv").read_bytes() == before
-    whole = keyveil("reproduce", "--only", "cost", cwd=out.parent)
-    assert whole.returncode == 1
-    assert whole.stderr.startswith("keyveil: out holds a quick run, which a whole one would replace")
-    assert whole.stderr.count("\n") == 1
+    whole = command("reproduce", "--only", "cost", code=1)
+    assert whole.startswith("keyveil: out holds a quick run, which a whole one would replace")
 
 
 def started(*words: str, cwd: Path) -> subprocess.Popen[str]:
@@ -118,7 +112,9 @@ def started(*words: str, cwd: Path) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_an_interrupted_run_ends_at_once_and_goes_on_where_it_was(tmp_path, processes):
+def test_an_interrupted_run_ends_at_once_and_goes_on_where_it_was(
+    tmp_path, processes, command, monkeypatch
+):
     words = ("reproduce", "--quick", "--only", "fig5,fig6", "--processes", processes, "-o", "out")
     running = started(*words, cwd=tmp_path)
     began = time.monotonic()
@@ -128,9 +124,8 @@ def test_an_interrupted_run_ends_at_once_and_goes_on_where_it_was(tmp_path, proc
     assert running.returncode == 130
     assert complaint == "keyveil: stopped; what is finished is kept in out: run again to go on\n"
     assert not (tmp_path / "out" / "report.html").exists()
-    done = keyveil(*words, "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["in_the_report"] == ["fig5", "fig6"]
+    monkeypatch.chdir(tmp_path)
+    assert json.loads(command(*words, "--json"))["in_the_report"] == ["fig5", "fig6"]
     assert (tmp_path / "out" / "report.html").exists()
     assert not list((tmp_path / "out" / "numbers").glob("*.jsonl"))
 
@@ -146,7 +141,8 @@ def test_a_killed_run_leaves_no_process_behind(tmp_path):
         raise
 
 
-def test_refusals_are_one_line(tmp_path):
+def test_refusals_are_one_line(tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "ml-20m.zip").write_bytes(b"PK")
     for name, content in (
         ("films/movies.csv", "movieId,title\n"),
@@ -166,15 +162,13 @@ def test_refusals_are_one_line(tmp_path):
         (("--movielens", "cut"), "cut/u.data ends in the middle of a line; it was cut short"),
         (("--movielens", "few/u.data"), "few/u.data has 1 films; the top 100 were asked for"),
     ):
-        done = keyveil("reproduce", *words, cwd=tmp_path)
-        assert done.returncode == 1
-        assert done.stderr.startswith(f"keyveil: {said}")
-        assert done.stderr.count("\n") == 1
+        assert command("reproduce", *words, code=1).startswith(f"keyveil: {said}")
         assert not (tmp_path / "out").exists()
 
 
-def test_a_movielens_folder_takes_the_place_of_the_summary(tmp_path):
-    """A made-up 100K: a hundred films, everyone rates about half of them."""
+def test_a_movielens_folder_takes_the_place_of_the_summary(tmp_path, command, monkeypatch):
+    """A made-up 100K: a hundred films, everyone rates about half of them; at one epsilon."""
+    monkeypatch.setattr(fig1, "QUICK", fig1.QUICK[-1:])
     rows = [
         f"{user}\t{film}\t{1 + (user * film) % 5}\t881250949"
         for user in range(1, 401)
@@ -184,8 +178,8 @@ def test_a_movielens_folder_takes_the_place_of_the_summary(tmp_path):
     folder = tmp_path / "films"
     folder.mkdir()
     (folder / "u.data").write_text("\n".join(rows) + "\n")
-    done = keyveil("reproduce", "--quick", "--only", "fig1", "--movielens", "films", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(tmp_path)
+    command("reproduce", "--quick", "--only", "fig1", "--movielens", "films")
     report = (tmp_path / "out" / "report.html").read_text()
     assert f"{len(rows):,} ratings by 400 people" in report
     assert "summary of" not in report

@@ -6,7 +6,7 @@ words at both ends of every slice go through ``draw`` and the widths of the slic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations, pairwise, product
@@ -18,8 +18,12 @@ import pytest
 from keyveil import ChannelError, Plan, Schema
 from keyveil.channel import (
     SHAPES,
+    Channel,
+    CoCo,
+    Collision,
     Halfspace,
     Hash,
+    Product,
     Subset,
     Symbols,
     Symmetric,
@@ -32,7 +36,7 @@ from keyveil.foundation.arrays import WORD
 from keyveil.foundation.exact import at_most
 from keyveil.mechanisms.kvoh import flipped_bits
 from keyveil.people.views import Views
-from keyveil.testing import _outputs
+from keyveil.testing import check_distances, check_limits, check_simulation
 
 Q, H = WORD // 4, WORD // 2
 EPSILONS = ("0.01", "0.1", "0.5", "1", "3", "5", "10")
@@ -405,7 +409,7 @@ WRITTEN = {name: c for name, c in {**ALL, **MANY}.items() if c.shape != "halfspa
 @pytest.mark.parametrize("name", WRITTEN)
 def test_covariance_is_that_of_all_outputs_written_out(name):
     channel = WRITTEN[name]
-    outputs, marks = _outputs(channel)
+    outputs, marks = channel.output_law(), channel.output_marks()
     decoder = channel.decoder(np.eye(channel.states))
     decoder = decoder[:, ~np.isnan(decoder).any(axis=0)]
     states = np.random.Generator(np.random.PCG64(2)).dirichlet(np.ones(channel.states))
@@ -507,6 +511,159 @@ def test_possible_outputs_are_those_with_weight(name):
 def test_a_channel_of_a_million_states_admits_a_report_without_writing_out_its_law(channel):
     assert channel.admits((channel.cells - 1,))
     assert not channel.admits((channel.cells,))
+
+
+# -- the shuffle model's questions -------------------------------------------------------------------
+
+SETS = {
+    "collision: two of five": Collision.of(5, 2, Decimal(1), 8, 7),
+    "coco: one of eight": CoCo.of(8, 1, Decimal(1), 16, 5),
+    "coco: two of eight": CoCo.of(8, 2, Decimal(2), 16, 5),
+    "product: three digits": Product(3, Symmetric.of(3, Decimal("0.4"))),
+    "product: of a table": Product(2, TABLES["more outputs"]),
+}
+EVERY = {**ALL, **MANY, **SETS}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_total_variation_and_blanket_are_those_of_the_rows(name):
+    check_distances(EVERY[name])
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_distances_of_an_unknown_shape_are_read_off_its_law_or_its_proof(name, monkeypatch):
+    """The base class has no formula of its own, and is as safe."""
+    kind = type(EVERY[name])
+    for method in ("total_variation", "blanket"):
+        monkeypatch.setattr(kind, method, getattr(Channel, method))
+    check_distances(EVERY[name])
+    monkeypatch.setattr(Channel, "output_law", lambda channel: None)
+    variation, blanket = Channel.total_variation(EVERY[name]), Channel.blanket(EVERY[name])
+    monkeypatch.undo()
+    law = EVERY[name].output_law()
+    assert float(variation) >= brute_variation(law)
+    assert float(blanket) <= law.min(axis=0).sum()
+
+
+def brute_variation(law):
+    return max(float(np.abs(one - two).sum()) / 2 for one, two in product(law, law))
+
+
+@pytest.mark.parametrize("name", ["table: more outputs", "symbols: two bits", "subset: two of five"])
+@pytest.mark.parametrize("method", ["total_variation", "blanket"])
+def test_a_shape_that_states_wrong_distances_is_rejected(name, method, monkeypatch):
+    channel = EVERY[name]
+    right = getattr(channel, method)()
+    wrong = right * (Fraction(9, 10) if method == "total_variation" else Fraction(11, 10))
+    monkeypatch.setattr(type(channel), method, lambda self: wrong)
+    with pytest.raises(AssertionError, match="states"):
+        check_distances(channel)
+
+
+# -- simulation ------------------------------------------------------------------------------------
+
+SIMULATED = {
+    name: channel for name, channel in EVERY.items() if len(channel.output_law()) == channel.states
+} | {"subset: four of seventeen": Subset(17, 4, 3 * Q)}
+
+
+@pytest.mark.parametrize("name", SIMULATED)
+def test_simulated_counts_follow_the_law(name):
+    """False alarm: three times ``ALPHA`` of keyveil.testing for each channel."""
+    check_simulation(SIMULATED[name], 4_000)
+
+
+@pytest.mark.parametrize("name", ["thirteen bits", "subset: four of seventeen"])
+def test_a_shape_without_a_simulation_of_its_own_is_simulated_by_its_sampler(name, monkeypatch):
+    monkeypatch.setattr(type(SIMULATED[name]), "draw_counts", Channel.draw_counts)
+    check_simulation(SIMULATED[name], 4_000)
+
+
+@pytest.mark.parametrize("name", ["thirteen bits", "eight of three symbols", "table: more states"])
+def test_a_simulation_that_mixes_up_the_states_is_rejected(name, monkeypatch):
+    right = type(SIMULATED[name]).draw_counts
+
+    def wrong(channel, laws, reports, generator):
+        return right(channel, laws[..., ::-1].copy(), reports, generator)
+
+    monkeypatch.setattr(type(SIMULATED[name]), "draw_counts", wrong)
+    with pytest.raises(AssertionError, match="was drawn"):
+        check_simulation(SIMULATED[name], 100_000)
+
+
+# -- what honest counts can be ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SIMULATED)
+def test_limits_of_honest_counts_are_those_of_all_states(name):
+    check_limits(SIMULATED[name])
+
+
+@pytest.mark.parametrize("name", ["thirteen bits", "symmetric: a rest", "hash: three cells"])
+def test_a_shape_without_limits_of_its_own_has_those_of_its_cells(name, monkeypatch):
+    monkeypatch.setattr(type(SIMULATED[name]), "limits", Channel.limits)
+    check_limits(SIMULATED[name])
+
+
+@pytest.mark.parametrize("change", [-1e-3, 1e-3])
+@pytest.mark.parametrize("name", ["thirteen bits", "symmetric: nine states", "halfspace: 5 signs"])
+def test_limits_that_are_too_narrow_or_too_wide_are_rejected(name, change, monkeypatch):
+    right = type(SIMULATED[name]).limits
+
+    def wrong(channel, counts, share=1.0):
+        limits = right(channel, counts, share)
+        return replace(limits, least=limits.least - change, most=limits.most + change)
+
+    monkeypatch.setattr(type(SIMULATED[name]), "limits", wrong)
+    with pytest.raises(AssertionError, match="limit"):
+        check_limits(SIMULATED[name])
+
+
+GROUPED = {
+    "four states": Symmetric.of(4, Decimal(1)),
+    "three symbols": Symbols(2, (BACK, HIGH, LOW)),
+    "eight of three symbols, no silence": MANY["eight of three symbols, no silence"],
+}
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.25])
+@pytest.mark.parametrize("name", GROUPED)
+def test_groups_of_states_stay_within_their_law_and_limits_at_any_share(name, share):
+    """Two states of one group share ``share``, and a state of another group has the rest."""
+    channel = GROUPED[name]
+    groups = channel.states // 2
+    for group, part in product(range(groups), (0.0, 0.3, 1.0)):
+        states = np.zeros(channel.states)
+        states[2 * group : 2 * group + 2] = share * part, share * (1 - part)
+        states[2 * ((group + 1) % groups)] += 1 - share
+        counts = channel.mix(states)[: channel.cells]
+        shown = channel.group_counts(counts, 2)[group]
+        own = np.array([1 - share, share * part, share * (1 - part)])
+        # A lie's weight and its mean differ by less than one unit of 2^32.
+        np.testing.assert_allclose(own @ channel.group_law(2)[:, 1:], shown, atol=2 / WORD)
+        asked = [(channel.group_limits(counts, share, 2), [group])]
+        if channel.names_states or not channel.one_cell:  # whole outputs have no share
+            asked.append((channel.limits(counts, share), [2 * group, 2 * group + 1]))
+        for limits, at in asked:
+            assert (limits.counts[at] >= limits.least[at] - 1e-12).all()
+            assert (limits.counts[at] <= limits.most[at] + 1e-12).all()
+
+
+def test_outputs_outside_some_states_are_as_likely_as_stated():
+    channel = SYMMETRIC["nine states"]
+    least, most = channel.outside_limits(4)
+    outside = 1 - channel.expected()[:, 2:6].sum(axis=1)
+    assert least - 1e-12 <= outside.min() <= least + 9 / WORD
+    assert most - 9 / WORD <= outside.max() <= most + 1e-12
+
+
+def test_digits_of_a_product_are_counted_one_by_one():
+    channel = SETS["product: three digits"]
+    digits = np.array([0, 1, 2])
+    state = np.eye(channel.states)[0 * 9 + 1 * 3 + 2]
+    inner, counts = channel.digit_counts(channel.mix(state))
+    np.testing.assert_allclose(counts, inner.expected()[digits], atol=1e-12)
+    assert SYMMETRIC["two states"].digit_counts(np.ones(2)) is None
 
 
 # -- documents -------------------------------------------------------------------------------------

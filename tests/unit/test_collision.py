@@ -25,9 +25,10 @@ from keyveil.estimate.pools.pool_decoder import pool_moments, predicted_variance
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.coins import Stream, address
 from keyveil.mechanisms.collision import LEAST_POOL, fitting, pool_for
+from keyveil.mechanisms.encodings.item_set import ItemSet, PairItemSet
 from keyveil.people.prior import Prior
 from keyveil.people.views import Views
-from keyveil.plan.encoding import cap_of, encode_items, encode_pair_items, items_of, most_held, pair_item
+from keyveil.plan.encoding import pair_item
 from keyveil.simulate.tallies import Population, simulate_runs
 from keyveil.testing import check_counts, check_sampler, check_support, crowd
 
@@ -178,36 +179,35 @@ def test_a_sampler_that_counts_items_and_not_cells_is_rejected():
 SCHEMA = Schema.of(["a", "b", "c", "d"], 1, 5).at(2)
 
 
-def encoded(encoder, records, cap, key="encode"):
+def encoded(encoding, records, cap, key="encode"):
     people = People.of_records(SCHEMA, records)
     stream = Stream(Coins.stated(key), people.addresses)
     picked = np.zeros(len(people), np.int64)
-    return encoder(SCHEMA, Views.whole(4), people, picked, stream, cap)
+    return encoding.encode(SCHEMA, Views.whole(4), people, picked, stream, cap)
 
 
 def test_items_are_held_keys_with_their_ends():
     records = [{}, {"a": 1}, {"a": 5, "d": 1}, {"b": 5, "c": 5, "d": 5}]
-    assert encoded(encode_items, records, 3).tolist() == [
+    assert encoded(ItemSet(), records, 3).tolist() == [
         [-1, -1, -1],
         [0, -1, -1],
         [1, 6, -1],
         [3, 5, 7],
     ]
-    pairs = encoded(encode_pair_items, records, 3)
+    pairs = encoded(PairItemSet(), records, 3)
     assert pairs.shape == (4, 6)
     assert set(pairs[2].tolist()) == {-1, 1, 6, 8 + 4 * 2 + 2 * 1 + 0}
     assert pairs[1].tolist() == [0, -1, -1, -1, -1, -1]
 
 
 def test_every_pair_of_signed_keys_is_an_item_of_its_own():
+    sets = PairItemSet()
     found = {
         int(pair_item(5, one, two)) + end for one, two in combinations(range(5), 2) for end in range(4)
     }
-    assert found == set(range(10, items_of("pair_items", 5)))
-    assert [cap_of("pair_items", most_held("pair_items", cap)) for cap in range(1, 9)] == list(
-        range(1, 9)
-    )
-    assert cap_of("pair_items", 5) == 0
+    assert found == set(range(10, sets.items(5)))
+    assert [sets.cap_for(sets.most_held(cap)) for cap in range(1, 9)] == list(range(1, 9))
+    assert sets.cap_for(5) == 0
 
 
 def test_who_holds_more_than_the_cap_keeps_every_choice_equally_often(scale):
@@ -215,7 +215,7 @@ def test_who_holds_more_than_the_cap_keeps_every_choice_equally_often(scale):
     draws = 20_000 * scale
     people = crowd(SCHEMA, record, draws)
     stream = Stream(Coins.stated("cap"), people.addresses)
-    items = encode_items(SCHEMA, Views.whole(4), people, np.zeros(draws, np.int64), stream, 2)
+    items = ItemSet().encode(SCHEMA, Views.whole(4), people, np.zeros(draws, np.int64), stream, 2)
     kept = np.sort(items // 2, axis=1)
     counts = np.bincount(kept[:, 0] * 4 + kept[:, 1], minlength=16)
     law = np.zeros(16)
@@ -227,7 +227,7 @@ def test_values_are_rounded_without_bias_and_by_words_of_their_own(scale):
     draws = 20_000 * scale
     people = crowd(SCHEMA, {"a": 2, "c": 4}, draws)
     stream = Stream(Coins.stated("ends"), people.addresses)
-    items = encode_items(SCHEMA, Views.whole(4), people, np.zeros(draws, np.int64), stream, 3)
+    items = ItemSet().encode(SCHEMA, Views.whole(4), people, np.zeros(draws, np.int64), stream, 3)
     counts = np.bincount(items[:, 0] * 2 + items[:, 1] - 4, minlength=4)
     check_counts(counts, np.array([3 / 16, 9 / 16, 1 / 16, 3 / 16]), "both ends")
 

@@ -32,7 +32,7 @@ from keyveil.foundation.errors import PlanError
 from keyveil.people.tables.top_keys import read_top
 from keyveil.plot import plot_rows, spread_out
 from keyveil.plot.comparison_plots import _series
-from keyveil.simulate.contest import everything
+from keyveil.simulate.contest import all_competitors
 
 
 def row(mechanism="kvue", estimator="least_squares", epsilon=1.0, **more):
@@ -146,7 +146,7 @@ def test_mechanisms_are_read_once_each_and_checked():
 def test_all_stands_beside_others_and_the_planner_comes_last():
     names = expanded(["all", "graded:levels=5", "kvue"], 20)
     assert names[-1] == "auto"
-    assert sorted(names) == sorted([*everything(20), "graded:levels=5"])
+    assert sorted(names) == sorted([*all_competitors(20), "graded:levels=5"])
     assert expanded(["auto", "kvue"], 20) == ["auto", "kvue"]
 
 
@@ -155,7 +155,7 @@ def test_all_stands_beside_others_and_the_planner_comes_last():
 
 def crowded(epsilons):
     """As many rows as ``all`` has: 25 mechanisms with three estimators each."""
-    names = [*everything(100)[:-1], "graded:levels=5", "graded:levels=7", "auto"]
+    names = [*all_competitors(100)[:-1], "graded:levels=5", "graded:levels=7", "auto"]
     return [
         row(name, estimator, epsilon)
         for epsilon in epsilons

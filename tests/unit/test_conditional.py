@@ -36,7 +36,9 @@ from keyveil.mechanisms.ioh import (
 )
 from keyveil.people.prior import Prior
 from keyveil.planner.outlook import MANY, Foreseen, expected_tally, outlook
-from keyveil.simulate.conditional_contest import compare_conditionals, conditional_queries, true_value
+from keyveil.simulate.conditional_questions import conditional_queries, true_value
+from keyveil.simulate.contest import Contest
+from keyveil.simulate.parallel import measure
 from keyveil.simulate.tallies import Population, simulate
 
 FOODS = Schema.of(["Hamburger", "Fries", "Pepsi"])
@@ -133,6 +135,15 @@ def crowd(people: int = 3000) -> People:
 
 
 POPULATION = Population(KEYS, crowd())
+
+
+def contest_rows(mechanisms, epsilon, people, repetitions, coins, **more):
+    """Rows of a contest about conditionals of two keys, unless more are stated."""
+    more = {"keys_together": 2, "calibrate": "paper", **more}
+    contest = Contest(POPULATION, people, repetitions, Coins.stated(coins), **more)
+    return measure(contest, mechanisms, [epsilon], processes=1).rows
+
+
 PLANS = ("ioh", "ioh_optimal", "split", "pairs", "triples", "coefficients")
 
 
@@ -471,20 +482,16 @@ def test_states_that_no_one_is_in_do_not_draw_views_of_three_away():
 @pytest.mark.parametrize("given", [1, 2])
 def test_views_of_three_are_foreseen_as_they_are_measured(given):
     """100 runs of correlated queries: see ``BAND``; half the people are told apart."""
-    rows = list(
-        compare_conditionals(
-            KEYS, POPULATION, ["triples"], ["3"], 10**6, 100, given + 1, coins=Coins.stated("three")
-        )
-    )
+    rows = contest_rows(["triples"], "3", 10**6, 100, "three", keys_together=given + 1)
     pooled = next(row for row in rows if row.estimator == "pooled")
     alone = next(row for row in rows if row.estimator == "least_squares")
     for kind in ("frequency", "mean"):
-        measured = getattr(pooled, f"mse_conditional_{kind}")
-        predicted = getattr(pooled, f"predicted_conditional_{kind}")
+        measured = getattr(pooled, f"mse_{kind}")
+        predicted = getattr(pooled, f"predicted_{kind}")
         assert BAND[0] < predicted / measured < BAND[1]
         assert not BAND[0] < 2 * predicted / measured < BAND[1]
         assert 0.93 < getattr(pooled, f"coverage_{kind}") < 0.97
-        assert measured < 0.9 * getattr(alone, f"mse_conditional_{kind}")
+        assert measured < 0.9 * getattr(alone, f"mse_{kind}")
 
 
 @pytest.mark.parametrize("name", ["pairs", "ioh", "split", "coefficients"])
@@ -505,16 +512,12 @@ def test_simulated_and_per_person_tallies_have_one_law(name):
 
 
 def test_pairs_beat_ioh_and_cover_on_correlated_keys():
-    rows = list(
-        compare_conditionals(
-            KEYS, POPULATION, ["ioh", "auto"], ["1"], 100_000, 6, coins=Coins.stated("compare")
-        )
-    )
+    rows = contest_rows(["ioh", "auto"], "1", 100_000, 6, "compare")
     best = next(row for row in rows if row.mechanism == "auto")
     assert best.chosen == "pairs"
     printed = next(row for row in rows if row.estimator == "printed")
-    assert best.mse_conditional_frequency < printed.mse_conditional_frequency
-    assert best.mse_conditional_mean < printed.mse_conditional_mean
+    assert best.mse_frequency < printed.mse_frequency
+    assert best.mse_mean < printed.mse_mean
     assert best.coverage_frequency > 0.85, "72 intervals: 95 % less four standard errors"
 
 
@@ -548,31 +551,25 @@ has a relative standard deviation of about 5 %, so that the band is left less th
 
 
 def test_the_plan_predicts_the_error_that_is_measured():
-    rows = list(
-        compare_conditionals(
-            KEYS, POPULATION, ["pairs"], ["1"], 10**6, 100, coins=Coins.stated("predicted")
-        )
-    )
+    rows = contest_rows(["pairs"], "1", 10**6, 100, "predicted")
     assert [row.estimator for row in rows] == ["least_squares", "pooled"]
     for row in rows:
         for kind in ("frequency", "mean"):
-            measured = getattr(row, f"mse_conditional_{kind}")
-            predicted = getattr(row, f"predicted_conditional_{kind}")
+            measured = getattr(row, f"mse_{kind}")
+            predicted = getattr(row, f"predicted_{kind}")
             assert BAND[0] < predicted / measured < BAND[1]
             assert not BAND[0] < 2 * predicted / measured < BAND[1], "half the people are told apart"
-    assert rows[1].predicted_conditional_mean < 0.8 * rows[0].predicted_conditional_mean
+    assert rows[1].predicted_mean < 0.8 * rows[0].predicted_mean
 
 
 def test_what_is_not_predicted_is_null():
-    rows = list(
-        compare_conditionals(
-            KEYS, POPULATION, ["ioh", "pair_collision"], ["2"], 2000, 1, coins=Coins.stated("none")
-        )
-    )
-    told = {(r.mechanism, r.estimator): r.document()["predicted_conditional_frequency"] for r in rows}
-    assert told["ioh", "simplex"] is None
-    assert told["pair_collision", "pooled"] is None
-    assert told["ioh", "printed"] > told["ioh", "pooled"] > 0
+    rows = contest_rows(["ioh", "pair_collision"], "2", 2000, 1, "none")
+    predicted = {
+        (row.mechanism, row.estimator): row.document()["predicted_conditional_frequency"] for row in rows
+    }
+    assert predicted["ioh", "simplex"] is None
+    assert predicted["pair_collision", "pooled"] is None
+    assert predicted["ioh", "printed"] > predicted["ioh", "pooled"] > 0
     with pytest.raises(PlanError, match="not foreseen"):
         Foreseen(Plan.of(KEYS, "ioh", 1), POPULATION.law, 10, "simplex")
     with pytest.raises(PlanError, match="lift is not foreseen"):
@@ -603,7 +600,7 @@ def test_plans_that_cannot_be_made_say_why():
         Plan.of(KEYS, "workload", 1, queries=" ; ")
     assert Plan.of(KEYS, "workload", 1, **REGISTRY["workload"].example(KEYS)).views.keys == ((0, 1),)
     with pytest.raises(PlanError, match="one key at a time"):
-        next(compare_conditionals(KEYS, POPULATION, ["kvue"], ["1"], 100, 1))
+        contest_rows(["kvue"], "1", 100, 1, "refused")
     with pytest.raises(PlanError, match="at least two keys"):
         conditional_queries(Schema.of(1), 2)
     with pytest.raises(PlanError, match="one of best"):
@@ -667,11 +664,7 @@ def test_a_plan_for_single_keys_still_answers_single_keys():
 def test_auto_believes_the_prior_that_is_given():
     """Of a table whose people hold all keys, and of a belief that hardly anyone holds any."""
     chosen = {
-        name: next(
-            compare_conditionals(
-                KEYS, POPULATION, ["auto"], ["4"], 10**4, 1, coins=Coins.stated("p"), prior=prior
-            )
-        )
+        name: contest_rows(["auto"], "4", 10**4, 1, "p", prior=prior)[0]
         for name, prior in (("table", None), ("sparse", Prior.of(4, held=0.1)))
     }
     assert chosen["table"].chosen != chosen["sparse"].chosen

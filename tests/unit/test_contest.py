@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from keyveil import Coins, People, Plan, Schema
+from keyveil import Coins, People, Plan, PlanError, Schema
 from keyveil.mechanisms import REGISTRY
 from keyveil.people.synthetic import gaussian
+from keyveil.planner.competitor import competitor_name, parse_competitor
 from keyveil.planner.padding import NAMES, _least, padded_plan, padding_parameter, predicted_errors
 from keyveil.plot.comparison_plots import _series
-from keyveil.simulate.contest import Contest, described, parsed
+from keyveil.simulate.contest import Contest
 from keyveil.simulate.parallel import measure
 from keyveil.simulate.tallies import Population
 
@@ -45,12 +48,12 @@ def contest(population, people=50_000, repetitions=4, **more):
 def scores(each, name, epsilon, estimator):
     """By padding length, the predicted error of frequency and mean relative to KVUE's."""
     base = predicted_errors(
-        Plan.of(each.schema, "kvue", epsilon, "tight"), each.people, each.known, estimator
+        Plan.of(each.schema, "kvue", epsilon, "tight"), each.people, each.table_prior, estimator
     )
     made = {}
     for length in range(1, 13):
         plan = Plan.of(each.schema, name, epsilon, "tight", **{padding_parameter(name): length})
-        f, m = predicted_errors(plan, each.people, each.known, estimator)
+        f, m = predicted_errors(plan, each.people, each.table_prior, estimator)
         made[length] = f / base[0] + m / base[1]
     return made
 
@@ -67,7 +70,7 @@ def test_a_mechanism_for_sets_has_the_length_of_least_predicted_error(shoppers, 
 
 def test_the_length_that_nine_in_ten_do_not_exceed_is_far_from_the_best(shoppers):
     each = contest(shoppers)
-    usual = each.known.quantile(0.9)
+    usual = each.table_prior.quantile(0.9)
     assert usual == 7
     for epsilon, times in (("0.2", 1.5), ("1", 2.0)):
         found = scores(each, "pckv_ue", epsilon, "published")
@@ -78,7 +81,7 @@ def test_every_estimator_has_its_own_best_length(shoppers):
     """Shrinkage takes noise away and leaves bias, so it wants longer lengths than the raw estimator."""
     each = contest(shoppers)
     rows = {row.estimator: row for row in each.rows("pckv_ue", "2")}
-    lengths = {name: parsed(row.chosen)[1]["length"] for name, row in rows.items()}
+    lengths = {name: parse_competitor(row.chosen)[1]["length"] for name, row in rows.items()}
     assert int(lengths["shrunk"]) > int(lengths["published"])
     for name in ("published", "shrunk"):
         found = scores(each, "pckv_ue", "2", name)
@@ -90,7 +93,7 @@ def test_every_estimator_has_its_own_best_length(shoppers):
 def test_measured_errors_fall_with_the_best_length(shoppers):
     """20 repetitions; the errors differ by a factor, their standard errors are a few per cent."""
     each = contest(shoppers, repetitions=20)
-    usual = f"pckv_ue:length={each.known.quantile(0.9)}"
+    usual = f"pckv_ue:length={each.table_prior.quantile(0.9)}"
     best, before, base = (
         next(row for row in each.rows(name, "1") if row.estimator in ("published", "least_squares"))
         for name in ("pckv_ue", usual, "kvue")
@@ -108,17 +111,15 @@ def test_a_stated_length_stays_and_is_always_said(shoppers):
     row = each.rows(f"pckv_ue:length={default}", "1")[0]
     assert row.chosen == f"pckv_ue:length={default}", "the default is said too: it was not taken unasked"
     for name in SETS:
-        assert any(f"{called}=" in described(each.plan(name, "1")) for called in NAMES)
+        assert any(f"{called}=" in competitor_name(each.plan(name, "1")) for called in NAMES)
 
 
 def test_without_a_forecast_nine_in_ten_decide(shoppers, monkeypatch):
-    from keyveil import PlanError
-
     def refuse(*_):
         raise PlanError("no forecast")
 
     each = contest(shoppers)
-    _ = each.known
+    _ = each.table_prior
     monkeypatch.setattr("keyveil.planner.padding.forecast", refuse)
     assert each.plan("pckv_ue", "1").parameters["length"] == 7
 
@@ -126,9 +127,9 @@ def test_without_a_forecast_nine_in_ten_decide(shoppers, monkeypatch):
 def test_a_question_about_means_alone_has_its_own_length(shoppers):
     each = contest(shoppers)
     lengths = {
-        ask: padded_plan(each.schema, "collision", "1", each.people, each.known, ask=ask).parameters[
-            "cap"
-        ]
+        ask: padded_plan(
+            each.schema, "collision", "1", each.people, each.table_prior, ask=ask
+        ).parameters["cap"]
         for ask in ("frequency", "mean", "both")
     }
     assert lengths["mean"] < lengths["both"] <= lengths["frequency"]
@@ -174,3 +175,75 @@ def test_the_picture_shows_no_gain_where_auto_is_kvue(rows):
     own = next(row for row in documents if row["mechanism"] == "kvue")
     assert own["estimator"] == "least_squares", "the broken twin: each with its own first estimator"
     assert own["mse_mean"] != lines["auto"].rows[0]["mse_mean"]
+
+
+# -- conditionals ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def friends():
+    """Three keys that go together."""
+    schema = Schema.of(3)
+    records = [{"0": 1.0, "1": -1.0}, {"1": 0.5, "2": 1.0}, {"0": -0.5, "1": 1.0, "2": 0.0}, {}]
+    return Population(schema, People.of_records(schema, records))
+
+
+def conditionals(population, names, epsilons=("2",), processes=1, **more):
+    asked = Contest(population, 5000, 3, Coins.stated("together"), keys_together=2, **more)
+    return measure(asked, names, list(epsilons), processes=processes)
+
+
+def test_conditionals_take_parameters_by_name(friends):
+    short, long, best = conditionals(friends, ["pairs:grr", "pairs:channel=grr", "pairs"]).rows[::2]
+    assert (short.mechanism, short.chosen) == ("pairs:grr", "pairs:channel=grr")
+    assert short.mse_mean == long.mse_mean != best.mse_mean, "the same plan and coins, and another plan"
+    row = conditionals(friends, ["pair_collision:cap=2+pool=64"]).rows[0]
+    assert parse_competitor(row.chosen) == ("pair_collision", {"cap": "2", "pool": "64"})
+    assert row.left_out == pytest.approx(1 / 7), "one person holds three of the seven keys"
+    with pytest.raises(PlanError, match="no parameter"):
+        conditionals(friends, ["pairs:levels=3"])
+
+
+def test_conditionals_take_estimators(friends):
+    result = conditionals(friends, ["ioh", "pairs"], estimators=("printed", "likelihood"))
+    assert {(row.mechanism, row.estimator): row.skipped for row in result.rows} == {
+        ("ioh", "printed"): (),
+        ("ioh", "likelihood"): (),
+        ("pairs", "likelihood"): ("printed",),
+    }
+    result = conditionals(friends, ["ioh", "pairs", "auto"], estimators=("simplex",))
+    assert [row.mechanism for row in result.rows] == ["ioh"]
+    assert result.skipped["auto", "2"] == (
+        "pairs has no estimator 'simplex'; known: pooled, least_squares, likelihood"
+    )
+
+
+def test_conditionals_are_the_same_whatever_the_number_of_processes(friends):
+    names, epsilons = ["ioh", "pairs", "auto"], ["1", "3"]
+    rows = [conditionals(friends, names, epsilons, processes).rows for processes in (1, 2)]
+    assert [row.document() for row in rows[0]] == [row.document() for row in rows[1]]
+    assert {row.keys_together for row in rows[0]} == {2}
+
+
+def test_values_of_conditionals_are_measured_on_one_scale(friends):
+    """The same people with values from 1 to 5: the same coins, and errors on [-1, 1]."""
+    people = friends.people
+    schema = Schema.of(3, 1, 5)
+    scaled = Population(schema, replace(people, values=3 + 2 * people.values))
+    plain, other = (conditionals(each, ["pairs"]).rows[0] for each in (friends, scaled))
+    assert other.mse_mean == pytest.approx(plain.mse_mean, rel=1e-9)
+
+
+def test_a_pilot_does_not_tell_what_goes_together(friends):
+    with pytest.raises(PlanError, match="single keys"):
+        conditionals(friends, ["auto"], pilot=True)
+    four = Contest(Population(Schema.of(4), friends.people), 100, 1, Coins.stated("x"), keys_together=4)
+    with pytest.raises(PlanError, match="no plan for every conditional"):
+        four.plan("auto", "1")
+
+
+@pytest.mark.parametrize("name", ["kvue", "graded:levels=5", "pckv_ue:length=3", "pckv_grr:length=2"])
+def test_a_competitors_name_is_read_back(shoppers, name):
+    mechanism, parameters = parse_competitor(name)
+    plan = Plan.of(shoppers.schema, mechanism, "1", **parameters)
+    assert competitor_name(plan) == name

@@ -29,12 +29,12 @@ from keyveil.estimate.forecast.variance import predicted, state_law
 from keyveil.estimate.linear import key_weights
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.coins import Stream
+from keyveil.mechanisms.encodings.view_state import ViewState
 from keyveil.mechanisms.f2m import by_two_bits, f2m_rows
 from keyveil.mechanisms.ioh import count_operator, paper_conditional, paper_index, sum_operator
 from keyveil.mechanisms.kvoh import by_bits, by_constrained_bits, flipped_bits
 from keyveil.mechanisms.privkv import keeps_of, privkv_rows, raw_means
 from keyveil.people.views import Views
-from keyveil.plan.encoding import encode_views
 
 PAGE = Path(__file__).parents[2] / "docs" / "errata.md"
 ONE_KEY = Schema.of(1)
@@ -187,7 +187,7 @@ def test_erratum_09_the_ternary_number_210_is_21():
     # Our digits are 0 absent, 1 low, 2 high, so the same record is 201.
     user = People.one({0: 1.0, 2: -1.0}, np.zeros((1, 4), np.uint32))
     stream = Stream.of(Coins.recorded([0, 0, 0]), 0)
-    states = encode_views(Schema.of(3), Views.whole(3), user, np.zeros(1, np.int64), stream)
+    states = ViewState().encode(Schema.of(3), Views.whole(3), user, np.zeros(1, np.int64), stream)
     assert states.tolist() == [int("201", 3)]
     assert paper_index(int("201", 3), 3) == 21
 

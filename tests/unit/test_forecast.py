@@ -20,7 +20,7 @@ from keyveil.mechanisms.privkv import asked_once
 from keyveil.people.prior import Prior
 from keyveil.people.synthetic import gaussian, normal_values, of_keys
 from keyveil.people.table_sample import MOST_SAMPLED, evenly
-from keyveil.simulate.contest import Contest, everything
+from keyveil.simulate.contest import Contest, all_competitors
 from keyveil.simulate.parallel import measure
 from keyveil.simulate.tallies import Population, simulate_runs
 
@@ -394,11 +394,11 @@ def test_every_mechanism_has_a_prediction_for_its_first_estimator():
     made = gaussian(12)
     crowd = Population(made.schema, made.people.chosen(np.arange(3000), np.arange(3000)))
     contest = Contest(crowd, 20_000, 3, Coins.stated("every"))
-    for name in everything(12):
+    for name in all_competitors(12):
         plan = contest.plan(name, "1")
-        told = forecast(plan, 20_000, contest.known)
+        told = forecast(plan, 20_000, contest.table_prior)
         for part in set(plan.mechanism.answers) & {"frequency", "mean"}:
-            assert np.isfinite(getattr(told, f"clipped_{part}")(contest.known)).all(), name
+            assert np.isfinite(getattr(told, f"clipped_{part}")(contest.table_prior)).all(), name
 
 
 def test_rows_have_predictions_for_first_published_and_shrunk_answers():

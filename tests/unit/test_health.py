@@ -20,7 +20,7 @@ from keyveil.foundation.arrays import WORD
 from keyveil.foundation.tails import above, below, entropy_above
 from keyveil.people.views import Views
 from keyveil.simulate.tallies import Population, simulate
-from keyveil.testing import _padded_law
+from keyveil.testing import record_law
 from keyveil.trust.health import (
     check_agreement,
     check_change,
@@ -36,9 +36,9 @@ from keyveil.trust.health import (
     holm,
 )
 from keyveil.trust.health.change import alike
-from keyveil.trust.health.honest_limits import FLOORS, both_signs, many_below, met_keys
+from keyveil.trust.health.honest_limits import FLOORS, many_below, met_keys
 from keyveil.trust.health.mixture import nats_lacking
-from keyveil.trust.health.pool_limits import cells_of, members
+from keyveil.trust.health.pool_limits import either_sign, members
 from keyveil.trust.health.shares import chernoff
 from keyveil.trust.poison import repair
 from keyveil.trust.poison.fakes import fake_tally
@@ -142,11 +142,12 @@ def test_no_record_meets_a_key_more_or_less_often_than_is_allowed(channel):
     keys, law = channel.items // 2, channel.expected()
 
     def both(counts):
-        return both_signs(channel, "items", keys, channel.held, counts)
+        return either_sign(channel, "items", keys, channel.held, counts)
 
-    names = np.array([both(row)[0] for row in np.eye(channel.cells)])
+    names = np.array([both(row).counts for row in np.eye(channel.cells)])
     assert set(np.unique(names)) == {0.0, 1.0}  # a report meets a key or does not
-    _, least, most = both(np.zeros(channel.cells))
+    limits = both(np.zeros(channel.cells))
+    least, most = limits.least, limits.most
     sets = numbered_sets(np.arange(channel.states), channel.items, channel.held)
     held_by = [items[items >= 0] // 2 for items in sets]
     honest = [row for row, held in enumerate(held_by) if len(set(held)) == len(held)]
@@ -179,7 +180,7 @@ def test_no_padded_record_meets_a_key_more_often_than_is_allowed(name):
 
 def padded_law(plan: Plan, record: dict[str, float]) -> np.ndarray:
     held = {plan.schema.place(key): value for key, value in record.items()}
-    return _padded_law(plan, held)
+    return record_law(plan, held)
 
 
 def test_marks_are_bounded_from_both_sides():
@@ -437,7 +438,7 @@ def test_a_mass_above_its_frequency_is_flagged_in_a_pool(name):
     assert not health(plan, tally).suspicious
     channel = plan.channels[0]
     grid = tally.view_counts(0)[1].reshape(channel.pool, -1)
-    low, high = cells_of(channel, np.array([14, 15])).T
+    low, high = channel.item_cells(np.array([14, 15])).T
     draw = COINS.generator(1)
     for seed in range(channel.pool):
         if low[seed] != high[seed]:

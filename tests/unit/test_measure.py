@@ -11,8 +11,9 @@ from keyveil import Coins, People, Plan, PlanError, Schema
 from keyveil.estimate import bands
 from keyveil.foundation.compiled import compiled
 from keyveil.people.synthetic import gaussian
-from keyveil.simulate.contest import Contest, described, everything, left_out_by, parsed
-from keyveil.simulate.measured_row import measured
+from keyveil.planner.competitor import competitor_name, parse_competitor
+from keyveil.simulate.contest import Contest, all_competitors, left_out_by
+from keyveil.simulate.contest_row import measure_errors
 from keyveil.simulate.parallel import measure
 from keyveil.simulate.tallies import Population, _Sets, simulate_runs
 
@@ -53,10 +54,10 @@ def test_as_published_may_prove_less(crowd):
 
 
 def test_all_leaves_out_what_cannot_be_had_and_says_so(crowd):
-    found = measure(contest(crowd, 2), everything(12), ["1"], lenient=True, processes=1)
+    found = measure(contest(crowd, 2), all_competitors(12), ["1"], lenient=True, processes=1)
     seen = {row.mechanism for row in found.rows}
     assert {"kvue", "privkvm", "pckv_ue", "auto", "rr"} <= seen
-    assert seen | {name for name, _ in found.skipped} == set(everything(12))
+    assert seen | {name for name, _ in found.skipped} == set(all_competitors(12))
     alone = next(row for row in found.rows if row.mechanism == "rr")
     assert alone.mse_mean is None
 
@@ -64,9 +65,9 @@ def test_all_leaves_out_what_cannot_be_had_and_says_so(crowd):
 def test_parameters_are_said_with_the_name(crowd):
     row = measure(contest(crowd, 2), ["graded:levels=5"], ["3"], processes=1).rows[0]
     assert (row.mechanism, row.chosen) == ("graded:levels=5", "graded:levels=5")
-    assert parsed("pairs:grr") == ("pairs", {"channel": "grr"})
+    assert parse_competitor("pairs:grr") == ("pairs", {"channel": "grr"})
     plan = contest(crowd).plan("pckv_ue", "1")
-    assert described(plan).startswith("pckv_ue:length=")
+    assert competitor_name(plan).startswith("pckv_ue:length=")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_sets_drawn_from_their_average_law_are_unbiased(crowd):
     assert (counts[:, 0] == 20_000).all()
     assert (counts[:, 1:].sum(axis=1) == 20_000).all()
     found = bands(plan, counts).frequency.value.mean(axis=1)
-    truth = contest(crowd).truth[0].mean()
+    truth = contest(crowd).questions.truth["frequency"].mean()
     reach = 5 * found.std(ddof=1) / np.sqrt(40)
     assert abs(found.mean() - truth) < reach
     assert abs(found.mean() - 1.1 * truth) > reach  # the broken twin
@@ -118,7 +119,7 @@ def test_errors_and_their_standard_errors_by_hand():
     value = np.array([[0.5, np.nan, 9.0], [0.1, 2.0, 9.0]])
     low, high = value - 0.2, value + 0.2
     low[1, 1] = -np.inf
-    found = measured(value, low, high, np.array([0.4, 0.9, np.nan]), 0.0)
+    found = measure_errors(value, low, high, np.array([0.4, 0.9, np.nan]), 0.0)
     off = np.array([[0.1, 0.5 - 0.9], [-0.3, 0.1]])
     runs = (off**2).mean(axis=1)
     assert found.runs == pytest.approx(runs)
@@ -130,10 +131,10 @@ def test_errors_and_their_standard_errors_by_hand():
 
 
 def test_one_repetition_has_no_standard_error_and_no_key_no_error():
-    one = measured(np.zeros((1, 2)), np.zeros((1, 2)), np.ones((1, 2)), np.array([0.5, 0.5]), 0.0)
+    one = measure_errors(np.zeros((1, 2)), np.zeros((1, 2)), np.ones((1, 2)), np.array([0.5, 0.5]), 0.0)
     assert one.mse == 0.25
     assert one.mse_se is None
-    none = measured(np.zeros((3, 1)), np.zeros((3, 1)), np.ones((3, 1)), np.array([np.nan]), 0.0)
+    none = measure_errors(np.zeros((3, 1)), np.zeros((3, 1)), np.ones((3, 1)), np.array([np.nan]), 0.0)
     assert none.mse is None
     assert none.coverage is None
 
@@ -168,7 +169,7 @@ def test_a_chain_says_what_its_later_plan_leaves_out(crowd):
     row = measure(contest(crowd, 3), ["sized"], ["1"], processes=1).rows[0]
     assert 0 <= row.left_out < 1
     assert row.bias_from_cap == (row.left_out > 0)
-    assert left_out_by(contest(crowd).plan("sized", "1"), contest(crowd).known.sizes) == 0
+    assert left_out_by(contest(crowd).plan("sized", "1"), contest(crowd).table_prior.sizes) == 0
 
 
 def test_estimators_that_a_mechanism_lacks_are_said_in_its_rows(crowd):
@@ -186,7 +187,7 @@ def test_estimators_that_a_mechanism_lacks_are_said_in_its_rows(crowd):
 
 
 def test_rows_are_json_without_bare_words(crowd):
-    found = measure(contest(crowd, 1), everything(12), ["0.01"], lenient=True, processes=1)
+    found = measure(contest(crowd, 1), all_competitors(12), ["0.01"], lenient=True, processes=1)
     json.dumps([row.document() for row in found.rows], allow_nan=False)
     assert {row.mechanism for row in found.rows} >= {"auto", "kvue"}
 
@@ -194,7 +195,7 @@ def test_rows_are_json_without_bare_words(crowd):
 def test_a_truth_that_was_summed_up_to_a_little_more_than_one_is_held_by_an_interval_that_ends_there():
     ends = np.array([[1.0, 0.0, 1.0]])
     truth = np.array([1.0 + 2e-16, -2e-16, 1.0 - 1e-6])
-    assert measured(ends, ends, ends, truth, 0.0).coverage == pytest.approx(2 / 3)
+    assert measure_errors(ends, ends, ends, truth, 0.0).coverage == pytest.approx(2 / 3)
 
 
 def test_a_corrected_row_is_predicted_too():

@@ -43,6 +43,9 @@ ROOMS = (
 )
 """The folders of the package. Each imports only from itself and from those above it."""
 
+COLLECTOR_ROOMS = ("process", "store", "engine", "http", "relay", "operations")
+"""The folders of ``service/collector``, in the same order of imports."""
+
 EXCEPTIONS = {
     ("plan.plan", "planner.planner"): "Plan.choose is the front door to the planner",
 }
@@ -83,15 +86,17 @@ def imported(name, file, known):
                 yield member if member in known else path
 
 
-def downward(known):
+def downward(known, inside="", rooms=ROOMS):
     """Imports from a room below, or from the package itself, as (module, imported module)."""
     for name, file in known.items():
-        room = name.split(".")[0]
-        if room not in ROOMS:
+        room = name.removeprefix(inside).split(".")[0]
+        if not name.startswith(inside) or room not in rooms:
             continue
         for used in imported(name, file, known):
-            other = used.split(".")[0]
-            if used and (other not in ROOMS or ROOMS.index(other) > ROOMS.index(room)):
+            other = used.removeprefix(inside).split(".")[0]
+            if not used or not f"{used}.".startswith(inside):
+                continue
+            if other not in rooms or rooms.index(other) > rooms.index(room):
                 yield name, used
 
 
@@ -99,6 +104,13 @@ def test_imports_point_one_way():
     found = set(downward(modules()))
     assert found == set(EXCEPTIONS), "imports point up, from a room to those above it"
     assert len(EXCEPTIONS) <= 2
+
+
+def test_imports_point_one_way_within_the_collector():
+    collector = ROOT / "service" / "collector"
+    assert {p.parent.name for p in collector.glob("*/__init__.py")} == set(COLLECTOR_ROOMS)
+    assert [p.name for p in collector.glob("*.py")] == ["__init__.py"]
+    assert list(downward(modules(), "service.collector.", COLLECTOR_ROOMS)) == []
 
 
 def test_an_import_that_points_down_is_seen(tmp_path):

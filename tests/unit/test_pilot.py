@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyveil import Coins, People, Plan, PlanError, ReportError, Schema, Tally, estimate
+from keyveil.mechanisms.encodings.set_size import bucket_of
 from keyveil.mechanisms.sized import noise_of, shares_of
 from keyveil.people.prior import Prior
 from keyveil.people.synthetic import pckv_uniform
-from keyveil.plan.encoding import bucket_of
 from keyveil.planner.pilot import (
     AVERAGES,
     KNOWN,
@@ -292,34 +292,44 @@ def crowd():
     return Population(made.schema, made.people.chosen(np.arange(20_000), np.arange(20_000)))
 
 
+RUNS = 3
+"""Every run asks the planner anew."""
+
+
 def contest(crowd, **more):
-    return Contest(crowd, 100_000, 6, Coins.stated("piloted"), **more)
+    return Contest(crowd, 100_000, RUNS, Coins.stated("piloted"), **more)
 
 
-def test_rows_say_what_a_pilot_took_and_what_it_led_to(crowd):
-    found = measure(contest(crowd, pilot=True), ["kvue", "auto"], ["0.2", "3"], processes=1)
-    for row in found.rows:
+def piloted(crowd, processes):
+    return measure(contest(crowd, pilot=True), ["kvue", "auto"], ["0.2", "3"], processes=processes).rows
+
+
+@pytest.fixture(scope="module")
+def rows(crowd):
+    return piloted(crowd, 1)
+
+
+def test_rows_say_what_a_pilot_took_and_what_it_led_to(crowd, rows):
+    for row in rows:
         if row.mechanism == "kvue":
             assert (row.pilot, row.choices) == (None, None)
             continue
         asked = pilot_people(Plan.of(crowd.schema, "sized", str(row.epsilon)), 100_000)
         assert row.pilot == pytest.approx(asked / 100_000)
-        assert sum(row.choices.values()) == row.repetitions == len(row.runs["mean"]) == 6
+        assert sum(row.choices.values()) == row.repetitions == len(row.runs["mean"]) == RUNS
         assert row.chosen == max(row.choices, key=lambda name: row.choices[name])
         assert row.true_epsilon <= row.epsilon
         assert (row.n, row.predicted_mean) == (100_000, None)
-    document = found.rows[-1].document()
-    assert document["choices"] == dict(found.rows[-1].choices)
-    best = next(r for r in found.rows if r.mechanism == "auto" and r.epsilon == 3)
+    document = rows[-1].document()
+    assert document["choices"] == dict(rows[-1].choices)
+    best = next(r for r in rows if r.mechanism == "auto" and r.epsilon == 3)
     assert best.chosen.partition(":")[0] in ("collision", "coco", "signed_ue", "pckv_grr")
     blind = measure(contest(crowd, prior=Prior.of(20)), ["auto"], ["3"], processes=1).rows[0]
     assert best.mse_mean < 0.5 * blind.mse_mean
 
 
-def test_piloted_rows_are_the_same_whatever_the_number_of_processes(crowd):
-    one = measure(contest(crowd, pilot=True), ["auto"], ["0.5", "2"], processes=1)
-    two = measure(contest(crowd, pilot=True), ["auto"], ["0.5", "2"], processes=2)
-    assert [row.document() for row in one.rows] == [row.document() for row in two.rows]
+def test_piloted_rows_are_the_same_whatever_the_number_of_processes(crowd, rows):
+    assert [row.document() for row in rows] == [row.document() for row in piloted(crowd, 2)]
 
 
 def test_a_pilot_needs_someone_left_to_answer(crowd):

@@ -14,7 +14,6 @@ from keyveil.foundation.arrays import WORD
 from keyveil.plan.encoding import items_of, most_held, pair_item
 from keyveil.trust.health.pool_limits import (
     _PairItems,
-    cells_of,
     coco_limits,
     collision_limits,
     members,
@@ -53,7 +52,7 @@ def laws(channel, encode: str, keys: int, cap: int) -> list[tuple[list[int], np.
 
 def chances(channel, keys: int, law: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """That each item's cell is named, and that either of a key's is."""
-    at = cells_of(channel, np.arange(2 * keys))
+    at = channel.item_cells(np.arange(2 * keys))
     each = law[np.arange(channel.pool)[:, None], at]
     same = at[:, ::2] == at[:, 1::2]
     return each.sum(axis=0), (each[:, ::2] + np.where(same, 0.0, each[:, 1::2])).sum(axis=0)

@@ -13,7 +13,7 @@ from keyveil.people.prior import Prior
 from keyveil.people.scale import Scale
 from keyveil.planner.curves import curves
 from keyveil.planner.planner import advise
-from keyveil.simulate.measured_row import on_scale
+from keyveil.simulate.contest_row import on_scale
 from keyveil.trust.poison.attack_summary import line
 
 STARS = Schema.of(6, 1, 5)

@@ -39,19 +39,14 @@ from keyveil.estimate.pools.pool_decoder import pool_moments
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.coins import Stream, address
 from keyveil.foundation.compiled import compiled
+from keyveil.mechanisms.encodings.padded_item import PaddedItem
+from keyveil.mechanisms.encodings.set_size import SetSize, bucket_ends, bucket_of
+from keyveil.mechanisms.encodings.view_state import ViewState
 from keyveil.mechanisms.pckv import padded_symmetric
 from keyveil.mechanisms.signed_ue import best_pair, signed_symbols, variances
 from keyveil.mechanisms.sized import CAPS, bucket_law, sizes_of
 from keyveil.people.prior import Prior
 from keyveil.people.views import Views
-from keyveil.plan.encoding import (
-    bucket_ends,
-    bucket_of,
-    cap_in,
-    encode_padded,
-    encode_size,
-    proof_over_records,
-)
 from keyveil.simulate.tallies import Population, simulate, simulate_runs
 from keyveil.testing import check_counts, check_sampler, crowd, report_law
 
@@ -102,7 +97,7 @@ def test_the_proof_of_padded_krr_is_the_worst_ratio_over_all_records(length, eps
     states = channel.states
     circle = [channel.keep] + [channel.lie + (i < channel.rest) for i in range(states - 1)]
     rows = [[Fraction(circle[(z - s) % states], WORD) for z in range(states)] for s in range(states)]
-    proof = proof_over_records("padded", channel, keys)
+    proof = PaddedItem().proof(channel, keys)
     worst, told = worst_over_records(keys, length, rows), Fraction(proof.numerator, proof.denominator)
     assert worst <= told
     # Never more than a unit of a lie above the truth.
@@ -299,10 +294,10 @@ def test_a_padded_record_is_drawn_by_its_words():
     people = People.of_records(SCHEMA, [{"a": 1, "c": 5}] * 4)
     words = np.array([[0, 9, 9], [WORD // 4, 9, 9], [WORD // 2, 0, 9], [WORD - 1, WORD - 1, WORD // 2]])
     stream = Stream(Coins.stated("x"), people.addresses, ready=words.astype(np.uint32))
-    whole, picked = Views.whole(3), np.zeros(4, np.int64)
-    states = encode_padded(SCHEMA, whole, people, picked, stream, 4)
+    encoding, rest = PaddedItem(), (SCHEMA, Views.whole(3), people, np.zeros(4, np.int64), stream)
+    states = encoding.encode(*rest, 4)
     assert states.tolist() == [0, 5, 2 * 3 + 1, 2 * (3 + 3)]
-    assert encode_padded(SCHEMA, whole, people, picked, stream, 1).tolist() == [0, 0, 5, 5], "two held"
+    assert encoding.encode(*rest, 1).tolist() == [0, 0, 5, 5], "two held"
 
 
 @pytest.mark.parametrize("name", PADDED)
@@ -334,7 +329,7 @@ def test_a_size_is_a_bucket_and_the_last_has_no_end():
     people = People.of_records(schema, records)
     stream = Stream(Coins.stated("x"), people.addresses)
     rest = Views.whole(30), people, np.zeros(7, np.int64), stream
-    assert encode_size(schema, *rest, 12).tolist() == [0, 1, 7, 8, 8, 9, 11]
+    assert SetSize().encode(schema, *rest, 12).tolist() == [0, 1, 7, 8, 8, 9, 11]
 
 
 # -- coco ------------------------------------------------------------------------------------------
@@ -810,6 +805,6 @@ def test_a_chain_that_no_round_could_have_made_is_found(change):
 
 
 def test_a_channel_says_its_cap():
-    assert cap_in("views", Symmetric.of(3, Decimal(1)), 3) == 0
-    assert cap_in("padded", Symmetric.of(10, Decimal(1)), 3) == 2
-    assert cap_in("size", Symmetric.of(10, Decimal(1)), 3) == 10
+    assert ViewState().cap(Symmetric.of(3, Decimal(1)), 3) == 0
+    assert PaddedItem().cap(Symmetric.of(10, Decimal(1)), 3) == 2
+    assert SetSize().cap(Symmetric.of(10, Decimal(1)), 3) == 10

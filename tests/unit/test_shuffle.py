@@ -20,7 +20,7 @@ from keyveil.channel.law import Channel
 from keyveil.cli.command import run
 from keyveil.foundation.tails import above, below, chi_square_above, entropy_above, log_binomial
 from keyveil.mechanisms.kvoh import flipped_bits
-from keyveil.testing import _padded_law
+from keyveil.testing import record_law
 from keyveil.trust.shuffle import (
     Accountant,
     Parameters,
@@ -242,7 +242,7 @@ def test_padding_draws_one_state_of_several(keys, length):
         for values in product((0.0, -1.0, 1.0), repeat=keys)
     ]
     rows = plan.channels[0].expected()
-    law = np.array([_padded_law(plan, record) for record in records]) @ rows
+    law = np.array([record_law(plan, record) for record in records]) @ rows
     known = parameters(plan)
     worst = float((law.max(axis=0) / law.min(axis=0)).max())
     assert worst <= known.ratio <= worst * (1 + 1e-7)
@@ -257,7 +257,7 @@ def test_no_pair_of_padded_records_beats_the_bound():
     """Two people, every pair of records of two keys: the divergence of what is shuffled is below."""
     plan = Plan.of(Schema.of(2), "pckv_grr", 2, "tight", length=2)
     held = [{}, {0: 1.0}, {0: -1.0, 1: 1.0}, {0: 1.0, 1: 1.0}]
-    law = np.array([_padded_law(plan, record) for record in held]) @ plan.channels[0].expected()
+    law = np.array([record_law(plan, record) for record in held]) @ plan.channels[0].expected()
     account = Accountant(parameters(plan), 2)
     for epsilon in (0.0, 0.5, 1.5):
         worst = max(
@@ -448,12 +448,21 @@ def test_every_mechanism_is_amplified(name):
     assert made.document()["people"] == 10**5
 
 
-def test_a_shape_of_one_s_own_has_what_its_epsilon_implies():
-    class Own(Table):
-        pass
+def test_a_shape_of_ones_own_has_what_its_law_implies_or_else_its_epsilon():
+    """Nothing but the base class: the law if it is written out, otherwise the proof."""
 
-    rows = Symmetric.of(3, EPSILON).expected()
-    known = channel_parameters(Own(Table.rounded(rows).rows))
+    class Own(Table):
+        total_variation, blanket = Channel.total_variation, Channel.blanket
+
+    class Unwritten(Own):
+        def output_law(self):
+            return None
+
+    rows = Table.rounded(Symmetric.of(3, EPSILON).expected()).rows
+    known = channel_parameters(Own(rows))
+    assert known.variation == pytest.approx((E - 1) / (E + 2), abs=COARSE)
+    assert known.blanket == pytest.approx(3 / (E + 2), abs=COARSE)
+    known = channel_parameters(Unwritten(rows))
     assert known.variation == pytest.approx((E - 1) / (E + 1), abs=COARSE)
     assert known.blanket == pytest.approx(1 / E, abs=COARSE)
 

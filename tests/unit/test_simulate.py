@@ -15,7 +15,7 @@ from keyveil.channel import Subset
 from keyveil.estimate import bands
 from keyveil.people import population
 from keyveil.simulate.chains import chain_bands, followed
-from keyveil.simulate.tallies import Population, _subsets, simulate_runs
+from keyveil.simulate.tallies import Population, simulate_runs
 
 records = st.lists(
     st.dictionaries(st.sampled_from(["0", "1", "2", "3"]), st.floats(-1, 1), max_size=4),
@@ -65,7 +65,7 @@ def test_subsets_are_drawn_by_the_samplers_law():
     channel = Subset(12, 4, 3 << 30)
     counts = np.zeros((4000, 12), np.int64)
     counts[:, 3], counts[:, 11] = 30, 10
-    marks = _subsets(channel, counts, Coins.stated("subsets").generator())
+    marks = channel.counts_of_states(counts, Coins.stated("subsets").generator())
     assert (marks.sum(axis=1) == 40 * 4).all()
 
     def apart(states: np.ndarray) -> float:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +29,7 @@ from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most
 from ..foundation.search import largest_fitting
-from .hash import MOST_CELLS, words_of
+from .hash import MOST_CELLS, item_words, words_of
 from .law import Proof
 from .seed_pool import MOST_ITEMS, SeedPool, runs_of
 
@@ -40,6 +41,7 @@ class CoCo(SeedPool):
     """Item 2 key + 1 is the key's high sign, 2 key its low one."""
 
     shape: ClassVar[str] = "coco"
+    state_kind: ClassVar[str] = "items"
 
     high: int
     low: int
@@ -113,6 +115,10 @@ class CoCo(SeedPool):
     def hashes(self, keys: np.ndarray) -> Integers:
         """The cell of each key's high sign under every seed of the pool, a row for each seed."""
         return (self.words_under(keys) >> np.uint64(32)).astype(np.int64)
+
+    def item_cells(self, items: Integers) -> Integers:
+        high = self.hashes(items // 2)
+        return np.where(items % 2, high, self._mirror(high))
 
     def draw(self, states: np.ndarray, stream: Stream) -> Integers:
         """Word 0 is the seed, word 1 is sliced (signed cells, mirrors, others), the rest are dummies."""
@@ -231,6 +237,42 @@ class CoCo(SeedPool):
             apart += np.bincount(at, signed.ravel(), apart.size).reshape(apart.shape)
         both, apart = both[:, :-1], apart[:, :-1] * (self.high - self.low) / 2
         return np.concatenate([both - apart, both + apart], axis=1).ravel() / WORD / self.pool
+
+    def compiled_draw(self, loops: Any, keys: int, pairs: bool) -> tuple[Any, tuple[Any, ...]]:
+        lefts = np.array([self.left(count) for count in range(self.held + 1)], np.int64)
+        words = item_words(np.arange(keys))
+        fixed = (words, self.salt, self.pool, self.small, self.high, self.low, lefts)
+        return loops.draw_coco, fixed
+
+    def weight_variance(self, held: float) -> float:
+        """Everyone claims as if they held ``self.held`` keys."""
+        empty = self.left(self.held)[0]
+        apart = (self.high - empty) ** 2 + (self.low - empty) ** 2
+        return self.held * apart / WORD**2
+
+    # -- what the shuffle model asks -------------------------------------------------------------
+
+    def total_variation(self) -> Fraction:
+        """Two sets that claim i and j pairs of a seed.
+
+        The furthest apart have no pair in common, or all of them with the other sign.
+        """
+        high, low, small = self.high, self.low, self.small
+        left = [self.left(count)[0] for count in range(self.held + 1)]
+        worst = 0
+        for i in range(self.held + 1):
+            for j in range(i, self.held + 1):
+                for both in {max(0, i + j - small // 2), i}:
+                    off = 2 * both * (high - low)
+                    off += (i - both) * (abs(high - left[j]) + abs(low - left[j]))
+                    off += (j - both) * (abs(high - left[i]) + abs(low - left[i]))
+                    off += (small - 2 * (i + j - both)) * abs(left[i] - left[j])
+                    worst = max(worst, off)
+        return Fraction(worst + 2 * small, 2 * WORD)  # plus the units that are left over
+
+    def blanket(self) -> Fraction:
+        left = (self.left(count)[0] for count in range(self.held + 1))
+        return Fraction(self.small * min(self.low, *left), WORD)
 
 
 def variances(held: int, odds: float, cells: Any) -> tuple[Any, Any]:

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import ClassVar
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most, own_context
 from ..foundation.search import largest_fitting
-from .hash import MOST_CELLS, hashed
+from .hash import MOST_CELLS, hashed, item_words
 from .law import Proof
 from .seed_pool import MOST_ITEMS, SeedPool, runs_of
 
@@ -33,6 +35,7 @@ class Collision(SeedPool):
     """Cells with an item have the weight ``high``, the others share what is left."""
 
     shape: ClassVar[str] = "collision"
+    state_kind: ClassVar[str] = "items"
 
     high: int
 
@@ -112,6 +115,9 @@ class Collision(SeedPool):
         """The cell of each item under every seed of the pool, a row for each seed."""
         return hashed(self.salt, np.arange(self.pool)[:, None], np.asarray(items)[None, :], self.small)
 
+    def item_cells(self, items: Integers) -> Integers:
+        return self.hashes(items)
+
     def draw(self, states: np.ndarray, stream: Stream) -> Integers:
         """Word 0 is the seed; word 1 is sliced: occupied cells first, then the others, ascending."""
         sets = np.asarray(states, np.int64)
@@ -171,6 +177,35 @@ class Collision(SeedPool):
             law += np.bincount(at.ravel(), more.ravel(), law.size).reshape(law.shape)
             law += (low @ shares[rows])[:, None]
         return np.asarray(law[:, :-1].ravel() / self.pool)
+
+    def compiled_draw(self, loops: Any, keys: int, pairs: bool) -> tuple[Any, tuple[Any, ...]]:
+        lows = np.array([self.low(count) for count in range(self.held + 1)], np.int64)
+        words = item_words(np.arange(2 * keys))
+        fixed = (keys if pairs else 0, words, self.salt, self.pool, self.small, self.high, lows)
+        return loops.draw_collision, fixed
+
+    def weight_variance(self, held: float) -> float:
+        empty = self.low(min(round(held), self.held))[0]
+        return held * (1 - min(held / self.small, 1.0)) * ((self.high - empty) / WORD) ** 2
+
+    # -- what the shuffle model asks -------------------------------------------------------------
+
+    @cached_property
+    def _lows(self) -> Integers:
+        """The weight of a cell without an item, by the number of cells with one."""
+        return np.array([self.low(count)[0] for count in range(self.held + 1)], np.int64)
+
+    def total_variation(self) -> Fraction:
+        """Two sets that occupy i and j cells of a seed, and as few of them together as possible."""
+        small, high, low = self.small, self.high, self._lows
+        i, j = np.meshgrid(np.arange(self.held + 1), np.arange(self.held + 1), indexing="ij")
+        both = np.maximum(0, i + j - small)
+        off = (i - both) * np.abs(high - low[j]) + (j - both) * np.abs(high - low[i])
+        off += (small - i - j + both) * np.abs(low[i] - low[j])
+        return Fraction(int(off.max()) + 2 * small, 2 * WORD)  # plus the units that are left over
+
+    def blanket(self) -> Fraction:
+        return Fraction(self.small * min(int(self._lows.min()), self.high), WORD)
 
 
 def best_small(held: int, epsilon: Decimal) -> int:

@@ -21,9 +21,13 @@ from ..foundation.arrays import WORD, Bits, Floats
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import most_lies
-from .law import MOST_OUTPUTS, Channel, Document, Proof, integer
+from .law import MOST_OUTPUTS, Channel, CountLimits, Document, Proof, integer
 
 MOST_SIGNS = 1 << 16
+MOST_WRITTEN_SIGNS = 10
+"""Largest number of signs whose law is written out."""
+MOST_COMPARED_SIGNS = 48
+"""Largest number of signs whose total variation is summed."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,8 @@ class Halfspace(Channel):
     """``keep`` is the weight of one's own side; bit j of an output is set where z_j = +1."""
 
     shape: ClassVar[str] = "halfspace"
+    state_kind: ClassVar[str] = "signs"
+    decodes_states: ClassVar[bool] = False
 
     signs: int
     keep: int
@@ -103,7 +109,7 @@ class Halfspace(Channel):
 
     def expected(self) -> Floats:
         """Pr[z | v] over all vectors, however the tally keeps them; for at most ten signs."""
-        if self.signs > 10:
+        if self.signs > MOST_WRITTEN_SIGNS:
             raise ChannelError("the law of a halfspace is written out for at most ten signs")
         vectors = self._vectors().astype(np.int64) * 2 - 1
         agree = np.sign(vectors @ vectors.T)
@@ -115,6 +121,37 @@ class Halfspace(Channel):
         if self.one_cell:
             return np.asarray((self._vectors() * 2.0 - 1.0) / self.pull, np.float64)
         return np.concatenate([np.eye(self.signs) * 2.0, -np.ones((1, self.signs))]) / self.pull
+
+    def limits(self, counts: Floats, share: float = 1.0) -> CountLimits | None:
+        """Of each sign, how often it is +."""
+        signs = counts @ self._vectors() if self.one_cell else counts
+        return CountLimits.of(np.asarray(signs), (1 - self.pull) / 2, (1 + self.pull) / 2)
+
+    def output_law(self) -> Floats | None:
+        return self.expected() if self.signs <= MOST_WRITTEN_SIGNS else None
+
+    def total_variation(self) -> Fraction:
+        """By how many signs two vectors differ; the sums over equal and other signs are binomial."""
+        if self.signs > MOST_COMPARED_SIGNS:
+            return Fraction(1)
+        weight = {1: 2 * self.keep, 0: WORD, -1: 2 * (WORD - self.keep)}
+        worst = 0
+        for differ in range(1, self.signs + 1):
+            same, total = self.signs - differ, 0
+            for a in range(same + 1):
+                for b in range(differ + 1):
+                    u, v = 2 * a - same, 2 * b - differ
+                    apart = abs(weight[_sign(u + v)] - weight[_sign(u - v)])
+                    total += comb(same, a) * comb(differ, b) * apart
+            worst = max(worst, total)
+        return Fraction(worst, (2 * WORD) << self.signs)
+
+    def blanket(self) -> Fraction:
+        return Fraction(2 * (WORD - self.keep), WORD)
+
+
+def _sign(number: int) -> int:
+    return (number > 0) - (number < 0)
 
 
 def _kept(keep: int, lie: int, epsilon: Decimal) -> bool:

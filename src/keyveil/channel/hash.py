@@ -6,7 +6,9 @@ The seed is drawn by the device whatever it holds, so epsilon is that of the sma
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -15,11 +17,13 @@ import numpy as np
 from ..foundation.arrays import WORD, Bits, Floats, Integers, Words
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
-from .law import Channel, Document, Proof, as_states, integer, nan_where_biased
+from .law import Channel, CountLimits, Document, Proof, as_states, integer, nan_where_biased
 from .table import Table
 
 MOST_CELLS = 1 << 22
 MOST_ITEMS = 1 << 20
+MOST_HASHED = 1 << 26
+"""Items times seeds whose counts are summed item by item."""
 _SINGULAR = 1e6
 """From here on a solution says that items cannot be told apart."""
 
@@ -38,13 +42,35 @@ def mixed(number: np.ndarray) -> Words:
 def words_of(salt: int, seeds: np.ndarray, items: np.ndarray) -> np.ndarray:
     """The word of each item under each seed, in 64 bits; broadcasts."""
     seed = mixed(np.asarray(seeds, np.uint32) ^ np.uint32(salt))
-    item = mixed(np.asarray(items, np.uint32) + np.uint32(0x9E3779B9))
-    return mixed(np.bitwise_xor(seed, item)).astype(np.uint64)
+    return mixed(np.bitwise_xor(seed, item_words(items))).astype(np.uint64)
+
+
+def item_words(items: np.ndarray) -> Words:
+    """The half of an item's word that no seed changes."""
+    return mixed(np.asarray(items, np.uint32) + np.uint32(0x9E3779B9))
 
 
 def hashed(salt: int, seeds: np.ndarray, items: np.ndarray, cells: int) -> Integers:
     """The cell of each item under each seed; broadcasts."""
     return ((words_of(salt, seeds, items) * np.uint64(cells)) >> np.uint64(32)).astype(np.int64)
+
+
+def named_counts(
+    item_cells: Callable[[Integers], Integers], items: Integers, grid: Floats
+) -> Floats | None:
+    """How often the cell of each item is named over all seeds; None where that takes too long.
+
+    ``grid`` has the counts, a row for each seed; ``item_cells`` gives the cells of items under every
+    seed.
+    """
+    if len(items) * len(grid) > MOST_HASHED:
+        return None
+    named, seeds = np.zeros(len(items)), np.arange(len(grid))[:, None]
+    step = max(1, (1 << 22) // len(grid))
+    for first in range(0, len(items), step):
+        run = slice(first, first + step)
+        named[run] = grid[seeds, item_cells(items[run])].sum(axis=0)
+    return named
 
 
 @dataclass(frozen=True)
@@ -68,6 +94,7 @@ class Hash(Channel):
         object.__setattr__(self, "states", self.items + self.silent)
         object.__setattr__(self, "cells", self.pool * self.inner.cells)
         object.__setattr__(self, "words", 1 + self.inner.words)
+        object.__setattr__(self, "seeds", self.pool)
 
     @property
     def silent(self) -> int:
@@ -213,3 +240,22 @@ class Hash(Channel):
         if np.abs(solved).max(initial=0.0) < _SINGULAR * np.abs(wanted).max(initial=1.0):
             return solved
         return np.asarray(np.linalg.lstsq(self.collisions, wanted, rcond=None)[0], np.float64)
+
+    def item_cells(self, items: Integers) -> Integers:
+        """The cell of each item under every seed of the pool, a row for each seed."""
+        return np.asarray(self.hashes[:, items])
+
+    def limits(self, counts: Floats, share: float = 1.0) -> CountLimits | None:
+        """Of each item, how often its cell is named over all seeds."""
+        law, items = self.inner.expected(), np.arange(self.items)
+        named = named_counts(self.item_cells, items, counts.reshape(self.pool, -1))
+        if named is None:
+            return None
+        return CountLimits.of(named, float(law.min()), float(law.max()), self.silent + items)
+
+    def total_variation(self) -> Fraction:
+        """The small channel's: under most seeds two items fall into different cells."""
+        return self.inner.total_variation()
+
+    def blanket(self) -> Fraction:
+        return self.inner.blanket()

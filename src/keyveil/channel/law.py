@@ -6,20 +6,27 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..foundation.arrays import WORD, Bits, Flags, Floats, Integers
-from ..foundation.coins import Stream
+from ..foundation.coins import Coins, Stream, address
 from ..foundation.errors import ChannelError
 from ..foundation.exact import keeps, log_up
 
 MOST_OUTPUTS = 4096
 """Up to so many outputs a report is one cell per output, so the exact likelihood survives."""
 
+MOST_WRITTEN = 1 << 22
+"""Laws with more entries are not written out."""
+
 Document = Mapping[str, Any]
+
+ROUNDING = 1e-12
+"""Relative error allowed for sums of probabilities in doubles."""
 
 _LONG = 2048
 """Numbers of more bits are not written out in messages."""
@@ -75,6 +82,40 @@ def worst_of(proofs: Iterable[Proof]) -> Proof:
     return worst
 
 
+@dataclass(frozen=True)
+class CountLimits:
+    """How often some things are met in reports, and their least and largest honest probability."""
+
+    counts: Floats
+    least: Floats
+    most: Floats
+    states: Integers | None = None
+    """The state that each thing stands for; None where they stand for no single state."""
+
+    @classmethod
+    def of(
+        cls, counts: Floats, least: Floats | float, most: Floats | float, states: Integers | None = None
+    ) -> CountLimits:
+        """CountLimits that are each one number for all things, or an array."""
+        low, high = (np.broadcast_to(np.asarray(end, np.float64), counts.shape) for end in (least, most))
+        return cls(counts, low, high, states)
+
+
+@dataclass(frozen=True)
+class MarkTotal:
+    """How many marks of one kind there are in all, and what an honest report adds.
+
+    ``others`` positions each show the mark with probability ``background``, and one position with
+    a probability between ``least`` and ``most``.
+    """
+
+    total: int
+    others: int
+    background: float
+    least: float
+    most: float
+
+
 class Channel(ABC):
     """A finite law held as integers over 2^32, in one of a few shapes.
 
@@ -85,13 +126,23 @@ class Channel(ABC):
     """
 
     shape: ClassVar[str]
+    state_kind: ClassVar[str] = "number"
+    """What a state is: a "number", a vector of "signs" or a set of "items"."""
     align: ClassVar[int] = 1
     """The channel's words begin at the next multiple of this."""
+
+    decodes_states: ClassVar[bool] = True
+    """Whether ``decoder`` speaks of states; False where the parts of a state are decoded apart."""
+
+    names_states: ClassVar[bool] = False
+    """Whether output i says "state i", as in k-RR."""
 
     states: int
     cells: int
     words: int
     one_cell: bool = True
+    seeds: int = 0
+    """How many seeds a device draws from; 0 where it draws none. A seed's outputs are neighbours."""
 
     @abstractmethod
     def proof(self) -> Proof:
@@ -113,6 +164,16 @@ class Channel(ABC):
     @abstractmethod
     def expected(self) -> Floats:
         """E[marks | state], one row per state; for one-cell channels Pr[output | state]."""
+
+    def output_law(self) -> Floats | None:
+        """Pr[output | state], one row per state; None above ``MOST_WRITTEN`` entries."""
+        if not self.one_cell or self.states * self.cells > MOST_WRITTEN:
+            return None
+        return self.expected()
+
+    def output_marks(self) -> Floats:
+        """The marks of each output of ``output_law``, one row per output, as ``decoder`` weighs them."""
+        return np.eye(self.cells)
 
     def mix(self, states: Floats) -> Floats:
         """The law of the outputs (or expected marks) under laws of the states, one per row."""
@@ -168,6 +229,112 @@ class Channel(ABC):
         """Which outputs of a one-cell channel have any weight at all."""
         return (self.expected().max(axis=0) > 0).astype(np.uint8)
 
+    # -- simulation --------------------------------------------------------------------------------
+
+    def draw_counts(self, laws: Floats, reports: Integers, generator: np.random.Generator) -> Integers:
+        """Draw the counts of every cell, ``(..., cells)``, over so many reports, ``(...,)``.
+
+        The states of the reports are independent and follow ``laws``, ``(..., states)``; leading
+        axes broadcast. A one-cell channel takes one multinomial draw. By default the sampler
+        itself draws the marks of other channels, report by report.
+        """
+        if self.one_cell:
+            return generator.multinomial(reports, as_laws(self.mix(laws)))
+        states = generator.multinomial(reports, laws)
+        counts = np.zeros((*np.shape(states)[:-1], self.cells), np.int64)
+        step = max(1, MOST_WRITTEN // max(self.cells, self.words))
+        for at in np.ndindex(counts.shape[:-1]):
+            people = np.repeat(np.arange(self.states), states[at])
+            for first in range(0, len(people), step):
+                own = people[first : first + step]
+                marks = self.draw(own, random_stream(len(own), self.words, generator))
+                counts[at] += marks.sum(axis=0, dtype=np.int64)
+        return counts
+
+    # -- what honest counts can be -----------------------------------------------------------------
+
+    @property
+    def fixed_marks(self) -> int | None:
+        """How many cells every report marks; None where the number varies."""
+        return 1 if self.one_cell else None
+
+    def limits(self, counts: Floats, share: float = 1.0) -> CountLimits | None:
+        """How often each cell is marked in ``counts``, and its probability at least and at most.
+
+        The limits hold for every mixture of states in which those of one item have at most
+        ``share`` in all. The default takes the least and the largest over all states, whatever
+        the share. A shape may count other things than cells, or have no limits (None).
+        """
+        law = self.expected()[:, : self.cells]
+        return CountLimits.of(counts, law.min(axis=0), law.max(axis=0))
+
+    def group_counts(self, counts: Floats, size: int) -> Floats | None:
+        """How often each group of ``size`` neighbouring states shows each of its symbols.
+
+        The array has a row for each group. None where groups have no symbols of their own.
+        """
+        return None
+
+    def group_law(self, size: int) -> Floats:
+        """What a group shows: a row for no state of it, then one for each; column 0 shows nothing."""
+        raise ChannelError(f"groups of states have no symbols of their own in a {self.shape}")
+
+    def group_limits(self, counts: Floats, share: float, size: int) -> CountLimits | None:
+        """How often each group shows any symbol, with limits as in ``limits``.
+
+        None where a group's symbols say nothing more together than each alone.
+        """
+        return None
+
+    def outside_limits(self, count: int) -> tuple[float, float] | None:
+        """The probability, at least and at most, that an output names none of ``count`` states.
+
+        For channels that name states, whatever the true state is.
+        """
+        return None
+
+    def mark_totals(self, counts: Integers) -> list[MarkTotal]:
+        """The totals of every kind of mark, where positions are independent; else none."""
+        return []
+
+    def digit_counts(self, counts: Floats) -> tuple[Channel, Floats] | None:
+        """The channel of one digit, and the counts of its outputs for each digit, one row each.
+
+        None where a state is not drawn digit by digit.
+        """
+        return None
+
+    # -- what the shuffle model asks ---------------------------------------------------------------
+
+    def total_variation(self) -> Fraction:
+        """The largest total variation between the reports of two states, or slightly more.
+
+        The default compares all pairs of rows. A law that is not written out has the bound that
+        follows from its worst ratio E: (E - 1) / (E + 1).
+        """
+        law = self.output_law()
+        if law is None:
+            proof = self.proof()
+            return Fraction(proof.numerator - proof.denominator, proof.numerator + proof.denominator)
+        pairs = (np.abs(law[first:] - row).sum(axis=1).max() for first, row in enumerate(law))
+        return Fraction(float(max(pairs)) / 2 * (1 + ROUNDING))
+
+    def blanket(self) -> Fraction:
+        """The probability mass that the reports of all states share, or slightly less.
+
+        It is the sum over outputs of the smallest probability from any state. A law that is not
+        written out has the bound that follows from its worst ratio E: 1 / E.
+        """
+        law = self.output_law()
+        if law is None:
+            proof = self.proof()
+            return Fraction(proof.denominator, proof.numerator)
+        return Fraction(float(law.min(axis=0).sum()) * (1 - ROUNDING))
+
+    def product_variation(self, count: int) -> Fraction:
+        """At least the total variation of ``count`` independent reports of two states."""
+        return 1 - (1 - self.total_variation()) ** count
+
     def check(self, promised: Decimal) -> Proof:
         """The proof, or an error that names the worst pair of states and its ratio."""
         proof = self.proof()
@@ -189,6 +356,18 @@ def cell_covariance(decoder: Floats, law: Floats) -> Floats:
     """Covariance of ``decoder`` sums when exactly one cell is marked, following ``law``."""
     mean = law @ decoder
     return (decoder * law[:, None]).T @ decoder - np.outer(mean, mean)
+
+
+def as_laws(values: Floats) -> Floats:
+    """Laws along the last axis: negative entries become zero, and each sum becomes one."""
+    laws = np.maximum(values, 0.0)
+    return np.asarray(laws / laws.sum(axis=-1, keepdims=True))
+
+
+def random_stream(people: int, words: int, generator: np.random.Generator) -> Stream:
+    """So many random words for each of so many people, for simulation."""
+    ready = generator.integers(0, WORD, (people, words), np.uint32)
+    return Stream(Coins.stated("not used"), address(np.arange(people)), ready=ready)
 
 
 def integer(document: Document, name: str, low: int, high: int) -> int:

@@ -6,6 +6,7 @@ Its epsilon is the small channel's times the number of digits: the naive way to 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, reduce
 from typing import Any, ClassVar
 
@@ -14,7 +15,7 @@ import numpy as np
 from ..foundation.arrays import Bits, Floats, Integers
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
-from .law import Channel, Document, Proof, as_states, integer, nan_where_biased
+from .law import Channel, CountLimits, Document, Proof, as_states, integer, nan_where_biased
 from .symmetric import Symmetric
 from .table import Table
 
@@ -109,6 +110,21 @@ class Product(Channel):
         if self.states * self.cells <= 1 << 20:
             return nan_where_biased(self.expected(), solved, weights)
         return solved
+
+    def limits(self, counts: Floats, share: float = 1.0) -> CountLimits | None:
+        return None  # its digits are looked at instead
+
+    def digit_counts(self, counts: Floats) -> tuple[Channel, Floats] | None:
+        grid, places = counts.reshape((self.inner.cells,) * self.digits), range(self.digits)
+        rows = [grid.sum(axis=tuple(i for i in places if i != place)) for place in places]
+        return self.inner, np.array(rows)
+
+    def total_variation(self) -> Fraction:
+        """Two states that differ in every digit are the furthest apart."""
+        return self.inner.product_variation(self.digits)
+
+    def blanket(self) -> Fraction:
+        return self.inner.blanket() ** self.digits
 
 
 def inverted(law: Floats) -> Floats:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain, combinations
 from math import comb
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ..foundation.arrays import WORD, Bits, Floats, Integers
 from ..foundation.errors import ChannelError
-from .hash import MOST_CELLS
-from .law import Channel, Document, integer
+from .hash import MOST_CELLS, MOST_HASHED, named_counts
+from .law import Channel, CountLimits, Document, integer
 
 MOST_ITEMS = 1 << 31
 _MOST_NUMBER = 1 << 62
@@ -39,6 +39,8 @@ class SeedPool(Channel):
     lexicographic order. ``states`` counts them (at most 2^62), and ``draw`` takes either form.
     """
 
+    decodes_states: ClassVar[bool] = False
+
     items: int
     held: int
     small: int
@@ -50,6 +52,7 @@ class SeedPool(Channel):
             raise ChannelError(f"a pool is a power of two with at most {MOST_CELLS} cells in all")
         object.__setattr__(self, "states", sets_up_to(self.items, self.held))
         object.__setattr__(self, "cells", self.pool * self.small)
+        object.__setattr__(self, "seeds", self.pool)
 
     # -- documents -------------------------------------------------------------------------------
 
@@ -74,6 +77,38 @@ class SeedPool(Channel):
 
         As if no units remained (at most 2^-32 a cell).
         """
+
+    @abstractmethod
+    def compiled_draw(self, loops: Any, keys: int, pairs: bool) -> tuple[Any, tuple[Any, ...]]:
+        """The compiled loop that draws reports of sets of signed keys, and its constant arguments.
+
+        ``pairs`` says whether pairs of keys are items too.
+        """
+
+    @abstractmethod
+    def weight_variance(self, held: float) -> float:
+        """The variance of a cell's weight between people who hold so many items.
+
+        Relative to the variance of whether the cell is reported.
+        """
+
+    @abstractmethod
+    def item_cells(self, items: Integers) -> Integers:
+        """The cell of each item under every seed of the pool, a row for each seed."""
+
+    def limits(self, counts: Floats, share: float = 1.0) -> CountLimits | None:
+        """Of each item, how often its cell is named over all seeds."""
+        if self.items * self.pool > MOST_HASHED:
+            return None
+        return self.item_limits(counts, np.arange(self.items))
+
+    def item_limits(self, counts: Floats, items: Integers) -> CountLimits | None:
+        """The same of some items; None where these are too many to look at."""
+        named = named_counts(self.item_cells, items, counts.reshape(self.pool, -1))
+        if named is None:
+            return None
+        proof = self.proof()
+        return CountLimits.of(named, proof.denominator / WORD, proof.numerator / WORD)
 
     @cached_property
     def possible(self) -> Bits:

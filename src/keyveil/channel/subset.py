@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import combinations
 from math import comb, prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Bits, Flags, Floats
+from ..foundation.arrays import WORD, Bits, Flags, Floats, Integers
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most
@@ -25,6 +26,7 @@ from ..foundation.search import largest_fitting
 from .law import (
     MOST_OUTPUTS,
     Channel,
+    CountLimits,
     Document,
     Proof,
     as_states,
@@ -72,6 +74,11 @@ class Subset(Channel):
         fair = size * WORD // states
         return cls(states, size, largest_fitting(fair, WORD - 1, fits))
 
+    @property
+    def fake(self) -> float:
+        """The probability that another state is sent, but for rounding."""
+        return (self.size - self.show / WORD) / (self.states - 1)
+
     @cached_property
     def _choices(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """The likeliest and unlikeliest choice of size - 1, and of size, of the other states."""
@@ -113,11 +120,34 @@ class Subset(Channel):
         others = self.states - 1
         for j in range(others):
             left = others - j
-            take = words[:, j + 1] < ((need.astype(np.uint64) << np.uint64(32)) // np.uint64(left))
+            take = words[:, j + 1] < choice_weight(need, left).astype(np.uint64)
             marks[rows, j + (j >= states)] = take
             need -= take
         marks[rows, states] = shown
         return self._code(marks) if self.one_cell else marks
+
+    def draw_counts(self, laws: Floats, reports: Integers, generator: np.random.Generator) -> Integers:
+        """The sampler's steps, for all reports at once that have as many states left to choose."""
+        if self.one_cell:
+            return super().draw_counts(laws, reports, generator)
+        return self.counts_of_states(generator.multinomial(reports, laws), generator)
+
+    def counts_of_states(self, states: Integers, generator: np.random.Generator) -> Integers:
+        """Draw how often each state is sent, from counts ``(..., states)`` of the true ones."""
+        shown = generator.binomial(states, self.show / WORD)
+        marks, others = shown.copy(), self.states - 1
+        own = np.arange(self.states)
+        waiting = np.zeros((self.size + 1, *states.shape), np.int64)  # by how many are yet to choose
+        waiting[self.size], waiting[self.size - 1] = states - shown, shown
+        for j in range(others):
+            for need in range(1, self.size + 1):
+                chance = choice_weight(need, others - j) / WORD
+                taken = generator.binomial(waiting[need], min(chance, 1.0))
+                for other in (j, j + 1):  # the j-th other state is itself, or one further
+                    marks[..., other] += (taken * (j + (j >= own) == other)).sum(axis=-1)
+                waiting[need - 1] += taken
+                waiting[need] -= taken
+        return np.asarray(marks)
 
     @cached_property
     def _sets(self) -> Bits:
@@ -151,8 +181,7 @@ class Subset(Channel):
     def expected(self) -> Floats:
         if self.one_cell:
             return self._law
-        show = self.show / WORD
-        fake = (self.size - show) / (self.states - 1)
+        show, fake = self.show / WORD, self.fake
         marks = np.full((self.states, self.states), fake) + np.eye(self.states) * (show - fake)
         return np.concatenate([marks, np.ones((self.states, 1))], axis=1)
 
@@ -167,7 +196,7 @@ class Subset(Channel):
             chance = np.where(own == 1, self.show, WORD - self.show) / WORD
             need = self.size - own.astype(np.int64)
             for j in range(others):
-                take = ((need << 32) // (others - j)) / WORD
+                take = choice_weight(need, others - j) / WORD
                 chance = chance * np.where(sets[:, j] == 1, take, 1 - take)
                 need = need - sets[:, j]
             rows.append(chance)
@@ -176,8 +205,7 @@ class Subset(Channel):
     def decoder(self, weights: Floats) -> Floats:
         if self.one_cell:
             return super().decoder(weights)
-        show = self.show / WORD
-        fake = (self.size - show) / (self.states - 1)
+        show, fake = self.show / WORD, self.fake
         cells = (weights - weights.mean(axis=0)) / (show - fake)
         own = weights.mean(axis=0) - fake * cells.sum(axis=0)
         return np.concatenate([cells, own[None, :]])
@@ -204,6 +232,41 @@ class Subset(Channel):
             spread += share * (own * own_square + cross + cross.T + inner)
         mean = states @ self.expected()[:, :-1] @ marks
         return spread - np.outer(mean, mean)
+
+    @property
+    def fixed_marks(self) -> int | None:
+        return 1 if self.one_cell else self.size
+
+    def limits(self, counts: Floats, share: float = 1.0) -> CountLimits | None:
+        if self.one_cell:
+            return super().limits(counts, share)
+        ends = self.show / WORD, self.fake
+        # The sampler's own rounding is below a millionth of a share.
+        return CountLimits.of(counts, min(ends) - 1e-6, max(ends) + 1e-6)
+
+    def total_variation(self) -> Fraction:
+        """Over sets with one of two states and not the other, and the rounding of the choices."""
+        k, w, show, hide = self.states, self.size, self.show, WORD - self.show
+        (with_most, with_least), (without_most, without_least) = self._choices
+        apart = max(show * with_most - hide * without_least, hide * without_most - show * with_least, 0)
+        total = 2 * comb(k - 2, w - 1) * apart
+        total += (comb(k - 2, w - 2) if w > 1 else 0) * show * (with_most - with_least)
+        total += comb(k - 2, w) * hide * (without_most - without_least)
+        return Fraction(total, 2 * WORD**k)
+
+    def blanket(self) -> Fraction:
+        (_, with_least), (_, without_least) = self._choices
+        least = min(self.show * with_least, (WORD - self.show) * without_least)
+        return Fraction(comb(self.states, self.size) * least, WORD**self.states)
+
+
+@overload
+def choice_weight(need: int, left: int) -> int: ...
+@overload
+def choice_weight(need: Integers, left: int) -> Integers: ...
+def choice_weight(need: int | Integers, left: int) -> int | Integers:
+    """The weight, of 2^32, of taking the next of ``left`` states when ``need`` are yet to be taken."""
+    return (need << 32) // left
 
 
 @lru_cache(maxsize=64)
@@ -248,7 +311,7 @@ class _Walk:
 
     def _takes(self, left: int, need: int, sign: int) -> bool:
         """Whether to take the next of ``left`` states, by exact products."""
-        weight = (need << 32) // left
+        weight = choice_weight(need, left)
         taken = weight * self.weight(left - 1, need - 1)
         passed = (WORD - weight) * self.weight(left - 1, need)
         return sign * taken > sign * passed
@@ -258,7 +321,7 @@ class _Walk:
         factors = [1]
         for states in range(left, 0, -1):
             low, take = self.steps[states - 1]
-            weight = (need << 32) // states
+            weight = choice_weight(need, states)
             factors.append(weight if take[need - low] else WORD - weight)
             need -= int(take[need - low])
         while len(factors) > 1:  # in pairs, so that the numbers grow evenly

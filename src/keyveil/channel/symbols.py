@@ -9,18 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Bits, Flags, Floats, Words
+from ..foundation.arrays import WORD, Bits, Flags, Floats, Integers, Words
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from .law import (
     MOST_OUTPUTS,
+    MOST_WRITTEN,
+    ROUNDING,
     Channel,
+    CountLimits,
     Document,
+    MarkTotal,
     Proof,
     as_states,
     cell_covariance,
@@ -32,6 +38,7 @@ from .law import (
 
 GROUP = 32
 MOST_POSITIONS = 1 << 20
+MOST_WRITTEN_POSITIONS = 16
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,11 @@ class Symbols(Channel):
     def alphabet(self) -> int:
         """How many symbols a position may show."""
         return len(self.laws[0])
+
+    @property
+    def is_bits(self) -> bool:
+        """Whether positions are bits, of which a state marks one in one way."""
+        return self.alphabet == len(self.laws) == 2
 
     def marked(self, state: int) -> tuple[int, int] | None:
         """The position and law a state puts in place of the background."""
@@ -158,7 +170,7 @@ class Symbols(Channel):
         symbols = np.empty((len(states), self.positions), np.uint8)
         for first in range(0, self.positions, GROUP):
             size = min(GROUP, self.positions - first)
-            if size == GROUP and self.alphabet == len(self.laws) == 2:
+            if size == GROUP and self.is_bits:
                 self._draw_bits(symbols, states, stream, first)
                 continue
             numbers = unplane(stream.words(first, size), size)
@@ -197,6 +209,22 @@ class Symbols(Channel):
             at = rows[chosen]
             symbols[at, first + position[at]] = _pick(own[chosen], self._slices[number + 1])
 
+    def draw_counts(self, laws: Floats, reports: Integers, generator: np.random.Generator) -> Integers:
+        """States first; given these, what positions show is independent."""
+        if self.one_cell:
+            return super().draw_counts(laws, reports, generator)
+        states = generator.multinomial(reports, laws)
+        own = states[..., self.silent :].reshape(*reports.shape, self.positions, -1)
+        rest = reports[..., None] - own.sum(axis=-1)
+        law = np.array(self.laws, np.float64) / WORD
+        if self.is_bits:
+            return generator.binomial(own[..., 0], law[1, 1]) + generator.binomial(rest, law[0, 1])
+        law = np.roll(law, -1, axis=1)  # symbol 0 last: it marks nothing
+        shown = generator.multinomial(rest, law[0])
+        for number, row in enumerate(law[1:]):
+            shown = shown + generator.multinomial(own[..., number], row)
+        return shown[..., :-1].reshape(*reports.shape, self.cells)
+
     @cached_property
     def _slices(self) -> np.ndarray:
         """For each law the upper ends of the slices of symbols 1, 2, ..."""
@@ -232,31 +260,48 @@ class Symbols(Channel):
 
     # -- the estimator -------------------------------------------------------------------------
 
+    @property
+    def _outputs(self) -> int:
+        return self.alphabet**self.positions
+
     @cached_property
     def _digits(self) -> Bits:
         """The symbols of every output, one row each; only where outputs are few."""
-        codes = np.arange(self.cells)[:, None] // self.alphabet ** np.arange(self.positions)
+        codes = np.arange(self._outputs)[:, None] // self.alphabet ** np.arange(self.positions)
         return (codes % self.alphabet).astype(np.uint8)
 
     @cached_property
     def _law(self) -> Floats:
+        if self.one_cell:
+            return self._written()
         law = np.array(self.laws, np.float64) / WORD
-        if not self.one_cell:
-            marks = np.tile(law[0, 1:], (self.states, self.positions))
-            per = self.alphabet - 1
-            for state in range(self.silent, self.states):
-                position, own = self.marked(state) or (0, 0)
-                marks[state, position * per : (position + 1) * per] = law[own, 1:]
-            return np.concatenate([marks, np.ones((self.states, 1))], axis=1)
-        rows = []
-        for state in range(self.states):
-            row = np.ones(self.cells)
+        marks = np.tile(law[0, 1:], (self.states, self.positions))
+        per = self.alphabet - 1
+        for state in range(self.silent, self.states):
+            position, own = self.marked(state) or (0, 0)
+            marks[state, position * per : (position + 1) * per] = law[own, 1:]
+        return np.concatenate([marks, np.ones((self.states, 1))], axis=1)
+
+    def _written(self) -> Floats:
+        """Pr[output | state] of every output, as a product over positions."""
+        law = np.array(self.laws, np.float64) / WORD
+        rows = np.ones((self.states, self._outputs))
+        for state, row in enumerate(rows):
             marked = self.marked(state)
             for position in range(self.positions):
                 own = marked[1] if marked is not None and marked[0] == position else 0
                 row *= law[own][self._digits[:, position]]
-            rows.append(row)
-        return np.array(rows)
+        return rows
+
+    def output_law(self) -> Floats | None:
+        if self.positions > MOST_WRITTEN_POSITIONS or self.states * self._outputs > MOST_WRITTEN:
+            return None
+        return self._written()
+
+    def output_marks(self) -> Floats:
+        if self.one_cell:
+            return super().output_marks()
+        return np.column_stack([self.shown, np.ones(self._outputs)])
 
     def expected(self) -> Floats:
         return self._law
@@ -276,9 +321,9 @@ class Symbols(Channel):
 
     @cached_property
     def shown(self) -> Floats:
-        """Of a one-cell channel, what each output shows: a row each, as marks of all positions."""
+        """What each output shows, one row each, as marks of all positions; for few outputs."""
         marks = self._digits[:, :, None] == np.arange(1, self.alphabet)
-        return np.asarray(marks.reshape(self.cells, -1), np.float64)
+        return np.asarray(marks.reshape(len(marks), -1), np.float64)
 
     def position_decoder(self, weights: Floats, offset: Floats | None = None) -> Floats:
         """Unbiased weights that add up what each position shows.
@@ -318,7 +363,7 @@ class Symbols(Channel):
         """For one-hot bits, from the share of reports that set each bit."""
         if self.one_cell:
             return super().state_estimates(shares)
-        if len(self.laws) != 2 or self.alphabet != 2:
+        if not self.is_bits:
             raise ChannelError("state estimates are offered for one-hot bits")
         fake, show = (law[1] / WORD for law in self.laws)
         lift = show - fake
@@ -362,6 +407,78 @@ class Symbols(Channel):
         spread = np.einsum("psk,pst,ptl->kl", cells, blocks, cells, optimize=True)
         mean = np.einsum("pm,ms,psk->k", own, shift, cells)
         return np.asarray(spread - np.outer(mean, mean))
+
+    # -- what honest counts can be ---------------------------------------------------------------
+
+    def _shared_laws(self, share: float) -> Floats:
+        """The laws of a position whose own states have ``share`` in all."""
+        law = np.array(self.laws, np.float64) / WORD
+        return np.asarray(law[0] + share * (law - law[0]))
+
+    def limits(self, counts: Floats, share: float = 1.0) -> CountLimits | None:
+        if self.one_cell:
+            return super().limits(counts, share)
+        law = self._shared_laws(share)[:, 1:]
+        low, high = (np.tile(end, self.positions) for end in (law.min(axis=0), law.max(axis=0)))
+        positions = np.repeat(np.arange(self.positions), self.alphabet - 1)
+        return CountLimits.of(counts, low, high, self.silent + positions * (len(self.laws) - 1))
+
+    def group_counts(self, counts: Floats, size: int) -> Floats | None:
+        if size != len(self.laws) - 1:
+            return None
+        marks = counts @ self.shown if self.one_cell else counts
+        return np.asarray(marks.reshape(self.positions, -1))
+
+    def group_law(self, size: int) -> Floats:
+        return self._shared_laws(1.0)
+
+    def group_limits(self, counts: Floats, share: float, size: int) -> CountLimits | None:
+        marks = self.group_counts(counts, size)
+        if marks is None or self.alphabet < 3:
+            return None
+        law = 1.0 - self._shared_laws(share)[:, 0]
+        return CountLimits.of(marks.sum(axis=1), law.min(), law.max())
+
+    def mark_totals(self, counts: Integers) -> list[MarkTotal]:
+        if self.one_cell:
+            return []
+        law = np.array(self.laws, np.float64)[:, 1:] / WORD
+        own = law if self.silent else law[1:]
+        least, most = own.min(axis=0), own.max(axis=0)
+        totals = counts.reshape(self.positions, -1).sum(axis=0)
+        return [
+            MarkTotal(int(total), self.positions - 1, *map(float, ends))
+            for total, *ends in zip(totals, law[0], least, most, strict=True)
+        ]
+
+    # -- what the shuffle model asks -------------------------------------------------------------
+
+    def total_variation(self) -> Fraction:
+        """Two states differ in at most two positions; the other positions cancel."""
+        background, *own = self.laws
+        pairs = [((one, background), (two, background)) for one, two in product(own, own)]
+        if self.positions > 1:
+            pairs += [((one, background), (background, two)) for one, two in product(own, own)]
+        if self.silent:
+            pairs += [((one, background), (background, background)) for one in own]
+        worst = 0
+        for first, second in pairs:
+            one, two = ([a * b for a, b in product(*laws)] for laws in (first, second))
+            worst = max(worst, sum(abs(a - b) for a, b in zip(one, two, strict=True)))
+        return Fraction(worst, 2 * WORD**2)
+
+    def blanket(self) -> Fraction:
+        """The state that makes an output least likely marks the position with its worst symbol."""
+        background, *own = self.laws
+        ratios = [min(Fraction(law[s], w) for law in own) for s, w in enumerate(background)]
+        if self.silent:
+            ratios = [min(ratio, Fraction(1)) for ratio in ratios]
+        shared, before = 0.0, 1.0
+        for ratio in sorted(set(ratios)):
+            above = sum(w for r, w in zip(ratios, background, strict=True) if r > ratio) / WORD
+            after = above**self.positions
+            shared, before = shared + float(ratio) * (before - after), after
+        return Fraction(shared * (1 - ROUNDING))
 
 
 def _pick(numbers: np.ndarray, slices: np.ndarray) -> Bits:

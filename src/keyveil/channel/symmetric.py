@@ -14,9 +14,11 @@ from ..foundation.arrays import WORD, Bits, Floats, Integers
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most, most_lies
-from .law import Channel, Document, Proof, as_states, integer, nan_where_biased
+from .law import Channel, CountLimits, Document, Proof, as_states, integer, nan_where_biased
 
 MOST_STATES = 1 << 20
+MOST_COMPARED = 1 << 12
+"""Largest number of states whose rows are compared pair by pair."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Symmetric(Channel):
     """
 
     shape: ClassVar[str] = "symmetric"
+    names_states: ClassVar[bool] = True
 
     states: int
     keep: int
@@ -82,11 +85,14 @@ class Symmetric(Channel):
             integer(document, "lie", 1, WORD),
         )
 
-    def _circle(self) -> Floats:
-        row = np.full(self.states, self.lie / WORD)
-        row[0] = self.keep / WORD
-        row[1 : 1 + self.rest] = (self.lie + 1) / WORD
+    def circle_weights(self) -> Integers:
+        """The weights of state 0's outputs; state i has the same weights, i outputs further on."""
+        row = np.full(self.states, self.lie, np.int64)
+        row[0], row[1 : 1 + self.rest] = self.keep, self.lie + 1
         return row
+
+    def _circle(self) -> Floats:
+        return self.circle_weights() / WORD
 
     def expected(self) -> Floats:
         row = self._circle()
@@ -134,3 +140,55 @@ class Symmetric(Channel):
         heavy = self.rest * (self.lie + 1)
         steps = np.where(over < heavy, over // (self.lie + 1), self.rest + (over - heavy) // self.lie)
         return (as_states(states) + np.where(over < 0, 0, steps + 1)) % self.states
+
+    @property
+    def mean_lie(self) -> float:
+        """The probability of another state's output, on average over the other states."""
+        return (WORD - self.keep) / (self.states - 1) / WORD
+
+    @property
+    def most_lie(self) -> float:
+        """The largest probability of another state's output."""
+        return (self.lie + bool(self.rest)) / WORD
+
+    def limits(self, counts: Floats, share: float = 1.0) -> CountLimits | None:
+        most = self.most_lie + share * max(self.keep / WORD - self.most_lie, 0.0)
+        return CountLimits.of(counts, self.lie / WORD, most, np.arange(self.states))
+
+    def group_counts(self, counts: Floats, size: int) -> Floats | None:
+        return counts.reshape(-1, size)
+
+    def group_law(self, size: int) -> Floats:
+        law = np.full((size + 1, size), self.mean_lie)
+        np.fill_diagonal(law[1:], self.keep / WORD)
+        return np.column_stack([1.0 - law.sum(axis=1), law])
+
+    def group_limits(self, counts: Floats, share: float, size: int) -> CountLimits | None:
+        most = size * self.most_lie + share * max(self.keep / WORD - self.most_lie, 0.0)
+        return CountLimits.of(counts.reshape(-1, size).sum(axis=1), size * self.lie / WORD, most)
+
+    def outside_limits(self, count: int) -> tuple[float, float] | None:
+        least = 1.0 - self.keep / WORD - (count - 1) * self.most_lie
+        return max(0.0, least), 1.0 - count * self.lie / WORD
+
+    def total_variation(self) -> Fraction:
+        """Two rows differ at their own states, and where the units that are left over fall."""
+        if self.states > MOST_COMPARED:
+            return Fraction(self.keep - self.lie + self.rest, WORD)
+        row = self.circle_weights()
+        turns = (np.abs(row - np.roll(row, by)).sum() for by in range(1, self.states // 2 + 1))
+        return Fraction(int(max(turns)), 2 * WORD)
+
+    def blanket(self) -> Fraction:
+        return Fraction(self.states * self.lie, WORD)
+
+    def product_variation(self, count: int) -> Fraction:
+        """Exact but for the units that are left over, which are added."""
+        row = np.full(self.states, self.lie / WORD)
+        row[0] = 1.0 - row[1:].sum()
+        one: Floats = np.ones(1)
+        two: Floats = np.ones(1)
+        for _ in range(count):
+            one, two = np.asarray(np.kron(one, row)), np.asarray(np.kron(two, np.roll(row, 1)))
+        rounding = 2 * count * self.states / WORD
+        return Fraction(float(np.abs(one - two).sum()) / 2 + rounding)

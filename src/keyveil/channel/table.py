@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -97,3 +98,11 @@ class Table(Channel):
             rows = states == state
             outputs[rows] = np.searchsorted(self.thresholds[state], word[rows], side="right")
         return outputs
+
+    def total_variation(self) -> Fraction:
+        rows = np.array(self.rows, np.int64)
+        pairs = (np.abs(rows[first:] - row).sum(axis=1).max() for first, row in enumerate(rows))
+        return Fraction(int(max(pairs)), 2 * WORD)
+
+    def blanket(self) -> Fraction:
+        return Fraction(int(np.array(self.rows, np.int64).min(axis=0).sum()), WORD)

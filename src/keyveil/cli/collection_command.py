@@ -52,8 +52,8 @@ def _date(text: str | None) -> int | None:
 def collection_create(name: str, plan_path: str, address: str, **given: Any) -> None:
     """A new collection of the plan in a file."""
     from ..service.client.client_core import EPOCHS
-    from ..service.collector.operations import admin
-    from ..service.collector.plan_difference import compare_plans
+    from ..service.collector.engine import admin
+    from ..service.collector.engine.plan_difference import compare_plans
 
     try:
         document = Path(plan_path).read_bytes()
@@ -106,14 +106,14 @@ def collection_list(address: str, machine: bool) -> None:
 @store_option
 def collection_show(name: str, address: str) -> None:
     """Everything about one collection, as JSON."""
-    from ..service.collector.service import status_of
+    from ..service.collector.engine.service import status_of
 
     with opened(address) as store:
         print_json(status_of(store, store.control.named(name), time.time()))
 
 
 def _state(name: str, address: str, state: str) -> None:
-    from ..service.collector.operations import admin
+    from ..service.collector.engine import admin
 
     with opened(address) as store:
         click.echo(f"{name}: {admin.set_state(store, name, state).state}")
@@ -153,7 +153,7 @@ def collection_change(name: str, given: tuple[str, ...], address: str) -> None:
     Like people=5000 closes=2030-01-31 origins=https://a.org,https://b.org token=true; or rate=none for
     no limit. The plan, epoch, grace and early stand for good.
     """
-    from ..service.collector.operations import admin
+    from ..service.collector.engine import admin
 
     terms = dict(_term(text) for text in given)
     with opened(address) as store:
@@ -182,7 +182,7 @@ def _term(text: str) -> tuple[str, Any]:
 @store_option
 def collection_next(name: str, address: str) -> None:
     """Close the round, publish what it learned as the next plan, open that."""
-    from ..service.collector.operations import admin
+    from ..service.collector.engine import admin
 
     with opened(address) as store:
         made = admin.next_round(store, name)
@@ -196,7 +196,7 @@ def collection_next(name: str, address: str) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def collection_delete(name: str, address: str, segments: Path | None, yes: bool) -> None:
     """Remove a closed collection and all that it collected."""
-    from ..service.collector.operations import admin
+    from ..service.collector.engine import admin
     from ..service.collector.store.segments import folder_of, remove
 
     with opened(address) as store:
@@ -264,7 +264,7 @@ def collection_answers(
 @as_json
 def collection_compare(old: str, new: str, address: str, machine: bool) -> None:
     """What a new version changes, and which changes are unsafe."""
-    from ..service.collector.plan_difference import compare_plans
+    from ..service.collector.engine.plan_difference import compare_plans
 
     with opened(address) as store:
         plans = [store.book(store.control.named(name).rounds[0]).plan for name in (old, new)]

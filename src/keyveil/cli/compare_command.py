@@ -19,9 +19,9 @@ from ..people.population import Population
 from ..people.prior import Prior
 from ..people.scale import Scale
 from ..people.schema import Schema
-from ..simulate.conditional_contest import compare_conditionals
-from ..simulate.contest import Contest, everything
-from ..simulate.measured_row import AnyRow, on_scale
+from ..planner.competitor import parse_competitor
+from ..simulate.contest import AUTO, Contest, all_competitors
+from ..simulate.contest_row import on_scale
 from ..simulate.parallel import ContestResult, measure
 from .arguments import NO_RANGE, RANGE, read_count, read_range
 from .output import counted, print_table, progress
@@ -72,9 +72,8 @@ MANY_OUTSIDE = 0.2
 @click.option(
     "--calibrate",
     type=click.Choice(CALIBRATIONS),
-    default="tight",
-    show_default=True,
-    help="tight: equal true epsilon; paper: as published, which may prove less.",
+    help="tight: equal true epsilon; paper: as published, which may prove less.  [default: tight; "
+    "conditional: paper]",
 )
 @click.option("--estimator", help="Only these estimators, with commas between.")
 @click.option(
@@ -110,7 +109,7 @@ def compare(
     epsilon: str,
     repeat: int,
     order: int | None,
-    calibrate: str,
+    calibrate: str | None,
     estimator: str | None,
     error: str,
     prior: str,
@@ -138,8 +137,6 @@ def compare(
     asked, epsilons = read_estimators(estimator), read_epsilons(epsilon)
     if order and ALL in names:
         raise PlanError("--mechanism all is for single keys; name mechanisms for conditionals")
-    if order and asked is not None:
-        raise PlanError("--estimator is for single keys; conditionals show every estimator they have")
     if order and prior == "pilot":
         raise PlanError("--prior pilot is for single keys; a pilot does not tell what goes together")
     if data is not None:
@@ -155,38 +152,29 @@ def compare(
     coins = Coins.secure() if stated is None else Coins.stated(stated)
     keys = len(population.schema.keys)
     believed = Prior.of(keys) if prior == "default" else None
-    rows: Sequence[AnyRow]
     with progress("comparing") as moved:
-        if order:
-            schema = Schema.of(list(population.schema.keys))
-            rows = list(
-                compare_conditionals(
-                    schema, population, names, epsilons, number, repeat, order, coins, moved, believed
-                )
-            )
-        else:
-            contest = Contest(
-                population,
-                number,
-                repeat,
-                coins,
-                calibrate,
-                asked,
-                believed,
-                pilot=prior == "pilot",
-            )
-            found = measure(
-                contest,
-                expanded(names, keys),
-                epsilons,
-                lenient=ALL in names,
-                processes=processes,
-                moved=moved,
-            )
-            rows = found.rows
-            _tell_skipped(found)
+        contest = Contest(
+            population,
+            number,
+            repeat,
+            coins,
+            calibrate or ("paper" if order else "tight"),
+            asked,
+            believed,
+            pilot=prior == "pilot",
+            keys_together=order or None,
+        )
+        found = measure(
+            contest,
+            expanded(names, keys),
+            epsilons,
+            lenient=ALL in names,
+            processes=processes,
+            on_progress=moved,
+        )
+        _tell_skipped(found)
     scale = Scale(float(low), float(high)) if data is not None else Scale()
-    documents = [on_scale(row.document(), scale) for row in rows]
+    documents = [on_scale(row.document(), scale) for row in found.rows]
     if output:
         body = json.dumps(documents, indent=2, ensure_ascii=False, allow_nan=False)
         write_whole(Path(output), body.encode())
@@ -262,7 +250,7 @@ def read_mechanisms(words: str) -> list[str]:
 
 def expanded(names: list[str], keys: int) -> list[str]:
     """The names with every mechanism in the place of ``all``; the planner's choice last."""
-    made = dict.fromkeys(n for name in names for n in (everything(keys) if name == ALL else [name]))
+    made = dict.fromkeys(n for name in names for n in (all_competitors(keys) if name == ALL else [name]))
     if ALL in names:
         del made["auto"]
         made["auto"] = None
@@ -298,9 +286,10 @@ def _headings(error: str) -> list[str]:
 def _named(row: dict[str, Any]) -> str:
     """A mechanism with its parameters; ``auto`` with the mechanism that it stood for."""
     name, chosen = row["mechanism"], row["chosen"]
-    if chosen.partition(":")[0] == name.partition(":")[0]:
-        return str(max(name, chosen, key=len))
-    return f"{name} ({chosen.partition(':')[0]})"
+    taken, parameters = parse_competitor(chosen)
+    if name == AUTO:
+        return f"{name} ({taken})"
+    return str(chosen if len(parameters) > len(parse_competitor(name)[1]) else name)
 
 
 def _cells(row: dict[str, Any], error: str) -> list[str]:
@@ -387,8 +376,8 @@ def footnotes(rows: Sequence[dict[str, Any]]) -> list[str]:
     refused = list(dict.fromkeys(f"{row['epsilon']:g}" for row in rows if row.get("refused")))
     if refused:
         lines.append(
-            f"At epsilon {', '.join(refused)} the planner would refuse, since hardly any key is told "
-            "from nothing: auto is what keyveil plan --anyway makes."
+            f"At epsilon {', '.join(refused)} the planner would refuse, because no plan can answer: "
+            "auto is what keyveil plan --anyway makes."
         )
     if any(row["repetitions"] > 1 for row in rows):
         lines.append("± is the standard error over repetitions.")

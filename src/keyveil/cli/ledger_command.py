@@ -62,7 +62,7 @@ def _opened(state: Path | None, apart: Path | None) -> Ledger:
     path = place if place.is_file() else place / "ledger.json"
     if not path.exists() and not (apart or path.with_name("device.json")).exists():
         raise BudgetError(f"there is no ledger in {place}: an app makes one when it first answers")
-    return Ledger(path, apart=apart)
+    return Ledger(path, secret_file=apart)
 
 
 def _rows(found: Ledger, entries: list[Entry]) -> list[list[str]]:

@@ -49,9 +49,9 @@ def serve(
 ) -> int:
     """Collect reports: one process, nothing else to start."""
     need()
-    from ..service.collector.operations.settings import Settings
     from ..service.collector.operations.start import address_of, check_address, check_new, listening
     from ..service.collector.operations.start import serve as run
+    from ..service.collector.process.settings import Settings
     from ..service.collector.store import store_at
 
     if max_waiting < max_body:

@@ -20,7 +20,7 @@ def token() -> None:
 @store_option
 def token_create(role: str, name: str | None, label: str, address: str) -> None:
     """A new token, printed once; only its hash is stored."""
-    from ..service.collector.operations import admin
+    from ..service.collector.engine import admin
 
     with opened(address, make=True) as store:
         click.echo(admin.add_token(store, role, name, label))
@@ -55,7 +55,7 @@ def token_list(address: str, machine: bool) -> None:
 @store_option
 def token_rotate(name: str, address: str) -> None:
     """A new secret for the same rights; the old one stops working at once."""
-    from ..service.collector.operations import admin
+    from ..service.collector.engine import admin
 
     with opened(address) as store:
         click.echo(admin.rotate_token(store, _token_id(name)))
@@ -66,7 +66,7 @@ def token_rotate(name: str, address: str) -> None:
 @store_option
 def token_revoke(name: str, address: str) -> None:
     """A token stops working at once."""
-    from ..service.collector.operations import admin
+    from ..service.collector.engine import admin
 
     with opened(address) as store:
         admin.revoke_token(store, _token_id(name))
@@ -75,7 +75,7 @@ def token_revoke(name: str, address: str) -> None:
 
 def _token_id(text: str) -> str:
     """A token's id, also out of a whole token."""
-    from ..service.collector.operations.tokens import read
+    from ..service.collector.store.tokens import read
 
     found = read(text)
     return found[0] if found else text

@@ -1,4 +1,4 @@
-"""Decoding: how a mechanism reads the tallies of its plans."""
+"""Decoding: how mechanisms and encodings read the tallies of plans."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..plan.tally import Tally
 from .answer import Answers
 
 if TYPE_CHECKING:
-    from ..foundation.arrays import Integers
+    from ..foundation.arrays import Floats, Integers
     from ..people.prior import Prior
     from .forecast.key_forecast import Forecast
     from .linear import Moments
@@ -29,19 +29,7 @@ class Decoding:
 
     def moments(self, plan: Plan, counts: Integers) -> Moments:
         """Unbiased frequency and mass of every key from counts ``(..., cells)``; see ``Moments``."""
-        from .linear import item_moments, sign_moments, single_keys, view_moments
-
-        if single_keys(plan):
-            return view_moments(plan, counts)
-        if plan.encode == "views":
-            from .together.averaged_views import pooled_moments
-
-            return pooled_moments(plan, counts)
-        if plan.encode == "item":
-            return item_moments(plan, counts)
-        if plan.encode == "signs":
-            return sign_moments(plan, counts)
-        raise PlanError(f"{plan.mechanism_name} has no unbiased estimate of single keys")
+        return state_decoding_of(plan).moments(plan, counts)
 
     @property
     def has_own_moments(self) -> bool:
@@ -55,17 +43,55 @@ class Decoding:
 
     def has_moments(self, plan: Plan) -> bool:
         """Whether ``moments`` can decode this plan."""
-        return self.has_own_moments or plan.encode in ("views", "item", "signs")
+        return self.has_own_moments or state_decoding_of(plan).has_moments
 
     def evidence(self, plan: Plan, tally: Tally) -> Evidence | None:
-        """What a tally says about several keys together; None to decode by the plan's shape."""
+        """What a tally says about several keys together; None to read it as the encoding does."""
         return None
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
         """The predicted error of the least-squares answers for this number of people."""
-        from .forecast.key_forecast import by_shape
+        return state_decoding_of(plan).forecast(plan, people, prior)
 
-        return by_shape(plan, people, prior)
+
+class StateDecoding:
+    """The half of an encoding that reads tallies; the other half, ``Encoding``, makes the states.
+
+    It is what a mechanism does unless it has a way of its own. Every method of this class refuses.
+    """
+
+    has_moments: ClassVar[bool] = False
+    """Whether ``moments`` knows frequencies or masses of single keys."""
+
+    def moments(self, plan: Plan, counts: Integers) -> Moments:
+        """Unbiased frequency and mass of every key from counts ``(..., cells)``; see ``Moments``."""
+        raise PlanError(f"{plan.mechanism_name} has no unbiased estimate of single keys")
+
+    def evidence(self, plan: Plan, tally: Tally, estimator: str) -> Evidence:
+        """What a tally says about several keys together, for a named estimator of conditionals."""
+        from .together.joint import not_together
+
+        raise not_together(plan)
+
+    def projected(self, plan: Plan, tally: Tally) -> Floats:
+        """Frequency and mean of every key, ``(keys, 2)``, after the law of states is made proper.
+
+        Means are on [-1, 1]; NaN where nothing is known.
+        """
+        raise PlanError("simplex projection is for plans that speak of one key or one item")
+
+    def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
+        """The predicted error of the least-squares answers for this number of people."""
+        raise PlanError(f"the error of {plan.mechanism_name} is not forecast")
+
+    def pair_forecast(
+        self, plan: Plan, people: float, prior: Prior, first: int, second: int
+    ) -> tuple[float, float, float]:
+        """Variances of frequency(first | second) and mean(first | second), and the bias of the former.
+
+        ``first`` and ``second`` are kinds of keys of the prior.
+        """
+        raise PlanError(f"conditionals of {plan.mechanism_name} are not forecast")
 
 
 def decoding_of(plan: Plan) -> Decoding:
@@ -74,6 +100,14 @@ def decoding_of(plan: Plan) -> Decoding:
     if not isinstance(mechanism, Decoding):
         raise PlanError(f"{plan.mechanism_name} makes plans but has no estimator")
     return mechanism
+
+
+def state_decoding_of(plan: Plan) -> StateDecoding:
+    """How tallies of the plan's encoding are read."""
+    encoding = plan.encoding
+    if not isinstance(encoding, StateDecoding):
+        raise PlanError(f"the encoding {plan.encode} makes states but has no estimator")
+    return encoding
 
 
 def moments_of(plan: Plan, counts: Integers) -> Moments:

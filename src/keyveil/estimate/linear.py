@@ -63,10 +63,19 @@ class Moments:
         lead = (*shape, keys)
         return cls(np.zeros(lead, np.int64), np.full((*lead, 2), np.nan), np.full((*lead, 2, 2), np.nan))
 
+    def shaped(self, shape: tuple[int, ...]) -> Moments:
+        """The same with other leading axes."""
+        keys = self.reports.shape[-1]
+        return Moments(
+            self.reports.reshape(*shape, keys),
+            self.values.reshape(*shape, keys, 2),
+            self.covariance.reshape(*shape, keys, 2, 2),
+        )
+
 
 def single_keys(plan: Plan) -> bool:
     """Whether every report speaks of one key."""
-    return plan.encode == "views" and all(len(view) == 1 for view in plan.views.keys)
+    return plan.encoding.speaks_of_views and all(len(view) == 1 for view in plan.views.keys)
 
 
 def view_counts(plan: Plan, counts: Integers, number: int) -> tuple[list[int], Floats]:
@@ -120,53 +129,6 @@ def _spread(channel: Channel, shares: Floats, reports: Floats, cells: Floats) ->
     return np.asarray(square - average[:, :, None] * average[:, None, :])
 
 
-def item_moments(plan: Plan, counts: Integers) -> Moments:
-    """Frequency of every key, where a report speaks of one item drawn from a person's own."""
-    channel = plan.channels[0]
-    rows = np.asarray(counts).reshape(-1, plan.layout.cells)
-    made = Moments.unknown((len(rows),), len(plan.schema.keys))
-    # One more report from an average state, for caution: one report alone has no spread.
-    average = channel.mix(np.full(channel.states, 1.0 / channel.states))[: channel.cells]
-    made.reports[:] = rows[:, :1]
-    some = np.flatnonzero(rows[:, 0])
-    n, cells = rows[some, :1].astype(np.float64), rows[some, 1:]
-    made.values[some, :, 0] = channel.state_estimates(cells / n)[0][:, 1:]
-    variances = channel.state_estimates((cells + average) / (n + 1))[1]
-    made.covariance[some, :, 0, 0] = variances[:, 1:] / n
-    return _shaped(made, np.shape(counts)[:-1])
-
-
-def sign_moments(plan: Plan, counts: Integers) -> Moments:
-    """Mass of every key, where a report is a vector of signs."""
-    from ..channel import Halfspace
-
-    channel = plan.channels[0]
-    if not isinstance(channel, Halfspace):
-        raise PlanError("this estimator is for vectors of signs")
-    rows = np.asarray(counts).reshape(-1, plan.layout.cells)
-    made = Moments.unknown((len(rows),), len(plan.schema.keys))
-    n = rows[:, :1].astype(np.float64)
-    made.reports[:] = rows[:, :1]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        shares = rows[:, 1:] / n if channel.one_cell else np.append(rows[:, 1:] / n, n / n, axis=1)
-        means = shares @ channel.sign_decoder()
-        # A sent sign is always -1 or +1; one more fair one, for caution.
-        variances = (1.0 / channel.pull**2 - (np.clip(means, -1, 1) * n / (n + 1)) ** 2) / n
-    made.values[:, :, 1] = means
-    made.covariance[:, :, 1, 1] = variances
-    return _shaped(made, np.shape(counts)[:-1])
-
-
-def _shaped(moments: Moments, shape: tuple[int, ...]) -> Moments:
-    """Rows of tallies along their own leading axes again."""
-    keys = moments.reports.shape[-1]
-    return Moments(
-        moments.reports.reshape(*shape, keys),
-        moments.values.reshape(*shape, keys, 2),
-        moments.covariance.reshape(*shape, keys, 2, 2),
-    )
-
-
 def key_bands(plan: Plan, moments: Moments, level: float) -> KeyBands:
     """Frequency and mean (or mass, where that is all a mechanism knows) of every key."""
     wanted = plan.mechanism.answers
@@ -198,13 +160,11 @@ __all__ = [
     "Moments",
     "answers_of",
     "by_least_squares",
-    "item_moments",
     "key_answers",
     "key_bands",
     "key_weights",
     "least_squares",
     "on_scale",
-    "sign_moments",
     "single_keys",
     "single_moments",
     "view_counts",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..foundation.arrays import Floats
-from ..foundation.errors import PlanError
 from .answer import Answers, Estimate, KeyAnswer, shifted
+from .decoding import state_decoding_of
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan
@@ -87,7 +87,7 @@ def simplex(plan: Plan, tally: Tally, answers: Answers) -> Answers:
     Intervals stay those of the unprojected estimate, cut to the range and widened to hold the new
     value, so they cover at least as often as before; standard errors are dropped.
     """
-    values = _projected(plan, tally)
+    values = state_decoding_of(plan).projected(plan, tally)
     keys = []
     for place, answer in enumerate(answers):
         frequency, mean = values[place]
@@ -111,32 +111,6 @@ def _moved(estimate: Estimate | None, value: float) -> Estimate | None:
         return replace(estimate, value=value)
     low, high = min(estimate.low, value), max(estimate.high, value)
     return Estimate(value, nan, low, high, estimate.reports)
-
-
-def _projected(plan: Plan, tally: Tally) -> Floats:
-    """Frequency and mean (on [-1, 1]) of every key after projection."""
-    from .linear import key_weights
-
-    made = np.full((len(plan.schema.keys), 2), np.nan)
-    if plan.encode == "item":
-        n, counts = tally.view_counts(0)
-        if n:
-            laws = onto_simplex(plan.channels[0].state_estimates(counts / n)[0][None, :])
-            made[:, 0] = laws[0, 1:]
-        return made
-    if plan.encode != "views" or any(len(view) != 1 for view in plan.views.keys):
-        raise PlanError("simplex projection is for plans that speak of one key or one item")
-    weights = key_weights(plan.schema)
-    for view, channel in enumerate(plan.view_channels):
-        n, counts = tally.view_counts(view)
-        decoder = channel.decoder(np.eye(channel.states))
-        if np.isnan(decoder).any():
-            raise PlanError(f"{plan.mechanism_name} does not know the law of states; nothing to project")
-        if n:
-            law = onto_simplex((counts / n @ decoder)[None, :])[0]
-            frequency, mass = law @ weights
-            made[plan.views.keys[view][0]] = frequency, mass / frequency if frequency else np.nan
-    return made
 
 
 STEPS: dict[str, Step] = {"clip": clip, "simplex": simplex, "norm_sub": simplex}

@@ -17,6 +17,7 @@ from decimal import Decimal
 from ..channel import CoCo
 from ..channel.coco_channel import best_cells
 from .collision import MOST_CAP, POOL, Sets
+from .encodings.item_set import ItemSet
 from .mechanism import Parameter
 
 SALT = 0x5EED0003
@@ -32,7 +33,7 @@ class CoCoSingles(Sets):
         "of people who hold more keys than the cap, only so many drawn at random count: the frequencies "
         "lie below the truth by what was left out, and the means are those of the keys that were kept"
     )
-    encode = "items"
+    encoding = ItemSet()
     parameters = {
         "cap": Parameter(8, 1, MOST_CAP, "keys of a person that count; who holds more keeps so many"),
         "pool": POOL,

@@ -15,25 +15,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 from math import ceil
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ..channel import CoCo, Collision
 from ..channel.collision_channel import best_small
 from ..channel.hash import MOST_CELLS
-from ..estimate.linear import Moments, least_squares
-from ..estimate.pools.pool_decoder import pool_forecast, pool_moments
-from ..foundation.arrays import Integers
+from ..estimate.linear import least_squares
 from ..foundation.errors import PlanError
 from ..people.schema import Schema
 from ..people.views import Views
 from ..plan.encoding import MOST_CAP as MOST_CAP
-from ..plan.encoding import items_of, most_held
+from .encodings.item_set import ItemSet
 from .mechanism import Draft, Mechanism, Parameter
-
-if TYPE_CHECKING:
-    from ..estimate.forecast.key_forecast import Forecast
-    from ..people.prior import Prior
-    from ..plan.plan import Plan
 
 SALT = 0x5EED0002
 
@@ -55,7 +48,7 @@ def fitting(pool: int, cells: int) -> tuple[int, int]:
 class Sets(Mechanism):
     """A collision over the items that an encoding makes of a record."""
 
-    encode: ClassVar[str]
+    encoding: ClassVar[ItemSet]
     estimators = {"least_squares": least_squares}
     bits = "log2 pool + log2 cells"
 
@@ -76,21 +69,15 @@ class Sets(Mechanism):
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         keys, pool = len(schema.keys), int(chosen["pool"])
         cap = min(int(chosen["cap"]), keys)
-        held = most_held(self.encode, cap)
+        held = self.encoding.most_held(cap)
         if pool & (pool - 1):
             raise PlanError("pool must be a power of two")
         asked, least = int(chosen["cells"]), self.least(held)
         if asked and asked < least:
             raise PlanError(f"cells must be at least {least} for this cap, or 0 for the best number")
         pool, cells = fitting(pool, asked or self.best(held, epsilon))
-        channel = self.channel(items_of(self.encode, keys), held, epsilon, pool, max(cells, least))
-        return Draft(schema.at(2), Views.whole(keys), self.encode, (channel,), epsilon)
-
-    def moments(self, plan: Plan, counts: Integers) -> Moments:
-        return pool_moments(plan, counts)
-
-    def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
-        return pool_forecast(plan, people, prior)
+        channel = self.channel(self.encoding.items(keys), held, epsilon, pool, max(cells, least))
+        return Draft(schema.at(2), Views.whole(keys), self.encoding.name, (channel,), epsilon)
 
 
 CELLS = Parameter(0, 0, 1 << 21, "cells that items are hashed to; 0 takes the best number")
@@ -109,7 +96,7 @@ class CollisionSingles(Sets):
         "of people who hold more keys than the cap, only so many drawn at random count: the frequencies "
         "lie below the truth by what was left out, and the means are those of the keys that were kept"
     )
-    encode = "items"
+    encoding = ItemSet()
     parameters = {
         "cap": Parameter(8, 1, MOST_CAP, "keys of a person that count; who holds more keeps so many"),
         "pool": POOL,

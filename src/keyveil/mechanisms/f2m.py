@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..channel import Channel, Table
-from ..estimate.forecast.key_forecast import Beside, by_decoder, by_shape
+from ..estimate.forecast.key_forecast import Beside, by_decoder
 from ..estimate.likelihood import likelihood
 from ..estimate.linear import answers_of, key_answers, least_squares, single_moments
 from ..foundation.arrays import Floats
@@ -87,5 +87,5 @@ class F2M(Mechanism):
         return Draft(schema.at(2), views, "views", (table,), epsilon)
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
-        made = by_shape(plan, people, prior)
+        made = super().forecast(plan, people, prior)
         return Beside(made.bias, made.covariance, by_decoder(plan, people, prior, by_two_bits))

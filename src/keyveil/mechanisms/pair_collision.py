@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ..estimate.pools.pair_items import PairEvidence
 from ..estimate.together.joint import Evidence, HeldEvidence
 from .collision import CELLS, POOL, Sets
+from .encodings.item_set import PairItemSet
 from .mechanism import Parameter
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class PairCollision(Sets):
         "of people who hold more keys than the cap, only so many drawn at random count: frequencies of "
         "keys, and more so of pairs, lie below the truth by what was left out"
     )
-    encode = "pair_items"
+    encoding = PairItemSet()
     parameters = {
         "cap": Parameter(6, 1, MOST_CAP, "keys of a person that count; who holds more keeps so many"),
         "pool": POOL,

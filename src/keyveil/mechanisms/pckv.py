@@ -10,7 +10,7 @@ split uses that up: for bits a = 1/2, b = 2 / (E + 3), p = E / (E + 1) with E = 
 a = (l (E - 1) + 2) / (l (E - 1) + 2 d') and p = (l (E - 1) + 1) / (l (E - 1) + 2), which makes every
 lie alike: it is k-RR over the 2 d' signed keys whose odds l (E - 1) + 1 are larger than E, because
 padding hides a held key among l. That is proven on records, with the plan's own integers
-(``encode.proof_over_records``); the padding's share of words is not exactly 1 / l, and is counted.
+(``PaddedItem.proof``); the padding's share of words is not exactly 1 / l, and is counted.
 """
 
 from __future__ import annotations
@@ -22,21 +22,20 @@ from typing import TYPE_CHECKING, Any
 
 from ..channel import Channel, Symbols, Symmetric
 from ..estimate.forecast.key_forecast import Beside
-from ..estimate.linear import Moments, least_squares
+from ..estimate.linear import least_squares
 from ..estimate.pools.padded_items import (
     Published,
     baseline,
     padded_forecast,
-    padded_moments,
     published,
 )
-from ..foundation.arrays import WORD, Integers
+from ..foundation.arrays import WORD
 from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most, own_context
 from ..foundation.search import smallest_fitting
 from ..people.schema import Schema
 from ..people.views import Views
-from ..plan.encoding import proof_over_records
+from .encodings.padded_item import PaddedItem
 from .mechanism import Draft, Mechanism, Parameter
 
 if TYPE_CHECKING:
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from ..plan.plan import Plan
 
 MOST_LENGTH = 64
+ENCODING = PaddedItem()
 
 
 class Padded(Mechanism):
@@ -67,13 +67,10 @@ class Padded(Mechanism):
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         keys = len(schema.keys)
         channel = self.channel(keys, min(int(chosen["length"]), keys), epsilon, chosen)
-        return Draft(schema.at(2), Views.whole(keys), "padded", (channel,), epsilon)
-
-    def moments(self, plan: Plan, counts: Integers) -> Moments:
-        return padded_moments(plan, counts)
+        return Draft(schema.at(2), Views.whole(keys), ENCODING.name, (channel,), epsilon)
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
-        made = padded_forecast(plan, people, prior)
+        made = super().forecast(plan, people, prior)
         if "published" not in self.estimators:
             return made
         alone = padded_forecast(plan, people, prior, summed=False)
@@ -82,7 +79,7 @@ class Padded(Mechanism):
     def true_epsilon(self, epsilon: Decimal) -> Decimal:
         with own_context():
             drafted = self.draft(Schema.of(8), epsilon, False, self.chosen({}))
-        return proof_over_records("padded", drafted.channels[0], 8).epsilon
+        return ENCODING.proof(drafted.channels[0], 8).epsilon
 
 
 class PCKVUE(Padded):
@@ -129,7 +126,7 @@ def padded_symmetric(keys: int, length: int, epsilon: Decimal) -> Symmetric:
             if keep < lie or not 0 <= WORD - keep - others * lie < others:
                 continue
             made = Symmetric(states, keep, lie)
-            kept = proof_over_records("padded", made, keys).keeps(epsilon)
+            kept = ENCODING.proof(made, keys).keeps(epsilon)
             if kept and (best is None or made.keep * best.lie > best.keep * made.lie):
                 best = made
     if best is None:

@@ -22,7 +22,6 @@ import numpy as np
 
 from ..channel import Channel, Table
 from ..estimate.answer import KeyAnswer, biased
-from ..estimate.forecast.key_forecast import by_shape
 from ..estimate.forecast.round_forecast import FeedbackForecast, FeedbackRound, first_round
 from ..estimate.likelihood import likelihood
 from ..estimate.linear import answers_of, key_answers, on_scale, single_moments
@@ -135,7 +134,9 @@ class PrivKV(Mechanism):
         return Draft(schema.at(2), views, "views", (table,), epsilon)
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
-        return first_round(by_shape(plan, people, prior), asked_once(plan, people, prior, np.zeros(1)))
+        return first_round(
+            super().forecast(plan, people, prior), asked_once(plan, people, prior, np.zeros(1))
+        )
 
 
 def asked_once(plan: Plan, people: float, prior: Prior, told: Floats) -> FeedbackRound:

@@ -15,7 +15,8 @@ import numpy as np
 
 from ..channel import Table
 from ..estimate.answer import Estimate, KeyAnswer, biased, plain, ratio, shifted
-from ..estimate.forecast.key_forecast import Forecast, Mixed, area, by_shape
+from ..estimate.decoding import state_decoding_of
+from ..estimate.forecast.key_forecast import Forecast, Mixed, area
 from ..estimate.forecast.round_forecast import Debiased, FeedbackRound, first_round
 from ..estimate.linear import answers_of, key_answers, on_scale, single_moments
 from ..foundation.arrays import Floats
@@ -223,7 +224,7 @@ def chain_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
     told = np.array([float(word) for word in plan.chain["feedback"]])
     at = asked_once(plan, people, prior, told if len(f) == keys else np.full(len(f), told.mean()))
     if plan.chain["round"] == 1:
-        alone = by_shape(plan, people, prior)
+        alone = state_decoding_of(plan).forecast(plan, people, prior)
         variance = alone.covariance[:, 0, 0]
         made: Forecast = first_round(alone, at)
     else:

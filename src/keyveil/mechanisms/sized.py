@@ -26,7 +26,7 @@ import numpy as np
 from ..channel import Channel, Symmetric
 from ..channel.design.view_channels import best_subset
 from ..estimate.forecast.key_forecast import Mixed
-from ..estimate.linear import Moments, least_squares
+from ..estimate.linear import least_squares
 from ..estimate.projection import onto_simplex
 from ..foundation.arrays import Floats, Integers
 from ..foundation.coins import Coins
@@ -34,10 +34,10 @@ from ..foundation.errors import FinishedError, PlanError
 from ..foundation.exact import decimal, text
 from ..people.schema import Schema
 from ..people.views import Views
-from ..plan.encoding import bucket_ends, bucket_of
 from ..plan.plan import Plan
 from ..plan.registry import mechanism_named
 from .collision import MOST_CAP
+from .encodings.set_size import SetSize, bucket_ends, bucket_of, bucket_shares
 from .mechanism import Choice, Draft, Mechanism, Parameter, with_parameters
 from .rounds import parent_fault
 
@@ -94,7 +94,7 @@ class Sized(Mechanism):
             "share": text(chosen["share"]),
             "cap": 0,
         }
-        return Draft(schema, Views.whole(keys), "size", (channel,), epsilon, chain=chain)
+        return Draft(schema, Views.whole(keys), SetSize.name, (channel,), epsilon, chain=chain)
 
     def next(self, plan: Plan, tally: Tally) -> Draft:
         assert plan.chain is not None
@@ -159,16 +159,11 @@ class Sized(Mechanism):
                 best, least = cap, error
         return best
 
-    def moments(self, plan: Plan, counts: Integers) -> Moments:
-        if plan.encode == "size":
-            return Moments.unknown(np.shape(counts)[:-1], len(plan.schema.keys))
-        return _kind(str(plan.parameters["then"])).moments(plan, counts)
-
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
         kind = _kind(str(plan.parameters["then"]))
-        if plan.encode != "size":
-            return kind.forecast(plan, people, prior)
         assert plan.chain is not None
+        if plan.chain["round"] > 1:
+            return kind.forecast(plan, people, prior)
         share = float(plan.chain["share"])
         left = people * (1 - share)
         caps = self._likely_caps(plan, people * share, left, prior)
@@ -181,8 +176,7 @@ class Sized(Mechanism):
     def _likely_caps(self, plan: Plan, asked: float, left: float, prior: Prior) -> list[int]:
         """The caps that are found when so many are asked for their sizes, on a few fixed draws."""
         channel = plan.channels[0]
-        law = np.zeros(channel.states)
-        np.add.at(law, np.minimum(bucket_of(np.arange(len(prior.sizes))), len(law) - 1), prior.sizes)
+        law = bucket_shares(prior.sizes, channel.states)
         spread = channel.covariance(channel.decoder(np.eye(len(law))), law) / asked
         values, turn = np.linalg.eigh(spread)
         root = turn * np.sqrt(np.maximum(values, 0.0))

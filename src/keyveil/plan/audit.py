@@ -14,10 +14,9 @@ from ..foundation.errors import KeyveilError
 from ..foundation.exact import LARGEST, decimal, text
 from ..people.schema import Schema
 from ..people.views import Views
-from .encoding import proof_over_records
 from .plan import CLIENT, FORMAT, MOST_BYTES, MOST_SUBSET_STATES, TOO_MANY_SUBSETS, Plan, canonical
 from .recipe import CALIBRATIONS, Recipe
-from .registry import REGISTRY
+from .registry import ENCODINGS, REGISTRY
 from .report import is_hex
 
 _MEMBERS = {
@@ -214,6 +213,7 @@ def _channels(body: dict[str, Any], findings: list[str]) -> tuple[tuple[Channel,
     schema = body.get("schema")
     keys = schema.get("keys") if isinstance(schema, dict) else None
     many = len(keys) if isinstance(keys, list) else 0
+    encoding = ENCODINGS.get(str(body.get("encode")))
     for document in listed:
         try:
             channel = parse_channel(document)
@@ -221,7 +221,7 @@ def _channels(body: dict[str, Any], findings: list[str]) -> tuple[tuple[Channel,
             if subsets > MOST_SUBSET_STATES:
                 findings.append(TOO_MANY_SUBSETS)
                 break
-            proof = proof_over_records(str(body.get("encode")), channel, many)
+            proof = channel.proof() if encoding is None else encoding.proof(channel, many)
         except KeyveilError as error:
             findings.append(str(error))
             wrong += 1

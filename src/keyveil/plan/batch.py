@@ -14,7 +14,6 @@ from ..foundation.coins import WORDS_PER_BLOCK, Coins, Stream
 from ..foundation.compiled import compiled
 from ..people.people import People
 from ..people.views import Views
-from .encoding import encode_views
 from .packing import pack_bits
 from .report import Reports
 
@@ -36,9 +35,9 @@ def privatise(plan: Plan, people: People, coins: Coins) -> Reports:
     if loops is not None:
         if _singles(plan) and _few_slices(plan):
             return Reports(plan.hash, codes=_sliced_keys(plan, people, coins, loops))
-        if plan.encode == "item" and isinstance(plan.channels[0], Symmetric):
+        if plan.encoding.draws_held_key and isinstance(plan.channels[0], Symmetric):
             return Reports(plan.hash, codes=_walked_items(plan, people, coins, loops))
-        if _one_hot(plan) and (_singles(plan) or plan.encode == "item" or _whole(plan)):
+        if _one_hot(plan) and (_singles(plan) or plan.encoding.draws_held_key or _whole(plan)):
             return _flipped_bits(plan, people, coins, loops)
     if not plan.layout.one_cell:
         return _many_marks(plan, people, coins)
@@ -81,7 +80,7 @@ def _many_marks(plan: Plan, people: People, coins: Coins) -> Reports:
 def _singles(plan: Plan) -> bool:
     """Whether the plan picks one key evenly, and all keys share a channel."""
     return (
-        plan.encode == "views"
+        plan.encoding.speaks_of_views
         and plan.views == Views.singles(len(plan.schema.keys))
         and plan.channel_of is None
     )
@@ -96,7 +95,7 @@ def _few_slices(plan: Plan) -> bool:
 
 def _whole(plan: Plan) -> bool:
     """Whether the plan speaks of all keys in one view."""
-    return plan.encode == "views" and len(plan.views) == 1
+    return plan.encoding.speaks_of_views and len(plan.views) == 1
 
 
 def _one_hot(plan: Plan) -> bool:
@@ -209,13 +208,13 @@ def _flipped_bits(plan: Plan, people: People, coins: Coins, loops: Any) -> Repor
     bits = np.empty((0 if one_cell else len(people), plan.packing.bits_width), np.uint8)
     for rows, words in _chunks(plan, people, coins):
         states = np.zeros(len(words), np.uint32)
-        if plan.encode == "item":
+        if plan.encoding.draws_held_key:
             loops.pick_items(words, people.starts[rows.start :], people.keys, states)
         elif held is None:
             some = people[rows]
             stream = Stream(coins, some.addresses, ready=words).skip(1)
             picked = np.zeros(len(some), np.int64)
-            states[:] = encode_views(plan.schema, plan.views, some, picked, stream)
+            states[:] = plan.encoding.encode(plan.schema, plan.views, some, picked, stream)
         else:
             held.find(rows, words)
             states[held.who[: held.found]] = held.states[: held.found]

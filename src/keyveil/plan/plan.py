@@ -21,20 +21,10 @@ from ..foundation.exact import own_context, text
 from ..people.people import People
 from ..people.schema import Record, Schema
 from ..people.views import Views
-from .encoding import (
-    ENCODERS,
-    MOST_CAP,
-    SETS,
-    cap_in,
-    encoder_of,
-    items_of,
-    proof_over_records,
-    states_of,
-    words_taken,
-)
+from .encoding import Encoding
 from .packing import Packing
 from .recipe import Draft, Recipe, written
-from .registry import REGISTRY, mechanism_named
+from .registry import REGISTRY, encoding_named, mechanism_named
 from .report import Report, Reports
 
 if TYPE_CHECKING:
@@ -56,9 +46,6 @@ HASH_BYTES = len('"hash":"",') + 64 + 1
 MOST_SUBSET_STATES = 1 << 13
 """States of all ``subset`` channels of a plan: the time of a proof grows with their square."""
 TOO_MANY_SUBSETS = f"the subset channels of a plan have at most {MOST_SUBSET_STATES} states in all"
-
-WHOLE = ("halfspace", "collision", "coco")
-"""Shapes whose state is no number: a vector of signs, a set of items."""
 
 
 def canonical(document: Mapping[str, Any]) -> bytes:
@@ -92,8 +79,7 @@ class Plan:
         _ = self.layout.cells
 
     def _check_parts(self) -> None:
-        if self.encode not in ENCODERS:
-            raise PlanError(f"unknown encoding; known: {', '.join(ENCODERS)}")
+        encoding = self.encoding
         if not self.channels:
             raise PlanError("a plan has at least one channel")
         if sum(c.states for c in self.channels if c.shape == "subset") > MOST_SUBSET_STATES:
@@ -103,30 +89,10 @@ class Plan:
             len(of) != len(self.views) or any(not 0 <= c < len(self.channels) for c in of)
         ):
             raise PlanError("a plan with several channels names one for each view")
-        keys = len(self.schema.keys)
-        if self.encode != "views" and self.views != Views.whole(keys):
+        if not encoding.speaks_of_views and self.views != Views.whole(len(self.schema.keys)):
             raise PlanError("this encoding speaks of all keys in one view")
         for view, channel in zip(self.views.keys, self.view_channels, strict=True):
-            if self.encode == "views":
-                fits = channel.shape not in WHOLE
-                fits = fits and channel.states == states_of(self.schema, len(view))
-            elif self.encode == "item":
-                fits = channel.shape not in WHOLE and channel.states == keys + 1
-            elif self.encode in SETS:
-                fits = channel.shape in ("collision", "coco") and 0 < self.cap <= min(keys, MOST_CAP)
-                fits = fits and (channel.shape == "collision" or self.encode == "items")
-                fits = fits and getattr(channel, "items", 0) == items_of(self.encode, keys)
-                fits = fits and self.schema.levels == 2
-            elif self.encode == "padded":
-                fits = channel.shape in ("symbols", "symmetric") and 0 < self.cap <= keys
-                fits = fits and channel.states == 2 * (keys + self.cap) and self.schema.levels == 2
-                fits = fits and not getattr(channel, "silent", 0)
-            elif self.encode == "size":
-                fits = channel.shape not in WHOLE
-            else:
-                fits = channel.shape == "halfspace" and channel.words == 1 + -(-keys // 32)
-                fits = fits and getattr(channel, "signs", 0) == keys and self.schema.levels == 2
-            if not fits:
+            if not encoding.fits(self.schema, channel, view):
                 raise PlanError("a channel does not fit the states of its view")
 
     # -- making ----------------------------------------------------------------------------------
@@ -194,6 +160,11 @@ class Plan:
     # -- facts -----------------------------------------------------------------------------------
 
     @cached_property
+    def encoding(self) -> Encoding:
+        """How a record becomes a state; ``encode`` is its name in documents."""
+        return encoding_named(self.encode)
+
+    @cached_property
     def view_channels(self) -> tuple[Channel, ...]:
         """The channel of each view."""
         if self.channel_of is None:
@@ -203,7 +174,7 @@ class Plan:
     @cached_property
     def cap(self) -> int:
         """How many keys of a person count, kept or padded to; the buckets of a size; otherwise 0."""
-        return cap_in(self.encode, self.view_channels[0], len(self.schema.keys))
+        return self.encoding.cap(self.view_channels[0], len(self.schema.keys))
 
     def views_of(self, channel: int) -> list[int]:
         """The views that draw from a channel, by its number."""
@@ -224,7 +195,7 @@ class Plan:
     def proof(self) -> Proof:
         """The worst pair of records over all channels, with the encoding before them."""
         keys = len(self.schema.keys)
-        return worst_of(proof_over_records(self.encode, channel, keys) for channel in self.channels)
+        return worst_of(self.encoding.proof(channel, keys) for channel in self.channels)
 
     @property
     def proven(self) -> Decimal:
@@ -364,8 +335,8 @@ class Plan:
     def perturb(self, people: People, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
         """Each person's view and output: pick, encode, draw."""
         picked = self.views.pick(stream.words(0, 1)[:, 0])
-        encode = encoder_of(self.encode, self.cap)
-        states = encode(self.schema, self.views, people, picked, stream.skip(1))
+        rest = picked, stream.skip(1), self.cap
+        states = self.encoding.encode(self.schema, self.views, people, *rest)
         return picked, self.draw(picked, states, stream)
 
     def draw(self, picked: np.ndarray, states: np.ndarray, stream: Stream) -> np.ndarray:
@@ -390,7 +361,7 @@ class Plan:
 
     def channel_start(self, view: int) -> int:
         """Where the channel's words begin: after the view's word and the encoder's, aligned."""
-        taken = 1 + words_taken(self.encode, self.schema, len(self.views.keys[view]), self.cap)
+        taken = 1 + self.encoding.words(self.schema, len(self.views.keys[view]), self.cap)
         align = self.view_channels[view].align
         return -(-taken // align) * align
 

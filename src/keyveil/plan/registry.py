@@ -1,43 +1,46 @@
-"""The registry of mechanisms: their names, and each mechanism once it is asked for.
+"""The registries of mechanisms and of encodings: their names, and each one once it is asked for.
 
-Plans name their mechanism, and mechanisms make plans. The registry breaks that circle: it knows the
-mechanisms by name only and loads the file of one when it is first asked for.
+Plans name their mechanism and their encoding, and both know plans. The registries break that circle:
+they know mechanisms and encodings by name only and load the file of one when it is first asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
+from typing import Generic, TypeVar
 
 from ..foundation.errors import PlanError, nearest
+from .encoding import Encoding
 from .recipe import Recipe
 
-MECHANISMS = "keyveil.mechanisms"
+Part = TypeVar("Part")
 
 
-class _Registry(MutableMapping[str, Recipe]):
-    """Mechanisms by name, in the order of ``keyveil.mechanisms.LINES``."""
+class _Registry(MutableMapping[str, Part], Generic[Part]):
+    """Parts by name, in the order of ``LINES`` of the package that holds their files."""
 
-    def __init__(self) -> None:
-        self._recipes: dict[str, Recipe | None] = {}
+    def __init__(self, package: str, kind: type[Part]) -> None:
+        self._package, self._kind = package, kind
+        self._parts: dict[str, Part | None] = {}
 
     @property
-    def _known(self) -> dict[str, Recipe | None]:
-        if not self._recipes:
-            self._recipes.update(dict.fromkeys(import_module(MECHANISMS).LINES))
-        return self._recipes
+    def _known(self) -> dict[str, Part | None]:
+        if not self._parts:
+            self._parts.update(dict.fromkeys(import_module(self._package).LINES))
+        return self._parts
 
-    def __getitem__(self, name: str) -> Recipe:
-        recipe = self._known[name]
-        if recipe is None:
-            file, kind = import_module(MECHANISMS).LINES[name]
-            recipe = getattr(import_module(f"{MECHANISMS}.{file}"), kind)()
-            assert isinstance(recipe, Recipe)
-            self._known[name] = recipe
-        return recipe
+    def __getitem__(self, name: str) -> Part:
+        part = self._known[name]
+        if part is None:
+            file, kind = import_module(self._package).LINES[name]
+            part = getattr(import_module(f"{self._package}.{file}"), kind)()
+            assert isinstance(part, self._kind)
+            self._known[name] = part
+        return part
 
-    def __setitem__(self, name: str, mechanism: Recipe) -> None:
-        self._known[name] = mechanism
+    def __setitem__(self, name: str, part: Part) -> None:
+        self._known[name] = part
 
     def __delitem__(self, name: str) -> None:
         del self._known[name]
@@ -52,7 +55,10 @@ class _Registry(MutableMapping[str, Recipe]):
         return name in self._known
 
 
-REGISTRY: MutableMapping[str, Recipe] = _Registry()
+REGISTRY: MutableMapping[str, Recipe] = _Registry("keyveil.mechanisms", Recipe)  # type: ignore[type-abstract]
+"""The mechanisms."""
+ENCODINGS: MutableMapping[str, Encoding] = _Registry("keyveil.mechanisms.encodings", Encoding)  # type: ignore[type-abstract]
+"""The encodings."""
 
 
 def mechanism_named(name: str, *also: str) -> Recipe:
@@ -63,3 +69,10 @@ def mechanism_named(name: str, *also: str) -> Recipe:
         hint = "" if near is None else f"did you mean {near}? "
         raise PlanError(f"unknown mechanism {name!r}; {hint}known: {', '.join(known)}")
     return REGISTRY[name]
+
+
+def encoding_named(name: str) -> Encoding:
+    """The encoding of that name, or an error that lists them all."""
+    if name not in ENCODINGS:
+        raise PlanError(f"unknown encoding; known: {', '.join(ENCODINGS)}")
+    return ENCODINGS[name]

@@ -29,6 +29,7 @@ from ..people.prior import Prior
 from ..people.scale import Scale
 from ..people.schema import Schema
 from ..plan.plan import Plan
+from .competitor import stated_parameters
 
 CAPS = (0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 """Caps and padding lengths that are tried: how many keys this share of people does not exceed."""
@@ -103,13 +104,11 @@ class Option:
     @property
     def name(self) -> str:
         """The mechanism with the parameters that are not at their default."""
-        known = self.plan.mechanism.parameters
-        said = [
+        words = [
             f"{name} {value}" if name != "queries" else _number_of(str(value))
-            for name, value in self.plan.parameters.items()
-            if str(value) != str(known[name].default)
+            for name, value in stated_parameters(self.plan).items()
         ]
-        return f"{self.mechanism} ({', '.join(said)})" if said else self.mechanism
+        return f"{self.mechanism} ({', '.join(words)})" if words else self.mechanism
 
     def document(self) -> dict[str, Any]:
         """As JSON; the mean's error is on the scale of the plan's values."""

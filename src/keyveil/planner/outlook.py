@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..estimate.forecast.variance import prior_law, query_variance
+from ..estimate.linear import single_keys
 from ..estimate.together.conditional import query_weights
 from ..estimate.together.joint import evidence, lifted
 from ..estimate.together.query import Query
@@ -41,7 +42,7 @@ Law = Callable[[tuple[int, ...]], Floats]
 
 def expected_tally(plan: Plan, law: Law) -> Tally:
     """The tally of very many people without any noise."""
-    if plan.encode != "views":
+    if not plan.encoding.speaks_of_views:
         raise PlanError(f"the counts of {plan.mechanism_name} do not follow from the law of a few keys")
     tally, layout = Tally(plan), plan.layout
     reports = np.rint(MANY * plan.views.shares).astype(np.int64)
@@ -125,7 +126,7 @@ def outlook(plan: Plan, people: int) -> Outlook | None:
 
 def _stderr(plan: Plan, people: int) -> float | None:
     """The worst view's standard error of frequency(k | c)."""
-    if plan.encode != "views" or max(plan.views.sizes) < 2:
+    if not plan.encoding.speaks_of_views or single_keys(plan):
         return None
     levels, names = plan.schema.levels, plan.schema.keys
     foreseen = None

@@ -30,9 +30,9 @@ from ..estimate.answer import Estimate, plain
 from ..estimate.projection import onto_simplex
 from ..foundation.arrays import Floats
 from ..foundation.errors import PlanError
+from ..mechanisms.encodings.set_size import bucket_ends, bucket_of
 from ..mechanisms.sized import noise_of, shares_of
 from ..people.prior import Prior
-from ..plan.encoding import bucket_ends, bucket_of
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan
@@ -158,7 +158,7 @@ def _check_told(tally: Tally) -> None:
 
 def check_pilot(plan: Plan) -> None:
     """Refuse a plan that does not ask how many keys are held."""
-    if plan.encode != "size":
+    if not plan.encoding.speaks_of_size:
         name = plan.mechanism_name
         other = "; this is its second" if name == "sized" else f", not {name}"
         raise PlanError(f"a pilot's plan asks how many keys are held: the first one of sized{other}")

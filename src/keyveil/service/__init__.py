@@ -1,1 +1,1 @@
-"""The running service: the client on a device, the collector, the relay between them."""
+"""The running service: the client on a device, the collector, and the relay between them."""

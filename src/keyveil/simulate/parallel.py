@@ -1,4 +1,4 @@
-"""Measure: a contest between mechanisms at several epsilons, on all processors."""
+"""Runs a contest between several mechanisms at several epsilons, on all processors."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 
 from ..foundation.errors import ChannelError, PlanError
-from .contest import Contest, ContestRow, NoEstimator
+from .contest import AUTO, Contest, NoEstimator
+from .contest_row import ContestRow
+
+Job = tuple[str, str]
+"""A mechanism and an epsilon."""
 
 
 @dataclass(frozen=True)
 class ContestResult:
-    """The rows, in the order of epsilons and mechanisms, and why some mechanism has none."""
+    """The rows, ordered by epsilon and mechanism, and the reasons for those that are missing."""
 
     rows: list[ContestRow]
-    skipped: dict[tuple[str, str], str]
-    """By mechanism and epsilon."""
+    skipped: dict[Job, str]
+    """By mechanism and epsilon: why there are no rows."""
 
 
 def measure(
@@ -28,38 +32,35 @@ def measure(
     *,
     lenient: bool = False,
     processes: int | None = None,
-    moved: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> ContestResult:
-    """Every mechanism at every epsilon; the same numbers whatever the number of processes.
+    """Rows of every mechanism at every epsilon; they do not depend on the number of processes.
 
-    With ``lenient`` a mechanism that cannot be had for these keys is skipped, and the outcome says so.
+    A mechanism without any requested estimator is skipped. With ``lenient``, so is one that cannot be
+    planned for these keys. ``on_progress`` receives the number of finished jobs and of all jobs.
     """
     jobs = [(name, epsilon) for epsilon in epsilons for name in mechanisms]
-    found: dict[tuple[str, str], list[ContestRow]] = {}
-    skipped: dict[tuple[str, str], str] = {}
-    _ = contest.truth  # so that processes share it
-    for done, (job, made) in enumerate(_worked(contest, jobs, processes), 1):
-        if isinstance(made, list):
-            found[job] = made
+    rows: dict[Job, list[ContestRow]] = {}
+    skipped: dict[Job, str] = {}
+    _ = contest.questions.truth  # computed here, so that processes share it
+    for done, (job, result) in enumerate(_results(contest, jobs, processes), 1):
+        if isinstance(result, list):
+            rows[job] = result
+        elif isinstance(result, NoEstimator) or (lenient and job[0] != AUTO):
+            skipped[job] = str(result)
         else:
-            missing = isinstance(made, NoEstimator)
-            if not missing and (not lenient or job[0] == "auto"):
-                raise made
-            skipped[job] = str(made)
-        if moved is not None:
-            moved(done, len(jobs))
-    if not found:
+            raise result
+        if on_progress is not None:
+            on_progress(done, len(jobs))
+    if not rows:
         raise PlanError(next(iter(skipped.values())))
-    return ContestResult([row for job in jobs for row in found.get(job, [])], skipped)
+    return ContestResult([row for job in jobs for row in rows.get(job, [])], skipped)
 
 
-Job = tuple[str, str]
-
-
-def _worked(
+def _results(
     contest: Contest, jobs: list[Job], processes: int | None
 ) -> Iterator[tuple[Job, list[ContestRow] | PlanError]]:
-    """Each job's rows, or why there are none, as they come."""
+    """The rows of every job, or the error, in the order in which jobs finish."""
     workers = min(processes or os.cpu_count() or 1, len(jobs))
     if workers <= 1:
         for job in jobs:
@@ -69,14 +70,17 @@ def _worked(
     try:
         with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
             waiting = {pool.submit(_forked, job): job for job in jobs}
-            for future in as_completed(waiting):
-                yield waiting[future], future.result()
+            try:
+                for future in as_completed(waiting):
+                    yield waiting[future], future.result()
+            finally:
+                pool.shutdown(cancel_futures=True)  # after an error, no further job is started
     finally:
         _SHARED.pop()
 
 
 _SHARED: list[Contest] = []
-"""What forked processes find in their memory, so that tables are not sent to them."""
+"""The contest that forked processes inherit, so that tables are not sent to them."""
 
 
 def _forked(job: Job) -> list[ContestRow] | PlanError:

@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..channel import Channel, CoCo, Collision, Subset, Symbols
-from ..channel.hash import mixed
-from ..foundation.arrays import WORD, Floats, Integers
-from ..foundation.coins import Coins, Stream
+from ..channel.law import as_laws, random_stream
+from ..channel.seed_pool import SeedPool
+from ..foundation.arrays import Floats, Integers
+from ..foundation.coins import Coins
 from ..foundation.compiled import compiled
 from ..foundation.errors import PlanError
 from ..people.population import Population
-from ..plan.encoding import SETS, bucket_of
 from ..plan.tally import Tally
 
 if TYPE_CHECKING:
@@ -74,15 +73,12 @@ def _counts(
 ) -> Integers:
     if population.schema.keys != plan.schema.keys:
         raise PlanError("the population has other keys than the plan")
-    if plan.encode == "views":
-        return _of_views(plan, population.at(plan.schema.levels), people, draw, runs)
-    if plan.encode in ("item", "padded", "size"):
-        made = _of_states(plan, population.at(plan.schema.levels), people, draw, runs)
-        if made is not None:
-            return made
+    counts = _of_laws(plan, population.at(plan.schema.levels), people, draw, runs)
+    if counts is not None:
+        return counts
     counts = np.zeros((runs, plan.layout.cells), np.int64)
     loops: Any = compiled()
-    if plan.encode not in SETS or loops is None:
+    if not plan.encoding.speaks_of_sets or loops is None:
         for row in counts:
             _by_person(plan, population, people, draw, row)
         return counts
@@ -111,101 +107,27 @@ def _counts(
     return counts
 
 
-def _proper(laws: Floats) -> Floats:
-    laws = np.maximum(laws, 0.0)
-    return laws / laws.sum(axis=-1, keepdims=True)
-
-
-def _of_views(
+def _of_laws(
     plan: Plan, population: Population, people: int, draw: np.random.Generator, runs: int
-) -> Integers:
-    """Reports of views: one multinomial each."""
-    layout = plan.layout
+) -> Integers | None:
+    """Counts ``(runs, cells)`` from the laws of the views' states, one multinomial draw each.
+
+    None where the states are no numbers.
+    """
+    layout, keys = plan.layout, plan.views.keys
+    laws = [plan.encoding.population_law(population, view, plan.cap) for view in keys]
+    known = [law for law in laws if law is not None]
+    if len(known) < len(keys):
+        return None
     counts = np.zeros((runs, layout.cells), np.int64)
     reports = draw.multinomial(people, plan.views.shares, size=runs)
     counts[:, layout.own] = reports
     for number, channel in enumerate(plan.channels):
         views = plan.views_of(number)
-        laws = np.array([population.law(plan.views.keys[view]) for view in views])
-        made = _drawn(channel, _proper(laws), reports[:, views], draw)
-        if made is None:
-            for row in counts:
-                row[:] = 0
-                _by_person(plan, population, people, draw, row)
-            return counts
+        view_laws = as_laws(np.array([known[view] for view in views]))
         cells = layout.own[views][:, None] + 1 + np.arange(channel.cells)
-        counts[:, cells] = made
+        counts[:, cells] = channel.draw_counts(view_laws, reports[:, views], draw)
     return counts
-
-
-def _of_states(
-    plan: Plan, population: Population, people: int, draw: np.random.Generator, runs: int
-) -> Integers | None:
-    """Reports of one view whose state is one drawn item, or a size."""
-    channel = plan.channels[0]
-    if plan.encode == "size":
-        held = np.minimum(bucket_of(np.arange(len(population.sizes))), channel.states - 1)
-        law: Floats = np.bincount(held, population.sizes, channel.states).astype(np.float64)
-    elif plan.encode == "item":
-        items = population.drawn(1).sum(axis=1)
-        law = np.concatenate([[max(0.0, 1.0 - items.sum())], items])
-    else:
-        items = population.drawn(plan.cap).reshape(-1)
-        dummy = max(0.0, 1.0 - items.sum()) / (2 * plan.cap)
-        law = np.concatenate([items, np.full(2 * plan.cap, dummy)])
-    made = _drawn(channel, _proper(law[None, :]), np.full((runs, 1), people), draw)
-    if made is None:
-        return None
-    return np.concatenate([np.full((runs, 1), people), made[:, 0]], axis=1)
-
-
-def _drawn(
-    channel: Channel, laws: Floats, reports: Integers, draw: np.random.Generator
-) -> Integers | None:
-    """Counts ``(..., cells)`` of so many reports ``(...,)`` whose states follow the laws, or None.
-
-    Where a report marks many cells, its states are drawn first; given these, what positions show is
-    independent of each other and of everything else.
-    """
-    if channel.one_cell:
-        return draw.multinomial(reports, _proper(channel.mix(laws)))
-    if isinstance(channel, Subset):
-        return _subsets(channel, draw.multinomial(reports, laws), draw)
-    if not isinstance(channel, Symbols):
-        return None
-    states = draw.multinomial(reports, laws)
-    own = states[..., channel.silent :].reshape(*reports.shape, channel.positions, -1)
-    rest = reports[..., None] - own.sum(axis=-1)
-    law = np.array(channel.laws, np.float64) / WORD
-    if channel.alphabet == 2 and len(law) == 2:
-        return draw.binomial(own[..., 0], law[1, 1]) + draw.binomial(rest, law[0, 1])
-    law = np.roll(law, -1, axis=1)  # symbol 0 last: it marks nothing
-    shown = draw.multinomial(rest, law[0])
-    for number, row in enumerate(law[1:]):
-        shown = shown + draw.multinomial(own[..., number], row)
-    return shown[..., :-1].reshape(*reports.shape, channel.cells)
-
-
-def _subsets(channel: Subset, states: Integers, draw: np.random.Generator) -> Integers:
-    """How often each state is among those sent, from counts ``(..., states)`` of the true ones.
-
-    The sampler's own steps, for all reports at once that have as many states left to choose.
-    """
-    shown = draw.binomial(states, channel.show / WORD)
-    marks, others = shown.copy(), channel.states - 1
-    own = np.arange(channel.states)
-    waiting = np.zeros((channel.size + 1, *states.shape), np.int64)  # by how many are yet to choose
-    waiting[channel.size], waiting[channel.size - 1] = states - shown, shown
-    for j in range(others):
-        left = others - j
-        for need in range(1, channel.size + 1):
-            chance = ((need << 32) // left) / WORD
-            taken = draw.binomial(waiting[need], min(chance, 1.0))
-            for other in (j, j + 1):  # the j-th other state is itself, or one further
-                marks[..., other] += (taken * (j + (j >= own) == other)).sum(axis=-1)
-            waiting[need - 1] += taken
-            waiting[need] -= taken
-    return np.asarray(marks)
 
 
 def _by_person(
@@ -217,8 +139,7 @@ def _by_person(
     tally = Tally(plan, counts)
     for first in range(0, people, chunk):
         some = population.draw(min(chunk, people - first), draw, first)
-        ready = draw.integers(0, WORD, (len(some), words), np.uint32)
-        stream = Stream(Coins.stated("not used"), some.addresses, ready=ready)
+        stream = random_stream(len(some), words, draw)
         tally.add(plan.packing.batch(*plan.perturb(some, stream)))
 
 
@@ -226,20 +147,11 @@ class _Sets:
     """Reports about whole sets, by the compiled loop of the plan's channel."""
 
     def __init__(self, plan: Plan, loops: Any) -> None:
-        channel, keys = plan.channels[0], len(plan.schema.keys)
-        numbers = np.arange(2 * keys, dtype=np.uint32) + np.uint32(0x9E3779B9)
-        if isinstance(channel, CoCo):
-            rest = np.array([channel.left(j) for j in range(channel.held + 1)], np.int64)
-            more: tuple[Any, ...] = (mixed(numbers[:keys]), channel.salt, channel.pool, channel.small)
-            self._draw, self._more = loops.draw_coco, (*more, channel.high, channel.low, rest)
-        else:
-            assert isinstance(channel, Collision)
-            rest = np.array([channel.low(j) for j in range(channel.held + 1)], np.int64)
-            pairs = keys if plan.encode == "pair_items" else 0
-            more = (pairs, mixed(numbers), channel.salt, channel.pool, channel.small)
-            self._draw, self._more = loops.draw_collision, (*more, channel.high, rest)
-        self._cap, self._pool, self._small = plan.cap, channel.pool, channel.small
-        self._channel, self._pairs = channel, plan.encode == "pair_items"
+        channel = plan.channels[0]
+        assert isinstance(channel, SeedPool)
+        self._pairs = plan.encoding.item_width > 1
+        self._draw, self._more = channel.compiled_draw(loops, len(plan.schema.keys), self._pairs)
+        self._cap, self._channel = plan.cap, channel
 
     def add(
         self,
@@ -257,18 +169,11 @@ class _Sets:
     def telling(self, population: Population) -> float:
         """The variance of a cell's weight between people, by that of whether it is reported."""
         kept = float(population.sizes @ np.minimum(np.arange(len(population.sizes)), self._cap))
-        channel, cells = self._channel, self._small
-        if isinstance(channel, CoCo):
-            empty = channel.left(self._cap)[0]
-            apart = (channel.high - empty) ** 2 + (channel.low - empty) ** 2
-            return self._cap * apart / WORD**2
-        held = kept * (kept + 1) / 2 if self._pairs else kept
-        empty = channel.low(min(round(held), channel.held))[0]
-        return held * (1 - min(held / cells, 1.0)) * ((channel.high - empty) / WORD) ** 2
+        return self._channel.weight_variance(kept * (kept + 1) / 2 if self._pairs else kept)
 
     def law(self, population: Population, people: int, draw: np.random.Generator) -> Floats:
         """The law of the cells under each seed, a row each: averaged over so many people's own."""
-        made = np.zeros((self._pool, 1 + self._small))
+        made = np.zeros((self._channel.pool, 1 + self._channel.small))
         people = -(-people // len(population.people)) * len(population.people)
         table, seed = population.people, draw.integers(0, 1 << 64, dtype=np.uint64)
         rows = table.starts, np.ascontiguousarray(table.keys), population.ups
@@ -276,7 +181,7 @@ class _Sets:
         self._draw(people, False, *rows, self._cap, *self._more, seed, nothing, made)
         made = made[:, 1:] + made[:, :1]
         made[made.sum(axis=1) == 0] = 1.0  # a seed that no one drew
-        return _proper(made)
+        return as_laws(made)
 
 
 def _of_law(laws: Floats, people: int, runs: int, draw: np.random.Generator) -> Integers:

@@ -32,26 +32,15 @@ thousand. Whatever is rounded or left out is added to delta.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
-from math import comb, exp, inf, log, log1p, nextafter, sqrt
+from math import exp, inf, log, log1p, nextafter, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..channel import Channel, Proof
-from ..channel.coco_channel import CoCo
-from ..channel.collision_channel import Collision
-from ..channel.halfspace import Halfspace
-from ..channel.hash import Hash
-from ..channel.product import Product
-from ..channel.subset import Subset
-from ..channel.symbols import Symbols
-from ..channel.symmetric import Symmetric
-from ..channel.table import Table
-from ..foundation.arrays import WORD, Floats
+from ..foundation.arrays import Floats
 from ..foundation.errors import PlanError
 from ..foundation.tails import log_binomial, shorter_tail, tail_over_term
 from ..plan.encoding import proof_over_records
@@ -278,15 +267,13 @@ def parameters(plan: Plan) -> Parameters:
 
 
 def channel_parameters(channel: Channel, proof: Proof | None = None) -> Parameters:
-    """The three numbers of one channel; of an unknown shape those that its epsilon alone implies.
+    """The three numbers of one channel.
 
     ``proof`` is the worst ratio between records, where that is less than between the channel's states.
     """
     proof = proof or channel.proof()
     apart, shared = _of_ratio(proof)
-    if type(channel) in _SHAPES:
-        found = _SHAPES[type(channel)](channel)
-        apart, shared = min(apart, found[0]), max(shared, found[1])
+    apart, shared = min(apart, channel.total_variation()), max(shared, channel.blanket())
     ratio = proof.numerator / proof.denominator * (1 + 1e-14)
     return Parameters(ratio, float(apart) * (1 + 1e-14), float(shared) * (1 - 1e-14))
 
@@ -295,146 +282,3 @@ def _of_ratio(proof: Proof) -> tuple[Fraction, Fraction]:
     """Any two laws lie within (E - 1) / (E + 1) of each other, and all share 1 / E."""
     top, bottom = proof.numerator, proof.denominator
     return Fraction(top - bottom, top + bottom), Fraction(bottom, top)
-
-
-def _of_table(channel: Table) -> tuple[Fraction, Fraction]:
-    rows = np.array(channel.rows, np.int64)
-    worst = max(
-        (int(np.abs(rows[i + 1 :] - row).sum(axis=1).max(initial=0)) for i, row in enumerate(rows)),
-        default=0,
-    )
-    return Fraction(worst, 2 * WORD), Fraction(int(rows.min(axis=0).sum()), WORD)
-
-
-def _of_symmetric(channel: Symmetric) -> tuple[Fraction, Fraction]:
-    """Two rows differ in the two states' own cells, and where the units that are left over fall."""
-    size, rest = channel.states, channel.rest
-    shared = Fraction(size * channel.lie, WORD)
-    if size > 1 << 12:
-        return Fraction(channel.keep - channel.lie + rest, WORD), shared
-    row = np.full(size, channel.lie, np.int64)
-    row[0], row[1 : 1 + rest] = channel.keep, channel.lie + 1
-    worst = max(int(np.abs(row - np.roll(row, by)).sum()) for by in range(1, size // 2 + 1))
-    return Fraction(worst, 2 * WORD), shared
-
-
-def _of_symbols(channel: Symbols) -> tuple[Fraction, Fraction]:
-    """Two states differ in at most two positions; the others cancel."""
-    background, *own = channel.laws
-    pairs: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = []
-    if channel.positions > 1:
-        pairs += [(one, background, background, two) for one in own for two in own]
-    pairs += [(one, background, two, background) for one in own for two in own]
-    if channel.silent:
-        pairs += [(one, background, background, background) for one in own]
-    worst = 0
-    for first, second, first_, second_ in pairs:
-        ones, twos = list(zip(first, first_, strict=True)), list(zip(second, second_, strict=True))
-        worst = max(worst, sum(abs(a * b - a_ * b_) for (a, a_), (b, b_) in product(ones, twos)))
-    # The least likely state is the one whose own position shows the worst symbol for it.
-    ratios = [min(Fraction(law[s], w) for law in own) for s, w in enumerate(background)]
-    ratios = [min(ratio, Fraction(1)) if channel.silent else ratio for ratio in ratios]
-    shared, before = 0.0, 1.0
-    for ratio in sorted(set(ratios)):
-        at_least = sum(w for r, w in zip(ratios, background, strict=True) if r > ratio) / WORD
-        after = at_least**channel.positions
-        shared, before = shared + float(ratio) * (before - after), after
-    return Fraction(worst, 2 * WORD**2), Fraction(shared * (1 - 1e-12))
-
-
-def _of_subset(channel: Subset) -> tuple[Fraction, Fraction]:
-    """Sets that hold one state and not the other, and how unevenly rounding draws the rest."""
-    k, w, show, hide = channel.states, channel.size, channel.show, WORD - channel.show
-    (most, least), (most_, least_) = channel._choices
-    whole = WORD**k
-    apart = max(show * most - hide * least_, hide * most_ - show * least, 0)
-    total = 2 * comb(k - 2, w - 1) * apart
-    total += (comb(k - 2, w - 2) if w > 1 else 0) * show * (most - least)
-    total += comb(k - 2, w) * hide * (most_ - least_)
-    return Fraction(total, 2 * whole), Fraction(comb(k, w) * min(show * least, hide * least_), whole)
-
-
-def _of_product(channel: Product) -> tuple[Fraction, Fraction]:
-    """Of k-RR in every digit: two states that differ in all of them, but for the units left over."""
-    inner, digits = channel.inner, channel.digits
-    apart, shared = _of_table(inner) if isinstance(inner, Table) else _of_symmetric(inner)
-    if not isinstance(inner, Symmetric):
-        return 1 - (1 - apart) ** digits, shared**digits
-    row = np.full(inner.states, inner.lie / WORD)
-    row[0] = 1.0 - row[1:].sum()
-    one: Floats = np.ones(1)
-    two: Floats = np.ones(1)
-    for _ in range(digits):
-        one, two = np.asarray(np.kron(one, row)), np.asarray(np.kron(two, np.roll(row, 1)))
-    rounding = 2 * digits * inner.states / WORD
-    return Fraction(float(np.abs(one - two).sum()) / 2 + rounding), shared**digits
-
-
-def _of_hash(channel: Hash) -> tuple[Fraction, Fraction]:
-    """The small channel's own: under most seeds two items fall into different cells."""
-    return _of_table(channel.inner)
-
-
-def _of_collision(channel: Collision) -> tuple[Fraction, Fraction]:
-    """Two sets that occupy i and j cells of a seed, as far apart as they can be."""
-    small, high = channel.small, channel.high
-    low = np.array([channel.low(count)[0] for count in range(channel.held + 1)], np.int64)
-    i, j = np.meshgrid(np.arange(channel.held + 1), np.arange(channel.held + 1), indexing="ij")
-    both = np.maximum(0, i + j - small)
-    off = (i - both) * np.abs(high - low[j]) + (j - both) * np.abs(high - low[i])
-    off += (small - i - j + both) * np.abs(low[i] - low[j])
-    worst = int(off.max()) + 2 * small  # the units that are left over
-    return Fraction(worst, 2 * WORD), Fraction(small * int(min(low.min(), high)), WORD)
-
-
-def _of_coco(channel: CoCo) -> tuple[Fraction, Fraction]:
-    """Two sets that claim i and j pairs of a seed, none in common or all of them with the other sign."""
-    high, low, small = channel.high, channel.low, channel.small
-    left = [channel.left(count)[0] for count in range(channel.held + 1)]
-    worst = 0
-    for i in range(channel.held + 1):
-        for j in range(i, channel.held + 1):
-            for both in {max(0, i + j - small // 2), i}:
-                off = 2 * both * (high - low)
-                off += (i - both) * (abs(high - left[j]) + abs(low - left[j]))
-                off += (j - both) * (abs(high - left[i]) + abs(low - left[i]))
-                off += (small - 2 * (i + j - both)) * abs(left[i] - left[j])
-                worst = max(worst, off + 2 * small)
-    return Fraction(worst, 2 * WORD), Fraction(small * min(low, *left), WORD)
-
-
-def _of_halfspace(channel: Halfspace) -> tuple[Fraction, Fraction]:
-    """By how many signs two vectors differ: sums of the shared and of the other signs are binomial."""
-    size, keep = channel.signs, channel.keep
-    shared = Fraction(2 * (WORD - keep), WORD)
-    if size > 48:
-        return Fraction(1), shared
-    weight = {1: 2 * keep, 0: WORD, -1: 2 * (WORD - keep)}
-    worst = 0
-    for differ in range(1, size + 1):
-        total = 0
-        for a in range(size - differ + 1):
-            for b in range(differ + 1):
-                u, v = 2 * a - (size - differ), 2 * b - differ
-                one, two = weight[_sign(u + v)], weight[_sign(u - v)]
-                total += comb(size - differ, a) * comb(differ, b) * abs(one - two)
-        worst = max(worst, total)
-    return Fraction(worst, (2 * WORD) << size), shared
-
-
-def _sign(number: int) -> int:
-    return (number > 0) - (number < 0)
-
-
-_SHAPES: dict[type[Channel], Callable[[Any], tuple[Fraction, Fraction]]] = {
-    Table: _of_table,
-    Symmetric: _of_symmetric,
-    Symbols: _of_symbols,
-    Subset: _of_subset,
-    Product: _of_product,
-    Hash: _of_hash,
-    Collision: _of_collision,
-    CoCo: _of_coco,
-    Halfspace: _of_halfspace,
-}
-"""Variation (or more) and blanket (or less) of each shape."""

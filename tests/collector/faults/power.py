@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from desk import PLAN
 
-from keyveil.service.collector.operations import admin
-from keyveil.service.collector.operations.clock import StatedClock
+from keyveil.service.collector.engine import admin
+from keyveil.service.collector.engine.service import Service
 from keyveil.service.collector.operations.verify import verify
-from keyveil.service.collector.service import Service
+from keyveil.service.collector.process.clock import StatedClock
 from keyveil.service.collector.store import Parcel
 from keyveil.service.collector.store.control import Book
 from keyveil.service.collector.store.sqlite import SqliteStore
@@ -97,7 +97,7 @@ def work(folder: Path, seed: int, steps: int, synchronous: str = "FULL") -> Hist
         store.open()
         with open(os.devnull, "w") as nothing:
             service = Service(store, segments, clock, log=nothing, threaded=False)
-        loop.run_until_complete(service.start(keep=False))
+        loop.run_until_complete(service.start(seal=False))
         return store, service
 
     def stop(store: SqliteStore, service: Service) -> None:
@@ -139,7 +139,7 @@ def work(folder: Path, seed: int, steps: int, synchronous: str = "FULL") -> Hist
                 acknowledged(tokens=now.tokens + 1)
             elif what == "advance":
                 clock.advance(LENGTH)
-                loop.run_until_complete(service.keeper.keep())
+                loop.run_until_complete(service.sealer.seal_due())
             elif what == "restart":
                 stop(store, service)
                 store, service = start()

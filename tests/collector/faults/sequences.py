@@ -24,13 +24,13 @@ import numpy as np
 from desk import Desk, plan_of
 
 from keyveil import Tally
+from keyveil.service.collector.engine import admin
 from keyveil.service.collector.http import wire
-from keyveil.service.collector.http.problems import REASONS, Problem
-from keyveil.service.collector.operations import admin
 from keyveil.service.collector.operations.backup import backup
-from keyveil.service.collector.operations.clock import StatedClock
 from keyveil.service.collector.operations.restore import restore
 from keyveil.service.collector.operations.verify import verify
+from keyveil.service.collector.process.clock import StatedClock
+from keyveil.service.collector.process.problems import REASONS, Problem
 from keyveil.service.collector.store import StoreUnready
 from keyveil.service.collector.store.sqlite import SqliteStore
 
@@ -465,7 +465,7 @@ class Sequence:
     # -- time --------------------------------------------------------------------------------------
 
     def keep(self, crash_at: int | None = None) -> None:
-        """The keeper looks; perhaps the process ends between two of its steps."""
+        """Epochs that are due are sealed; perhaps the process ends between two of its steps."""
         writer = self.desk.service.writer
         was_broken, failing = self.broken, self.trouble.kind != ""
         writer.tick()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from scratch import forgetful, make_small, stale
 
-from keyveil.service.collector.operations.settings import Settings
 from keyveil.service.collector.operations.start import address_of, listening, serve
+from keyveil.service.collector.process.settings import Settings
 from keyveil.service.collector.store import store_at
 from keyveil.service.collector.store.sqlite import SqliteStore
 
@@ -27,7 +27,7 @@ def main(address: str, segments: str, *more: str) -> int:
     store.open()
     pairs = [word.split("=") for word in more if "=" in word]
     given = {name: type(getattr(Settings, name))(value) for name, value in pairs}
-    settings = Settings(**{"keep_seconds": 0.05, "tick_seconds": 0.1, **given})
+    settings = Settings(**{"seal_seconds": 0.05, "tick_seconds": 0.1, **given})
     try:
         with listening("127.0.0.1", 0) as found:
             print(address_of(found), flush=True)

@@ -75,7 +75,7 @@ def drawn_errors(
     truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)[some]
     covariance, middle = told.covariance[some], truth + told.bias[some]
     draws = max(round(share * min(max(DRAWN // len(some), LEAST), MOST)), FEWEST_DRAWS)
-    errors = _draws(covariance, draws, plan.cap if plan.encode == "padded" else 0)
+    errors = _draws(covariance, draws, plan.encoding.dummies(plan.cap))
     common = (told.together - 1.0) / max(prior.keys - 1, 1)
     values = middle + (_in_common(errors, covariance, common) if common > 0 else errors)
     claimed = covariance if told.claimed is None else told.claimed[some]
@@ -145,12 +145,7 @@ def _in_common(errors: Floats, covariance: Floats, share: float) -> Floats:
 
 def _moments(plan: Plan, values: Floats, middle: Floats, covariance: Floats, people: float) -> Moments:
     """What an estimator would see: the covariance at what was drawn, not at what is true."""
-    share = 1.0
-    if plan.encode == "views":
-        share = sum(
-            len(view) * float(part)
-            for view, part in zip(plan.views.keys, plan.views.shares, strict=True)
-        ) / len(plan.schema.keys)
+    share = plan.encoding.key_share(plan.views, len(plan.schema.keys))
     reports = np.full((1, values.shape[1]), max(1, round(people * share)))
     known = np.asarray(np.isfinite(middle).all(axis=-1))[None, :]
     spread = np.broadcast_to(covariance, (len(values), *covariance.shape)).copy()

@@ -13,19 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...channel import Channel, Halfspace
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
 from ..decoding import decoding_of
 from ..linear import Decoder, key_weights
-from ..together.joint import lifted
 
 if TYPE_CHECKING:
     from ...people.prior import Prior
     from ...plan.plan import Plan
 
-MOST_STATES = 3**9
-"""Larger views are not written out state by state."""
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(32)
 REACH = 6.0
 """So many standard deviations of a normal law are summed over, in so many points."""
@@ -174,43 +170,6 @@ def forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
     return decoding_of(plan).forecast(plan, people, prior)
 
 
-def by_shape(plan: Plan, people: float, prior: Prior) -> Forecast:
-    """The forecast that follows from the plan's encoding and channels alone."""
-    if plan.encode == "views":
-        return _of_views(plan, people, prior)
-    if plan.encode == "item":
-        return _of_items(plan, people, prior)
-    if plan.encode == "signs":
-        return _of_signs(plan, people, prior)
-    raise PlanError(f"the error of {plan.mechanism_name} is not forecast")
-
-
-def _of_views(plan: Plan, people: float, prior: Prior) -> Forecast:
-    """One report of a view tells of each of its keys; all that tell of a key are pooled by precision."""
-    keys, kinds, levels = len(plan.schema.keys), len(prior.count), plan.schema.levels
-    weights = key_weights(plan.schema)
-    known = ~np.isnan(weights).any(axis=0)
-    precision = np.zeros((kinds, int(known.sum()), int(known.sum())))
-    for number, channel in enumerate(plan.channels):
-        groups: dict[int, list[int]] = {}
-        for view in plan.views_of(number):
-            groups.setdefault(len(plan.views.keys[view]), []).append(view)
-        for size, views in groups.items():
-            if channel.states > MOST_STATES:
-                raise PlanError("views of so many keys are not forecast")
-            laws = prior.beside(levels, tuple(plan.views.keys[view] for view in views))
-            one = _told(channel, laws, weights[:, known], size, levels)
-            share = float(sum(plan.views.shares[view] for view in views))
-            reports = people * share * size / keys
-            precision += reports * one
-    answered = np.zeros(2, bool)
-    answered[known] = (np.diagonal(precision, axis1=1, axis2=2) > 0).all(axis=0)
-    covariance = np.full((kinds, 2, 2), np.nan)
-    inside = np.ix_(np.arange(kinds), answered[known], answered[known])
-    covariance[np.ix_(np.arange(kinds), answered, answered)] = np.linalg.inv(precision[inside])
-    return Forecast(np.where(answered, 0.0, np.nan) * np.ones((kinds, 2)), covariance)
-
-
 def by_decoder(plan: Plan, people: float, prior: Prior, decode: Decoder) -> Forecast:
     """The forecast of views of single keys that share one channel, under a decoder of their own."""
     channel, weights = plan.channels[0], key_weights(plan.schema)
@@ -218,48 +177,3 @@ def by_decoder(plan: Plan, people: float, prior: Prior, decode: Decoder) -> Fore
     laws = prior.states(plan.schema.levels)
     spread = np.array([channel.covariance(cells, law) for law in laws])
     return Forecast(np.zeros((len(laws), 2)), spread / reports)
-
-
-def _told(channel: Channel, laws: Floats, weights: Floats, size: int, levels: int) -> Floats:
-    """What one report of a view of ``size`` keys tells of its first key: the precision, each kind's.
-
-    ``laws`` are those of the view's states, one for each kind of first key.
-    """
-    lifted_weights = lifted(weights.reshape(-1, weights.shape[1]), (0,), tuple(range(size)), levels)
-    cells = channel.decoder(lifted_weights)
-    answered = ~np.isnan(cells).any(axis=0)
-    made = np.zeros((len(laws), weights.shape[1], weights.shape[1]))
-    if not answered.any():
-        return made
-    pick = np.ix_(answered, answered)
-    for kind, law in enumerate(laws):
-        spread = channel.covariance(cells[:, answered], law)
-        made[kind][pick] = np.linalg.pinv(spread, hermitian=True)
-    return made
-
-
-def _of_items(plan: Plan, people: float, prior: Prior) -> Forecast:
-    """One held key is drawn: frequencies of those who hold several are told too low."""
-    channel = plan.channels[0]
-    drawn = prior.capped(1)[:, 0]
-    law = np.repeat(drawn, np.maximum(np.round(prior.count).astype(int), 1))[: channel.states - 1]
-    law = np.concatenate([[max(0.0, 1.0 - law.sum())], law, np.zeros(channel.states - 1 - len(law))])
-    seen = channel.mix(law / law.sum())
-    shares = seen[: channel.cells]
-    variances = channel.state_estimates(shares)[1]
-    first = 1 + np.concatenate([[0], np.cumsum(np.maximum(np.round(prior.count).astype(int), 1))[:-1]])
-    bias = np.full((len(prior.count), 2), np.nan)
-    covariance = np.full((len(prior.count), 2, 2), np.nan)
-    bias[:, 0] = drawn - prior.frequency
-    covariance[:, 0, 0] = variances[np.minimum(first, len(variances) - 1)] / people
-    return Forecast(bias, covariance)
-
-
-def _of_signs(plan: Plan, people: float, prior: Prior) -> Forecast:
-    channel = plan.channels[0]
-    assert isinstance(channel, Halfspace)
-    bias = np.full((len(prior.count), 2), np.nan)
-    covariance = np.full((len(prior.count), 2, 2), np.nan)
-    bias[:, 1] = 0.0
-    covariance[:, 1, 1] = (1.0 / channel.pull**2 - (prior.frequency * prior.mean) ** 2) / people
-    return Forecast(bias, covariance)

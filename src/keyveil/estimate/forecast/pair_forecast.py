@@ -17,6 +17,7 @@ import numpy as np
 from ...channel import Channel, Collision
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
+from ..decoding import state_decoding_of
 from ..together.joint import digits, lifted
 from .key_forecast import clipped
 
@@ -43,7 +44,7 @@ def pair_errors(plan: Plan, people: float, prior: Prior) -> tuple[float, float, 
         if a == b and prior.sample is not None and len(kinds) > 1:
             continue  # of a table every kind is one key
         share = float(weight[one] * weight[two])
-        of_f, of_m, off_f = _pair(plan, people, prior, a, b)
+        of_f, of_m, off_f = state_decoding_of(plan).pair_forecast(plan, people, prior, a, b)
         f, m = _told(_law(prior, 2, 2, a, b))
         if not np.isfinite(m):
             continue  # no one holds both, so that there is no mean to ask for
@@ -67,13 +68,8 @@ def _popular(prior: Prior) -> list[int]:
     return [int(kind) for kind in picked]
 
 
-def _pair(plan: Plan, people: float, prior: Prior, a: int, b: int) -> tuple[float, float, float]:
-    """Variances of frequency(a | b) and mean(a | b), and the bias of the first."""
-    channel = plan.view_channels[0]
-    if isinstance(channel, Collision) and plan.encode == "pair_items":
-        return _of_collision(plan, channel, people, prior, a, b)
-    if plan.encode != "views":
-        raise PlanError(f"conditionals of {plan.mechanism_name} are not forecast")
+def pair_in_views(plan: Plan, people: float, prior: Prior, a: int, b: int) -> tuple[float, float, float]:
+    """Variances of frequency(a | b) and mean(a | b) from views, and the bias of the first."""
     several = plan.views.sizes > 1
     if not several.any():
         raise PlanError(f"{plan.mechanism_name} tells nothing of two keys together")
@@ -148,10 +144,10 @@ def _ratios(spread: Floats, law: Floats) -> tuple[float, float]:
     return float(of_f), float(of_m)
 
 
-def _of_collision(
-    plan: Plan, channel: Collision, people: float, prior: Prior, a: int, b: int
-) -> tuple[float, float, float]:
-    """Four items for a pair, two for a key, all of the same reports, nearly independent."""
+def pair_in_sets(plan: Plan, people: float, prior: Prior, a: int, b: int) -> tuple[float, float, float]:
+    """The same from sets: a pair has four items and a key two, nearly independent of each other."""
+    channel = plan.view_channels[0]
+    assert isinstance(channel, Collision)
     number = np.arange(len(prior.sizes))
     cap = plan.cap
     kept = np.minimum(number, cap)

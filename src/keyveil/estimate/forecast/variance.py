@@ -70,7 +70,7 @@ def predicted(
     decode: Decoder = by_least_squares,
 ) -> Predicted:
     """Variances for a key when ``people`` answer the plan; ``law`` for values not at the ends."""
-    if plan.encode != "views" or len(plan.views.keys[view]) != 1:
+    if not plan.encoding.speaks_of_views or len(plan.views.keys[view]) != 1:
         raise PlanError("predicted error is offered for plans that speak of one key at a time")
     states = state_law(plan, frequency, mean) if law is None else np.asarray(law, np.float64)
     channel = plan.view_channels[view]

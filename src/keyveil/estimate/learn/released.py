@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError, QueryError
 from ..answer import Estimate, plain
+from ..linear import single_keys
 from ..together.conditional import Conditionals, entropy_law, entropy_moments, known_parts
 from ..together.identified_range import IdentifiedRange, told
 from ..together.joint import Evidence, JointMoments
@@ -42,7 +43,7 @@ class Released:
         else:
             plan = source.plan
             self.evidence, self.schema = source.evidence, plan.schema
-            if plan.encode == "views" and max(len(view) for view in plan.views.keys) < 2:
+            if single_keys(plan):
                 raise PlanError(
                     f"{plan.mechanism_name} speaks of one key at a time; learn from views, like pairs"
                 )

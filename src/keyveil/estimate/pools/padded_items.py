@@ -38,7 +38,7 @@ def marks_of(plan: Plan, counts: Integers) -> tuple[Floats, Floats]:
     For k-RR an item is a symbol of its key's position: low, then high.
     """
     channel = plan.channels[0]
-    if plan.encode != "padded" or not isinstance(channel, Symbols | Symmetric):
+    if not plan.encoding.dummies(plan.cap):
         raise PlanError("this estimator is for plans that pad and sample")
     counts = np.asarray(counts)
     reports, cells = counts[..., 0].astype(np.float64), counts[..., 1:].astype(np.float64)

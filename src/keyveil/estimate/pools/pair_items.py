@@ -16,7 +16,7 @@ import numpy as np
 from ...channel import Collision
 from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
-from ...plan.encoding import SETS, pair_item
+from ...plan.encoding import pair_item
 from .collision_matrix import collided, core_size, excess, undoing
 from .pool_decoder import energy_of
 
@@ -144,7 +144,7 @@ def scores_of(plan: Plan, tally: Tally) -> Scores:
     """The scores of a tally of a plan that speaks of sets."""
     tally.belongs_to(plan)
     channel = plan.view_channels[0]
-    if plan.encode not in SETS or not isinstance(channel, Collision):
+    if not isinstance(channel, Collision):
         raise PlanError("this estimator is for plans that speak of sets of items")
     return Scores(channel, tally.view_counts(0)[1], 2 * len(plan.schema.keys))
 
@@ -164,9 +164,7 @@ class PairEvidence:
         functionals. None if the reports do not speak of so many keys at a time.
         """
         width = len(keys)
-        if width not in (1, 2) or len(set(keys)) != width:
-            return None
-        if width == 2 and self.plan.encode != "pair_items":
+        if not 1 <= width <= self.plan.encoding.item_width or len(set(keys)) != width:
             return None
         weights = np.asarray(weights, np.float64)
         if not self.reports:

@@ -20,7 +20,6 @@ import numpy as np
 from ...channel import CoCo, Collision
 from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
-from ...plan.encoding import SETS
 from ..forecast.key_forecast import Forecast
 from ..forecast.variance import Predicted
 from ..linear import Moments
@@ -71,7 +70,7 @@ def energy_of(channel: Collision | CoCo, grid: Floats) -> tuple[float, float]:
 def pool_moments(plan: Plan, counts: Integers) -> Moments:
     """Frequency and mass of every key, of ``cap`` keys a person at the most, from ``(..., cells)``."""
     channel, keys = plan.channels[0], len(plan.schema.keys)
-    if plan.encode not in SETS or not isinstance(channel, Collision | CoCo):
+    if not isinstance(channel, Collision | CoCo):
         raise PlanError("this estimator is for plans that speak of sets of items")
     rows = np.asarray(counts).reshape(-1, plan.layout.cells)
     named, same = np.empty((len(rows), keys, 2)), np.zeros((len(rows), keys))
@@ -88,7 +87,7 @@ def pool_moments(plan: Plan, counts: Integers) -> Moments:
         if not n[number]:
             continue
         undone = _corrected(channel, keys, row, values[number], spread[number])
-        if plan.encode != "items":
+        if plan.encoding.item_width > 1:
             continue
         if undone:
             more = beyond(channel, row, values[number], spread[number])
@@ -206,7 +205,7 @@ def pool_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
         same = part * (part + channel.gain * ends.sum(axis=1))  # collide under one seed in t
         inside = float(prior.count @ each)
         energy = inside
-        if plan.encode == "pair_items":  # pairs as if keys were independent
+        if plan.encoding.item_width > 1:  # pairs as if keys were independent
             energy += (inside**2 - float(prior.count @ each**2)) / 2
         core = core_size(channel, 2 * keys, people * channel.gain**2 * energy)
         share = core_share(channel, core) if core else 0.0
@@ -216,7 +215,7 @@ def pool_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
     noise = noise_of(channel) * (1.0 if isinstance(channel, CoCo) else 2.0)
     spread += np.diag(noise * share / (1 - share) / people)
     bias, left = kept - truth, np.broadcast_to(np.diag(added), spread.shape)
-    if plan.encode != "items":
+    if plan.encoding.item_width > 1:
         return Forecast(bias, spread + left)
     claimed = left + second_order(channel, kept**2, prior.count)
     # Two keys are held together at most as often as the root of f_i f_j says.

@@ -15,6 +15,7 @@ from ...foundation.errors import PlanError, QueryError
 from ...people.schema import Schema
 from ..answer import Estimate, plain, quantile, ratio, shifted
 from ..likelihood import fit
+from ..linear import single_keys
 from .identified_range import possible_range, told
 from .joint import Evidence, HeldEvidence, JointMoments, evidence, not_together
 from .query import Query
@@ -120,7 +121,7 @@ class Conditionals:
     def _check(self, query: Query) -> None:
         """Refuse a query that names too many keys, or keys together where the plan asks about one."""
         check_size(self.plan.schema, query)
-        if query.given and self.plan.encode == "views" and max(self.plan.views.sizes) < 2:
+        if query.given and single_keys(self.plan):
             raise not_together(self.plan)
 
     def answer(self, query: Query | str) -> QueryAnswer:

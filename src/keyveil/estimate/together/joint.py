@@ -18,7 +18,7 @@ import numpy as np
 
 from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
-from ..decoding import decoding_of
+from ..decoding import decoding_of, state_decoding_of
 from ..projection import nearest_law
 
 if TYPE_CHECKING:
@@ -138,17 +138,6 @@ def not_together(plan: Plan) -> PlanError:
 
 def evidence(plan: Plan, tally: Tally, estimator: str = "pooled") -> Evidence:
     """The source of evidence that fits a plan."""
-    from .single_view import WHOLE, WholeEvidence
-    from .view_laws import ViewEvidence
-
     tally.belongs_to(plan)
-    made = decoding_of(plan).evidence(plan, tally)
-    if made is not None:
-        return made
-    if plan.encode != "views":
-        raise not_together(plan)
-    if len(plan.views) == 1:
-        return WHOLE.get(estimator, WholeEvidence)(plan, tally)
-    if estimator in ("printed", "simplex"):
-        raise PlanError(f"{estimator} is for plans with one view of all keys, like ioh")
-    return ViewEvidence(plan, tally, sharpen=estimator == "pooled")
+    own = decoding_of(plan).evidence(plan, tally)
+    return state_decoding_of(plan).evidence(plan, tally, estimator) if own is None else own

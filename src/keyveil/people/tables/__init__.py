@@ -1,7 +1,10 @@
-"""Tables of (person, key, value) as people: the one corner that knows Arrow.
+"""Tables with one row for each person, key and value, read as ``People``. Only this folder uses Arrow.
 
-``read`` is the way in. ``sources`` opens a path, frame or stream (``frames``, ``textfiles``);
-``order`` cuts rows that ascend by person, ``spill`` brings all others together.
+``table_reader`` is the entry. ``sources`` opens a file, frame or stream as Arrow batches, with the help
+of ``frames``, ``text_tables`` and ``delimiters``. ``row_order`` cuts tables that are sorted by person;
+``spill`` groups all others by person on disk. ``wide_tables`` reads tables with a column for each key,
+``movielens_files`` the MovieLens ratings. ``top_keys`` selects the most common keys of a table, and
+``table_writer`` writes a table.
 """
 
 from .table_reader import key_counts, people_of, read_people

@@ -70,14 +70,7 @@ class Ratings:
 def read_movielens(path: str | Path, top: int = 100) -> Ratings:
     """The ``top`` most rated films of a MovieLens folder or ratings file."""
     file = _Ratings(_file_in(Path(path)))
-    rows, users, films = 0, np.zeros(0, bool), np.zeros(0, np.int64)
-    for user, film, _ in file.columns():
-        rows += len(user)
-        films = _grown(films, int(film.max()) + 1)
-        films += np.bincount(film, minlength=len(films))
-        users = _grown(users, int(user.max()) + 1)
-        users[user] = True
-    file.check_rows(rows)
+    rows, everyone, films = _counted(file)
     order = np.lexsort((np.arange(len(films)), -films))[:top]
     order = order[films[order] > 0]
     if len(order) < top:
@@ -86,37 +79,55 @@ def read_movielens(path: str | Path, top: int = 100) -> Ratings:
     schema = Schema.of([str(film) for film in order], Decimal(str(stars[0])), Decimal(str(stars[-1])))
     place = np.full(len(films), -1, np.int64)
     place[order] = np.arange(top)
-    # With key -2 a row says only that the person is there.
-    everyone = np.flatnonzero(users)
+    people = _people(file, schema, everyone, place)
+    levels = np.rint((people.values - stars[0]) / (stars[1] - stars[0])).astype(np.int64)
+    cells = people.keys.astype(np.int64) * len(stars) + levels
+    counts = np.bincount(cells, minlength=top * len(stars)).reshape(top, len(stars))
+    return Ratings(schema, people, counts, stars, rows)
+
+
+def _counted(file: _Ratings) -> tuple[int, Integers, Integers]:
+    """The number of ratings, the users in ascending order, and the number of ratings of each film."""
+    rows, users, films = 0, np.zeros(0, bool), np.zeros(0, np.int64)
+    for user, film, _ in file.columns():
+        rows += len(user)
+        films = _grown(films, int(film.max()) + 1)
+        films += np.bincount(film, minlength=len(films))
+        users = _grown(users, int(user.max()) + 1)
+        users[user] = True
+    file.check_rows(rows)
+    return rows, np.flatnonzero(users), films
+
+
+def _people(file: _Ratings, schema: Schema, everyone: Integers, place: Integers) -> People:
+    """Everyone's ratings of the schema's films; ``place`` is a film's place in the schema, or -1."""
+    # A row with key -2 says only that the person exists.
     parts = [(everyone, np.full(len(everyone), -2, np.int64), np.zeros(len(everyone)))]
-    kept = [np.zeros(0, np.int64)]
-    first = 0
+    numbers, first = [np.zeros(0, np.int64)], 0
     for user, film, rating in file.columns():
-        keep = place[film] >= 0
-        parts.append((user[keep], place[film[keep]], rating[keep].astype(np.float64)))
-        kept.append(first + np.flatnonzero(keep))
+        listed = place[film] >= 0
+        parts.append((user[listed], place[film[listed]], rating[listed].astype(np.float64)))
+        numbers.append(first + np.flatnonzero(listed))
         first += len(user)
     who, places, values = (np.concatenate(column) for column in zip(*parts, strict=True))
     try:
-        people = People.of_rows(schema, who, places, values)
+        return People.of_rows(schema, who, places, values)
     except RecordError:
-        again = _repeated(who[len(everyone) :] * top + places[len(everyone) :])
-        if again is None:
+        pairs = who[len(everyone) :] * len(schema.keys) + places[len(everyone) :]
+        repeated = _repeated(pairs)
+        if repeated is None:
             raise
-        line = file.line_of(int(np.concatenate(kept)[again]))
+        line = file.line_of(int(np.concatenate(numbers)[repeated]))
         raise TableError(
             f"{file.path}, line {line}: the person has rated this film before; each rates a film once"
         ) from None
-    at = np.rint((people.values - stars[0]) / (stars[1] - stars[0])).astype(np.int64)
-    counts = np.bincount(people.keys.astype(np.int64) * len(stars) + at, minlength=top * len(stars))
-    return Ratings(schema, people, counts.reshape(top, len(stars)), stars, rows)
 
 
 def _repeated(numbers: Integers) -> int | None:
-    """The first place whose number has stood before; None if all differ."""
+    """The first place whose number also stands at an earlier place; None if all numbers differ."""
     order = np.argsort(numbers, kind="stable")
-    again = order[1:][numbers[order[1:]] == numbers[order[:-1]]]
-    return int(again.min()) if len(again) else None
+    repeats = order[1:][numbers[order[1:]] == numbers[order[:-1]]]
+    return int(repeats.min()) if len(repeats) else None
 
 
 def _grown(array: Any, size: int) -> Any:

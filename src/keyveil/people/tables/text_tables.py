@@ -182,10 +182,10 @@ class JsonLines:
         """The block without values that are no numbers."""
         lines = []
         for _, row in self._rows(block, first):
-            kept = {name: row[name] for name in self._columns.names if name in row}
-            if not _number(kept.get(str(self._columns.value))):
-                kept.pop(str(self._columns.value), None)
-            lines.append(json.dumps(kept))
+            cells = {name: row[name] for name in self._columns.names if name in row}
+            if not _number(cells.get(str(self._columns.value))):
+                cells.pop(str(self._columns.value), None)
+            lines.append(json.dumps(cells))
         return "\n".join(lines).encode() + b"\n"
 
     def _table(self, block: bytes, types: dict[str, Any], persons_only: bool) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -33,10 +34,10 @@ class Read(NamedTuple):
 
 
 def read_top(data: str, person: str, key: str, value: str, ends: tuple[float, float], top: int) -> Read:
-    """The ``top`` keys that most people hold, from a table.
+    """The ``top`` keys that most people hold, from a table; values are clipped to the range ``ends``.
 
-    No more people hold a key than it has rows. So the keys with the most rows are read, and only where
-    some of these do not count (a key twice, no number) also those that could be ahead of them.
+    A key has at least as many rows as holders. So the keys with the most rows are read first. Further
+    keys are read only if some of those rows do not count: a repeated key, or a value that is no number.
     """
     rows: dict[str, int] = key_counts(data, person=person, key=key)
     if not rows:
@@ -47,22 +48,15 @@ def read_top(data: str, person: str, key: str, value: str, ends: tuple[float, fl
         columns = {"person": person, "key": key, "value": value}
         return people_of(schema, data, **columns, lenient=True, mapped=mapped), mapped
 
-    order = _ranked(rows)
-    keys = order[:top]
-    everyone, mapped = read(keys)
-    if len(everyone.values) < sum(rows[name] for name in keys):
-        held = _holders(keys, everyone)
-        for first in range(top, len(order), KEYS_AT_ONCE):
-            least = sorted(held.values())[-top]
-            near = [name for name in order[first : first + KEYS_AT_ONCE] if rows[name] >= least]
-            if not near:
-                break
-            held |= _holders(near, read(near)[0])
-        if _ranked(held)[:top] != keys:
-            keys = _ranked(held)[:top]
-            everyone, mapped = read(keys)
-    found = len(everyone.values)
-    if not found:
+    keys = _ranked(rows)[:top]
+    people, mapped = read(keys)
+    if len(people.values) < sum(rows[name] for name in keys):
+        most_held = _most_held(rows, _holders(keys, people), top, lambda names: read(names)[0])
+        if most_held != keys:
+            keys = most_held
+            people, mapped = read(keys)
+    held = len(people.values)
+    if not held:
         raise TableError(f"the table {data} has no number in column {value!r}")
     numbers = sum(rows[name] for name in keys) - mapped["no_number"]
     if mapped["outside_range"] == numbers:
@@ -72,7 +66,21 @@ def read_top(data: str, person: str, key: str, value: str, ends: tuple[float, fl
             f"every value of the table lies outside {ends[0]:g},{ends[1]:g}; give the range that they "
             "are on: --range LOW,HIGH"
         )
-    return Read(keys, everyone, mapped["outside_range"], mapped["no_number"], numbers - found)
+    return Read(keys, people, mapped["outside_range"], mapped["no_number"], numbers - held)
+
+
+def _most_held(
+    rows: dict[str, int], held: dict[str, int], top: int, read: Callable[[list[str]], People]
+) -> list[str]:
+    """The ``top`` keys by holders. ``held`` has the holders of the keys with the most rows."""
+    order = _ranked(rows)
+    for first in range(top, len(order), KEYS_AT_ONCE):
+        least = sorted(held.values())[-top]
+        near = [name for name in order[first : first + KEYS_AT_ONCE] if rows[name] >= least]
+        if not near:
+            break
+        held = held | _holders(near, read(near))
+    return _ranked(held)[:top]
 
 
 def _ranked(counts: dict[str, int]) -> list[str]:
@@ -80,7 +88,7 @@ def _ranked(counts: dict[str, int]) -> list[str]:
     return sorted(counts, key=lambda name: (-counts[name], name))
 
 
-def _holders(keys: list[str], everyone: People) -> dict[str, int]:
+def _holders(keys: list[str], people: People) -> dict[str, int]:
     """How many people hold each key."""
-    found = np.bincount(everyone.keys, minlength=len(keys)).tolist()
-    return dict(zip(keys, found, strict=True))
+    holders = np.bincount(people.keys, minlength=len(keys)).tolist()
+    return dict(zip(keys, holders, strict=True))

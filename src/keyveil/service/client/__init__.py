@@ -1,7 +1,8 @@
-"""The device's side of a collection: one report for each, a ledger, and a queue over restarts.
+"""The device's side of a collection: at most one report for each plan, a ledger, and a send queue.
 
-``Client`` and ``AsyncClient`` are thin transports over one core that does no input or output of the
-network itself (``core``); ``ledger`` and ``device`` are the two files that a device keeps.
+``Client`` and ``AsyncClient`` (``http_client``) only send and receive. What to send is decided in
+``client_core``, which does no network input or output. ``ledger`` and ``device`` are the two files that
+a device keeps. ``stand_in`` answers in place of a collector, in tests and audits.
 """
 
 from .client_core import ClientError, Outcome, Patience

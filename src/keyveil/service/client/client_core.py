@@ -87,10 +87,10 @@ class Said:
     def document(self) -> dict[str, Any]:
         """The body as a JSON object; empty if it is none."""
         try:
-            found = json.loads(self.body)
+            document = json.loads(self.body)
         except (ValueError, RecursionError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return document if isinstance(document, dict) else {}
 
 
 class Reading:
@@ -181,12 +181,12 @@ def judge(said: Said, name: str, now: float) -> Verdict:
 def _judge_taken(status: int, body: dict[str, Any], name: str, after: float) -> Verdict:
     failed, accepted = body.get("failed"), body.get("accepted")
     if isinstance(failed, list) and isinstance(accepted, int) and not isinstance(accepted, bool):
-        for one in failed:
-            if isinstance(one, dict) and one.get("id") == name:
-                reason = str(one.get("reason"))[:40]
+        for failure in failed:
+            if isinstance(failure, dict) and failure.get("id") == name:
+                reason = str(failure.get("reason"))[:40]
                 if reason in FINAL:
                     return Verdict("dropped", reason)
-                return Verdict("waiting" if one.get("retry") is True else "refused", reason, after)
+                return Verdict("waiting" if failure.get("retry") is True else "refused", reason, after)
         if status == 200 and accepted >= 1:
             return Verdict("counted", "")
         if status == 202 and body.get("held") == 1:

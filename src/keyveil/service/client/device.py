@@ -67,47 +67,47 @@ class Device:
     def make(self, cap: str) -> dict[str, Any]:
         """A new device: a secret and a name that were never anyone's."""
         secret, name = fresh_bytes(SECRET).hex(), fresh_bytes(16).hex()
-        made = {"format": FORMAT, "secret": secret, "device": name, "cap": cap, "answers": []}
-        self._write(made)
-        return made
+        contents = {"format": FORMAT, "secret": secret, "device": name, "cap": cap, "answers": []}
+        self._write(contents)
+        return contents
 
     def read(self) -> dict[str, Any]:
         """What is kept; refuses a file that cannot be read rather than begin anew."""
         try:
-            kept = json.loads(self.path.read_bytes())
-            if not isinstance(kept, dict) or kept.get("format") != FORMAT:
+            contents = json.loads(self.path.read_bytes())
+            if not isinstance(contents, dict) or contents.get("format") != FORMAT:
                 raise ValueError
-            if len(bytes.fromhex(kept["secret"])) != SECRET:
+            if len(bytes.fromhex(contents["secret"])) != SECRET:
                 raise ValueError
-            checked_cap(kept["cap"])
-            _ = kept["device"], [[one[name] for name in KEPT] for one in kept["answers"]]
+            checked_cap(contents["cap"])
+            _ = contents["device"], [[answer[name] for name in KEPT] for answer in contents["answers"]]
         except (OSError, ValueError, KeyError, TypeError, RecursionError, BudgetError):
             raise BudgetError(
                 "the device's secret cannot be read; nothing is answered until it is restored"
             ) from None
-        return kept
+        return contents
 
-    def remember(self, told: Mapping[str, Any], name: str) -> None:
+    def remember(self, answer: Mapping[str, Any], name: str) -> None:
         """Keep an answer's facts, before its report first leaves; those of a plan are kept once."""
-        kept = self.read()
-        if all(one["plan"] != told["plan"] for one in kept["answers"]):
-            entry = {part: told[part] for part in KEPT if part != "id"}
-            chain = {part: told[part] for part in MAY if part in told}
-            kept["answers"].append({**entry, **chain, "id": name})
-            self._write(kept)
+        contents = self.read()
+        if all(known["plan"] != answer["plan"] for known in contents["answers"]):
+            entry = {part: answer[part] for part in KEPT if part != "id"}
+            chain = {part: answer[part] for part in MAY if part in answer}
+            contents["answers"].append({**entry, **chain, "id": name})
+            self._write(contents)
 
-    def _write(self, kept: Mapping[str, Any]) -> None:
-        write_whole(self.path, json.dumps(kept, indent=1).encode(), private=True)
+    def _write(self, contents: Mapping[str, Any]) -> None:
+        write_whole(self.path, json.dumps(contents, indent=1).encode(), private=True)
 
 
-def coins_of(kept: Mapping[str, Any]) -> DeviceCoins:
+def coins_of(contents: Mapping[str, Any]) -> DeviceCoins:
     """The device's coins."""
-    return DeviceCoins(bytes.fromhex(kept["secret"]))
+    return DeviceCoins(bytes.fromhex(contents["secret"]))
 
 
-def commitment(kept: Mapping[str, Any], plan: Plan, record: object) -> str:
+def commitment(contents: Mapping[str, Any], plan: Plan, record: object) -> str:
     """A keyed hash of the record as the plan sees it: equal for equal records, mute without the key."""
     held = sorted((key, (value + 0.0).hex()) for key, value in plan.schema.mapped(record).items())
     text = json.dumps([plan.hash, held]).encode()
-    key = hmac.digest(bytes.fromhex(kept["secret"]), b"keyveil commitment", "sha256")
+    key = hmac.digest(bytes.fromhex(contents["secret"]), b"keyveil commitment", "sha256")
     return hmac.new(key, text, sha256).hexdigest()

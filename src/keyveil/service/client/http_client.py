@@ -63,11 +63,11 @@ def _options(transport: Any, proxy: str | None, timeout: float) -> dict[str, Any
 class _Client:
     """What both clients have: a ledger to read, and the core.
 
-    ``state`` is a folder for the ledger, shared by all collectors so that ``cap`` holds for their sum;
-    ``apart`` is where the device's secret lies, better in another place. ``cap`` is set once, when the
-    ledger is made; ``allow`` bounds each collection, over all its rounds. ``allow_epoch`` is the seconds
-    of the shortest epoch that is answered in. ``transport``, ``pause``, ``clock`` and ``jitter`` stand
-    in for the network, sleep, time and chance, in tests.
+    ``state`` is the folder of the ledger. All collectors share it, so ``cap`` bounds the sum over them.
+    ``secret_file`` is the file of the device's secret; put it outside ``state``. ``cap`` is set once,
+    when the ledger is created. ``allow`` bounds the epsilon of each collection over all its rounds.
+    ``allow_epoch`` is the shortest epoch, in seconds, that the device answers. ``transport``, ``pause``,
+    ``clock`` and ``jitter`` replace the network, sleep, time and chance in tests.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class _Client:
         cap: float | str | Decimal | None = None,
         allow: float | str | Decimal | None = None,
         allow_epoch: int = LEAST_EPOCH,
-        apart: str | Path | None = None,
+        secret_file: str | Path | None = None,
         token: str | None = None,
         patience: Patience | None = None,
         most_waiting: int = MOST_WAITING,
@@ -92,7 +92,7 @@ class _Client:
         options = _options(transport, proxy, timeout)
         checked_url(url)
         folder = default_state() if state is None else Path(state)
-        self.ledger = Ledger(folder / "ledger.json", cap, apart, most_waiting)
+        self.ledger = Ledger(folder / "ledger.json", cap, secret_file, most_waiting)
         """What was told to whom, at what cost; for the person to read."""
         self._core = Core(
             url, self.ledger, allow, token, patience or Patience(), clock, jitter, allow_epoch
@@ -122,7 +122,7 @@ class _Client:
         """What may still be spent."""
         return self.ledger.left
 
-    def told(self, name: str | None = None) -> list[Entry]:
+    def answers(self, name: str | None = None) -> list[Entry]:
         """All answers, or those to one collection of this collector."""
         return self.ledger.answers() if name is None else self.ledger.of(self._core.place(name))
 
@@ -171,8 +171,8 @@ class Client(_Client):
                 try:
                     step = steps.send(said)
                 except StopIteration as end:
-                    found: T = end.value
-                    return found
+                    result: T = end.value
+                    return result
                 if isinstance(step, Wait):
                     self._pause(step.seconds)
                     said = None
@@ -244,8 +244,8 @@ class AsyncClient(_Client):
                 try:
                     step = steps.send(said)
                 except StopIteration as end:
-                    found: T = end.value
-                    return found
+                    result: T = end.value
+                    return result
                 if isinstance(step, Wait):
                     await self._pause(step.seconds)
                     said = None

@@ -63,12 +63,12 @@ class Ledger(Budget):
         self,
         path: str | Path,
         cap: float | str | Decimal | None = None,
-        apart: str | Path | None = None,
+        secret_file: str | Path | None = None,
         most_waiting: int = MOST_WAITING,
     ) -> None:
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.device = Device(self.path.with_name("device.json") if apart is None else apart)
+        self.device = Device(self.path.with_name("device.json") if secret_file is None else secret_file)
         self.device.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.most_waiting = most_waiting
         limit = None if cap is None else checked_cap(cap)
@@ -93,29 +93,31 @@ class Ledger(Budget):
         if not self.device.exists:
             self._read()
             return
-        kept = self.device.read()
+        contents = self.device.read()
         if not self.path.exists():
-            self._write({"format": FORMAT, "cap": kept["cap"], "device": kept["device"], "answers": []})
+            self._write(
+                {"format": FORMAT, "cap": contents["cap"], "device": contents["device"], "answers": []}
+            )
         ledger = self._read()
-        if ledger["device"] != kept["device"] or Decimal(ledger["cap"]) != Decimal(kept["cap"]):
+        if ledger["device"] != contents["device"] or Decimal(ledger["cap"]) != Decimal(contents["cap"]):
             raise BudgetError(
                 "the ledger and the device's secret do not belong together; nothing is answered"
             )
-        known = {told["plan"] for told in ledger["answers"]}
-        lost = [one for one in kept["answers"] if one["plan"] not in known]
-        for one in lost:
-            ledger["answers"].append({**one, "report": None, **_fresh("lost")})
+        known = {answer["plan"] for answer in ledger["answers"]}
+        lost = [answer for answer in contents["answers"] if answer["plan"] not in known]
+        for answer in lost:
+            ledger["answers"].append({**answer, "report": None, **_fresh("lost")})
         if lost:
             self._write(ledger)
-        for told in ledger["answers"]:
-            if told.get("report") is not None and "commitment" in told:
-                self.device.remember(told, told["report"]["id"])
+        for answer in ledger["answers"]:
+            if answer.get("report") is not None and "commitment" in answer:
+                self.device.remember(answer, answer["report"]["id"])
 
     # -- reading -----------------------------------------------------------------------------------
 
     def answers(self) -> list[Entry]:
         """Every answer so far, in order: what the person may read."""
-        return [_entry(told) for told in self._read()["answers"]]
+        return [_entry(answer) for answer in self._read()["answers"]]
 
     def of(self, collection: str) -> list[Entry]:
         """The answers to one collection, a round each."""
@@ -154,21 +156,21 @@ class Ledger(Budget):
         with self._locked():
             self._restore()
             ledger = self._read()
-            told = _told(ledger, plan.hash)
-            if told is None:
-                told = self._new(ledger, plan, record, collection, epoch, allow)
-            elif told.get("collection", "") != collection:
+            answer = _answer_to(ledger, plan.hash)
+            if answer is None:
+                answer = self._draw(ledger, plan, record, collection, epoch, allow)
+            elif answer.get("collection", "") != collection:
                 raise BudgetError("this plan was answered in another collection; a report has one place")
-            elif told["report"] is None:
-                self._again(ledger, told, plan, record)
-            return Report.parse(json.dumps(told["report"]))
+            elif answer["report"] is None:
+                self._redraw(ledger, answer, plan, record)
+            return Report.parse(json.dumps(answer["report"]))
 
-    def _kept(self) -> dict[str, Any]:
+    def _device_contents(self) -> dict[str, Any]:
         if not self.device.exists:
             raise BudgetError("the device's secret is missing; nothing new is answered without it")
         return self.device.read()
 
-    def _new(
+    def _draw(
         self,
         ledger: dict[str, Any],
         plan: Plan,
@@ -177,7 +179,7 @@ class Ledger(Budget):
         epoch: int,
         allow: Decimal | None,
     ) -> dict[str, Any]:
-        kept = self._kept()
+        contents = self._device_contents()
         number = _round(plan)
         if collection:
             earlier = [t for t in ledger["answers"] if t.get("collection") == collection]
@@ -190,9 +192,9 @@ class Ledger(Budget):
             raise BudgetError(
                 f"{self.most_waiting} reports wait to be sent: send them before answering more"
             )
-        drawn = plan.report_as_client(record, coins_of(kept), kept["device"])
+        drawn = plan.report_as_client(record, coins_of(contents), contents["device"])
         name = fresh_bytes(16).hex()
-        told: dict[str, Any] = {
+        answer: dict[str, Any] = {
             "plan": plan.hash,
             "mechanism": plan.mechanism_name,
             "epsilon": text(plan.proven),
@@ -200,25 +202,27 @@ class Ledger(Budget):
             "collection": collection,
             "round": number,
             "epoch": epoch,
-            "commitment": commitment(kept, plan, record),
+            "commitment": commitment(contents, plan, record),
             **chain_of(plan),
             **_fresh("waiting"),
         }
-        ledger["answers"].append(told)
+        ledger["answers"].append(answer)
         self._write(ledger)
-        self.device.remember(told, name)
-        return told
+        self.device.remember(answer, name)
+        return answer
 
-    def _again(self, ledger: dict[str, Any], told: dict[str, Any], plan: Plan, record: object) -> None:
+    def _redraw(
+        self, ledger: dict[str, Any], answer: dict[str, Any], plan: Plan, record: object
+    ) -> None:
         """Draw a lost report again: the same one, or none."""
-        kept = self._kept()
-        if not hmac.compare_digest(commitment(kept, plan, record), told["commitment"]):
+        contents = self._device_contents()
+        if not hmac.compare_digest(commitment(contents, plan, record), answer["commitment"]):
             raise BudgetError(
                 "the first report to this plan was lost and cannot be drawn again; nothing is sent"
             )
-        drawn = plan.report_as_client(record, coins_of(kept), kept["device"])
-        told["report"] = json.loads(Report(plan.hash, drawn.cells, told["id"]).dumps())
-        told.update(_fresh("waiting"))
+        drawn = plan.report_as_client(record, coins_of(contents), contents["device"])
+        answer["report"] = json.loads(Report(plan.hash, drawn.cells, answer["id"]).dumps())
+        answer.update(_fresh("waiting"))
         self._write(ledger)
 
     # -- sending -----------------------------------------------------------------------------------
@@ -226,33 +230,33 @@ class Ledger(Budget):
     def mark(self, plan: str, **facts: Any) -> Entry:
         """Set state, reason, tries or after of an answer; dropped and counted are for good."""
 
-        def change(told: dict[str, Any]) -> None:
-            if told["state"] not in ("dropped", "counted"):
-                told.update(facts)
+        def change(answer: dict[str, Any]) -> None:
+            if answer["state"] not in ("dropped", "counted"):
+                answer.update(facts)
 
         return self._changed(plan, change)
 
     def _changed(self, plan: str, change: Callable[[dict[str, Any]], None]) -> Entry:
         with self._locked():
             ledger = self._read()
-            told = _told(ledger, plan)
-            assert told is not None
-            before = dict(told)
-            change(told)
-            if told != before:
+            answer = _answer_to(ledger, plan)
+            assert answer is not None
+            before = dict(answer)
+            change(answer)
+            if answer != before:
                 self._write(ledger)
-            return _entry(told)
+            return _entry(answer)
 
 
 def _fresh(state: str) -> dict[str, Any]:
     return {"state": state, "reason": "", "tries": 0, "after": 0.0}
 
 
-def _told(ledger: dict[str, Any], plan: str) -> dict[str, Any] | None:
-    for told in ledger["answers"]:
-        if told["plan"] == plan:
-            found: dict[str, Any] = told
-            return found
+def _answer_to(ledger: dict[str, Any], plan: str) -> dict[str, Any] | None:
+    for answer in ledger["answers"]:
+        if answer["plan"] == plan:
+            match: dict[str, Any] = answer
+            return match
     return None
 
 
@@ -260,18 +264,18 @@ def _round(plan: Plan) -> int:
     return int(plan.chain["round"]) if plan.chain is not None else 1
 
 
-def _entry(told: dict[str, Any]) -> Entry:
-    report = told["report"]
+def _entry(answer: dict[str, Any]) -> Entry:
+    report = answer["report"]
     return Entry(
-        told.get("collection", ""),
-        told["plan"],
-        told["mechanism"],
-        Decimal(told["epsilon"]),
-        told.get("round", 1),
-        told.get("epoch", 0),
-        told.get("state", "waiting"),
-        told.get("reason", ""),
-        told.get("tries", 0),
-        told.get("after", 0.0),
+        answer.get("collection", ""),
+        answer["plan"],
+        answer["mechanism"],
+        Decimal(answer["epsilon"]),
+        answer.get("round", 1),
+        answer.get("epoch", 0),
+        answer.get("state", "waiting"),
+        answer.get("reason", ""),
+        answer.get("tries", 0),
+        answer.get("after", 0.0),
         None if report is None else Report.parse(json.dumps(report)),
     )

@@ -1,11 +1,14 @@
-"""The collector: a service that takes reports in, loses none, counts none twice, and answers queries.
+"""The collector: a service that accepts reports, stores each exactly once, and answers queries.
 
-::
+It has six rooms. Each imports only from itself and from the rooms above it::
 
-    wire       a request's bytes to reports, and what no honest client could send
-    writer     one thread, one transaction for all reports that wait: group commit
-    store/     collections, the log of packed segments, counts, ids: SQLite or PostgreSQL
-    keeper     closes epochs, seals them as Parquet segments, lets them expire
-    answers    estimates, queries and matrices from the live counts
-    app        the routes; serve: the process
+    process/      what every part shares: reasons for refusal, clock, settings, log, metrics
+    store/        collections, tokens, the report log, counts and ids; SQLite or PostgreSQL
+    engine/       the service without HTTP: the writer, the sealing of epochs, the answers
+    http/         routes, access rights, the encoding of requests, and the server
+    relay/        a server in front of a collector that mixes reports before it sends them on
+    operations/   starting a collector, verification, backup and restore
+
+A report that arrives over HTTP passes ``http.upload`` (limits), ``http.wire`` (decoding and the check
+that an honest device could have sent it), ``http.ingest`` and ``engine.writer`` (one transaction).
 """

@@ -24,7 +24,6 @@ from ...mechanisms.privkv import keeps_of
 from ...people.prior import Prior
 from ...people.schema import Schema
 from ...people.synthetic import KnownPopulation, StatedPopulation, TablePopulation
-from ...plan.encoding import SETS
 from ...plan.plan import Plan
 from ...planner.padding import padded_plan, padding_parameter
 from ...planner.planner import advise
@@ -180,7 +179,7 @@ def measure_all(
         true = chain_true(nominal)
         return [found(population, frequency, mean, true, "privkvm")]
     plan = plan_of(line, population, epsilon, people)
-    if plan.encode in SETS:
+    if plan.encoding.speaks_of_sets:
         # Whole sets are drawn person by person: from a table, which is quick, and not too often.
         if isinstance(population, StatedPopulation):
             population = TablePopulation(population.schema, population.people)

@@ -15,7 +15,7 @@ from ...mechanisms.kvoh import by_bits
 from ...people.synthetic import tied
 from ...plan.plan import Plan
 from ...plan.tally import Tally
-from ..conditional_contest import true_value
+from ..conditional_questions import true_value
 from ..tallies import simulate
 from . import figures
 from .experiment import Figure, Job, Row, Setup, averages, picked

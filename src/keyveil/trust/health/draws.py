@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...channel import Symmetric
 from ...foundation.arrays import Floats, Integers
 from ...foundation.tails import above, below, chi_square_above
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .finding import FALSE_ALARM, Finding, corrected, finding, holm, unchecked
-from .honest_limits import pool_of, view_name
+from .honest_limits import view_name
 
 EXPECTED = 10.0
 """What every cell of a chi-square expects at least; cells that expect less are put together."""
@@ -71,7 +70,7 @@ def check_views(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> F
 def check_dummies(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
     """Devices that pad draw their dummy evenly, and report each dummy as often as any other."""
     channel = plan.channels[0]
-    if plan.encode != "padded" or not isinstance(channel, Symmetric):
+    if plan.encode != "padded" or not channel.names_states:
         return unchecked("dummies", "reports of this plan name no dummy keys", false_alarm)
     counts = tally.view_counts(0)[1][2 * len(plan.schema.keys) :]
     statistic, p_value, _ = drawn_evenly(counts, np.full(len(counts), 1.0 / len(counts)))
@@ -87,7 +86,7 @@ def check_dummies(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) ->
 
 def check_seeds(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
     """The drawn seeds are even over the pool."""
-    pool = pool_of(plan.channels[0])
+    pool = plan.channels[0].seeds
     if pool < 2:
         return unchecked("seeds", "reports of this plan carry no seed", false_alarm)
     counts = tally.view_counts(0)[1].reshape(pool, -1).sum(axis=1)

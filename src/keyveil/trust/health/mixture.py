@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ...channel import Channel, Halfspace, Product, Symbols, Symmetric, Table
+from ...channel import Channel, Table
 from ...estimate.likelihood import fit
 from ...estimate.projection import onto_simplex
-from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.arrays import Floats, Integers
 from ...foundation.tails import entropy_above
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .finding import FALSE_ALARM, Finding, corrected, finding, holm, unchecked
-from .honest_limits import most_drawn, pool_of, view_name
+from .honest_limits import most_drawn, view_name
 
 MOST_STATES = 128
 
@@ -25,29 +25,23 @@ def parts(plan: Plan, tally: Tally) -> Iterator[tuple[Channel, list[str], Floats
 
     Only those whose laws can be written out.
     """
-    if plan.encode == "padded" and isinstance(plan.channels[0], Symbols | Symmetric):
-        yield _signs(plan, plan.channels[0], tally)
+    if plan.encode == "padded":
+        yield from _signs(plan, plan.channels[0], tally)
     for number, channel in enumerate(plan.channels):
         views = plan.views_of(number)
-        if not channel.one_cell or pool_of(channel) or not views:
+        if not channel.one_cell or channel.seeds or not views:
             continue
         cells = plan.layout.own[views][:, None] + 1 + np.arange(channel.cells)
         counts = tally.counts[cells].astype(np.float64)
-        names = [view_name(plan, view) for view in views]
-        if isinstance(channel, Product):
-            shape = (channel.inner.cells,) * channel.digits
-            for view, row in zip(views, counts, strict=True):
-                grid, keys = row.reshape(shape), plan.views.keys[view]
-                digits = [
-                    grid.sum(axis=tuple(i for i in range(channel.digits) if i != place))
-                    for place in range(channel.digits)
-                ]
-                yield channel.inner, [plan.schema.keys[key] for key in keys], np.array(digits)
-        elif channel.states <= MOST_STATES and not isinstance(channel, Halfspace):
-            yield channel, names, counts
+        digits = [channel.digit_counts(row) for row in counts]
+        for view, digit in zip(views, digits, strict=True):
+            if digit is not None:
+                yield digit[0], [plan.schema.keys[key] for key in plan.views.keys[view]], digit[1]
+        if digits[0] is None and channel.states <= MOST_STATES and channel.decodes_states:
+            yield channel, [view_name(plan, view) for view in views], counts
 
 
-def _signs(plan: Plan, channel: Symbols | Symmetric, tally: Tally) -> tuple[Channel, list[str], Floats]:
+def _signs(plan: Plan, channel: Channel, tally: Tally) -> Iterator[tuple[Channel, list[str], Floats]]:
     """Of every key of a padded record: how often neither, its low or its high sign is met.
 
     A report is about the key with a chance of one in the length at the most. So the three shares are a
@@ -55,17 +49,11 @@ def _signs(plan: Plan, channel: Symbols | Symmetric, tally: Tally) -> tuple[Chan
     """
     keys, drawn = list(plan.schema.keys), most_drawn(plan)
     n, cells = tally.view_counts(0)
-    counts = cells.astype(np.float64)
-    if isinstance(channel, Symbols):
-        law = np.array(channel.laws, np.float64) / WORD
-        counts = counts @ channel.shown if channel.one_cell else counts
-    else:
-        keep, lie = channel.keep / WORD, (WORD - channel.keep) / (channel.states - 1) / WORD
-        law = np.array([[lie, lie], [keep, lie], [lie, keep]])
-        law = np.column_stack([1.0 - law.sum(axis=1), law])
-    law = law[0] + drawn * (law - law[0])
-    signs = counts.reshape(-1, law.shape[1] - 1)[: len(keys)]
-    return Table.rounded(law), keys, np.column_stack([n - signs.sum(axis=1), signs])
+    signs = channel.group_counts(cells.astype(np.float64), 2)
+    if signs is not None:
+        signs, law = signs[: len(keys)], channel.group_law(2)
+        law = law[0] + drawn * (law - law[0])
+        yield Table.rounded(law), keys, np.column_stack([n - signs.sum(axis=1), signs])
 
 
 def check_mixture(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Finding:

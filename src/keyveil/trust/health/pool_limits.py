@@ -1,4 +1,4 @@
-"""Limits of hash pools: how often an honest person can name a key's cells, whatever else is held.
+"""CountLimits of hash pools: how often an honest person can name a key's cells, whatever else is held.
 
 A record puts m items into j <= m different cells of a seed. Each of those is named with ``high``, every
 other cell with w(j), which falls as j rises. So of some cells b, of which O have an item,
@@ -22,18 +22,21 @@ sign, which nearly cancels over seeds. Everyone claims ``held`` pairs, dummies b
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, singledispatch
 from math import exp, log
 
 import numpy as np
 
-from ...channel import CoCo, Collision
+from ...channel.coco_channel import CoCo
+from ...channel.collision_channel import Collision
+from ...channel.hash import MOST_HASHED
+from ...channel.law import Channel, CountLimits
+from ...channel.seed_pool import SeedPool
 from ...foundation.arrays import WORD, Floats, Integers
 from ...plan.encoding import items_of, most_held
 
-MOST_HASHED = 1 << 26
-"""Items times seeds that are looked at one by one."""
 MOST_FOLLOWED = 1 << 25
 """Items times seeds, pairs of keys included, of which it is known which meet."""
 MOST_COMPARED = 1 << 30
@@ -44,14 +47,6 @@ MOST_PAIRED = 2048
 """Items of which every two are compared, where pairs of keys are items too."""
 _ROUNDED = 1e-9
 """More than integers over 2^32 differ from the shares that they stand for."""
-
-
-def cells_of(channel: Collision | CoCo, items: Integers) -> Integers:
-    """The cell of each item under every seed of a pool, a row for each seed."""
-    if isinstance(channel, CoCo):
-        high = channel.hashes(items // 2)
-        return np.where(items % 2, high, (high + channel.small // 2) % channel.small)
-    return channel.hashes(items)
 
 
 @dataclass(frozen=True)
@@ -74,6 +69,45 @@ class Mirrored:
 
     least: Floats
     apart: Floats
+
+
+# -- what health asks of a pool's shape --------------------------------------------------------------
+
+
+@singledispatch
+def least_of_items(channel: Channel, encode: str, keys: int, cap: int) -> Floats | None:
+    """The least probability that each signed key's cell is named; None for the shape's own limit."""
+    return None
+
+
+@singledispatch
+def limits_of_keys(channel: Channel, encode: str, keys: int, cap: int) -> tuple[Floats, Floats] | None:
+    """The least and the largest probability that a cell of either sign of each key is named."""
+    return None
+
+
+@singledispatch
+def odd_sets(
+    channel: Channel, encode: str, keys: list[str], cap: int, n: float, grid: Floats
+) -> Iterator[tuple[str, float]]:
+    """Bounds on the chance of what keys say together, by name. ``grid``: counts, seed by cell."""
+    return iter(())
+
+
+def either_sign(
+    channel: Channel, encode: str, keys: int, cap: int, counts: Floats
+) -> CountLimits | None:
+    """How often a cell of either sign of each key is named, with its limits."""
+    if not isinstance(channel, SeedPool) or 2 * keys * channel.pool > MOST_HASHED:
+        return None
+    ends = limits_of_keys(channel, encode, keys, cap)
+    if ends is None:
+        return None
+    at = channel.item_cells(np.arange(2 * keys))
+    low, high = at[:, ::2], at[:, 1::2]
+    grid, seeds = counts.reshape(channel.pool, -1), np.arange(channel.pool)[:, None]
+    met = grid[seeds, high].sum(axis=0) + np.where(low != high, grid[seeds, low], 0.0).sum(axis=0)
+    return CountLimits(met, *ends)
 
 
 # -- collision ---------------------------------------------------------------------------------------
@@ -310,6 +344,28 @@ def most_grown(channel: Collision, at: Integers, worth: Floats, limits: PoolLimi
     return float(even.mean()) + channel.gain * float(more.max()) + rounded
 
 
+@least_of_items.register
+def _(channel: Collision, encode: str, keys: int, cap: int) -> Floats | None:
+    limits = collision_limits(channel, encode, keys, cap)
+    return None if limits is None else limits.item
+
+
+@limits_of_keys.register
+def _(channel: Collision, encode: str, keys: int, cap: int) -> tuple[Floats, Floats] | None:
+    limits = collision_limits(channel, encode, keys, cap)
+    return None if limits is None else (limits.least, limits.most)
+
+
+@odd_sets.register
+def _(
+    channel: Collision, encode: str, keys: list[str], cap: int, n: float, grid: Floats
+) -> Iterator[tuple[str, float]]:
+    """All keys held by more people than each person may hold."""
+    limits = collision_limits(channel, encode, len(keys), cap) if encode == "items" else None
+    if limits is not None:
+        yield "all keys", too_many(channel, len(keys), grid, limits)
+
+
 # -- coco --------------------------------------------------------------------------------------------
 
 
@@ -373,3 +429,28 @@ def one_sided(channel: CoCo, limits: Mirrored, n: float, signs: Floats) -> Float
             low, high = np.where(falls, low, one), np.where(falls, two, high)
         made.append(np.exp(np.clip(exponent((low + high) / 2), -700.0, 0.0)))
     return np.stack(made, axis=1)
+
+
+@limits_of_keys.register
+def _(channel: CoCo, encode: str, keys: int, cap: int) -> tuple[Floats, Floats]:
+    """A claimed pair of cells has exactly high + low; another one has what is left, twice."""
+    left = [channel.left(claimed) for claimed in range(channel.held + 1)]
+    pair = channel.high + channel.low
+    least = min(pair, *(2 * weight for weight, _ in left))
+    most = max(pair, *(2 * (weight + bool(rest)) for weight, rest in left))
+    return np.full(keys, least / WORD), np.full(keys, most / WORD)
+
+
+@odd_sets.register
+def _(
+    channel: CoCo, encode: str, keys: list[str], cap: int, n: float, grid: Floats
+) -> Iterator[tuple[str, float]]:
+    """A mass above its frequency, for either sign of each key."""
+    if 2 * len(keys) * channel.pool > MOST_HASHED:
+        return
+    limits = coco_limits(channel, len(keys))
+    if limits is not None:
+        at = channel.item_cells(np.arange(2 * len(keys)))
+        signs = grid[np.arange(channel.pool)[:, None], at].sum(axis=0).reshape(-1, 2)
+        p_values = one_sided(channel, limits, n, signs)
+        yield from zip([key for key in keys for _ in (0, 1)], p_values.ravel().tolist(), strict=True)

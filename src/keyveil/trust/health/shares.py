@@ -6,8 +6,6 @@ from math import exp
 
 import numpy as np
 
-from ...channel import Subset, Symbols, Symmetric
-from ...foundation.arrays import WORD
 from ...foundation.tails import above, below
 from ...plan.plan import Plan
 from ...plan.tally import Tally
@@ -51,11 +49,13 @@ def check_shares(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> 
 def check_rare(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
     """All items together are not named less often than if nobody held them."""
     channel = plan.channels[0]
-    if plan.encode not in ("item", "padded") or not isinstance(channel, Symmetric) or not channel.lie:
+    n, cells = tally.view_counts(0)
+    counts = cells.astype(np.float64)
+    limits = channel.limits(counts) if channel.names_states else None
+    if plan.encode not in ("item", "padded") or limits is None:
         why = "reports of this plan do not each name one item"
         return unchecked("rare", why, false_alarm)
-    n, cells = tally.view_counts(0)
-    counts, least = cells.astype(np.float64), channel.lie / WORD
+    least = float(limits.least.min())
     p_values = np.array([many_below(counts, float(n), least, start) for start in FLOORS])
     return finding(
         "rare",
@@ -70,28 +70,24 @@ def check_rare(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Fi
 def check_marks(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
     """How many positions a report marks: the channel says so, all but one whatever the record is."""
     channel = plan.channels[0]
-    if channel.one_cell or len(plan.views) > 1 or not isinstance(channel, Symbols | Subset):
+    n, cells = tally.view_counts(0)
+    totals = channel.mark_totals(cells)
+    if channel.one_cell or len(plan.views) > 1 or not (channel.fixed_marks or totals):
         why = "reports of this plan mark one cell, or any number of them"
         return unchecked("marks", why, false_alarm)
-    n, cells = tally.view_counts(0)
     fine = "reports mark as many positions as honest ones do"
     odd = "reports mark more or fewer positions than honest ones do: someone marks many keys at once"
-    if isinstance(channel, Subset):
-        marks, due = int(cells.sum()), n * channel.size
+    if channel.fixed_marks:
+        marks, due = int(cells.sum()), n * channel.fixed_marks
         return finding("marks", abs(marks - due), float(marks == due), false_alarm, fine, odd)
-    symbols = cells.reshape(channel.positions, -1).sum(axis=0)
-    law = np.array(channel.laws, np.float64)[:, 1:] / WORD
     p_values, worst = [], 0.0
-    for symbol, total in enumerate(symbols.tolist()):
-        back, own = float(law[0, symbol]), law[1:, symbol]
-        if channel.silent:
-            own = np.append(own, back)
-        rest = (channel.positions - 1) * back
-        low, high = n * (rest + float(own.min())), n * (rest + float(own.max()))
-        worst = max(worst, (total - high) / n, (low - total) / n)
+    for kind in totals:
+        rest = kind.others * kind.background
+        low, high = n * (rest + kind.least), n * (rest + kind.most)
+        worst = max(worst, (kind.total - high) / n, (low - kind.total) / n)
         p_values += [
-            chernoff(total, n, channel.positions - 1, back, float(own.max()), up=True),
-            chernoff(total, n, channel.positions - 1, back, float(own.min()), up=False),
+            chernoff(kind.total, n, kind.others, kind.background, kind.most, up=True),
+            chernoff(kind.total, n, kind.others, kind.background, kind.least, up=False),
         ]
     return finding("marks", max(worst, 0.0), corrected(np.array(p_values)), false_alarm, fine, odd)
 

@@ -1,1 +1,1 @@
-"""The collector over HTTP: routes, who may call them, what a request holds, what is answered."""
+"""The collector over HTTP: routes, access rights, the encoding of requests, the server."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from ..service import Service
+from ..engine.service import Service
+from ..process.problems import Problem
 from ..store.collection import Collection
-from .problems import Problem
 
 Headers = Iterable[tuple[bytes, bytes]]
 

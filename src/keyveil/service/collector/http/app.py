@@ -11,12 +11,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from ..service import Service
+from ..engine.service import Service
+from ..process.problems import Problem
 from ..store.collection import Collection
 from .access import cors, header, preflight, require
 from .ingest import Ingest
 from .openapi import document, page
-from .problems import Problem
 from .routes import OPERATIONS, Operation
 from .web import Run, guarded, json, site, with_headers
 
@@ -26,12 +26,12 @@ _NONE = Collection.__new__(Collection)
 PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
 
-def app(service: Service, keep: bool = True) -> Starlette:
+def app(service: Service, seal: bool = True) -> Starlette:
     """The application; its lifespan starts and stops the service."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        await service.start(keep)
+        await service.start(seal)
         try:
             yield
         finally:
@@ -62,26 +62,26 @@ def _endpoint(service: Service, operations: list[Operation]) -> Run:
     async def run(request: Request) -> Response:
         method = "GET" if request.method == "HEAD" else request.method
         name = request.path_params.get("name")
-        found = service.control.collections.get(name) if name is not None else None
+        collection = service.control.collections.get(name) if name is not None else None
         origin = header(request.scope["headers"], b"origin")
         if method == "OPTIONS":
-            if found is None:
+            if collection is None:
                 raise Problem("unknown", "there is no collection of this name")
-            return with_headers(Response(status_code=204), preflight(found.terms.origins, origin))
+            return with_headers(Response(status_code=204), preflight(collection.terms.origins, origin))
         operation = by_method[method]
-        if operation.public and found is not None:
+        if operation.public and collection is not None:
             # a page of an allowed origin may read refusals, too
-            handled = guarded(service, partial(handle, operation, found))
-            return with_headers(await handled(request), cors(found.terms.origins, origin))
-        return await handle(operation, found, request)
+            handled = guarded(service, partial(handle, operation, collection))
+            return with_headers(await handled(request), cors(collection.terms.origins, origin))
+        return await handle(operation, collection, request)
 
-    async def handle(operation: Operation, found: Collection | None, request: Request) -> Response:
+    async def handle(operation: Operation, collection: Collection | None, request: Request) -> Response:
         if operation.role is not None:
             # who may not read a collection is not told whether it exists either
-            require(service, request.scope["headers"], operation.role, found)
-        if "name" in request.path_params and found is None:
+            require(service, request.scope["headers"], operation.role, collection)
+        if "name" in request.path_params and collection is None:
             raise Problem("unknown", "there is no collection of this name")
-        return await operation.handler(service, request, found if found is not None else _NONE)
+        return await operation.handler(service, request, collection if collection is not None else _NONE)
 
     return guarded(service, run)
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..recent_reports import Lately
-from ..service import Service
+from ..engine.rate_limit import Rate
+from ..engine.recent_reports import RecentReports
+from ..engine.service import Service
+from ..process.problems import REASONS, Problem
 from ..store import Parcel
 from ..store.collection import Collection
 from . import wire
 from .access import require_ingest
-from .problems import REASONS, Problem
-from .rate_limit import Rate
 from .upload import Said, Upload
 from .web import Pairs
 
@@ -29,7 +29,7 @@ class Ingest(Upload[Collection]):
         super().__init__(service)
         self.service = service
         self._rates: dict[int, Rate] = {}
-        self._lately = Lately()
+        self._recent = RecentReports()
 
     async def find(self, name: str) -> Collection:
         return self.service.control.named(name)
@@ -52,27 +52,27 @@ class Ingest(Upload[Collection]):
 
     async def take(self, place: Collection, batch: wire.Batch) -> Said:
         service = self.service
-        one = place.round_of(batch.plan)
-        if one is None:
+        round_ = place.round_of(batch.plan)
+        if round_ is None:
             raise Problem("other_plan", number=batch.count)
-        book = service.store.has_book(one)
+        book = service.store.has_book(round_)
         if book is None:
-            book = await asyncio.to_thread(service.store.book, one)
+            book = await asyncio.to_thread(service.store.book, round_)
         packed = wire.pack(batch, book.plan.packing)
         reasons: dict[int, str] = dict.fromkeys(packed.impossible, "impossible")
         if packed.count:
             ids = packed.ids
             names = [ids[at : at + 16] for at in range(0, len(ids), 16)]
-            parcel = Parcel(place.id, one.id, batch.epoch, names, packed.rows)
-            lately = self._lately.look(parcel, book.plan.packing.width)
-            await self._submit(place, parcel, packed.count - lately.again)
+            parcel = Parcel(place.id, round_.id, batch.epoch, names, packed.rows)
+            recent = self._recent.look(parcel, book.plan.packing.width)
+            await self._submit(place, parcel, packed.count - recent.repeats)
             if parcel.refused:
                 places = [at for at in range(batch.count) if at not in reasons]
                 reasons.update({places[at]: reason for at, reason in parcel.refused.items()})
             else:
-                self._lately.note(parcel, lately)
-            if lately.changed:
-                service.metrics.change(place.name, lately.changed)
+                self._recent.note(parcel, recent)
+            if recent.changed:
+                service.metrics.change(place.name, recent.changed)
         if reasons:
             return self._partly(place, batch, reasons)
         service.metrics.accept(place.name, batch.count)

@@ -10,9 +10,9 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ..service import Service
+from ..engine.service import Service
+from ..process.problems import Problem
 from .access import Headers, require
-from .problems import Problem
 
 EVERY = 0.4
 """Seconds between two looks; what another process counts is known half a second later at the most."""
@@ -82,16 +82,16 @@ async def _events(
         except Problem as problem:
             yield _event("refused", problem.document())
             return
-        one = collection.round
+        round_ = collection.round
         state = collection.state_at(service.clock.now())
-        if (one.id, service.store.version_now(one), state) != seen:
-            version, tally = await service.answers.tally(one)
-            seen, spoke, due = (one.id, version, state), loop.time(), estimates
-            facts = {"round": one.number, "plan": one.plan, "state": state, "version": version}
+        if (round_.id, service.store.version_now(round_), state) != seen:
+            version, tally = await service.answers.tally(round_)
+            seen, spoke, due = (round_.id, version, state), loop.time(), estimates
+            facts = {"round": round_.number, "plan": round_.plan, "state": state, "version": version}
             yield _event("tally", {**facts, "reports": tally.reports})
         if due and loop.time() - estimated >= REST:
             due, estimated = False, loop.time()
-            yield _event("estimates", await service.answers.estimates(one, None, 0.95, ()))
+            yield _event("estimates", await service.answers.estimates(round_, None, 0.95, ()))
         elif loop.time() - spoke >= SILENCE:
             spoke = loop.time()
             yield b": nothing new\n\n"

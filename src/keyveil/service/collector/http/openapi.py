@@ -8,8 +8,8 @@ from html import escape
 from typing import Any
 
 from .... import __version__
+from ..process.problems import CONTENT_TYPE, REASONS
 from . import schemas
-from .problems import CONTENT_TYPE, REASONS
 from .routes import OPERATIONS, Operation
 from .wire import BINARY, JSON, SingleReport, WireBatch
 
@@ -132,7 +132,7 @@ def _operation(operation: Operation, path: str) -> dict[str, Any]:
         content.update({k: {"schema": _schema(k, s)} for k, s in operation.more.items()})
         answer["content"] = content
     reasons = [*_ANY, *operation.refusals, *(_ROLE if operation.role else ())]
-    made: dict[str, Any] = {
+    description: dict[str, Any] = {
         "summary": operation.summary,
         "parameters": [
             *(
@@ -144,12 +144,15 @@ def _operation(operation: Operation, path: str) -> dict[str, Any]:
     }
     if operation.body is not None:
         kind, schema = operation.body
-        made["requestBody"] = {"required": True, "content": {kind: {"schema": _schema(kind, schema)}}}
+        description["requestBody"] = {
+            "required": True,
+            "content": {kind: {"schema": _schema(kind, schema)}},
+        }
         reasons += _BODY
-    made["responses"] = {str(status): answer, **_refusals(reasons)}
+    description["responses"] = {str(status): answer, **_refusals(reasons)}
     if path.endswith("/plan"):
-        made["responses"]["304"] = {"description": "the plan is the one named by If-None-Match"}
-    return {**made, **_security(operation.role)}
+        description["responses"]["304"] = {"description": "the plan is the one named by If-None-Match"}
+    return {**description, **_security(operation.role)}
 
 
 def _reports() -> dict[str, Any]:

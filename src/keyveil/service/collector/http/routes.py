@@ -14,19 +14,19 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from ....plan.tally import Tally
-from ..operations import admin
-from ..plan_difference import compare_plans
-from ..service import Service
+from ..engine import admin
+from ..engine.plan_difference import compare_plans
+from ..engine.service import Service
+from ..process.problems import Problem
 from ..store.collection import Collection, checked_name
 from ..store.segments import files_of, folder_of, remove
 from . import schemas
 from .access import require
 from .live import stream
-from .problems import Problem
 from .web import json
 from .wire import JSON
 
-TALLY = "application/vnd.keyveil.plan.tally"
+TALLY = "application/vnd.keyveil.tally"
 ADMIN_BODY = 64 << 20
 
 Handler = Callable[[Service, Request, Collection], Awaitable[Response]]
@@ -149,7 +149,7 @@ def round_of(request: Request) -> int | None:
 
 async def list_collections(service: Service, request: Request, _: Collection) -> Response:
     every = service.control.collections.values()
-    return json({"collections": [service.public(one) for one in every]})
+    return json({"collections": [service.public(collection) for collection in every]})
 
 
 async def create(service: Service, request: Request, _: Collection) -> Response:
@@ -157,14 +157,14 @@ async def create(service: Service, request: Request, _: Collection) -> Response:
     checked_name(asked.name)
     now = service.clock.now()
     plan = await asyncio.to_thread(admin.checked_plan, asked.plan)
-    made = await service.writer.call(
+    collection = await service.writer.call(
         lambda store: admin.create(
             store, asked.name, plan.dumps(), asked.terms.given(), now, asked.state
         )
     )
-    service.log.say("collection_created", collection=made.name, plan=made.round.plan)
-    answer = {**service.public(made), "warnings": admin.warnings_of(service.control, made)}
-    return json(answer, 201, location=f"/v1/collections/{made.name}")
+    service.log.say("collection_created", collection=collection.name, plan=collection.round.plan)
+    answer = {**service.public(collection), "warnings": admin.warnings_of(service.control, collection)}
+    return json(answer, 201, location=f"/v1/collections/{collection.name}")
 
 
 async def show(service: Service, request: Request, collection: Collection) -> Response:
@@ -174,16 +174,18 @@ async def show(service: Service, request: Request, collection: Collection) -> Re
 async def change_terms(service: Service, request: Request, collection: Collection) -> Response:
     asked: schemas.TermsIn = await struct_of(service, request, schemas.TermsIn)
     given = asked.given()
-    made = await service.writer.call(lambda store: admin.set_terms(store, collection.name, given))
-    service.log.say("terms_changed", collection=made.name, terms=sorted(given))
-    return json(service.public(made))
+    changed = await service.writer.call(lambda store: admin.set_terms(store, collection.name, given))
+    service.log.say("terms_changed", collection=changed.name, terms=sorted(given))
+    return json(service.public(changed))
 
 
 async def change_state(service: Service, request: Request, collection: Collection) -> Response:
     asked: schemas.NewState = await struct_of(service, request, schemas.NewState)
-    made = await service.writer.call(lambda store: admin.set_state(store, collection.name, asked.state))
-    service.log.say("state_changed", collection=made.name, state=made.state)
-    return json(service.public(made))
+    changed = await service.writer.call(
+        lambda store: admin.set_state(store, collection.name, asked.state)
+    )
+    service.log.say("state_changed", collection=changed.name, state=changed.state)
+    return json(service.public(changed))
 
 
 async def delete(service: Service, request: Request, collection: Collection) -> Response:
@@ -194,15 +196,15 @@ async def delete(service: Service, request: Request, collection: Collection) -> 
 
 
 async def next_round(service: Service, request: Request, collection: Collection) -> Response:
-    made = await service.writer.call(lambda store: admin.next_round(store, collection.name))
-    service.log.say("round_opened", collection=made.name, round=made.round.number)
-    return json(service.public(made), 201)
+    changed = await service.writer.call(lambda store: admin.next_round(store, collection.name))
+    service.log.say("round_opened", collection=changed.name, round=changed.round.number)
+    return json(service.public(changed), 201)
 
 
 async def plan(service: Service, request: Request, collection: Collection) -> Response:
-    one = collection.numbered(round_of(request))
-    book = await asyncio.to_thread(service.store.book, one)
-    tag = f'"{one.plan}"'
+    round_ = collection.numbered(round_of(request))
+    book = await asyncio.to_thread(service.store.book, round_)
+    tag = f'"{round_.plan}"'
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"etag": tag})
     return Response(book.document, 200, {"etag": tag}, JSON)
@@ -216,7 +218,8 @@ async def compare(service: Service, request: Request, collection: Collection) ->
     other = service.control.named(request.path_params["other"])
     require(service, request.scope["headers"], "analyst", other)
     plans = [
-        (await asyncio.to_thread(service.store.book, one.rounds[0])).plan for one in (collection, other)
+        (await asyncio.to_thread(service.store.book, compared.rounds[0])).plan
+        for compared in (collection, other)
     ]
     return json(compare_plans(*plans))
 
@@ -226,45 +229,52 @@ async def compare(service: Service, request: Request, collection: Collection) ->
 
 async def estimates(service: Service, request: Request, collection: Collection) -> Response:
     asked = request.query_params
-    one = collection.numbered(round_of(request))
+    round_ = collection.numbered(round_of(request))
     level = number_of(request, "level", 0.95)
-    made = await service.answers.estimates(one, asked.get("estimator"), level, asked.getlist("after"))
-    return json(made)
+    answer = await service.answers.estimates(
+        round_, asked.get("estimator"), level, asked.getlist("after")
+    )
+    return json(answer)
 
 
 async def queries(service: Service, request: Request, collection: Collection) -> Response:
     asked = request.query_params
-    one = collection.numbered(round_of(request))
+    round_ = collection.numbered(round_of(request))
     level, estimator = number_of(request, "level", 0.95), asked.get("estimator", "pooled")
-    return json(await service.answers.queries(one, asked.getlist("q"), estimator, level))
+    return json(await service.answers.queries(round_, asked.getlist("q"), estimator, level))
 
 
 async def conditional(service: Service, request: Request, collection: Collection) -> Response:
     asked = request.query_params
-    one = collection.numbered(round_of(request))
+    round_ = collection.numbered(round_of(request))
     level, estimator = number_of(request, "level", 0.95), asked.get("estimator", "pooled")
-    return json(await service.answers.matrix(one, asked.get("kind", "frequency"), estimator, level))
+    return json(await service.answers.matrix(round_, asked.get("kind", "frequency"), estimator, level))
 
 
 async def checks(service: Service, request: Request, collection: Collection) -> Response:
-    one = collection.numbered(round_of(request))
-    return json(await service.answers.checks(one, number_of(request, "false_alarm", 0.001)))
+    round_ = collection.numbered(round_of(request))
+    return json(await service.answers.checks(round_, number_of(request, "false_alarm", 0.001)))
 
 
 async def fakes(service: Service, request: Request, collection: Collection) -> Response:
     asked = request.query_params
-    one, share = collection.numbered(round_of(request)), number_of(request, "share", 0.01)
+    round_, share = collection.numbered(round_of(request)), number_of(request, "share", 0.01)
     level, keys = number_of(request, "level", 0.95), asked.getlist("key")
-    return json(await service.answers.fakes(one, share, keys, asked.get("views"), level))
+    return json(await service.answers.fakes(round_, share, keys, asked.get("views"), level))
 
 
 async def tally(service: Service, request: Request, collection: Collection) -> Response:
-    one = collection.numbered(round_of(request))
-    version, found = await service.answers.tally(one)
+    round_ = collection.numbered(round_of(request))
+    version, counted = await service.answers.tally(round_)
     if JSON in request.headers.get("accept", ""):
-        facts = {"round": one.number, "plan": one.plan, "reports": found.reports, "version": version}
-        return json({**facts, "counts": found.counts.tolist()})
-    return Response(await asyncio.to_thread(found.dumps), 200, media_type=TALLY)
+        facts = {
+            "round": round_.number,
+            "plan": round_.plan,
+            "reports": counted.reports,
+            "version": version,
+        }
+        return json({**facts, "counts": counted.counts.tolist()})
+    return Response(await asyncio.to_thread(counted.dumps), 200, media_type=TALLY)
 
 
 async def live(service: Service, request: Request, collection: Collection) -> Response:
@@ -276,17 +286,17 @@ async def live(service: Service, request: Request, collection: Collection) -> Re
 
 async def bring_in(service: Service, request: Request, collection: Collection) -> Response:
     content = await body_of(service, request, (TALLY,))
-    one = collection.numbered(round_of(request))
-    book = await asyncio.to_thread(service.store.book, one)
-    found = await asyncio.to_thread(Tally.parse, book.plan, content)
-    digest = hashlib.sha256(found.counts.tobytes()).hexdigest()
+    round_ = collection.numbered(round_of(request))
+    book = await asyncio.to_thread(service.store.book, round_)
+    brought = await asyncio.to_thread(Tally.parse, book.plan, content)
+    digest = hashlib.sha256(brought.counts.tobytes()).hexdigest()
     name = request.query_params.get("id", digest)
     if not name.isascii() or not name.isalnum() or len(name) > 64:
         raise Problem("invalid", "'id' has at most 64 letters and digits")
-    packed = found.dumps()
-    added = await service.writer.call(lambda store: store.bring_in(one, found.counts, name, packed))
+    packed = brought.dumps()
+    added = await service.writer.call(lambda store: store.bring_in(round_, brought.counts, name, packed))
     service.log.say("tally_brought_in", collection=collection.name, added=added)
-    return json({"added": added, "reports": found.reports})
+    return json({"added": added, "reports": brought.reports})
 
 
 async def segments(service: Service, request: Request, collection: Collection) -> Response:
@@ -294,8 +304,8 @@ async def segments(service: Service, request: Request, collection: Collection) -
         with service.store.reading() as session:
             return [
                 {**sealed.manifest, "expired": sealed.expired}
-                for one in collection.rounds
-                for sealed in service.store.sealed(session, one)
+                for round_ in collection.rounds
+                for sealed in service.store.sealed(session, round_)
             ]
 
     return json({"segments": await asyncio.to_thread(look)})
@@ -303,23 +313,23 @@ async def segments(service: Service, request: Request, collection: Collection) -
 
 async def segment(service: Service, request: Request, collection: Collection) -> Response:
     path = request.path_params
-    one = collection.numbered(path["round"])
+    round_ = collection.numbered(path["round"])
 
     def look() -> set[str]:
         with service.store.reading() as session:
             return {
                 file["name"]
-                for sealed in service.store.sealed(session, one)
+                for sealed in service.store.sealed(session, round_)
                 if sealed.epoch == path["epoch"] and not sealed.expired
                 for file in files_of(sealed.manifest)
             }
 
     if path["file"] not in await asyncio.to_thread(look):
         raise Problem("unknown", "there is no such segment; see the list of segments")
-    found = folder_of(service.segments, collection, one, path["epoch"]) / path["file"]
-    if not found.is_file():
+    file = folder_of(service.segments, collection, round_, path["epoch"]) / path["file"]
+    if not file.is_file():
         raise Problem("unknown", "the segment is not on this machine")
-    return FileResponse(found, media_type="application/vnd.apache.parquet")
+    return FileResponse(file, media_type="application/vnd.apache.parquet")
 
 
 _ASKED = ("round", "estimator", "level")

@@ -271,5 +271,7 @@ COMPONENTS = (
 
 def components() -> dict[str, Any]:
     """The schemas of all of them by name."""
-    _, found = msgspec.json.schema_components(COMPONENTS, ref_template="#/components/schemas/{name}")
-    return found
+    _, definitions = msgspec.json.schema_components(
+        COMPONENTS, ref_template="#/components/schemas/{name}"
+    )
+    return definitions

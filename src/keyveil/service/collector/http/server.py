@@ -18,7 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ....foundation.errors import KeyveilError
-from ..operations.logs import Log, Seldom
+from ..process.logs import Log, Seldom
 from .web import Host
 
 
@@ -80,7 +80,7 @@ class Connections:
     def __len__(self) -> int:
         return len(self._places)
 
-    def add(self, one: Connection, address: str) -> bool:
+    def add(self, connection: Connection, address: str) -> bool:
         """Take a connection in, if there is room for it or can be made."""
         mine = self._by_address.get(address, {})
         if len(mine) >= self._most_each:
@@ -88,24 +88,24 @@ class Connections:
                 return False
         elif len(self) >= self._most and not self._make_room(max(self._by_address.values(), key=len)):
             return False
-        self._places[one] = address
-        self._by_address.setdefault(address, {})[one] = None
+        self._places[connection] = address
+        self._by_address.setdefault(address, {})[connection] = None
         return True
 
-    def remove(self, one: Connection) -> None:
+    def remove(self, connection: Connection) -> None:
         """A connection has ended."""
-        address = self._places.pop(one, None)
+        address = self._places.pop(connection, None)
         if address is not None:
             mine = self._by_address[address]
-            del mine[one]
+            del mine[connection]
             if not mine:
                 del self._by_address[address]
 
     def _make_room(self, among: dict[Connection, None]) -> bool:
-        for one in among:  # the oldest first
-            if one.idle:
-                self.remove(one)
-                one.give_up()
+        for connection in among:  # the oldest first
+            if connection.idle:
+                self.remove(connection)
+                connection.give_up()
                 return True
         return False
 
@@ -259,23 +259,23 @@ class Server(uvicorn.Server):
 def listening(host: str, port: int) -> socket.socket:
     """A socket at an address; port 0 takes any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host.strip("[]"), port))
-        found.listen(2048)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host.strip("[]"), port))
+        listener.listen(2048)
     except (OSError, OverflowError) as error:
-        found.close()
+        listener.close()
         if isinstance(error, OverflowError):
             raise ServeError("a port is a whole number from 0 to 65535") from None
         raise ServeError(f"cannot listen at {host}, port {port}: {error.strerror}") from None
-    found.setblocking(False)
-    return found
+    listener.setblocking(False)
+    return listener
 
 
-def address_of(found: socket.socket) -> str:
+def address_of(listener: socket.socket) -> str:
     """The address of a listening socket as people write it."""
-    host, port = found.getsockname()[:2]
+    host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
@@ -296,7 +296,7 @@ def room_for(connections: int, log: Log) -> int:
     return fewer
 
 
-def run(host: Host, application: Any, found: socket.socket) -> None:
+def run(host: Host, application: Any, listener: socket.socket) -> None:
     """Serve an application at a socket until told to end."""
     bounds = host.settings
     limits = {
@@ -322,4 +322,4 @@ def run(host: Host, application: Any, found: socket.socket) -> None:
     for name in ("uvicorn", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [ServerLog(host.log)], False
-    Server(config, host).run([found])
+    Server(config, host).run([listener])

@@ -12,9 +12,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
+from ..process.problems import CONTENT_TYPE, Problem
 from . import wire
 from .access import allowed, cors, header, preflight
-from .problems import CONTENT_TYPE, Problem
 from .web import Host, Pairs, as_problem, extra_headers
 
 Place = TypeVar("Place")
@@ -103,8 +103,8 @@ class Upload(ABC, Generic[Place]):
     async def _post(self, place: Place, headers: Pairs, receive: Receive) -> Said:
         self.check(place, headers)
         decode, size = self._head(headers)
-        with self._waiting() as one:
-            body = await self._body(receive, size, one)
+        with self._waiting() as upload:
+            body = await self._body(receive, size, upload)
             batch = decode(body, self._host.settings.reports)
             if batch.epoch == wire.NOW:
                 batch.epoch = self.epoch_now(place)
@@ -113,44 +113,46 @@ class Upload(ABC, Generic[Place]):
     @contextmanager
     def _waiting(self) -> Iterator[_Arriving]:
         """Count a request, and later what comes of it, until it is answered."""
-        one = _Arriving(asyncio.get_running_loop().time())
+        upload = _Arriving(asyncio.get_running_loop().time())
         while self.waiting_requests >= self._host.settings.waiting_requests:
-            self._make_room(one)
+            self._make_room(upload)
         self.waiting_requests += 1
         try:
-            yield one
+            yield upload
         finally:
-            self._arriving.discard(one)
-            self._forget(one)
+            self._arriving.discard(upload)
+            self._forget(upload)
 
-    def _came(self, one: _Arriving, size: int) -> None:
+    def _came(self, upload: _Arriving, size: int) -> None:
         """So many bytes more have come of a body."""
         while self.waiting_bytes + size > self._host.settings.waiting_bytes:
-            self._make_room(one)
-        one.size += size
+            self._make_room(upload)
+        upload.size += size
         self.waiting_bytes += size
 
-    def _make_room(self, one: _Arriving) -> None:
+    def _make_room(self, upload: _Arriving) -> None:
         """Give up the body that has come slowest; where there is none to give up, refuse this one.
 
         Who announces much and sends little, or nothing, loses his place to who sends.
         """
         now = asyncio.get_running_loop().time()
-        slow = [each for each in self._arriving if each is not one and now - each.begun >= PATIENCE]
+        slow = [
+            other for other in self._arriving if other is not upload and now - other.begun >= PATIENCE
+        ]
         if not slow:
             raise Problem("overload", after=self._patience())
-        slowest = min(slow, key=lambda each: each.size / (now - each.begun))
+        slowest = min(slow, key=lambda other: other.size / (now - other.begun))
         if slowest.limit is not None and not slowest.limit.expired():
             slowest.limit.reschedule(now)
         self._arriving.discard(slowest)
         self._forget(slowest)
 
-    def _forget(self, one: _Arriving) -> None:
+    def _forget(self, upload: _Arriving) -> None:
         """A request waits no more: its bytes and its place are free, once."""
-        if one.size >= 0:
-            self.waiting_bytes -= one.size
+        if upload.size >= 0:
+            self.waiting_bytes -= upload.size
             self.waiting_requests -= 1
-            one.size = -1
+            upload.size = -1
 
     def _patience(self) -> int:
         """Seconds to wait, more the fuller the queue is; clients add jitter of their own."""
@@ -184,33 +186,33 @@ class Upload(ABC, Generic[Place]):
             raise Problem("too_large", f"a body has at most {most} bytes")
         return decode, int(length)
 
-    async def _body(self, receive: Receive, most: int, one: _Arriving) -> bytes:
+    async def _body(self, receive: Receive, most: int, upload: _Arriving) -> bytes:
         try:
             async with asyncio.timeout(self._host.settings.request_seconds) as limit:
-                one.limit = limit
-                self._arriving.add(one)
+                upload.limit = limit
+                self._arriving.add(upload)
                 message = await receive()
                 if message["type"] == "http.request" and not message.get("more_body"):
                     body: bytes = message.get("body", b"")
                     if len(body) > most:
                         raise Problem("too_large", f"a body has at most {most} bytes")
-                    self._whole(one, len(body))
+                    self._whole(upload, len(body))
                     return body
-                return await self._rest(message, receive, most, one)
+                return await self._rest(message, receive, most, upload)
         except TimeoutError:
             raise Problem("slow") from None
 
-    def _whole(self, one: _Arriving, size: int) -> None:
+    def _whole(self, upload: _Arriving, size: int) -> None:
         """The last of a body has come: now it waits for the store, and is not given up any more."""
-        self._still(one)
-        self._came(one, size)
-        self._arriving.discard(one)
+        self._still(upload)
+        self._came(upload, size)
+        self._arriving.discard(upload)
 
-    def _still(self, one: _Arriving) -> None:
-        if one.size < 0:  # given up, and more of it came before it was told
+    def _still(self, upload: _Arriving) -> None:
+        if upload.size < 0:  # given up, and more of it came before it was told
             raise Problem("slow")
 
-    async def _rest(self, message: Message, receive: Receive, most: int, one: _Arriving) -> bytes:
+    async def _rest(self, message: Message, receive: Receive, most: int, upload: _Arriving) -> bytes:
         parts = []
         size = 0
         while True:
@@ -222,10 +224,10 @@ class Upload(ABC, Generic[Place]):
                 raise Problem("too_large", f"a body has at most {most} bytes")
             parts.append(part)
             if not message.get("more_body"):
-                self._whole(one, len(part))
+                self._whole(upload, len(part))
                 return b"".join(parts)
-            self._still(one)
-            self._came(one, len(part))
+            self._still(upload)
+            self._came(upload, len(part))
             message = await receive()
 
 

@@ -15,11 +15,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from ....foundation.errors import KeyveilError
-from ..operations.logs import Log
-from ..operations.metrics import Refusals
-from ..operations.settings import Settings
+from ..process.logs import Log
+from ..process.metrics import Refusals
+from ..process.problems import CONTENT_TYPE, Problem
+from ..process.settings import Settings
 from ..store.store_interface import StoreError, StoreUnready
-from .problems import CONTENT_TYPE, Problem
 from .wire import JSON
 
 Pairs = list[tuple[bytes, bytes]]
@@ -61,16 +61,16 @@ def _nothing_left(error: Exception) -> bool:
 
 def extra_headers(problem: Problem) -> Pairs:
     """The headers that a refusal needs beside its body."""
-    found: Pairs = []
+    headers: Pairs = []
     if problem.kind.retry:
-        found.append((b"retry-after", str(problem.more.get("after", problem.kind.after)).encode()))
+        headers.append((b"retry-after", str(problem.more.get("after", problem.kind.after)).encode()))
     if problem.reason == "token":
-        found.append((b"www-authenticate", b"Bearer"))
+        headers.append((b"www-authenticate", b"Bearer"))
     if problem.reason == "encoding":
-        found.append((b"accept-encoding", b"identity"))
+        headers.append((b"accept-encoding", b"identity"))
     if problem.reason in ("too_large", "slow", "overload"):
-        found.append((b"connection", b"close"))  # what else was sent is not read
-    return found
+        headers.append((b"connection", b"close"))  # what else was sent is not read
+    return headers
 
 
 def refusal(problem: Problem) -> Response:
@@ -129,8 +129,8 @@ def site(
 ) -> Starlette:
     """An application of these routes and of nothing else: no path leads on to another, because a
     redirect would repeat whatever Host was named, without the proxy's TLS."""
-    made = Starlette(
+    application = Starlette(
         routes=routes, lifespan=lifespan, exception_handlers={HTTPException: not_here(host)}
     )
-    made.router.redirect_slashes = False
-    return made
+    application.router.redirect_slashes = False
+    return application

@@ -15,8 +15,8 @@ import numpy as np
 
 from ....foundation.coins import fresh_bytes
 from ....plan.packing import Packing
+from ..process.problems import Problem
 from ..store.collection import MOST_EPOCH
-from .problems import Problem
 
 JSON = "application/json"
 BINARY = "application/vnd.keyveil.batch"
@@ -175,7 +175,7 @@ def pack(batch: Batch, packing: Packing) -> Packed:
 
 
 def _pack_cells(batch: Batch, cells: list[list[int]], packing: Packing) -> Packed:
-    rows = [packing.row(one) for one in cells]
+    rows = [packing.row(marked) for marked in cells]
     if None not in rows:
         return Packed(batch.ids, b"".join(rows), batch.count)  # type: ignore[arg-type]
     bad = [place for place, row in enumerate(rows) if row is None]

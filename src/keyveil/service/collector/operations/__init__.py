@@ -1,1 +1,1 @@
-"""Running a collector: starting, sealing epochs, backups, verification, tokens, logs, metrics."""
+"""Running a collector: starting it, verifying its store, backups and restores."""

@@ -79,26 +79,26 @@ def _copy_store(store: Store, target: Path) -> None:
     try:
         copy = apsw.Connection(str(target))
         copy.pragma("journal_mode", "delete")
-        found = copy.execute("pragma integrity_check").fetchall()
+        verdict = copy.execute("pragma integrity_check").fetchall()
         copy.close()
     except apsw.Error as error:
         raise StoreError(f"the store cannot be copied: {type(error).__name__}") from None
-    if found != [("ok",)]:
+    if verdict != [("ok",)]:
         raise StoreError("the copy is not sound: the disk may be damaged")
     os.chmod(target, 0o600)
     sync(target)
 
 
 def _copy_rows(source: Session, kind: str, target: Path) -> None:
-    made = SqliteStore(target)
+    copy = SqliteStore(target)
 
     def fill(session: Session, control: Control) -> None:
         for table in own_tables().values():
             copy_table(source, session, table)
         set_last_ids(session, last_ids(source, kind))
 
-    with opened(made):
-        made.change(fill)
+    with opened(copy):
+        copy.change(fill)
 
 
 def _copy_segments(database: Path, segments: Path, target: Path) -> int:
@@ -108,12 +108,12 @@ def _copy_segments(database: Path, segments: Path, target: Path) -> int:
     try:
         with opened(store), store.reading() as session:
             for collection in store.control.collections.values():
-                for one in collection.rounds:
-                    for sealed in store.sealed(session, one):
+                for round_ in collection.rounds:
+                    for sealed in store.sealed(session, round_):
                         if sealed.expired:
                             continue
-                        here = folder_of(segments, collection, one, sealed.epoch)
-                        there = folder_of(target, collection, one, sealed.epoch)
+                        here = folder_of(segments, collection, round_, sealed.epoch)
+                        there = folder_of(target, collection, round_, sealed.epoch)
                         make_folder(there)
                         for name in [MANIFEST_FILE, *names_of(sealed.manifest)]:
                             copy_file(here / name, there / name)
@@ -174,8 +174,8 @@ def own_tables(version: int | None = None) -> dict[str, BackupTable]:
     tables = {}
     session = SqliteSession(connection)
     for name, text in session.rows(sql):
-        found = {row[0]: (row[1], not row[2]) for row in session.rows(columns, (name,))}
-        tables[name] = BackupTable(name, text, found)
+        types = {row[0]: (row[1], not row[2]) for row in session.rows(columns, (name,))}
+        tables[name] = BackupTable(name, text, types)
     connection.close()
     return tables
 
@@ -200,7 +200,7 @@ def copy_table(source: Session, target: Session, table: BackupTable) -> None:
 
 def last_ids(source: Session, kind: str, version: int | None = None) -> dict[str, int]:
     """The last number that each counted table gave to a row, deleted ones included."""
-    found = {}
+    numbers = {}
     for table in own_tables(version).values():
         if table.counted:
             if kind == "sqlite":
@@ -209,8 +209,8 @@ def last_ids(source: Session, kind: str, version: int | None = None) -> dict[str
                 sql = "select pg_sequence_last_value(pg_get_serial_sequence(?, 'id')::regclass)"
             rows = [row[0] for row in source.rows(sql, (table.name,)) if row[0] is not None]
             rows += [row[0] for row in source.rows(f"select max(id) from {table.name}") if row[0]]
-            found[table.name] = max(rows, default=0)
-    return found
+            numbers[table.name] = max(rows, default=0)
+    return numbers
 
 
 def set_last_ids(target: Session, last: dict[str, int]) -> None:

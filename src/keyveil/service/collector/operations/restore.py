@@ -122,11 +122,11 @@ def _check_tables(session: Session) -> int:
     version = int(session.rows("pragma user_version")[0][0])
     if not 1 <= version <= len(MIGRATIONS):
         raise StoreError("the backup is of a newer version than this keyveil, or of none")
-    found = session.rows("select type, name, sql from sqlite_master")
-    for kind, name, _ in found:
+    objects = session.rows("select type, name, sql from sqlite_master")
+    for kind, name, _ in objects:
         if kind in ("trigger", "view"):
             raise StoreError(f"{FOREIGN}: its store has the {kind} {name!r}")
-    texts = {name: sql for kind, name, sql in found if kind == "table"}
+    texts = {name: sql for kind, name, sql in objects if kind == "table"}
     for table in own_tables(version).values():
         if texts.get(table.name) != table.sql:
             raise StoreError(f"{FOREIGN}: its table {table.name!r} is missing, or is not ours")
@@ -165,30 +165,30 @@ def _check_rows(session: Session, version: int, source: Path) -> list[Path]:
 
 
 def _collections(session: Session) -> dict[int, Collection]:
-    found = {}
+    collections = {}
     for number, name, state, terms, before in session.rows(
         "select id, name, state, terms, closed_before from collections"
     ):
         if state not in STATES:
             raise StoreError(f"{FOREIGN}: a collection is in no state that there is")
-        found[number] = Collection(
+        collections[number] = Collection(
             number, checked_name(name), state, Terms.of(json.loads(terms)), before
         )
-    return found
+    return collections
 
 
 def _rounds(session: Session, collections: dict[int, Collection]) -> dict[int, tuple[Collection, Round]]:
-    found = {}
+    rounds = {}
     sql = "select id, collection, number, plan, document from rounds order by collection, number"
-    for one, collection, number, plan, document in session.rows(sql):
+    for round_id, collection, number, plan, document in session.rows(sql):
         if collection not in collections or Plan.parse(document).hash != plan:
             raise StoreError(f"{FOREIGN}: a round is of no collection, or not of its plan")
-        found[one] = collections[collection], Round(one, collection, number, plan)
+        rounds[round_id] = collections[collection], Round(round_id, collection, number, plan)
     for number in collections:
-        numbers = [one.number for collection, one in found.values() if collection.id == number]
+        numbers = [round_.number for collection, round_ in rounds.values() if collection.id == number]
         if not numbers or numbers != list(range(1, len(numbers) + 1)):
             raise StoreError(f"{FOREIGN}: a collection has no rounds, or not all of them")
-    return found
+    return rounds
 
 
 def _segments(session: Session, rounds: dict[int, tuple[Collection, Round]], source: Path) -> list[Path]:
@@ -199,12 +199,12 @@ def _segments(session: Session, rounds: dict[int, tuple[Collection, Round]], sou
     ):
         if number not in rounds or not 0 <= epoch <= MOST_EPOCH:
             raise StoreError(f"{FOREIGN}: a sealed epoch is of no round")
-        collection, one = rounds[number]
+        collection, round_ = rounds[number]
         manifest = json.loads(text)
         names = [MANIFEST_FILE, *names_of(manifest)]
         if expired:
             continue
-        below = folder_of(Path(SEGMENTS), collection, one, epoch)
+        below = folder_of(Path(SEGMENTS), collection, round_, epoch)
         paths = [_plain(source, below / name) for name in names]
         if check_files(source / below, manifest) or not _is_manifest(paths[0], manifest):
             raise StoreError(f"{DAMAGED}: a segment of {collection.name!r}, epoch {epoch}")

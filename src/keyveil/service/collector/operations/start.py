@@ -6,13 +6,13 @@ import socket
 from pathlib import Path
 from typing import TextIO
 
+from ..engine.service import Service
 from ..http.access import is_loopback
 from ..http.app import app
 from ..http.server import ServeError, address_of, listening, run
-from ..service import Service
+from ..process.clock import Clock
+from ..process.settings import Settings
 from ..store import Store
-from .clock import Clock
-from .settings import Settings
 
 NO_ADMIN = (
     "without an admin token the collector serves this machine only: "
@@ -40,7 +40,7 @@ def serve(
     store: Store,
     segments: Path,
     host: str,
-    found: socket.socket,
+    listener: socket.socket,
     settings: Settings | None = None,
     clock: Clock | None = None,
     log: TextIO | None = None,
@@ -48,7 +48,7 @@ def serve(
     """Serve until told to end; the exit code."""
     check_address(store, host)
     service = Service(store, segments, clock, settings, log, exposed=not is_loopback(host))
-    run(service, app(service), found)
+    run(service, app(service), listener)
     return 1 if service.writer.broken else 0
 
 

@@ -44,63 +44,63 @@ def verify(store: Store, root: Path) -> list[Verification]:
     with store.reading() as session:
         control = store.reload(session)
         return [
-            _round(store, session, root, collection, one)
+            _round(store, session, root, collection, round_)
             for collection in control.collections.values()
-            for one in collection.rounds
+            for round_ in collection.rounds
         ]
 
 
 def _round(
-    store: Store, session: Session, root: Path, collection: Collection, one: Round
+    store: Store, session: Session, root: Path, collection: Collection, round_: Round
 ) -> Verification:
-    plan = store.book(one).plan
-    verdict = Verification(collection.name, one.number)
-    stored = _stored(session, one, plan.layout.cells)
-    sealed = _sealed(store, session, root, collection, one, verdict)
-    swept = {s.epoch for s in store.sealed(session, one)}
-    brought = _brought_in(session, one, plan.layout.cells, store)
+    plan = store.book(round_).plan
+    verdict = Verification(collection.name, round_.number)
+    stored = _stored(session, round_, plan.layout.cells)
+    sealed = _sealed(store, session, root, collection, round_, verdict)
+    swept = {s.epoch for s in store.sealed(session, round_)}
+    brought = _brought_in(session, round_, plan.layout.cells, store)
     total = sealed + brought
     _compare(verdict, "the sealed epochs", stored.pop(SEALED, None), sealed)
     _compare(verdict, "the tallies brought in", stored.pop(BROUGHT_IN, None), brought)
-    for epoch in store.epochs(session, one):
+    for epoch in store.epochs(session, round_):
         if epoch in swept:
             continue  # its log is being swept
         verdict.open_epochs += 1
-        if epoch >= collection.closed_before and not _has_key(session, root, one, epoch):
+        if epoch >= collection.closed_before and not _has_key(session, root, round_, epoch):
             verdict.findings.append(f"the key of the ids of epoch {epoch} is missing")
-        counted = _log(store, session, one, epoch, verdict)
+        counted = _log(store, session, round_, epoch, verdict)
         _compare(verdict, f"epoch {epoch}", stored.pop(epoch, None), counted)
         total += counted
     for epoch, counts in stored.items():
         if counts.any():
             verdict.findings.append(f"epoch {epoch} has counts but no segments")
     verdict.reports = int(total[plan.layout.own].sum())
-    head = session.rows("select coalesce(sum(reports), 0) from heads where round = ?", (one.id,))
+    head = session.rows("select coalesce(sum(reports), 0) from heads where round = ?", (round_.id,))
     if int(head[0][0]) != verdict.reports:
         verdict.findings.append("the number of reports is not that of the segments")
     return verdict
 
 
-def _stored(session: Session, one: Round, cells: int) -> dict[int, np.ndarray]:
-    found: dict[int, np.ndarray] = {}
+def _stored(session: Session, round_: Round, cells: int) -> dict[int, np.ndarray]:
+    stored: dict[int, np.ndarray] = {}
     sql = "select epoch, chunk, counts from counts where round = ?"
-    for epoch, chunk, counts in session.rows(sql, (one.id,)):
-        add_chunk(found.setdefault(epoch, np.zeros(cells, np.int64)), chunk, counts)
-    return found
+    for epoch, chunk, counts in session.rows(sql, (round_.id,)):
+        add_chunk(stored.setdefault(epoch, np.zeros(cells, np.int64)), chunk, counts)
+    return stored
 
 
-def _has_key(session: Session, root: Path, one: Round, epoch: int) -> bool:
+def _has_key(session: Session, root: Path, round_: Round, epoch: int) -> bool:
     """Whether an open epoch's ids can be looked up; those of an older store need no key."""
     sql = "select name from id_keys where round = ? and epoch = ?"
-    names = [str(row[0]) for row in session.rows(sql, (one.id, epoch))]
+    names = [str(row[0]) for row in session.rows(sql, (round_.id, epoch))]
     return all(KeyFolder(root / KEYS).read(name) is not None for name in names)
 
 
-def _log(store: Store, session: Session, one: Round, epoch: int, verdict: Verification) -> np.ndarray:
-    plan = store.book(one).plan
+def _log(store: Store, session: Session, round_: Round, epoch: int, verdict: Verification) -> np.ndarray:
+    plan = store.book(round_).plan
     packing, tally = plan.packing, Tally(plan)
     seen = _Seen(store)
-    for segment in store.segments(session, one, epoch):
+    for segment in store.segments(session, round_, epoch):
         if crc_of(segment.ids, segment.payload) != segment.crc:
             verdict.findings.append(f"a segment of epoch {epoch} does not match its check")
             continue
@@ -136,7 +136,7 @@ class _Seen:
         except Spoiled:
             raise StoreUnready("what was written beside the store is read otherwise") from None
         self._twice += len(self._waiting) - len(once) + len(known)
-        self._ids.add([one for place, one in enumerate(once) if place not in known])
+        self._ids.add([report_id for place, report_id in enumerate(once) if place not in known])
         self._waiting = []
 
     def close(self) -> int:
@@ -147,21 +147,26 @@ class _Seen:
 
 
 def _sealed(
-    store: Store, session: Session, root: Path, collection: Collection, one: Round, verdict: Verification
+    store: Store,
+    session: Session,
+    root: Path,
+    collection: Collection,
+    round_: Round,
+    verdict: Verification,
 ) -> np.ndarray:
-    plan = store.book(one).plan
+    plan = store.book(round_).plan
     total = Tally(plan)
-    for sealed in store.sealed(session, one):
+    for sealed in store.sealed(session, round_):
         row = session.rows(
-            "select tally from sealed where round = ? and epoch = ?", (one.id, sealed.epoch)
+            "select tally from sealed where round = ? and epoch = ?", (round_.id, sealed.epoch)
         )
-        kept = Tally.parse(plan, bytes(row[0][0]), kept=True)
-        total = total + kept
+        recorded = Tally.parse(plan, bytes(row[0][0]), kept=True)
+        total = total + recorded
         if sealed.expired:
             verdict.expired_epochs += 1
             continue
         verdict.sealed_epochs += 1
-        folder = folder_of(root, collection, one, sealed.epoch)
+        folder = folder_of(root, collection, round_, sealed.epoch)
         try:
             wrong = check_files(folder, sealed.manifest)
         except ManifestError as error:
@@ -176,14 +181,14 @@ def _sealed(
         except ReportError as error:
             verdict.findings.append(f"epoch {sealed.epoch}: {error}")
             continue
-        _compare(verdict, f"sealed epoch {sealed.epoch}", kept.counts, tally.counts)
+        _compare(verdict, f"sealed epoch {sealed.epoch}", recorded.counts, tally.counts)
     return total.counts
 
 
-def _brought_in(session: Session, one: Round, cells: int, store: Store) -> np.ndarray:
+def _brought_in(session: Session, round_: Round, cells: int, store: Store) -> np.ndarray:
     total = np.zeros(cells, np.int64)
-    plan = store.book(one).plan
-    for row in session.rows("select tally from imports where round = ?", (one.id,)):
+    plan = store.book(round_).plan
+    for row in session.rows("select tally from imports where round = ?", (round_.id,)):
         total += Tally.parse(plan, bytes(row[0]), kept=True).counts
     return total
 

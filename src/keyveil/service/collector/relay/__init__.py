@@ -1,1 +1,1 @@
-"""The relay: reports wait for a crowd, are shuffled and sent on in bulk."""
+"""The relay: it holds reports until there are enough, shuffles them, and sends them on."""

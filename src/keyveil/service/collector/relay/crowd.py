@@ -1,6 +1,6 @@
 """Crowds: reports that wait for others of their plan and epoch, and those on their way.
 
-All of it is in memory, within bounds. What has left is remembered apart (``memory``).
+All of it is in memory, within bounds. ``sent_ids`` remembers what has left.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ....foundation.coins import Coins
-from ..http.problems import Problem
+from ..process.problems import Problem
 
 OVERHEAD = 200
 """Bytes that a held report takes beside its row."""
@@ -49,7 +49,11 @@ class Crowds:
     def held(self, name: str, epoch: int, ids: list[bytes]) -> set[bytes]:
         """Those ids of an epoch that wait or are on their way, under whichever plan."""
         pools = [pool for spot, pool in self.pools.items() if (spot[0], spot[2]) == (name, epoch)]
-        return {one for one in ids if any(one in pool.rows or one in pool.away for pool in pools)}
+        return {
+            report_id
+            for report_id in ids
+            if any(report_id in pool.rows or report_id in pool.away for pool in pools)
+        }
 
     def hold(self, spot: Spot, rows: dict[bytes, bytes]) -> None:
         """Take in reports that are new, all of them or none."""
@@ -71,7 +75,7 @@ class Crowds:
     def resume(self, spot: Spot, rows: list[tuple[bytes, bytes]]) -> Pool:
         """A crowd is on its way that another process sent off."""
         pool = self.pools.setdefault(spot, Pool())
-        pool.away.update(one for one, _ in rows)
+        pool.away.update(report_id for report_id, _ in rows)
         self.held_bytes += sum(len(row) + OVERHEAD for _, row in rows)
         return pool
 
@@ -79,9 +83,9 @@ class Crowds:
         """A crowd is on its way no more."""
         pool = self.pools[spot]
         pool.sending = None
-        for one, row in rows:
+        for report_id, row in rows:
             self.held_bytes -= len(row) + OVERHEAD
-            pool.away.discard(one)
+            pool.away.discard(report_id)
         if not pool.rows:
             del self.pools[spot]
 

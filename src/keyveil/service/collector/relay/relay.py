@@ -11,7 +11,7 @@ it again now and then, under the same id; so a relay that dies loses nothing.
 **What it never does.** It never forwards fewer than k *new* reports of one plan and epoch at once, also
 not when it ends: what has not found k others by the end of its epoch is never told to the collector. A
 report that has left is not new, though its device sends it again, the relay was started anew, or the
-collector says that it wants it later. That is why it has a ``Memory`` on disk: a crowd is written there
+collector says that it wants it later. That is why ``SentIds`` is on disk: a crowd is written there
 before it leaves, and is sent as it is, to the last byte, until the collector has decided on all of it.
 """
 
@@ -31,14 +31,14 @@ from ....foundation.errors import KeyveilError
 from ....trust.shuffle import DELTA
 from ...client.client_core import FINAL, Patience, even
 from ..http import wire
-from ..http.problems import REASONS, Problem
 from ..http.upload import Said
-from ..operations.clock import Clock, SystemClock
-from ..operations.logs import Log
-from ..operations.metrics import RelayMetrics
-from ..operations.settings import Settings
+from ..process.clock import Clock, SystemClock
+from ..process.logs import Log
+from ..process.metrics import RelayMetrics
+from ..process.problems import REASONS, Problem
+from ..process.settings import Settings
 from .crowd import AGAIN, Crowds, Spot
-from .sent_ids import MOST_IDS, Memory, MemoryFailed, Part
+from .sent_ids import MOST_IDS, Part, SentIds, SentIdsFailed
 from .upstream import KnownCollection, Upstream
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ class Relay:
         self.upstream = Upstream(
             to, names, token, wait, delta, hold_bytes, self.clock, self.log, transport
         )
-        self.memory = Memory(memory, self.upstream.to, most_ids)
+        self.sent_ids = SentIds(memory, self.upstream.to, most_ids)
 
     # -- reports in --------------------------------------------------------------------------------
 
@@ -92,17 +92,17 @@ class Relay:
         names = _ids_of(batch)
         fates = self._fates(name, batch.epoch, names)
         reasons: dict[str, str] = {}
-        if not all(one in fates for one in names):
+        if not all(report_id in fates for report_id in names):
             known = await self._of_plan(known, batch)
             packed = wire.pack(batch, known.plan.packing)
             names = _ids_of(batch)
             reasons = {names[place].hex(): "impossible" for place in packed.impossible}
             fates = self._hold((name, batch.plan, batch.epoch), known, packed)
         taken = 0
-        for one in set(names):
-            fate = fates.get(one)
+        for report_id in set(names):
+            fate = fates.get(report_id)
             if fate:
-                reasons.setdefault(one.hex(), fate)
+                reasons.setdefault(report_id.hex(), fate)
             taken += fate == ""
         for reason in reasons.values():
             self.metrics.refuse(name, reason, 1)
@@ -112,10 +112,12 @@ class Relay:
         """What became of those that have left; not of those on their way, which nobody knows yet."""
         held = self.crowds.held(name, epoch, ids)
         try:
-            if self.memory.broken:
-                raise MemoryFailed("stopped")
-            return self.memory.fates(name, epoch, [one for one in dict.fromkeys(ids) if one not in held])
-        except MemoryFailed:
+            if self.sent_ids.broken:
+                raise SentIdsFailed("stopped")
+            return self.sent_ids.fates(
+                name, epoch, [report_id for report_id in dict.fromkeys(ids) if report_id not in held]
+            )
+        except SentIdsFailed:
             raise Problem("unhealthy", "the relay's memory has failed; send again later") from None
 
     def _hold(self, spot: Spot, known: KnownCollection, packed: wire.Packed) -> dict[bytes, str]:
@@ -127,10 +129,14 @@ class Relay:
         }
         name, _, epoch = spot
         fates, held = self._fates(name, epoch, list(rows)), self.crowds.held(name, epoch, list(rows))
-        new = {one: row for one, row in rows.items() if one not in fates and one not in held}
+        new = {
+            report_id: row
+            for report_id, row in rows.items()
+            if report_id not in fates and report_id not in held
+        }
         if new:
             self._check_times(known, epoch)
-            if self.memory.number + len(self.crowds) + len(new) > self.memory.most:
+            if self.sent_ids.number + len(self.crowds) + len(new) > self.sent_ids.most:
                 raise Problem("overload", after=AGAIN, number=len(new))  # rather than forget any
             self.crowds.hold(spot, new)
             self.maybe_send(spot)
@@ -146,7 +152,7 @@ class Relay:
     def _check_times(self, known: KnownCollection, epoch: int) -> None:
         """What the collector would refuse anyway is refused here, before anyone waits for it."""
         now, state = self.clock.now(), known.about.get("state")
-        if known.over(epoch, now) or self.memory.closed(known.name, epoch):
+        if known.over(epoch, now) or self.sent_ids.closed(known.name, epoch):
             raise Problem("closed_epoch")
         if known.ahead(epoch, now):
             raise Problem("early_epoch")
@@ -159,7 +165,7 @@ class Relay:
 
     def maybe_send(self, spot: Spot) -> None:
         """Send a crowd on its way, if there is one."""
-        if self._ended or self.memory.broken:
+        if self._ended or self.sent_ids.broken:
             return
         rows = self.crowds.leave(spot, self.wait)
         if rows:
@@ -171,10 +177,10 @@ class Relay:
             known, (name, plan, epoch) = self.upstream.last_known(spot[0]), spot
             ends, size = known.ends(epoch), self._request_size(name)
             parts = [rows[at : at + size] for at in range(0, len(rows), size)]
-            leave = partial(self.memory.leave, name, plan, epoch, ends, parts)
-            made = await self._written(leave, ends)
-            if made is not None:
-                await self._forward(spot, made, ends)
+            leave = partial(self.sent_ids.leave, name, plan, epoch, ends, parts)
+            written = await self._written(leave, ends)
+            if written is not None:
+                await self._forward(spot, written, ends)
         finally:
             self.crowds.gone(spot, rows)
             self.maybe_send(spot)
@@ -182,7 +188,7 @@ class Relay:
     async def _resume(self, spot: Spot, parts: list[Part]) -> None:
         """Send on what another process of this relay had sent off."""
         try:
-            await self._forward(spot, parts, self.memory.ends(spot[0], spot[2]))
+            await self._forward(spot, parts, self.sent_ids.ends(spot[0], spot[2]))
         finally:
             self.crowds.gone(spot, [row for part in parts for row in part.rows])
             self.maybe_send(spot)
@@ -190,7 +196,7 @@ class Relay:
     async def _forward(self, spot: Spot, parts: list[Part], ends: float) -> None:
         for part in parts:
             failed = await self._send_part(spot, part, ends)
-            decide = partial(self.memory.decide, spot[0], spot[2], part, failed)
+            decide = partial(self.sent_ids.decide, spot[0], spot[2], part, failed)
             await self._written(decide, ends)
             done, counted = len(part.rows) - len(failed), self.metrics.forwarded
             counted[spot[0]] = counted.get(spot[0], 0) + done
@@ -207,8 +213,8 @@ class Relay:
                 return await asyncio.to_thread(write)
             except Exception as error:
                 self.log.error("memory_failed", error)
-                self.memory.broken = self.memory.broken or not isinstance(error, MemoryFailed)
-                if self.memory.broken or self.clock.now() >= ends:
+                self.sent_ids.broken = self.sent_ids.broken or not isinstance(error, SentIdsFailed)
+                if self.sent_ids.broken or self.clock.now() >= ends:
                     return None
             await self._pause(PATIENCE.delay(tries, 0.0, even()))
 
@@ -227,7 +233,7 @@ class Relay:
         fewer than k.
         """
         name, plan, epoch = spot
-        ids = [one for one, _ in part.rows]
+        ids = [report_id for report_id, _ in part.rows]
         rows = b"".join(row for _, row in part.rows)
         body, tries = wire.encode_binary(plan, epoch, b"".join(ids), rows), 0
         while self.clock.now() < ends:
@@ -240,7 +246,11 @@ class Relay:
             failed, reason = _failures(said.get("failed")), str(said.get("reason"))
             if status == 200 and failed is not None:
                 if all(why in FINAL for why in failed.values()):
-                    return {one: failed[one.hex()] for one in ids if one.hex() in failed}
+                    return {
+                        report_id: failed[report_id.hex()]
+                        for report_id in ids
+                        if report_id.hex() in failed
+                    }
                 reason = next(why for why in failed.values() if why not in FINAL)
             elif 400 <= status < 500 and reason in FINAL:
                 return dict.fromkeys(ids, reason)
@@ -254,32 +264,32 @@ class Relay:
         """Forget what belongs to epochs that are over."""
         now = self.clock.now()
         for spot, pool in list(self.crowds.pools.items()):
-            over = self.memory.closed(spot[0], spot[2]) or self.upstream.over(spot[0], spot[2], now)
+            over = self.sent_ids.closed(spot[0], spot[2]) or self.upstream.over(spot[0], spot[2], now)
             if pool.sending is None and over:
                 number = self.crowds.forget(spot)
                 self.metrics.lonely[spot[0]] = self.metrics.lonely.get(spot[0], 0) + number
                 self.log.say("too_few", collection=spot[0], reports=number)
         away = {(spot[0], spot[2]) for spot, pool in self.crowds.pools.items() if pool.sending}
-        for name, epoch in self.memory.over(now):
-            if not any(one == name and at <= epoch for one, at in away):
-                await asyncio.to_thread(self.memory.close_epoch, name, epoch)
+        for name, epoch in self.sent_ids.over(now):
+            if not any(collection == name and at <= epoch for collection, at in away):
+                await asyncio.to_thread(self.sent_ids.close_epoch, name, epoch)
 
     def metrics_text(self) -> str:
         """Metrics as Prometheus reads them."""
         gauges = {
             "held_reports": ("Reports that wait for others, or are on their way.", len(self.crowds)),
             "held_bytes": ("Bytes that they take.", self.crowds.held_bytes),
-            "remembered_reports": ("Reports of open epochs that have left.", self.memory.number),
+            "remembered_reports": ("Reports of open epochs that have left.", self.sent_ids.number),
             "ready": ("Whether reports should come here.", float(not self.draining.is_set())),
         }
         return self.metrics.text(gauges)
 
     async def start(self) -> None:
         """Send on what was on its way, and begin to tend."""
-        found: dict[Spot, list[Part]] = {}
-        for name, plan, epoch, part in self.memory.parts():
-            found.setdefault((name, plan, epoch), []).append(part)
-        for spot, parts in found.items():
+        waiting: dict[Spot, list[Part]] = {}
+        for name, plan, epoch, part in self.sent_ids.parts():
+            waiting.setdefault((name, plan, epoch), []).append(part)
+        for spot, parts in waiting.items():
             pool = self.crowds.resume(spot, [row for part in parts for row in part.rows])
             pool.sending = asyncio.create_task(self._resume(spot, parts))
 
@@ -315,7 +325,7 @@ class Relay:
             with suppress(asyncio.CancelledError):
                 await task
         await self.upstream.close()
-        await asyncio.to_thread(self.memory.close)
+        await asyncio.to_thread(self.sent_ids.close)
         self.log.say("stopped", left_to_devices=left)
 
     def _sending(self) -> list[asyncio.Task[None]]:
@@ -332,8 +342,12 @@ def checked_wait(wait: object) -> int:
 def _said(names: list[bytes], reasons: dict[str, str], taken: int) -> Said:
     """The answer to a batch: 200 if all is decided, 202 while something is held."""
     failed = [
-        {"id": one, "reason": reason, "retry": REASONS[reason].retry if reason in REASONS else False}
-        for one, reason in reasons.items()
+        {
+            "id": report_id,
+            "reason": reason,
+            "retry": REASONS[reason].retry if reason in REASONS else False,
+        }
+        for report_id, reason in reasons.items()
     ]
     held = len(set(names)) - taken - len(failed)
     if failed and not taken and not held and len(set(reasons.values())) == 1:
@@ -355,17 +369,17 @@ def _ids_of(batch: wire.Batch) -> list[bytes]:
 
 def _failures(given: object) -> dict[str, str] | None:
     """The ids that a collector refused, and why; None if that is not what it says."""
-    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+    if not isinstance(given, list) or not all(isinstance(failure, dict) for failure in given):
         return None
-    return {str(one.get("id")): str(one.get("reason")) for one in given}
+    return {str(failure.get("id")): str(failure.get("reason")) for failure in given}
 
 
 def statement(relay: Relay, known: KnownCollection) -> dict[str, Any]:
     """What a person is told of the crowd: the epsilon towards whoever sees all that was forwarded."""
-    made = known.shuffled
+    crowd = known.shuffled
     return {
         "wait": relay.wait,
-        "epsilon": made.epsilon,
-        "delta": made.delta,
-        "local_epsilon": made.local_epsilon,
+        "epsilon": crowd.epsilon,
+        "delta": crowd.delta,
+        "local_epsilon": crowd.local_epsilon,
     }

@@ -14,11 +14,11 @@ from starlette.routing import Route
 
 from ..http import wire
 from ..http.access import cors, header, is_loopback, preflight, require_here
-from ..http.problems import Problem
 from ..http.server import run
 from ..http.upload import Said, Upload
 from ..http.web import Run, guarded, json, site, with_headers
-from ..operations.tokens import digest_of
+from ..process.problems import Problem
+from ..store.tokens import digest_of
 from .relay import Relay, statement
 from .upstream import KnownCollection
 
@@ -45,11 +45,57 @@ class _Door(Upload[KnownCollection]):
         return await self._relay.take(place, batch)
 
 
+class _Routes:
+    """What a relay answers. ``watcher`` is the token for metrics; None if there is none."""
+
+    def __init__(self, relay: Relay, watcher: str | None, exposed: bool) -> None:
+        self._relay, self._watcher, self._exposed = relay, watcher, exposed
+
+    def about(self, known: KnownCollection) -> Response:
+        """The collector's description of a collection, with the relay's limits and its statement."""
+        relay = self._relay
+        limits = {"reports": relay.settings.reports, "bytes": relay.settings.body_bytes}
+        return json({**known.about, "limits": limits, "token": False, "relay": statement(relay, known)})
+
+    def plan(self, known: KnownCollection) -> Response:
+        """The plan's document."""
+        return Response(known.document, media_type=wire.JSON)
+
+    def public(self, respond: Callable[[KnownCollection], Response]) -> Run:
+        """A route that pages of the collection's origins may read."""
+
+        async def answer(request: Request) -> Response:
+            known = await self._relay.upstream.known(request.path_params["name"])
+            origin = header(request.scope["headers"], b"origin")
+            if request.method == "OPTIONS":
+                return with_headers(Response(status_code=204), preflight(known.origins, origin))
+            return with_headers(respond(known), cors(known.origins, origin))
+
+        return guarded(self._relay, answer)
+
+    async def health(self, request: Request) -> Response:
+        """A relay that answers is healthy."""
+        return json({"healthy": True, "warnings": []})
+
+    async def ready(self, request: Request) -> Response:
+        """Whether devices should send reports here."""
+        why = ["ending"] if self._relay.draining.is_set() else []
+        return json({"ready": not why, "why": why}, 503 if why else 200)
+
+    async def metrics(self, request: Request) -> Response:
+        """Metrics in the Prometheus text format."""
+        _require_watcher(request, self._watcher, self._exposed)
+        return PlainTextResponse(self._relay.metrics_text(), media_type="text/plain; version=0.0.4")
+
+
 def app(
     relay: Relay, begin: bool = True, watcher: str | None = None, exposed: bool = False
 ) -> Starlette:
-    """The routes. ``watcher`` is the token for metrics; without one they are for this machine alone,
-    and for nobody if the relay is ``exposed`` to others."""
+    """The web application of a relay.
+
+    ``watcher`` is the token for metrics. Without it only this machine can read them, and nobody if the
+    relay is ``exposed`` to other machines.
+    """
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -60,44 +106,15 @@ def app(
         finally:
             await relay.stop()
 
-    def about(known: KnownCollection) -> Response:
-        limits = {"reports": relay.settings.reports, "bytes": relay.settings.body_bytes}
-        return json({**known.about, "limits": limits, "token": False, "relay": statement(relay, known)})
-
-    def plan(known: KnownCollection) -> Response:
-        return Response(known.document, media_type=wire.JSON)
-
-    def public(say: Callable[[KnownCollection], Response]) -> Run:
-        """A route that pages of the collection's origins may read."""
-
-        async def answer(request: Request) -> Response:
-            known = await relay.upstream.known(request.path_params["name"])
-            origin = header(request.scope["headers"], b"origin")
-            if request.method == "OPTIONS":
-                return with_headers(Response(status_code=204), preflight(known.origins, origin))
-            return with_headers(say(known), cors(known.origins, origin))
-
-        return guarded(relay, answer)
-
-    async def health(request: Request) -> Response:
-        return json({"healthy": True, "warnings": []})
-
-    async def ready(request: Request) -> Response:
-        why = ["ending"] if relay.draining.is_set() else []
-        return json({"ready": not why, "why": why}, 503 if why else 200)
-
-    async def metrics(request: Request) -> Response:
-        _require_watcher(request, watcher, exposed)
-        return PlainTextResponse(relay.metrics_text(), media_type="text/plain; version=0.0.4")
-
+    answers = _Routes(relay, watcher, exposed)
     path, both = "/v1/collections/{name}", ["GET", "OPTIONS"]
     routes = [
         Route(path + "/reports", _Door(relay)),
-        Route(path, public(about), methods=both),
-        Route(path + "/plan", public(plan), methods=both),
-        Route("/health", guarded(relay, health)),
-        Route("/ready", guarded(relay, ready)),
-        Route("/metrics", guarded(relay, metrics)),
+        Route(path, answers.public(answers.about), methods=both),
+        Route(path + "/plan", answers.public(answers.plan), methods=both),
+        Route("/health", guarded(relay, answers.health)),
+        Route("/ready", guarded(relay, answers.ready)),
+        Route("/metrics", guarded(relay, answers.metrics)),
     ]
     return site(relay, routes, lifespan)
 
@@ -116,7 +133,7 @@ def _require_watcher(request: Request, watcher: str | None, exposed: bool) -> No
         raise Problem("token")
 
 
-def serve(relay: Relay, host: str, found: socket.socket, watcher: str | None = None) -> int:
+def serve(relay: Relay, host: str, listener: socket.socket, watcher: str | None = None) -> int:
     """Relay until told to end; the exit code."""
-    run(relay, app(relay, watcher=watcher, exposed=not is_loopback(host)), found)
+    run(relay, app(relay, watcher=watcher, exposed=not is_loopback(host)), listener)
     return 0

@@ -49,7 +49,7 @@ create table if not exists parts (
 """
 
 
-class MemoryFailed(Exception):
+class SentIdsFailed(Exception):
     """The disk refuses; nothing leaves until it takes what must be remembered."""
 
 
@@ -61,7 +61,7 @@ class Part:
     rows: list[tuple[bytes, bytes]]
 
 
-class Memory:
+class SentIds:
     """One file, of one relay. The event loop reads; whoever writes may be another thread."""
 
     def __init__(self, path: str | Path, to: str, most: int = MOST_IDS) -> None:
@@ -80,7 +80,7 @@ class Memory:
         except BaseException:
             self.close()
             raise
-        self.number = int(str(self._one("select count(*) from gone")))
+        self.number = int(str(self._value("select count(*) from gone")))
         """Reports that are remembered."""
 
     def _take_lock(self) -> int:
@@ -116,12 +116,12 @@ class Memory:
         for number, name, before in self._writer.execute("select * from collections"):
             self._numbers[name], self._closed[name] = number, before
 
-    def _one(self, sql: str, values: Sequence[object] = ()) -> object:
-        found = self._reader.execute(sql, values).fetchall()
-        return found[0][0] if found else None
+    def _value(self, sql: str, values: Sequence[object] = ()) -> object:
+        rows = self._reader.execute(sql, values).fetchall()
+        return rows[0][0] if rows else None
 
-    def _digest(self, one: bytes) -> bytes:
-        return hashlib.blake2b(one, digest_size=16, key=self._key).digest()
+    def _digest(self, report_id: bytes) -> bytes:
+        return hashlib.blake2b(report_id, digest_size=16, key=self._key).digest()
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -134,14 +134,14 @@ class Memory:
         number = self._numbers.get(name)
         if number is None:
             return {}
-        sql, found = "select fate from gone where collection = ? and epoch = ? and id = ?", {}
+        sql, fates = "select fate from gone where collection = ? and epoch = ? and id = ?", {}
         try:
-            for one in ids:
-                for (fate,) in self._reader.execute(sql, (number, epoch, self._digest(one))):
-                    found[one] = fate
+            for report_id in ids:
+                for (fate,) in self._reader.execute(sql, (number, epoch, self._digest(report_id))):
+                    fates[report_id] = fate
         except apsw.Error as error:
-            raise MemoryFailed(type(error).__name__) from None
-        return found
+            raise SentIdsFailed(type(error).__name__) from None
+        return fates
 
     def parts(self) -> list[tuple[str, str, int, Part]]:
         """What was on its way when the last process ended: collection, plan, epoch, and the part."""
@@ -160,32 +160,35 @@ class Memory:
         self, name: str, plan: str, epoch: int, ends: float, parts: list[list[tuple[bytes, bytes]]]
     ) -> list[Part]:
         """Remember that a crowd leaves, before it does."""
-        made = []
+        written = []
         with self._change() as writer:
             writer.execute(
                 "insert into collections (name, closed_before) values (?, 0) on conflict do nothing",
                 (name,),
             )
-            found = writer.execute("select id from collections where name = ?", (name,)).fetchall()
-            number = int(str(found[0][0]))
+            numbers = writer.execute("select id from collections where name = ?", (name,)).fetchall()
+            number = int(str(numbers[0][0]))
             writer.execute(
                 "insert into epochs values (?, ?, ?) on conflict do nothing", (number, epoch, ends)
             )
             for rows in parts:
-                names, packed = b"".join(one for one, _ in rows), b"".join(row for _, row in rows)
+                names, packed = (
+                    b"".join(report_id for report_id, _ in rows),
+                    b"".join(row for _, row in rows),
+                )
                 writer.executemany(
                     "insert into gone values (?, ?, ?, '') on conflict do nothing",
-                    sorted((number, epoch, self._digest(one)) for one, _ in rows),
+                    sorted((number, epoch, self._digest(report_id)) for report_id, _ in rows),
                 )
                 writer.execute(
                     "insert into parts (collection, plan, epoch, ids, rows) values (?, ?, ?, ?, ?)",
                     (number, plan, epoch, names, packed),
                 )
-                made.append(Part(writer.last_insert_rowid(), rows))
+                written.append(Part(writer.last_insert_rowid(), rows))
         with self._writing:
             self._numbers[name] = number
             self.number += sum(map(len, parts))
-        return made
+        return written
 
     def decide(self, name: str, epoch: int, part: Part, failed: dict[bytes, str]) -> None:
         """A part is decided: all of it was taken but for what failed, for good."""
@@ -193,8 +196,8 @@ class Memory:
             writer.executemany(
                 "update gone set fate = ? where collection = ? and epoch = ? and id = ?",
                 [
-                    (why, self._numbers.get(name), epoch, self._digest(one))
-                    for one, why in failed.items()
+                    (why, self._numbers.get(name), epoch, self._digest(report_id))
+                    for report_id, why in failed.items()
                 ],
             )
             writer.execute("delete from parts where id = ?", (part.id,))
@@ -202,8 +205,8 @@ class Memory:
     def ends(self, name: str, epoch: int) -> float:
         """When an epoch of which something left was to end, as was said when it began."""
         sql = "select ends from epochs where collection = ? and epoch = ?"
-        found = self._one(sql, (self._numbers.get(name), epoch))
-        return 0.0 if found is None else float(str(found))
+        ends = self._value(sql, (self._numbers.get(name), epoch))
+        return 0.0 if ends is None else float(str(ends))
 
     def over(self, now: float) -> list[tuple[str, int]]:
         """Epochs that were to end before now, by what was said of them when they began."""
@@ -258,14 +261,14 @@ class Memory:
 class _Change:
     """One durable transaction. A full disk may have room again; after any other error none is tried."""
 
-    def __init__(self, memory: Memory, writer: apsw.Connection, lock: threading.Lock) -> None:
-        self._memory, self._writer, self._lock = memory, writer, lock
+    def __init__(self, sent: SentIds, writer: apsw.Connection, lock: threading.Lock) -> None:
+        self._sent, self._writer, self._lock = sent, writer, lock
 
     def __enter__(self) -> apsw.Connection:
         self._lock.acquire()
         try:
-            if self._memory.broken:
-                raise MemoryFailed("stopped")
+            if self._sent.broken:
+                raise SentIdsFailed("stopped")
             self._writer.execute("begin immediate")
         except BaseException as error:
             self._lock.release()
@@ -291,8 +294,8 @@ class _Change:
         if not isinstance(error, apsw.Error):
             return error
         if not isinstance(error, apsw.FullError | apsw.BusyError | apsw.LockedError):
-            self._memory.broken = True
-        return MemoryFailed(type(error).__name__)
+            self._sent.broken = True
+        return SentIdsFailed(type(error).__name__)
 
 
 def _pairs(ids: bytes, rows: bytes) -> list[tuple[bytes, bytes]]:

@@ -17,9 +17,9 @@ from ....plan.plan import Plan
 from ....trust.shuffle import Amplified, amplified, line
 from ...client.client_core import MOST_PLAN, MOST_SAID, Reading, Said, checked_url
 from ..http import wire
-from ..http.problems import REASONS, Problem
-from ..operations.clock import Clock
-from ..operations.logs import Log
+from ..process.clock import Clock
+from ..process.logs import Log
+from ..process.problems import REASONS, Problem
 from ..store.collection import is_name
 from .crowd import OVERHEAD
 
@@ -45,7 +45,7 @@ class KnownCollection:
     plan: Plan
     shuffled: Amplified
     fresh_until: float
-    again: int = 0
+    asked_again: int = 0
     """How often it was asked for again while it was believed."""
 
     def epoch_at(self, now: float) -> int:
@@ -69,7 +69,7 @@ class KnownCollection:
     @property
     def origins(self) -> list[str]:
         """Web origins whose pages may send: those that the collection allows."""
-        return [one for one in self.about.get("origins", ()) if isinstance(one, str)]
+        return [origin for origin in self.about.get("origins", ()) if isinstance(origin, str)]
 
 
 class Upstream:
@@ -117,13 +117,13 @@ class Upstream:
         """A collection of the collector, as of a few seconds ago at most."""
         if not is_name(name) or (self.names and name not in self.names):
             raise Problem("unknown", "there is no collection of this name here")
-        found = self._known.get(name)
-        if found is not None and not anew and self._clock.elapsed() < found.fresh_until:
-            return found
+        known = self._known.get(name)
+        if known is not None and not anew and self._clock.elapsed() < known.fresh_until:
+            return known
         lock = self._learning.setdefault(name, asyncio.Lock())
         try:
             async with lock:  # one asks, the others wait for what it learns
-                return await self._known_anew(name, found, anew)
+                return await self._known_anew(name, known, anew)
         finally:
             if not lock.locked():
                 self._learning.pop(name, None)
@@ -131,24 +131,24 @@ class Upstream:
     async def _known_anew(
         self, name: str, before: KnownCollection | None, anew: bool
     ) -> KnownCollection:
-        found, now = self._known.get(name), self._clock.elapsed()
-        if found is not None and now < found.fresh_until:
-            if not anew or found is not before:
-                return found
-            found.again += 1
-            if found.again > MOST_AGAIN:  # whoever makes plans up does not make the collector busy
+        known, now = self._known.get(name), self._clock.elapsed()
+        if known is not None and now < known.fresh_until:
+            if not anew or known is not before:
+                return known
+            known.asked_again += 1
+            if known.asked_again > MOST_AGAIN:  # whoever makes plans up does not make the collector busy
                 raise Problem("overload", "too many ask for other plans; send again later", after=5)
         if self._unknown.get(name, now) > now:
             raise Problem("unknown", "there is no collection of this name")
         try:
-            async with self._strangers if found is None else nullcontext():
-                self._known[name] = await self._learn(name, found)
+            async with self._strangers if known is None else nullcontext():
+                self._known[name] = await self._learn(name, known)
         except Problem as problem:
-            if problem.reason == "unknown" and found is None:
+            if problem.reason == "unknown" and known is None:
                 self._note_unknown(name)
-            if found is None or anew or problem.reason != "unhealthy":
+            if known is None or anew or problem.reason != "unhealthy":
                 raise
-            found.fresh_until = self._clock.elapsed() + FRESH  # go on holding while it is away
+            known.fresh_until = self._clock.elapsed() + FRESH  # go on holding while it is away
         return self._known[name]
 
     def _note_unknown(self, name: str) -> None:
@@ -166,7 +166,7 @@ class Upstream:
         until = self._clock.elapsed() + FRESH
         if before is not None and about.get("plan") == before.plan.hash:
             if self._clock.elapsed() >= before.fresh_until:
-                before.again = 0
+                before.asked_again = 0
             before.about, before.fresh_until = about, until
             return before
         document = await self._get(path + "/plan", MOST_PLAN)
@@ -232,11 +232,11 @@ async def read_within(http: httpx.AsyncClient, method: str, url: str, most: int,
 
 def crowd_of(plan: Plan, wait: int, delta: float) -> Amplified:
     """The guarantee of a crowd, and its local one; each rounded up, and the first never above."""
-    made = amplified(plan, wait, delta)
-    local = made.local_epsilon
+    crowd = amplified(plan, wait, delta)
+    local = crowd.local_epsilon
     if Decimal(local) < plan.proven:
         local = nextafter(local, inf)
-    return replace(made, epsilon=min(made.epsilon, local), local_epsilon=local)
+    return replace(crowd, epsilon=min(crowd.epsilon, local), local_epsilon=local)
 
 
 def _about_of(body: bytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Stores: a SQLite file, or PostgreSQL for several collector processes at once."""
+"""Stores: a SQLite file, or a PostgreSQL database that several collector processes share."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ....plan.report import is_hex
-from ..http.problems import Problem
-from ..operations.tokens import Token
+from ..process.problems import Problem
+from .tokens import Token
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 STATES = ("open", "paused", "closed")
@@ -142,18 +142,18 @@ class Collection:
 
     def round_of(self, plan: str) -> Round | None:
         """The round of a plan, by its hash."""
-        for one in self.rounds:
-            if one.plan == plan:
-                return one
+        for round_ in self.rounds:
+            if round_.plan == plan:
+                return round_
         return None
 
     def numbered(self, number: int | None) -> Round:
         """A round by its number; the latest without one."""
         if number is None:
             return self.round
-        for one in self.rounds:
-            if one.number == number:
-                return one
+        for round_ in self.rounds:
+            if round_.number == number:
+                return round_
         raise Problem("unknown", f"this collection has rounds 1 to {len(self.rounds)}")
 
     def state_at(self, now: float) -> str:
@@ -164,13 +164,13 @@ class Collection:
             return "not_open"
         return self.state
 
-    def refusal(self, one: Round, epoch: int, now: float, trusted: bool = True) -> str | None:
+    def refusal(self, round_: Round, epoch: int, now: float, trusted: bool = True) -> str | None:
         """Why new reports of a round and epoch are refused at a moment; None if they are taken."""
         if epoch < self.closed_before:
             return "closed_epoch"
         if self.state == "closed":
             return "closed_collection"
-        if one.closed or one.id != self.round.id:
+        if round_.closed or round_.id != self.round.id:
             return "closed_round"
         by_time = self._refusal_by_time(epoch, now)
         if by_time is not None:
@@ -197,14 +197,14 @@ class Control:
 
     def named(self, name: str) -> Collection:
         """A collection by name."""
-        found = self.collections.get(name)
-        if found is None:
+        collection = self.collections.get(name)
+        if collection is None:
             raise Problem("unknown", "there is no collection of this name")
-        return found
+        return collection
 
     @cached_property
     def _numbered(self) -> dict[int, Collection]:
-        return {one.id: one for one in self.collections.values()}
+        return {collection.id: collection for collection in self.collections.values()}
 
     def by_id(self, number: int) -> Collection | None:
         """A collection by its number, if it still exists."""

@@ -16,10 +16,10 @@ import numpy as np
 
 from ....foundation.arrays import Integers
 from ....plan.plan import Plan
-from ..http.problems import Problem
-from ..operations.tokens import Token
+from ..process.problems import Problem
 from .collection import Collection, Control, Round, Terms
 from .store_interface import CHUNK, Live, Session, chunk_counts
+from .tokens import Token
 
 T = TypeVar("T")
 
@@ -81,19 +81,19 @@ class ControlStore(ABC):
         """Let every other process know, within a transaction."""
 
     @abstractmethod
-    def _known(self, session: Session, one: Round, epoch: int, ids: list[bytes]) -> set[int]:
+    def _known(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
         """The places of ids that were counted before."""
 
     @abstractmethod
-    def _claim(self, session: Session, one: Round, epoch: int, ids: list[bytes]) -> set[int]:
+    def _claim(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
         """Take ids, each given once, for this transaction; the places of those counted before."""
 
     @abstractmethod
-    def _claimed(self, one: Round, epoch: int, ids: list[bytes]) -> None:
+    def _claimed(self, round_: Round, epoch: int, ids: list[bytes]) -> None:
         """The transaction that took these ids is durable."""
 
     @abstractmethod
-    def _drop_ids(self, session: Session, one: Round, epoch: int | None) -> Callable[[], None]:
+    def _drop_ids(self, session: Session, round_: Round, epoch: int | None) -> Callable[[], None]:
         """Forget the ids of an epoch (None: of all) within a transaction; call what is returned
         once that is durable."""
 
@@ -115,21 +115,21 @@ class ControlStore(ABC):
         using = session or self._session()
         rounds: dict[int, list[Round]] = {}
         for row in using.rows("select id, collection, number, plan, closed from rounds order by number"):
-            one = Round(row[0], row[1], row[2], row[3], bool(row[4]))
-            rounds.setdefault(one.collection, []).append(one)
-        found = {}
-        for number, name, state, terms, before, made in using.rows(
+            round_ = Round(row[0], row[1], row[2], row[3], bool(row[4]))
+            rounds.setdefault(round_.collection, []).append(round_)
+        collections = {}
+        for number, name, state, terms, before, created in using.rows(
             "select id, name, state, terms, closed_before, made from collections order by name"
         ):
             read = Terms.of(json.loads(terms))
-            found[name] = Collection(
-                number, name, state, read, before, made, tuple(rounds.get(number, ()))
+            collections[name] = Collection(
+                number, name, state, read, before, created, tuple(rounds.get(number, ()))
             )
         tokens = {
             row[0]: Token(row[0], row[1], row[2], bytes(row[3]), row[4], bool(row[5]))
             for row in using.rows("select id, role, collection, digest, label, revoked from tokens")
         }
-        self.control = Control(found, tokens)
+        self.control = Control(collections, tokens)
         return self.control
 
     def change(self, work: Callable[[Session, Control], T]) -> T:
@@ -159,41 +159,41 @@ class ControlStore(ABC):
 
     # -- plans -------------------------------------------------------------------------------------
 
-    def book(self, one: Round) -> Book:
+    def book(self, round_: Round) -> Book:
         """A round's plan, parsed and proven again when first asked for; from any thread."""
-        found = self._books.get(one.plan)
-        if found is None:
+        book = self._books.get(round_.plan)
+        if book is None:
             with self.reading() as session:
-                rows = session.rows("select document from rounds where id = ?", (one.id,))
+                rows = session.rows("select document from rounds where id = ?", (round_.id,))
             if not rows:
                 raise Problem("unknown", "the round is gone")
             document = str(rows[0][0]).encode()
             plan = Plan.parse(document)
-            found = Book(plan, document)
-            self._books[one.plan] = found
-        return found
+            book = Book(plan, document)
+            self._books[round_.plan] = book
+        return book
 
-    def has_book(self, one: Round) -> Book | None:
+    def has_book(self, round_: Round) -> Book | None:
         """A round's plan, if it was asked for before."""
-        return self._books.get(one.plan)
+        return self._books.get(round_.plan)
 
     # -- live counts -------------------------------------------------------------------------------
 
-    def load(self, one: Round) -> None:
+    def load(self, round_: Round) -> None:
         """Begin to keep a round's counts in memory."""
-        if one.id not in self._live:
-            self._load(self._session(), one)
+        if round_.id not in self._live:
+            self._load(self._session(), round_)
 
-    def _load(self, session: Session, one: Round) -> None:
-        live = Live(self.book(one).plan.layout.cells, next(self._versions))
-        for (epoch, shard), (chunk, counts) in self._sum_rows(session, one.id):
+    def _load(self, session: Session, round_: Round) -> None:
+        live = Live(self.book(round_).plan.layout.cells, next(self._versions))
+        for (epoch, shard), (chunk, counts) in self._sum_rows(session, round_.id):
             add_chunk(live.counts, chunk, counts)
-            self._saw(one.id, epoch, shard, chunk, counts)
+            self._saw(round_.id, epoch, shard, chunk, counts)
         with self._lock:
-            self._live[one.id] = live
+            self._live[round_.id] = live
 
     def _saw(  # noqa: B027
-        self, one: int, epoch: int, shard: int, chunk: int, counts: bytes
+        self, round_id: int, epoch: int, shard: int, chunk: int, counts: bytes
     ) -> None:
         """Counts that the live ones now hold; of interest where other processes add to them."""
 
@@ -204,14 +204,14 @@ class ControlStore(ABC):
             live.version = next(self._versions)
 
     def _sum_rows(
-        self, session: Session, one: int
+        self, session: Session, round_id: int
     ) -> Iterator[tuple[tuple[int, int], tuple[int, bytes]]]:
         sql = "select epoch, shard, chunk, counts from counts where round = ?"
-        for epoch, shard, chunk, counts in session.stream(sql, (one,)):
+        for epoch, shard, chunk, counts in session.stream(sql, (round_id,)):
             yield (epoch, shard), (chunk, counts)
 
     def _reload_live(self, session: Session) -> None:
-        known = {one.id: one for c in self.control.collections.values() for one in c.rounds}
+        known = {round_.id: round_ for c in self.control.collections.values() for round_ in c.rounds}
         for number in list(self._live):
             if number in known:
                 self._load(session, known[number])
@@ -222,22 +222,22 @@ class ControlStore(ABC):
         with self._lock:
             self._live.clear()
 
-    def counts_now(self, one: Round) -> tuple[int, Integers] | None:
+    def counts_now(self, round_: Round) -> tuple[int, Integers] | None:
         """A copy of a round's live counts and their version, from any thread; None until loaded."""
         with self._lock:
-            live = self._live.get(one.id)
+            live = self._live.get(round_.id)
             return None if live is None else (live.version, live.counts.copy())
 
-    def version_now(self, one: Round) -> int | None:
+    def version_now(self, round_: Round) -> int | None:
         """The version of a round's live counts; None until loaded."""
-        live = self._live.get(one.id)
+        live = self._live.get(round_.id)
         return None if live is None else live.version
 
-    def counts_stored(self, one: Round) -> Integers:
+    def counts_stored(self, round_: Round) -> Integers:
         """A round's counts as they are in the store at this moment."""
-        total = np.zeros(self.book(one).plan.layout.cells, np.int64)
+        total = np.zeros(self.book(round_).plan.layout.cells, np.int64)
         with self.reading() as session:
-            for _, counts in self._sum_rows(session, one.id):
+            for _, counts in self._sum_rows(session, round_.id):
                 add_chunk(total, *counts)
         return total
 

@@ -225,9 +225,9 @@ class PostgresStore(Store):
         return int(session.rows("select generation from control")[0][0])
 
     def _changed(self, session: Session) -> bool:
-        found = self._read_generation(session)
-        changed = found != self._generation
-        self._generation = found
+        generation = self._read_generation(session)
+        changed = generation != self._generation
+        self._generation = generation
         return changed
 
     def _mark_changed(self, session: Session) -> None:
@@ -253,38 +253,38 @@ class PostgresStore(Store):
 
     def _follow(self, session: Session) -> None:
         """Add what other shards counted since they were last looked at."""
-        for one, shard, version in session.rows("select round, shard, version from heads"):
-            before = self._heads.get((one, shard), 0)
-            live = self._live.get(one)
+        for round_id, shard, version in session.rows("select round, shard, version from heads"):
+            before = self._heads.get((round_id, shard), 0)
+            live = self._live.get(round_id)
             if shard == self.shard or live is None or version == before:
                 continue
             sql = (
                 "select epoch, chunk, counts, version from counts "
                 "where round = ? and shard = ? and version > ?"
             )
-            for epoch, chunk, counts, at in session.rows(sql, (one, shard, before)):
+            for epoch, chunk, counts, at in session.rows(sql, (round_id, shard, before)):
                 new = chunk_counts(counts)
-                old = self._seen.get((one, epoch, shard, chunk))
+                old = self._seen.get((round_id, epoch, shard, chunk))
                 first = chunk * CHUNK
                 room = min(CHUNK, len(live.counts) - first)
                 more = new if old is None else new - old
                 with self._lock:
                     live.counts[first : first + room] += more[:room]
                     live.version = next(self._versions)
-                self._seen[one, epoch, shard, chunk] = new
+                self._seen[round_id, epoch, shard, chunk] = new
                 before = max(before, at)
-            self._heads[one, shard] = before
+            self._heads[round_id, shard] = before
 
-    def _load(self, session: Session, one: Round) -> None:
-        for seen in [key for key in self._seen if key[0] == one.id]:
+    def _load(self, session: Session, round_: Round) -> None:
+        for seen in [key for key in self._seen if key[0] == round_.id]:
             del self._seen[seen]
-        for head in [key for key in self._heads if key[0] == one.id]:
+        for head in [key for key in self._heads if key[0] == round_.id]:
             del self._heads[head]
-        super()._load(session, one)
+        super()._load(session, round_)
 
-    def _saw(self, one: int, epoch: int, shard: int, chunk: int, counts: bytes) -> None:
+    def _saw(self, round_id: int, epoch: int, shard: int, chunk: int, counts: bytes) -> None:
         if shard != self.shard:
-            self._seen[one, epoch, shard, chunk] = chunk_counts(counts)
+            self._seen[round_id, epoch, shard, chunk] = chunk_counts(counts)
 
     def _reload_changed(self, live: bool = False) -> None:
         try:
@@ -295,33 +295,33 @@ class PostgresStore(Store):
 
     # -- ids ---------------------------------------------------------------------------------------
 
-    def _known(self, session: Session, one: Round, epoch: int, ids: list[bytes]) -> set[int]:
+    def _known(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
         sql = "select id from ids where round = ? and epoch = ? and id = any(?::uuid[])"
         names = [name.hex() for name in ids]
-        found = {row[0].hex for row in session.rows(sql, (one.id, epoch, names))}
-        return {place for place, name in enumerate(names) if name in found}
+        known = {row[0].hex for row in session.rows(sql, (round_.id, epoch, names))}
+        return {place for place, name in enumerate(names) if name in known}
 
-    def _claim(self, session: Session, one: Round, epoch: int, ids: list[bytes]) -> set[int]:
+    def _claim(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
         # in one order everywhere, so that two processes never wait for each other
         names = [name.hex() for name in ids]
         sql = (
             "insert into ids (round, epoch, id) select ?, ?, name from unnest(?::uuid[]) as name "
             "on conflict do nothing returning id"
         )
-        taken = session.rows(sql, (one.id, epoch, sorted(names)))
+        taken = session.rows(sql, (round_.id, epoch, sorted(names)))
         if len(taken) == len(names):
             return set()
         new = {row[0].hex for row in taken}
         return {place for place, name in enumerate(names) if name not in new}
 
-    def _claimed(self, one: Round, epoch: int, ids: list[bytes]) -> None:
+    def _claimed(self, round_: Round, epoch: int, ids: list[bytes]) -> None:
         """The database has them."""
 
-    def _drop_ids(self, session: Session, one: Round, epoch: int | None) -> Callable[[], None]:
+    def _drop_ids(self, session: Session, round_: Round, epoch: int | None) -> Callable[[], None]:
         if epoch is None:
-            session.run("delete from ids where round = ?", (one.id,))
+            session.run("delete from ids where round = ?", (round_.id,))
         else:
-            session.run("delete from ids where round = ? and epoch = ?", (one.id, epoch))
+            session.run("delete from ids where round = ? and epoch = ?", (round_.id, epoch))
         return lambda: None
 
 
@@ -330,7 +330,7 @@ _known_sql: dict[str, str] = {}
 
 
 def _sql(text: str) -> Any:
-    found = _known_sql.get(text)
-    if found is None:
-        found = _known_sql[text] = text.replace("?", "%s")
-    return found
+    translated = _known_sql.get(text)
+    if translated is None:
+        translated = _known_sql[text] = text.replace("?", "%s")
+    return translated

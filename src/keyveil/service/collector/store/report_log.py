@@ -92,8 +92,8 @@ class LogStore(ControlStore):
             if group is None:
                 collection = self.control.by_id(parcel.collection)
                 rounds = collection.rounds if collection else ()
-                one = next((r for r in rounds if r.id == parcel.round), None)
-                group = groups[parcel.round, parcel.epoch] = _Group(collection, one, parcel.epoch)
+                round_ = next((r for r in rounds if r.id == parcel.round), None)
+                group = groups[parcel.round, parcel.epoch] = _Group(collection, round_, parcel.epoch)
             group.parcels.append(parcel)
         return [groups[key] for key in sorted(groups)]  # one order everywhere: no deadlock
 
@@ -102,7 +102,7 @@ class LogStore(ControlStore):
             _refuse(group, set(), "closed_collection")
             return
         refusal = group.collection.refusal(group.round, group.epoch, now, trusted)
-        ids = [one for parcel in group.parcels for one in parcel.ids]
+        ids = [report_id for parcel in group.parcels for report_id in parcel.ids]
         gone = group.epoch < group.collection.closed_before
         if not gone and self._learning(group.round, group.epoch):
             _refuse(group, set(), "storage")
@@ -130,9 +130,9 @@ class LogStore(ControlStore):
 
     # -- keys of ids -------------------------------------------------------------------------------
 
-    def _stored(self, session: Session, one: Round, epoch: int, make: bool) -> Images | None:
+    def _stored(self, session: Session, round_: Round, epoch: int, make: bool) -> Images | None:
         """How an epoch's ids are stored; None if as they are, or if there are none and none is made."""
-        at = (one.id, epoch)
+        at = (round_.id, epoch)
         if at in self._images:
             return self._images[at]
         rows = session.rows("select name from id_keys where round = ? and epoch = ?", at)
@@ -202,18 +202,20 @@ class LogStore(ControlStore):
     def reload(self, session: Session | None = None) -> Control:
         control = super().reload(session)
         every = control.collections.values()
-        open_from = {one.id: found.closed_before for found in every for one in found.rounds}
+        open_from = {
+            round_.id: collection.closed_before for collection in every for round_ in collection.rounds
+        }
 
         def over(at: tuple[int, int]) -> bool:
             return at[0] not in open_from or at[1] < open_from[at[0]]
 
-        self._images = {at: kept for at, kept in self._images.items() if not over(at)}
+        self._images = {at: images for at, images in self._images.items() if not over(at)}
         self.missing_keys = {at for at in self.missing_keys if not over(at)}
         for at in filter(over, list(self._new_keys)):
             self.keys.destroy(self._new_keys.pop(at)[0])
         return control
 
-    def _learning(self, one: Round, epoch: int) -> bool:
+    def _learning(self, round_: Round, epoch: int) -> bool:
         """Whether it is not known yet which ids an epoch has; others go on meanwhile."""
         return False
 
@@ -238,23 +240,23 @@ class LogStore(ControlStore):
         known = self._known(session, group.round, group.epoch, ids)
         chosen: dict[bytes, int] = {}
         fine = set(known)
-        for place, one in enumerate(ids):
+        for place, report_id in enumerate(ids):
             if place in known:
                 continue
-            if one in chosen or len(chosen) < room:
-                chosen.setdefault(one, place)
+            if report_id in chosen or len(chosen) < room:
+                chosen.setdefault(report_id, place)
                 fine.add(place)
         _refuse(group, fine, "full")
         self._claim(session, group.round, group.epoch, list(chosen))
         return sorted(chosen.values())
 
-    def _room(self, session: Session, collection: Collection, one: Round, asked: int) -> int | None:
+    def _room(self, session: Session, collection: Collection, round_: Round, asked: int) -> int | None:
         """How many more reports a round takes, where that is fewer than might be asked for."""
         cap = collection.terms.people
         if cap is None:
             return None
-        found = session.rows("select coalesce(sum(reports), 0) from heads where round = ?", (one.id,))
-        room = max(0, cap - int(found[0][0]))
+        rows = session.rows("select coalesce(sum(reports), 0) from heads where round = ?", (round_.id,))
+        room = max(0, cap - int(rows[0][0]))
         self._near_cap(room)
         return room if room < asked else None
 
@@ -277,7 +279,7 @@ class LogStore(ControlStore):
     def _count(
         self,
         session: Session,
-        one: int,
+        round_id: int,
         epoch: int,
         shard: int,
         cells: Integers,
@@ -290,18 +292,18 @@ class LogStore(ControlStore):
             "on conflict (round, shard) do update set "
             "reports = heads.reports + excluded.reports, version = heads.version + 1 "
             "returning version",
-            (one, shard, reports),
+            (round_id, shard, reports),
         )
         version = head[0][0]
         parts = list(by_chunk(cells, often))
-        old = self._chunks(session, one, epoch, shard, [part[0] for part in parts])
+        old = self._chunks(session, round_id, epoch, shard, [part[0] for part in parts])
         changed = []
         for chunk, places, more in parts:
             counts = old.get(chunk)
             if counts is None:
                 counts = np.zeros(CHUNK, np.int64)
             counts[places] += more
-            changed.append((one, epoch, shard, chunk, version, chunk_blob(counts)))
+            changed.append((round_id, epoch, shard, chunk, version, chunk_blob(counts)))
         session.many(
             "insert into counts (round, epoch, shard, chunk, version, counts) values (?, ?, ?, ?, ?, ?) "
             "on conflict (round, epoch, shard, chunk) do update set "
@@ -310,7 +312,7 @@ class LogStore(ControlStore):
         )
 
     def _chunks(
-        self, session: Session, one: int, epoch: int, shard: int, chunks: list[int]
+        self, session: Session, round_id: int, epoch: int, shard: int, chunks: list[int]
     ) -> dict[int, Integers]:
         """A shard's counts in some chunks."""
         if not chunks:
@@ -318,12 +320,14 @@ class LogStore(ControlStore):
         where = "round = ? and epoch = ? and shard = ?"
         sql = f"select chunk, counts from counts where {where} and chunk between ? and ?"
         if 4 * len(chunks) < chunks[-1] - chunks[0]:
-            found = [
-                row for chunk in chunks for row in session.rows(sql, (one, epoch, shard, chunk, chunk))
+            rows = [
+                row
+                for chunk in chunks
+                for row in session.rows(sql, (round_id, epoch, shard, chunk, chunk))
             ]
         else:
-            found = session.rows(sql, (one, epoch, shard, chunks[0], chunks[-1]))
-        return {row[0]: chunk_counts(row[1]) for row in found}
+            rows = session.rows(sql, (round_id, epoch, shard, chunks[0], chunks[-1]))
+        return {row[0]: chunk_counts(row[1]) for row in rows}
 
     # -- refusals: apart from the reports' transaction ----------------------------------------------
 

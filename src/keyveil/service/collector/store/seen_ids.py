@@ -80,12 +80,12 @@ class _Run:
         buckets = (images[places, 0] >> np.uint64(64 - self._bits)).astype(np.int64)
         order = np.argsort(buckets)  # neighbours are looked for one after the other
         places, buckets = places[order], buckets[order]
-        found = [np.zeros(0, np.int64)]
+        matches = [np.zeros(0, np.int64)]
         for at in range(0, len(places), LOOKED):
-            some = places[at : at + LOOKED]
-            found.append(some[self._look(images[some], buckets[at : at + LOOKED])])
+            batch = places[at : at + LOOKED]
+            matches.append(batch[self._look(images[batch], buckets[at : at + LOOKED])])
             self._let_go()
-        return np.concatenate(found)
+        return np.concatenate(matches)
 
     def _look(self, images: np.ndarray, buckets: Integers) -> Integers:
         """Which images are in their buckets."""
@@ -141,10 +141,10 @@ class _Writing:
 
     def step(self) -> _Run | None:
         """Write one more part; the run, when it is whole."""
-        each = self._bits - self._part_bits
+        bucket_bits = self._bits - self._part_bits
         for part in self._parts:
             images = np.concatenate([run.part(part, self._part_bits) for run in self.sources])
-            first, last = part << each, (part + 1) << each
+            first, last = part << bucket_bits, (part + 1) << bucket_bits
             rows, starts = _arranged(images, self._bits, first, last)
             self._starts[first + 1 : last + 1] = self._starts[first] + starts[1:].astype(np.uint32)
             self._checks[first:last] = _sums(rows, starts)
@@ -197,31 +197,33 @@ class IdSet:
     @classmethod
     def of(cls, packed: Iterable[bytes], scratch: Scratch | None = None) -> IdSet:
         """From ids that lie end to end, a little at a time."""
-        made = cls(scratch)
+        ids = cls(scratch)
         waiting: list[bytes] = []
         size = 0
         for part in packed:
             waiting.append(part)
             size += len(part)
             if size >= SIZE * HELD:
-                made._load(b"".join(waiting))
+                ids._load(b"".join(waiting))
                 waiting, size = [], 0
         if size:
-            made._load(b"".join(waiting))
-        return made
+            ids._load(b"".join(waiting))
+        return ids
 
     def __len__(self) -> int:
         return len(self._recent) + sum(map(len, self._runs))
 
-    def __contains__(self, one: bytes) -> bool:
-        return bool(self.known([one]))
+    def __contains__(self, report_id: bytes) -> bool:
+        return bool(self.known([report_id]))
 
     def known(self, ids: Sequence[bytes]) -> set[int]:
         """The places of those ids that are in the set."""
         if self._spoiled:
             raise Spoiled
         recent = self._recent
-        found = {place for place, one in enumerate(ids) if one in recent} if recent else set()
+        known = (
+            {place for place, report_id in enumerate(ids) if report_id in recent} if recent else set()
+        )
         if self._runs and ids:
             images = _rows(self._cipher.update(b"".join(ids)))
             left = self._filter.maybe(images)
@@ -229,9 +231,9 @@ class IdSet:
                 if not len(left):
                     break
                 here = run.find(images, left)
-                found.update(here.tolist())
+                known.update(here.tolist())
                 left = np.setdiff1d(left, here, assume_unique=True)
-        return found
+        return known
 
     def add(self, ids: Sequence[bytes]) -> None:
         """Put in ids that are not in it yet."""
@@ -285,10 +287,10 @@ class IdSet:
         for writing in list(self._writings):
             try:
                 for _ in range(steps):
-                    made = writing.step()
-                    if made is not None:
+                    run = writing.step()
+                    if run is not None:
                         self._writings.remove(writing)
-                        self._replace(writing.sources, made)
+                        self._replace(writing.sources, run)
                         break
             except OSError:  # no room: the runs stay as they are, and it is tried again
                 writing.close()
@@ -303,10 +305,10 @@ class IdSet:
                 levels.setdefault(_level(len(run)), []).append(run)
         return next((levels[at][:FAN] for at in sorted(levels) if len(levels[at]) >= FAN), [])
 
-    def _replace(self, sources: list[_Run], made: _Run) -> None:
+    def _replace(self, sources: list[_Run], merged: _Run) -> None:
         at = self._runs.index(sources[0])
         self._runs = [run for run in self._runs if run not in sources]
-        self._runs.insert(at, made)
+        self._runs.insert(at, merged)
         for run in sources:
             run.close()
 

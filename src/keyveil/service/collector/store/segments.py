@@ -39,15 +39,15 @@ class ManifestError(KeyveilError):
 
 
 def folder_of(
-    root: Path, collection: Collection, one: Round | None = None, epoch: int | None = None
+    root: Path, collection: Collection, round_: Round | None = None, epoch: int | None = None
 ) -> Path:
     """Where an epoch's segments lie; its number keeps a collection apart from one deleted before.
 
     A name is checked here, too: a store that was made elsewhere may hold any.
     """
     path = root / f"{checked_name(collection.name)}.{collection.id:d}"
-    if one is not None:
-        path = path / f"round-{one.number:04d}"
+    if round_ is not None:
+        path = path / f"round-{round_.number:04d}"
     return path if epoch is None else path / f"epoch-{epoch:010d}"
 
 

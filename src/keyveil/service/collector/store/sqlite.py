@@ -83,8 +83,8 @@ class _Learner:
     The store takes no reports of that epoch meanwhile, so what is read is all there is.
     """
 
-    def __init__(self, store: SqliteStore, one: int, epoch: int) -> None:
-        self._store, self._one, self._epoch = store, one, epoch
+    def __init__(self, store: SqliteStore, round_id: int, epoch: int) -> None:
+        self._store, self._one, self._epoch = store, round_id, epoch
         self.found: IdSet | None = None
         self.done = threading.Event()
         self._unwanted = False
@@ -193,7 +193,7 @@ class SqliteStore(Store):
             with suppress(apsw.Error):
                 self._connection.close()
             self._connection = None
-        self._forget(lambda one, epoch: True)
+        self._forget(lambda round_id, epoch: True)
         if self._lock_file is not None:
             os.close(self._lock_file)
             self._lock_file = None
@@ -310,9 +310,9 @@ class SqliteStore(Store):
         return int(self._session().rows("pragma data_version")[0][0])
 
     def _changed(self, session: Session) -> bool:
-        found = self._read_data_version()
-        changed = found != self._data_version
-        self._data_version = found
+        version = self._read_data_version()
+        changed = version != self._data_version
+        self._data_version = version
         return changed
 
     def _mark_changed(self, session: Session) -> None:
@@ -322,8 +322,10 @@ class SqliteStore(Store):
         """Read collections and tokens anew; ids of what is closed or gone are let go."""
         control = super().reload(session)
         every = control.collections.values()
-        open_from = {one.id: found.closed_before for found in every for one in found.rounds}
-        self._forget(lambda one, epoch: one not in open_from or epoch < open_from[one])
+        open_from = {
+            round_.id: collection.closed_before for collection in every for round_ in collection.rounds
+        }
+        self._forget(lambda round_id, epoch: round_id not in open_from or epoch < open_from[round_id])
         return control
 
     def refresh(self) -> None:
@@ -350,63 +352,63 @@ class SqliteStore(Store):
         session = self._session()
         sql = "select epoch, sum(reports) from segments where round = ? and epoch >= ? group by epoch"
         for collection in self.control.collections.values():
-            for one in collection.rounds:
-                for epoch, reports in session.rows(sql, (one.id, collection.closed_before)):
+            for round_ in collection.rounds:
+                for epoch, reports in session.rows(sql, (round_.id, collection.closed_before)):
                     if reports >= self.learn_from:
-                        self._learn(one.id, epoch)
+                        self._learn(round_.id, epoch)
 
-    def _learn(self, one: int, epoch: int) -> None:
-        if (one, epoch) not in self._learners:
-            self._learners[one, epoch] = _Learner(self, one, epoch)
+    def _learn(self, round_id: int, epoch: int) -> None:
+        if (round_id, epoch) not in self._learners:
+            self._learners[round_id, epoch] = _Learner(self, round_id, epoch)
 
-    def _learning(self, one: Round, epoch: int) -> bool:
-        learner = self._learners.get((one.id, epoch))
+    def _learning(self, round_: Round, epoch: int) -> bool:
+        learner = self._learners.get((round_.id, epoch))
         if learner is None:
             return False
         if not learner.done.is_set():
             return True
-        del self._learners[one.id, epoch]
+        del self._learners[round_.id, epoch]
         if learner.found is not None:  # else it is read when it is asked for, and fails as that does
-            self._ids[one.id, epoch] = learner.found
+            self._ids[round_.id, epoch] = learner.found
         return False
 
-    def _read_ids(self, session: Session, one: int, epoch: int) -> Iterator[bytes]:
+    def _read_ids(self, session: Session, round_id: int, epoch: int) -> Iterator[bytes]:
         sql = "select ids from segments where round = ? and epoch = ?"
-        for row in session.stream(sql, (one, epoch)):
+        for row in session.stream(sql, (round_id, epoch)):
             yield row[0]
 
-    def _set(self, session: Session, one: Round, epoch: int) -> IdSet:
+    def _set(self, session: Session, round_: Round, epoch: int) -> IdSet:
         """The ids of an epoch, rebuilt from the log when first asked for.
 
         An epoch without any is not remembered: whoever names epochs at random fills no memory.
         """
-        found = self._ids.get((one.id, epoch))
-        if found is None:
-            found = IdSet.of(self._read_ids(session, one.id, epoch), self._scratch)
-            if len(found):
-                self._ids[one.id, epoch] = found
-        return found
+        ids = self._ids.get((round_.id, epoch))
+        if ids is None:
+            ids = IdSet.of(self._read_ids(session, round_.id, epoch), self._scratch)
+            if len(ids):
+                self._ids[round_.id, epoch] = ids
+        return ids
 
-    def _known(self, session: Session, one: Round, epoch: int, ids: list[bytes]) -> set[int]:
+    def _known(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
         try:
-            return self._set(session, one, epoch).known(ids)
+            return self._set(session, round_, epoch).known(ids)
         except Spoiled:  # it is only an index: the log has it all
-            self._forget(lambda *key: key == (one.id, epoch))
+            self._forget(lambda *key: key == (round_.id, epoch))
         try:
-            return self._set(session, one, epoch).known(ids)
+            return self._set(session, round_, epoch).known(ids)
         except Spoiled:
-            self._forget(lambda *key: key == (one.id, epoch))
+            self._forget(lambda *key: key == (round_.id, epoch))
             raise StoreUnready("what was written beside the store is read otherwise") from None
 
-    def _claim(self, session: Session, one: Round, epoch: int, ids: list[bytes]) -> set[int]:
-        return self._known(session, one, epoch, ids)
+    def _claim(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
+        return self._known(session, round_, epoch, ids)
 
-    def _claimed(self, one: Round, epoch: int, ids: list[bytes]) -> None:
+    def _claimed(self, round_: Round, epoch: int, ids: list[bytes]) -> None:
         # only now: ids of a transaction that failed must not be taken for counted ones
-        found = self._ids.get((one.id, epoch))
-        if found is None:
-            found = self._ids[one.id, epoch] = IdSet(self._scratch)
-        found.add(ids)
+        known = self._ids.get((round_.id, epoch))
+        if known is None:
+            known = self._ids[round_.id, epoch] = IdSet(self._scratch)
+        known.add(ids)
 
     def _forget(self, which: Callable[[int, int], bool]) -> None:
         """Let go of the ids of some rounds and epochs, and of their files."""
@@ -417,8 +419,8 @@ class SqliteStore(Store):
             if which(*key):
                 self._learners.pop(key).end()
 
-    def _drop_ids(self, session: Session, one: Round, epoch: int | None) -> Callable[[], None]:
-        return lambda: self._forget(lambda found, at: found == one.id and epoch in (None, at))
+    def _drop_ids(self, session: Session, round_: Round, epoch: int | None) -> Callable[[], None]:
+        return lambda: self._forget(lambda round_id, at: round_id == round_.id and epoch in (None, at))
 
     def _swept(self) -> None:
         """What was dropped also leaves the log; at the next look, if someone still reads from it."""
@@ -433,8 +435,8 @@ class SqliteStore(Store):
 
 def check_library() -> None:
     """Refuse a library with the known fault."""
-    found = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
-    if found < NEEDED:
+    version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
+    if version < NEEDED:
         needed = ".".join(map(str, NEEDED))
         raise StoreError(f"SQLite {apsw.sqlite_lib_version()} can corrupt its log; {needed} or newer")
 

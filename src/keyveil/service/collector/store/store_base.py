@@ -12,7 +12,7 @@ import numpy as np
 
 from ....foundation.arrays import Integers
 from ....plan.tally import Tally
-from ..http.problems import Problem
+from ..process.problems import Problem
 from .collection import Collection, Control, Round
 from .control import Book, add_chunk
 from .report_log import LogStore, crc_of
@@ -35,76 +35,78 @@ class Store(LogStore):
 
     # -- sealing -----------------------------------------------------------------------------------
 
-    def epochs(self, session: Session, one: Round) -> dict[int, int]:
+    def epochs(self, session: Session, round_: Round) -> dict[int, int]:
         """The epochs that are in the log, and how many reports each has."""
         sql = "select epoch, sum(reports) from segments where round = ? group by epoch order by epoch"
-        return {int(row[0]): int(row[1]) for row in session.rows(sql, (one.id,))}
+        return {int(row[0]): int(row[1]) for row in session.rows(sql, (round_.id,))}
 
-    def oldest(self, session: Session, one: Round) -> int | None:
+    def oldest(self, session: Session, round_: Round) -> int | None:
         """The first epoch that is in the log."""
-        found = session.rows("select min(epoch) from segments where round = ?", (one.id,))
-        return None if found[0][0] is None else int(found[0][0])
+        rows = session.rows("select min(epoch) from segments where round = ?", (round_.id,))
+        return None if rows[0][0] is None else int(rows[0][0])
 
-    def segments(self, session: Session, one: Round, epoch: int) -> Iterator[Segment]:
+    def segments(self, session: Session, round_: Round, epoch: int) -> Iterator[Segment]:
         """The log of one epoch."""
         sql = "select reports, crc, ids, payload from segments where round = ? and epoch = ? order by id"
-        for reports, crc, ids, payload in session.stream(sql, (one.id, epoch)):
+        for reports, crc, ids, payload in session.stream(sql, (round_.id, epoch)):
             yield Segment(reports, crc, bytes(ids), bytes(payload))
 
-    def epoch_counts(self, session: Session, one: Round, epoch: int) -> Integers:
+    def epoch_counts(self, session: Session, round_: Round, epoch: int) -> Integers:
         """The counts of one open epoch, all shards together."""
-        total = np.zeros(self.book(one).plan.layout.cells, np.int64)
+        total = np.zeros(self.book(round_).plan.layout.cells, np.int64)
         sql = "select chunk, counts from counts where round = ? and epoch = ?"
-        for chunk, counts in session.rows(sql, (one.id, epoch)):
+        for chunk, counts in session.rows(sql, (round_.id, epoch)):
             add_chunk(total, chunk, counts)
         return total
 
-    def split_counts(self, one: Round) -> tuple[int, Integers, Integers] | None:
+    def split_counts(self, round_: Round) -> tuple[int, Integers, Integers] | None:
         """The latest epoch with reports, its counts, and those of all before; None if it is alone."""
-        plan = self.book(one).plan
+        plan = self.book(round_).plan
         with self.reading() as session:
-            sealed = [found.epoch for found in self.sealed(session, one)]
-            epoch = max((*sealed, *self.epochs(session, one)), default=None)
+            sealed = [epoch_sealed.epoch for epoch_sealed in self.sealed(session, round_)]
+            epoch = max((*sealed, *self.epochs(session, round_)), default=None)
             if epoch is None:
                 return None
             if epoch in sealed:
                 sql = "select tally from sealed where round = ? and epoch = ?"
-                content = bytes(session.rows(sql, (one.id, epoch))[0][0])
+                content = bytes(session.rows(sql, (round_.id, epoch))[0][0])
                 latest = Tally.parse(plan, content, kept=True).counts
             else:
-                latest = self.epoch_counts(session, one, epoch)
+                latest = self.epoch_counts(session, round_, epoch)
             total = np.zeros(plan.layout.cells, np.int64)
-            for _, counts in self._sum_rows(session, one.id):
+            for _, counts in self._sum_rows(session, round_.id):
                 add_chunk(total, *counts)
         before = total - latest
         return (epoch, latest, before) if before.any() else None
 
-    def seal(self, one: Round, epoch: int, manifest: Mapping[str, Any], tally: bytes, now: int) -> bool:
+    def seal(
+        self, round_: Round, epoch: int, manifest: Mapping[str, Any], tally: bytes, now: int
+    ) -> bool:
         """Move an epoch's counts to the sealed ones; False if that is done already.
 
         The manifest's files are on disk. The counts must be those that the files add up to. The log
         is swept afterwards, a little at a time.
         """
-        plan = self.book(one).plan
+        plan = self.book(round_).plan
         done: list[Callable[[], None]] = []
 
         def work(session: Session, control: Control) -> bool:
-            collection = control.by_id(one.collection)
+            collection = control.by_id(round_.collection)
             if collection is None or epoch >= collection.closed_before:
                 return False
-            rows = session.rows("select 1 from sealed where round = ? and epoch = ?", (one.id, epoch))
+            rows = session.rows("select 1 from sealed where round = ? and epoch = ?", (round_.id, epoch))
             if rows:
                 return False
-            counts = self.epoch_counts(session, one, epoch)
+            counts = self.epoch_counts(session, round_, epoch)
             reports = int(counts[plan.layout.own].sum())
             if reports != manifest["reports"]:
                 raise Problem("state", "the epoch's counts are not those of its segments")
             cells = np.flatnonzero(counts)
             if len(cells):
-                self._count(session, one.id, SEALED, COMMON, cells, counts[cells], 0)
-            at = (one.id, epoch)
+                self._count(session, round_.id, SEALED, COMMON, cells, counts[cells], 0)
+            at = (round_.id, epoch)
             session.run("delete from counts where round = ? and epoch = ?", at)
-            done.append(self._drop_ids(session, one, epoch))
+            done.append(self._drop_ids(session, round_, epoch))
             session.run(
                 "insert into sealed (round, epoch, reports, sealed, expired, manifest, tally) "
                 "values (?, ?, ?, ?, 0, ?, ?)",
@@ -118,9 +120,9 @@ class Store(LogStore):
         self._reload_changed(live=True)  # the same sums, from other rows
         return result
 
-    def sweep(self, one: Round, epoch: int, most: int = 200) -> int:
+    def sweep(self, round_: Round, epoch: int, most: int = 200) -> int:
         """Drop some of a sealed epoch's log; how many rows were left to drop."""
-        at = (one.id, epoch)
+        at = (round_.id, epoch)
         with self._writing() as session:
             if not session.rows("select 1 from sealed where round = ? and epoch = ?", at):
                 return 0
@@ -136,21 +138,21 @@ class Store(LogStore):
     def _swept(self) -> None:
         """The last of an epoch's log was dropped; what a database keeps of it can go."""
 
-    def sealed(self, session: Session, one: Round) -> list[Sealed]:
+    def sealed(self, session: Session, round_: Round) -> list[Sealed]:
         """The sealed epochs of a round, in order."""
         sql = (
             "select epoch, reports, sealed, expired, manifest from sealed where round = ? order by epoch"
         )
         return [
             Sealed(epoch, reports, at, bool(expired), json.loads(manifest))
-            for epoch, reports, at, expired, manifest in session.rows(sql, (one.id,))
+            for epoch, reports, at, expired, manifest in session.rows(sql, (round_.id,))
         ]
 
-    def expire(self, one: Round, epoch: int) -> None:
+    def expire(self, round_: Round, epoch: int) -> None:
         """Note that a sealed epoch's segments are gone; its counts stay."""
         with self._writing() as session:
             sql = "update sealed set expired = 1 where round = ? and epoch = ?"
-            session.run(sql, (one.id, epoch))
+            session.run(sql, (round_.id, epoch))
 
     @contextmanager
     def sealing(self) -> Iterator[bool]:
@@ -159,26 +161,26 @@ class Store(LogStore):
 
     # -- tallies made elsewhere --------------------------------------------------------------------
 
-    def bring_in(self, one: Round, counts: Integers, digest: str, tally: bytes) -> bool:
+    def bring_in(self, round_: Round, counts: Integers, digest: str, tally: bytes) -> bool:
         """Add a tally that was made elsewhere; False if this very tally was brought in before."""
-        reports = int(counts[self.book(one).plan.layout.own].sum())
+        reports = int(counts[self.book(round_).plan.layout.own].sum())
 
         def work(session: Session, control: Control) -> bool:
-            if session.rows("select 1 from imports where round = ? and digest = ?", (one.id, digest)):
+            if session.rows("select 1 from imports where round = ? and digest = ?", (round_.id, digest)):
                 return False
-            collection = control.by_id(one.collection)
+            collection = control.by_id(round_.collection)
             if collection is None or collection.state == "closed":
                 raise Problem("closed_collection")
-            if collection.round.id != one.id or collection.round.closed:
+            if collection.round.id != round_.id or collection.round.closed:
                 raise Problem("closed_round", "what the round learned is already in the next plan")
-            room = self._room(session, collection, one, reports)
+            room = self._room(session, collection, round_, reports)
             if room is not None:
                 raise Problem("full", "the tally has more reports than the collection may take")
             cells = np.flatnonzero(counts)
-            self._count(session, one.id, BROUGHT_IN, COMMON, cells, counts[cells], reports)
+            self._count(session, round_.id, BROUGHT_IN, COMMON, cells, counts[cells], reports)
             session.run(
                 "insert into imports (round, digest, reports, tally) values (?, ?, ?, ?)",
-                (one.id, digest, reports, tally),
+                (round_.id, digest, reports, tally),
             )
             return True
 
@@ -191,10 +193,10 @@ class Store(LogStore):
         done: list[Callable[[], None]] = []
 
         def work(session: Session, control: Control) -> None:
-            for one in collection.rounds:
+            for round_ in collection.rounds:
                 for table in ("segments", "counts", "heads", "sealed", "imports"):
-                    session.run(f"delete from {table} where round = ?", (one.id,))
-                done.append(self._drop_ids(session, one, None))
+                    session.run(f"delete from {table} where round = ?", (round_.id,))
+                done.append(self._drop_ids(session, round_, None))
             for table in ("rounds", "refusals", "tokens"):
                 session.run(f"delete from {table} where collection = ?", (collection.id,))
             session.run("delete from collections where id = ?", (collection.id,))
@@ -203,8 +205,8 @@ class Store(LogStore):
         for act in done:
             act()
         self._swept()
-        for one in collection.rounds:
-            self._live.pop(one.id, None)
+        for round_ in collection.rounds:
+            self._live.pop(round_.id, None)
         if self.segments_folder is not None:
             self.drop_spent_keys()
 

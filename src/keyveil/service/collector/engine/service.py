@@ -1,4 +1,4 @@
-"""The service: a store with its writer, keeper and answers, whole, without any web framework."""
+"""The service: a store with its writer, its sealer of epochs and its answers, without HTTP."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
+from ..process.clock import Clock, SystemClock
+from ..process.logs import Log
+from ..process.metrics import Metrics
+from ..process.settings import Settings
+from ..store import Session, Store, StoreBroken, StoreError, StoreUnready
+from ..store.collection import Collection, Control, Round
+from ..store.tokens import Token, read
 from .answer_desk import AnswerDesk
-from .http.rate_limit import most_at
-from .operations.clock import Clock, SystemClock
-from .operations.epoch_sealer import Keeper
-from .operations.logs import Log
-from .operations.metrics import Metrics
-from .operations.settings import Settings
-from .operations.tokens import Token, read
-from .store import Session, Store, StoreBroken, StoreError, StoreUnready
-from .store.collection import Collection, Control, Round
+from .epoch_sealer import EpochSealer
+from .rate_limit import most_at
 from .writer import Writer
 
 
@@ -45,9 +45,9 @@ class Service:
         self.log = Log(self.clock, log)
         self.metrics = Metrics()
         self.writer = Writer(store, self.clock, self.settings, self.metrics, self.log, threaded)
-        self.keeper = Keeper(store, self.writer, self.clock, self.settings, self.log, segments)
+        self.sealer = EpochSealer(store, self.writer, self.clock, self.settings, self.log, segments)
         self.answers = AnswerDesk(store, self.writer, self.clock, self.settings, self.metrics)
-        self._keeping: asyncio.Task[None] | None = None
+        self._sealing: asyncio.Task[None] | None = None
         self.draining = asyncio.Event()
         """Set when the process is told to end: streams finish, readiness says no."""
         self.started = False
@@ -58,23 +58,23 @@ class Service:
         """All collections and tokens, as of the last look at the store."""
         return self.store.control
 
-    async def start(self, keep: bool = True) -> None:
-        """Begin; the store is open. Without ``keep`` epochs are looked at only when told."""
-        with suppress(StoreUnready, StoreBroken):  # the keeper tries again
+    async def start(self, seal: bool = True) -> None:
+        """Begin; the store is open. Without ``seal`` epochs are sealed only on request."""
+        with suppress(StoreUnready, StoreBroken):  # the sealer tries again
             self.store.drop_spent_keys()
         self.writer.start()
-        if keep:
-            self._keeping = asyncio.create_task(self.keeper.run())
+        if seal:
+            self._sealing = asyncio.create_task(self.sealer.run())
         self.started = True
         self.log.say("started", store=self.store.kind, collections=len(self.control.collections))
 
     async def stop(self) -> None:
         """Finish what was accepted, then end."""
         self.draining.set()
-        if self._keeping is not None:
-            self._keeping.cancel()
+        if self._sealing is not None:
+            self._sealing.cancel()
             with suppress(asyncio.CancelledError):
-                await self._keeping
+                await self._sealing
         await self.writer.stop()
         self.answers.close()
         self.started = False
@@ -98,8 +98,8 @@ class Service:
         parts = read(text.strip()) if kind.lower() == "bearer" else None
         if parts is None:
             return None
-        found = self.control.tokens.get(parts[0])
-        return found if found is not None and found.matches(parts[1]) else None
+        token = self.control.tokens.get(parts[0])
+        return token if token is not None and token.matches(parts[1]) else None
 
     # -- facts -------------------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class Service:
         """What an operator should look at."""
         why = {
             "the clock is in doubt: epochs stay open": self.writer.doubtful,
-            "an epoch's segments do not add up to its counts": bool(self.keeper.failures),
+            "an epoch's segments do not add up to its counts": bool(self.sealer.failures),
             "the key of an open epoch's ids is missing from the folder of segments: its reports are "
             "refused": bool(self.store.missing_keys),
         }
@@ -132,10 +132,10 @@ class Service:
 
     async def status(self, collection: Collection) -> dict[str, Any]:
         """What analysts and admins see: reports, refusals, epochs, rounds."""
-        found = await asyncio.to_thread(status_of, self.store, collection, self.clock.now())
+        status = await asyncio.to_thread(status_of, self.store, collection, self.clock.now())
         book = await asyncio.to_thread(self.store.book, collection.round)
         changed = self.metrics.changed.get(collection.name, 0)
-        facts = {**self.public(collection), **found, "changed": changed}
+        facts = {**self.public(collection), **status, "changed": changed}
         return {**facts, "offers": self.answers.offers(book.plan)}
 
     async def metrics_text(self) -> str:
@@ -148,18 +148,18 @@ class Service:
             "healthy": ("Whether reports are acknowledged.", float(not self.writer.broken)),
             "ready": ("Whether requests should come here.", float(not self.unready())),
             "clock_doubted": ("Whether the clock is in doubt.", float(self.writer.doubtful)),
-            "seal_failures": ("Epochs that do not add up.", float(self.keeper.failures)),
+            "seal_failures": ("Epochs that do not add up.", float(self.sealer.failures)),
         }
         return self.metrics.text(gauges, reports)
 
     def _reports(self) -> dict[tuple[str, int], int]:
         with self.store.reading() as session:
-            found = session.rows("select round, sum(reports) from heads group by round")
-        number = {int(row[0]): int(row[1]) for row in found}
+            rows = session.rows("select round, sum(reports) from heads group by round")
+        number = {int(row[0]): int(row[1]) for row in rows}
         return {
-            (collection.name, one.number): number.get(one.id, 0)
+            (collection.name, round_.number): number.get(round_.id, 0)
             for collection in self.control.collections.values()
-            for one in collection.rounds
+            for round_ in collection.rounds
         }
 
 
@@ -187,7 +187,7 @@ def facts_of(collection: Collection, now: float) -> dict[str, Any]:
 def status_of(store: Store, collection: Collection, now: float) -> dict[str, Any]:
     """A collection as whoever runs it sees it."""
     with store.reading() as session:
-        rounds = [_round_status(store, session, collection, one) for one in collection.rounds]
+        rounds = [_round_status(store, session, collection, round_) for round_ in collection.rounds]
         refusals = session.rows(
             "select reason, sum(number) from refusals where collection = ? "
             "group by reason order by reason",
@@ -203,20 +203,22 @@ def status_of(store: Store, collection: Collection, now: float) -> dict[str, Any
     }
 
 
-def _round_status(store: Store, session: Session, collection: Collection, one: Round) -> dict[str, Any]:
-    head = session.rows("select coalesce(sum(reports), 0) from heads where round = ?", (one.id,))
+def _round_status(
+    store: Store, session: Session, collection: Collection, round_: Round
+) -> dict[str, Any]:
+    head = session.rows("select coalesce(sum(reports), 0) from heads where round = ?", (round_.id,))
     return {
-        "round": one.number,
-        "plan": one.plan,
-        "closed": one.closed,
+        "round": round_.number,
+        "plan": round_.plan,
+        "closed": round_.closed,
         "reports": int(head[0][0]),
         "open_epochs": [
             {"epoch": epoch, "reports": reports}
-            for epoch, reports in store.epochs(session, one).items()
+            for epoch, reports in store.epochs(session, round_).items()
             if epoch >= collection.closed_before
         ],
         "sealed_epochs": [
             {"epoch": sealed.epoch, "reports": sealed.reports, "expired": sealed.expired}
-            for sealed in store.sealed(session, one)
+            for sealed in store.sealed(session, round_)
         ],
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .problems import Problem
+from ..process.problems import Problem
 
 MOST_DEBT = 5
 """Seconds' worth of reports that one request may carry, at most, where a collection has a rate."""

@@ -1,5 +1,7 @@
-"""The keeper: closes epochs that are over, destroys their keys, seals them, sweeps their log, lets
-segments expire."""
+"""Sealing: epochs that have ended are closed, their keys destroyed, their reports written as files.
+
+After that the epoch's rows leave the report log. Files older than the collection keeps are deleted.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,18 @@ from pathlib import Path
 
 import numpy as np
 
-from ..http.problems import Problem
+from ..process.clock import Clock
+from ..process.logs import Log
+from ..process.problems import Problem
+from ..process.settings import Settings
 from ..store import Sealed, Session, Store, StoreUnready
 from ..store.collection import Collection, Control, Round
 from ..store.segments import folder_of, remove, write_epoch
-from ..writer import Writer
-from .clock import Clock
-from .logs import Log
-from .settings import Settings
+from .writer import Writer
 
 
-class Keeper:
-    """Looks at every collection now and then; all that it writes goes through the writer."""
+class EpochSealer:
+    """Seals epochs of all collections. It changes the store only through the writer."""
 
     def __init__(
         self, store: Store, writer: Writer, clock: Clock, settings: Settings, log: Log, root: Path
@@ -31,108 +33,115 @@ class Keeper:
         """Epochs whose segments did not add up to their counts, and were left as they are."""
 
     async def run(self) -> None:
-        """For as long as the service lives."""
+        """Seal what is due at regular intervals, until cancelled."""
         while True:
-            await asyncio.sleep(self._settings.keep_seconds)
+            await asyncio.sleep(self._settings.seal_seconds)
             try:
-                await self.keep()
+                await self.seal_due()
             except (Problem, StoreUnready) as error:
-                self._log.say_seldom("keeper_waits", error=str(error))
+                self._log.say_seldom("sealing_waits", error=str(error))
             except Exception as error:
                 self.failures += 1
-                self._log.error("keeper_failed", error)
+                self._log.error("sealing_failed", error)
 
-    async def keep(self) -> None:
-        """Once: whatever is due. What fails for one round holds up no other, and is raised after."""
+    async def seal_due(self) -> None:
+        """Seal every epoch that is due. An error in one round is raised after all rounds."""
         now = self._clock.now()
         failed: list[Exception] = []
-        for collection, one, over, kept in await asyncio.to_thread(self._look, now):
+        for collection, round_, over, sealed in await asyncio.to_thread(self._due, now):
             try:
-                await self._keep_round(collection, one, now, over, kept)
+                await self._seal_round(collection, round_, now, over, sealed)
             except Exception as error:
                 failed.append(error)
         await self._writer.call(lambda store: store.drop_spent_keys())
         if failed:
             raise failed[0]
 
-    async def _keep_round(
-        self, collection: Collection, one: Round, now: float, over: list[int], kept: list[Sealed]
+    async def _seal_round(
+        self,
+        collection: Collection,
+        round_: Round,
+        now: float,
+        over: list[int],
+        sealed_epochs: list[Sealed],
     ) -> None:
         if over and not self._writer.doubtful:
             before = max(over) + 1
             if before > collection.closed_before:
                 await self._writer.call(lambda store: close_epochs(store, collection, before))
             for epoch in over:
-                await self._seal(collection, one, epoch)
+                await self._seal(collection, round_, epoch)
         days = collection.terms.keep
-        for sealed in kept:
+        for sealed in sealed_epochs:
             epoch = sealed.epoch
             if days is not None and not self._writer.doubtful and sealed.at + days * 86_400 <= now:
                 if not sealed.expired:
-                    await self._writer.call(partial(_expire, one, epoch))
+                    await self._writer.call(partial(_expire, round_, epoch))
                     self._log.say("segments_expired", collection=collection.name, epoch=epoch)
-                await asyncio.to_thread(remove, folder_of(self._root, collection, one, epoch))
+                await asyncio.to_thread(remove, folder_of(self._root, collection, round_, epoch))
 
-    def _look(self, now: float) -> list[tuple[Collection, Round, list[int], list[Sealed]]]:
+    def _due(self, now: float) -> list[tuple[Collection, Round, list[int], list[Sealed]]]:
         """For every round, the epochs in the log that are over, and what was sealed before."""
         store = self._store
-        found = []
+        due = []
         with store.reading() as session:
             for collection in list(store.control.collections.values()):
                 terms = collection.terms
-                for one in collection.rounds:
-                    oldest = store.oldest(session, one)
+                for round_ in collection.rounds:
+                    oldest = store.oldest(session, round_)
                     over: list[int] = []
                     if oldest is not None and terms.over(oldest, now):
-                        over = [e for e in store.epochs(session, one) if terms.over(e, now)]
-                    kept = store.sealed(session, one) if terms.keep is not None else []
-                    found.append((collection, one, over, kept))
-        return found
+                        over = [e for e in store.epochs(session, round_) if terms.over(e, now)]
+                    sealed = store.sealed(session, round_) if terms.keep is not None else []
+                    due.append((collection, round_, over, sealed))
+        return due
 
-    async def _seal(self, collection: Collection, one: Round, epoch: int) -> None:
-        made = await asyncio.to_thread(self._write, collection, one, epoch)
-        if made is None:
+    async def _seal(self, collection: Collection, round_: Round, epoch: int) -> None:
+        written = await asyncio.to_thread(self._write, collection, round_, epoch)
+        if written is None:
             return
-        manifest, tally = made
+        manifest, tally = written
         now = int(self._clock.now())
         sealed = False
         if manifest:
-            sealed = await self._writer.call(lambda store: store.seal(one, epoch, manifest, tally, now))
+            sealed = await self._writer.call(
+                lambda store: store.seal(round_, epoch, manifest, tally, now)
+            )
         if sealed:
             self._log.say(
                 "epoch_sealed",
                 collection=collection.name,
-                round=one.number,
+                round=round_.number,
                 epoch=epoch,
                 reports=manifest["reports"],
             )
-        while await self._writer.call(lambda store: store.sweep(one, epoch)):
+        while await self._writer.call(lambda store: store.sweep(round_, epoch)):
             pass
 
     def _write(
-        self, collection: Collection, one: Round, epoch: int
+        self, collection: Collection, round_: Round, epoch: int
     ) -> tuple[dict[str, object], bytes] | None:
         """The epoch as files; an empty manifest if it is sealed already, None if it cannot be now."""
         store = self._store
-        plan = store.book(one).plan
+        plan = store.book(round_).plan
         with store.sealing() as mine, store.reading() as session:
             if not mine:
                 return None
-            if any(sealed.epoch == epoch for sealed in store.sealed(session, one)):
+            if any(sealed.epoch == epoch for sealed in store.sealed(session, round_)):
                 return {}, b""
-            facts = {"collection": collection.name, "round": one.number, "epoch": epoch}
-            payloads = (segment.payload for segment in store.segments(session, one, epoch))
-            folder = folder_of(self._root, collection, one, epoch)
+            facts = {"collection": collection.name, "round": round_.number, "epoch": epoch}
+            payloads = (segment.payload for segment in store.segments(session, round_, epoch))
+            folder = folder_of(self._root, collection, round_, epoch)
             manifest, tally = write_epoch(folder, facts, plan, payloads)
-            if not np.array_equal(tally.counts, store.epoch_counts(session, one, epoch)):
+            if not np.array_equal(tally.counts, store.epoch_counts(session, round_, epoch)):
                 self.failures += 1
                 self._log.say("epoch_does_not_add_up", collection=collection.name, epoch=epoch)
                 return None
         return manifest, tally.dumps()
 
 
-def _expire(one: Round, epoch: int, store: Store) -> None:
-    store.expire(one, epoch)
+def _expire(round_: Round, epoch: int, store: Store) -> None:
+    store.expire(round_, epoch)
 
 
 def close_epochs(store: Store, collection: Collection, before: int) -> None:

@@ -10,11 +10,10 @@ from ....foundation.errors import FinishedError, KeyveilError, PlanError
 from ....plan.audit import audit
 from ....plan.plan import Plan
 from ....plan.tally import Tally
-from ..http.problems import Problem
-from ..store import Session, Store
+from ..process.problems import Problem
+from ..store import Session, Store, tokens
 from ..store.collection import STATES, Collection, Control, Terms, checked_name
-from . import tokens
-from .tokens import ROLES
+from ..store.tokens import ROLES
 
 
 def create(
@@ -25,7 +24,7 @@ def create(
     chosen = Terms.of(terms)
     if state not in ("open", "paused"):
         raise Problem("invalid", "a new collection is open or paused")
-    made = checked_plan(plan)
+    first_plan = checked_plan(plan)
 
     def work(session: Session, control: Control) -> None:
         if name in control.collections:
@@ -39,20 +38,20 @@ def create(
         )
         session.run(
             "insert into rounds (collection, number, plan, closed, document) values (?, 1, ?, 0, ?)",
-            (row[0][0], made.hash, made.dumps()),
+            (row[0][0], first_plan.hash, first_plan.dumps()),
         )
 
     store.change(work)
     return store.control.named(name)
 
 
-def warnings_of(control: Control, made: Collection) -> list[str]:
+def warnings_of(control: Control, collection: Collection) -> list[str]:
     """What whoever made a collection should know of it."""
-    plans = {one.plan for one in made.rounds}
+    plans = {round_.plan for round_ in collection.rounds}
     same = [
         other.name
         for other in control.collections.values()
-        if other.id != made.id and plans & {one.plan for one in other.rounds}
+        if other.id != collection.id and plans & {round_.plan for round_ in other.rounds}
     ]
     if not same:
         return []
@@ -68,14 +67,14 @@ def checked_plan(document: object) -> Plan:
     if not isinstance(document, str | bytes | dict):
         raise Problem("invalid", "'plan' is a plan's document")
     try:
-        found = audit(document)
+        verdict = audit(document)
     except KeyveilError as error:
         raise Problem("invalid", f"the plan is refused: {error}") from None
-    if found.plan is None or found.findings:
-        raise Problem("invalid", f"the plan is refused: {found.findings[0]}")
-    if found.plan.chain is not None and found.plan.chain["round"] != 1:
+    if verdict.plan is None or verdict.findings:
+        raise Problem("invalid", f"the plan is refused: {verdict.findings[0]}")
+    if verdict.plan.chain is not None and verdict.plan.chain["round"] != 1:
         raise Problem("invalid", "a collection begins with the first round of a chain")
-    return found.plan
+    return verdict.plan
 
 
 def set_state(store: Store, name: str, state: str) -> Collection:
@@ -84,10 +83,10 @@ def set_state(store: Store, name: str, state: str) -> Collection:
         raise Problem("invalid", f"a state is one of {', '.join(STATES)}")
 
     def work(session: Session, control: Control) -> None:
-        found = control.named(name)
-        if found.state == "closed" and state != "closed":
+        collection = control.named(name)
+        if collection.state == "closed" and state != "closed":
             raise Problem("state", "a closed collection stays closed: make a new one")
-        session.run("update collections set state = ? where id = ?", (state, found.id))
+        session.run("update collections set state = ? where id = ?", (state, collection.id))
 
     store.change(work)
     return store.control.named(name)
@@ -97,9 +96,9 @@ def set_terms(store: Store, name: str, given: Mapping[str, Any]) -> Collection:
     """Change those terms that may change."""
 
     def work(session: Session, control: Control) -> None:
-        found = control.named(name)
-        terms = json.dumps(found.terms.changed(given).document())
-        session.run("update collections set terms = ? where id = ?", (terms, found.id))
+        collection = control.named(name)
+        terms = json.dumps(collection.terms.changed(given).document())
+        session.run("update collections set terms = ? where id = ?", (terms, collection.id))
 
     store.change(work)
     return store.control.named(name)
@@ -108,16 +107,16 @@ def set_terms(store: Store, name: str, given: Mapping[str, Any]) -> Collection:
 def delete(store: Store, name: str) -> Collection:
     """Remove a closed collection and all that it collected."""
     store.refresh()
-    found = store.control.named(name)
-    if found.state != "closed":
+    collection = store.control.named(name)
+    if collection.state != "closed":
         raise Problem("state", "only a closed collection can be deleted: close it first")
     every = store.control.tokens.values()
-    if every and all(token.collection == found.id for token in every):
+    if every and all(token.collection == collection.id for token in every):
         # its tokens go with it; one that nobody has stays, so that no door opens by that
         _, name, _ = add_token(store, "admin", label="keeps the door locked").split("_", 2)
         revoke_token(store, name)
-    store.delete(found)
-    return found
+    store.delete(collection)
+    return collection
 
 
 def next_round(store: Store, name: str) -> Collection:
@@ -127,28 +126,30 @@ def next_round(store: Store, name: str) -> Collection:
     process ends in between, asking again goes on from there.
     """
     store.refresh()
-    one = store.control.named(name).round
-    plan = store.book(one).plan
-    _next_plan(plan, Tally(plan, store.counts_stored(one)))  # is there one? before anything is closed
+    current = store.control.named(name).round
+    plan = store.book(current).plan
+    _next_plan(
+        plan, Tally(plan, store.counts_stored(current))
+    )  # is there one? before anything is closed
 
     def close(session: Session, control: Control) -> None:
-        found = control.named(name)
-        if found.state == "closed":
+        collection = control.named(name)
+        if collection.state == "closed":
             raise Problem("closed_collection")
-        if found.round.id != one.id:
+        if collection.round.id != current.id:
             raise Problem("state", "another round has begun meanwhile")
-        session.run("update rounds set closed = 1 where id = ?", (one.id,))
+        session.run("update rounds set closed = 1 where id = ?", (current.id,))
 
     store.change(close)
-    made = _next_plan(plan, Tally(plan, store.counts_stored(one)))
+    following = _next_plan(plan, Tally(plan, store.counts_stored(current)))
 
     def begin(session: Session, control: Control) -> None:
-        found = control.named(name)
-        if found.round.id != one.id:
+        collection = control.named(name)
+        if collection.round.id != current.id:
             raise Problem("state", "another round has begun meanwhile")
         session.run(
             "insert into rounds (collection, number, plan, closed, document) values (?, ?, ?, 0, ?)",
-            (found.id, one.number + 1, made.hash, made.dumps()),
+            (collection.id, current.number + 1, following.hash, following.dumps()),
         )
 
     store.change(begin)

@@ -61,5 +61,5 @@ def spelled(name: str, secret: str) -> str:
 
 def read(text: str) -> tuple[str, str] | None:
     """A token's public name and secret; None if the text is no token."""
-    found = _SHAPE.fullmatch(text)
-    return (found[1], found[2]) if found else None
+    match = _SHAPE.fullmatch(text)
+    return (match[1], match[2]) if match else None

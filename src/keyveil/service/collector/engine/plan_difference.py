@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from ...foundation.exact import difference, text, total
-from ...plan.plan import Plan
+from ....foundation.exact import difference, text, total
+from ....plan.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,17 @@ def compare_plans(old: Plan, new: Plan) -> dict[str, Any]:
     both = total((all_rounds(old), all_rounds(new)))
     if old.hash == new.hash:
         same = "a device answers a plan once: the collection that asks second gets no report from it"
-        found = [Difference("plan", old.hash, new.hash, same)]
+        differences = [Difference("plan", old.hash, new.hash, same)]
         both = all_rounds(old)
     else:
-        found = [*_epsilon(old, new), *_schema(old, new), *_law(old, new)]
+        differences = [*_epsilon(old, new), *_schema(old, new), *_law(old, new)]
     return {
         "same_plan": old.hash == new.hash,
-        "differences": [one.document() for one in found],
-        "unsafe": [one.what for one in found if one.unsafe],
-        "comparable": not any(one.what in ("ranges", "levels", "mechanism") for one in found),
+        "differences": [change.document() for change in differences],
+        "unsafe": [change.what for change in differences if change.unsafe],
+        "comparable": not any(
+            change.what in ("ranges", "levels", "mechanism") for change in differences
+        ),
         "epsilon_of_both": text(both),
     }
 
@@ -60,17 +62,17 @@ def all_rounds(plan: Plan) -> Decimal:
 
 
 def _epsilon(old: Plan, new: Plan) -> list[Difference]:
-    found = []
+    differences = []
     if old.promised != new.promised:
         more = new.promised > old.promised
         why = "people promise more than before" if more else ""
-        found.append(Difference("epsilon", text(old.promised), text(new.promised), why))
+        differences.append(Difference("epsilon", text(old.promised), text(new.promised), why))
     spread = _totals(old), _totals(new)
     if spread[0] != spread[1]:
         more = spread[1] > spread[0]
         why = "all rounds together promise more than before" if more else ""
-        found.append(Difference("total epsilon", text(spread[0]), text(spread[1]), why))
-    return found
+        differences.append(Difference("total epsilon", text(spread[0]), text(spread[1]), why))
+    return differences
 
 
 def _totals(plan: Plan) -> Decimal:
@@ -78,24 +80,24 @@ def _totals(plan: Plan) -> Decimal:
 
 
 def _schema(old: Plan, new: Plan) -> list[Difference]:
-    found = []
+    differences = []
     before, after = set(old.schema.keys), set(new.schema.keys)
     if before - after:
         why = "answers of these keys end"
-        found.append(Difference("keys removed", len(before - after), 0, why))
+        differences.append(Difference("keys removed", len(before - after), 0, why))
     if after - before:
-        found.append(Difference("keys added", 0, len(after - before)))
+        differences.append(Difference("keys added", 0, len(after - before)))
     shared = sorted(before & after)
     ranges = [_range(old, key) != _range(new, key) for key in shared]
     if any(ranges):
         why = "the same value is told in another way: means cannot be compared"
-        found.append(Difference("ranges", sum(ranges), sum(ranges), why))
+        differences.append(Difference("ranges", sum(ranges), sum(ranges), why))
     if old.schema.levels != new.schema.levels:
         why = "values are rounded to other levels"
-        found.append(Difference("levels", old.schema.levels, new.schema.levels, why))
+        differences.append(Difference("levels", old.schema.levels, new.schema.levels, why))
     if not (before - after or after - before) and old.schema.keys != new.schema.keys:
-        found.append(Difference("order of keys", "", ""))
-    return found
+        differences.append(Difference("order of keys", "", ""))
+    return differences
 
 
 def _range(plan: Plan, key: str) -> tuple[float, float]:
@@ -104,14 +106,14 @@ def _range(plan: Plan, key: str) -> tuple[float, float]:
 
 
 def _law(old: Plan, new: Plan) -> list[Difference]:
-    found = []
+    differences = []
     if old.mechanism_name != new.mechanism_name:
         why = "answers have another error, and may have another bias"
-        found.append(Difference("mechanism", old.mechanism_name, new.mechanism_name, why))
+        differences.append(Difference("mechanism", old.mechanism_name, new.mechanism_name, why))
     if old.encode != new.encode or old.views != new.views:
-        found.append(Difference("views", len(old.views), len(new.views)))
+        differences.append(Difference("views", len(old.views), len(new.views)))
     if dict(old.parameters) != dict(new.parameters):
-        found.append(Difference("parameters", dict(old.parameters), dict(new.parameters)))
+        differences.append(Difference("parameters", dict(old.parameters), dict(new.parameters)))
     if old.proven != new.proven:
-        found.append(Difference("proven epsilon", text(old.proven), text(new.proven)))
-    return found
+        differences.append(Difference("proven epsilon", text(old.proven), text(new.proven)))
+    return differences

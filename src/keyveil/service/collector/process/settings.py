@@ -46,12 +46,12 @@ class Settings:
     """Within which an answer must be there, waiting included; above, 503."""
     tick_seconds: float = 0.5
     """How often other processes' counts and changes are looked up."""
-    keep_seconds: float = 5.0
+    seal_seconds: float = 5.0
     """How often epochs are looked at, for closing and sealing."""
     shutdown_seconds: float = 20.0
     """Within which accepted requests finish when the process is told to end."""
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            if not (isfinite(getattr(self, one.name)) and getattr(self, one.name) > 0):
-                raise KeyveilError(f"the setting {one.name} is a number above 0")
+        for setting in fields(self):
+            if not (isfinite(getattr(self, setting.name)) and getattr(self, setting.name) > 0):
+                raise KeyveilError(f"the setting {setting.name} is a number above 0")

@@ -7,8 +7,8 @@ from zlib import crc32
 
 import numpy as np
 
-from ...foundation.arrays import Integers
-from .store import Parcel
+from ....foundation.arrays import Integers
+from ..store import Parcel
 
 SLOTS = 1 << 16
 """Reports that are remembered, at most; a power of two."""
@@ -20,13 +20,13 @@ _NOWHERE = (1 << 64) - 1
 class RecentMatch(NamedTuple):
     """How many reports of a request are known, and how many of those have other cells than before."""
 
-    again: int
+    repeats: int
     changed: int
     new: tuple[Integers, np.ndarray, np.ndarray] | list[tuple[int, int, int, int]]
     """The others: their places, ids and rows."""
 
 
-class Lately:
+class RecentReports:
     """A table of the latest reports that were taken, in memory alone: their ids, and their rows' checks.
 
     Every id has one place, which a newer one takes over: the table never grows, and forgets what is
@@ -48,33 +48,33 @@ class Lately:
         rows = _checks(parcel.rows, width)
         known = (self._ids[places] == words).all(axis=1)
         known &= self._where[places] == np.uint64(_where(parcel))
-        again = int(known.sum())
-        if not again:
+        repeats = int(known.sum())
+        if not repeats:
             return RecentMatch(0, 0, (places, words, rows))
         changed = int((known & (self._rows[places] != rows)).sum())
-        return RecentMatch(again, changed, (places[~known], words[~known], rows[~known]))
+        return RecentMatch(repeats, changed, (places[~known], words[~known], rows[~known]))
 
     def _look_one_by_one(self, parcel: Parcel, width: int) -> RecentMatch:
-        again = changed = 0
+        repeats = changed = 0
         new = []
-        for number, one in enumerate(parcel.ids):
-            low, high = int.from_bytes(one[:8], "little"), int.from_bytes(one[8:], "little")
+        for number, report_id in enumerate(parcel.ids):
+            low, high = int.from_bytes(report_id[:8], "little"), int.from_bytes(report_id[8:], "little")
             at, row = low & self._mask, _check(parcel.rows[number * width : (number + 1) * width])
             if self._ids[at].tolist() != [low, high] or int(self._where[at]) != _where(parcel):
                 new.append((at, low, high, row))
             else:
-                again += 1
+                repeats += 1
                 changed += int(self._rows[at]) != row
-        return RecentMatch(again, changed, new)
+        return RecentMatch(repeats, changed, new)
 
-    def note(self, parcel: Parcel, found: RecentMatch) -> None:
+    def note(self, parcel: Parcel, match: RecentMatch) -> None:
         """The reports were taken; what is known already stays as it was first."""
         where = _where(parcel)
-        if isinstance(found.new, list):
-            for at, low, high, row in found.new:
+        if isinstance(match.new, list):
+            for at, low, high, row in match.new:
                 self._ids[at], self._where[at], self._rows[at] = (low, high), where, row
             return
-        places, words, rows = found.new  # of two with one place the last one stays
+        places, words, rows = match.new  # of two with one place the last one stays
         self._ids[places], self._where[places], self._rows[places] = words, where, rows
 
 

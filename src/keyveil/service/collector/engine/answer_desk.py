@@ -14,20 +14,20 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any
 
-from ...estimate import estimate, estimators_of
-from ...estimate.projection import STEPS
-from ...estimate.together.conditional import ESTIMATORS, Conditionals, QueryAnswer, check_size
-from ...estimate.together.query import KINDS, Query
-from ...plan.plan import Plan
-from ...plan.tally import Tally
-from ...trust.poison import CHOICES, Reach, reach
-from ...trust.poison.attack import places_of
-from .http.problems import Problem
-from .operations.clock import Clock
-from .operations.metrics import Metrics
-from .operations.settings import Settings
-from .store import Store
-from .store.collection import Round
+from ....estimate import estimate, estimators_of
+from ....estimate.projection import STEPS
+from ....estimate.together.conditional import ESTIMATORS, Conditionals, QueryAnswer, check_size
+from ....estimate.together.query import KINDS, Query
+from ....plan.plan import Plan
+from ....plan.tally import Tally
+from ....trust.poison import CHOICES, Reach, reach
+from ....trust.poison.attack import places_of
+from ..process.clock import Clock
+from ..process.metrics import Metrics
+from ..process.problems import Problem
+from ..process.settings import Settings
+from ..store import Store
+from ..store.collection import Round
 from .writer import Writer
 
 REMEMBERED = 64
@@ -80,22 +80,22 @@ class AnswerDesk:
         for lane in (self.light, self.heavy):
             lane.pool.shutdown(wait=False, cancel_futures=True)
 
-    async def tally(self, one: Round) -> tuple[int, Tally]:
+    async def tally(self, round_: Round) -> tuple[int, Tally]:
         """A round's tally as of the last commit that is known, and its version."""
-        book = self._store.has_book(one)
+        book = self._store.has_book(round_)
         if book is None:
-            book = await asyncio.to_thread(self._store.book, one)
-        found = self._store.counts_now(one)
-        if found is None:
-            await self._writer.call(lambda store: store.load(one))
-            found = self._store.counts_now(one)
-            if found is None:
+            book = await asyncio.to_thread(self._store.book, round_)
+        live = self._store.counts_now(round_)
+        if live is None:
+            await self._writer.call(lambda store: store.load(round_))
+            live = self._store.counts_now(round_)
+            if live is None:
                 raise Problem("unknown", "the round is gone")
-        version, counts = found
+        version, counts = live
         return version, Tally(book.plan, counts)
 
     async def estimates(
-        self, one: Round, estimator: str | None, level: float, after: Sequence[str]
+        self, round_: Round, estimator: str | None, level: float, after: Sequence[str]
     ) -> dict[str, Any]:
         """Frequency and mean of every key."""
 
@@ -108,10 +108,10 @@ class AnswerDesk:
                 raise Problem("invalid", f"unknown post-processing; known: {', '.join(STEPS)}")
         asked = ("estimates", estimator, level, tuple(after))
         # others than a mechanism's first may go through their tally many times
-        return await self._answer(one, asked, work, self.light if estimator is None else self.heavy)
+        return await self._answer(round_, asked, work, self.light if estimator is None else self.heavy)
 
     async def queries(
-        self, one: Round, texts: Sequence[str], estimator: str, level: float
+        self, round_: Round, texts: Sequence[str], estimator: str, level: float
     ) -> dict[str, Any]:
         """Answers to queries in the library's own language."""
         if not 1 <= len(texts) <= MOST_QUERIES:
@@ -126,9 +126,9 @@ class AnswerDesk:
             return {"answers": [answer.document() for answer in _each(source, parsed, deadline)]}
 
         _check_conditional(estimator, level)
-        return await self._answer(one, ("queries", tuple(texts), estimator, level), work)
+        return await self._answer(round_, ("queries", tuple(texts), estimator, level), work)
 
-    async def matrix(self, one: Round, kind: str, estimator: str, level: float) -> dict[str, Any]:
+    async def matrix(self, round_: Round, kind: str, estimator: str, level: float) -> dict[str, Any]:
         """A statistic of each key given each other key."""
         if kind not in KINDS:
             raise Problem("invalid", f"unknown statistic; known: {', '.join(KINDS)}")
@@ -144,27 +144,27 @@ class AnswerDesk:
             return {"kind": kind, "keys": list(keys), "matrix": rows}
 
         _check_conditional(estimator, level)
-        return await self._answer(one, ("matrix", kind, estimator, level), work)
+        return await self._answer(round_, ("matrix", kind, estimator, level), work)
 
-    async def checks(self, one: Round, false_alarm: float) -> dict[str, Any]:
+    async def checks(self, round_: Round, false_alarm: float) -> dict[str, Any]:
         """What no honest population could have sent; the latest epoch compared with those before."""
-        split = await asyncio.to_thread(self._store.split_counts, one)
+        split = await asyncio.to_thread(self._store.split_counts, round_)
 
         def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
-            from ...trust.health import HealthReport, check_change, health
+            from ....trust.health import HealthReport, check_change, health
 
-            found = health(plan, tally, false_alarm=false_alarm)
+            report = health(plan, tally, false_alarm=false_alarm)
             if split is not None:
                 later, before = Tally(plan, split[1]), Tally(plan, split[2])
                 change = check_change(plan, before, later, false_alarm)
-                found = HealthReport(tally.reports, (*found.findings, change))
-            return {**found.document(), "latest_epoch": None if split is None else split[0]}
+                report = HealthReport(tally.reports, (*report.findings, change))
+            return {**report.document(), "latest_epoch": None if split is None else split[0]}
 
         epoch = None if split is None else (split[0], int(split[1].sum()))
-        return await self._answer(one, ("checks", false_alarm, epoch), work)
+        return await self._answer(round_, ("checks", false_alarm, epoch), work)
 
     async def fakes(
-        self, one: Round, share: float, keys: Sequence[str], views: str | None, level: float
+        self, round_: Round, share: float, keys: Sequence[str], views: str | None, level: float
     ) -> dict[str, Any]:
         """Where each honest answer lies at a level if at most a share of the reports is fake.
 
@@ -178,7 +178,7 @@ class AnswerDesk:
         _check_level(level)
 
         def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
-            from ...trust.health import check_views
+            from ....trust.health import check_views
 
             asked = list(keys) or list(plan.schema.keys)
             if len(asked) > MOST_MATRIX:
@@ -187,26 +187,26 @@ class AnswerDesk:
             if not tally.reports:
                 raise Problem("invalid", "there are no reports yet that fakes could be among")
             how = views or ("chosen" if check_views(plan, tally).suspicious else "drawn")
-            found = []
+            documents = []
             for first in range(0, len(asked), AT_ONCE):
                 deadline.check()
-                some = asked[first : first + AT_ONCE]
-                made = reach(plan, tally, share, some, views=how, level=level)
-                found += [_within(plan, each).document() for each in made]
-            return {"share": share, "level": level, "views": how, "keys": found}
+                names = asked[first : first + AT_ONCE]
+                reaches = reach(plan, tally, share, names, views=how, level=level)
+                documents += [_within(plan, key_reach).document() for key_reach in reaches]
+            return {"share": share, "level": level, "views": how, "keys": documents}
 
-        return await self._answer(one, ("fakes", share, tuple(keys), views, level), work)
+        return await self._answer(round_, ("fakes", share, tuple(keys), views, level), work)
 
     async def _answer(
-        self, one: Round, asked: tuple[Any, ...], work: Work, lane: Lane | None = None
+        self, round_: Round, asked: tuple[Any, ...], work: Work, lane: Lane | None = None
     ) -> dict[str, Any]:
         lane = self.heavy if lane is None else lane
-        version, tally = await self.tally(one)
-        key = (one.id, version, *asked)
-        found = self._done.get(key)
-        if found is not None:
+        version, tally = await self.tally(round_)
+        key = (round_.id, version, *asked)
+        remembered = self._done.get(key)
+        if remembered is not None:
             self._done.move_to_end(key)
-            return found
+            return remembered
         if lane.asked >= self._settings.analyses:
             raise Problem("busy")
         lane.asked += 1
@@ -216,14 +216,19 @@ class AnswerDesk:
         try:
             async with asyncio.timeout(seconds):  # what has not begun by then never begins
                 loop = asyncio.get_running_loop()
-                made = await loop.run_in_executor(lane.pool, work, tally.plan, tally, deadline)
+                answer = await loop.run_in_executor(lane.pool, work, tally.plan, tally, deadline)
         except TimeoutError:
             raise Problem("late") from None
         finally:
             lane.asked -= 1
         self._metrics.estimates.add(self._clock.elapsed() - begun)
-        facts = {"round": one.number, "plan": one.plan, "reports": tally.reports, "version": version}
-        result = {**facts, **made}
+        facts = {
+            "round": round_.number,
+            "plan": round_.plan,
+            "reports": tally.reports,
+            "version": version,
+        }
+        result = {**facts, **answer}
         self._done[key] = result
         while len(self._done) > REMEMBERED:
             self._done.popitem(last=False)
@@ -237,22 +242,22 @@ class AnswerDesk:
 def _each(source: Conditionals, queries: Sequence[Query], deadline: Deadline) -> list[QueryAnswer]:
     """The answers to many queries, as long as someone waits for them."""
     source.prepare(queries)
-    made = []
+    answers = []
     for query in queries:
         deadline.check()
-        made.append(source.answer(query))
-    return made
+        answers.append(source.answer(query))
+    return answers
 
 
-def _within(plan: Plan, found: Reach) -> Reach:
+def _within(plan: Plan, key_reach: Reach) -> Reach:
     """The same, held to where honest answers lie: shares in [0, 1], and means in their range."""
-    place = plan.schema.place(found.key)
+    place = plan.schema.place(key_reach.key)
     low, high = float(plan.schema.low[place]), float(plan.schema.high[place])
     return replace(
-        found,
-        frequency=_held(found.frequency, 0.0, 1.0),
-        mean=_held(found.mean, low, high),
-        mass=_held(found.mass, -1.0, 1.0),
+        key_reach,
+        frequency=_held(key_reach.frequency, 0.0, 1.0),
+        mean=_held(key_reach.mean, low, high),
+        mass=_held(key_reach.mass, -1.0, 1.0),
     )
 
 

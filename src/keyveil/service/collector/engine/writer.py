@@ -14,12 +14,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from .http.problems import Problem
-from .operations.clock import Clock, Trust
-from .operations.logs import Log
-from .operations.metrics import Metrics
-from .operations.settings import Settings
-from .store import Parcel, Store, StoreBroken, StoreUnready
+from ..process.clock import Clock, Trust
+from ..process.logs import Log
+from ..process.metrics import Metrics
+from ..process.problems import Problem
+from ..process.settings import Settings
+from ..store import Parcel, Store, StoreBroken, StoreUnready
 
 T = TypeVar("T")
 
@@ -182,8 +182,8 @@ class Writer:
         begun = self._clock.elapsed()
         reason = self._append(group)
         if reason == "internal" and len(group) > 1:  # one of them is at fault: let the others pass
-            for one in group:
-                self._commit([one], len(one.parcel.ids))
+            for request in group:
+                self._commit([request], len(request.parcel.ids))
             return
         if reason is None:
             self.metrics.committed(len(group), size, self._clock.elapsed() - begun)
@@ -200,7 +200,7 @@ class Writer:
             return "unhealthy"
         try:
             trusted = self._trusted()
-            self.store.append([one.parcel for one in group], self._clock.now(), trusted)
+            self.store.append([request.parcel for request in group], self._clock.now(), trusted)
         except StoreUnready as error:
             self._is_unready(error)
             return "storage"
@@ -286,10 +286,10 @@ class Writer:
 
 
 def _settle(group: list[_Waiting], problem: Problem | None) -> None:
-    for one in group:
-        if one.future.done():
+    for request in group:
+        if request.future.done():
             continue  # its request is gone
         if problem is None:
-            one.future.set_result(None)
+            request.future.set_result(None)
         else:
-            one.future.set_exception(Problem(problem.reason))
+            request.future.set_exception(Problem(problem.reason))

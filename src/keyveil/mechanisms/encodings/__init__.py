@@ -1,0 +1,18 @@
+"""The encodings, one file each, one line each; a file is loaded when its encoding is asked for."""
+
+from __future__ import annotations
+
+from ...plan.registry import ENCODINGS, encoding_named
+
+LINES: dict[str, tuple[str, str]] = {
+    "views": ("view_state", "ViewState"),
+    "item": ("one_item", "OneItem"),
+    "signs": ("sign_vector", "SignVector"),
+    "items": ("item_set", "ItemSet"),
+    "pair_items": ("item_set", "PairItemSet"),
+    "padded": ("padded_item", "PaddedItem"),
+    "size": ("set_size", "SetSize"),
+}
+"""Name, then file and class."""
+
+__all__ = ["ENCODINGS", "LINES", "encoding_named"]

@@ -1,0 +1,46 @@
+"""Names of competitors: a mechanism with its parameters as one word, like ``graded:levels=5``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..mechanisms import mechanism_named
+from ..plan.plan import Plan
+from .padding import NAMES as PADDING_NAMES
+
+
+def parse_competitor(name: str) -> tuple[str, dict[str, str]]:
+    """A mechanism's name and its parameters, from text like ``graded:levels=5`` or ``pairs:grr``.
+
+    Parameters are joined by ``+``. A value without a name is the ``channel``.
+    """
+    mechanism, _, rest = name.partition(":")
+    mechanism_named(mechanism)
+    parameters: dict[str, str] = {}
+    for part in filter(None, rest.split("+")):
+        parameter, equals, value = part.partition("=")
+        if not equals:
+            parameter, value = "channel", part
+        parameters[parameter.strip()] = value.strip()
+    return mechanism, parameters
+
+
+def competitor_name(plan: Plan) -> str:
+    """The mechanism with its stated parameters; a cap or padding length is always stated.
+
+    ``parse_competitor`` reads the name back.
+    """
+    stated = stated_parameters(plan)
+    shown = {
+        name: value for name, value in plan.parameters.items() if name in stated or name in PADDING_NAMES
+    }
+    words = "+".join(f"{name}={value}" for name, value in shown.items())
+    return f"{plan.mechanism_name}:{words}" if words else plan.mechanism_name
+
+
+def stated_parameters(plan: Plan) -> dict[str, Any]:
+    """The parameters of a plan that are not at their default."""
+    known = plan.mechanism.parameters
+    return {
+        name: value for name, value in plan.parameters.items() if str(value) != str(known[name].default)
+    }
