@@ -156,7 +156,7 @@ def test_refusals_are_one_line(tmp_path):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(content)
     for words, said in (
-        (("--only", "fig9"), "unknown experiment 'fig9'; known: fig1"),
+        (("--only", "fig9"), "unknown experiment 'fig9'; did you mean fig7? known: fig1"),
         (("--only", ","), "no experiment is named; known: fig1"),
         (("--seed", ""), "a seed is a text of at least one letter or digit"),
         (("--movielens", "nowhere"), "there is no folder nowhere"),
