@@ -36,6 +36,7 @@ from keyveil.people.synthetic import (
     uniform,
     uniform_values,
 )
+from keyveil.simulate.chains import chain_runs, raw_means, round_law
 from keyveil.simulate.paper import (
     NAMES,
     PER_PERSON,
@@ -70,7 +71,6 @@ from keyveil.simulate.paper.conditional_errors import answered
 from keyveil.simulate.paper.experiment import CONFIRMED, ONLY_IF, REFUTED, Setup, averages, below, pooled
 from keyveil.simulate.paper.html_report import all_claims, as_html, as_markdown, write_docs, write_report
 from keyveil.simulate.paper.movielens_summary import parsed, shipped, summarise
-from keyveil.simulate.paper.paper_chains import chain_runs, raw_means, round_law
 from keyveil.simulate.paper.results_folder import PACKAGE, ResultsFolder, as_csv, of_csv
 from keyveil.simulate.paper.runner import chosen, prepared, run
 from keyveil.simulate.tallies import simulate, simulate_runs

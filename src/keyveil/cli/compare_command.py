@@ -156,7 +156,7 @@ class CompareOptions:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ContestQuestion:
     """What is compared: a contest, its competitors and epsilons."""
 
     contest: Contest
@@ -183,7 +183,7 @@ class Comparison:
         )
 
 
-def read_comparison(given: CompareOptions) -> Comparison:
+def read_comparison(given: CompareOptions) -> ContestQuestion:
     """Check the options and read the people; the error stream says what was assumed."""
     _check_options(given)
     competitors = read_mechanisms(given.mechanisms)
@@ -208,7 +208,7 @@ def read_comparison(given: CompareOptions) -> Comparison:
     )
     low, high = given.range
     scale = Scale(float(low), float(high)) if given.data is not None else Scale()
-    return Comparison(contest, competitors, epsilons, scale, given.processes)
+    return ContestQuestion(contest, competitors, epsilons, scale, given.processes)
 
 
 def _check_options(given: CompareOptions) -> None:
@@ -226,7 +226,7 @@ def _check_options(given: CompareOptions) -> None:
             raise PlanError(f"--{name} must be at least 1, not {number}")
 
 
-def show_rows(given: CompareOptions, comparison: Comparison, result: ContestResult) -> None:
+def show_rows(given: CompareOptions, comparison: ContestQuestion, result: ContestResult) -> None:
     """Write the rows as JSON, draw them and print the table, as the options say."""
     rows = [on_scale(row.document(), comparison.scale) for row in result.rows]
     if given.output:
