@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...channel import Channel, Collision
+from ...channel import Channel
+from ...channel.seed_pool import SeedPool, pool_of
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
 from ..together.joint import digits, lifted
@@ -70,8 +71,8 @@ def _popular(prior: Prior) -> list[int]:
 def _pair(plan: Plan, people: float, prior: Prior, a: int, b: int) -> tuple[float, float, float]:
     """Variances of frequency(a | b) and mean(a | b), and the bias of the first."""
     channel = plan.view_channels[0]
-    if isinstance(channel, Collision) and plan.encode == "pair_items":
-        return _of_collision(plan, channel, people, prior, a, b)
+    if plan.encode == "pair_items":
+        return _of_pair_items(plan, pool_of(channel), people, prior, a, b)
     if plan.encode != "views":
         raise PlanError(f"conditionals of {plan.mechanism_name} are not forecast")
     several = plan.views.sizes > 1
@@ -148,8 +149,8 @@ def _ratios(spread: Floats, law: Floats) -> tuple[float, float]:
     return float(of_f), float(of_m)
 
 
-def _of_collision(
-    plan: Plan, channel: Collision, people: float, prior: Prior, a: int, b: int
+def _of_pair_items(
+    plan: Plan, channel: SeedPool, people: float, prior: Prior, a: int, b: int
 ) -> tuple[float, float, float]:
     """Four items for a pair, two for a key, all of the same reports, nearly independent."""
     number = np.arange(len(prior.sizes))
@@ -164,11 +165,11 @@ def _of_collision(
     lift = pairs / prior.held**2 * keys / (keys - 1) if prior.held > 0 else 1.0
     both = min(f * g * max(lift, 1.0), f, g)
     part = 1.0 / channel.small
-    item = part * (1 - part) / (channel.gain**2 * people)
+    item = channel.noise[0] / people
     energy = float(np.sum(prior.count * prior.frequency**2)) / 2 + prior.sizes @ kept**2 / keys
-    item += energy / ((channel.small - 1) * channel.pool)
+    item += channel.pool_variance(energy)[0] / 2  # of a key's two items one
     spread = np.zeros((6, 6))
-    spread[0, 0] = spread[1, 1] = 4 * item + both * two * part / (channel.gain * people)
+    spread[0, 0] = spread[1, 1] = 4 * item + both * two * part / (channel.gains[0] * people)
     spread[3, 3] = 2 * item
     if not both * two * g * one > 0:
         return np.inf, np.inf, 0.0
