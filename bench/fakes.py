@@ -20,7 +20,7 @@ START, END = "<!-- bench:fakes -->", "<!-- /bench:fakes -->"
 PEOPLE, KEYS, EPSILON, RUNS = 100_000, 20, 1, 3
 SHARES = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 TARGET = 2
-"""The key that fakes target. A share 0.4 / k hold the k-th key, and no one holds every second key."""
+"""The key that fakes target. A share 0.4 / k hold the k-th key; every second key has no holders."""
 ATTACKS = {
     "chosen": {"attack": "crafted", "views": "chosen", "seeds": "chosen"},
     "drawn": {"attack": "crafted", "views": "drawn", "seeds": "assigned"},

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import importlib.util
 import json
 import os
 import stat
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import (
@@ -282,6 +285,44 @@ def test_a_lock_file_of_someone_else_is_not_waited_for(tmp_path, monkeypatch):
         with pytest.raises(KeyveilError, match="no plain file of your own"):
             open_lock(tmp_path / "budget.json")
     os.close(open_lock(tmp_path / "budget.json"))
+
+
+def windows_files(monkeypatch):
+    """The module of files as Windows loads it, with locks of a byte that POSIX offers as a stand-in."""
+
+    def locking(handle, mode, size):
+        fcntl.lockf(handle, fcntl.LOCK_UN if mode == 0 else fcntl.LOCK_EX | fcntl.LOCK_NB, size)
+
+    stand_in = SimpleNamespace(LK_UNLCK=0, LK_NBLCK=2, locking=locking)
+    spec = importlib.util.find_spec("keyveil.foundation.files")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "msvcrt", stand_in)
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.delattr(os, "O_NOFOLLOW")
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_lock_of_windows_excludes_other_processes_and_refuses_links(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        files = windows_files(patch)
+        held = tmp_path / "budget.json"
+        with files.locked(held):
+            pass
+        with files.locked(held):
+            child = os.fork()
+            if not child:
+                os._exit(files.take_lock(files.open_lock(held), wait=False))
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "taken by this process"
+        child = os.fork()
+        if not child:
+            os._exit(files.take_lock(files.open_lock(held)))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+        (tmp_path / "other.lock").symlink_to(tmp_path / "budget.json.lock")
+        with pytest.raises(KeyveilError, match="no plain file of your own"):
+            files.open_lock(tmp_path / "other")
+        files.write_whole(tmp_path / "file", b"whole")
+        assert (tmp_path / "file").read_bytes() == b"whole"
 
 
 def test_a_lock_file_is_its_owners_alone(tmp_path):

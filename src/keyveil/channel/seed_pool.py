@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain, combinations
 from math import comb
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -29,6 +29,17 @@ _BOUNDS = {
     "pool": (1, MOST_CELLS),
     "salt": (0, WORD - 1),
 }
+
+
+SumsOfSquares = Callable[[Floats, Floats], Floats]
+"""For each key the sum over other keys of the squared share of people with both of two marks."""
+
+
+class PairSquares(NamedTuple):
+    """Each key's sum of squares over pairs with others: as held, and with one of the two signed."""
+
+    own: Floats
+    signed: Floats | None
 
 
 @dataclass(frozen=True)
@@ -87,6 +98,60 @@ class SeedPool(Channel):
     @abstractmethod
     def places(self) -> int:
         """How many places an item may fall into under a seed: cells, or mirrored pairs of cells."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> Floats:
+        """One report's variance of frequency and mass where no one holds anything, ``(2,)``.
+
+        In units of what is solved for: keys, or items, of which a key has two.
+        """
+
+    @property
+    @abstractmethod
+    def key_noise(self) -> Floats:
+        """The same of a key."""
+
+    @abstractmethod
+    def pool_variance(self, of_frequency: float, of_mass: float = 0.0) -> Floats:
+        """The variance over pools of a key's frequency and mass by collisions left alone, ``(2,)``.
+
+        The arguments are sums of squares as in ``energies``.
+        """
+
+    @abstractmethod
+    def key_energy(self, squares: Floats) -> Floats:
+        """Each key's part of the first sum of ``energies``, from its squared frequency and mass."""
+
+    @abstractmethod
+    def named_shares(self, values: Floats) -> tuple[Floats, Floats]:
+        """The expected shares of reports in each key's low and high cell, and in a cell that is both.
+
+        ``values`` are frequencies and masses, ``(keys, 2)``.
+        """
+
+    @abstractmethod
+    def cell_weights(self, values: Floats) -> Floats:
+        """What each key adds to its low and high cell under a seed, ``(seeds or 1, keys, 2)``.
+
+        A report's law is the sum over single keys, each with its frequency and mass, of what it adds
+        to its cells, less as much evenly.
+        """
+
+    @abstractmethod
+    def pair_squares(self, squared: SumsOfSquares, low: Floats, high: Floats) -> PairSquares:
+        """Sums of squares over pairs of keys, from who holds each with a low or a high value."""
+
+    @abstractmethod
+    def second_order(self, squares: PairSquares, count: Floats) -> Floats:
+        """The covariance over pools that pairs of held keys leave after collisions are undone.
+
+        ``count`` says how many keys each one stands for. The result is ``(..., keys, 2, 2)``.
+        """
+
+    @abstractmethod
+    def key_cells(self, keys: Integers) -> Integers:
+        """The cells of each key's low and high sign under every seed, ``(seeds, keys, 2)``."""
 
     @abstractmethod
     def energies(self, grid: Floats) -> tuple[float, float]:

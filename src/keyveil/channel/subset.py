@@ -22,6 +22,7 @@ from ..foundation.arrays import WORD, Bits, Flags, Floats, Integers
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most
+from ..foundation.search import largest_fitting
 from .law import (
     MOST_OUTPUTS,
     Channel,
@@ -65,13 +66,13 @@ class Subset(Channel):
         if size is None:
             size = min(max(1, round(states / (float(epsilon.exp()) + 1))), states - 1)
         odds = at_most(1 << 80, epsilon)
-        low, high = size * WORD // states, WORD - 1  # from the fair share upwards
-        while low < high:
-            middle = (low + high + 1) // 2
-            proof = cls(states, size, middle).proof()
-            fits = proof.numerator << 80 <= odds * proof.denominator
-            low, high = (middle, high) if fits else (low, middle - 1)
-        return cls(states, size, low)
+
+        def fits(show: int) -> bool:
+            proof = cls(states, size, show).proof()
+            return proof.numerator << 80 <= odds * proof.denominator
+
+        fair = size * WORD // states
+        return cls(states, size, largest_fitting(fair, WORD - 1, fits))
 
     @property
     def fake(self) -> float:

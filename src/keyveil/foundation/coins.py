@@ -42,7 +42,8 @@ def _after_fork() -> None:
     _generation += 1
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(after_in_child=_after_fork)
 
 Person = int | str
 """How a caller names a person to the coins; never sent anywhere."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -36,7 +37,7 @@ def whole_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
-            if not private:
+            if not private and sys.platform != "win32":
                 os.fchmod(file.fileno(), 0o666 & ~_MASK)
             os.fsync(file.fileno())
         os.replace(name, path)
@@ -44,6 +45,8 @@ def whole_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
         with suppress(FileNotFoundError):
             os.unlink(name)
         raise
+    if sys.platform == "win32":
+        return  # a folder cannot be opened there, and need not be: NTFS logs its names
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -81,22 +84,79 @@ def open_lock(path: Path) -> int:
     """The handle of the lock file beside a file, which is made readable by its owner alone.
 
     In a folder that others may write to, the lock file may have been planted. So no symbolic link is
-    followed, and the lock must be a plain file of this user or of the folder's owner.
+    followed, and the lock must be a plain file of this user or of the folder's owner. On Windows links
+    need a privilege, and a file's owner is left to the folder's access rights.
     """
     lock = path.with_name(path.name + ".lock")
     planted = KeyveilError(f"the lock file {lock} is no plain file of your own; remove it")
     try:
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise planted from None
         raise
     facts = os.fstat(handle)
-    owners = (os.geteuid(), lock.parent.stat().st_uid)
-    if not stat.S_ISREG(facts.st_mode) or facts.st_uid not in owners:
+    foreign = False
+    if sys.platform != "win32":
+        foreign = facts.st_uid not in (os.geteuid(), lock.parent.stat().st_uid)
+    if foreign or not stat.S_ISREG(facts.st_mode) or lock.is_symlink():
         os.close(handle)
         raise planted
     return handle
+
+
+if sys.platform == "win32":
+    import msvcrt
+    from time import sleep
+
+    def take_lock(handle: int, *, wait: bool = True) -> bool:
+        """Lock an open lock file for this handle alone; False if another has it and we do not wait."""
+        while True:
+            os.lseek(handle, 0, os.SEEK_SET)
+            try:
+                msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+            except OSError:
+                if not wait:
+                    return False
+                sleep(0.01)
+            else:
+                return True
+
+    def release_lock(handle: int) -> None:
+        """Give a lock back."""
+        os.lseek(handle, 0, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def take_lock(handle: int, *, wait: bool = True) -> bool:
+        """Lock an open lock file for this handle alone; False if another has it and we do not wait."""
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError:
+            if wait:
+                raise
+            return False
+        return True
+
+    def release_lock(handle: int) -> None:
+        """Give a lock back, also for a process that was forked meanwhile and shares the handle."""
+        fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """One process at a time for a file, by a lock file beside it."""
+    handle = open_lock(path)
+    try:
+        take_lock(handle)
+        try:
+            yield
+        finally:
+            release_lock(handle)
+    finally:
+        os.close(handle)
 
 
 def same_file(one: Path, other: Path) -> bool:
@@ -126,17 +186,3 @@ def check_output(path: Path, inputs: Iterable[Path], *, replace: bool) -> None:
         path.lstat()  # its name may be too long
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise KeyveilError(f"cannot write {path}: files may not be created in its folder")
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """One process at a time for a file, by a lock file beside it."""
-    import fcntl
-
-    handle = open_lock(path)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        fcntl.flock(handle, fcntl.LOCK_UN)  # a process that was forked meanwhile shares the handle
-        os.close(handle)

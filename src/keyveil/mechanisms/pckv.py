@@ -32,6 +32,7 @@ from ..estimate.pools.padded_items import (
 from ..foundation.arrays import WORD
 from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most, own_context
+from ..foundation.search import smallest_fitting
 from ..people.schema import Schema
 from ..people.views import Views
 from .encodings.padded_item import PaddedItem
@@ -90,11 +91,10 @@ class PCKVUE(Padded):
     most_keys = (1 << 20) - MOST_LENGTH
 
     def channel(self, keys: int, length: int, epsilon: Decimal, chosen: Mapping[str, Any]) -> Symbols:
-        flip = _least(lambda w: WORD // 2 - w <= at_most(w, epsilon), WORD // 4)
+        flip = smallest_fitting(1, WORD // 4, lambda w: WORD // 2 - w <= at_most(w, epsilon))
         keep, half = WORD // 2 - flip, WORD // 2
-        fake = _least(
-            lambda w: keep * (WORD - 2 * w) <= at_most(w * half, epsilon), max(keep, WORD // 4)
-        )
+        most = max(keep, WORD // 4)
+        fake = smallest_fitting(1, most, lambda w: keep * (WORD - 2 * w) <= at_most(w * half, epsilon))
         laws = ((WORD - 2 * fake, fake, fake), (half, keep, flip), (half, flip, keep))
         return Symbols(keys + length, laws)
 
@@ -109,15 +109,6 @@ class PCKVGRR(Padded):
 
     def channel(self, keys: int, length: int, epsilon: Decimal, chosen: Mapping[str, Any]) -> Symmetric:
         return padded_symmetric(keys, length, epsilon)
-
-
-def _least(fits: Any, high: int) -> int:
-    """The least weight from 1 on that fits, where all above it do; at most ``high``."""
-    low = 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle) else (middle + 1, high)
-    return low
 
 
 def padded_symmetric(keys: int, length: int, epsilon: Decimal) -> Symmetric:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..foundation.errors import ChannelError, FinishedError
 from ..foundation.exact import own_context, text
+from ..foundation.search import largest_fitting_real
 from ..people.schema import Schema
 from .mechanism import Draft, Mechanism, Parameter, with_parameters
 from .rounds import (
@@ -103,12 +104,10 @@ def _first(
     def scaled(by: float, limit: Decimal) -> Draft:
         return round_draft(schema, key * by, value * Decimal(by), limit, told, chain)
 
-    low, high = 1.0, 4.0
-    for _ in range(60):
-        middle = (low + high) / 2
+    def fits(by: float) -> bool:
         try:
-            kept = scaled(middle, Decimal(100)).channels[0].proof().keeps(promised)
+            return scaled(by, Decimal(100)).channels[0].proof().keeps(promised)
         except ChannelError:
-            kept = False  # so far up that an output has no weight left
-        low, high = (middle, high) if kept else (low, middle)
-    return scaled(low, promised)
+            return False  # so large a factor that an output has no weight left
+
+    return scaled(largest_fitting_real(1.0, 4.0, fits), promised)

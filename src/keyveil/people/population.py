@@ -19,6 +19,12 @@ LEAST_SHARE = 1e-13
 """Shares below this are rounding errors and count as 0."""
 
 
+def on_unit_scale(schema: Schema, people: People) -> tuple[Schema, People]:
+    """A table with every key's values on [-1, 1]."""
+    values = schema.unit_interval(people.keys.astype(np.int64), people.values) * 2 - 1
+    return Schema.of(list(schema.keys)), replace(people, values=values)
+
+
 class Population:
     """The law of records: the share of every joint state of any keys, rounding included."""
 
@@ -44,10 +50,7 @@ class Population:
         schema, people = self.schema, self.people
         if bool((schema.low == -1).all() and (schema.high == 1).all()):
             return self
-        keys = people.keys.astype(np.int64)
-        low, high = schema.low[keys], schema.high[keys]
-        values = np.clip((people.values - low) / (high - low) * 2 - 1, -1, 1)
-        return Population(Schema.of(list(schema.keys)), replace(people, values=values), self.levels)
+        return Population(*on_unit_scale(schema, people), self.levels)
 
     def draw(self, people: int, draw: np.random.Generator, first: int = 0) -> People:
         """So many independent people, numbered from ``first`` on."""
@@ -59,14 +62,8 @@ class Population:
     @cached_property
     def _digits(self) -> tuple[Integers, Integers, Floats]:
         """Of every row: its key, the level below its value, and the chance of the one above."""
-        people, schema = self.people, self.schema
-        keys = people.keys.astype(np.int64)
-        if self.levels == 1:
-            return keys, np.zeros(len(keys), np.int64), np.zeros(len(keys))
-        low, high = schema.low[keys], schema.high[keys]
-        at = (people.values - low) / (high - low) * (self.levels - 1)
-        below = np.minimum(np.floor(at), self.levels - 2).astype(np.int64)
-        return keys, below, at - below
+        keys = self.people.keys.astype(np.int64)
+        return keys, *self.schema.between_levels(keys, self.people.values)
 
     def _counted(self, weights: Floats) -> Floats:
         """The weight of every key's levels, from a weight for each row."""

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 from ..foundation.arrays import Floats
 from ..foundation.coins import Coins
 from ..foundation.errors import PlanError
+from .rounding import between_levels, rounding
 from .scale import Scale
 from .table_sample import Sample
 
@@ -140,12 +141,11 @@ class Prior:
             raise PlanError("a prior needs at least one person")
         place = people.keys.astype(np.int64)
         holders = np.bincount(place, minlength=keys).astype(np.float64)
-        low, high = schema.low[place], schema.high[place]
-        at = np.clip((people.values - low) / (high - low), 0.0, 1.0) * (POINTS - 1)
-        below = np.minimum(np.floor(at), POINTS - 2).astype(np.int64)
+        shares = schema.unit_interval(place, people.values)
+        below, up = between_levels(shares * (POINTS - 1), POINTS)
         cells = place * POINTS + below
-        mass = np.bincount(cells, below + 1 - at, keys * POINTS)
-        mass += np.bincount(cells + 1, at - below, keys * POINTS)
+        mass = np.bincount(cells, 1.0 - up, keys * POINTS)
+        mass += np.bincount(cells + 1, up, keys * POINTS)
         values = mass.astype(np.float64).reshape(keys, POINTS)
         values[holders == 0] = value_law(0.0, SPREAD)  # no one holds it: nothing is known
         values /= values.sum(axis=1, keepdims=True)
@@ -154,11 +154,10 @@ class Prior:
         together = None
         if keys * len(sizes) <= MOST_TOGETHER:
             cells = place * len(sizes) + np.repeat(number, number)
-            scaled = 2.0 * at / (POINTS - 1) - 1.0
-            found = [np.bincount(cells, each, keys * len(sizes)) for each in (None, scaled)]
-            together = np.stack(found, axis=-1).reshape(keys, len(sizes), 2) / total
+            sums = [np.bincount(cells, x, keys * len(sizes)) for x in (None, 2.0 * shares - 1.0)]
+            together = np.stack(sums, axis=-1).reshape(keys, len(sizes), 2) / total
         source = f"a table of {total:,} people"
-        sample = Sample.of(people, at / (POINTS - 1))
+        sample = Sample.of(people, shares)
         return cls(np.ones(keys), holders / total, values, sizes, source, together, sample)
 
     # -- facts -----------------------------------------------------------------------------------
@@ -192,16 +191,7 @@ class Prior:
         """The law of each representative's states after rounding to levels: not held, then levels."""
         law = np.zeros((len(self.count), levels + 1))
         law[:, 0] = 1.0 - self.frequency
-        if levels == 1:
-            law[:, 1] = self.frequency
-            return law
-        at = (GRID + 1.0) / 2.0 * (levels - 1)
-        below = np.minimum(np.floor(at + 1e-9), levels - 2).astype(np.int64)
-        part = np.clip(at - below, 0.0, 1.0)
-        round_off = np.zeros((POINTS, levels))
-        round_off[np.arange(POINTS), below] = 1.0 - part
-        round_off[np.arange(POINTS), below + 1] += part
-        law[:, 1:] = self.frequency[:, None] * (self.values @ round_off)
+        law[:, 1:] = self.frequency[:, None] * (self.values @ rounding(GRID, levels))
         return law
 
     def beside(self, levels: int, views: Sequence[tuple[int, ...]]) -> Floats:

@@ -17,6 +17,7 @@ import numpy as np
 from ..foundation.arrays import WORD, Floats, Integers, Words
 from ..foundation.errors import RecordError, SchemaError, UnknownKeyError, nearest
 from ..foundation.exact import decimal, text
+from .rounding import between_levels
 
 MOST_KEYS = 1 << 20
 MOST_LEVELS = 64
@@ -204,13 +205,22 @@ class Schema:
         In IEEE doubles and this order: t = (value - low) / (high - low) * (levels - 1);
         below = min(floor(t), levels - 2); up if word < floor((t - below) * 2^32).
         """
+        below, up = self.between_levels(places, values)
+        return below + 1 + (words < np.floor(up * WORD))
+
+    def between_levels(self, places: Integers, values: Floats) -> tuple[Integers, Floats]:
+        """The level below each value, counted from 0, and the chance of being rounded up."""
         if self.levels == 1:
-            return np.ones(np.shape(values), np.int64)
-        low, high = self.low[places], self.high[places]
-        at = (values - low) / (high - low) * (self.levels - 1)
-        below = np.minimum(np.floor(at), self.levels - 2)
-        up = words < np.floor((at - below) * WORD)
-        return below.astype(np.int64) + 1 + up
+            return np.zeros(np.shape(values), np.int64), np.zeros(np.shape(values))
+        return between_levels(self._shares(places, values) * (self.levels - 1), self.levels)
+
+    def unit_interval(self, places: Integers, values: Floats) -> Floats:
+        """Values of the keys at ``places`` on [0, 1], the ends of each key's range; clipped to it."""
+        return np.clip(self._shares(places, values), 0.0, 1.0)
+
+    def _shares(self, places: Integers, values: Floats) -> Floats:
+        low = self.low[places]
+        return (values - low) / (self.high[places] - low)
 
     # -- documents -------------------------------------------------------------------------------
 

@@ -24,7 +24,6 @@ they gain; the paper's own mechanisms see the mean alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -33,8 +32,9 @@ from ..foundation.arrays import Floats
 from ..foundation.coins import Coins, address
 from ..foundation.errors import PlanError
 from .people import People, place_type
-from .population import Population
+from .population import Population, on_unit_scale
 from .prior import GRID, Prior, value_law
+from .rounding import rounding
 from .schema import Schema
 
 TABLE = 100_000
@@ -98,17 +98,7 @@ class StatedPopulation(Population):
         kinds, keys = self.chance.shape
         made = np.zeros((kinds, keys, self.levels + 1))
         made[:, :, 0] = 1.0 - self.chance
-        if self.levels == 1:
-            made[:, :, 1] = self.chance
-            return made
-        at = (self.points + 1.0) / 2.0 * (self.levels - 1)
-        below = np.minimum(np.floor(at + 1e-9), self.levels - 2).astype(np.int64)
-        part = np.clip(at - below, 0.0, 1.0)
-        rows = np.arange(len(self.points))
-        rounding = np.zeros((len(self.points), self.levels))
-        rounding[rows, below] = 1.0 - part
-        rounding[rows, below + 1] += part
-        made[:, :, 1:] = self.chance[:, :, None] * (self.values @ rounding)
+        made[:, :, 1:] = self.chance[:, :, None] * (self.values @ rounding(self.points, self.levels))
         return made
 
     def _law(self, keys: tuple[int, ...]) -> Floats:
@@ -155,14 +145,8 @@ class StatedPopulation(Population):
         laws = np.einsum(
             "ck,ckp->kp", worth, np.broadcast_to(self.values, (*worth.shape, len(self.points)))
         )
-        at = (self.points + 1.0) / 2.0 * (len(GRID) - 1)
-        below = np.minimum(np.floor(at), len(GRID) - 2).astype(np.int64)
-        spread = np.zeros((len(at), len(GRID)))
-        spread[np.arange(len(at)), below] = 1.0 - (at - below)
-        spread[np.arange(len(at)), below + 1] += at - below
-        return Prior(
-            np.ones(len(laws)), self.frequency, laws @ spread, self.sizes, "the population itself"
-        )
+        values = laws @ rounding(self.points, len(GRID))
+        return Prior(np.ones(len(laws)), self.frequency, values, self.sizes, "the population itself")
 
     # -- people ----------------------------------------------------------------------------------
 
@@ -339,7 +323,4 @@ def of_histograms(frequency: Floats, ratings: Floats, points: Floats) -> StatedP
 
 def of_table(schema: Schema, people: People) -> TablePopulation:
     """A table's people, their values brought to [-1, 1]."""
-    keys = people.keys.astype(np.int64)
-    low, high = schema.low[keys], schema.high[keys]
-    values = np.clip((people.values - low) / (high - low) * 2 - 1, -1, 1)
-    return TablePopulation(Schema.of(list(schema.keys)), replace(people, values=values))
+    return TablePopulation(*on_unit_scale(schema, people))

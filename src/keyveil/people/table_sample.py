@@ -10,6 +10,7 @@ import numpy as np
 
 from ..foundation.arrays import Floats, Integers
 from ..foundation.coins import Coins
+from .rounding import between_levels
 
 if TYPE_CHECKING:
     from .people import People
@@ -55,8 +56,8 @@ class Sample:
         kept = place >= 0
         made = np.zeros((len(keys), self.people), np.int64)
         draw = Coins.stated("rounding of a sample").generator(levels)
-        at = self.at[kept] * (levels - 1) + draw.random(int(kept.sum()))
-        made[place[kept], self.who[kept]] = np.minimum(at, levels - 1).astype(np.int64) + 1
+        below, up = between_levels(self.at[kept] * (levels - 1), levels)
+        made[place[kept], self.who[kept]] = below + 1 + (1.0 - draw.random(len(below)) <= up)
         return made
 
     def sets(self, cap: int, times: int | None = None) -> Integers:

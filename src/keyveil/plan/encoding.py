@@ -154,13 +154,9 @@ def digit_law(schema: Schema, place: int, held: Held) -> dict[int, float]:
     """The chance of each digit of a key: 0 if it is not held, else its value rounded, 1 .. levels."""
     if place not in held:
         return {0: 1.0}
-    if schema.levels == 1:
-        return {1: 1.0}
-    low, high = float(schema.low[place]), float(schema.high[place])
-    at = (held[place] - low) / (high - low) * (schema.levels - 1)
-    below = min(int(at), schema.levels - 2)
-    up = int((at - below) * WORD) / WORD
-    return {below + 1 + is_up: chance for is_up, chance in ((0, 1 - up), (1, up)) if chance}
+    below, chance = schema.between_levels(np.array([place]), np.array([held[place]]))
+    digit, up = int(below[0]) + 1, int(chance[0] * WORD) / WORD
+    return {digit + is_up: share for is_up, share in ((0, 1 - up), (1, up)) if share}
 
 
 def joint_law(laws: list[dict[int, float]]) -> Iterator[tuple[tuple[int, ...], float]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..channel import Channel, Table
 from ..foundation.errors import ChannelError, PlanError, nearest
 from ..foundation.exact import decimal, epsilon_of, own_context, text
+from ..foundation.search import largest_fitting_real
 from ..people.schema import Schema
 from ..people.views import Views
 
@@ -222,11 +223,6 @@ def fitted(build: Callable[[float], Table], nominal: float, promised: Decimal) -
 
 def largest(build: Callable[[float], Table], promised: Decimal) -> Table:
     """The table with the largest nominal parameter whose proven epsilon keeps the promise."""
-    low, high = float(promised), float(promised) * 4
-    for _ in range(60):
-        middle = (low + high) / 2
-        if kept(build(middle), promised):
-            low = middle
-        else:
-            high = middle
-    return fitted(build, low, promised)
+    nominal = float(promised)
+    nominal = largest_fitting_real(nominal, nominal * 4, lambda x: kept(build(x), promised))
+    return fitted(build, nominal, promised)

@@ -18,6 +18,7 @@ import numpy as np
 from ..estimate.together.query import Query
 from ..foundation.errors import PlanError
 from ..foundation.exact import epsilon_of, text
+from ..foundation.search import smallest_fitting
 from ..people.prior import Prior
 from ..people.scale import Scale
 from ..people.schema import Schema
@@ -181,14 +182,14 @@ def _least_epsilon(promised: Decimal, works: Callable[[str], bool]) -> str | Non
         if Decimal(each) <= promised:
             continue
         if works(each):
-            between = _two_digits(below, Decimal(each))
-            low, high = 0, len(between) - 1  # the last one works
-            while low < high:
-                middle = (low + high) // 2
-                low, high = (low, middle) if works(between[middle]) else (middle + 1, high)
-            return between[high]
+            return _first(_two_digits(below, Decimal(each)), works)
         below = Decimal(each)
     return None
+
+
+def _first(epsilons: list[str], works: Callable[[str], bool]) -> str:
+    """The first of rising epsilons that works; the last one does."""
+    return epsilons[smallest_fitting(0, len(epsilons) - 1, lambda at: works(epsilons[at]))]
 
 
 def _two_digits(below: Decimal, most: Decimal) -> list[str]:

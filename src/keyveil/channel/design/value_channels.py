@@ -36,6 +36,7 @@ from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
 from ...foundation.exact import text
 from ...people.prior import BETWEEN, GRID, Prior, value_law
+from ...people.rounding import rounding
 from .. import Channel, Symmetric, Table
 from .patterns import best_mixture, classes_of, digits, intervals, moves, orbit, table_of
 
@@ -126,11 +127,7 @@ class Design:
 
 def value_law_at(levels: int, mean: float, spread: float) -> Floats:
     """The law of values after rounding to levels, lowest first."""
-    if levels == 1:
-        return np.ones(1)
-    at = (GRID + 1.0) / 2.0 * (levels - 1)
-    near = np.maximum(0.0, 1.0 - np.abs(at[:, None] - np.arange(levels)))
-    return np.asarray(_fine_law(mean, spread) @ near)
+    return np.asarray(_fine_law(mean, spread) @ rounding(GRID, levels))
 
 
 @cache

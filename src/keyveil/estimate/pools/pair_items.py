@@ -128,7 +128,7 @@ class Scores:
         if self.core:
             values, spread, _ = self._solved
             energy -= float((values**2 - np.diag(spread)).sum())
-        return max(energy, 0.0) / ((self.channel.small - 1) * self.channel.pool)
+        return self.channel.item_pool_variance(max(energy, 0.0))
 
     @property
     def energy(self) -> float:

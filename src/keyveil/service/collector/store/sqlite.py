@@ -7,7 +7,6 @@ input or output leaves it unknown what is on disk: the store stops for good, and
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +16,7 @@ from typing import Any
 
 import apsw
 
-from ....foundation.files import open_lock
+from ....foundation.files import open_lock, take_lock
 from .collection import Control, Round
 from .migrations import MIGRATIONS, SQLITE
 from .scratch import FolderScratch
@@ -53,12 +52,10 @@ def connected(
 def lock_beside(path: Path) -> int | None:
     """The lock that one process has of a file, until the handle is closed; None if another has it."""
     handle = open_lock(path)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
+    if take_lock(handle, wait=False):
+        return handle
+    os.close(handle)
+    return None
 
 
 class SqliteSession:
