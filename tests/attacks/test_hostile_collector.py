@@ -325,7 +325,7 @@ def test_a_client_fetches_no_more_than_a_plan_needs(tmp_path, door, end, most):
         device.tell()
     assert str(caught.value) == (
         f"the collector sent more than {most:,} bytes where no collector has so much to say; "
-        "nothing was told"
+        "nothing was sent"
     )
     assert most <= body.sent <= most + len(body.part), "cut off at once, and not asked for again"
     assert (device.spent, device.slept, collector.reports) == (0, [], [])
@@ -446,7 +446,7 @@ def test_the_time_of_sending_is_random_by_default():
     assert len(draws) == 20
     assert all(0 <= draw < 1 for draw in draws)
     for wrong in ({"settle": -1}, {"spread": -0.1}, {"settle": float("nan")}, {"spread": float("inf")}):
-        with pytest.raises(ClientError, match="settle and spread are seconds"):
+        with pytest.raises(ClientError, match="settle and spread must be seconds"):
             Patience(**wrong)
 
 

@@ -103,12 +103,12 @@ def test_a_restore_never_writes_over_a_store(desk, target, tmp_path):
     backup.backup(desk.address, desk.folder / "segments", tmp_path / "copy")
     content = {path: path.read_bytes() for path in (tmp_path / "copy").rglob("*") if path.is_file()}
     restore(tmp_path / "copy", target, tmp_path / "one")
-    with pytest.raises(StoreError, match="never writes over"):
+    with pytest.raises(StoreError, match="never overwrites"):
         restore(tmp_path / "copy", target, tmp_path / "two")
     assert not (tmp_path / "two").exists() or target.startswith("/")
     (tmp_path / "three").mkdir()
     (tmp_path / "three" / "something").touch()
-    with pytest.raises(StoreError, match="never writes over"):
+    with pytest.raises(StoreError, match="never overwrites"):
         restore(tmp_path / "copy", str(tmp_path / "new.sqlite"), tmp_path / "three")
     assert content == {path: path.read_bytes() for path in content}, "reading leaves it as it is"
 

@@ -325,7 +325,7 @@ def test_a_safe_change_is_called_safe():
 def test_terms_say_what_is_wrong():
     with pytest.raises(Problem, match="unknown terms; known: closes, early"):
         Terms.of({"colour": 1})
-    with pytest.raises(Problem, match="closes after it opens"):
+    with pytest.raises(Problem, match="must close after it opens"):
         Terms.of({"opens": 5, "closes": 4})
 
 

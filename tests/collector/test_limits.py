@@ -594,7 +594,7 @@ def test_connections_never_need_more_files_than_there_are(monkeypatch, limits, a
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 0, -1.0])
 def test_settings_are_numbers(wrong):
-    with pytest.raises(KeyveilError, match="request_seconds is a number above 0"):
+    with pytest.raises(KeyveilError, match="request_seconds must be a number above 0"):
         Settings(request_seconds=wrong)
 
 

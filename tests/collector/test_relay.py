@@ -655,7 +655,7 @@ def test_the_memory_tells_nothing_but_that_something_left(file_desk, tmp_path):
     with pytest.raises(KeyveilError, match="cannot use"):
         SentIds(tmp_path / "text", URL)
     store_at(str(tmp_path / "other")).open(serving=False)
-    with pytest.raises(KeyveilError, match="no memory of a relay"):
+    with pytest.raises(KeyveilError, match="not a file of a relay"):
         SentIds(tmp_path / "other", URL)
     with pytest.raises(KeyveilError, match="cannot use"):
         SentIds(tmp_path / "none" / "memory", URL)
@@ -788,7 +788,7 @@ def test_named_collections_only(file_desk):
 
 
 def test_a_collector_elsewhere_is_asked_over_https_only(tmp_path):
-    with pytest.raises(KeyveilError, match="over https"):
+    with pytest.raises(KeyveilError, match="needs https"):
         Relay("http://example.org", 10, tmp_path / "memory")
 
 

@@ -213,7 +213,7 @@ def test_backup_while_it_serves_and_back(tmp_path, plan_file):
     assert "already" in again.stderr
     over = keyveil("restore", str(tmp_path / "copy"), "--store", path, check=False)
     assert over.returncode == 1
-    assert "never writes over" in over.stderr
+    assert "never overwrites" in over.stderr
     process.kill()
     new = str(tmp_path / "new" / "store.sqlite")
     (tmp_path / "new").mkdir()
@@ -234,7 +234,7 @@ def test_a_damaged_backup_is_refused(tmp_path, plan_file):
     keyveil("backup", str(tmp_path / "copy"), "--store", path)
     copy = tmp_path / "copy" / "store.sqlite"
     copy.write_bytes(copy.read_bytes()[:-1] + b"x")
-    for folder, text in ((tmp_path / "copy", "does not match"), (tmp_path, "no backup")):
+    for folder, text in ((tmp_path / "copy", "does not match"), (tmp_path, "not a backup")):
         done = keyveil("restore", str(folder), "--store", str(tmp_path / "new"), check=False)
         assert done.returncode == 1
         assert text in done.stderr
@@ -286,20 +286,20 @@ def test_commands_say_what_is_wrong_in_one_line(tmp_path, plan_file):
     taken = socket.create_server(("127.0.0.1", 0))
     for words, text in (
         (("collection", "list"), "no store"),
-        (("collection", "create", "Menu", plan_file), "small letters"),
+        (("collection", "create", "Menu", plan_file), "lower-case letters"),
         (("collection", "create", "menu", str(tmp_path / "none")), "cannot read the plan"),
         (("collection", "create", "menu", plan_file, "--opens", "soon"), "a date looks like"),
         (("collection", "pause", "menu"), "no collection"),
         (("token", "revoke", "nothing"), "no token"),
         (("collection", "create", "terms", plan_file, "--early", "60"), ""),
         (("collection", "change", "terms", "people"), "a term looks like"),
-        (("collection", "change", "terms", "people=many"), "'people' is a whole number"),
+        (("collection", "change", "terms", "people=many"), "'people' must be a whole number"),
         (("collection", "change", "terms", "epoch=5"), "cannot change"),
         (("collection", "change", "terms", "plan=x"), "unknown terms"),
         (("collection", "change", "terms", "origins=b.org"), "a list of origins"),
         (("serve", "--host", "0.0.0.0", "--port", "0"), "keyveil token create"),
         (("serve", "--port", str(taken.getsockname()[1])), "cannot listen"),
-        (("serve", "--port", "70000"), "a port is"),
+        (("serve", "--port", "70000"), "a port must be"),
         (("serve", "--max-waiting", "2000"), "at least --max-body"),
         (("backup", str(tmp_path / "x"), "--segments", str(tmp_path)), ""),
     ):

@@ -88,7 +88,7 @@ def test_answers_over_http_are_those_of_the_store(tmp_path):
         (("menu", "--round", "2"), "rounds 1 to 1"),
         (("empty",), "no reports yet"),
         (("menu", "--url", "http://192.0.2.1"), "https"),
-        (("../menu", "--url", "http://127.0.0.1:9"), "small letters"),
+        (("../menu", "--url", "http://127.0.0.1:9"), "lower-case letters"),
     ],
 )
 def test_what_cannot_be_answered_is_said_in_a_line(tmp_path, words, said):
@@ -142,7 +142,7 @@ def test_a_report_that_is_none_is_refused_as_before(file_desk):
     for each in wrong:
         answer = post(file_desk, json.dumps(each))
         assert (answer.status_code, answer.json()["reason"]) == (400, "malformed")
-        assert "report alone" in answer.json()["detail"]
+        assert "or a single report" in answer.json()["detail"]
     other = plan_of("kvoh").report({"Pepsi": 4}).dumps()
     assert post(file_desk, other).json()["reason"] == "other_plan"
     impossible = json.dumps({**whole, "cells": [0, 0]})

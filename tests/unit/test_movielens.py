@@ -102,10 +102,10 @@ def test_files_that_are_cut_short_or_something_else_are_refused(tmp_path, name):
 @pytest.mark.parametrize(("name", "line"), [("ratings.csv", 12), ("ratings.dat", 11), ("u.data", 11)])
 def test_ratings_and_numbers_that_movielens_has_not_are_refused_by_line(tmp_path, row, name, line):
     folder = folder_of(tmp_path, name, [*RATINGS, row, (2, 20, 1.0)])
-    refused(folder, f"{name}, line {line}: a (rating|user or film number) that")
+    refused(folder, f"{name}, line {line}: a (rating other than|user or film number that)")
     path = folder / name
     path.write_text(path.read_text().replace("\n", "\n\n", 2))  # empty lines are no ratings, but lines
-    refused(folder, f"{name}, line {line + 2}: a (rating|user or film number) that")
+    refused(folder, f"{name}, line {line + 2}: a (rating other than|user or film number that)")
 
 
 def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):

@@ -438,7 +438,7 @@ def test_what_is_packed_is_read_by_its_content_too(tmp_path):
 
 def test_delimiters_that_are_not_known_are_named(tmp_path):
     (tmp_path / "t.csv").write_text("person:key:value\nann:Tea:1.5\n")
-    refused(tmp_path / "t.csv", "commas, semicolons, tabs, vertical bars are known to stand between")
+    refused(tmp_path / "t.csv", "commas, semicolons, tabs, vertical bars are the known delimiters")
 
 
 def test_a_record_that_breaks_a_rule_is_refused_with_the_files_name(tmp_path):
@@ -656,7 +656,7 @@ HEAD = "person,key,value\n"
         (
             "t.csv",
             f"{HEAD}1,Tea,1_0\n",
-            "cannot be read: a line is too long, or a cell is no plain number",
+            "cannot be read: a line is too long, or a cell is not a plain number",
         ),
         ("t.csv", f"{HEAD}1,Tea,1\n,{SECRET_KEY},1\n", "column 'person' has an empty cell"),
         (

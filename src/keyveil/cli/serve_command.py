@@ -81,8 +81,8 @@ def serve(
                 )
             if not store.control.tokens:
                 click.echo(
-                    "no token yet: this machine may do everything, and no other may reach it; before a "
-                    "proxy stands before it, make one: keyveil token create --role admin"
+                    "No token exists, so only this machine can connect, with full access. Create an "
+                    "admin token before you put a proxy in front: keyveil token create --role admin"
                 )
             if segments is None and store.kind == "postgresql":
                 click.echo(

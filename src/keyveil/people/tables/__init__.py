@@ -1,4 +1,4 @@
-"""Tables with one row for each person, key and value, read as ``People``. Only this folder uses Arrow.
+"""Tables with one row for each person, key and value, read with Arrow as ``People``.
 
 ``table_reader`` is the entry. ``sources`` opens a file, frame or stream as Arrow batches, with the help
 of ``frames``, ``text_tables`` and ``delimiters``. ``row_order`` cuts tables that are sorted by person;

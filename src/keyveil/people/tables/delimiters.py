@@ -1,4 +1,4 @@
-"""What stands between the cells of a text file, by its first line."""
+"""The delimiter of a text file, by its first line."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import csv
 from collections.abc import Collection
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-"""Each with its name in the plural."""
+"""Each delimiter with its name in the plural."""
 
 
 def cells_of(line: str, delimiter: str) -> list[str]:
-    """The cells of one line; a line that cannot be read has none."""
+    """The cells of one line; none if it cannot be parsed."""
     try:
         return next(csv.reader([line], delimiter=delimiter), [])
     except csv.Error:
@@ -20,7 +20,7 @@ def cells_of(line: str, delimiter: str) -> list[str]:
 def delimiter_of(line: str, wanted: Collection[str], usual: str = ",") -> str:
     """The delimiter under which a first line names the most ``wanted`` columns, then the most columns.
 
-    Names are compared without regard to case. The ``usual`` delimiter wins a draw.
+    Case is ignored. The ``usual`` delimiter wins a tie.
     """
     names = {name.casefold() for name in wanted}
 

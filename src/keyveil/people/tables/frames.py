@@ -1,4 +1,4 @@
-"""Frames and streams as Arrow batches of the three columns, with one line for each trouble."""
+"""Frames and streams as Arrow batches of the three columns, with one-line errors."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ...foundation.errors import KeyveilError, TableError, nearest
 from .delimiters import DELIMITERS
 
 BATCH = 1 << 16
-"""Rows that are looked at together."""
+"""Number of rows in a batch."""
 
 MOST_NAMES = 20
-"""Columns that an error lists."""
+"""Maximum number of columns that an error lists."""
 
 Batch = Any
-"""A pyarrow.RecordBatch; pyarrow has no types and is imported at first use."""
+"""A ``pyarrow.RecordBatch``. Pyarrow has no types and is imported at first use."""
 
 
 def arrow(part: str = "") -> Any:
-    """Pyarrow or one of its parts, at first use."""
+    """Import pyarrow, or one of its modules, at first use."""
     try:
         return import_module(f"pyarrow.{part}" if part else "pyarrow")
     except ImportError:
@@ -34,13 +34,13 @@ def arrow(part: str = "") -> Any:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns name the person, the key and, where values are looked at, the value."""
+    """The columns of the person, the key and, if values are read, the value."""
 
     person: str
     key: str
     value: str | None
     lenient: bool = False
-    """Whether a cell of text where a value should be counts as no value."""
+    """Whether text in the column of values counts as a missing value."""
 
     def __post_init__(self) -> None:
         if len(set(self.names)) != len(self.names):
@@ -52,10 +52,10 @@ class Columns:
         return [self.person, self.key] + ([] if self.value is None else [self.value])
 
     def check(self, there: Sequence[object], *, text: bool = False) -> None:
-        """Refuse a table that lacks a column, or has it twice.
+        """Refuse a table that lacks a column or has it twice.
 
-        The first line of a ``text`` file may be a person's row: it is shown only if no cell of it
-        is empty or has a digit.
+        The first line of a ``text`` file may be a person's row. It is shown only if no cell of it is
+        empty or contains a digit.
         """
         listed = [str(name) for name in there]
         for name in self.names:
@@ -72,14 +72,14 @@ class Columns:
             near = nearest(name, listed)
             hint = "" if near is None else f"did you mean {near!r}? "
             if text and len(listed) == 1 and all(wanted in listed[0] for wanted in self.names):
-                hint = f"{', '.join(DELIMITERS.values())} are known to stand between cells; "
+                hint = f"{', '.join(DELIMITERS.values())} are the known delimiters; "
             raise TableError(
                 f"column {name!r} is not in the table; {hint}it has: {shown or 'no columns'}"
             )
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell of text is written as a number."""
+    """Whether a text cell is a number."""
     try:
         float(cell)
     except ValueError:
@@ -88,21 +88,21 @@ def is_number(cell: str) -> bool:
 
 
 class Source(Protocol):
-    """A table that can be read from its start, again and again unless it is read ``once``."""
+    """A table that can be read from its start; more than once, unless ``once`` is true."""
 
     once: bool
     held: bool
-    """Whether the table lies in memory anyway."""
+    """Whether the table is in memory."""
     untyped: bool
-    """Whether a person's number can be told from text by its look alone."""
+    """Whether all cells are text, so that a person's number must be recognised by its form."""
 
     def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
-        """The rows in order; ``persons_only`` reads that column alone."""
+        """The rows in order. ``persons_only`` reads only the column of people."""
 
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Turn what Arrow says of a broken file into one line that quotes none of it."""
+    """Turn Arrow's errors about a damaged file into one line that quotes nothing."""
     try:
         yield
     except KeyveilError:
@@ -115,7 +115,7 @@ def readable(path: Path) -> Iterator[None]:
 
 @contextmanager
 def of_file(path: str | Path) -> Iterator[None]:
-    """Put a table's name before what is wrong with it, where the message does not name it."""
+    """Put the table's name before an error message that does not contain it."""
     try:
         yield
     except KeyveilError as error:
@@ -125,7 +125,7 @@ def of_file(path: str | Path) -> Iterator[None]:
 
 
 class Frame:
-    """A frame in memory; only its three columns cross into Arrow."""
+    """A frame in memory. Only its three columns are converted to Arrow."""
 
     once, held, untyped = False, True, False
 
@@ -156,7 +156,7 @@ class Frame:
 
 
 class RowStream:
-    """An Arrow stream, which gives its rows one time only."""
+    """An Arrow stream. Its rows can be read once."""
 
     once, held, untyped = True, False, False
 
@@ -172,13 +172,13 @@ class RowStream:
 
 
 def slices(batch: Batch) -> Iterator[Batch]:
-    """A batch of any size in batches of the usual one."""
+    """A batch in slices of the usual size."""
     return (batch.slice(first, BATCH) for first in range(0, batch.num_rows, BATCH))
 
 
 @contextmanager
 def unbroken(trouble: str) -> Iterator[None]:
-    """Say the trouble, and of what another library says only the kind: it may quote a cell."""
+    """Replace another library's error by ``trouble`` and its type, because its text may quote a cell."""
     try:
         yield
     except KeyveilError:

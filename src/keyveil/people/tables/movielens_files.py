@@ -1,16 +1,16 @@
-"""MovieLens as GroupLens ships it: the ratings of 20M, 25M, 32M, 10M, 1M and 100K, cut to the top films.
+"""Ratings of the top films from a MovieLens release: 20M, 25M, 32M, 10M, 1M or 100K.
 
 ========  =============  ==========================  ==============
 release   file           cells                       stars
 ========  =============  ==========================  ==============
-20M ..    ratings.csv    comma, a first line         0.5 .. 5 by .5
-10M       ratings.dat    ``::``, no first line       0.5 .. 5 by .5
-1M        ratings.dat    ``::``, no first line       1 .. 5
-100K      u.data         tab, no first line          1 .. 5
+20M ..    ratings.csv    comma, a header line        0.5 .. 5 by .5
+10M       ratings.dat    ``::``, no header line      0.5 .. 5 by .5
+1M        ratings.dat    ``::``, no header line      1 .. 5
+100K      u.data         tab, no header line         1 .. 5
 ========  =============  ==========================  ==============
 
-A file is read twice, a block at a time: once to count films, once to keep the top ones' ratings.
-What is wrong with it is told with the line, and never with what stands there.
+A file is read twice, a block at a time: once to count films, once for the ratings of the top films.
+An error names the line, never its content.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ RELEASES = {
     "ml-25m": 25_000_095,
     "ml-32m": 32_000_204,
 }
-"""How many ratings each release has, by the name of its folder."""
+"""Number of ratings in each release, by the name of its folder."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class Ratings:
     schema: Schema
     people: People
     counts: Integers
-    """Film by star value: how many people gave it."""
+    """Number of people by film and star value."""
     stars: Floats
     """The values, lowest first."""
     rows: int
-    """Ratings in the file, of all films."""
+    """Number of ratings in the file, over all films."""
 
     @property
     def points(self) -> Floats:
@@ -131,7 +131,7 @@ def _repeated(numbers: Integers) -> int | None:
 
 
 def _grown(array: Any, size: int) -> Any:
-    """The array with room for so many."""
+    """The array, padded with zeros to at least ``size``."""
     return array if len(array) >= size else np.append(array, np.zeros(size - len(array), array.dtype))
 
 
@@ -156,7 +156,7 @@ def _file_in(path: Path) -> Path:
 
 
 class _Ratings:
-    """One ratings file, found to begin and end as it should."""
+    """One ratings file, checked to begin and end as it should."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._kind = path, path.name
@@ -173,7 +173,7 @@ class _Ratings:
         if not self._begins_well(first):
             raise TableError(f"{path} does not begin as MovieLens's does: {self._wanted}")
         if not whole:
-            raise TableError(f"{path} ends in the middle of a line; it was cut short: get it again")
+            raise TableError(f"{path} ends in the middle of a line; it was cut short: download it again")
 
     @property
     def _wanted(self) -> str:
@@ -190,7 +190,7 @@ class _Ratings:
 
     @property
     def halves(self) -> bool:
-        """Whether half stars occur: in all releases but the first two."""
+        """Whether half stars occur: in all releases except 1M and 100K."""
         if self._kind == "u.data":
             return False
         if self._kind == "ratings.csv":
@@ -203,7 +203,7 @@ class _Ratings:
         return np.arange(1, 11) / 2 if self.halves else np.arange(1.0, 6.0)
 
     def columns(self) -> Iterator[tuple[Integers, Integers, Floats]]:
-        """Users, films and ratings, a block at a time."""
+        """Users, films and ratings, a block of rows at a time."""
         rows = 0
         with readable(self.path):
             for batch in self._batches():
@@ -213,19 +213,19 @@ class _Ratings:
                     batch.column(name).to_numpy() for name in ("user", "film", "rating")
                 )
                 wrong = (np.minimum(user, film) < 0) | (np.maximum(user, film) >= MOST)
-                self._refuse(wrong, rows, "a user or film number that MovieLens has not")
+                self._refuse(wrong, rows, "a user or film number that does not occur in MovieLens")
                 right = (rating >= 0.5) & (rating <= 5) & (rating * 2 % 1 == 0)
-                self._refuse(~right, rows, "a rating that is none of 0.5, 1, ... 5 stars")
+                self._refuse(~right, rows, "a rating other than 0.5, 1, ... 5 stars")
                 rows += len(user)
                 yield user, film, rating
 
     def _refuse(self, wrong: Any, rows: int, what: str) -> None:
-        """Name the first line that is wrong, after so many rows."""
+        """Raise an error that names the first wrong line; ``rows`` rows precede the block."""
         if wrong.any():
             raise TableError(f"{self.path}, line {self.line_of(rows + int(np.argmax(wrong)))}: {what}")
 
     def line_of(self, row: int) -> int:
-        """The line, counted from 1, of a row, counted from 0: empty lines are no rows."""
+        """The line number, from 1, of a row, from 0. Empty lines are not rows."""
         left = row + (self._kind == "ratings.csv")  # its first line has names
         with self.path.open("rb") as file:
             for line, content in enumerate(file, 1):
@@ -239,14 +239,14 @@ class _Ratings:
         pa, reading = arrow(), arrow("csv")
         between = {"ratings.csv": ",", "ratings.dat": ":", "u.data": "\t"}[self._kind]
         names = ["user", "film", "rating", "time"]
-        if between == ":":  # two of them between cells: an empty cell after each
+        if between == ":":  # two colons between cells: an empty cell after each
             names = ["user", "", "film", " ", "rating", "  ", "time"]
         yield from reading.open_csv(
             str(self.path),
             reading.ReadOptions(
                 block_size=BLOCK, column_names=names, skip_rows=1 if between == "," else 0
             ),
-            # Some tools put cells in quotes when they write a CSV again.
+            # some tools quote cells when they rewrite a CSV
             reading.ParseOptions(delimiter=between, quote_char='"' if between == "," else False),
             reading.ConvertOptions(
                 include_columns=["user", "film", "rating"],
@@ -262,5 +262,5 @@ class _Ratings:
         wanted = RELEASES.get(self.path.resolve().parent.name.lower())
         if wanted is not None and rows != wanted:
             raise TableError(
-                f"{self.path} has {rows:,} ratings, but this release has {wanted:,}: get it again"
+                f"{self.path} has {rows:,} ratings, but this release has {wanted:,}: download it again"
             )

@@ -1,4 +1,4 @@
-"""Order: whether people come in ascending order, and rows that do cut between people."""
+"""Tables sorted by person: recognise them, and cut them between people."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .spill import joined
 
 
 class Ascent:
-    """Whether names, seen a batch at a time, never descend."""
+    """Whether names, seen a batch at a time, are in ascending order."""
 
     def __init__(self) -> None:
         self.holds = True
         self._last: Any = None
 
     def see(self, names: Any) -> None:
-        """Take note of the next names."""
+        """Look at the next names."""
         if not (self.holds and len(names)):
             return
         compute = arrow("compute")
@@ -32,7 +32,7 @@ class Ascent:
 
 
 def cut(batches: Iterable[Batch], chunk: int) -> Iterator[Batch]:
-    """Ascending rows in batches of about ``chunk``; what may not yet be all of a person waits."""
+    """Cut sorted rows into batches of about ``chunk``; the rows of the last person wait for more."""
     ascent, waiting, held = Ascent(), list[Batch](), 0
     for batch in batches:
         persons = batch.column("person")
@@ -56,7 +56,7 @@ def cut(batches: Iterable[Batch], chunk: int) -> Iterator[Batch]:
 
 
 def _ends(rows: Batch, chunk: int) -> Iterator[int]:
-    """Where chunks end: before a person, and after at most ``chunk`` rows unless one person has more."""
+    """Where chunks end: between people, after at most ``chunk`` rows unless one person has more."""
     persons = rows.column("person")
     changes = arrow("compute").not_equal(persons[1:], persons[:-1])
     edges = np.flatnonzero(changes.to_numpy(zero_copy_only=False)) + 1
@@ -72,5 +72,5 @@ def _ends(rows: Batch, chunk: int) -> Iterator[int]:
 
 
 def changed() -> TableError:
-    """The second pass did not find what the first had seen."""
+    """The error if the second pass does not find what the first one saw."""
     return TableError("the table changed while it was read; read it again")

@@ -1,4 +1,4 @@
-"""Sources: what stands behind a path, a frame or a stream, found to have the columns."""
+"""Open a path, a frame or a stream as a table that has the required columns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .text_tables import JsonLines, Separated
 
 
 def open_source(source: Any, columns: Columns) -> Source:
-    """The table behind a path, a frame or a stream, found to have the columns."""
+    """The table behind a path, a frame or a stream, checked to have the columns."""
     arrow()
     if isinstance(source, str | Path):
         with of_file(source):
@@ -58,7 +58,7 @@ def _file(path: Path, columns: Columns) -> Source:
 
 
 def _form_by_content(path: Path, start: bytes, columns: Columns) -> Any:
-    """The reader of a file whose first bytes say what it is; None where they leave it open."""
+    """The reader for a file whose first bytes tell its format; None if they do not."""
     for magic, form in _MAGIC.items():
         if start.startswith(magic):
             return form
@@ -74,7 +74,7 @@ def _form_by_content(path: Path, start: bytes, columns: Columns) -> Any:
 
 
 def _form_of_text(path: Path, start: bytes, columns: Columns) -> Any:
-    """The reader of text by how it begins: a list, an object, or a line that names the columns."""
+    """The reader for text that begins as JSON or with a line that names the columns; None otherwise."""
     text = start.removeprefix(codecs.BOM_UTF8).lstrip()
     if text.startswith(b"["):
         raise TableError(f"{path} is one JSON list; write each row as an object on its own line")
@@ -86,7 +86,7 @@ def _form_of_text(path: Path, start: bytes, columns: Columns) -> Any:
 
 
 def _unpacked(start: bytes) -> bytes:
-    """What the beginning of a gzip file unpacks to; nothing if it is damaged."""
+    """The beginning of a gzip file, decompressed; empty if it is damaged."""
     try:
         return zlib.decompressobj(wbits=31).decompress(start, _START)
     except zlib.error:
@@ -94,7 +94,7 @@ def _unpacked(start: bytes) -> bytes:
 
 
 def _form_by_ending(path: Path, start: bytes) -> Any:
-    """The reader of a file by its ending; text with an unknown ending has cells."""
+    """The reader by the file's ending. Text with an unknown ending is read as cells."""
     packed = path.suffix.lower() == ".gz"
     ending = Path(path.stem).suffix.lower() if packed else path.suffix.lower()
     known = _TEXT if packed else _TEXT | _BINARY
@@ -107,7 +107,7 @@ def _form_by_ending(path: Path, start: bytes) -> Any:
 
 
 class _Parquet:
-    """A Parquet file, a few pages at a time."""
+    """A Parquet file, read a few pages at a time."""
 
     once, held, untyped = False, False, False
 
@@ -126,7 +126,7 @@ class _Parquet:
 
 
 class _Ipc:
-    """An Arrow IPC file or stream, mapped into memory."""
+    """An Arrow IPC file or stream, memory-mapped."""
 
     once, held, untyped = False, False, False
 
@@ -167,7 +167,7 @@ _TEXT: dict[str, Any] = {
 }
 _BINARY: dict[str, Any] = {".parquet": _Parquet, ".arrow": _Ipc, ".feather": _Ipc}
 _MAGIC: dict[bytes, Any] = {b"PAR1": _Parquet, b"ARROW1": _Ipc}
-"""How binary files begin, whatever their names."""
+"""The first bytes of binary formats."""
 _GZIP = b"\x1f\x8b"
 _START = 1 << 12
-"""Bytes that tell what a file is."""
+"""Number of first bytes that decide the format."""

@@ -1,4 +1,4 @@
-"""Spill: rows brought together by person, by way of the disk where memory could not hold them."""
+"""Group rows by person, on disk if they do not fit in memory."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from ...foundation.errors import TableError
 from .frames import Batch, arrow
 
 HELD = 1 << 19
-"""Rows that are parted in memory; more go by way of the disk."""
+"""Number of rows that are grouped in memory; more are grouped on disk."""
 
 MOST_PARTS = 256
-"""Parts that are made at a time; one that is still too large for memory is parted again."""
+"""Maximum number of parts made at a time. A part that is too large for memory is divided again."""
 
 DEEPEST = 3
-"""Partings after which what is left together is one person's, or as good as."""
+"""Number of divisions after which a part holds one person's rows, or nearly so."""
 
 
 def joined(batches: list[Batch]) -> Batch:
-    """Batches of one schema as one batch."""
+    """Join batches of one schema."""
     if len(batches) == 1:
         return batches[0]
     return arrow().Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
 def together(batches: Iterable[Batch], rows: int | None, chunk: int, depth: int = 0) -> Iterator[Batch]:
-    """The rows in batches of about ``chunk``, all rows of a person in one and in their order."""
+    """The rows in batches of about ``chunk``. All rows of a person are in one batch, in their order."""
     runs = _runs(batches)
     first = next(runs, None)
     if first is None:
@@ -54,7 +54,7 @@ def together(batches: Iterable[Batch], rows: int | None, chunk: int, depth: int 
 
 
 def parted(rows: Batch, chunk: int, depth: int = 0) -> Iterator[Batch]:
-    """Rows in memory, in batches of about ``chunk`` with all rows of a person in one."""
+    """Rows in memory, in batches of about ``chunk``, with all rows of a person in one."""
     parts = min(-(-rows.num_rows // chunk), 1 << 16)
     persons = rows.column("person")
     if _is_text(persons):
@@ -70,7 +70,7 @@ def parted(rows: Batch, chunk: int, depth: int = 0) -> Iterator[Batch]:
 
 
 def _runs(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The same rows in batches of at least HELD, but for the last."""
+    """The rows in batches of at least HELD, except the last."""
     waiting: list[Batch] = []
     held = 0
     for batch in batches:
@@ -88,7 +88,7 @@ def _is_text(persons: Any) -> bool:
 
 
 def _parts(persons: Any, parts: int, depth: int) -> np.ndarray:
-    """A part for each row that depends on the person alone."""
+    """A part number for each row that depends only on the person."""
     if _is_text(persons):
         names = persons.cast(arrow().large_binary()).to_pylist()
         return _spread(np.fromiter(map(crc32, names), np.uint64, len(names)), parts, depth)
@@ -96,13 +96,13 @@ def _parts(persons: Any, parts: int, depth: int) -> np.ndarray:
 
 
 def _order(part: np.ndarray, parts: int) -> tuple[Integers, Integers]:
-    """The rows part by part, otherwise in their order, and where each part ends."""
+    """The order of rows by part, stable, and where each part ends."""
     ends = np.concatenate([[0], np.cumsum(np.bincount(part, minlength=parts))])
     return np.argsort(part, kind="stable"), ends  # a radix sort: parts have 16 bits
 
 
 def _spread(codes: np.ndarray, parts: int, depth: int) -> np.ndarray:
-    """SplitMix64, its top bits scaled to the parts; each depth spreads anew."""
+    """SplitMix64; its top bits scaled to the number of parts. Each depth uses another start."""
     mixed = codes + np.uint64(0x9E3779B97F4A7C15 * (depth + 1) % (1 << 64))
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -111,7 +111,7 @@ def _spread(codes: np.ndarray, parts: int, depth: int) -> np.ndarray:
 
 
 class _Spill:
-    """Parts as Arrow messages in one temporary file that has no name, so that none is left behind."""
+    """Parts as Arrow messages in one unnamed temporary file, so that no file is left behind."""
 
     def __init__(self, parts: int, schema: Any) -> None:
         self.rows = [0] * parts
@@ -131,7 +131,7 @@ class _Spill:
         self._file.close()
 
     def add(self, rows: Batch, depth: int) -> None:
-        """Append each row to its person's part."""
+        """Append each row to the part of its person."""
         parts = len(self.rows)
         order, ends = _order(_parts(rows.column("person"), parts, depth), parts)
         rows = rows.take(arrow().array(order))
@@ -148,7 +148,7 @@ class _Spill:
                 raise _no_room(error) from None
 
     def batches(self, part: int) -> Iterator[Batch]:
-        """One part's rows, in the order they came."""
+        """The rows of one part in their original order."""
         for place, length in self._places[part]:
             self._file.seek(place)
             message = arrow().py_buffer(self._file.read(length))
@@ -156,7 +156,7 @@ class _Spill:
 
 
 def _folder() -> str:
-    """The folder for temporary files, which is never the current one unless someone said so."""
+    """The folder for temporary files. Never the current folder, unless the environment names it."""
     folder = tempfile.gettempdir()
     named = {os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP")}
     if folder == os.getcwd() and folder not in named | {"/tmp", "/var/tmp", "/usr/tmp"}:

@@ -1,4 +1,4 @@
-"""Tables of (person, key, value) as people, a chunk at a time; each person's rows in one chunk."""
+"""Read a table of (person, key, value) as people, a chunk at a time."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from .sources import open_source
 from .spill import joined, parted, together
 
 CHUNK = 1 << 16
-"""Rows at a time."""
+"""Number of rows in a chunk."""
 
 ABSENT, UNKNOWN = -2, -1
-"""Key places of a row without a key, and of a key that the schema does not list."""
+"""Places of a row without a key, and of a key that the schema does not list."""
 
 EXACT = 1 << 53
-"""Below this, a double that is a whole number is only that one."""
+"""Below this, every whole number is exact as a double."""
 
 Progress = Callable[[int, int | None], object]
-"""Told the number of rows done, and of all rows where it is known."""
+"""Called with the number of rows done, and the number of all rows if it is known."""
 
 
 def read_people(
@@ -49,15 +49,15 @@ def read_people(
 ) -> Iterator[People]:
     """Everyone in a table, in chunks of about ``chunk`` rows; memory does not grow with the table.
 
-    ``source`` is a path (.csv, .tsv, .jsonl, .ndjson, also with .gz; .parquet, .arrow, .feather),
-    an Arrow, pandas or Polars frame, an Arrow stream, or a SciPy sparse matrix, a row a person.
-    Rows of a person may stand anywhere. People are named by whole numbers or by text; in a .csv or
-    .tsv they are numbers if every cell of the column is written as one. ``value=None`` is for
-    schemas of one level, where values are not looked at. ``lenient`` maps rows as the plan states for
-    clients, and ``mapped`` counts them by rule: unknown_key, no_number, outside_range.
+    ``source`` is a path (.csv, .tsv, .jsonl, .ndjson, also with .gz; .parquet, .arrow, .feather), an
+    Arrow, pandas or Polars frame, an Arrow stream, or a SciPy sparse matrix with a row for each person.
+    The rows of a person may be anywhere in the table; they come in one chunk. People are named by whole
+    numbers or by text. In a .csv or .tsv they are numbers if every cell of the column is one.
+    ``value=None`` is for schemas of one level, which ignore values. ``lenient`` maps invalid rows as the
+    plan states for clients, and ``mapped`` counts them by rule: unknown_key, no_number, outside_range.
     """
     if chunk < 1:
-        raise TableError("a chunk has at least one row")
+        raise TableError("a chunk must have at least one row")
     if hasattr(source, "tocsr"):
         return _of_sparse(schema, source.tocsr(), lenient, chunk, progress)
     table = _Table(schema, source, Columns(person, key, value, lenient), mapped)
@@ -74,7 +74,7 @@ def people_of(
     lenient: bool = False,
     mapped: Counter[str] | None = None,
 ) -> People:
-    """Everyone in a table at once; as ``read_people``, for what fits in memory."""
+    """Everyone in a table at once, for tables that fit in memory. Arguments as for ``read_people``."""
     if hasattr(source, "tocsr"):
         return _matrix_people(schema, source.tocsr(), lenient, 0)
     table = _Table(schema, source, Columns(person, key, value, lenient), mapped)
@@ -86,7 +86,7 @@ def people_of(
 
 
 def key_counts(source: Any, *, person: str = "person", key: str = "key") -> dict[str, int]:
-    """How many rows each key has, by its name; to choose the keys of a plan from a table."""
+    """Number of rows of each key, by name."""
     counts: dict[str, int] = {}
     for batch in open_source(source, Columns(person, key, None)).batches():
         array = _decoded(batch.column(key))
@@ -143,29 +143,29 @@ def _matrix_people(schema: Schema, matrix: Any, lenient: bool, first: int) -> Pe
 
 
 class _Table:
-    """A source's rows as (person, place of the key, value), none of them missing."""
+    """The rows of a source as (person, place of the key, value)."""
 
     def __init__(
         self, schema: Schema, source: Any, columns: Columns, mapped: Counter[str] | None = None
     ) -> None:
         self._mapped = mapped
         if columns.value is None and schema.levels != 1:
-            raise TableError("name the column of values; only a schema of one level goes without")
+            raise TableError("name the column of values; only a schema of one level needs none")
         self.total: int | None = None
         self._schema, self._columns = schema, columns
         self._path = source if isinstance(source, str | Path) else None
         self._source = open_source(source, columns)
         self._numbered = False
-        """Whether an untyped source names people by numbers."""
+        """Whether people of an untyped source are named by numbers."""
         self._names: Any = None
         self._name_places = np.empty(0, np.int32)
 
     def named(self) -> AbstractContextManager[None]:
-        """Errors name the file, where the table is one."""
+        """Errors inside name the file, if the table is one."""
         return nullcontext() if self._path is None else of_file(self._path)
 
     def learn_names(self) -> bool:
-        """See in a first pass what names people, and whether they come in ascending order."""
+        """A first pass: whether people are named by numbers, and whether they are in ascending order."""
         numbers, texts = Ascent(), Ascent()
         self._numbered, self.total = False, 0
         numbered = self._source.untyped
@@ -182,7 +182,10 @@ class _Table:
         return (numbers if numbered else texts).holds
 
     def groups(self, chunk: int) -> Iterator[Batch]:
-        """The rows in batches of about ``chunk``, all rows of a person in one and in their order."""
+        """The rows in batches of about ``chunk``.
+
+        All rows of a person are in one batch, in their order.
+        """
         if self._source.once:
             return together(self.rows(), None, chunk)
         if self.learn_names():
@@ -192,7 +195,7 @@ class _Table:
         return together(self.rows(), self.total, chunk)
 
     def everything(self) -> Iterator[Batch]:
-        """All rows as they come, after a first pass only where it must tell numbers from text."""
+        """All rows in their order. A first pass is made only to tell numbers from text."""
         if self._source.untyped:
             self.learn_names()
         return self.rows()
@@ -214,7 +217,7 @@ class _Table:
             )
 
     def people(self, rows: Batch, lenient: bool) -> People:
-        """The people of some rows, each with its address."""
+        """The people of a batch of rows, each with its address."""
         persons = rows.column("person")
         places, values = rows.column("place").to_numpy(), rows.column("value").to_numpy()
         if self._mapped is not None:
@@ -226,7 +229,7 @@ class _Table:
         return replace(people, addresses=address(_listed(coded.dictionary, self._columns.person)))
 
     def _persons(self, array: Any) -> Any:
-        """Whole numbers of 64 bits, or text."""
+        """The names of people as 64-bit integers or as text."""
         pa, types, column = arrow(), arrow().types, self._columns.person
         array = _decoded(array)
         if array.null_count:
@@ -259,7 +262,7 @@ class _Table:
         return array.cast(pa.large_string())
 
     def _places(self, array: Any) -> np.ndarray:
-        """Each row's key by its place, found once for each name."""
+        """The place of each row's key in the schema."""
         types, column = arrow().types, self._columns.key
         kind = array.type.value_type if types.is_dictionary(array.type) else array.type
         if not (_is_text(kind) or types.is_integer(kind) or types.is_floating(kind)):
@@ -288,7 +291,7 @@ class _Table:
         return ABSENT if name is None else self._schema.index.get(str(name), UNKNOWN)
 
     def _values(self, array: Any) -> Floats:
-        """Each row's value, NaN where there is none."""
+        """The value of each row; NaN if it is missing."""
         pa, types = arrow(), arrow().types
         array = _decoded(array)
         kind = array.type
@@ -302,7 +305,7 @@ class _Table:
 
 
 def _broken(schema: Schema, places: np.ndarray, values: Floats) -> dict[str, int]:
-    """How many rows break each rule that a client has an answer to."""
+    """Number of rows that break each rule for clients."""
     known = places >= 0
     low, high = schema.low[np.maximum(places, 0)], schema.high[np.maximum(places, 0)]
     return {
@@ -318,7 +321,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _decoded(array: Any) -> Any:
-    """A dictionary's values, row by row; any other array as it is."""
+    """A dictionary array decoded; any other array unchanged."""
     if not arrow().types.is_dictionary(array.type):
         return array
     values = array.dictionary
@@ -328,7 +331,10 @@ def _decoded(array: Any) -> Any:
 
 
 def _kind(kind: Any) -> str:
-    """A column's type for a message; the names inside a nested one may be a person's."""
+    """A column's type for an error message.
+
+    Nested types are not spelled out: their field names may be data.
+    """
     return "lists or objects" if arrow().types.is_nested(kind) else f"the type {kind}"
 
 
@@ -340,7 +346,7 @@ def _listed(array: Any, column: str) -> list[Any]:
 
 
 def _whole_numbers(array: Any) -> Any:
-    """Text as numbers if every cell is written as a number would be; or None."""
+    """Text as integers if every cell is written as one; otherwise None."""
     pa = arrow()
     try:
         numbers = array.cast(pa.int64())

@@ -1,4 +1,4 @@
-"""Rows of numbers as Parquet."""
+"""Write rows as Parquet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .frames import arrow
 
 
 def parquet_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Rows of names to values; a column with texts and numbers becomes text."""
+    """Rows (name to value) as a Parquet file. A column with both text and numbers becomes text."""
     pa = arrow()
     columns: dict[str, list[Any]] = {}
     for name in dict.fromkeys(name for row in rows for name in row):

@@ -1,4 +1,4 @@
-"""Text files as Arrow batches: cells between delimiters, and JSON lines."""
+"""Text files as Arrow batches: delimited cells, and JSON lines."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .delimiters import delimiter_of
 from .frames import BATCH, Batch, Columns, arrow, is_number, readable
 
 BLOCK = 1 << 22
-"""Bytes of a text file that are parsed together; no line may be longer."""
+"""Number of bytes of a text file parsed at a time; no line may be longer."""
 
 
 class Separated:
-    """A text file of cells: the first line names the columns, an empty cell is a missing one."""
+    """A text file of cells. The first line names the columns; an empty cell is a missing value."""
 
     once, held, untyped = False, False, True
 
@@ -35,7 +35,10 @@ class Separated:
         self._empty = next(rows, None) is None
 
     def _walk(self) -> Iterator[tuple[int, list[str]]]:
-        """Each row with the line it begins at: slow, for the first line and to find trouble."""
+        """Each row with the number of its first line.
+
+        Slow: only for the first line and to find an error.
+        """
         with readable(self._path), _text(self._path) as lines:
             reader = csv.reader(lines, delimiter=self._delimiter)
             line = 1
@@ -79,7 +82,7 @@ class Separated:
                 raise TableError(self._trouble()) from None
 
     def _numbered(self, batch: Batch) -> Batch:
-        """The batch with text where a value should be as no value."""
+        """The batch with values that are not numbers replaced by missing ones."""
         pa, place = arrow(), batch.schema.get_field_index(self._columns.value)
         cells = batch.column(place)
         try:
@@ -90,7 +93,7 @@ class Separated:
         return batch.set_column(place, self._columns.value, values)
 
     def _trouble(self) -> str:
-        """Why Arrow refused the file; it says so too, but quotes the cell."""
+        """Why Arrow refused the file, without quoting it."""
         value = self._columns.value
         for line, row in islice(self._walk(), 1, None):
             if len(row) != len(self._names):
@@ -101,14 +104,14 @@ class Separated:
             if value is not None:
                 cell = row[self._names.index(value)]
                 if cell and is_number(cell.replace(",", ".", 1)) and not is_number(cell):
-                    return f"line {line} has a number with a decimal comma; write a point, like 0.5"
+                    return f"line {line} has a number with a decimal comma; write a point, as in 0.5"
                 if cell and not is_number(cell):
                     return _not_numbers(value, line)
-        return f"{self._path} cannot be read: a line is too long, or a cell is no plain number"
+        return f"{self._path} cannot be read: a line is too long, or a cell is not a plain number"
 
 
 class JsonLines:
-    """A text file with a JSON object on each line; a member that is not there is a missing one."""
+    """A text file with a JSON object on each line; an absent member is a missing value."""
 
     once, held, untyped = False, False, False
 
@@ -124,7 +127,7 @@ class JsonLines:
         columns.check(list(names), text=True)
 
     def _blocks(self) -> Iterator[bytes]:
-        """Runs of whole lines."""
+        """Blocks of whole lines."""
         rest, mark = b"", codecs.BOM_UTF8
         with readable(self._path), arrow().input_stream(str(self._path)) as file:
             while read := file.read(BLOCK):
@@ -140,7 +143,7 @@ class JsonLines:
             yield rest
 
     def _rows(self, block: bytes, first: int) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Each object with its line: slow, for the first lines and to find trouble."""
+        """Each object with its line number. Slow: only for the first lines and to find an error."""
         for line, text in enumerate(block.split(b"\n"), first):
             if not text.strip():
                 continue
@@ -164,14 +167,14 @@ class JsonLines:
                 table = self._read(self._numbered(block, first), persons, others, persons_only)
             if table is None:
                 raise TableError(self._trouble(block, first))
-            persons = [table.schema.field(columns.person).type]  # one kind in all the file
+            persons = [table.schema.field(columns.person).type]  # the same type in the whole file
             first += block.count(b"\n")
             yield from table.to_batches(max_chunksize=BATCH)
 
     def _read(
         self, block: bytes, persons: list[Any], others: list[dict[str, Any]], persons_only: bool
     ) -> Any:
-        """The block's columns in the first types that fit, or None."""
+        """The block's columns in the first types that fit; None if none do."""
         for person, other in product(persons, others):
             table = self._table(block, {self._columns.person: person, **other}, persons_only)
             if table is not None:
@@ -179,7 +182,7 @@ class JsonLines:
         return None
 
     def _numbered(self, block: bytes, first: int) -> bytes:
-        """The block without values that are no numbers."""
+        """The block without values that are not numbers."""
         lines = []
         for _, row in self._rows(block, first):
             cells = {name: row[name] for name in self._columns.names if name in row}
@@ -189,7 +192,7 @@ class JsonLines:
         return "\n".join(lines).encode() + b"\n"
 
     def _table(self, block: bytes, types: dict[str, Any], persons_only: bool) -> Any:
-        """The block's columns, or None if they are of other types."""
+        """The block's columns; None if they have other types."""
         pa, reading = arrow(), arrow("json")
         if self._columns.value is not None and not persons_only:
             types = {**types, self._columns.value: pa.float64()}
@@ -204,7 +207,7 @@ class JsonLines:
         return None
 
     def _trouble(self, block: bytes, first: int) -> str:
-        """Why Arrow refused a block; it says so too, but quotes it."""
+        """Why Arrow refused a block, without quoting it."""
         columns = self._columns
         for line, row in self._rows(block, first):
             value = None if columns.value is None else row.get(columns.value)
@@ -217,7 +220,7 @@ class JsonLines:
 
 
 def delimiter_in(path: Path, wanted: Collection[str]) -> str:
-    """What stands between the cells of a text file, by its first line; tabs are usual in a .tsv."""
+    """The delimiter of a text file by its first line; a .tsv usually has tabs."""
     usual = "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else ","
     with readable(path), _text(path) as lines:
         try:
@@ -235,7 +238,7 @@ def _text(path: Path) -> Iterator[io.TextIOWrapper]:
 
 
 def _number(value: object) -> bool:
-    """Whether a JSON value is a number, or nothing."""
+    """Whether a JSON value is a number or null."""
     return not isinstance(value, bool) and isinstance(value, int | float | None)
 
 

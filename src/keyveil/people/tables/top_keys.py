@@ -1,4 +1,4 @@
-"""The keys of a table that most people hold, and everyone's records cut down to them."""
+"""The most common keys of a table, and everyone's records restricted to them."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from ..schema import Schema
 from .table_reader import key_counts, people_of
 
 KEYS_AT_ONCE = 1 << 16
-"""Of those that could be among the most held, where rows and people differ."""
+"""Number of further keys read at a time."""
 
 FAR = 1e300
-"""Only what is infinite counts as lying further away."""
+"""Only infinite values lie outside this range."""
 
 
 class Read(NamedTuple):
-    """The keys that most people hold, everyone's records cut down to them, and values moved."""
+    """The most common keys, and everyone's records restricted to them."""
 
     keys: list[str]
     people: People
     outside: int
-    """How many values lay outside the range, and are now at its nearer end."""
+    """Number of values outside the range; they were clipped to it."""
     unknown: int
-    """How many rows have no number as value, and count as not held."""
+    """Number of rows whose value is not a number; they count as not held."""
     twice: int
-    """How many rows name a key that their person already had."""
+    """Number of rows that repeat a key of their person."""
 
 
 def read_top(data: str, person: str, key: str, value: str, ends: tuple[float, float], top: int) -> Read:
@@ -84,11 +84,11 @@ def _most_held(
 
 
 def _ranked(counts: dict[str, int]) -> list[str]:
-    """Keys by their counts, the largest first; of equal ones in the order of their names."""
+    """Keys by their counts in descending order; equal counts in the order of names."""
     return sorted(counts, key=lambda name: (-counts[name], name))
 
 
 def _holders(keys: list[str], people: People) -> dict[str, int]:
-    """How many people hold each key."""
+    """Number of people who hold each key."""
     holders = np.bincount(people.keys, minlength=len(keys)).tolist()
     return dict(zip(keys, holders, strict=True))

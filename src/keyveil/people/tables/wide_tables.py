@@ -1,4 +1,4 @@
-"""Wide tables: a row a person, a column a key; an empty cell is a key that is not held."""
+"""Wide tables: a row for each person, a column for each key. An empty cell is a key not held."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .text_tables import delimiter_in
 
 
 def wide_keys(source: Any, *, person: str | None = None, top: int | None = None) -> list[str]:
-    """The columns that are keys, those with the most filled cells first; the ``top`` of them."""
+    """The key columns by their number of filled cells, in descending order; the first ``top``."""
     table = _table(source)
     _check(table, person)
     held = {
@@ -30,10 +30,11 @@ def wide_keys(source: Any, *, person: str | None = None, top: int | None = None)
 def wide_people(
     schema: Schema, source: Any, *, person: str | None = None, lenient: bool = False
 ) -> People:
-    """Everyone in a wide table, as a path (.csv, .tsv, .parquet) or a frame.
+    """Everyone in a wide table, given as a path (.csv, .tsv, .parquet) or a frame.
 
-    People are named by the column ``person``, or numbered in their order. Columns that the schema does
-    not list are left out; a listed key without a column is an error. ``lenient`` clips values.
+    The column ``person`` names people; without it they are numbered in order. Columns that the schema
+    does not list are ignored; a key of the schema without a column is an error. ``lenient`` clips
+    values.
     """
     table = _table(source, schema.keys)
     _check(table, person)
@@ -92,7 +93,7 @@ def _check(table: Any, person: str | None) -> None:
 
 
 def _numbers(column: Any, key: str) -> np.ndarray:
-    """A column's values, NaN where a cell is empty."""
+    """The values of a column; NaN for empty cells."""
     pa, types = arrow(), arrow().types
     kind = column.type
     if types.is_null(kind):
@@ -103,7 +104,7 @@ def _numbers(column: Any, key: str) -> np.ndarray:
 
 
 def _gaps(column: Any) -> int:
-    """Cells that are empty, or NaN."""
+    """Number of cells that are empty or NaN."""
     if arrow().types.is_floating(column.type):
         return int(np.isnan(column.cast("float64").fill_null(np.nan).to_numpy()).sum())
     return int(column.null_count)

@@ -1,7 +1,7 @@
-"""The client without a network: what to ask, how to judge what is said, when to ask again.
+"""The client without a network: what to request, how to read responses, when to try again.
 
-Every operation is a generator that yields steps (``Ask`` a server, ``Wait`` so many seconds) and is
-sent what was said. A transport carries the steps out, at once or asynchronously, and knows no more.
+Every operation is a generator. It yields steps (``Ask`` a server, ``Wait`` some seconds) and receives
+the responses. A transport carries out the steps, synchronously or asynchronously, and knows no more.
 """
 
 from __future__ import annotations
@@ -31,28 +31,30 @@ FINAL = frozenset(
 )
 """Reasons after which a report is dropped: it may have been counted, or never will be."""
 LATER = frozenset({408, 425, 429})
-"""The only refusals of the client's own (4xx) that mean: the same again, later."""
+"""The only 4xx statuses after which the same request is sent again later."""
 LONGEST = 86_400.0
-"""Seconds for which a server may tell a client to wait."""
+"""Maximum number of seconds that a server may make a client wait."""
 MOST_EPOCH = 2**31 - 1
 EPOCHS = (3_600, 21_600, 43_200, 86_400, 604_800)
-"""Seconds of epochs that devices answer in: an hour, six, twelve, a day, a week. The number of an epoch
-goes with a report; were any length allowed, a collector could give each device one of its own, and know
-it again by the number."""
+"""Epoch lengths in seconds that devices answer: one, six and twelve hours, a day, a week.
+
+The epoch's number goes with a report. If any length were allowed, a collector could give each device its
+own length and recognise the device by the number.
+"""
 LEAST_EPOCH = EPOCHS[0]
-"""Seconds of the shortest epoch that a device answers in, unless it is told otherwise."""
+"""Shortest epoch, in seconds, that a device answers by default."""
 
 
 MOST_PLAN = MOST_BYTES
-"""Bytes of a plan that a client fetches at the most."""
+"""Maximum size of a plan that a client fetches."""
 MOST_SAID = 1 << 18
-"""Bytes of anything else that a collector says."""
+"""Maximum size of any other response."""
 LONGEST_ANSWER = 300.0
-"""Seconds within which a collector must have said all of one answer."""
+"""Seconds within which a response must be complete."""
 
 
 class ClientError(KeyveilError):
-    """The collector cannot be reached or believed, or does not take answers now; nothing was told."""
+    """The collector cannot be reached or trusted, or accepts no answers now. Nothing was sent."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Ask:
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes = b""
     most: int = MOST_SAID
-    """Bytes of the answer that are read at the most."""
+    """Maximum number of bytes read of the response."""
 
 
 @dataclass(frozen=True)
@@ -76,16 +78,16 @@ class Wait:
 
 @dataclass(frozen=True)
 class Said:
-    """What came back; status 0 if nothing did."""
+    """A response; status 0 if there was none."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     fault: str = ""
-    """Why the answer was not read to its end; empty if it was."""
+    """Why the response was not read to its end; empty if it was."""
 
     def document(self) -> dict[str, Any]:
-        """The body as a JSON object; empty if it is none."""
+        """The body as a JSON object; empty if it is not one."""
         try:
             document = json.loads(self.body)
         except (ValueError, RecursionError):
@@ -94,17 +96,17 @@ class Said:
 
 
 class Reading:
-    """An answer as it arrives, cut off where no honest collector would go on.
+    """A response as it arrives, cut off at its maximum size and time.
 
-    Nothing is unpacked: clients ask for plain answers, and a compressed one may be small and without
-    end at once.
+    Nothing is decompressed: clients ask for plain responses, and a small compressed one may expand
+    without end.
     """
 
     def __init__(self, status: int, headers: Mapping[str, str], most: int) -> None:
         self._status, self._headers, self._most = status, headers, most
         self._body, self._until = bytearray(), time.monotonic() + LONGEST_ANSWER
         self.fault = ""
-        """Why nothing more is read; empty while all is well."""
+        """Why reading stopped; empty while all is well."""
         length = headers.get("content-length", "")
         if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
             self.fault = "a compressed answer, which was not asked for"
@@ -115,7 +117,7 @@ class Reading:
         return f"more than {self._most:,} bytes where no collector has so much to say"
 
     def take(self, part: bytes) -> None:
-        """Add what has arrived."""
+        """Add bytes that have arrived."""
         if len(self._body) + len(part) > self._most:
             self.fault = self._too_long()
         elif time.monotonic() > self._until:
@@ -124,7 +126,7 @@ class Reading:
             self._body += part
 
     def said(self) -> Said:
-        """The whole answer, or why there is none."""
+        """The complete response, or why there is none."""
         if self.fault:
             return Said(0, fault=self.fault)
         return Said(self._status, self._headers, bytes(self._body))
@@ -135,7 +137,7 @@ Steps = Generator[Ask | Wait, Said | None, T]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a device's report to a collection."""
+    """What happened to a device's report to a collection."""
 
     collection: str
     plan: str
@@ -144,28 +146,28 @@ class Outcome:
     """As in the ledger: counted, held, waiting, refused, dropped, lost."""
     reason: str = ""
     after: float = 0.0
-    """For a report that waits: not sent before this time of day."""
+    """For a waiting report: the time before which it is not sent."""
 
     @property
     def counted(self) -> bool:
-        """Whether the collector has it, for good."""
+        """Whether the collector has counted it."""
         return self.state == "counted"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How one response to a report is understood."""
+    """The meaning of one response to a report."""
 
     state: str
     reason: str
     after: float = 0.0
-    """Seconds that the server asks for."""
+    """Seconds that the server asks to wait."""
 
 
 def judge(said: Said, name: str, now: float) -> Verdict:
-    """What a response means for the report of an id.
+    """The meaning of a response for the report with an id.
 
-    Only a collector's own words settle a report: a page of a hotel's network with status 200 has
+    Only a collector's own answer settles a report. The login page of a hotel network with status 200 has
     counted nothing, and its 410 has closed nothing.
     """
     body, after = said.document(), _retry_after(said, now)
@@ -195,7 +197,7 @@ def _judge_taken(status: int, body: dict[str, Any], name: str, after: float) -> 
 
 
 def _retry_after(said: Said, now: float) -> float:
-    """Seconds that the server asks for, in either of the header's two forms."""
+    """Seconds that the server asks to wait, in either form of the header."""
     given = said.headers.get("retry-after", "").strip()
     if given.isascii() and given.isdigit():
         return min(float(given[:12]), LONGEST)
@@ -210,26 +212,26 @@ class Patience:
     """When a report is sent again: exponential backoff with full jitter, never before Retry-After."""
 
     attempts: int = 4
-    """In one call; after that the report waits for the next."""
+    """Tries in one call; after that the report waits for the next call."""
     first: float = 1.0
-    """Seconds, doubled with each try."""
+    """Seconds before the second try; doubled with each further try."""
     most: float = 3600.0
     longest: float = 30.0
-    """Seconds that a call waits between two tries at the most."""
+    """Maximum number of seconds that a call waits between two tries."""
     settle: float = 0.25
-    """Seconds from reading a plan to sending the report, at the least."""
+    """Minimum number of seconds from reading a plan to sending the report."""
     spread: float = 0.25
-    """Further seconds, of which a part is drawn at random."""
+    """Maximum number of additional seconds, drawn at random."""
 
     def __post_init__(self) -> None:
         if not (isfinite(self.settle + self.spread) and min(self.settle, self.spread) >= 0):
-            raise ClientError("settle and spread are seconds, from 0 on")
+            raise ClientError("settle and spread must be seconds, 0 or more")
 
     def hold(self, taken: float, jitter: float) -> float:
-        """Seconds to wait before a first try, when answering has taken so many.
+        """Seconds to wait before the first try, after answering took ``taken`` seconds.
 
-        The time of sending is then ``settle`` plus a random part of ``spread`` after the plan was read,
-        however long the record took. If that was over already, it is the next multiple.
+        The report is then sent ``settle`` plus a random part of ``spread`` seconds after the plan was
+        read, however long the record took. If that time has passed, the next multiple of it is used.
         """
         whole = self.settle + jitter * self.spread
         if whole <= 0:
@@ -238,12 +240,12 @@ class Patience:
         return max(1, ceil(taken / whole)) * whole - taken
 
     def delay(self, tries: int, after: float, jitter: float) -> float:
-        """Seconds to wait after so many tries; ``jitter`` is drawn evenly from 0 to 1."""
+        """Seconds to wait after a number of tries; ``jitter`` is uniform on [0, 1]."""
         return after + jitter * min(self.most, self.first * 2.0 ** min(tries - 1, 40))
 
 
 def even() -> float:
-    """A number from 0 to 1 that no two devices share."""
+    """A secure random number, uniform on [0, 1)."""
     return float(Coins.secure().words(0, 0, 1)[0]) / 2**32
 
 
@@ -262,7 +264,7 @@ class Core:
         allow_epoch: int = LEAST_EPOCH,
     ) -> None:
         if type(allow_epoch) is not int or allow_epoch < 1:
-            raise ClientError("allow_epoch is a whole number of seconds, like 3600")
+            raise ClientError("allow_epoch must be a whole number of seconds, for example 3600")
         self._allow_epoch = allow_epoch
         self.url, self.ledger, self._patience = checked_url(url), ledger, patience
         self._allow = None if allow is None else checked_cap(allow, "allow")
@@ -270,13 +272,13 @@ class Core:
         self._clock, self._jitter = clock, jitter
 
     def place(self, name: str) -> str:
-        """A collection's address, which names it in the ledger."""
+        """A collection's address; the ledger uses it as the collection's name."""
         return f"{self.url}/v1/collections/{quote(name, safe='')}"
 
     # -- what is asked -----------------------------------------------------------------------------
 
     def about(self, name: str) -> Steps[dict[str, Any]]:
-        """What the collector says of a collection, checked."""
+        """The collector's description of a collection, checked."""
         said = yield from self._fetched(self.place(name))
         about = said.document()
         epoch = about.get("epoch")
@@ -289,31 +291,33 @@ class Core:
             and epoch["seconds"] >= 1
             and isinstance(about.get("state"), str)
         ):
-            raise ClientError("this is no collector of keyveil, or one of another version")
+            raise ClientError(
+                "the address is not a keyveil collector's, or the collector has another version"
+            )
         return about
 
     def plan(self, name: str, pinned: str | None = None) -> Steps[Plan]:
-        """The collection's present plan, verified: its hash, its proof, whether it is the one meant."""
+        """The collection's current plan, verified: its hash, its proof, and the pinned hash."""
         about = yield from self.about(name)
         plan = yield from self._plan(name, about, pinned)
         return plan
 
     def _plan(self, name: str, about: dict[str, Any], pinned: str | None) -> Steps[Plan]:
         if pinned is not None and about["plan"] != pinned:
-            raise PlanError("the collection's plan is not the one that is expected")
+            raise PlanError("the collection's plan is not the expected one")
         said = yield from self._fetched(f"{self.place(name)}/plan", MOST_PLAN)
         plan = Plan.parse(said.body)
         if plan.hash != about["plan"]:
-            raise PlanError("the collector sent another plan than it names")
+            raise PlanError("the collector sent a plan other than the one it names")
         return plan
 
     def _fetched(self, url: str, most: int = MOST_SAID) -> Steps[Said]:
-        """Fetch, with a few tries."""
+        """Fetch a document, with a few tries."""
         for tries in range(1, self._patience.attempts + 1):
             said = yield Ask("GET", url, most=most)
             assert said is not None
             if said.fault:
-                raise ClientError(f"the collector sent {said.fault}; nothing was told")
+                raise ClientError(f"the collector sent {said.fault}; nothing was sent")
             if said.status == 200:
                 return said
             if 400 <= said.status < 500 and said.status not in LATER:
@@ -323,12 +327,12 @@ class Core:
             if delay > self._patience.longest or tries == self._patience.attempts:
                 break
             yield Wait(delay)
-        raise ClientError("the collector cannot be reached now; nothing was told")
+        raise ClientError("the collector cannot be reached now; nothing was sent")
 
     # -- answering ---------------------------------------------------------------------------------
 
     def answer(self, name: str, record: object, pinned: str | None = None) -> Steps[Outcome]:
-        """Answer a collection once and send the report; or send again what was answered before."""
+        """Answer a collection once and send the report, or send an earlier answer again."""
         place = self.place(name)
         try:
             about = yield from self.about(name)
@@ -350,7 +354,7 @@ class Core:
             if hold:
                 yield Wait(hold)
         elif pinned is not None and about["plan"] != pinned:
-            raise PlanError("the collection's plan is not the one that is expected")
+            raise PlanError("the collection's plan is not the expected one")
         outcome = yield from self._send(entry)
         return outcome
 
@@ -362,14 +366,15 @@ class Core:
 
     def _check_open(self, about: dict[str, Any]) -> None:
         if about["state"] != "open":
-            raise ClientError("the collection takes no answers now; nothing was told")
+            raise ClientError("the collection accepts no answers now; nothing was sent")
         if about.get("token") is True and not self._headers:
-            raise ClientError("the collection takes reports with a token only; nothing was told")
+            raise ClientError("the collection accepts reports only with a token; nothing was sent")
 
     def _epoch(self, said: dict[str, Any]) -> int:
-        """The epoch by the device's own clock, which is everyone's; the collector only has to agree.
+        """The epoch by the device's own clock. The collector's must agree within one.
 
-        What a collector could choose, it could choose for each device, and know its report by it.
+        If the collector chose the epoch, it could choose another one for each device and recognise
+        reports by it.
         """
         seconds = said["seconds"]
         known = seconds in EPOCHS and seconds > self._allow_epoch
@@ -377,21 +382,21 @@ class Core:
             lengths = ", ".join(map(str, EPOCHS))
             raise ClientError(
                 f"the collection's epochs have {seconds} seconds, which could tell devices apart; "
-                f"{lengths} are answered from allow_epoch={self._allow_epoch} on; nothing was told"
+                f"{lengths} are answered from allow_epoch={self._allow_epoch} on; nothing was sent"
             )
         own = int(self._clock() // seconds)
         if not 0 <= own <= MOST_EPOCH or abs(own - said["now"]) > 1:
             raise ClientError(
                 "the collector's epoch is not that of this device's clock: one of the two is wrong; "
-                "nothing was told"
+                "nothing was sent"
             )
         return own
 
     def flush(self, refused: bool = False) -> Steps[list[Outcome]]:
-        """Send what waits for this collector and whose time has come, each in a request of its own.
+        """Send the waiting reports of this collector whose time has come, each in its own request.
 
-        With ``refused`` also what a collector would not take as it was sent, once a token or an
-        address has been put right.
+        With ``refused`` also those that the collector refused, after a token or an address was
+        corrected.
         """
         outcomes = []
         for entry in self.ledger.waiting():
@@ -402,11 +407,13 @@ class Core:
         return outcomes
 
     def _send(self, entry: Entry, refused: bool = False) -> Steps[Outcome]:
-        """Try for as long as a call is patient; each try is on disk before it is made."""
+        """Try to send within the patience of one call. Each try is written to disk before it is made."""
         states = WAITING if refused else ("waiting", "held")
         for attempt in range(self._patience.attempts):
             now = self._clock()
-            early = now < entry.after <= now + 2 * LONGEST  # further off: the clock was set back
+            early = (
+                now < entry.after <= now + 2 * LONGEST
+            )  # further in the future: the clock was set back
             if entry.state not in states or (early and attempt == 0):
                 break
             entry = yield from self._try(entry)
@@ -450,7 +457,7 @@ def _outcome(entry: Entry) -> Outcome:
 
 
 def checked_url(url: str) -> str:
-    """A collector's address; over a network only where nobody can read along or change the plan."""
+    """A collector's checked address. Another machine needs https, so that nobody can change the plan."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
@@ -459,9 +466,11 @@ def checked_url(url: str) -> str:
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
         raise ClientError("a collector's address looks like https://example.org")
     if parts.username is not None or parts.password is not None:
-        raise ClientError("a collector's address holds no name or password; a token goes apart")
+        raise ClientError(
+            "a collector's address must not contain a name or password; give the token separately"
+        )
     if parts.scheme == "http" and not _is_here(host):
-        raise ClientError("a collector on another machine is asked over https")
+        raise ClientError("a collector on another machine needs https")
     return url.rstrip("/")
 
 

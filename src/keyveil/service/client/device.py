@@ -1,8 +1,8 @@
-"""Device: the secret that a device's coins come from, and what it committed to; kept apart.
+"""The device's secret and its commitments, in a file separate from the ledger.
 
-The ledger holds reports; this file holds what is needed if the ledger is lost: the secret, the cap, and
-for each plan answered its cost, its report's id and epoch, and a keyed commitment to the record. It
-holds neither a report nor a record, and without the secret a commitment says nothing.
+The ledger holds the reports. This file holds what is needed if the ledger is lost: the secret, the cap,
+and for each answered plan its cost, the id and epoch of its report, and a keyed commitment to the
+record. It contains no report and no record, and without the secret a commitment reveals nothing.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from ...plan.plan import Plan
 FORMAT = "keyveil/device/1"
 SECRET = 32
 KEPT = ("plan", "mechanism", "epsilon", "collection", "round", "epoch", "id", "commitment")
-"""What is kept apart of each answer."""
+"""The facts of each answer that this file holds."""
 MAY = ("chain",)
-"""What is kept apart of an answer to a round."""
+"""Additional facts of an answer to a round."""
 
 
 class DeviceCoins(Coins):
-    """Coins of a device's own secret: the same for as long as the device keeps it.
+    """Coins from a device's own secret; the same as long as the device keeps it.
 
-    They are as secure as the secret, which the operating system drew; so a report drawn again from an
-    unchanged record is the same report, and tells nothing new.
+    They are as secure as the secret, which the operating system drew. So a report drawn again from an
+    unchanged record is the same report and reveals nothing new.
     """
 
     secure_source = True
@@ -48,7 +48,7 @@ class DeviceCoins(Coins):
 
 
 class Device:
-    """The file that is kept apart from the ledger; best where backups and clean-ups do not reach."""
+    """The file of a device's secret. It is best kept where backups and clean-ups do not reach."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -60,19 +60,19 @@ class Device:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One process at a time."""
+        """Lock the file for this process."""
         with locked(self.path):
             yield
 
     def make(self, cap: str) -> dict[str, Any]:
-        """A new device: a secret and a name that were never anyone's."""
+        """Create a device with a new secret and a new name."""
         secret, name = fresh_bytes(SECRET).hex(), fresh_bytes(16).hex()
         contents = {"format": FORMAT, "secret": secret, "device": name, "cap": cap, "answers": []}
         self._write(contents)
         return contents
 
     def read(self) -> dict[str, Any]:
-        """What is kept; refuses a file that cannot be read rather than begin anew."""
+        """The content of the file. A damaged file is refused, never replaced."""
         try:
             contents = json.loads(self.path.read_bytes())
             if not isinstance(contents, dict) or contents.get("format") != FORMAT:
@@ -88,7 +88,7 @@ class Device:
         return contents
 
     def remember(self, answer: Mapping[str, Any], name: str) -> None:
-        """Keep an answer's facts, before its report first leaves; those of a plan are kept once."""
+        """Record the facts of an answer, once for each plan, before its report first leaves."""
         contents = self.read()
         if all(known["plan"] != answer["plan"] for known in contents["answers"]):
             entry = {part: answer[part] for part in KEPT if part != "id"}
@@ -106,7 +106,7 @@ def coins_of(contents: Mapping[str, Any]) -> DeviceCoins:
 
 
 def commitment(contents: Mapping[str, Any], plan: Plan, record: object) -> str:
-    """A keyed hash of the record as the plan sees it: equal for equal records, mute without the key."""
+    """A keyed hash of the record as the plan sees it. Equal records have equal hashes."""
     held = sorted((key, (value + 0.0).hex()) for key, value in plan.schema.mapped(record).items())
     text = json.dumps([plan.hash, held]).encode()
     key = hmac.digest(bytes.fromhex(contents["secret"]), b"keyveil commitment", "sha256")

@@ -1,7 +1,7 @@
-"""Two thin transports over the core: one that waits, one that lets others work meanwhile.
+"""Two transports over the core: one synchronous, one asynchronous.
 
-Nothing that a request carries links it to another: each has a connection of its own, no cookie is kept,
-no redirect is followed, and the headers are the same for everyone.
+Nothing links one request to another. Each has its own connection, cookies are not kept, redirects are
+not followed, and the headers are the same for everyone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 def default_state() -> Path:
-    """Where a person's ledger is, if nothing else is said: one for all collectors."""
+    """The default folder of a person's ledger; all collectors share it."""
     home = os.environ.get("XDG_STATE_HOME")
     return (Path(home) if home else Path.home() / ".local" / "state") / "keyveil"
 
@@ -93,7 +93,7 @@ class _Client:
         checked_url(url)
         folder = default_state() if state is None else Path(state)
         self.ledger = Ledger(folder / "ledger.json", cap, secret_file, most_waiting)
-        """What was told to whom, at what cost; for the person to read."""
+        """All answers with their costs, for the person to read."""
         self._core = Core(
             url, self.ledger, allow, token, patience or Patience(), clock, jitter, allow_epoch
         )
@@ -109,17 +109,17 @@ class _Client:
 
     @property
     def cap(self) -> Decimal:
-        """The most that all answers together may cost."""
+        """Maximum total epsilon of all answers."""
         return self.ledger.cap
 
     @property
     def spent(self) -> Decimal:
-        """What all answers so far have cost."""
+        """Total epsilon of all answers so far."""
         return self.ledger.spent
 
     @property
     def left(self) -> Decimal:
-        """What may still be spent."""
+        """Epsilon that may still be spent."""
         return self.ledger.left
 
     def answers(self, name: str | None = None) -> list[Entry]:
@@ -128,7 +128,7 @@ class _Client:
 
 
 class Client(_Client):
-    """A device that answers collections, each once; it waits for the network."""
+    """A device that answers each collection once. It blocks while it waits for the network."""
 
     def _begin(self, options: dict[str, Any], pause: Callable[[float], Any] | None) -> None:
         import httpx
@@ -137,23 +137,26 @@ class Client(_Client):
         self._busy = threading.Lock()
 
     def answer(self, name: str, record: object, plan: str | None = None) -> Outcome:
-        """Answer a collection, once; asked again, only that report is sent. ``plan`` pins its hash."""
+        """Answer a collection once.
+
+        A repeated call only sends the same report. ``plan`` is the expected hash.
+        """
         return self._run(self._core.answer(name, record, plan))
 
     def flush(self, refused: bool = False) -> list[Outcome]:
-        """Send what waits for this collector, if its time has come."""
+        """Send the reports that wait for this collector, if their time has come."""
         return self._run(self._core.flush(refused))
 
     def plan(self, name: str) -> Plan:
-        """A collection's plan, verified; nothing is told."""
+        """A collection's plan, verified. Nothing is sent."""
         return self._run(self._core.plan(name))
 
     def about(self, name: str) -> dict[str, Any]:
-        """What the collector says of a collection."""
+        """The collector's description of a collection."""
         return self._run(self._core.about(name))
 
     def close(self) -> None:
-        """Close connections; what waits stays on disk."""
+        """Close connections. Waiting reports stay on disk."""
         self._http.close()
 
     def __enter__(self) -> Client:
@@ -200,7 +203,7 @@ class Client(_Client):
 class AsyncClient(_Client):
     """``Client`` for asynchronous programs: the same core, the same files.
 
-    Its files are written in place, which takes a few milliseconds for an answer.
+    It writes its files synchronously, which takes a few milliseconds for each answer.
     """
 
     def _begin(self, options: dict[str, Any], pause: Callable[[float], Any] | None) -> None:
@@ -210,23 +213,26 @@ class AsyncClient(_Client):
         self._busy = asyncio.Lock()
 
     async def answer(self, name: str, record: object, plan: str | None = None) -> Outcome:
-        """Answer a collection, once; asked again, only that report is sent. ``plan`` pins its hash."""
+        """Answer a collection once.
+
+        A repeated call only sends the same report. ``plan`` is the expected hash.
+        """
         return await self._run(self._core.answer(name, record, plan))
 
     async def flush(self, refused: bool = False) -> list[Outcome]:
-        """Send what waits for this collector, if its time has come."""
+        """Send the reports that wait for this collector, if their time has come."""
         return await self._run(self._core.flush(refused))
 
     async def plan(self, name: str) -> Plan:
-        """A collection's plan, verified; nothing is told."""
+        """A collection's plan, verified. Nothing is sent."""
         return await self._run(self._core.plan(name))
 
     async def about(self, name: str) -> dict[str, Any]:
-        """What the collector says of a collection."""
+        """The collector's description of a collection."""
         return await self._run(self._core.about(name))
 
     async def aclose(self) -> None:
-        """Close connections; what waits stays on disk."""
+        """Close connections. Waiting reports stay on disk."""
         await self._http.aclose()
 
     async def __aenter__(self) -> AsyncClient:

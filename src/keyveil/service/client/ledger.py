@@ -1,12 +1,12 @@
-"""Ledger: a device's budget, the reports that wait to be sent, and what became of each.
+"""Ledger: a device's budget, its reports that wait to be sent, and the state of each.
 
-Everything is in two files. An answer is written to the ledger, then to the file that is kept apart, and
-only then may its report leave; so whatever is lost or cut short, what was told is known:
+There are two files: the ledger and the file of the device's secret. An answer is written to the ledger,
+then to the secret file, and only then may its report leave. So the device always knows what it sent:
 
-- *The ledger is lost.* Its cap and costs come back from the file apart. A report is drawn again only
-  from a record that matches its commitment, so it is the same report, under the same id and epoch.
-- *The file apart is lost.* Reports in the ledger stand and are still sent; nothing new is answered.
-- *Both are lost.* Then this is a new device, and no program on it could know better.
+- *The ledger is lost.* Its cap and costs are restored from the secret file. A report is drawn again
+  only from a record that matches its commitment, so it is the same report with the same id and epoch.
+- *The secret file is lost.* Reports in the ledger are still sent, but nothing new is answered.
+- *Both are lost.* Then this is a new device; no program on it could know better.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_WAITING = 100
 
 @dataclass(frozen=True)
 class Entry:
-    """One answer as the person may read it."""
+    """One answer, for the person to read."""
 
     collection: str
     plan: str
@@ -44,19 +44,24 @@ class Entry:
     round: int
     epoch: int
     state: str
-    """waiting: to be sent; held: a relay has it; counted: the collector has it; refused: the collector
-    would not take it as it was sent; dropped: too late, it is never sent again; lost: the ledger was."""
+    """One of six.
+
+    ``waiting``: to be sent. ``held``: a relay has it. ``counted``: the collector has it. ``refused``:
+    the collector did not accept it as it was sent. ``dropped``: too late, never sent again. ``lost``:
+    the ledger was lost.
+    """
     reason: str
     tries: int
     after: float
-    """Not sent before this time of day."""
+    """Time before which it is not sent."""
     report: Report | None
 
 
 class Ledger(Budget):
     """A ``Budget`` whose answers belong to collections and wait until they are acknowledged.
 
-    ``path`` and ``apart`` are files; ``apart`` may lie in another folder, and should.
+    ``path`` is the file of the ledger, ``secret_file`` that of the device's secret, which should be in
+    another folder.
     """
 
     def __init__(
@@ -76,12 +81,14 @@ class Ledger(Budget):
             if not self.path.exists() and not self.device.exists:
                 if limit is None:
                     raise BudgetError(
-                        "a new ledger needs a cap on the total epsilon: say cap=..., the first time"
+                        "a new ledger needs a cap on the total epsilon: pass cap=... the first time"
                     )
                 self.device.make(text(limit))
             self._restore()
             if limit is not None and limit != Decimal(self._read()["cap"]):
-                raise BudgetError("this budget has another cap; a cap is set once, when it is made")
+                raise BudgetError(
+                    "this budget has another cap; a cap is set once, when the budget is created"
+                )
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -89,7 +96,7 @@ class Ledger(Budget):
             yield
 
     def _restore(self) -> None:
-        """Make the two files agree: neither forgets what the other knows."""
+        """Make the two files agree; neither loses what the other knows."""
         if not self.device.exists:
             self._read()
             return
@@ -116,15 +123,15 @@ class Ledger(Budget):
     # -- reading -----------------------------------------------------------------------------------
 
     def answers(self) -> list[Entry]:
-        """Every answer so far, in order: what the person may read."""
+        """All answers so far, in order."""
         return [_entry(answer) for answer in self._read()["answers"]]
 
     def of(self, collection: str) -> list[Entry]:
-        """The answers to one collection, a round each."""
+        """The answers to one collection, one for each round."""
         return [entry for entry in self.answers() if entry.collection == collection]
 
     def spent_in(self, collection: str) -> Decimal:
-        """What a collection has cost, over all its rounds."""
+        """Total epsilon of a collection over all its rounds."""
         return total(entry.epsilon for entry in self.of(collection))
 
     def waiting(self) -> list[Entry]:
@@ -143,12 +150,11 @@ class Ledger(Budget):
         epoch: int = 0,
         allow: Decimal | None = None,
     ) -> Report:
-        """The device's one report to a plan in a collection, durable in both files.
+        """The device's only report to a plan in a collection, durable in both files.
 
-        ``allow`` bounds what the collection may cost over all its rounds; so does the total that the
-        first plan answered in it stated. Whether anything is
-        refused depends on plans, on what was told and on what was lost, and on the record only where
-        a report was lost and the record is another by now.
+        ``allow`` bounds the epsilon of the collection over all its rounds, and so does the total that
+        its first plan states. A refusal depends on plans, on earlier answers and on what was lost. It
+        depends on the record only if a report was lost and the record has changed since.
         """
         if coins is not None:
             raise CoinsError("a device's coins come from its own secure secret: leave coins out")
@@ -160,7 +166,9 @@ class Ledger(Budget):
             if answer is None:
                 answer = self._draw(ledger, plan, record, collection, epoch, allow)
             elif answer.get("collection", "") != collection:
-                raise BudgetError("this plan was answered in another collection; a report has one place")
+                raise BudgetError(
+                    "this plan was answered in another collection; a report belongs to one collection"
+                )
             elif answer["report"] is None:
                 self._redraw(ledger, answer, plan, record)
             return Report.parse(json.dumps(answer["report"]))
@@ -214,7 +222,7 @@ class Ledger(Budget):
     def _redraw(
         self, ledger: dict[str, Any], answer: dict[str, Any], plan: Plan, record: object
     ) -> None:
-        """Draw a lost report again: the same one, or none."""
+        """Draw a lost report again. It is the same report, or an error."""
         contents = self._device_contents()
         if not hmac.compare_digest(commitment(contents, plan, record), answer["commitment"]):
             raise BudgetError(
@@ -228,7 +236,7 @@ class Ledger(Budget):
     # -- sending -----------------------------------------------------------------------------------
 
     def mark(self, plan: str, **facts: Any) -> Entry:
-        """Set state, reason, tries or after of an answer; dropped and counted are for good."""
+        """Set state, reason, tries or after of an answer. Dropped and counted answers never change."""
 
         def change(answer: dict[str, Any]) -> None:
             if answer["state"] not in ("dropped", "counted"):

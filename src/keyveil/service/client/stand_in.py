@@ -1,7 +1,7 @@
-"""StandIn: a collector of one plan, in process, that keeps every request as it came.
+"""StandIn: an in-process collector of one plan that keeps every request as it came.
 
-It takes the place of the network under a ``Client``, an ``AsyncClient`` or a relay
-(``transport=StandIn(plan)``), so that an audit sees all that a device sends.
+Pass it to a ``Client``, an ``AsyncClient`` or a relay (``transport=StandIn(plan)``), so that an audit
+sees all that a device sends.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from ...plan.plan import Plan
 from ...trust.messages import Request
 
 NOW = 1_800_000_000.0
-"""The time of day here; give a client ``clock=lambda: NOW``, so that the epoch is the same for all."""
+"""The time of day here. Give a client ``clock=lambda: NOW``, so that the epoch is the same for all."""
 SECONDS = 86_400
 
 
 class StandIn(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """Says what a collector would say. ``failures`` are statuses for the first reports to come."""
+    """Answers as a collector would. ``failures`` are the statuses of the first answers to reports."""
 
     def __init__(self, plan: Plan, failures: Iterable[int] = ()) -> None:
         self.plan = plan
         self.requests: list[Request] = []
-        """All that came, in order."""
+        """All requests, in order."""
         self._failures = list(failures)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Keep a request, and answer it."""
+        """Keep a request and answer it."""
         request.read()
         return self._answer(request)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Keep a request, and answer it."""
+        """Keep a request and answer it."""
         await request.aread()
         return self._answer(request)
 

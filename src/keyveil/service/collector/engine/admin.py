@@ -1,4 +1,4 @@
-"""What an admin does to collections and tokens: one transaction each, alone in the store."""
+"""Administration of collections and tokens. Each operation is one exclusive transaction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..store.tokens import ROLES
 def create(
     store: Store, name: str, plan: object, terms: Mapping[str, Any], now: float, state: str = "open"
 ) -> Collection:
-    """A new collection of a plan that proves its epsilon."""
+    """Create a collection with a plan that proves its epsilon."""
     checked_name(name)
     chosen = Terms.of(terms)
     if state not in ("open", "paused"):
@@ -46,7 +46,7 @@ def create(
 
 
 def warnings_of(control: Control, collection: Collection) -> list[str]:
-    """What whoever made a collection should know of it."""
+    """Warnings for whoever created a collection."""
     plans = {round_.plan for round_ in collection.rounds}
     same = [
         other.name
@@ -63,7 +63,7 @@ def warnings_of(control: Control, collection: Collection) -> list[str]:
 
 
 def checked_plan(document: object) -> Plan:
-    """A plan whose integers prove its epsilon, and that begins a chain if it is of one."""
+    """A plan whose integers prove its epsilon. If it belongs to a chain, it must be the first round."""
     if not isinstance(document, str | bytes | dict):
         raise Problem("invalid", "'plan' is a plan's document")
     try:
@@ -85,7 +85,7 @@ def set_state(store: Store, name: str, state: str) -> Collection:
     def work(session: Session, control: Control) -> None:
         collection = control.named(name)
         if collection.state == "closed" and state != "closed":
-            raise Problem("state", "a closed collection stays closed: make a new one")
+            raise Problem("state", "a closed collection stays closed: create a new one")
         session.run("update collections set state = ? where id = ?", (state, collection.id))
 
     store.change(work)
@@ -93,7 +93,7 @@ def set_state(store: Store, name: str, state: str) -> Collection:
 
 
 def set_terms(store: Store, name: str, given: Mapping[str, Any]) -> Collection:
-    """Change those terms that may change."""
+    """Change terms that are allowed to change."""
 
     def work(session: Session, control: Control) -> None:
         collection = control.named(name)
@@ -105,14 +105,14 @@ def set_terms(store: Store, name: str, given: Mapping[str, Any]) -> Collection:
 
 
 def delete(store: Store, name: str) -> Collection:
-    """Remove a closed collection and all that it collected."""
+    """Delete a closed collection with all its data."""
     store.refresh()
     collection = store.control.named(name)
     if collection.state != "closed":
         raise Problem("state", "only a closed collection can be deleted: close it first")
     every = store.control.tokens.values()
     if every and all(token.collection == collection.id for token in every):
-        # its tokens go with it; one that nobody has stays, so that no door opens by that
+        # deleting the last token would open the collector to everyone; a token that nobody has stays
         _, name, _ = add_token(store, "admin", label="keeps the door locked").split("_", 2)
         revoke_token(store, name)
     store.delete(collection)
@@ -120,24 +120,24 @@ def delete(store: Store, name: str) -> Collection:
 
 
 def next_round(store: Store, name: str) -> Collection:
-    """Close the round, publish what it learned as the next plan, and open that.
+    """Close the current round, make the next plan from its tally, and open the next round.
 
-    The round is closed first, in a transaction of its own, so that its tally is final; if the
-    process ends in between, asking again goes on from there.
+    The round is closed first, in its own transaction, so its tally is final. If the process ends in
+    between, calling this again continues from there.
     """
     store.refresh()
     current = store.control.named(name).round
     plan = store.book(current).plan
     _next_plan(
         plan, Tally(plan, store.counts_stored(current))
-    )  # is there one? before anything is closed
+    )  # fails here if there is no next plan, before anything is closed
 
     def close(session: Session, control: Control) -> None:
         collection = control.named(name)
         if collection.state == "closed":
             raise Problem("closed_collection")
         if collection.round.id != current.id:
-            raise Problem("state", "another round has begun meanwhile")
+            raise Problem("state", "another round has started in the meantime")
         session.run("update rounds set closed = 1 where id = ?", (current.id,))
 
     store.change(close)
@@ -146,7 +146,7 @@ def next_round(store: Store, name: str) -> Collection:
     def begin(session: Session, control: Control) -> None:
         collection = control.named(name)
         if collection.round.id != current.id:
-            raise Problem("state", "another round has begun meanwhile")
+            raise Problem("state", "another round has started in the meantime")
         session.run(
             "insert into rounds (collection, number, plan, closed, document) values (?, ?, ?, 0, ?)",
             (collection.id, current.number + 1, following.hash, following.dumps()),
@@ -174,11 +174,11 @@ _NEW_TOKEN = (
 
 
 def add_token(store: Store, role: str, collection: str | None = None, label: str = "") -> str:
-    """A new token; its text is returned once and never stored."""
+    """Create a token. Its text is returned once and never stored."""
     if role not in ROLES:
         raise Problem("invalid", f"a role is one of {', '.join(ROLES)}")
     if not isinstance(label, str) or len(label) > 100 or not label.isprintable():
-        raise Problem("invalid", "a label has at most 100 printable letters")
+        raise Problem("invalid", "a label has at most 100 printable characters")
     if role == "admin" and collection is not None:
         raise Problem("invalid", "an admin's token is for all collections")
     name, secret = tokens.fresh_id(), tokens.fresh_secret()
@@ -195,7 +195,7 @@ def add_token(store: Store, role: str, collection: str | None = None, label: str
 
 
 def revoke_token(store: Store, name: str) -> None:
-    """A token that stops working at once."""
+    """Revoke a token. It stops working at once."""
 
     def work(session: Session, control: Control) -> None:
         if name not in control.tokens:
@@ -206,7 +206,7 @@ def revoke_token(store: Store, name: str) -> None:
 
 
 def rotate_token(store: Store, name: str) -> str:
-    """A new token with the same rights; the old one stops working at once."""
+    """Replace a token by a new one with the same rights. The old one stops working at once."""
     new, secret = tokens.fresh_id(), tokens.fresh_secret()
 
     def work(session: Session, control: Control) -> None:

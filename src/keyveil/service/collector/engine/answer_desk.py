@@ -1,7 +1,7 @@
-"""Answers from the live counts: made in threads of their own, and remembered while nothing changes.
+"""Answers from the live counts. Threads compute them, and each is cached until the counts change.
 
-There are two lanes, each a thread: estimates of single keys, which take milliseconds, never wait behind
-what may take seconds. An answer that is not there in time is given up, and says when to ask again.
+There are two lanes with a thread each. Estimates of single keys take milliseconds and never wait for
+answers that take seconds. An answer that is late is refused with a time to ask again.
 """
 
 from __future__ import annotations
@@ -33,28 +33,31 @@ from .writer import Writer
 REMEMBERED = 64
 MOST_QUERIES = 100
 MOST_MATRIX = 200
-"""Keys up to which the whole matrix is answered at once, or what fakes may have done."""
+"""Maximum number of keys for a whole matrix and for the effect of fake reports."""
 AT_ONCE = 25
-"""Keys looked at between two looks at the clock."""
+"""Number of keys computed between two checks of the deadline."""
 MOST_STATES = 3**6
-"""Joint states of the keys that a query names: up to here an answer takes seconds, and with three times
-as many a minute. Whoever has the tally can ask the library for more."""
+"""Maximum number of joint states of the keys in a query.
+
+Up to here an answer takes seconds; three times as many take a minute. Analysts with the tally can ask
+the library for more.
+"""
 
 
 class Deadline:
-    """Until when an answer is waited for; work of many parts asks between two of them."""
+    """The time until which an answer is wanted. Long computations check it between steps."""
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock, self._end = clock, clock.elapsed() + seconds
 
     def check(self) -> None:
-        """Give up if nobody waits any more."""
+        """Refuse the request if its time is over."""
         if self._clock.elapsed() >= self._end:
             raise Problem("late")
 
 
 class Lane:
-    """A thread for answers, and how many wait for it."""
+    """A thread that computes answers, and the number of requests waiting for it."""
 
     def __init__(self, name: str) -> None:
         self.pool = ThreadPoolExecutor(1, thread_name_prefix=f"keyveil-{name}")
@@ -65,7 +68,7 @@ Work = Callable[[Plan, Tally, Deadline], dict[str, Any]]
 
 
 class AnswerDesk:
-    """What analysts ask. The event loop only waits; reports come in meanwhile."""
+    """Answers to analysts. The event loop only waits, so reports keep coming in."""
 
     def __init__(
         self, store: Store, writer: Writer, clock: Clock, settings: Settings, metrics: Metrics
@@ -76,12 +79,12 @@ class AnswerDesk:
         self._done: OrderedDict[tuple[Any, ...], dict[str, Any]] = OrderedDict()
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         for lane in (self.light, self.heavy):
             lane.pool.shutdown(wait=False, cancel_futures=True)
 
     async def tally(self, round_: Round) -> tuple[int, Tally]:
-        """A round's tally as of the last commit that is known, and its version."""
+        """A round's version and tally as of the last known commit."""
         book = self._store.has_book(round_)
         if book is None:
             book = await asyncio.to_thread(self._store.book, round_)
@@ -107,15 +110,15 @@ class AnswerDesk:
             if step not in STEPS:
                 raise Problem("invalid", f"unknown post-processing; known: {', '.join(STEPS)}")
         asked = ("estimates", estimator, level, tuple(after))
-        # others than a mechanism's first may go through their tally many times
+        # other estimators than a mechanism's first may pass over the tally many times
         return await self._answer(round_, asked, work, self.light if estimator is None else self.heavy)
 
     async def queries(
         self, round_: Round, texts: Sequence[str], estimator: str, level: float
     ) -> dict[str, Any]:
-        """Answers to queries in the library's own language."""
+        """Answers to queries in the library's query language."""
         if not 1 <= len(texts) <= MOST_QUERIES:
-            raise Problem("invalid", f"ask 1 to {MOST_QUERIES} queries at once")
+            raise Problem("invalid", f"send 1 to {MOST_QUERIES} queries at once")
         parsed = [Query.parse(text) for text in texts]
 
         def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
@@ -129,7 +132,7 @@ class AnswerDesk:
         return await self._answer(round_, ("queries", tuple(texts), estimator, level), work)
 
     async def matrix(self, round_: Round, kind: str, estimator: str, level: float) -> dict[str, Any]:
-        """A statistic of each key given each other key."""
+        """A statistic of each key given each other key, as a matrix."""
         if kind not in KINDS:
             raise Problem("invalid", f"unknown statistic; known: {', '.join(KINDS)}")
 
@@ -147,7 +150,10 @@ class AnswerDesk:
         return await self._answer(round_, ("matrix", kind, estimator, level), work)
 
     async def checks(self, round_: Round, false_alarm: float) -> dict[str, Any]:
-        """What no honest population could have sent; the latest epoch compared with those before."""
+        """Findings that no honest population explains.
+
+        The latest epoch is compared with all earlier ones.
+        """
         split = await asyncio.to_thread(self._store.split_counts, round_)
 
         def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
@@ -166,13 +172,13 @@ class AnswerDesk:
     async def fakes(
         self, round_: Round, share: float, keys: Sequence[str], views: str | None, level: float
     ) -> dict[str, Any]:
-        """Where each honest answer lies at a level if at most a share of the reports is fake.
+        """The range of each honest answer if at most a ``share`` of the reports is fake.
 
-        Without ``views`` fakes are taken to have drawn their views as honest clients do, unless the
-        check of views has found that some did not.
+        Without ``views``, fakes are assumed to draw their views as honest clients do, unless the check
+        of views shows otherwise.
         """
         if not 0 <= share < 1:
-            raise Problem("invalid", "'share' lies between 0 and 1, like 0.01")
+            raise Problem("invalid", "'share' must lie between 0 and 1, for example 0.01")
         if views not in (None, *CHOICES["views"]):
             raise Problem("invalid", f"'views' is one of {', '.join(CHOICES['views'])}")
         _check_level(level)
@@ -185,7 +191,7 @@ class AnswerDesk:
                 raise Problem("invalid", f"at most {MOST_MATRIX} keys at once: name them with 'key'")
             places_of(plan, asked)
             if not tally.reports:
-                raise Problem("invalid", "there are no reports yet that fakes could be among")
+                raise Problem("invalid", "there are no reports yet")
             how = views or ("chosen" if check_views(plan, tally).suspicious else "drawn")
             documents = []
             for first in range(0, len(asked), AT_ONCE):
@@ -214,7 +220,7 @@ class AnswerDesk:
         seconds = self._settings.answer_seconds
         deadline = Deadline(self._clock, seconds)
         try:
-            async with asyncio.timeout(seconds):  # what has not begun by then never begins
+            async with asyncio.timeout(seconds):  # work that has not started by then is cancelled
                 loop = asyncio.get_running_loop()
                 answer = await loop.run_in_executor(lane.pool, work, tally.plan, tally, deadline)
         except TimeoutError:
@@ -235,12 +241,12 @@ class AnswerDesk:
         return result
 
     def offers(self, plan: Plan) -> dict[str, list[str]]:
-        """What a plan answers of each key, and by which estimators."""
+        """The statistics that a plan answers for each key, and its estimators."""
         return {"answers": list(plan.mechanism.answers), "estimators": list(estimators_of(plan))}
 
 
 def _each(source: Conditionals, queries: Sequence[Query], deadline: Deadline) -> list[QueryAnswer]:
-    """The answers to many queries, as long as someone waits for them."""
+    """The answers to many queries, computed until the deadline."""
     source.prepare(queries)
     answers = []
     for query in queries:
@@ -250,7 +256,7 @@ def _each(source: Conditionals, queries: Sequence[Query], deadline: Deadline) ->
 
 
 def _within(plan: Plan, key_reach: Reach) -> Reach:
-    """The same, held to where honest answers lie: shares in [0, 1], and means in their range."""
+    """The ranges cut to what is possible: frequencies to [0, 1], means to the range of values."""
     place = plan.schema.place(key_reach.key)
     low, high = float(plan.schema.low[place]), float(plan.schema.high[place])
     return replace(
@@ -263,13 +269,13 @@ def _within(plan: Plan, key_reach: Reach) -> Reach:
 
 def _held(ends: tuple[float, float] | None, low: float, high: float) -> tuple[float, float] | None:
     if ends is None or not all(map(isfinite, ends)):
-        return ends  # nothing is known
+        return ends  # unknown
     return min(max(ends[0], low), high), min(max(ends[1], low), high)
 
 
 def _check_level(level: float) -> None:
     if not 0 < level < 1:
-        raise Problem("invalid", "a level lies between 0 and 1, like 0.95")
+        raise Problem("invalid", "'level' must lie between 0 and 1, for example 0.95")
 
 
 def _check_conditional(estimator: str, level: float) -> None:

@@ -30,7 +30,7 @@ class EpochSealer:
         self._store, self._writer, self._clock = store, writer, clock
         self._settings, self._log, self._root = settings, log, root
         self.failures = 0
-        """Epochs whose segments did not add up to their counts, and were left as they are."""
+        """Number of epochs left unsealed because their reports do not match their counts."""
 
     async def run(self) -> None:
         """Seal what is due at regular intervals, until cancelled."""
@@ -81,7 +81,7 @@ class EpochSealer:
                 await asyncio.to_thread(remove, folder_of(self._root, collection, round_, epoch))
 
     def _due(self, now: float) -> list[tuple[Collection, Round, list[int], list[Sealed]]]:
-        """For every round, the epochs in the log that are over, and what was sealed before."""
+        """For every round, the ended epochs in its log and its sealed epochs."""
         store = self._store
         due = []
         with store.reading() as session:
@@ -121,7 +121,10 @@ class EpochSealer:
     def _write(
         self, collection: Collection, round_: Round, epoch: int
     ) -> tuple[dict[str, object], bytes] | None:
-        """The epoch as files; an empty manifest if it is sealed already, None if it cannot be now."""
+        """Write an epoch to files: its manifest and tally.
+
+        The manifest is empty if the epoch is sealed already; None if it cannot be sealed now.
+        """
         store = self._store
         plan = store.book(round_).plan
         with store.sealing() as mine, store.reading() as session:
@@ -145,7 +148,7 @@ def _expire(round_: Round, epoch: int, store: Store) -> None:
 
 
 def close_epochs(store: Store, collection: Collection, before: int) -> None:
-    """Close every epoch below ``before`` for good."""
+    """Close all epochs below ``before`` for good."""
 
     def work(session: Session, control: Control) -> None:
         session.run(

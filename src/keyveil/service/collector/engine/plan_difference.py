@@ -1,4 +1,4 @@
-"""What differs between two collections, and which differences are unsafe."""
+"""The differences between two collections' plans, and which of them are unsafe."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ....plan.plan import Plan
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that a new version changes."""
+    """One difference between two plans."""
 
     what: str
     old: Any
     new: Any
     unsafe: str = ""
-    """Why it is unsafe for people or for whoever compares answers; empty if it is not."""
+    """Why the difference is unsafe for people or for comparisons; empty if it is safe."""
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -26,7 +26,7 @@ class Difference:
 
 
 def compare_plans(old: Plan, new: Plan) -> dict[str, Any]:
-    """Every difference of two plans; what a person who answers both tells in all."""
+    """All differences of two plans, and the epsilon of a person who answers both."""
     both = total((all_rounds(old), all_rounds(new)))
     if old.hash == new.hash:
         same = "a device answers a plan once: the collection that asks second gets no report from it"
@@ -46,17 +46,17 @@ def compare_plans(old: Plan, new: Plan) -> dict[str, Any]:
 
 
 def all_rounds(plan: Plan) -> Decimal:
-    """What a person tells at the most who answers a collection to its end, from its first plan on.
+    """Largest epsilon of a person who answers all rounds of a collection, starting with this plan.
 
-    The first round is charged what it proves, and so will later ones be, which prove no more than is
-    left for them. Where people are split between two plans, each person answers one of them.
+    The first round costs what it proves. Later rounds prove no more than what is left of the total. If
+    people are split between two plans, each person answers one of them.
     """
     if plan.chain is None:
         return plan.proven
     whole, spent = Decimal(str(plan.chain["total"])), Decimal(str(plan.chain.get("spent", "0")))
     if "share" in plan.chain:
         return max(whole, plan.proven)
-    if spent:  # a later round: what is left for others is not in every plan
+    if spent:  # a later round: not every plan states what is left for the others
         return max(whole, total((spent, plan.proven)))
     return total((plan.proven, max(Decimal(0), difference(whole, plan.promised))))
 
@@ -65,12 +65,12 @@ def _epsilon(old: Plan, new: Plan) -> list[Difference]:
     differences = []
     if old.promised != new.promised:
         more = new.promised > old.promised
-        why = "people promise more than before" if more else ""
+        why = "each person's epsilon is larger than before" if more else ""
         differences.append(Difference("epsilon", text(old.promised), text(new.promised), why))
     spread = _totals(old), _totals(new)
     if spread[0] != spread[1]:
         more = spread[1] > spread[0]
-        why = "all rounds together promise more than before" if more else ""
+        why = "the epsilon of all rounds together is larger than before" if more else ""
         differences.append(Difference("total epsilon", text(spread[0]), text(spread[1]), why))
     return differences
 
@@ -83,14 +83,14 @@ def _schema(old: Plan, new: Plan) -> list[Difference]:
     differences = []
     before, after = set(old.schema.keys), set(new.schema.keys)
     if before - after:
-        why = "answers of these keys end"
+        why = "these keys get no more answers"
         differences.append(Difference("keys removed", len(before - after), 0, why))
     if after - before:
         differences.append(Difference("keys added", 0, len(after - before)))
     shared = sorted(before & after)
     ranges = [_range(old, key) != _range(new, key) for key in shared]
     if any(ranges):
-        why = "the same value is told in another way: means cannot be compared"
+        why = "the same value is encoded differently: means cannot be compared"
         differences.append(Difference("ranges", sum(ranges), sum(ranges), why))
     if old.schema.levels != new.schema.levels:
         why = "values are rounded to other levels"
@@ -108,7 +108,7 @@ def _range(plan: Plan, key: str) -> tuple[float, float]:
 def _law(old: Plan, new: Plan) -> list[Difference]:
     differences = []
     if old.mechanism_name != new.mechanism_name:
-        why = "answers have another error, and may have another bias"
+        why = "the error of the answers changes, and possibly their bias"
         differences.append(Difference("mechanism", old.mechanism_name, new.mechanism_name, why))
     if old.encode != new.encode or old.views != new.views:
         differences.append(Difference("views", len(old.views), len(new.views)))

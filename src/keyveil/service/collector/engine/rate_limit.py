@@ -1,28 +1,28 @@
-"""A collection's rate: how many reports a second it takes from whoever sends them."""
+"""The rate of a collection: the number of reports per second that it accepts from all senders."""
 
 from __future__ import annotations
 
 from ..process.problems import Problem
 
 MOST_DEBT = 5
-"""Seconds' worth of reports that one request may carry, at most, where a collection has a rate."""
+"""Maximum size of one request, in seconds of the collection's rate."""
 
 
 class Rate:
-    """A bucket of reports that fills at a collection's rate, a second's worth deep.
+    """A token bucket that fills at the collection's rate and holds one second's worth of reports.
 
-    Only reports that could be read, that honest clients could send and that are not known to be sent
-    again are taken from it, and what the store then does not take is given back.
+    Only reports that are readable, possible and not known as repeated are taken from it. Reports that
+    the store then refuses are returned.
     """
 
     def __init__(self, now: float, rate: int) -> None:
         self.at, self.left, self.rate = now, float(rate), rate
 
     def take(self, now: float, number: int, rate: int) -> float:
-        """Take so many; how many seconds until there are enough, 0 if there are now.
+        """Take ``number`` reports; the seconds to wait until there is room, 0 if there is now.
 
-        A request larger than a second's worth passes when the bucket is full, and leaves a debt, of
-        less than ``MOST_DEBT`` seconds; a larger one is refused, however long it waits.
+        A request larger than one second's worth passes when the bucket is full and leaves a debt of less
+        than ``MOST_DEBT`` seconds. A request above that is always refused.
         """
         if number > most_at(rate):
             raise Problem("too_many", f"a request carries at most {most_at(rate)} reports at this rate")
@@ -36,10 +36,10 @@ class Rate:
         return 0.0
 
     def give_back(self, number: int) -> None:
-        """So many were not taken after all."""
+        """Return reports that the store did not accept."""
         self.left = min(float(self.rate), self.left + number)
 
 
 def most_at(rate: int) -> int:
-    """Reports that one request may carry at a rate."""
+    """Maximum number of reports in one request at a rate."""
     return MOST_DEBT * rate

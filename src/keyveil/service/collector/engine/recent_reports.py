@@ -1,4 +1,7 @@
-"""What was taken lately: a report sent again is not charged for, and one that was changed is counted."""
+"""Reports accepted recently.
+
+A repeated report does not count against the rate; a changed one is counted.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +14,26 @@ from ....foundation.arrays import Integers
 from ..store import Parcel
 
 SLOTS = 1 << 16
-"""Reports that are remembered, at most; a power of two."""
+"""Maximum number of reports remembered; a power of two."""
 _FEW = 8
-"""Up to so many reports of a request are looked up one by one, which is faster then."""
+"""Requests with at most this many reports are looked up one by one, which is faster for them."""
 _NOWHERE = (1 << 64) - 1
 
 
 class RecentMatch(NamedTuple):
-    """How many reports of a request are known, and how many of those have other cells than before."""
+    """How many reports of a request are repeated, and how many of those have other cells than before."""
 
     repeats: int
     changed: int
     new: tuple[Integers, np.ndarray, np.ndarray] | list[tuple[int, int, int, int]]
-    """The others: their places, ids and rows."""
+    """The other reports: their slots, ids and row checksums."""
 
 
 class RecentReports:
-    """A table of the latest reports that were taken, in memory alone: their ids, and their rows' checks.
+    """A fixed-size table of recently accepted reports, in memory: their ids and row checksums.
 
-    Every id has one place, which a newer one takes over: the table never grows, and forgets what is
-    long gone. What it knows is exact, so nobody can pass a new report off as one that was sent before.
+    Each id has one slot, and a newer id replaces the older one, so the table never grows. Ids are
+    compared in full, so a new report is never taken for a repeated one.
     """
 
     def __init__(self, slots: int = SLOTS) -> None:
@@ -40,7 +43,7 @@ class RecentReports:
         self._mask = slots - 1
 
     def look(self, parcel: Parcel, width: int) -> RecentMatch:
-        """What is known of a request's reports."""
+        """Look up the reports of a request."""
         if len(parcel.ids) <= _FEW:
             return self._look_one_by_one(parcel, width)
         words = np.frombuffer(b"".join(parcel.ids), "<u8").reshape(-1, 2)
@@ -68,23 +71,23 @@ class RecentReports:
         return RecentMatch(repeats, changed, new)
 
     def note(self, parcel: Parcel, match: RecentMatch) -> None:
-        """The reports were taken; what is known already stays as it was first."""
+        """Remember accepted reports. For repeated ids the first report stays."""
         where = _where(parcel)
         if isinstance(match.new, list):
             for at, low, high, row in match.new:
                 self._ids[at], self._where[at], self._rows[at] = (low, high), where, row
             return
-        places, words, rows = match.new  # of two with one place the last one stays
+        places, words, rows = match.new  # if two share a slot, the last one stays
         self._ids[places], self._where[places], self._rows[places] = words, where, rows
 
 
 def _where(parcel: Parcel) -> int:
-    """An id counts once within a round and an epoch; elsewhere it is another."""
+    """The round and epoch of a parcel as one number; ids are unique within them."""
     return parcel.round << 32 | parcel.epoch
 
 
 def _check(row: bytes) -> int:
-    """A row in 64 bits: itself, if it fits."""
+    """A row as a 64-bit checksum: the row itself if it fits."""
     return int.from_bytes(row, "little") if len(row) <= 8 else crc32(row)
 
 

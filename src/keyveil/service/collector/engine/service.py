@@ -21,10 +21,10 @@ from .writer import Writer
 
 
 class Service:
-    """Everything that a collector process does; start it inside an event loop.
+    """Everything that a collector process does. Start it inside an event loop.
 
-    ``threaded`` false and a stated clock make it run step by step, for tests. ``exposed`` says that
-    it can be reached from elsewhere: then there is no way in without a token.
+    ``threaded=False`` and a test clock make it run step by step. ``exposed`` means that other machines
+    can connect; then every request for data needs a token.
     """
 
     def __init__(
@@ -49,18 +49,18 @@ class Service:
         self.answers = AnswerDesk(store, self.writer, self.clock, self.settings, self.metrics)
         self._sealing: asyncio.Task[None] | None = None
         self.draining = asyncio.Event()
-        """Set when the process is told to end: streams finish, readiness says no."""
+        """Set when the process is asked to end. Streams finish, and readiness turns false."""
         self.started = False
         self.streams = 0
 
     @property
     def control(self) -> Control:
-        """All collections and tokens, as of the last look at the store."""
+        """All collections and tokens, as last read from the store."""
         return self.store.control
 
     async def start(self, seal: bool = True) -> None:
-        """Begin; the store is open. Without ``seal`` epochs are sealed only on request."""
-        with suppress(StoreUnready, StoreBroken):  # the sealer tries again
+        """Start with an open store. Without ``seal``, epochs are sealed only on request."""
+        with suppress(StoreUnready, StoreBroken):  # the sealer tries again later
             self.store.drop_spent_keys()
         self.writer.start()
         if seal:
@@ -69,7 +69,7 @@ class Service:
         self.log.say("started", store=self.store.kind, collections=len(self.control.collections))
 
     async def stop(self) -> None:
-        """Finish what was accepted, then end."""
+        """Finish accepted requests, then stop."""
         self.draining.set()
         if self._sealing is not None:
             self._sealing.cancel()
@@ -86,14 +86,14 @@ class Service:
     def guarded(self) -> bool:
         """Whether every admin and analyst needs a token.
 
-        So it is once there was any: who revokes the last one, or deletes the collection that it was
-        for, locks the door and does not open it.
+        This stays true once a token existed. Revoking the last one, or deleting its collection, does not
+        open the collector again.
         """
         self._was_guarded = self._was_guarded or self.exposed or bool(self.control.tokens)
         return self._was_guarded
 
     def token_of(self, authorization: str) -> Token | None:
-        """The token of an Authorization header; None if there is no such token that works."""
+        """The token of an Authorization header; None if it is unknown or revoked."""
         kind, _, text = authorization.partition(" ")
         parts = read(text.strip()) if kind.lower() == "bearer" else None
         if parts is None:
@@ -104,7 +104,7 @@ class Service:
     # -- facts -------------------------------------------------------------------------------------
 
     def unready(self) -> list[str]:
-        """Why requests should go elsewhere; empty if they should not."""
+        """Why requests should go elsewhere; empty if the collector is ready."""
         why = {
             "starting": not self.started,
             "ending": self.draining.is_set(),
@@ -114,7 +114,7 @@ class Service:
         return [text for text, so in why.items() if so]
 
     def warnings(self) -> list[str]:
-        """What an operator should look at."""
+        """Conditions that an operator should look at."""
         why = {
             "the clock is in doubt: epochs stay open": self.writer.doubtful,
             "an epoch's segments do not add up to its counts": bool(self.sealer.failures),
@@ -124,14 +124,14 @@ class Service:
         return [text for text, so in why.items() if so]
 
     def public(self, collection: Collection) -> dict[str, Any]:
-        """What a client needs to know of a collection, and anyone may."""
+        """What anyone may know about a collection."""
         rate, most = collection.terms.rate, self.settings.reports
         most = most if rate is None else min(most, most_at(rate))
         limits = {"reports": most, "bytes": self.settings.body_bytes}
         return {**facts_of(collection, self.clock.now()), "limits": limits}
 
     async def status(self, collection: Collection) -> dict[str, Any]:
-        """What analysts and admins see: reports, refusals, epochs, rounds."""
+        """What analysts and admins may know: reports, refusals, epochs, rounds."""
         status = await asyncio.to_thread(status_of, self.store, collection, self.clock.now())
         book = await asyncio.to_thread(self.store.book, collection.round)
         changed = self.metrics.changed.get(collection.name, 0)
@@ -139,7 +139,10 @@ class Service:
         return {**facts, "offers": self.answers.offers(book.plan)}
 
     async def metrics_text(self) -> str:
-        """Metrics as Prometheus reads them; without a store, all but the reports that it counted."""
+        """Metrics in the Prometheus text format.
+
+        If the store cannot be read, the number of reports is left out.
+        """
         try:
             reports = await asyncio.to_thread(self._reports)
         except (StoreUnready, StoreError, OSError):
@@ -185,7 +188,7 @@ def facts_of(collection: Collection, now: float) -> dict[str, Any]:
 
 
 def status_of(store: Store, collection: Collection, now: float) -> dict[str, Any]:
-    """A collection as whoever runs it sees it."""
+    """A collection as analysts and admins see it."""
     with store.reading() as session:
         rounds = [_round_status(store, session, collection, round_) for round_ in collection.rounds]
         refusals = session.rows(

@@ -1,7 +1,7 @@
-"""The writer: one thread that owns the store, and puts all that waits into one transaction.
+"""The writer: one thread that owns the store and commits all waiting reports in one transaction.
 
-While a commit is on its way to the disk, requests pile up; the next commit takes them all. So the
-group grows with the load, and no timer is needed.
+While a commit is on its way to the disk, requests pile up; the next commit takes them all. So the group
+grows with the load, and no timer is needed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Waiting:
-    """A request that waits until its reports are durable."""
+    """A request that waits for its reports to become durable."""
 
     parcel: Parcel
     future: asyncio.Future[None]
@@ -34,17 +34,17 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Call:
-    """Work on the store between two groups."""
+    """Work on the store between two transactions of reports."""
 
     work: Callable[[Store], Any]
     future: Future[Any]
 
 
 class Writer:
-    """Takes parcels from the event loop and settles each when it is durable, or refused.
+    """Takes parcels from the event loop and completes each when it is durable or refused.
 
-    With ``threaded`` false everything happens in the event loop's own thread, step by step, for tests
-    that must be repeatable.
+    With ``threaded=False`` everything runs step by step in the event loop's thread, for repeatable
+    tests.
     """
 
     def __init__(
@@ -67,23 +67,23 @@ class Writer:
         self._counting = threading.Lock()
         self._last_tick = clock.elapsed()
         self.broken = False
-        """Set for good when the store may have lost something."""
+        """Set for good when the store may have lost data."""
         self.unready = False
-        """Set while the store cannot take reports."""
+        """Set while the store cannot accept reports."""
         self.doubtful = False
         """Set while the clock is in doubt."""
 
     # -- from the event loop -----------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin; called in the running event loop."""
+        """Start; call it in the running event loop."""
         self._loop = asyncio.get_running_loop()
         if self._threaded:
             self._thread = threading.Thread(target=self._work, name="keyveil-writer", daemon=True)
             self._thread.start()
 
     async def stop(self) -> None:
-        """Finish what waits, and end."""
+        """Finish waiting requests, then stop."""
         if self._thread is not None:
             self._queue.put(None)
             await asyncio.to_thread(self._thread.join)
@@ -93,7 +93,7 @@ class Writer:
             self._flush_refusals()
 
     def submit(self, parcel: Parcel) -> asyncio.Future[None]:
-        """Reports to make durable; the future is done when they are."""
+        """Make reports durable; the future completes when they are."""
         assert self._loop is not None
         future = self._loop.create_future()
         if self.broken:
@@ -104,7 +104,7 @@ class Writer:
         return future
 
     async def call(self, work: Callable[[Store], T]) -> T:
-        """Work on the store that may not run beside a group."""
+        """Run work on the store while no reports are being committed."""
         if self.broken:
             raise Problem("unhealthy")
         future: Future[T] = Future()
@@ -113,7 +113,7 @@ class Writer:
         return await asyncio.wrap_future(future)
 
     def refused(self, collection: int, reason: str, number: int = 1) -> None:
-        """Count refusals; they reach the store apart from reports, within a tick."""
+        """Count refusals. They are written within a tick, in a transaction of their own."""
         key = (collection, reason)
         with self._counting:
             self._refused[key] = self._refused.get(key, 0) + number
@@ -131,12 +131,12 @@ class Writer:
         while going:
             try:
                 going = self._step()
-            except Exception as error:  # what nobody foresaw: refuse from now on, but never fall silent
+            except Exception as error:  # unforeseen: refuse everything from now on, but keep answering
                 self._break(error)
         self._flush_refusals()
 
     def _step(self) -> bool:
-        """Whatever comes next; False when told to end."""
+        """Process the next item; False when asked to end."""
         try:
             first = self._queue.get(timeout=self.settings.tick_seconds)
         except queue.Empty:
@@ -157,7 +157,7 @@ class Writer:
             self._take(first)
 
     def _take(self, first: _Waiting | _Call | None) -> bool:
-        """A call, or as many parcels as wait; False when told to end."""
+        """Process a call, or commit all waiting parcels; False when asked to end."""
         group: list[_Waiting] = []
         size = 0
         item: _Waiting | _Call | None = first
@@ -174,14 +174,16 @@ class Writer:
             self._commit(group, size)
         if isinstance(item, _Call):
             self._run(item)
-        if self.store.broken and not self.broken:  # it went wrong after what was done was durable
+        if self.store.broken and not self.broken:  # it failed after the work was durable
             self._break(StoreBroken())
         return item is not None
 
     def _commit(self, group: list[_Waiting], size: int) -> None:
         begun = self._clock.elapsed()
         reason = self._append(group)
-        if reason == "internal" and len(group) > 1:  # one of them is at fault: let the others pass
+        if (
+            reason == "internal" and len(group) > 1
+        ):  # one of them causes the error: commit them one by one
             for request in group:
                 self._commit([request], len(request.parcel.ids))
             return
@@ -195,7 +197,7 @@ class Writer:
             _settle(group, problem)
 
     def _append(self, group: list[_Waiting]) -> str | None:
-        """Make a group durable; why it is not, if it is not."""
+        """Make a group durable; the reason if it failed."""
         if self.broken:
             return "unhealthy"
         try:
@@ -207,14 +209,14 @@ class Writer:
         except StoreBroken as error:
             self._break(error)
             return "unhealthy"
-        except Exception as error:  # before the commit: nothing was written
+        except Exception as error:  # before the commit, so nothing was written
             self.log.error("group_failed", error)
             return "internal"
         self._is_ready()
         return None
 
     def _is_unready(self, error: StoreUnready) -> None:
-        """The store cannot take reports: said when it begins, and once a minute while it lasts."""
+        """Note that the store cannot accept reports. Logged at the start and once a minute."""
         self.unready = True
         self.log.say_seldom("store_unready", error=str(error))
 
@@ -232,7 +234,7 @@ class Writer:
 
     def _run(self, call: _Call) -> None:
         if not call.future.set_running_or_notify_cancel():
-            return  # whoever asked is gone
+            return  # the caller is gone
         if self.broken:
             call.future.set_exception(Problem("unhealthy"))
             return
@@ -250,12 +252,12 @@ class Writer:
             call.future.set_result(result)
 
     def _break(self, error: Exception) -> None:
-        """Stop acknowledging for good: what is on disk is not known any more."""
+        """Stop acknowledging for good, because the state of the disk is unknown."""
         self.broken = True
         self.log.error("store_broken", error)
 
     def tick(self) -> None:
-        """Between groups: refusals out, other processes' changes in."""
+        """Between groups: write refusals, read changes by other processes."""
         self._last_tick = self._clock.elapsed()
         if self.broken:
             return
@@ -268,7 +270,7 @@ class Writer:
             self._is_unready(error)
         except Exception as error:
             self._break(error)
-        if self.store.broken and not self.broken:  # after refusals were durable
+        if self.store.broken and not self.broken:  # it failed after the refusals were durable
             self._break(StoreBroken())
 
     def _flush_refusals(self) -> None:
@@ -288,7 +290,7 @@ class Writer:
 def _settle(group: list[_Waiting], problem: Problem | None) -> None:
     for request in group:
         if request.future.done():
-            continue  # its request is gone
+            continue  # the request is gone
         if problem is None:
             request.future.set_result(None)
         else:

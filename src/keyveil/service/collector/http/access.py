@@ -1,4 +1,4 @@
-"""Who may do what: tokens, origins, and the own machine where there are no tokens."""
+"""Access rights: tokens, web origins, and requests from this machine while there are no tokens."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FORWARDED = frozenset(
         *(b"x-appengine-user-ip", b"x-azure-clientip"),
     )
 )
-"""What proxies add to a request of someone elsewhere, beside all that begins with ``x-forwarded``."""
+"""Headers that proxies add to a request, besides all that begin with ``x-forwarded``."""
 
 
 def header(headers: Headers, name: bytes) -> str | None:
-    """A header's value; the first, if it is given twice."""
+    """The value of a header; the first if it occurs twice; None if it is missing."""
     for key, value in headers:
         if key == name:
             return value.decode("latin-1")
@@ -32,7 +32,7 @@ def header(headers: Headers, name: bytes) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address is the own machine's."""
+    """Whether a host name or address is this machine's loopback."""
     if host == "localhost":
         return True
     try:
@@ -42,7 +42,7 @@ def is_loopback(host: str) -> bool:
 
 
 def require(service: Service, headers: Headers, role: str, collection: Collection | None = None) -> None:
-    """Refuse a request that may not act in a role."""
+    """Refuse a request whose token does not allow the role."""
     if not service.guarded:
         require_here(headers)
         return
@@ -51,22 +51,22 @@ def require(service: Service, headers: Headers, role: str, collection: Collectio
         raise Problem("token")
     token = service.token_of(authorization)
     if token is None:
-        raise Problem("token", "this token is not known, or was revoked")
+        raise Problem("token", "this token is unknown or was revoked")
     if not token.allows(role, None if collection is None else collection.id):
         raise Problem("forbidden")
 
 
 def require_here(headers: Headers) -> None:
-    """Refuse who is not on this machine, where the process listens to this machine alone.
+    """Refuse a request that does not come from this machine. Used while there are no tokens.
 
-    A page of the web that reaches it through the person's browser is known by the Host that it named,
-    or by what the browser says of where it comes from (Origin, Sec-Fetch-Site); someone elsewhere, by
-    what a proxy adds.
+    The process listens on loopback only, but a web page may reach it through a person's browser, and
+    other machines through a proxy. The page is recognised by the Host header, by Origin or by
+    Sec-Fetch-Site; the proxy by the headers that it adds.
     """
     if not is_loopback(_host_of("//" + (header(headers, b"host") or ""))):
         raise Problem("host")
     if any(key in FORWARDED or key.startswith(b"x-forwarded") for key, _ in headers):
-        raise Problem("host", "a proxy stands before this: it needs tokens, make one for an admin first")
+        raise Problem("host", "the request came through a proxy; create an admin token first")
     origin = header(headers, b"origin")
     if origin is not None and not is_loopback(_host_of(origin)):
         raise Problem("origin")
@@ -77,15 +77,15 @@ def require_here(headers: Headers) -> None:
 
 
 def require_ingest(service: Service, headers: Headers, collection: Collection) -> None:
-    """Refuse reports without an ingest token, where the collection asks for one."""
+    """Refuse reports without an ingest token if the collection requires one."""
     if not collection.terms.token:
         return
     authorization = header(headers, b"authorization")
     if authorization is None:
-        raise Problem("token", "this collection takes reports with a token only")
+        raise Problem("token", "this collection accepts reports only with a token")
     token = service.token_of(authorization)
     if token is None:
-        raise Problem("token", "this token is not known, or was revoked")
+        raise Problem("token", "this token is unknown or was revoked")
     if not token.allows("ingest", collection.id):
         raise Problem("forbidden")
 
@@ -99,7 +99,7 @@ def allowed(origins: Sequence[str], origin: str) -> bool:
 
 
 def cors(origins: Sequence[str], origin: str | None) -> list[tuple[bytes, bytes]]:
-    """The headers that let a page of an allowed origin read a response; no cookies are ever meant."""
+    """The headers that let a page of an allowed origin read a response. Cookies are never allowed."""
     if origin is None or not allowed(origins, origin):
         return []
     return [
@@ -110,7 +110,7 @@ def cors(origins: Sequence[str], origin: str | None) -> list[tuple[bytes, bytes]
 
 
 def preflight(origins: Sequence[str], origin: str | None) -> list[tuple[bytes, bytes]]:
-    """The headers that answer a browser that asks before it sends."""
+    """The headers that answer a browser's preflight request."""
     basic = cors(origins, origin)
     if not basic:
         return [(b"vary", b"origin")]
@@ -123,7 +123,7 @@ def preflight(origins: Sequence[str], origin: str | None) -> list[tuple[bytes, b
 
 
 def _host_of(address: str) -> str:
-    """The host that an address names; empty if it can not be read."""
+    """The host of an address; empty if the address is malformed."""
     try:
         return urlsplit(address).hostname or ""
     except ValueError:

@@ -1,4 +1,4 @@
-"""The web application: the routes over a service. It can be driven in process, without sockets."""
+"""The web application: the routes of a service. Tests run it without sockets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .routes import OPERATIONS, Operation
 from .web import Run, guarded, json, site, with_headers
 
 _NONE = Collection.__new__(Collection)
-"""What handlers without a collection are given."""
+"""Passed to handlers of routes without a collection."""
 
 PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
@@ -77,7 +77,7 @@ def _endpoint(service: Service, operations: list[Operation]) -> Run:
 
     async def handle(operation: Operation, collection: Collection | None, request: Request) -> Response:
         if operation.role is not None:
-            # who may not read a collection is not told whether it exists either
+            # first, so that whoever may not read a collection does not learn whether it exists
             require(service, request.scope["headers"], operation.role, collection)
         if "name" in request.path_params and collection is None:
             raise Problem("unknown", "there is no collection of this name")

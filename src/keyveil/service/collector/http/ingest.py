@@ -1,4 +1,4 @@
-"""What a collector does with reports that came: check, hand to the writer, answer when durable."""
+"""The route for reports: check them, pass them to the writer, and answer when they are durable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class Ingest(Upload[Collection]):
-    """The upload route of a collector."""
+    """The collector's route for reports."""
 
     def __init__(self, service: Service) -> None:
         super().__init__(service)
@@ -79,7 +79,7 @@ class Ingest(Upload[Collection]):
         return 200, b'{"accepted":%d,"failed":[]}' % batch.count, []
 
     async def _submit(self, collection: Collection, parcel: Parcel, fresh: int) -> None:
-        """Make reports durable, at the collection's rate."""
+        """Make reports durable within the collection's rate."""
         rate = collection.terms.rate
         if rate is None or not fresh:
             await self.service.writer.submit(parcel)
@@ -97,7 +97,10 @@ class Ingest(Upload[Collection]):
             bucket.give_back(unused)
 
     def _partly(self, collection: Collection, batch: wire.Batch, reasons: dict[int, str]) -> Said:
-        """An answer that names the failed ids; a refusal if all failed for one reason."""
+        """The answer if reports failed: it names their ids.
+
+        A refusal if all failed for the same reason.
+        """
         service = self.service
         failed = [
             {

@@ -1,4 +1,4 @@
-"""Live answers: server-sent events, only when something changed; a tally is at most a second behind."""
+"""Live answers as server-sent events. An event is sent when something changed, within a second."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ..process.problems import Problem
 from .access import Headers, require
 
 EVERY = 0.4
-"""Seconds between two looks; what another process counts is known half a second later at the most."""
+"""Seconds between two checks. Changes by other processes are seen half a second later at most."""
 REST = 1.0
-"""Seconds between two estimates at the least: they cost more than a look."""
+"""Minimum number of seconds between two estimates, which cost more than a check."""
 SILENCE = 15.0
 """Seconds without an event after which a comment keeps the connection alive."""
 
 
 class _Stream(Response):
-    """A response without end; a client that does not take what is sent is let go."""
+    """An endless response. A client that stops reading is disconnected."""
 
     media_type = "text/event-stream"
 
@@ -55,9 +55,9 @@ async def _gone(receive: Receive) -> None:
 
 
 def stream(service: Service, name: str, headers: Headers, estimates: bool) -> Response:
-    """The tally of a collection as it grows, with estimates if they are asked for.
+    """Stream the tally of a collection as it grows, with estimates if requested.
 
-    It ends when its token is revoked: whoever may not ask any more is not told any more.
+    The stream ends when its token is revoked.
     """
     if service.streams >= service.settings.streams:
         raise Problem("busy", "too many live streams at once")

@@ -1,4 +1,4 @@
-"""The OpenAPI document of every route, made from the same table as the routes; and a page of it."""
+"""The OpenAPI document, made from the same table as the routes, and a page that shows it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REPORTS = (
     *("content_type", "slow", "rate", "overload", "storage", "unhealthy", "origin", "token"),
     *("forbidden", "unknown", "method"),
 )
-"""Every reason for which reports are refused."""
+"""All reasons for refusing reports."""
 
 _QUERY: dict[str, dict[str, Any]] = {
     "round": {
@@ -200,7 +200,7 @@ def _schema(kind: str, schema: type | None) -> dict[str, Any]:
 
 
 def page() -> str:
-    """The document as a plain page, without anything from elsewhere."""
+    """The document as an HTML page without external resources."""
     rows = []
     for path, methods in document()["paths"].items():
         for method, about in methods.items():

@@ -1,4 +1,4 @@
-"""What each route does, who may use it, and what it says of itself in the OpenAPI document."""
+"""What each route does, who may use it, and its entry in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ class Operation:
     path: str
     summary: str
     role: str | None
-    """Who may; None for anyone."""
+    """The role that is required; None for anyone."""
     handler: Handler
     answer: tuple[int, str, type | None]
-    """Status, content type and schema of success."""
+    """Status, content type and schema of a successful response."""
     query: tuple[str, ...] = ()
     body: tuple[str, type | None] | None = None
     refusals: tuple[str, ...] = ()
     public: bool = False
-    """Whether pages of allowed origins may read it."""
+    """Whether pages of allowed origins may read the response."""
     more: Mapping[str, type | None] = field(default_factory=dict)
-    """Other content types of success."""
+    """Other content types of a successful response."""
 
 
 class _Number(Convertor[int]):
-    """A number of a path: as many digits as any of ours has, so that reading it costs nothing."""
+    """A number in a path. Its length is bounded, so parsing it is cheap."""
 
     regex = "[0-9]{1,10}"
 
@@ -72,7 +72,7 @@ register_url_convertor("number", _Number())
 
 
 async def body_of(service: Service, request: Request, kinds: tuple[str, ...]) -> bytes:
-    """The body, within its bounds of kind, size and time."""
+    """The body, within the limits of content type, size and time."""
     main = request.headers.get("content-type", "").split(";", 1)[0].strip().lower()
     if main not in kinds:
         raise Problem("content_type", f"send {' or '.join(kinds)}")
@@ -92,25 +92,24 @@ async def body_of(service: Service, request: Request, kinds: tuple[str, ...]) ->
 
 
 async def struct_of(service: Service, request: Request, kind: type[Any]) -> Any:
-    """A JSON body of a kind; the problem says what is wrong with an admin's own request."""
+    """A JSON body of a type. The problem says what is wrong; only admins send such bodies."""
     body = await body_of(service, request, (JSON,))
     try:
         return msgspec.json.decode(body, type=kind)
     except (ValueError, RecursionError) as error:
-        text = str(error) if isinstance(error, msgspec.ValidationError) else "the body is no JSON"
+        text = str(error) if isinstance(error, msgspec.ValidationError) else "the body is not JSON"
         if kind is schemas.NewCollection and _is_plan(body):
             text = BARE_PLAN
         raise Problem("malformed", text[:200]) from None
 
 
 BARE_PLAN = (
-    'the body is a plan alone; send {"name": "a-name", "plan": PLAN}, '
-    'and "terms" and "state" if you like'
+    'the body is a plan alone; send {"name": "a-name", "plan": PLAN}, and optionally "terms" and "state"'
 )
 
 
 class _Format(msgspec.Struct):
-    """Of any of our documents."""
+    """The format of any document of keyveil."""
 
     format: str
 
@@ -124,23 +123,23 @@ def _is_plan(body: bytes) -> bool:
 
 
 def number_of(request: Request, name: str, default: float) -> float:
-    """A number of the query."""
+    """A number from the query string."""
     text = request.query_params.get(name)
     if text is None:
         return default
     try:
         return float(text)
     except ValueError:
-        raise Problem("invalid", f"'{name}' is a number") from None
+        raise Problem("invalid", f"'{name}' must be a number") from None
 
 
 def round_of(request: Request) -> int | None:
-    """The round that is asked for."""
+    """The round number in the query string; None if there is none."""
     text = request.query_params.get("round")
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise Problem("invalid", "'round' is a whole number")
+        raise Problem("invalid", "'round' must be a whole number")
     return int(text)
 
 
@@ -419,4 +418,7 @@ OPERATIONS: tuple[Operation, ...] = (
         compare, (200, JSON, schemas.Comparison),
     ),
 )  # fmt: skip
-"""Every route but reports and the process's own; one table for the app and for its document."""
+"""All routes except those for reports and for the process itself.
+
+The application and its document use it.
+"""

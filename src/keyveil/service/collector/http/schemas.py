@@ -1,4 +1,4 @@
-"""The shapes of requests and responses, for the OpenAPI document and for reading requests."""
+"""The types of requests and responses. They validate requests and make up the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TermsIn(Struct, forbid_unknown_fields=True, omit_defaults=True):
     replaces: str | msgspec.UnsetType | None = msgspec.UNSET
 
     def given(self) -> dict[str, Any]:
-        """Only what was stated."""
+        """Only the terms that were given."""
         every = {name: getattr(self, name) for name in self.__struct_fields__}
         return {name: value for name, value in every.items() if value is not msgspec.UNSET}
 
@@ -270,7 +270,7 @@ COMPONENTS = (
 
 
 def components() -> dict[str, Any]:
-    """The schemas of all of them by name."""
+    """The JSON schemas of all types by name."""
     _, definitions = msgspec.json.schema_components(
         COMPONENTS, ref_template="#/components/schemas/{name}"
     )

@@ -1,4 +1,4 @@
-"""The server: uvicorn over an application, with bounds on slow clients, ended gracefully."""
+"""The server: uvicorn with limits on slow clients and a graceful end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .web import Host
 
 
 class ServerLog(logging.Handler):
-    """The server's own warnings as events: the words of the message, never what fills them in."""
+    """Logs uvicorn's warnings: the message template, never the values that fill it."""
 
     def __init__(self, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(logging.WARNING)
@@ -32,13 +32,13 @@ class ServerLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
         what = str(record.msg)[:200], kind
-        times = self._said.times(what)  # anyone can bring a warning about
+        times = self._said.times(what)  # anyone can cause a warning
         if times is not None:
             self._log.say("server", text=what[0], error=kind, **({"left_out": times} if times else {}))
 
 
 class ServeError(KeyveilError):
-    """Nothing can be served like this."""
+    """The collector cannot listen as requested."""
 
 
 _HEAD_TOO_LARGE = (
@@ -47,29 +47,29 @@ _HEAD_TOO_LARGE = (
 
 
 GRACE = 2.0
-"""Seconds in which it can be said that a body was too slow."""
+"""Seconds after a body's time limit in which the refusal can be sent."""
 SPARE_FILES = 256
-"""Open files that connections leave to the store and to everything else."""
+"""Number of open files that connections leave to the store and everything else."""
 MOST_PIPELINED = 64
-"""Requests that one connection may send ahead of their answers."""
+"""Maximum number of requests that one connection may send ahead of their answers."""
 
 
 class Connection(Protocol):
-    """What is asked of a connection when there are too many."""
+    """What the limit on connections needs to know about a connection."""
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is being answered."""
+        """Whether no request is being answered."""
 
     def give_up(self) -> None:
-        """End it."""
+        """Close it."""
 
 
 class Connections:
-    """All open connections by where they come from, so that nobody can hold the place of everyone.
+    """All open connections by address, so that one address cannot take all places.
 
-    A new connection takes the place of one that waits for no answer: of its own address, if that has
-    all that it may have; of the address that has the most, if all places are taken.
+    A new connection replaces one that waits for no answer: one of its own address if that address is at
+    its limit, otherwise one of the address with the most connections.
     """
 
     def __init__(self, most: int, most_each: int) -> None:
@@ -81,7 +81,7 @@ class Connections:
         return len(self._places)
 
     def add(self, connection: Connection, address: str) -> bool:
-        """Take a connection in, if there is room for it or can be made."""
+        """Add a connection, if there is room or room can be made."""
         mine = self._by_address.get(address, {})
         if len(mine) >= self._most_each:
             if not self._make_room(mine):
@@ -93,7 +93,7 @@ class Connections:
         return True
 
     def remove(self, connection: Connection) -> None:
-        """A connection has ended."""
+        """Remove a connection that has ended."""
         address = self._places.pop(connection, None)
         if address is not None:
             mine = self._by_address[address]
@@ -111,7 +111,7 @@ class Connections:
 
 
 def network_of(peer: object) -> str:
-    """Whose connection it is: an IPv4 address, or the network of an IPv6 address."""
+    """The address whose limit applies: an IPv4 address, or the /64 network of an IPv6 address."""
     host = str(peer[0]) if isinstance(peer, tuple) and peer else ""
     try:
         address = ip_address(host.partition("%")[0])
@@ -125,11 +125,11 @@ def network_of(peer: object) -> str:
 
 
 class HttpConnection(HttpToolsProtocol):
-    """One connection. A head that does not arrive whole in time ends it, and so does silence, and
-    so do a head without end and requests without end that wait for no answer. A body has its own time,
-    and a little more: whoever reads it says that it was too slow, before the connection ends.
+    """One connection with limits on time and size.
 
-    The server itself only bounds the silence between two requests.
+    It ends if a request head is late or too large, if nothing is ever sent, or if too many requests wait
+    for their answers. A body has its own time limit plus a little more, so that the refusal can still be
+    sent. uvicorn itself only limits the idle time between two requests.
     """
 
     seconds = 20.0
@@ -157,11 +157,11 @@ class HttpConnection(HttpToolsProtocol):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is being answered."""
+        """Whether no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
     def give_up(self) -> None:
-        """End the connection for another's sake."""
+        """Close the connection to make room for another."""
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -175,7 +175,7 @@ class HttpConnection(HttpToolsProtocol):
             return
         idle = self.idle
         if len(self.pipeline) > MOST_PIPELINED:
-            self.transport.abort()  # the server reads on while they wait, and would keep them all
+            self.transport.abort()  # uvicorn reads on while they wait, and would keep them all in memory
         elif self._head > self.head_bytes:
             if idle:
                 self.transport.write(_HEAD_TOO_LARGE)
@@ -183,7 +183,7 @@ class HttpConnection(HttpToolsProtocol):
             else:
                 self.transport.abort()
         elif idle and self._deadline is None:
-            self._watch()  # empty lines between two requests begin none, and must not hold it
+            self._watch()  # empty lines start no request, and must not keep it open
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -206,7 +206,7 @@ class HttpConnection(HttpToolsProtocol):
         self._unwatch()
 
     def pause_writing(self) -> None:
-        super().pause_writing()  # the client does not take what is sent
+        super().pause_writing()  # the client does not read what is sent
         self._taken()
         self._taking = self.loop.call_later(self.send_seconds, self._expire)
 
@@ -233,7 +233,7 @@ class HttpConnection(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """Tells whoever is behind it at once when the process is told to end, so that streams finish."""
+    """Sets ``draining`` as soon as the process is asked to end, so that streams finish."""
 
     def __init__(self, config: uvicorn.Config, host: Host) -> None:
         super().__init__(config)
@@ -245,7 +245,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """End by returning, not by the signal: the store is closed, and the exit code is ours."""
+        """Return instead of dying by the signal: the store is closed, and the exit code is ours."""
         before = {
             number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)
         }
@@ -257,7 +257,7 @@ class Server(uvicorn.Server):
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket at an address; port 0 takes any that is free."""
+    """A listening socket; port 0 takes any free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -267,26 +267,26 @@ def listening(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         listener.close()
         if isinstance(error, OverflowError):
-            raise ServeError("a port is a whole number from 0 to 65535") from None
+            raise ServeError("a port must be a whole number from 0 to 65535") from None
         raise ServeError(f"cannot listen at {host}, port {port}: {error.strerror}") from None
     listener.setblocking(False)
     return listener
 
 
 def address_of(listener: socket.socket) -> str:
-    """The address of a listening socket as people write it."""
+    """The URL of a listening socket."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def room_for(connections: int, log: Log) -> int:
-    """How many connections the system lets be open, after the process's limit was raised for them."""
+    """Number of connections that the system allows, after raising the limit on open files."""
     need = connections + SPARE_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     endless = resource.RLIM_INFINITY
     if soft == endless or soft >= need:
         return connections
-    with suppress(OSError, ValueError):  # some systems have a lower limit than they say
+    with suppress(OSError, ValueError):  # some systems have a lower limit than they report
         resource.setrlimit(resource.RLIMIT_NOFILE, (need if hard == endless else min(need, hard), hard))
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if soft == endless or soft >= need:
@@ -297,7 +297,7 @@ def room_for(connections: int, log: Log) -> int:
 
 
 def run(host: Host, application: Any, listener: socket.socket) -> None:
-    """Serve an application at a socket until told to end."""
+    """Serve an application at a socket until the process is asked to end."""
     bounds = host.settings
     limits = {
         "seconds": bounds.request_seconds,

@@ -1,4 +1,4 @@
-"""The route that takes reports, at a collector or a relay: bounded bodies, decoded, and answered."""
+"""The route that receives reports, for a collector and for a relay: limits, decoding, answers."""
 
 from __future__ import annotations
 
@@ -19,53 +19,56 @@ from .web import Host, Pairs, as_problem, extra_headers
 
 Place = TypeVar("Place")
 Said = tuple[int, bytes, Pairs]
-"""Status, JSON body and further headers of an answer."""
+"""Status, JSON body and additional headers of an answer."""
 
 _encoder = msgspec.json.Encoder()
 
 PATIENCE = 1.0
-"""Seconds that a body may take before it can be given up for another's sake."""
+"""Seconds that a body may take before it can be dropped to make room for another."""
 
 
 @dataclass(slots=True, eq=False)
 class _Arriving:
-    """A body on its way: only what has come of it is counted, whatever was announced."""
+    """A body that is arriving. Only the bytes received count, not the announced length."""
 
     begun: float
     limit: asyncio.Timeout | None = None
-    """Set while it is not whole, and can be given up."""
+    """Set while the body is incomplete and can be dropped."""
     size: int = 0
 
 
 class Upload(ABC, Generic[Place]):
-    """An ASGI endpoint for ``/v1/collections/{name}/reports``; each kind says what it does with them."""
+    """The ASGI endpoint for ``/v1/collections/{name}/reports``.
+
+    Subclasses say what happens to the reports.
+    """
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self.waiting_bytes = 0
-        """Of bodies that have come, whole or in part."""
+        """Bytes of all bodies received so far, complete or not."""
         self.waiting_requests = 0
         self._arriving: set[_Arriving] = set()
-        """Bodies that are not whole yet."""
+        """Bodies that are incomplete."""
 
     @abstractmethod
     async def find(self, name: str) -> Place:
-        """The collection of a name, or a problem."""
+        """The collection of this name; a problem if there is none."""
 
     @abstractmethod
     def origins(self, place: Place) -> Sequence[str]:
-        """Web origins whose pages may send to it."""
+        """Web origins whose pages may send reports to it."""
 
     @abstractmethod
     def epoch_now(self, place: Place) -> int:
-        """The present epoch, for a report that states none."""
+        """The current epoch, for a report that names none."""
 
     def check(self, place: Place, headers: Pairs) -> None:
         """Refuse a request before its body is read."""
 
     @abstractmethod
     async def take(self, place: Place, batch: wire.Batch) -> Said:
-        """Take a batch, and say what became of it."""
+        """Accept a batch and return the answer."""
 
     def refused(self, name: str, place: Place | None, problem: Problem) -> None:
         """Count a refusal."""
@@ -112,7 +115,7 @@ class Upload(ABC, Generic[Place]):
 
     @contextmanager
     def _waiting(self) -> Iterator[_Arriving]:
-        """Count a request, and later what comes of it, until it is answered."""
+        """Count a request and its bytes until it is answered."""
         upload = _Arriving(asyncio.get_running_loop().time())
         while self.waiting_requests >= self._host.settings.waiting_requests:
             self._make_room(upload)
@@ -124,16 +127,16 @@ class Upload(ABC, Generic[Place]):
             self._forget(upload)
 
     def _came(self, upload: _Arriving, size: int) -> None:
-        """So many bytes more have come of a body."""
+        """Count bytes received of a body."""
         while self.waiting_bytes + size > self._host.settings.waiting_bytes:
             self._make_room(upload)
         upload.size += size
         self.waiting_bytes += size
 
     def _make_room(self, upload: _Arriving) -> None:
-        """Give up the body that has come slowest; where there is none to give up, refuse this one.
+        """Drop the slowest body; refuse this request if none can be dropped.
 
-        Who announces much and sends little, or nothing, loses his place to who sends.
+        A client that announces much and sends little loses its place to clients that send.
         """
         now = asyncio.get_running_loop().time()
         slow = [
@@ -148,18 +151,18 @@ class Upload(ABC, Generic[Place]):
         self._forget(slowest)
 
     def _forget(self, upload: _Arriving) -> None:
-        """A request waits no more: its bytes and its place are free, once."""
+        """Free the bytes and the place of a request, once."""
         if upload.size >= 0:
             self.waiting_bytes -= upload.size
             self.waiting_requests -= 1
             upload.size = -1
 
     def _patience(self) -> int:
-        """Seconds to wait, more the fuller the queue is; clients add jitter of their own."""
+        """Seconds to wait; longer the fuller the queue is. Clients add their own jitter."""
         return 1 + 4 * self.waiting_bytes // self._host.settings.waiting_bytes
 
     def _head(self, headers: Pairs) -> tuple[Callable[[bytes, int], wire.Batch], int]:
-        """How to decode the body, and how large it may be."""
+        """The decoder of the body and its maximum size."""
         kind = length = encoding = None
         for key, value in headers:
             if key == b"content-type":
@@ -181,7 +184,7 @@ class Upload(ABC, Generic[Place]):
         if length is None:
             return decode, most
         if not length.isdigit():
-            raise Problem("malformed", "the content length is no number")
+            raise Problem("malformed", "the content length is not a number")
         if int(length[:20]) > most:
             raise Problem("too_large", f"a body has at most {most} bytes")
         return decode, int(length)
@@ -203,13 +206,13 @@ class Upload(ABC, Generic[Place]):
             raise Problem("slow") from None
 
     def _whole(self, upload: _Arriving, size: int) -> None:
-        """The last of a body has come: now it waits for the store, and is not given up any more."""
+        """Note that a body is complete. It now waits for the store and can no longer be dropped."""
         self._still(upload)
         self._came(upload, size)
         self._arriving.discard(upload)
 
     def _still(self, upload: _Arriving) -> None:
-        if upload.size < 0:  # given up, and more of it came before it was told
+        if upload.size < 0:  # dropped, and more of it arrived before the timeout was seen
             raise Problem("slow")
 
     async def _rest(self, message: Message, receive: Receive, most: int, upload: _Arriving) -> bytes:

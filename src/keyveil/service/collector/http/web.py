@@ -1,4 +1,4 @@
-"""What every web application here has in common, a collector's and a relay's."""
+"""What the web applications of collector and relay share."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Run = Callable[[Request], Awaitable[Response]]
 
 
 class Host(Protocol):
-    """Whoever is behind the routes."""
+    """What is behind the routes: a service or a relay."""
 
     settings: Settings
     log: Log
     draining: asyncio.Event
-    """Set when the process is told to end."""
+    """Set when the process is asked to end."""
 
     @property
     def metrics(self) -> Refusals:
@@ -45,7 +45,7 @@ def json(document: Any, status: int = 200, **headers: str) -> Response:
 
 
 def as_problem(host: Host, error: Exception) -> Problem:
-    """Every error as a refusal; what was not foreseen is logged by kind and place alone."""
+    """An error as a refusal. An unforeseen error is logged by its type and place only."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, StoreUnready | StoreError) or _nothing_left(error):
@@ -55,12 +55,12 @@ def as_problem(host: Host, error: Exception) -> Problem:
 
 
 def _nothing_left(error: Exception) -> bool:
-    """Whether the system has no more files or memory to give: it will, when others are done."""
+    """Whether the system has run out of files or memory, which is temporary."""
     return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def extra_headers(problem: Problem) -> Pairs:
-    """The headers that a refusal needs beside its body."""
+    """The headers of a refusal."""
     headers: Pairs = []
     if problem.kind.retry:
         headers.append((b"retry-after", str(problem.more.get("after", problem.kind.after)).encode()))
@@ -69,7 +69,7 @@ def extra_headers(problem: Problem) -> Pairs:
     if problem.reason == "encoding":
         headers.append((b"accept-encoding", b"identity"))
     if problem.reason in ("too_large", "slow", "overload"):
-        headers.append((b"connection", b"close"))  # what else was sent is not read
+        headers.append((b"connection", b"close"))  # the rest of the request is not read
     return headers
 
 
@@ -89,7 +89,7 @@ def with_headers(response: Response, pairs: Pairs) -> Response:
 
 
 def guarded(host: Host, run: Run) -> Run:
-    """A handler whose every error becomes a refusal, and whose answers nobody keeps."""
+    """A handler that turns every error into a refusal and forbids caching."""
 
     async def safe(request: Request) -> Response:
         try:
@@ -105,14 +105,14 @@ def guarded(host: Host, run: Run) -> Run:
 
 
 def _asked_wrongly(error: Exception) -> Exception:
-    """The library's own errors as refusals: they speak of plans and queries, never of records."""
+    """The library's errors as refusals. They are about plans and queries, never about records."""
     if isinstance(error, KeyveilError) and not isinstance(error, Problem | StoreError):
         return Problem("invalid", str(error))
     return error
 
 
 def not_here(host: Host) -> Callable[[Request, Exception], Awaitable[Response]]:
-    """What is said where there is no route."""
+    """The refusal for an unknown route."""
 
     async def say(request: Request, error: Exception) -> Response:
         reason = "method" if getattr(error, "status_code", 404) == 405 else "unknown"
@@ -127,8 +127,11 @@ def not_here(host: Host) -> Callable[[Request, Exception], Awaitable[Response]]:
 def site(
     host: Host, routes: Sequence[BaseRoute], lifespan: Callable[[Starlette], Any] | None = None
 ) -> Starlette:
-    """An application of these routes and of nothing else: no path leads on to another, because a
-    redirect would repeat whatever Host was named, without the proxy's TLS."""
+    """An application of these routes only.
+
+    It never redirects: a redirect would repeat the Host header that the client sent, without the proxy's
+    TLS.
+    """
     application = Starlette(
         routes=routes, lifespan=lifespan, exception_handlers={HTTPException: not_here(host)}
     )

@@ -55,7 +55,7 @@ class SingleReport(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Report(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """As WireReport; ids are checked all at once, which is faster."""
+    """As ``WireReport``. Ids are checked all at once, which is faster."""
 
     id: str
     cells: list[int]
@@ -73,7 +73,7 @@ _single_decoder = msgspec.json.Decoder(SingleReport)
 
 @dataclass(slots=True)
 class Batch:
-    """Reports of one plan and epoch as they came, decoded but not yet checked against the plan."""
+    """Reports of one plan and epoch, decoded but not yet checked against the plan."""
 
     plan: str
     epoch: int
@@ -82,11 +82,11 @@ class Batch:
     cells: list[list[int]] | None = None
     body: bytes = b""
     named: bool = True
-    """Whether its ids are those of whoever sent it, so that sending it again changes nothing."""
+    """Whether the sender named the ids. Then sending the batch again changes nothing."""
 
 
 NOW = -1
-"""The epoch of a batch that states none: whoever takes it knows the present one."""
+"""The epoch of a batch that names none; the receiver fills in the current one."""
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ def decode_json(body: bytes, most: int) -> Batch:
     except ValueError:
         ids = b""
     if len(ids) != 16 * count or ids.hex() != names or any(len(r.id) != 32 for r in read.reports):
-        raise Problem("malformed", "a report's id has 32 hexadecimal digits")
+        raise Problem("malformed", "a report's id must have 32 hexadecimal digits")
     return Batch(read.plan, read.epoch, count, ids, [report.cells for report in read.reports])
 
 
@@ -122,7 +122,7 @@ def _decode_single(body: bytes) -> Batch:
         read = _single_decoder.decode(body)
     except (ValueError, RecursionError):
         # msgspec's errors are ValueErrors; their text may quote, so it is not passed on
-        wanted = "the body is no JSON batch of plan, epoch and reports, and no report alone"
+        wanted = "the body must be a JSON batch of plan, epoch and reports, or a single report"
         raise Problem("malformed", wanted) from None
     name = fresh_bytes(16) if read.id is None else bytes.fromhex(read.id)
     return Batch(read.plan, NOW, 1, name, [read.cells], named=read.id is not None)
@@ -131,7 +131,7 @@ def _decode_single(body: bytes) -> Batch:
 def decode_binary(body: bytes, most: int) -> Batch:
     """A binary batch; the rows are looked at when the plan is known."""
     if len(body) < _HEAD or body[:8] != MAGIC:
-        raise Problem("malformed", "the body is no binary batch of reports")
+        raise Problem("malformed", "the body is not a binary batch of reports")
     epoch = int.from_bytes(body[40:44], "little")
     count = int.from_bytes(body[44:48], "little")
     _check_count(count, most)

@@ -1,8 +1,8 @@
-"""Backup of a store and its segments while it is served.
+"""Backup of a store and its sealed epochs while it is served.
 
-A backup is a folder: a SQLite file with every table, the segments that it names, the keys of its open
-epochs, and a manifest. Rows are copied as of one moment, of either kind of store; ``restore`` makes
-either kind of them.
+A backup is a folder with a SQLite file of all tables, the files of sealed epochs, the keys of open
+epochs, and a manifest. The rows are copied as of one time, from either kind of store, and ``restore``
+makes either kind from them.
 """
 
 from __future__ import annotations
@@ -34,21 +34,24 @@ from ..store.sqlite import SqliteSession, SqliteStore
 FORMAT = "keyveil/backup/1"
 DATABASE, SEGMENTS, MANIFEST = "store.sqlite", "segments", "backup.json"
 ROWS = 100
-"""Copied at once; a row of the log may have a hundred thousand bytes."""
+"""Number of rows copied at a time; a row of the log may have a hundred thousand bytes."""
 TRIES = 3
-"""Copies that are begun: an epoch may expire, or a collection be deleted, between store and segments."""
+"""Number of attempts.
+
+Between the copy of the store and that of the files an epoch may expire or a collection be deleted.
+"""
 
 
 def backup(source: str | Path, segments: Path, target: Path) -> dict[str, Any]:
-    """Copy a store as of one moment, with the segments it names; the facts of what was copied.
+    """Copy a store as of one time, with the files of its sealed epochs; the facts of the copy.
 
-    The folder appears only when it is complete. Reports that come meanwhile are not in it.
+    The folder appears only when it is complete. It does not contain reports that arrive meanwhile.
     """
     store = store_at(str(source))
     if isinstance(store, SqliteStore) and not store.path.is_file():
         raise StoreError(f"there is no store at {store.path}")
     if target.exists():
-        raise StoreError(f"{target} is there already: name a new folder")
+        raise StoreError(f"{target} exists already: name a new folder")
     work = target.with_name(f".{target.name}.part")
     try:
         for left in reversed(range(TRIES)):
@@ -73,7 +76,7 @@ def backup(source: str | Path, segments: Path, target: Path) -> dict[str, Any]:
 
 
 def _copy_store(store: Store, target: Path) -> None:
-    """All rows of our own tables, under one read transaction; writers go on meanwhile."""
+    """Copy all rows of our tables in one read transaction, while others write."""
     with opened(store), store.reading() as source:
         _copy_rows(source, store.kind, target)
     try:
@@ -84,7 +87,7 @@ def _copy_store(store: Store, target: Path) -> None:
     except apsw.Error as error:
         raise StoreError(f"the store cannot be copied: {type(error).__name__}") from None
     if verdict != [("ok",)]:
-        raise StoreError("the copy is not sound: the disk may be damaged")
+        raise StoreError("the copy failed its integrity check: the disk may be damaged")
     os.chmod(target, 0o600)
     sync(target)
 
@@ -102,7 +105,7 @@ def _copy_rows(source: Session, kind: str, target: Path) -> None:
 
 
 def _copy_segments(database: Path, segments: Path, target: Path) -> int:
-    """Copy every file that the copied store names; they never change once they are written."""
+    """Copy every file that the copied store names; their number. These files never change."""
     store = SqliteStore(database)
     number = 0
     try:
@@ -129,7 +132,7 @@ def _copy_segments(database: Path, segments: Path, target: Path) -> int:
 
 
 def _copy_keys(database: Path, segments: Path, target: Path, must: bool) -> None:
-    """Copy the keys of open epochs; one that is missing is an error if it ``must`` be there."""
+    """Copy the keys of open epochs. A missing key is an error if ``must`` is true."""
     reader = open_copy(database)
     try:
         names = [row[0] for row in SqliteSession(reader).rows("select name from id_keys")]
@@ -141,7 +144,7 @@ def _copy_keys(database: Path, segments: Path, target: Path, must: bool) -> None
     for name in names:
         if here.read(name) is not None:
             copy_file(here.path(name), there.path(name))
-        elif must:  # its epoch may have been closed meanwhile
+        elif must:  # its epoch may have been closed since
             raise FileNotFoundError
     if names:
         sync(there.folder)
@@ -152,12 +155,12 @@ def _copy_keys(database: Path, segments: Path, target: Path, must: bool) -> None
 
 @dataclass(frozen=True)
 class BackupTable:
-    """A table of ours, as SQLite has it."""
+    """A table of the store in SQLite."""
 
     name: str
     sql: str
     columns: dict[str, tuple[str, bool]]
-    """Of each column the type of its values, and whether they may be null."""
+    """For each column the type of its values, and whether they may be null."""
 
     @property
     def counted(self) -> bool:
@@ -166,7 +169,7 @@ class BackupTable:
 
 
 def own_tables(version: int | None = None) -> dict[str, BackupTable]:
-    """The tables of a store of this version, or of an older one, by name; every store has them."""
+    """The tables of a store of this or an older version, by name."""
     connection = apsw.Connection(":memory:")
     make_tables(connection, version)
     sql = "select name, sql from sqlite_master where type = 'table' and name not like 'sqlite_%'"
@@ -181,7 +184,7 @@ def own_tables(version: int | None = None) -> dict[str, BackupTable]:
 
 
 def make_tables(connection: apsw.Connection, version: int | None = None) -> None:
-    """Make the tables of a version in an empty file."""
+    """Create the tables of a version in an empty file."""
     steps = MIGRATIONS[:version]
     for step in steps:
         for statement in step:
@@ -190,7 +193,7 @@ def make_tables(connection: apsw.Connection, version: int | None = None) -> None
 
 
 def copy_table(source: Session, target: Session, table: BackupTable) -> None:
-    """Copy all rows of a table, few in memory at a time."""
+    """Copy all rows of a table, a few at a time."""
     names = ", ".join(table.columns)
     marks = ", ".join("?" * len(table.columns))
     sql = f"insert into {table.name} ({names}) values ({marks})"
@@ -199,7 +202,7 @@ def copy_table(source: Session, target: Session, table: BackupTable) -> None:
 
 
 def last_ids(source: Session, kind: str, version: int | None = None) -> dict[str, int]:
-    """The last number that each counted table gave to a row, deleted ones included."""
+    """The highest row number that each numbered table has used, deleted rows included."""
     numbers = {}
     for table in own_tables(version).values():
         if table.counted:
@@ -214,14 +217,14 @@ def last_ids(source: Session, kind: str, version: int | None = None) -> dict[str
 
 
 def set_last_ids(target: Session, last: dict[str, int]) -> None:
-    """Let a SQLite file go on counting from there."""
+    """Set the numbers from which a SQLite file continues."""
     target.run("delete from sqlite_sequence")
     rows = [(name, number) for name, number in last.items() if number > 0]
     target.many("insert into sqlite_sequence (name, seq) values (?, ?)", rows)
 
 
 def open_copy(database: Path) -> apsw.Connection:
-    """A copy, for reading alone: immutable, so that it stays as it is, to the last byte."""
+    """Open a copy read-only, so that it does not change by a single byte."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     connection = apsw.Connection(f"file:{quote(str(database.resolve()))}?immutable=1", flags=flags)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
@@ -237,7 +240,7 @@ def _batches(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]
 
 @contextmanager
 def opened(store: Store) -> Iterator[None]:
-    """A store for a while; one that cannot be reached is said in a line."""
+    """Open a store for a while. A store that cannot be reached raises a one-line error."""
     try:
         store.open(serving=False)
         yield
@@ -251,7 +254,7 @@ def opened(store: Store) -> Iterator[None]:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """A copy that is its owner's alone, and on disk."""
+    """Copy a file durably, readable by its owner only."""
     shutil.copyfile(source, target)
     os.chmod(target, 0o600)
     sync(target)
@@ -266,5 +269,5 @@ def hash_of(path: Path) -> str:
 
 
 def names_of(manifest: dict[str, Any]) -> list[str]:
-    """The files of a sealed epoch beside its manifest."""
+    """The files of a sealed epoch without its manifest."""
     return [file["name"] for file in files_of(manifest)]

@@ -1,8 +1,8 @@
-"""A backup put back as a store of either kind, or refused whole.
+"""Restore a backup as a store of either kind, or refuse it as a whole.
 
-A backup may come from anywhere, so nothing in it is trusted. Its names must be names that this program
-gives, its files plain files inside it, its tables ours. All of that is checked before anything is
-written; then only the rows of our own tables and the files that they name are copied.
+A backup may come from anywhere, so nothing in it is trusted. Its names must be names that keyveil uses,
+its files regular files inside it, its tables ours. All of that is checked before anything is written.
+Then only the rows of our tables and the files that they name are copied.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ FOREIGN = "the backup is refused, because keyveil did not write it"
 
 
 def restore(source: Path, target: str | Path, segments: Path) -> None:
-    """Put a backup where a store shall be; never over one that is there."""
+    """Restore a backup as a new store. An existing store is never overwritten."""
     facts = _facts(source)
     store = store_at(str(target))
     for place in (segments, *([store.path] if isinstance(store, SqliteStore) else ())):
         if place.exists() and (place.is_file() or any(place.iterdir())):
-            raise StoreError(f"{place} is there already: a restore never writes over a store")
+            raise StoreError(f"{place} exists already: a restore never overwrites a store")
     database = _plain(source, Path(DATABASE))
     if hash_of(database) != facts["sha256"]:
         raise StoreError(DAMAGED)
@@ -74,7 +74,7 @@ def restore(source: Path, target: str | Path, segments: Path) -> None:
 
 @contextmanager
 def _reading(database: Path) -> Iterator[SqliteSession]:
-    """The backup's rows; what cannot be read as rows is said in a line."""
+    """The backup's rows. Unreadable rows raise a one-line error."""
     try:
         connection = open_copy(database)
         try:
@@ -93,16 +93,16 @@ def _facts(source: Path) -> dict[str, Any]:
     try:
         facts = json.loads(_plain(source, Path(MANIFEST)).read_bytes())
     except (OSError, ValueError, RecursionError, StoreError):
-        raise StoreError(f"{source} is no backup: it has no readable {MANIFEST}") from None
+        raise StoreError(f"{source} is not a backup: it has no readable {MANIFEST}") from None
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise StoreError(f"{source} is no backup of this version")
+        raise StoreError(f"{source} is not a backup of this version")
     if not is_hex(facts.get("sha256"), 64):
-        raise StoreError(f"{source} is no backup: its {MANIFEST} has no SHA-256 of the store")
+        raise StoreError(f"{source} is not a backup: its {MANIFEST} has no SHA-256 of the store")
     return facts
 
 
 def _plain(root: Path, path: Path) -> Path:
-    """A file inside a folder, where no part of its path is a link."""
+    """A regular file inside a folder; no part of its path may be a symbolic link."""
     place = root
     for part in path.parts:
         place = place / part
@@ -113,12 +113,12 @@ def _plain(root: Path, path: Path) -> Path:
         if stat.S_ISLNK(mode):
             raise StoreError(f"{FOREIGN}: {path} is, or lies behind, a symbolic link")
     if not stat.S_ISREG(mode) or not place.resolve().is_relative_to(root.resolve()):
-        raise StoreError(f"{FOREIGN}: {path} is no file inside it")
+        raise StoreError(f"{FOREIGN}: {path} is not a file inside it")
     return place
 
 
 def _check_tables(session: Session) -> int:
-    """The version of a backup whose tables are ours, with values of the types that they say."""
+    """The version of a backup. Its tables must be ours, with values of the declared types."""
     version = int(session.rows("pragma user_version")[0][0])
     if not 1 <= version <= len(MIGRATIONS):
         raise StoreError("the backup is of a newer version than this keyveil, or of none")
@@ -136,9 +136,9 @@ def _check_tables(session: Session) -> int:
 
 
 def _check_indexes(session: Session) -> None:
-    """Indexes name the rows that there are: a check that reads by an index must see what is copied."""
+    """Check that indexes match their tables: other checks read by an index what is copied by row."""
     if session.rows("pragma integrity_check(1)") != [("ok",)]:
-        raise StoreError(f"{DAMAGED}: an index does not name the rows of its table")
+        raise StoreError(f"{DAMAGED}: an index does not match its table")
 
 
 def _check_types(session: Session, table: BackupTable) -> None:
@@ -151,7 +151,7 @@ def _check_types(session: Session, table: BackupTable) -> None:
 
 
 def _check_rows(session: Session, version: int, source: Path) -> list[Path]:
-    """The files that a backup's store names, each as it says, below the folder of its segments."""
+    """The files that the backup's store names, relative to its folder of segments, each checked."""
     try:
         collections = _collections(session)
         rounds = _rounds(session, collections)
@@ -170,7 +170,7 @@ def _collections(session: Session) -> dict[int, Collection]:
         "select id, name, state, terms, closed_before from collections"
     ):
         if state not in STATES:
-            raise StoreError(f"{FOREIGN}: a collection is in no state that there is")
+            raise StoreError(f"{FOREIGN}: a collection has an unknown state")
         collections[number] = Collection(
             number, checked_name(name), state, Terms.of(json.loads(terms)), before
         )
@@ -182,7 +182,7 @@ def _rounds(session: Session, collections: dict[int, Collection]) -> dict[int, t
     sql = "select id, collection, number, plan, document from rounds order by collection, number"
     for round_id, collection, number, plan, document in session.rows(sql):
         if collection not in collections or Plan.parse(document).hash != plan:
-            raise StoreError(f"{FOREIGN}: a round is of no collection, or not of its plan")
+            raise StoreError(f"{FOREIGN}: a round belongs to no collection, or not to its plan")
         rounds[round_id] = collections[collection], Round(round_id, collection, number, plan)
     for number in collections:
         numbers = [round_.number for collection, round_ in rounds.values() if collection.id == number]
@@ -192,13 +192,13 @@ def _rounds(session: Session, collections: dict[int, Collection]) -> dict[int, t
 
 
 def _segments(session: Session, rounds: dict[int, tuple[Collection, Round]], source: Path) -> list[Path]:
-    """The files of sealed epochs, each as its manifest says."""
+    """The files of sealed epochs, each checked against its manifest."""
     files = []
     for number, epoch, expired, text in session.rows(
         "select round, epoch, expired, manifest from sealed"
     ):
         if number not in rounds or not 0 <= epoch <= MOST_EPOCH:
-            raise StoreError(f"{FOREIGN}: a sealed epoch is of no round")
+            raise StoreError(f"{FOREIGN}: a sealed epoch belongs to no round")
         collection, round_ = rounds[number]
         manifest = json.loads(text)
         names = [MANIFEST_FILE, *names_of(manifest)]
@@ -220,18 +220,18 @@ def _is_manifest(path: Path, manifest: dict[str, Any]) -> bool:
 
 
 def _keys(session: Session, source: Path) -> list[Path]:
-    """The keys of open epochs; one that the backup has not stays missing."""
+    """The keys of open epochs. A key that the backup lacks stays missing."""
     files = []
     for (name,) in session.rows("select name from id_keys"):
         if not is_hex(name, 32):
-            raise StoreError(f"{FOREIGN}: a key has no name that a key has")
+            raise StoreError(f"{FOREIGN}: a key has an invalid name")
         keys = KeyFolder(source / SEGMENTS / KEYS)
         path = keys.path(name)
         if not path.exists() and not path.is_symlink():
             continue
         _plain(source, path.relative_to(source))
         if keys.read(name) is None:
-            raise StoreError(f"{DAMAGED}: a key is not the one that it is named for")
+            raise StoreError(f"{DAMAGED}: a key does not match its name")
         files.append(path.relative_to(source / SEGMENTS))
     return files
 
@@ -240,15 +240,15 @@ def _keys(session: Session, source: Path) -> list[Path]:
 
 
 class _Place:
-    """Segments that were copied, and wait to be put where they belong."""
+    """Copied segments that are not yet at their final place."""
 
     def __init__(self, work: Path, target: Path) -> None:
         self._work, self._target = work, target
         self.at = work
-        """Where they lie now."""
+        """The folder where they are now."""
 
     def put(self) -> None:
-        """Give them their name: all at once, and on disk."""
+        """Move them to their final place, atomically and durably."""
         os.replace(self._work, self._target)
         self.at = self._target
         for path in (self._target.parent, self._target, *self._target.rglob("*")):
@@ -257,7 +257,7 @@ class _Place:
 
 @contextmanager
 def _staged(source: Path, target: Path, files: list[Path]) -> Iterator[_Place]:
-    """The segments under another name, until the store is ready; gone if it does not become so."""
+    """The segments under a temporary name until the store is ready; deleted if that fails."""
     work = target.with_name(f".{target.name}.part")
     shutil.rmtree(work, ignore_errors=True)
     place = _Place(work, target)
@@ -273,14 +273,14 @@ def _staged(source: Path, target: Path, files: list[Path]) -> Iterator[_Place]:
 
 
 def _restore_file(session: Session, version: int, path: Path, segments: _Place) -> None:
-    """A new file of our own tables, with the backup's rows."""
+    """Write a new SQLite file of our tables with the backup's rows."""
     part = path.with_name(f".{path.name}.part")
     part.unlink(missing_ok=True)
     try:
         make_private(part)
         connection = apsw.Connection(str(part))
         connection.pragma("journal_mode", "off")
-        connection.pragma("synchronous", "off")  # it is synced whole, before it has its name
+        connection.pragma("synchronous", "off")  # the file is synced as a whole before it gets its name
         make_tables(connection, version)
         connection.execute("begin")
         for table in own_tables(version).values():
@@ -302,7 +302,7 @@ def _restore_file(session: Session, version: int, path: Path, segments: _Place) 
 def _restore_rows(source: Session, version: int, store: Store, segments: _Place) -> None:
     """Fill an empty database in one transaction."""
     if version != len(MIGRATIONS):
-        raise StoreError("the backup is of another version: restore it as a file, and migrate that")
+        raise StoreError("the backup has another version: restore it as a file, and migrate that")
     try:
         store.migrate_alone()
     finally:
@@ -311,7 +311,7 @@ def _restore_rows(source: Session, version: int, store: Store, segments: _Place)
 
     def fill(session: Session, control: Control) -> None:
         if any(session.rows(f"select 1 from {table} limit 1") for table in tables):
-            raise StoreError("the database has a store already: a restore never writes over one")
+            raise StoreError("the database has a store already: a restore never overwrites one")
         for table in tables.values():
             copy_table(source, session, table)
         for name, last in last_ids(source, "sqlite").items():

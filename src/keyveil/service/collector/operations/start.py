@@ -1,4 +1,4 @@
-"""The collector as a process: where it may listen, and how it is run."""
+"""Starting a collector: where it may listen, and how it runs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..process.settings import Settings
 from ..store import Store
 
 NO_ADMIN = (
-    "without an admin token the collector serves this machine only: "
-    "make one with 'keyveil token create --role admin', or use --host 127.0.0.1"
+    "without an admin token only this machine can connect: "
+    "create one with 'keyveil token create --role admin', or use --host 127.0.0.1"
 )
 
 
 def check_address(store: Store, host: str) -> None:
-    """Refuse to be reachable from elsewhere while anyone could do anything."""
+    """Refuse to listen for other machines while there is no admin token."""
     if is_loopback(host):
         return
     admins = [t for t in store.control.tokens.values() if t.role == "admin" and not t.revoked]
@@ -30,7 +30,7 @@ def check_address(store: Store, host: str) -> None:
 
 
 def check_new(store: Store, host: str) -> None:
-    """The same of a file that is not there yet, so that none is made for nothing."""
+    """The same check before a new store is created."""
     path = getattr(store, "path", None)
     if path is not None and not path.exists() and not is_loopback(host):
         raise ServeError(NO_ADMIN)
@@ -45,7 +45,7 @@ def serve(
     clock: Clock | None = None,
     log: TextIO | None = None,
 ) -> int:
-    """Serve until told to end; the exit code."""
+    """Serve until the process is asked to end; the exit code."""
     check_address(store, host)
     service = Service(store, segments, clock, settings, log, exposed=not is_loopback(host))
     run(service, app(service), listener)

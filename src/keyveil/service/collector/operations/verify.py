@@ -1,4 +1,4 @@
-"""``keyveil verify``: recount everything from the segments; the counts must match exactly."""
+"""``keyveil verify``: recount all reports. The counts in the store must match exactly."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ..store.store_base import add_chunk, crc_of
 from ..store.store_interface import BROUGHT_IN, SEALED
 
 AT_ONCE = 1 << 15
-"""Ids that are looked for at a time."""
+"""Number of ids looked up at a time."""
 
 
 @dataclass
 class Verification:
-    """What a recount of one round found."""
+    """The result of recounting one round."""
 
     collection: str
     round: int
@@ -35,12 +35,12 @@ class Verification:
     open_epochs: int = 0
     sealed_epochs: int = 0
     expired_epochs: int = 0
-    """Whose segments are gone by the collection's terms: their counts stand unchecked."""
+    """Epochs whose files were deleted by the collection's terms. Their counts cannot be checked."""
     findings: list[str] = field(default_factory=list)
 
 
 def verify(store: Store, root: Path) -> list[Verification]:
-    """Recount every round of every collection, as of one moment, also while it is served."""
+    """Recount every round of every collection as of one time, also while it is served."""
     with store.reading() as session:
         control = store.reload(session)
         return [
@@ -64,7 +64,7 @@ def _round(
     _compare(verdict, "the tallies brought in", stored.pop(BROUGHT_IN, None), brought)
     for epoch in store.epochs(session, round_):
         if epoch in swept:
-            continue  # its log is being swept
+            continue  # its log is being deleted
         verdict.open_epochs += 1
         if epoch >= collection.closed_before and not _has_key(session, root, round_, epoch):
             verdict.findings.append(f"the key of the ids of epoch {epoch} is missing")
@@ -77,7 +77,7 @@ def _round(
     verdict.reports = int(total[plan.layout.own].sum())
     head = session.rows("select coalesce(sum(reports), 0) from heads where round = ?", (round_.id,))
     if int(head[0][0]) != verdict.reports:
-        verdict.findings.append("the number of reports is not that of the segments")
+        verdict.findings.append("the number of reports differs from that of the segments")
     return verdict
 
 
@@ -90,7 +90,7 @@ def _stored(session: Session, round_: Round, cells: int) -> dict[int, np.ndarray
 
 
 def _has_key(session: Session, root: Path, round_: Round, epoch: int) -> bool:
-    """Whether an open epoch's ids can be looked up; those of an older store need no key."""
+    """Whether the ids of an open epoch can be looked up. Old stores need no key."""
     sql = "select name from id_keys where round = ? and epoch = ?"
     names = [str(row[0]) for row in session.rows(sql, (round_.id, epoch))]
     return all(KeyFolder(root / KEYS).read(name) is not None for name in names)
@@ -115,7 +115,7 @@ def _log(store: Store, session: Session, round_: Round, epoch: int, verdict: Ver
 
 
 class _Seen:
-    """The ids of an epoch, however many there are; counts those that come again."""
+    """The ids of an epoch, for any number of them; counts those that occur again."""
 
     def __init__(self, store: Store) -> None:
         folder = store.path.parent if isinstance(store, SqliteStore) else Path(gettempdir())
@@ -124,7 +124,7 @@ class _Seen:
         self._twice = 0
 
     def add(self, packed: bytes) -> None:
-        """Ids that lie end to end."""
+        """Add packed ids."""
         self._waiting += split(packed)
         if len(self._waiting) >= AT_ONCE:
             self._look()
@@ -134,13 +134,13 @@ class _Seen:
         try:
             known = self._ids.known(once)
         except Spoiled:
-            raise StoreUnready("what was written beside the store is read otherwise") from None
+            raise StoreUnready("the index of ids next to the store is damaged") from None
         self._twice += len(self._waiting) - len(once) + len(known)
         self._ids.add([report_id for place, report_id in enumerate(once) if place not in known])
         self._waiting = []
 
     def close(self) -> int:
-        """How many came again."""
+        """Number of ids that occurred again."""
         self._look()
         self._ids.close()
         return self._twice
@@ -198,4 +198,4 @@ def _compare(verdict: Verification, what: str, stored: np.ndarray | None, counte
         stored = np.zeros_like(counted)
     off = int((stored != counted).sum())
     if off:
-        verdict.findings.append(f"{off} counts of {what} are not those of its segments")
+        verdict.findings.append(f"{off} counts of {what} differ from those of its segments")

@@ -1,4 +1,4 @@
-"""Clock: what time it is, passed in, so that tests may say."""
+"""The clock that a collector reads; tests pass in one of their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 JUMP = 300.0
-"""Seconds by which the time of day may run away from elapsed time before it is doubted."""
+"""Seconds by which the time of day may differ from elapsed time before the clock is doubted."""
 
 
 class Clock(Protocol):
@@ -17,7 +17,7 @@ class Clock(Protocol):
         """Seconds since 1970, UTC."""
 
     def elapsed(self) -> float:
-        """Seconds since some start, sleep of the machine included."""
+        """Seconds since an arbitrary start, including the time the machine sleeps."""
 
 
 class SystemClock:
@@ -32,7 +32,7 @@ class SystemClock:
 
 @dataclass
 class StatedClock:
-    """A clock that stands still until it is told to move."""
+    """A clock that moves only when a test moves it."""
 
     time: float = 1_800_000_000.0
     passed: float = 0.0
@@ -44,21 +44,21 @@ class StatedClock:
         return self.passed
 
     def advance(self, seconds: float) -> None:
-        """Time passes."""
+        """Let time pass."""
         self.time += seconds
         self.passed += seconds
 
     def jump(self, seconds: float) -> None:
-        """The time of day is set anew, though no time passes."""
+        """Set the time of day without letting time pass."""
         self.time += seconds
 
 
 class Trust:
-    """Whether the time of day can be believed: it must keep pace with elapsed time.
+    """Whether the time of day can be trusted. It can while it keeps pace with elapsed time.
 
-    A clock that was set wrong would close epochs for good and make devices drop their reports, so
-    what is final waits while the clock is in doubt: until it is right again, or the process is
-    started anew under it.
+    A wrong clock would close epochs for good, and devices would drop their reports. So nothing final
+    happens while the clock is in doubt. The doubt ends when the clock is right again or the process
+    restarts.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -66,7 +66,7 @@ class Trust:
         self._offset = clock.now() - clock.elapsed()
 
     def ask(self) -> bool:
-        """Whether the clock is to be believed now; small corrections are followed."""
+        """Whether the clock can be trusted now. Small corrections are accepted."""
         offset = self._clock.now() - self._clock.elapsed()
         if abs(offset - self._offset) > JUMP:
             return False

@@ -1,4 +1,4 @@
-"""Structured logs: what happened, never who sent it nor what."""
+"""Structured logs. They say what happened, never who sent something or what was sent."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any, TextIO
 from .clock import Clock
 
 SAME = 60.0
-"""Seconds in which the same thing is said once, where it may happen any number of times."""
+"""Seconds during which a repeated event is logged once."""
 MOST = 100
-"""Things that are remembered as said."""
+"""Maximum number of events remembered as logged."""
 
 
 class Seldom:
-    """Which things were said lately, and how often each was left out since."""
+    """Events that were logged recently, and how often each was suppressed since."""
 
     def __init__(self, elapsed: Callable[[], float]) -> None:
         self._elapsed = elapsed
@@ -29,7 +29,7 @@ class Seldom:
         return len(self._said)
 
     def times(self, what: Hashable) -> int | None:
-        """How often it was left out since it was said last; None if it is to be left out now, too."""
+        """How often it was suppressed since it was last logged; None if it is suppressed again."""
         now = self._elapsed()
         at, times = self._said.get(what, (now - SAME, 0))
         if now - at < SAME:
@@ -42,28 +42,34 @@ class Seldom:
 
 
 class Log:
-    """One JSON object a line. Fields are facts of the service: never an address, a header, a body."""
+    """A log with one JSON object per line.
+
+    Fields are facts about the service, never addresses, headers or bodies.
+    """
 
     def __init__(self, clock: Clock, stream: TextIO | None = None) -> None:
         self._clock, self._stream = clock, stream or sys.stderr
         self._seldom = Seldom(clock.elapsed)
 
     def say_seldom(self, event: str, **facts: Any) -> None:
-        """An event that may come again and again: once a minute, with how many were left out."""
+        """Log an event that may repeat: at most once a minute, with the number of suppressed ones."""
         times = self._seldom.times((event, *sorted(facts.items())))
         if times is not None:
             self.say(event, **facts, **({"left_out": times} if times else {}))
 
     def say(self, event: str, **facts: Any) -> None:
-        """An event with its facts."""
+        """Log an event with its facts."""
         at = datetime.fromtimestamp(self._clock.now(), UTC).isoformat(timespec="milliseconds")
         line = json.dumps({"at": at, "event": event, **facts}, default=str) + "\n"
-        with suppress(OSError, ValueError):  # a full disk, or a stream that is gone, stops no report
+        with suppress(OSError, ValueError):  # a full disk or a closed stream must not stop reports
             self._stream.write(line)
             self._stream.flush()
 
     def error(self, event: str, error: BaseException) -> None:
-        """An error by its kind and place; its text may quote what was sent, so it is left out."""
+        """Log an error by its type and place.
+
+        Its text is left out, because it may quote what was sent.
+        """
         frames = traceback.extract_tb(error.__traceback__)
         where = [f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}" for frame in frames[-6:]]
         self.say(event, error=type(error).__name__, where=where)

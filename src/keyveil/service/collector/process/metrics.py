@@ -1,4 +1,4 @@
-"""Metrics for the operator, as Prometheus reads them."""
+"""Metrics for operators in the Prometheus text format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SIZES = (1, 4, 16, 64, 256, 1024, 4096, 16384)
 
 
 class Histogram:
-    """How often a value fell below each of some bounds."""
+    """A histogram: how many values fell below each bound."""
 
     def __init__(self, name: str, what: str, bounds: tuple[float, ...]) -> None:
         self.name, self.what, self.bounds = name, what, bounds
@@ -18,12 +18,12 @@ class Histogram:
         self.total = 0.0
 
     def add(self, value: float) -> None:
-        """One more value."""
+        """Count one value."""
         self.buckets[bisect_left(self.bounds, value)] += 1
         self.total += value
 
     def lines(self) -> list[str]:
-        """As Prometheus reads it."""
+        """The lines of the Prometheus text format."""
         out = [f"# HELP {self.name} {self.what}", f"# TYPE {self.name} histogram"]
         below = 0
         for bound, seen in zip((*map(str, self.bounds), "+Inf"), self.buckets, strict=True):
@@ -33,18 +33,18 @@ class Histogram:
 
 
 class Refusals:
-    """Reports (or requests that carry none) refused, by collection and reason."""
+    """Counters of refused reports, or of refused requests that carry none, by collection and reason."""
 
     def __init__(self) -> None:
         self.refused: dict[tuple[str, str], int] = {}
 
     def refuse(self, collection: str, reason: str, number: int) -> None:
-        """Reports or requests refused."""
+        """Count refused reports or requests."""
         key = (collection, reason)
         self.refused[key] = self.refused.get(key, 0) + number
 
     def refusals(self) -> list[str]:
-        """As Prometheus reads them."""
+        """The lines of the Prometheus text format."""
         rows = {
             f'collection="{name}",reason="{reason}"': number
             for (name, reason), number in sorted(self.refused.items())
@@ -53,29 +53,32 @@ class Refusals:
 
 
 class Metrics(Refusals):
-    """Counters of one collector process, since it began."""
+    """Counters of one collector process since its start."""
 
     def __init__(self) -> None:
         super().__init__()
         self.accepted: dict[str, int] = {}
-        """Reports acknowledged by collection, repetitions included."""
+        """Reports acknowledged, by collection; repeated reports included."""
         self.changed: dict[str, int] = {}
-        """Of those, repetitions with other cells than the report that was counted."""
+        """Repeated reports whose cells differ from the report that was counted, by collection."""
         self.commits = Histogram("keyveil_commit_seconds", "Time to make a group durable.", SECONDS)
         self.groups = Histogram("keyveil_group_reports", "Reports in one transaction.", SIZES)
         self.requests = Histogram("keyveil_group_requests", "Requests in one transaction.", SIZES)
         self.estimates = Histogram("keyveil_estimate_seconds", "Time to make an answer.", SECONDS)
 
     def accept(self, collection: str, number: int) -> None:
-        """Reports acknowledged."""
+        """Count acknowledged reports."""
         self.accepted[collection] = self.accepted.get(collection, 0) + number
 
     def change(self, collection: str, number: int) -> None:
-        """Reports acknowledged whose id stands for another report, which was counted."""
+        """Count acknowledged reports that repeat an id with other cells.
+
+        The first report stays counted.
+        """
         self.changed[collection] = self.changed.get(collection, 0) + number
 
     def committed(self, requests: int, reports: int, seconds: float) -> None:
-        """A transaction is durable."""
+        """Count a durable transaction."""
         self.commits.add(seconds)
         self.groups.add(reports)
         self.requests.add(requests)
@@ -83,14 +86,18 @@ class Metrics(Refusals):
     def text(
         self, gauges: Mapping[str, tuple[str, float]], reports: Mapping[tuple[str, int], int]
     ) -> str:
-        """Everything, with gauges by name (what they are, their value) and reports per round."""
+        """All metrics as text.
+
+        ``gauges`` maps a name to its description and value, ``reports`` (collection, round) to the
+        number of reports.
+        """
         accepted, changed = (
-            {f'collection="{name}"': number for name, number in sorted(found.items())}
-            for found in (self.accepted, self.changed)
+            {f'collection="{name}"': number for name, number in sorted(counter.items())}
+            for counter in (self.accepted, self.changed)
         )
         counted = {
-            f'collection="{name}",round="{number}"': found
-            for (name, number), found in sorted(reports.items())
+            f'collection="{name}",round="{round_}"': number
+            for (name, round_), number in sorted(reports.items())
         }
         out = [
             *family("acknowledged_total", "Reports acknowledged.", accepted, "counter"),
@@ -111,24 +118,27 @@ class Metrics(Refusals):
 
 
 class RelayMetrics(Refusals):
-    """Counters of one relay, since it began. Crowds are told of whole, never while they gather."""
+    """Counters of one relay since its start.
+
+    A crowd is counted when it has left, never while it gathers.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.forwarded: dict[str, int] = {}
         """Reports that the collector has acknowledged, by collection."""
         self.lonely: dict[str, int] = {}
-        """Reports that found too few others before their epoch was over."""
+        """Reports that found too few others before their epoch ended, by collection."""
         self.crowds = Histogram("keyveil_relay_crowd_reports", "Reports that left together.", SIZES)
 
     def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
-        """Everything, with gauges by name (what they are, their value)."""
+        """All metrics as text. ``gauges`` maps a name to its description and value."""
         out = self.refusals()
-        for name, what, found in (
+        for name, what, counter in (
             ("forwarded_total", "Reports that the collector has.", self.forwarded),
             ("lonely_total", "Reports that found too few others.", self.lonely),
         ):
-            rows = {f'collection="{one}"': number for one, number in sorted(found.items())}
+            rows = {f'collection="{label}"': number for label, number in sorted(counter.items())}
             out += family(f"relay_{name}", what, rows, "counter")
         for name, (what, value) in gauges.items():
             out += family(f"relay_{name}", what, {"": value})
@@ -138,7 +148,7 @@ class RelayMetrics(Refusals):
 def family(
     name: str, what: str, rows: Mapping[str, int] | Mapping[str, float], kind: str = "gauge"
 ) -> list[str]:
-    """One metric as Prometheus reads it: a row for each set of labels."""
+    """The lines of one metric, one per set of labels."""
     return [
         f"# HELP keyveil_{name} {what}",
         f"# TYPE keyveil_{name} {kind}",

@@ -1,4 +1,4 @@
-"""Problem: why a request or a report is refused, in the form of RFC 9457."""
+"""Why a request or a report is refused, in the form of RFC 9457."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ CONTENT_TYPE = "application/problem+json"
 
 @dataclass(frozen=True)
 class Reason:
-    """A kind of refusal: its HTTP status, what it means, and whether to send again later."""
+    """A reason for refusal: its HTTP status, its title, and whether the client should send again."""
 
     status: int
     title: str
     retry: bool = False
     after: int = 1
-    """Seconds to wait before that, at the least."""
+    """Minimum number of seconds before the client sends again."""
 
 
 REASONS: dict[str, Reason] = {
@@ -59,13 +59,13 @@ REASONS: dict[str, Reason] = {
     "late": Reason(503, "the answer takes too long now; ask for less, or again later", True, 10),
     "internal": Reason(500, "something went wrong inside the collector"),
 }
-"""Every reason for a refusal, by name."""
+"""All reasons for refusal by name."""
 
 
 class Problem(KeyveilError):
-    """A refusal on its way to the client; the detail never carries a report's content.
+    """A refusal on its way to the client. Its detail never contains a report.
 
-    ``number`` says of how many reports, for the counters alone.
+    ``number`` is the number of reports refused; only the counters use it.
     """
 
     def __init__(self, reason: str, detail: str = "", **more: Any) -> None:
@@ -75,11 +75,11 @@ class Problem(KeyveilError):
 
     @property
     def http_status(self) -> int:
-        """The status of the response."""
+        """HTTP status of the response."""
         return self.kind.status
 
     def document(self) -> dict[str, Any]:
-        """The body of the response."""
+        """Body of the response."""
         return {
             "type": f"urn:keyveil:problem:{self.reason}",
             "title": self.kind.title,

@@ -1,4 +1,4 @@
-"""Settings: the bounds within which the collector serves."""
+"""The limits of a collector process."""
 
 from __future__ import annotations
 
@@ -10,48 +10,57 @@ from ....foundation.errors import KeyveilError
 
 @dataclass(frozen=True)
 class Settings:
-    """Limits of one collector process; every one of them has a test that tries to get around it."""
+    """Limits of one collector process. Each has a test that tries to exceed it."""
 
     body_bytes: int = 4 << 20
-    """Of one request's body."""
+    """Maximum size of a request body."""
     head_bytes: int = 1 << 16
-    """Of one request's head, about; above, 431."""
+    """Approximate maximum size of a request head; larger ones get 431."""
     reports: int = 10_000
-    """In one request."""
+    """Maximum number of reports in one request."""
     waiting_bytes: int = 64 << 20
-    """Of what has come of all bodies that are being read or wait for the store; above, the slowest of
-    those that take long is given up (408), and if there is none, 429."""
+    """Maximum size of all bodies received so far that are incomplete or wait for the store.
+
+    Above it, the slowest body is dropped (408) if it has taken long, otherwise the new request is
+    refused (429).
+    """
     waiting_requests: int = 4096
-    """That are being read or wait for the store."""
+    """Maximum number of requests that are incomplete or wait for the store."""
     request_seconds: float = 20.0
-    """Within which a request's head must have arrived, and then its body; above, 408."""
+    """Time allowed for a request head to arrive, and again for its body; after that, 408."""
     idle_seconds: float = 15.0
-    """After which a connection without a request is closed."""
+    """Time after which an idle connection between requests is closed."""
     send_seconds: float = 30.0
-    """Within which a client must take what is sent to it."""
+    """Time within which a client must accept what is sent to it."""
     connections: int = 4096
-    """Open at once; above, a new one takes the place of one that waits for no answer."""
+    """Maximum number of open connections.
+
+    Above it, a new connection replaces one that waits for no answer.
+    """
     address_connections: int = 1024
-    """Open at once from one address (of IPv6, from one network of 64 bits). Behind a proxy that is the
-    proxy's: it should be as many as the proxy may open."""
+    """Maximum number of open connections from one address (IPv6: one /64 network).
+
+    Behind a proxy all connections come from the proxy's address; set it to the number that the proxy may
+    open.
+    """
     silent_seconds: float = 5.0
-    """After which a connection that never sent anything is closed."""
+    """Time after which a connection that never sent anything is closed."""
     group_reports: int = 10_000
-    """In one transaction."""
+    """Maximum number of reports in one transaction."""
     streams: int = 64
-    """Live answers at once."""
+    """Maximum number of simultaneous live streams."""
     analyses: int = 32
-    """Answers that wait at once, in each of the two lanes."""
+    """Maximum number of waiting answers in each of the two lanes."""
     answer_seconds: float = 30.0
-    """Within which an answer must be there, waiting included; above, 503."""
+    """Time within which an answer must be ready, waiting included; after that, 503."""
     tick_seconds: float = 0.5
-    """How often other processes' counts and changes are looked up."""
+    """Interval at which changes by other processes are read."""
     seal_seconds: float = 5.0
-    """How often epochs are looked at, for closing and sealing."""
+    """Interval at which epochs are checked for closing and sealing."""
     shutdown_seconds: float = 20.0
-    """Within which accepted requests finish when the process is told to end."""
+    """Time that accepted requests have to finish when the process is asked to end."""
 
     def __post_init__(self) -> None:
         for setting in fields(self):
             if not (isfinite(getattr(self, setting.name)) and getattr(self, setting.name) > 0):
-                raise KeyveilError(f"the setting {setting.name} is a number above 0")
+                raise KeyveilError(f"the setting {setting.name} must be a number above 0")

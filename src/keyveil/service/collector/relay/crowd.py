@@ -1,6 +1,6 @@
-"""Crowds: reports that wait for others of their plan and epoch, and those on their way.
+"""Crowds: reports that wait for others of their plan and epoch, and reports being sent.
 
-All of it is in memory, within bounds. ``sent_ids`` remembers what has left.
+All of it is in memory, within limits. ``sent_ids`` remembers what has left.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from ....foundation.coins import Coins
 from ..process.problems import Problem
 
 OVERHEAD = 200
-"""Bytes that a held report takes beside its row."""
+"""Bytes of memory that a held report takes besides its row."""
 AGAIN = 60
-"""Seconds after which a device asks again what became of its report."""
+"""Seconds after which a device asks again for the fate of its report."""
 
 Spot = tuple[str, str, int]
-"""A collection's name, a plan's hash, an epoch: what may be forwarded together."""
+"""Collection, plan hash and epoch. Reports with the same spot are forwarded together."""
 
 
 @dataclass
 class Pool:
-    """Reports of one plan and epoch that wait for others, and those on their way."""
+    """Reports of one plan and epoch that wait for others, and those being sent."""
 
     rows: dict[bytes, bytes] = field(default_factory=dict)
     away: set[bytes] = field(default_factory=set)
@@ -43,11 +43,11 @@ class Crowds:
         self.hold_bytes = hold_bytes
 
     def __len__(self) -> int:
-        """How many reports are held."""
+        """Number of reports held."""
         return sum(len(pool) for pool in self.pools.values())
 
     def held(self, name: str, epoch: int, ids: list[bytes]) -> set[bytes]:
-        """Those ids of an epoch that wait or are on their way, under whichever plan."""
+        """Those ids of an epoch that wait or are being sent, under any plan."""
         pools = [pool for spot, pool in self.pools.items() if (spot[0], spot[2]) == (name, epoch)]
         return {
             report_id
@@ -56,7 +56,7 @@ class Crowds:
         }
 
     def hold(self, spot: Spot, rows: dict[bytes, bytes]) -> None:
-        """Take in reports that are new, all of them or none."""
+        """Hold new reports, all of them or none."""
         size = sum(len(row) + OVERHEAD for row in rows.values())
         if self.held_bytes + size > self.hold_bytes:
             raise Problem("overload", after=AGAIN, number=len(rows))
@@ -64,7 +64,7 @@ class Crowds:
         self.held_bytes += size
 
     def leave(self, spot: Spot, at_least: int) -> list[tuple[bytes, bytes]]:
-        """A crowd in an order that says nothing; empty if it is not one, or one is on its way."""
+        """The waiting reports, shuffled. Empty if they are too few or others are being sent."""
         pool = self.pools.get(spot)
         if pool is None or pool.sending is not None or len(pool.rows) < at_least:
             return []
@@ -73,14 +73,14 @@ class Crowds:
         return shuffled(rows)
 
     def resume(self, spot: Spot, rows: list[tuple[bytes, bytes]]) -> Pool:
-        """A crowd is on its way that another process sent off."""
+        """Hold a crowd that an earlier process had started to send."""
         pool = self.pools.setdefault(spot, Pool())
         pool.away.update(report_id for report_id, _ in rows)
         self.held_bytes += sum(len(row) + OVERHEAD for _, row in rows)
         return pool
 
     def gone(self, spot: Spot, rows: list[tuple[bytes, bytes]]) -> None:
-        """A crowd is on its way no more."""
+        """Release a crowd that is no longer being sent."""
         pool = self.pools[spot]
         pool.sending = None
         for report_id, row in rows:
@@ -90,14 +90,14 @@ class Crowds:
             del self.pools[spot]
 
     def forget(self, spot: Spot) -> int:
-        """Drop what waits in a pool; how many reports that were."""
+        """Drop the waiting reports of a pool; their number."""
         pool = self.pools.pop(spot)
         self.held_bytes -= sum(len(row) + OVERHEAD for row in pool.rows.values())
         return len(pool.rows)
 
 
 def shuffled(rows: dict[bytes, bytes]) -> list[tuple[bytes, bytes]]:
-    """Reports in an order that says nothing: by sixteen secure random bytes each."""
+    """Reports in random order: sorted by sixteen secure random bytes each."""
     pairs = list(rows.items())
     addresses = np.zeros((len(pairs), 4), np.uint32)
     addresses[:, 0] = np.arange(len(pairs))

@@ -1,18 +1,18 @@
-"""Relay: collects reports, waits until there are k, shuffles them, forwards them in bulk.
+"""Relay: it holds reports until there are k, shuffles them, and forwards them in bulk.
 
-It stands between devices and a collector, run by someone else than the collector. It sees who sends and
-what they send; the collector sees what was sent but not by whom, nor in which order. It passes on
-ids and rows and nothing else: no header, no time, no token of a device.
+A relay stands between devices and a collector, and someone other than the collector runs it. The relay
+sees who sends and what they send. The collector sees the reports, but not who sent them, nor in which
+order. The relay forwards ids and rows and nothing else: no header, no time, no token of a device.
 
-**What it acknowledges.** 202 says that a report is held, in memory and no longer than the process
-lives. 200 says that the collector has acknowledged it. A device keeps its report until 200 and sends
-it again now and then, under the same id; so a relay that dies loses nothing.
+**What it acknowledges.** Status 202 means that a report is held in memory, while the process lives.
+Status 200 means that the collector has acknowledged it. A device keeps its report until 200 and sends
+it again from time to time under the same id. So nothing is lost when a relay dies.
 
-**What it never does.** It never forwards fewer than k *new* reports of one plan and epoch at once, also
-not when it ends: what has not found k others by the end of its epoch is never told to the collector. A
-report that has left is not new, though its device sends it again, the relay was started anew, or the
-collector says that it wants it later. That is why ``SentIds`` is on disk: a crowd is written there
-before it leaves, and is sent as it is, to the last byte, until the collector has decided on all of it.
+**What it never does.** It never forwards fewer than k *new* reports of one plan and epoch at once, not
+even when it ends. A report that has not found enough others by the end of its epoch never reaches the
+collector. A report that has left is no longer new: not if its device sends it again, not after the
+relay restarts, and not if the collector asks for it later. That is why ``SentIds`` is on disk. A crowd
+is written there before it leaves, and the same bytes are sent until the collector has decided on all.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _encoder = msgspec.json.Encoder()
 
 
 class Relay:
-    """One relay before one collector; ``wait`` is the k of reports that leave together at the least.
+    """One relay in front of one collector. ``wait`` is k, the minimum number of reports sent together.
 
-    ``memory`` is the file of what has left, which is this relay's alone.
+    ``memory`` is the file with the ids of reports that have left. Only this relay uses it.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Relay:
     # -- reports in --------------------------------------------------------------------------------
 
     async def take(self, known: KnownCollection, batch: wire.Batch) -> Said:
-        """Hold what is new, say what became of what is not."""
+        """Hold new reports; answer with the fates of the others."""
         name = known.name
         names = _ids_of(batch)
         fates = self._fates(name, batch.epoch, names)
@@ -109,7 +109,7 @@ class Relay:
         return _said(names, reasons, taken)
 
     def _fates(self, name: str, epoch: int, ids: list[bytes]) -> dict[bytes, str]:
-        """What became of those that have left; not of those on their way, which nobody knows yet."""
+        """The fates of reports that have left. Those being sent have none yet."""
         held = self.crowds.held(name, epoch, ids)
         try:
             if self.sent_ids.broken:
@@ -118,10 +118,10 @@ class Relay:
                 name, epoch, [report_id for report_id in dict.fromkeys(ids) if report_id not in held]
             )
         except SentIdsFailed:
-            raise Problem("unhealthy", "the relay's memory has failed; send again later") from None
+            raise Problem("unhealthy", "the relay cannot write to its disk; send again later") from None
 
     def _hold(self, spot: Spot, known: KnownCollection, packed: wire.Packed) -> dict[bytes, str]:
-        """Take in what is new, within bounds; a crowd leaves at once. The fates of what is not new."""
+        """Hold new reports, and send a crowd once it is complete; the fates of the others."""
         width = known.plan.packing.width
         rows = {
             packed.ids[16 * at : 16 * at + 16]: packed.rows[width * at : width * at + width]
@@ -137,7 +137,7 @@ class Relay:
         if new:
             self._check_times(known, epoch)
             if self.sent_ids.number + len(self.crowds) + len(new) > self.sent_ids.most:
-                raise Problem("overload", after=AGAIN, number=len(new))  # rather than forget any
+                raise Problem("overload", after=AGAIN, number=len(new))  # better than forgetting ids
             self.crowds.hold(spot, new)
             self.maybe_send(spot)
         return fates
@@ -150,7 +150,7 @@ class Relay:
         return known
 
     def _check_times(self, known: KnownCollection, epoch: int) -> None:
-        """What the collector would refuse anyway is refused here, before anyone waits for it."""
+        """Refuse now what the collector would refuse later."""
         now, state = self.clock.now(), known.about.get("state")
         if known.over(epoch, now) or self.sent_ids.closed(known.name, epoch):
             raise Problem("closed_epoch")
@@ -164,7 +164,7 @@ class Relay:
     # -- reports out -------------------------------------------------------------------------------
 
     def maybe_send(self, spot: Spot) -> None:
-        """Send a crowd on its way, if there is one."""
+        """Send a crowd if there is one."""
         if self._ended or self.sent_ids.broken:
             return
         rows = self.crowds.leave(spot, self.wait)
@@ -172,7 +172,7 @@ class Relay:
             self.crowds.pools[spot].sending = asyncio.create_task(self._send(spot, rows))
 
     async def _send(self, spot: Spot, rows: list[tuple[bytes, bytes]]) -> None:
-        """Forward one shuffled crowd, in as few requests as the collector takes."""
+        """Forward one shuffled crowd in as few requests as the collector accepts."""
         try:
             known, (name, plan, epoch) = self.upstream.last_known(spot[0]), spot
             ends, size = known.ends(epoch), self._request_size(name)
@@ -186,7 +186,7 @@ class Relay:
             self.maybe_send(spot)
 
     async def _resume(self, spot: Spot, parts: list[Part]) -> None:
-        """Send on what another process of this relay had sent off."""
+        """Continue to send what an earlier process of this relay had started to send."""
         try:
             await self._forward(spot, parts, self.sent_ids.ends(spot[0], spot[2]))
         finally:
@@ -205,7 +205,7 @@ class Relay:
         self.log.say("forwarded", collection=spot[0], reports=number)
 
     async def _written(self, write: Callable[[], T], ends: float) -> T | None:
-        """Write to the memory; tried again while the disk is full. None if it cannot be."""
+        """Write to the file of sent ids. Tried again while the disk is full; None if it failed."""
         tries = 0
         while True:
             tries += 1
@@ -227,10 +227,10 @@ class Relay:
         return max(1, min(reports if type(reports) is int else 1000, by_bytes))
 
     async def _send_part(self, spot: Spot, part: Part, ends: float) -> dict[bytes, str]:
-        """The same bytes until the collector has decided on all of them, or their epoch is over.
+        """Send the same bytes until the collector has decided on all of them, or the epoch has ended.
 
-        Those that it refused for good. What it wants later is not sent apart: it would be a crowd of
-        fewer than k.
+        Returns the ids that it refused for good, with the reasons. Reports that it wants later are not
+        sent separately, because they would form a crowd of fewer than k.
         """
         name, plan, epoch = spot
         ids = [report_id for report_id, _ in part.rows]
@@ -240,7 +240,7 @@ class Relay:
             tries += 1
             try:
                 status, said, after = await self.upstream.post(name, body)
-            except Exception as error:  # what nobody foresaw: the crowd is on its way all the same
+            except Exception as error:  # unforeseen, but the crowd has left: keep trying
                 self.log.error("forward_failed", error)
                 status, said, after = 0, {}, 0.0
             failed, reason = _failures(said.get("failed")), str(said.get("reason"))
@@ -261,7 +261,7 @@ class Relay:
     # -- care --------------------------------------------------------------------------------------
 
     async def tend(self) -> None:
-        """Forget what belongs to epochs that are over."""
+        """Drop what belongs to epochs that have ended."""
         now = self.clock.now()
         for spot, pool in list(self.crowds.pools.items()):
             over = self.sent_ids.closed(spot[0], spot[2]) or self.upstream.over(spot[0], spot[2], now)
@@ -275,7 +275,7 @@ class Relay:
                 await asyncio.to_thread(self.sent_ids.close_epoch, name, epoch)
 
     def metrics_text(self) -> str:
-        """Metrics as Prometheus reads them."""
+        """Metrics in the Prometheus text format."""
         gauges = {
             "held_reports": ("Reports that wait for others, or are on their way.", len(self.crowds)),
             "held_bytes": ("Bytes that they take.", self.crowds.held_bytes),
@@ -285,7 +285,7 @@ class Relay:
         return self.metrics.text(gauges)
 
     async def start(self) -> None:
-        """Send on what was on its way, and begin to tend."""
+        """Continue unfinished sends, and start the regular clean-up."""
         waiting: dict[Spot, list[Part]] = {}
         for name, plan, epoch, part in self.sent_ids.parts():
             waiting.setdefault((name, plan, epoch), []).append(part)
@@ -305,9 +305,9 @@ class Relay:
         self.log.say("started", to=self.upstream.to, wait=self.wait)
 
     async def stop(self) -> None:
-        """Finish what is on its way, or leave it to the next process of this relay.
+        """Finish the current sends, or leave them to the next process of this relay.
 
-        What waits for others is forgotten here, and kept by its device.
+        Reports that wait for others are dropped; their devices still have them.
         """
         self.draining.set()
         if self._tending is not None:
@@ -333,14 +333,14 @@ class Relay:
 
 
 def checked_wait(wait: object) -> int:
-    """The k of a crowd."""
+    """A valid k."""
     if isinstance(wait, bool) or not isinstance(wait, int) or wait < 2:
-        raise KeyveilError("a relay waits for at least 2 reports; for a crowd, thousands")
+        raise KeyveilError("a relay must wait for at least 2 reports; a crowd has thousands")
     return wait
 
 
 def _said(names: list[bytes], reasons: dict[str, str], taken: int) -> Said:
-    """The answer to a batch: 200 if all is decided, 202 while something is held."""
+    """The answer to a batch: 200 if all reports are decided, 202 if some are held."""
     failed = [
         {
             "id": report_id,
@@ -360,7 +360,7 @@ def _said(names: list[bytes], reasons: dict[str, str], taken: int) -> Said:
 
 
 def _ids_of(batch: wire.Batch) -> list[bytes]:
-    """The ids of a batch; of a binary one also before its plan is known."""
+    """The ids of a batch; for a binary batch also before its plan is known."""
     if batch.ids or not batch.body:
         return [batch.ids[at : at + 16] for at in range(0, len(batch.ids), 16)]
     size = (len(batch.body) - 48) // batch.count
@@ -368,14 +368,14 @@ def _ids_of(batch: wire.Batch) -> list[bytes]:
 
 
 def _failures(given: object) -> dict[str, str] | None:
-    """The ids that a collector refused, and why; None if that is not what it says."""
+    """The ids that a collector refused, with the reasons; None if the answer is malformed."""
     if not isinstance(given, list) or not all(isinstance(failure, dict) for failure in given):
         return None
     return {str(failure.get("id")): str(failure.get("reason")) for failure in given}
 
 
 def statement(relay: Relay, known: KnownCollection) -> dict[str, Any]:
-    """What a person is told of the crowd: the epsilon towards whoever sees all that was forwarded."""
+    """What the relay states about a crowd: epsilon towards anyone who sees all forwarded reports."""
     crowd = known.shuffled
     return {
         "wait": relay.wait,

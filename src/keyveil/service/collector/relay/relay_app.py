@@ -1,4 +1,4 @@
-"""The relay on the web: those of a collector's routes that devices need, and what its operator needs."""
+"""The relay over HTTP: the collector's routes that devices need, and those for its operator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .upstream import KnownCollection
 
 
 class _Door(Upload[KnownCollection]):
-    """The upload route: bodies within the same bounds as at a collector."""
+    """The route for reports, with the same limits as at a collector."""
 
     def __init__(self, relay: Relay) -> None:
         super().__init__(relay)
@@ -40,8 +40,8 @@ class _Door(Upload[KnownCollection]):
         return place.epoch_at(self._relay.clock.now())
 
     async def take(self, place: KnownCollection, batch: wire.Batch) -> Said:
-        if not batch.named:  # it is asked for by its id until it has left
-            raise Problem("malformed", "a report that is sent through a relay has an id")
+        if not batch.named:  # its device asks for it by its id until it has left
+            raise Problem("malformed", "a report sent through a relay must have an id")
         return await self._relay.take(place, batch)
 
 
@@ -120,11 +120,13 @@ def app(
 
 
 def _require_watcher(request: Request, watcher: str | None, exposed: bool) -> None:
-    """Refuse metrics to whoever is not the operator: they say when reports come."""
+    """Refuse metrics to anyone but the operator, because they show when reports arrive."""
     headers = request.scope["headers"]
     if watcher is None:
         if exposed:
-            raise Problem("host", "metrics of a relay that others reach need --metrics-token")
+            raise Problem(
+                "host", "other machines can reach this relay: its metrics need --metrics-token"
+            )
         require_here(headers)
         return
     kind, _, text = (header(headers, b"authorization") or "").partition(" ")
@@ -134,6 +136,6 @@ def _require_watcher(request: Request, watcher: str | None, exposed: bool) -> No
 
 
 def serve(relay: Relay, host: str, listener: socket.socket, watcher: str | None = None) -> int:
-    """Relay until told to end; the exit code."""
+    """Run the relay until the process is asked to end; the exit code."""
     run(relay, app(relay, watcher=watcher, exposed=not is_loopback(host)), listener)
     return 0

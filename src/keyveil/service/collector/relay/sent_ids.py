@@ -1,13 +1,12 @@
-"""What a relay remembers on disk: which reports have left it, and crowds that are on their way.
+"""What a relay keeps on disk: the reports that have left it, and the crowds being sent.
 
-A report that has left may be known to the collector, so it never counts towards a crowd again. That is
-on disk before the first byte is forwarded, and stays there until the epoch is closed; a closed epoch is
-never opened again, whatever the collector says of its length. So neither a crash of the relay, nor a
-full memory, nor a collector that asks for the same again makes a crowd of fewer than k new reports.
+The collector may know a report that has left, so it never counts towards a crowd again. This is on disk
+before the first byte is forwarded, and stays there until the epoch is closed. A closed epoch is never
+opened again, whatever the collector says about its length. So neither a crash of the relay, nor a full
+file, nor a collector that asks again leads to a crowd of fewer than k new reports.
 
-Of a report there is a keyed hash of its id and what became of it; of a crowd on its way also what is
-forwarded, shuffled as it is, so that it can be sent on by the next process. Nothing here says who sent
-what, or when.
+For each report the file holds a keyed hash of its id and its fate. For a crowd being sent it also holds
+the shuffled reports, so that the next process can continue. Nothing in it says who sent what, or when.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from ....foundation.errors import KeyveilError
 from ..store.sqlite import check_library, connected, lock_beside, make_private
 
 FORMAT = 0x6B760001
-"""The version that the file is marked with; no other kind of file has it."""
+"""Version mark of the file; no other kind of file has it."""
 MOST_IDS = 50_000_000
-"""Reports of open epochs that are remembered at the most; each takes about 50 bytes of disk."""
+"""Maximum number of reports of open epochs; each takes about 50 bytes of disk."""
 STEP = 10_000
-"""Rows that are removed at a time."""
+"""Number of rows deleted at a time."""
 
 _TABLES = """
 create table if not exists facts (name text primary key, value blob not null) without rowid;
@@ -50,19 +49,19 @@ create table if not exists parts (
 
 
 class SentIdsFailed(Exception):
-    """The disk refuses; nothing leaves until it takes what must be remembered."""
+    """The disk cannot be written. Nothing leaves until it can."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What is forwarded in one request."""
+    """The reports of one request to the collector."""
 
     id: int
     rows: list[tuple[bytes, bytes]]
 
 
 class SentIds:
-    """One file, of one relay. The event loop reads; whoever writes may be another thread."""
+    """The file of one relay. The event loop reads it; another thread may write."""
 
     def __init__(self, path: str | Path, to: str, most: int = MOST_IDS) -> None:
         check_library()
@@ -75,21 +74,21 @@ class SentIds:
         except apsw.Error as error:
             self.close()
             raise KeyveilError(
-                f"cannot use the relay's memory {self.path}: {type(error).__name__}"
+                f"cannot use the relay's file {self.path}: {type(error).__name__}"
             ) from None
         except BaseException:
             self.close()
             raise
         self.number = int(str(self._value("select count(*) from gone")))
-        """Reports that are remembered."""
+        """Number of reports in the file."""
 
     def _take_lock(self) -> int:
         try:
             handle = lock_beside(self.path)
         except OSError as error:
-            raise KeyveilError(f"cannot use the relay's memory {self.path}: {error.strerror}") from None
+            raise KeyveilError(f"cannot use the relay's file {self.path}: {error.strerror}") from None
         if handle is None:
-            raise KeyveilError(f"another relay uses the memory {self.path}")
+            raise KeyveilError(f"another relay uses {self.path}")
         return handle
 
     def _connect(self) -> apsw.Connection:
@@ -98,10 +97,10 @@ class SentIds:
 
     def _prepare(self, to: str) -> None:
         if int(self._writer.pragma("user_version")) not in (0, FORMAT):
-            raise KeyveilError(f"{self.path} is no memory of a relay of this version")
+            raise KeyveilError(f"{self.path} is not a file of a relay of this version")
         if self._writer.pragma("user_version") == 0:
             if self._writer.execute("select 1 from sqlite_master limit 1").fetchall():
-                raise KeyveilError(f"{self.path} is another file, not the memory of a relay")
+                raise KeyveilError(f"{self.path} is not a relay's file")
             with self._writer:
                 self._writer.execute(_TABLES)
                 sql = "insert into facts values (?, ?)"
@@ -109,7 +108,9 @@ class SentIds:
                 self._writer.pragma("user_version", FORMAT)
         facts = {name: bytes(value) for name, value in self._writer.execute("select * from facts")}
         if facts["to"] != to.encode():
-            raise KeyveilError("this memory is of a relay to another collector: name another --memory")
+            raise KeyveilError(
+                "this file belongs to a relay to another collector: name another --memory"
+            )
         self._key = facts["key"]
         self._closed: dict[str, int] = {}
         self._numbers: dict[str, int] = {}
@@ -126,11 +127,11 @@ class SentIds:
     # -- reading -----------------------------------------------------------------------------------
 
     def closed(self, name: str, epoch: int) -> bool:
-        """Whether an epoch was closed here, for good."""
+        """Whether an epoch is closed for good."""
         return epoch < self._closed.get(name, 0)
 
     def fates(self, name: str, epoch: int, ids: Iterable[bytes]) -> dict[bytes, str]:
-        """Those ids that have left before, and what became of each: empty if the collector has it."""
+        """The ids that have left, with their fates: empty if the collector has the report."""
         number = self._numbers.get(name)
         if number is None:
             return {}
@@ -144,7 +145,7 @@ class SentIds:
         return fates
 
     def parts(self) -> list[tuple[str, str, int, Part]]:
-        """What was on its way when the last process ended: collection, plan, epoch, and the part."""
+        """What was being sent when the last process ended: collection, plan, epoch and part."""
         sql = (
             "select name, plan, epoch, parts.id, ids, rows from parts "
             "join collections on collections.id = parts.collection order by parts.id"
@@ -159,7 +160,7 @@ class SentIds:
     def leave(
         self, name: str, plan: str, epoch: int, ends: float, parts: list[list[tuple[bytes, bytes]]]
     ) -> list[Part]:
-        """Remember that a crowd leaves, before it does."""
+        """Record a crowd before it leaves."""
         written = []
         with self._change() as writer:
             writer.execute(
@@ -191,7 +192,7 @@ class SentIds:
         return written
 
     def decide(self, name: str, epoch: int, part: Part, failed: dict[bytes, str]) -> None:
-        """A part is decided: all of it was taken but for what failed, for good."""
+        """Record that a part is decided: the collector has all of it, except what failed for good."""
         with self._change() as writer:
             writer.executemany(
                 "update gone set fate = ? where collection = ? and epoch = ? and id = ?",
@@ -203,13 +204,13 @@ class SentIds:
             writer.execute("delete from parts where id = ?", (part.id,))
 
     def ends(self, name: str, epoch: int) -> float:
-        """When an epoch of which something left was to end, as was said when it began."""
+        """The end of an epoch, as stated when its first reports left; 0 if none has left."""
         sql = "select ends from epochs where collection = ? and epoch = ?"
         ends = self._value(sql, (self._numbers.get(name), epoch))
         return 0.0 if ends is None else float(str(ends))
 
     def over(self, now: float) -> list[tuple[str, int]]:
-        """Epochs that were to end before now, by what was said of them when they began."""
+        """Epochs that have ended by now, according to what was stated when their first reports left."""
         sql = (
             "select name, epoch from epochs join collections on collections.id = epochs.collection "
             "where ends <= ? order by epoch"
@@ -217,7 +218,7 @@ class SentIds:
         return [(str(name), int(epoch)) for name, epoch in self._reader.execute(sql, (now,))]
 
     def close_epoch(self, name: str, epoch: int) -> None:
-        """Close an epoch and those before it for good, then forget their ids."""
+        """Close an epoch and all earlier ones for good, and delete their ids."""
         number = self._numbers.get(name)
         with self._change() as writer:
             sql = "update collections set closed_before = max(closed_before, ?) where id = ?"
@@ -238,13 +239,15 @@ class SentIds:
         with self._change() as writer:
             writer.execute("delete from epochs where collection = ? and epoch <= ?", (number, epoch))
         with self._writing, suppress(apsw.Error):
-            self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)  # they also leave the log
+            self._writer.wal_checkpoint(
+                mode=apsw.SQLITE_CHECKPOINT_TRUNCATE
+            )  # they leave the log as well
 
     def _change(self) -> _Change:
         return _Change(self, self._writer, self._writing)
 
     def close(self) -> None:
-        """Let go of the file, once what is being written is."""
+        """Close the file, after the current write."""
         with self._writing:
             self._close()
 
@@ -259,7 +262,10 @@ class SentIds:
 
 
 class _Change:
-    """One durable transaction. A full disk may have room again; after any other error none is tried."""
+    """One durable transaction.
+
+    After an error other than a full or busy disk, no further one is tried.
+    """
 
     def __init__(self, sent: SentIds, writer: apsw.Connection, lock: threading.Lock) -> None:
         self._sent, self._writer, self._lock = sent, writer, lock

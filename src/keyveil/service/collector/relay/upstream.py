@@ -1,4 +1,4 @@
-"""The collector as a relay sees it: what it says of its collections, and where reports go."""
+"""The collector behind a relay: what it says about its collections, and how reports are sent to it."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from ..store.collection import is_name
 from .crowd import OVERHEAD
 
 FRESH = 5.0
-"""Seconds for which what the collector says of a collection is believed."""
+"""Seconds for which the collector's description of a collection is used."""
 MOST_AGAIN = 20
-"""Times within those that it is asked again, because someone names a plan that may be new."""
+"""Maximum number of additional requests in that time, made when a device names an unknown plan."""
 MOST_SETTLED = 8 << 20
-"""Bytes of what the collector says to a batch, which may name every report in it."""
+"""Maximum size of the collector's answer to a batch, which may name every report in it."""
 MOST_STRANGERS = 8
-"""Names not known yet that are asked for at once."""
+"""Maximum number of simultaneous requests for unknown names."""
 MOST_KNOWN = 1000
-"""Collections, and names of none, that are remembered at once."""
+"""Maximum number of collections, and of unknown names, that are remembered."""
 
 
 @dataclass
 class KnownCollection:
-    """What the relay knows of a collection, and until when it believes it."""
+    """What the relay knows about a collection, and until when it is used."""
 
     name: str
     about: dict[str, Any]
@@ -46,34 +46,34 @@ class KnownCollection:
     shuffled: Amplified
     fresh_until: float
     asked_again: int = 0
-    """How often it was asked for again while it was believed."""
+    """Number of additional requests in the current period."""
 
     def epoch_at(self, now: float) -> int:
-        """The epoch that a moment lies in."""
+        """The epoch at a time."""
         return int(now // self.about["epoch"]["seconds"])
 
     def ends(self, epoch: int) -> float:
-        """When an epoch and its grace are over."""
+        """The time at which an epoch and its grace end."""
         terms = self.about["epoch"]
         return float((epoch + 1) * terms["seconds"] + terms["grace"])
 
     def over(self, epoch: int, now: float) -> bool:
-        """Whether an epoch and its grace are over."""
+        """Whether an epoch and its grace have ended."""
         return self.ends(epoch) <= now
 
     def ahead(self, epoch: int, now: float) -> bool:
-        """Whether an epoch has not begun, nor is about to."""
+        """Whether it is too early for an epoch's reports."""
         terms = self.about["epoch"]
         return bool(epoch * terms["seconds"] - terms["early"] > now)
 
     @property
     def origins(self) -> list[str]:
-        """Web origins whose pages may send: those that the collection allows."""
+        """Web origins whose pages may send reports, as the collection allows."""
         return [origin for origin in self.about.get("origins", ()) if isinstance(origin, str)]
 
 
 class Upstream:
-    """One collector. ``wait`` and ``delta`` are those of the relay's crowds."""
+    """One collector. ``wait`` and ``delta`` are those of the relay."""
 
     def __init__(
         self,
@@ -106,15 +106,15 @@ class Upstream:
         await self._http.aclose()
 
     def last_known(self, name: str) -> KnownCollection:
-        """A collection as it was known last."""
+        """A collection as last known."""
         return self._known[name]
 
     def over(self, name: str, epoch: int, now: float) -> bool:
-        """Whether an epoch is over as far as is known; not of a collection that was never asked for."""
+        """Whether an epoch has ended; False for an unknown collection."""
         return name in self._known and self._known[name].over(epoch, now)
 
     async def known(self, name: str, anew: bool = False) -> KnownCollection:
-        """A collection of the collector, as of a few seconds ago at most."""
+        """A collection as described by the collector at most a few seconds ago."""
         if not is_name(name) or (self.names and name not in self.names):
             raise Problem("unknown", "there is no collection of this name here")
         known = self._known.get(name)
@@ -122,7 +122,7 @@ class Upstream:
             return known
         lock = self._learning.setdefault(name, asyncio.Lock())
         try:
-            async with lock:  # one asks, the others wait for what it learns
+            async with lock:  # one request asks, the others wait for its result
                 return await self._known_anew(name, known, anew)
         finally:
             if not lock.locked():
@@ -136,8 +136,12 @@ class Upstream:
             if not anew or known is not before:
                 return known
             known.asked_again += 1
-            if known.asked_again > MOST_AGAIN:  # whoever makes plans up does not make the collector busy
-                raise Problem("overload", "too many ask for other plans; send again later", after=5)
+            if (
+                known.asked_again > MOST_AGAIN
+            ):  # devices that invent plans must not keep the collector busy
+                raise Problem(
+                    "overload", "too many requests with unknown plans; send again later", after=5
+                )
         if self._unknown.get(name, now) > now:
             raise Problem("unknown", "there is no collection of this name")
         try:
@@ -148,11 +152,13 @@ class Upstream:
                 self._note_unknown(name)
             if known is None or anew or problem.reason != "unhealthy":
                 raise
-            known.fresh_until = self._clock.elapsed() + FRESH  # go on holding while it is away
+            known.fresh_until = (
+                self._clock.elapsed() + FRESH
+            )  # keep holding reports while the collector is away
         return self._known[name]
 
     def _note_unknown(self, name: str) -> None:
-        """Whoever makes names up does not make the collector look for each again and again."""
+        """Remember an unknown name, so that invented names do not keep the collector busy."""
         self._unknown.pop(name, None)
         self._unknown[name] = self._clock.elapsed() + FRESH
         while len(self._unknown) > MOST_KNOWN:
@@ -160,7 +166,7 @@ class Upstream:
 
     async def _learn(self, name: str, before: KnownCollection | None) -> KnownCollection:
         if before is None and len(self._known) >= MOST_KNOWN:
-            raise Problem("overload", "this relay knows as many collections as it may")
+            raise Problem("overload", "this relay serves its maximum number of collections")
         path = f"{self.to}/v1/collections/{name}"
         about = _about_of(await self._get(path, MOST_SAID))
         until = self._clock.elapsed() + FRESH
@@ -173,11 +179,13 @@ class Upstream:
         try:
             plan = await asyncio.to_thread(Plan.parse, document)
         except KeyveilError:
-            raise Problem("unhealthy", "the collector's plan cannot be believed") from None
+            raise Problem("unhealthy", "the collector's plan is not valid") from None
         if plan.hash != about.get("plan"):
             raise Problem("unhealthy", "the collector's plan is not the one that it names")
         if self.wait * (plan.packing.width + OVERHEAD) > self._hold_bytes:
-            raise Problem("unhealthy", "this relay cannot hold as many reports as it waits for")
+            raise Problem(
+                "unhealthy", "this relay has too little memory for the crowd that it waits for"
+            )
         shuffled = await asyncio.to_thread(crowd_of, plan, self.wait, self.delta)
         self._log.say(
             "collection_known", collection=name, plan=plan.hash, wait=self.wait,
@@ -199,7 +207,7 @@ class Upstream:
         return said.body
 
     async def post(self, name: str, body: bytes) -> tuple[int, dict[str, Any], float]:
-        """Send a batch: the status (0 if nothing was said), what was said, the seconds it asks for."""
+        """Send a batch; the status (0 if there was no answer), the answer, and the seconds to wait."""
         url = f"{self.to}/v1/collections/{name}/reports"
         try:
             answer = await read_within(
@@ -219,7 +227,7 @@ class Upstream:
 
 
 async def read_within(http: httpx.AsyncClient, method: str, url: str, most: int, **more: Any) -> Said:
-    """What is said to a request, read to so many bytes at the most and never unpacked."""
+    """The response to a request, up to ``most`` bytes and never decompressed."""
     async with http.stream(method, url, **more) as response:
         reading = Reading(response.status_code, response.headers, most)
         if not reading.fault:
@@ -231,7 +239,10 @@ async def read_within(http: httpx.AsyncClient, method: str, url: str, most: int,
 
 
 def crowd_of(plan: Plan, wait: int, delta: float) -> Amplified:
-    """The guarantee of a crowd, and its local one; each rounded up, and the first never above."""
+    """The guarantee of a crowd, and the local one.
+
+    Both are rounded up, and the first is never larger.
+    """
     crowd = amplified(plan, wait, delta)
     local = crowd.local_epsilon
     if Decimal(local) < plan.proven:
@@ -240,7 +251,7 @@ def crowd_of(plan: Plan, wait: int, delta: float) -> Amplified:
 
 
 def _about_of(body: bytes) -> dict[str, Any]:
-    """What a collector says of a collection, as far as a relay needs it."""
+    """The collector's description of a collection, as far as a relay needs it."""
     try:
         about: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
         if not all(
@@ -249,19 +260,21 @@ def _about_of(body: bytes) -> dict[str, Any]:
         ):
             raise TypeError
     except (ValueError, KeyError, TypeError):
-        raise Problem("unhealthy", "what is asked is no collector, or one of another version") from None
+        raise Problem(
+            "unhealthy", "the address is not a collector's, or the collector has another version"
+        ) from None
     return about
 
 
 def checked_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of collections."""
+    """Valid names of collections."""
     if not all(map(is_name, names)):
-        raise KeyveilError("a collection's name has 1 to 64 small letters, digits and hyphens")
+        raise KeyveilError("a collection's name has 1 to 64 lower-case letters, digits and hyphens")
     return names
 
 
 def states(to: str, names: tuple[str, ...], wait: int, delta: float) -> list[str]:
-    """For each collection that was named: what whoever sees all forwarded reports learns of one."""
+    """For each named collection, the guarantee towards anyone who sees all forwarded reports."""
     url = checked_url(to)
 
     async def ask() -> list[str]:

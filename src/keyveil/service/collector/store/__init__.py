@@ -7,7 +7,7 @@ from .store_interface import Parcel, Session, StoreBroken, StoreError, StoreUnre
 
 
 def store_at(address: str) -> Store:
-    """The store at a path or a ``postgresql://`` address; not yet open."""
+    """The store at a path or a ``postgresql://`` address. It is not open yet."""
     if address.startswith(("postgresql://", "postgres://")):
         from .postgres import PostgresStore
 

@@ -1,4 +1,4 @@
-"""Collection: one plan (or chain of plans) being answered, under its terms; and all of them at once."""
+"""Collections: a plan, or a chain of plans, with its terms and its state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
-from ....plan.report import is_hex
 from ..process.problems import Problem
 from .tokens import Token
 
@@ -18,42 +17,43 @@ STATES = ("open", "paused", "closed")
 MOST_EPOCH = 2**31 - 1
 MOST_TIME = 2**40
 MOST_OPEN = 64
-"""Epochs that may be open at once."""
+"""Maximum number of epochs open at once."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What whoever runs a collection decides; ``epoch``, ``grace`` and ``early`` stand for good."""
+    """What the operator decides for a collection. ``epoch``, ``grace`` and ``early`` never change."""
 
     people: int | None = None
-    """Reports that a round may take at the most."""
+    """Maximum number of reports in a round."""
     opens: int | None = None
-    """When it begins to take reports, in seconds since 1970; None for at once."""
+    """Time from which reports are accepted, in seconds since 1970; None for immediately."""
     closes: int | None = None
-    """When it stops."""
+    """Time at which the collection closes."""
     epoch: int = 86_400
-    """Seconds of an epoch; reports state theirs, and an id counts once within it."""
+    """Length of an epoch in seconds. A report names its epoch, and its id counts once within it."""
     grace: int = 86_400
-    """Seconds after its end for which an epoch still takes reports."""
+    """Seconds after its end during which an epoch still accepts reports."""
     early: int = 3_600
-    """Seconds before its beginning from which it does, for devices whose clocks are ahead."""
+    """Seconds before its start from which an epoch accepts reports, for devices whose clocks are fast.
+    """
     token: bool = False
     """Whether reports need an ingest token."""
     origins: tuple[str, ...] = ()
     """Web origins whose pages may send reports; ``*`` for all."""
     rate: int | None = None
-    """Reports a second that one collector process takes; None for no limit."""
+    """Reports per second that one collector process accepts; None for no limit."""
     keep: int | None = None
-    """Days for which sealed segments are kept; None for ever. Counts are always kept."""
+    """Days for which sealed reports are kept; None for ever. Counts are always kept."""
     replaces: str | None = None
-    """The collection that this one is a new version of."""
+    """The collection that this one replaces as a new version."""
 
     FIXED = ("epoch", "grace", "early", "replaces")
-    """Terms that cannot change once they are set: ids are kept by them."""
+    """Terms that never change, because ids are stored by them."""
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Terms:
-        """Terms that make sense, or a problem that says which do not."""
+        """Checked terms; a problem names what is wrong."""
         unknown = set(given) - set(cls.__dataclass_fields__)
         if unknown:
             known = ", ".join(sorted(cls.__dataclass_fields__))
@@ -73,18 +73,18 @@ class Terms:
         _whole("grace", self.grace, 0, 366 * 86_400)
         _whole("early", self.early, 0, 366 * 86_400)
         if not isinstance(self.token, bool):
-            raise Problem("invalid", "'token' is true or false")
+            raise Problem("invalid", "'token' must be true or false")
         if (self.grace + self.early) // self.epoch + 2 > MOST_OPEN:
             raise Problem("invalid", f"at most {MOST_OPEN} epochs are open at once: shorten the grace")
         if self.opens is not None and self.closes is not None and self.closes <= self.opens:
-            raise Problem("invalid", "a collection closes after it opens")
+            raise Problem("invalid", "a collection must close after it opens")
         if self.replaces is not None and not is_name(self.replaces):
-            raise Problem("invalid", "'replaces' is the name of a collection")
+            raise Problem("invalid", "'replaces' must be the name of a collection")
 
     def changed(self, given: Mapping[str, Any]) -> Terms:
-        """The terms with some of them changed; those that ids are kept by cannot."""
+        """The terms with some of them changed. Those in ``FIXED`` cannot change."""
         if set(given) & set(self.FIXED):
-            raise Problem("invalid", f"{', '.join(self.FIXED)} cannot change: make a new collection")
+            raise Problem("invalid", f"{', '.join(self.FIXED)} cannot change: create a new collection")
         return Terms.of({**asdict(self), **given})
 
     def document(self) -> dict[str, Any]:
@@ -94,31 +94,31 @@ class Terms:
     # -- epochs ----------------------------------------------------------------------------------
 
     def epoch_at(self, now: float) -> int:
-        """The epoch that a moment lies in."""
+        """The epoch at a time."""
         return max(0, int(now // self.epoch))
 
     def over(self, epoch: int, now: float) -> bool:
-        """Whether an epoch and its grace are over."""
+        """Whether an epoch and its grace have ended."""
         return (epoch + 1) * self.epoch + self.grace <= now
 
     def ahead(self, epoch: int, now: float) -> bool:
-        """Whether an epoch has not begun, nor is about to."""
+        """Whether it is too early for an epoch's reports."""
         return epoch * self.epoch - self.early > now
 
     def first_open(self, now: float) -> int:
-        """The first epoch that is not over."""
+        """The first epoch that has not ended."""
         return max(0, int((now - self.grace) // self.epoch))
 
 
 @dataclass(frozen=True)
 class Round:
-    """One plan of a collection; a collection without rounds has one."""
+    """One plan of a collection. A collection without a chain has one round."""
 
     id: int
     collection: int
     number: int
     plan: str
-    """The plan's hash."""
+    """Hash of the plan."""
     closed: bool = False
 
 
@@ -131,7 +131,7 @@ class Collection:
     state: str
     terms: Terms
     closed_before: int
-    """Epochs below this are closed for good: their ids are gone."""
+    """Epochs below this number are closed for good; their ids are deleted."""
     made: int = 0
     rounds: tuple[Round, ...] = ()
 
@@ -148,7 +148,7 @@ class Collection:
         return None
 
     def numbered(self, number: int | None) -> Round:
-        """A round by its number; the latest without one."""
+        """A round by its number; the latest if None."""
         if number is None:
             return self.round
         for round_ in self.rounds:
@@ -157,7 +157,7 @@ class Collection:
         raise Problem("unknown", f"this collection has rounds 1 to {len(self.rounds)}")
 
     def state_at(self, now: float) -> str:
-        """The state with the dates taken into account: also ``not_open`` before it opens."""
+        """The state including the dates: also ``not_open`` before the collection opens."""
         if self.state == "closed" or (self.terms.closes is not None and now >= self.terms.closes):
             return "closed"
         if self.terms.opens is not None and now < self.terms.opens:
@@ -165,7 +165,7 @@ class Collection:
         return self.state
 
     def refusal(self, round_: Round, epoch: int, now: float, trusted: bool = True) -> str | None:
-        """Why new reports of a round and epoch are refused at a moment; None if they are taken."""
+        """Why new reports of a round and epoch are refused at a time; None if they are accepted."""
         if epoch < self.closed_before:
             return "closed_epoch"
         if self.state == "closed":
@@ -190,7 +190,7 @@ class Collection:
 
 @dataclass(frozen=True)
 class Control:
-    """All collections and tokens at one moment; replaced whole when anything changes."""
+    """All collections and tokens at one time. It is replaced as a whole when anything changes."""
 
     collections: Mapping[str, Collection] = field(default_factory=dict)
     tokens: Mapping[str, Token] = field(default_factory=dict)
@@ -212,31 +212,26 @@ class Control:
 
 
 def is_name(value: object) -> bool:
-    """Whether a value may name a collection: small letters, digits, hyphens; at most 64."""
+    """Whether a value is a valid name of a collection: 1 to 64 lower-case letters, digits, hyphens."""
     return isinstance(value, str) and NAME.fullmatch(value) is not None
 
 
 def checked_name(value: object) -> str:
-    """A name, or a problem."""
+    """A valid name; a problem otherwise."""
     if not is_name(value):
-        raise Problem("invalid", "a collection's name has 1 to 64 small letters, digits and hyphens")
-    return str(value)
-
-
-def checked_hash(value: object) -> str:
-    """A plan's hash, or a problem."""
-    if not is_hex(value, 64):
-        raise Problem("malformed", "a plan is named by 64 hexadecimal digits")
+        raise Problem(
+            "invalid", "a collection's name has 1 to 64 lower-case letters, digits and hyphens"
+        )
     return str(value)
 
 
 def _whole(name: str, value: object, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise Problem("invalid", f"'{name}' is a whole number from {low} to {high}")
+        raise Problem("invalid", f"'{name}' must be a whole number from {low} to {high}")
 
 
 def _origins(given: object) -> tuple[str, ...]:
-    wrong = Problem("invalid", "'origins' is a list of origins like https://example.org, or *")
+    wrong = Problem("invalid", "'origins' must be a list of origins such as https://example.org, or *")
     if not isinstance(given, list | tuple) or len(given) > 100:
         raise wrong
     for origin in given:

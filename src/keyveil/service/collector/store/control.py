@@ -1,4 +1,4 @@
-"""What a store knows of collections, plans and counts, and what each database does its own way."""
+"""A store's collections, plans and counts, and the methods that each database implements."""
 
 from __future__ import annotations
 
@@ -33,15 +33,18 @@ class Book:
 
 
 class ControlStore(ABC):
-    """One writer connection. Every method but ``book``, ``counts_now`` and ``reading`` is called from
-    one thread at a time; the writer's thread while serving."""
+    """A store with one connection for writing.
+
+    ``book``, ``counts_now`` and ``reading`` may be called from any thread, all other methods from one
+    thread at a time; while serving that is the writer's.
+    """
 
     kind: ClassVar[str]
     shard: int = 0
     broken: bool = False
-    """Set for good when it is not known any more what is on disk."""
+    """Set for good when the state of the disk is unknown."""
     segments_folder: Path | None = None
-    """Where sealed epochs go, and the keys of open ones; whoever serves the store sets it."""
+    """Folder of sealed epochs and of the keys of open ones."""
 
     def __init__(self) -> None:
         self.control = Control()
@@ -54,23 +57,23 @@ class ControlStore(ABC):
 
     @abstractmethod
     def open(self, serving: bool = True) -> None:
-        """Connect for writing; ``serving`` takes the store (or a shard of it) for this process."""
+        """Connect for writing. ``serving`` reserves the store, or a shard of it, for this process."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
 
     @abstractmethod
     def _session(self) -> Session:
-        """The writer's connection."""
+        """The connection for writing."""
 
     @abstractmethod
     def _writing(self, exclusive: bool = False) -> AbstractContextManager[Session]:
-        """A transaction; ``exclusive`` keeps every other process's transactions out."""
+        """A transaction. ``exclusive`` keeps out the transactions of all other processes."""
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Session]:
-        """A connection of its own that sees one moment; from any thread."""
+        """A separate connection that sees the store at one time; callable from any thread."""
 
     @abstractmethod
     def _changed(self, session: Session) -> bool:
@@ -78,7 +81,7 @@ class ControlStore(ABC):
 
     @abstractmethod
     def _mark_changed(self, session: Session) -> None:
-        """Let every other process know, within a transaction."""
+        """Notify all other processes, within a transaction."""
 
     @abstractmethod
     def _known(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
@@ -86,32 +89,37 @@ class ControlStore(ABC):
 
     @abstractmethod
     def _claim(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
-        """Take ids, each given once, for this transaction; the places of those counted before."""
+        """Claim distinct ids for this transaction; the places of those that were counted before."""
 
     @abstractmethod
     def _claimed(self, round_: Round, epoch: int, ids: list[bytes]) -> None:
-        """The transaction that took these ids is durable."""
+        """Note that the transaction that claimed these ids is durable."""
 
     @abstractmethod
     def _drop_ids(self, session: Session, round_: Round, epoch: int | None) -> Callable[[], None]:
-        """Forget the ids of an epoch (None: of all) within a transaction; call what is returned
-        once that is durable."""
+        """Delete the ids of an epoch (None: of all epochs) within a transaction.
+
+        Call the returned function once the transaction is durable.
+        """
 
     @abstractmethod
     def version(self) -> int:
-        """How many migrations ran."""
+        """Number of migrations that ran."""
 
     @abstractmethod
     def migrate_alone(self) -> int:
-        """Run those that did not run yet, on a store that is not open; how many did."""
+        """Run the missing migrations on a store that is not open; their number."""
 
     def _near_cap(self, room: int) -> None:  # noqa: B027
-        """A transaction comes near a cap; where others run beside it, it must run alone."""
+        """Called when a round nears its cap.
+
+        If other processes write too, the transaction must run alone.
+        """
 
     # -- control -----------------------------------------------------------------------------------
 
     def reload(self, session: Session | None = None) -> Control:
-        """Read collections and tokens anew."""
+        """Read collections and tokens."""
         using = session or self._session()
         rounds: dict[int, list[Round]] = {}
         for row in using.rows("select id, collection, number, plan, closed from rounds order by number"):
@@ -133,7 +141,7 @@ class ControlStore(ABC):
         return self.control
 
     def change(self, work: Callable[[Session, Control], T]) -> T:
-        """Change collections, tokens or sealed epochs, alone, in one transaction."""
+        """Change collections, tokens or sealed epochs in one exclusive transaction."""
         with self._writing(exclusive=True) as session:
             if self._changed(session):
                 self._forget_live()
@@ -144,14 +152,14 @@ class ControlStore(ABC):
         return result
 
     def _reload_changed(self, live: bool = False) -> None:
-        """Read what this process itself has just changed; nothing else would tell of it later."""
+        """Read what this process has just changed; no notification will follow."""
         if live:
             self._reload_live(self._session())
         else:
             self.reload()
 
     def refresh(self) -> None:
-        """See what other processes have done since."""
+        """Read the changes of other processes."""
         session = self._session()
         if self._changed(session):
             self.reload(session)
@@ -180,7 +188,7 @@ class ControlStore(ABC):
     # -- live counts -------------------------------------------------------------------------------
 
     def load(self, round_: Round) -> None:
-        """Begin to keep a round's counts in memory."""
+        """Load a round's counts into memory."""
         if round_.id not in self._live:
             self._load(self._session(), round_)
 
@@ -195,10 +203,10 @@ class ControlStore(ABC):
     def _saw(  # noqa: B027
         self, round_id: int, epoch: int, shard: int, chunk: int, counts: bytes
     ) -> None:
-        """Counts that the live ones now hold; of interest where other processes add to them."""
+        """Called with each row of counts that is loaded."""
 
     def _add_live(self, live: Live, cells: Integers, often: Integers) -> None:
-        """Count marks; each cell is named once."""
+        """Add to live counts; each cell occurs once."""
         with self._lock:
             live.counts[cells] += often
             live.version = next(self._versions)
@@ -229,12 +237,12 @@ class ControlStore(ABC):
             return None if live is None else (live.version, live.counts.copy())
 
     def version_now(self, round_: Round) -> int | None:
-        """The version of a round's live counts; None until loaded."""
+        """The version of a round's live counts; None until they are loaded."""
         live = self._live.get(round_.id)
         return None if live is None else live.version
 
     def counts_stored(self, round_: Round) -> Integers:
-        """A round's counts as they are in the store at this moment."""
+        """A round's counts as they are in the store now."""
         total = np.zeros(self.book(round_).plan.layout.cells, np.int64)
         with self.reading() as session:
             for _, counts in self._sum_rows(session, round_.id):
@@ -243,7 +251,7 @@ class ControlStore(ABC):
 
 
 def add_chunk(total: Integers, chunk: int, blob: bytes) -> None:
-    """Add a row of counts to all of them."""
+    """Add a row of counts to an array of all counts."""
     first = chunk * CHUNK
     room = min(CHUNK, len(total) - first)
     total[first : first + room] += chunk_counts(blob)[:room]

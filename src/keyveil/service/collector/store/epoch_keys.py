@@ -1,7 +1,7 @@
-"""The keys under which ids of open epochs are stored: a file each, apart from the database.
+"""The keys for the ids of open epochs: one file each, outside the database.
 
 The store holds no id, only its image under AES with a key of the epoch. The key is destroyed when the
-epoch is sealed. So it does not matter what a database leaves behind in its files, its log, its copies.
+epoch is sealed. So it does not matter what a database leaves behind in its files, its log or its copies.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ....plan.report import is_hex
 from .segments import make_folder, sync
 
 FOLDER = "keys"
-"""Below the folder of the segments."""
+"""Subfolder of the folder of segments."""
 SIZE = 16
 
 
@@ -37,7 +37,7 @@ class KeyFolder:
         return self.folder / f"{name}.key"
 
     def make(self) -> tuple[str, bytes]:
-        """A new key, on disk, and its name."""
+        """Create a key on disk; its name and the key."""
         key = fresh_bytes(SIZE)
         name = name_of(key)
         make_folder(self.folder)
@@ -45,7 +45,7 @@ class KeyFolder:
         return name, key
 
     def read(self, name: str) -> bytes | None:
-        """A key by its name; None if it is not here, or is not the one that has this name."""
+        """A key by its name; None if it is missing or does not match its name."""
         try:
             key = self.path(name).read_bytes()
         except (OSError, ValueError):
@@ -53,7 +53,7 @@ class KeyFolder:
         return key if name_of(key) == name else None
 
     def destroy(self, name: str) -> bool:
-        """Overwrite a key and remove its file; False if there is none."""
+        """Overwrite a key and delete its file; False if there is none."""
         try:
             handle = os.open(self.path(name), os.O_WRONLY | os.O_NOFOLLOW)
         except (OSError, ValueError):
@@ -70,12 +70,12 @@ class KeyFolder:
 
 
 def name_of(key: bytes) -> str:
-    """The name of a key; it tells nothing of the key."""
+    """The name of a key. It reveals nothing about the key."""
     return hashlib.sha256(b"keyveil/id-key/1" + key).hexdigest()[:32]
 
 
 class Images:
-    """Ids to what is stored of them: a permutation, so an id counts once if its image does."""
+    """The map from ids to stored images. It is a permutation, so distinct ids have distinct images."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher: CipherContext = Cipher(algorithms.AES(key), modes.ECB()).encryptor()

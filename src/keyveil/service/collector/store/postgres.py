@@ -1,8 +1,8 @@
-"""The store of several collector processes at once: PostgreSQL.
+"""The store for several collector processes at once: PostgreSQL.
 
-Every process has a shard of the counts, held by a lock of its session, so that a count has one
-writer. Ids are unique in the database. Taking reports holds a shared lock, changing collections and
-sealing the exclusive one: a pause or a closed epoch is exact over all processes.
+Each process has a shard of the counts, held by a session lock, so each count has one writer. Ids are
+unique in the database. Accepting reports takes a shared lock; changing collections and sealing take the
+exclusive one. So a pause or a closed epoch takes effect in all processes at once.
 """
 
 from __future__ import annotations
@@ -22,19 +22,21 @@ from .store_base import Store
 from .store_interface import CHUNK, Parcel, Session, StoreError, StoreUnready, chunk_counts
 
 LOCKS, CONTROL, MIGRATING, SEALING, SHARDS = 0x6B65, 1, 2, 3, 1000
-"""The class of our advisory locks, and their numbers; shard n has SHARDS + n."""
+"""Class and numbers of our advisory locks; shard n has number SHARDS + n."""
 MOST_SHARDS = 64
 NEAR = MOST_SHARDS * 20_000
-"""Reports below a cap from which transactions run one after the other, so that it is exact: no more
-than this can be under way at once."""
+"""Distance from a cap, in reports, from which transactions run one at a time.
+
+No more reports than this can be in progress at once, so the cap is exact.
+"""
 
 
 class _Alone(Exception):
-    """The transaction must run again with every other one kept out."""
+    """The transaction must run again, alone."""
 
 
 class PostgresSession:
-    """One connection; ``?`` stands for parameters."""
+    """One connection, with ``?`` for parameters."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self.connection = connection
@@ -59,7 +61,7 @@ class PostgresSession:
 
 
 class PostgresStore(Store):
-    """Behind the same interface as the file."""
+    """The PostgreSQL store."""
 
     kind = "postgresql"
 
@@ -71,17 +73,17 @@ class PostgresStore(Store):
         self._alone = False
         self._heads: dict[tuple[int, int], int] = {}
         self._seen: dict[tuple[int, int, int, int], Integers] = {}
-        """Other processes' counts as the live ones hold them."""
+        """Counts of other processes that the live counts include."""
 
     # -- opening -----------------------------------------------------------------------------------
 
     def open(self, serving: bool = True) -> None:
-        """Connect; ``serving`` also takes a shard."""
+        """Connect. ``serving`` also reserves a shard."""
         self._connection = self._connect()
         try:
             ran = self.version()
             if ran < len(MIGRATIONS):
-                raise StoreError("the database has not all tables yet: run 'keyveil migrate'")
+                raise StoreError("the database lacks some tables: run 'keyveil migrate'")
             if ran > len(MIGRATIONS):
                 raise StoreError("the database is of a newer version than this keyveil")
             if serving:
@@ -100,7 +102,7 @@ class PostgresStore(Store):
             raise StoreError(f"cannot reach the database: {type(error).__name__}") from None
 
     def _connect_again(self) -> psycopg.Connection[Any]:
-        """One more connection, while the store is in use."""
+        """Open another connection while the store is in use."""
         try:
             return self._connect()
         except StoreError as error:
@@ -135,7 +137,7 @@ class PostgresStore(Store):
         return int(session.rows("select coalesce(max(version), 0) from keyveil_version")[0][0])
 
     def migrate_alone(self) -> int:
-        """One process at a time, and none while reports are being taken."""
+        """Run alone: one process at a time, and no reports meanwhile."""
         self._connection = self._connection or self._connect()
         session = self._session()
         with self._connection.transaction():
@@ -172,7 +174,7 @@ class PostgresStore(Store):
             self._forget()
             raise StoreUnready(type(error).__name__) from None
         except psycopg.OperationalError as error:
-            # whether the last commit happened is unknown: nothing is acknowledged, all is read anew
+            # whether the commit happened is unknown: acknowledge nothing, and read everything again
             self.close()
             raise StoreUnready(type(error).__name__) from None
         finally:
@@ -235,13 +237,13 @@ class PostgresStore(Store):
         self._generation = int(session.rows(sql)[0][0])
 
     def refresh(self) -> None:
-        """Changes, and what other processes have counted since."""
+        """Read changes, and the counts of other processes."""
         self._ready()
         connection = self._connection
         assert connection is not None
         session = PostgresSession(connection)
         try:
-            with connection.transaction():  # one moment: a seal moves counts from shard to shard
+            with connection.transaction():  # one snapshot: sealing moves counts from shard to shard
                 session.run("set transaction isolation level repeatable read, read only")
                 if self._changed(session):
                     self.reload(session)
@@ -252,7 +254,7 @@ class PostgresStore(Store):
             raise StoreUnready(type(error).__name__) from None
 
     def _follow(self, session: Session) -> None:
-        """Add what other shards counted since they were last looked at."""
+        """Add the counts of other shards since the last call."""
         for round_id, shard, version in session.rows("select round, shard, version from heads"):
             before = self._heads.get((round_id, shard), 0)
             live = self._live.get(round_id)
@@ -289,7 +291,7 @@ class PostgresStore(Store):
     def _reload_changed(self, live: bool = False) -> None:
         try:
             super()._reload_changed(live)
-        except psycopg.Error as error:  # the next transaction connects and reads it all anew
+        except psycopg.Error as error:  # the next transaction connects and reads everything again
             self.close()
             raise StoreUnready(type(error).__name__) from None
 
@@ -302,7 +304,7 @@ class PostgresStore(Store):
         return {place for place, name in enumerate(names) if name in known}
 
     def _claim(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
-        # in one order everywhere, so that two processes never wait for each other
+        # in the same order everywhere, so that two processes never wait for each other
         names = [name.hex() for name in ids]
         sql = (
             "insert into ids (round, epoch, id) select ?, ?, name from unnest(?::uuid[]) as name "
@@ -315,7 +317,7 @@ class PostgresStore(Store):
         return {place for place, name in enumerate(names) if name not in new}
 
     def _claimed(self, round_: Round, epoch: int, ids: list[bytes]) -> None:
-        """The database has them."""
+        """Nothing to do: the database has them."""
 
     def _drop_ids(self, session: Session, round_: Round, epoch: int | None) -> Callable[[], None]:
         if epoch is None:

@@ -1,4 +1,4 @@
-"""Reports in: one transaction for all that wait, with the log, the counts and the ids together."""
+"""Accepting reports: one transaction for all that wait, with the log, the counts and the ids."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ class _Group:
 
 
 class KeyMissing(Exception):
-    """The key of an epoch's ids is not where it should be: no id of it can be looked up."""
+    """The key of an epoch's ids is missing, so no id can be looked up."""
 
 
 class LogStore(ControlStore):
-    """Takes reports."""
+    """A store that accepts reports."""
 
     def __init__(self) -> None:
         super().__init__()
         self._images: dict[tuple[int, int], Images | None] = {}
-        """Of epochs whose key the database names; None for plain ids."""
+        """The ciphers of epochs whose key the database names; None for epochs with plain ids."""
         self._new_keys: dict[tuple[int, int], tuple[str, bytes]] = {}
-        """On disk, but perhaps not yet in the database."""
+        """Keys that are on disk but perhaps not yet in the database."""
         self.missing_keys: set[tuple[int, int]] = set()
-        """Rounds and epochs whose reports are refused, because the key of their ids is missing."""
+        """Rounds and epochs whose reports are refused because their key is missing."""
 
     # -- reports in --------------------------------------------------------------------------------
 
@@ -73,7 +73,9 @@ class LogStore(ControlStore):
         try:
             for group in groups:
                 self._note(group)
-        except Exception as error:  # memory and disk would differ: the next process reads it all anew
+        except (
+            Exception
+        ) as error:  # memory and disk would differ: stop, and let the next process read everything
             raise StoreBroken(f"after a commit: {type(error).__name__}") from error
 
     def _note(self, group: _Group) -> None:
@@ -95,7 +97,7 @@ class LogStore(ControlStore):
                 round_ = next((r for r in rounds if r.id == parcel.round), None)
                 group = groups[parcel.round, parcel.epoch] = _Group(collection, round_, parcel.epoch)
             group.parcels.append(parcel)
-        return [groups[key] for key in sorted(groups)]  # one order everywhere: no deadlock
+        return [groups[key] for key in sorted(groups)]  # in the same order everywhere: no deadlock
 
     def _take(self, session: Session, group: _Group, now: float, trusted: bool) -> None:
         if group.collection is None or group.round is None:
@@ -137,7 +139,7 @@ class LogStore(ControlStore):
             return self._images[at]
         rows = session.rows("select name from id_keys where round = ? and epoch = ?", at)
         if not rows and self._has_segments(session, at):
-            self._images[at] = None  # of a store of before there were keys
+            self._images[at] = None  # from a store that predates keys
             return None
         if not rows:
             return self._first(session, at) if make else None
@@ -151,8 +153,10 @@ class LogStore(ControlStore):
         return self._images[at]
 
     def _first(self, session: Session, at: tuple[int, int]) -> Images:
-        """A key for an epoch without any. It is remembered as the epoch's only when a later
-        transaction finds it in the database."""
+        """Create the key of an epoch that has none.
+
+        It is used as the epoch's key only after a later transaction finds it in the database.
+        """
         if at not in self._new_keys:
             try:
                 self._new_keys[at] = self.keys.make()
@@ -179,13 +183,13 @@ class LogStore(ControlStore):
 
     @property
     def keys(self) -> KeyFolder:
-        """Where the keys of open epochs lie."""
+        """The folder with the keys of open epochs."""
         if self.segments_folder is None:
-            raise StoreUnready("there is no folder for the keys of ids")
+            raise StoreUnready("there is no folder for the keys")
         return KeyFolder(self.segments_folder / FOLDER)
 
     def drop_spent_keys(self) -> None:
-        """Destroy the keys of epochs that are closed for good, and of rounds that are gone."""
+        """Destroy the keys of closed epochs and of deleted rounds."""
         spent = (
             "select round, epoch, name from id_keys where not exists (select 1 from rounds "
             "join collections on collections.id = rounds.collection "
@@ -193,7 +197,7 @@ class LogStore(ControlStore):
         )
         with self._writing() as session:
             rows = session.rows(spent)
-            for _, _, name in rows:  # first the files: without their rows nobody would find them
+            for _, _, name in rows:  # the files first: without their rows nobody would find them
                 self.keys.destroy(str(name))
             if rows:
                 at = [row[:2] for row in rows]
@@ -216,11 +220,11 @@ class LogStore(ControlStore):
         return control
 
     def _learning(self, round_: Round, epoch: int) -> bool:
-        """Whether it is not known yet which ids an epoch has; others go on meanwhile."""
+        """Whether the ids of an epoch are still being read. Other epochs continue."""
         return False
 
     def _take_new(self, session: Session, group: _Group, ids: list[bytes]) -> list[int]:
-        """The places of ids that are new, each once."""
+        """The places of new ids, each once."""
         assert group.round is not None
         once = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))
         if len(once) == len(ids):
@@ -235,7 +239,7 @@ class LogStore(ControlStore):
         return [place for at, place in enumerate(places) if at not in known]
 
     def _take_some(self, session: Session, group: _Group, ids: list[bytes], room: int) -> list[int]:
-        """As many new ids as there is room for; the others are refused as too many."""
+        """Claim as many new ids as there is room for; the others are refused."""
         assert group.round is not None
         known = self._known(session, group.round, group.epoch, ids)
         chosen: dict[bytes, int] = {}
@@ -251,7 +255,7 @@ class LogStore(ControlStore):
         return sorted(chosen.values())
 
     def _room(self, session: Session, collection: Collection, round_: Round, asked: int) -> int | None:
-        """How many more reports a round takes, where that is fewer than might be asked for."""
+        """Number of reports that a round still accepts, if it is below ``asked``; None otherwise."""
         cap = collection.terms.people
         if cap is None:
             return None
@@ -286,7 +290,7 @@ class LogStore(ControlStore):
         often: Integers,
         reports: int,
     ) -> None:
-        """Add marks to a shard's counts, and reports to its head."""
+        """Add to a shard's counts and to its number of reports."""
         head = session.rows(
             "insert into heads (round, shard, reports, version) values (?, ?, ?, 1) "
             "on conflict (round, shard) do update set "
@@ -314,7 +318,7 @@ class LogStore(ControlStore):
     def _chunks(
         self, session: Session, round_id: int, epoch: int, shard: int, chunks: list[int]
     ) -> dict[int, Integers]:
-        """A shard's counts in some chunks."""
+        """A shard's counts in the given chunks."""
         if not chunks:
             return {}
         where = "round = ? and epoch = ? and shard = ?"
@@ -343,7 +347,7 @@ class LogStore(ControlStore):
 
 
 def crc_of(ids: bytes, payload: bytes) -> int:
-    """The check on a segment."""
+    """The checksum of a segment."""
     return zlib.crc32(payload, zlib.crc32(ids))
 
 

@@ -1,4 +1,4 @@
-"""Files without a name beside the store, for an index that is too large for memory."""
+"""Unnamed files next to the store, for an index that is too large for memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import cast
 
 
 class FolderScratch:
-    """Makes files in a folder; each is gone when it is closed, or when the process ends."""
+    """Creates unnamed files in a folder. Each disappears when it is closed or the process ends."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,11 +1,11 @@
-"""The ids of an open epoch: exact membership in little memory, however many there are.
+"""The ids of an open epoch: exact membership in little memory, for any number of ids.
 
-New ids go into a plain set; when it is full they become a run, and runs of similar size are merged.
-Large runs lie in a file without a name. What memory holds of them is where each bucket begins, a
-check of each, and one filter of a fixed size that says of nearly every new id that it is new.
+New ids go into a plain set. When it is full it becomes a run, and runs of similar size are merged. Large
+runs lie in an unnamed file. Memory holds where each bucket begins, a checksum of each bucket, and one
+filter of fixed size that recognises nearly every new id as new.
 
-Runs hold not the ids but their images under a cipher whose key is in memory only. So they are spread
-evenly, whatever ids people make up; and what is written can be read by nobody once the set is gone.
+Runs hold the images of ids under a cipher whose key is in memory only. So images are spread evenly for
+any choice of ids, and nobody can read a file once the set is gone.
 """
 
 from __future__ import annotations
@@ -24,36 +24,39 @@ from ....foundation.coins import fresh_bytes
 
 SIZE = 16
 RECENT = 1 << 14
-"""Ids that the plain set holds at the most."""
+"""Maximum number of ids in the plain set."""
 FAN = 4
-"""So many runs of similar size become one."""
+"""Number of runs of similar size that are merged into one."""
 HELD = 1 << 19
-"""Runs of so many ids are too large for memory."""
+"""Number of ids from which a run is written to a file."""
 BUCKET = 128
-"""Ids of one bucket, at the most on average."""
+"""Maximum average number of ids in a bucket."""
 PART = 1 << 16
-"""Ids that are merged at a time; a merge goes on while ids come in, so that none waits for all of it."""
+"""Number of ids merged at a time.
+
+A merge proceeds while ids come in, so no request waits for all of it.
+"""
 WORDS = 1 << 22
-"""Words of the filter of a set that is too large for memory."""
+"""Number of words in the filter of a set that is too large for memory."""
 LOOKED = 256
-"""Buckets of a file that are looked at before its pages are let go."""
+"""Number of buckets read from a file before its pages are released."""
 
 _LET_GO = getattr(mmap, "MADV_DONTNEED", None)
 
 
 class Spoiled(Exception):
-    """What a file holds is not what was written to it: the set must be made anew."""
+    """A file does not hold what was written to it; the set must be rebuilt."""
 
 
 class Scratch(Protocol):
-    """Where files without a name are made; they are gone with whoever holds them."""
+    """Creates unnamed files that disappear when they are closed."""
 
     def new(self) -> RawIOBase:
         """An empty file."""
 
 
 class _Run:
-    """Images by buckets, which their first bits name; within a bucket they are in any order."""
+    """Images in buckets by their first bits; within a bucket in any order."""
 
     def __init__(
         self, bits: int, starts: np.ndarray, content: bytes | mmap.mmap, checks: np.ndarray | None = None
@@ -63,7 +66,10 @@ class _Run:
 
     @classmethod
     def of(cls, rows: np.ndarray, starts: Integers, scratch: Scratch | None = None) -> _Run:
-        """Of arranged images: in memory, or in a file if one is made and can be written."""
+        """A run of arranged images.
+
+        It is in a file if ``scratch`` is given and can be written, otherwise in memory.
+        """
         bits = len(starts).bit_length() - 1
         if scratch is not None:
             with suppress(OSError), scratch.new() as file:
@@ -76,9 +82,9 @@ class _Run:
         return int(self._starts[-1])
 
     def find(self, images: np.ndarray, places: Integers) -> Integers:
-        """Those of some places that hold an image that is here."""
+        """Those of the given places whose image is in this run."""
         buckets = (images[places, 0] >> np.uint64(64 - self._bits)).astype(np.int64)
-        order = np.argsort(buckets)  # neighbours are looked for one after the other
+        order = np.argsort(buckets)  # neighbouring buckets are read one after the other
         places, buckets = places[order], buckets[order]
         matches = [np.zeros(0, np.int64)]
         for at in range(0, len(places), LOOKED):
@@ -88,7 +94,7 @@ class _Run:
         return np.concatenate(matches)
 
     def _look(self, images: np.ndarray, buckets: Integers) -> Integers:
-        """Which images are in their buckets."""
+        """The indices of images that are in their buckets."""
         begins = self._starts[buckets].astype(np.int64)
         sizes = self._starts[buckets + 1] - begins
         starts = np.append(0, np.cumsum(sizes))
@@ -100,7 +106,7 @@ class _Run:
         return np.unique(whose[same])
 
     def part(self, number: int, bits: int) -> np.ndarray:
-        """The images whose first bits are a number."""
+        """The images whose first ``bits`` bits equal a number."""
         if bits > self._bits:
             images = self.part(number >> (bits - self._bits), self._bits)
             return images[images[:, 0] >> np.uint64(64 - bits) == number]
@@ -115,19 +121,22 @@ class _Run:
         return images
 
     def _let_go(self) -> None:
-        """Pages that were read stay in the system's cache, and do not count as this process's own."""
+        """Release pages that were read.
+
+        They stay in the system's cache, not in this process's memory.
+        """
         if isinstance(self._content, mmap.mmap) and _LET_GO is not None:
             self._content.madvise(_LET_GO)
 
     def close(self) -> None:
-        """Let go of its file."""
+        """Close the file."""
         self._rows = self._rows[:0].copy()
         if isinstance(self._content, mmap.mmap):
             self._content.close()
 
 
 class _Writing:
-    """Runs on their way into one run in a file, part by part."""
+    """A merge of runs into one run in a file, part by part."""
 
     def __init__(self, sources: list[_Run], scratch: Scratch) -> None:
         self.sources = sources
@@ -140,7 +149,7 @@ class _Writing:
         self._file = scratch.new()
 
     def step(self) -> _Run | None:
-        """Write one more part; the run, when it is whole."""
+        """Write one part; the run once it is complete."""
         bucket_bits = self._bits - self._part_bits
         for part in self._parts:
             images = np.concatenate([run.part(part, self._part_bits) for run in self.sources])
@@ -161,7 +170,7 @@ class _Writing:
 
 
 class _Filter:
-    """Says of an image that it may be there, or that it is not: four bits in one word each."""
+    """A filter that says whether an image may be present: four bits in one word per image."""
 
     def __init__(self, words: int) -> None:
         self._words = np.zeros(words, np.uint64)
@@ -174,7 +183,7 @@ class _Filter:
         np.bitwise_or.at(self._words, self._places(images), _masks(images))
 
     def maybe(self, images: np.ndarray) -> Integers:
-        """The places of those that may be there."""
+        """The places of images that may be present."""
         masks = _masks(images)
         return np.flatnonzero(self._words[self._places(images)] & masks == masks)
 
@@ -183,7 +192,7 @@ class _Filter:
 
 
 class IdSet:
-    """A set of sixteen-byte ids that only grows. Without ``scratch`` all of it lies in memory."""
+    """A growing set of 16-byte ids. Without ``scratch`` it is entirely in memory."""
 
     def __init__(self, scratch: Scratch | None = None) -> None:
         self._scratch = scratch
@@ -196,7 +205,7 @@ class IdSet:
 
     @classmethod
     def of(cls, packed: Iterable[bytes], scratch: Scratch | None = None) -> IdSet:
-        """From ids that lie end to end, a little at a time."""
+        """A set of packed ids, read a part at a time."""
         ids = cls(scratch)
         waiting: list[bytes] = []
         size = 0
@@ -217,7 +226,7 @@ class IdSet:
         return bool(self.known([report_id]))
 
     def known(self, ids: Sequence[bytes]) -> set[int]:
-        """The places of those ids that are in the set."""
+        """The places of ids that are in the set."""
         if self._spoiled:
             raise Spoiled
         recent = self._recent
@@ -236,7 +245,7 @@ class IdSet:
         return known
 
     def add(self, ids: Sequence[bytes]) -> None:
-        """Put in ids that are not in it yet."""
+        """Add ids that are not in the set."""
         self._recent.update(ids)
         if len(self._recent) < RECENT:
             return
@@ -245,11 +254,11 @@ class IdSet:
         try:
             self._load(packed)
             self._merge(-(-len(packed) // (SIZE * RECENT)))
-        except Spoiled:  # whoever asks next is told
+        except Spoiled:  # the next lookup raises it
             self._spoiled = True
 
     def close(self) -> None:
-        """Let go of all files; what they held cannot be read any more."""
+        """Close all files; their content can no longer be read."""
         for writing in self._writings:
             writing.close()
         for run in self._runs:
@@ -259,7 +268,7 @@ class IdSet:
     # -- runs --------------------------------------------------------------------------------------
 
     def _load(self, packed: bytes) -> None:
-        """One more run."""
+        """Add a run."""
         images = _rows(self._cipher.update(packed))
         rows, starts = _arranged(images, _bits(len(images)))
         self._widen(len(self) + len(rows))
@@ -267,7 +276,7 @@ class IdSet:
         self._runs.append(_Run.of(rows, starts, self._scratch if len(rows) >= HELD else None))
 
     def _widen(self, number: int) -> None:
-        """A filter for so many ids: two to a word, until it has its full size."""
+        """Enlarge the filter: two ids per word, up to its full size."""
         if 2 * len(self._filter) >= number or len(self._filter) >= WORDS:
             return
         words = WORDS if number >= HELD else min(WORDS, 1 << (2 * number).bit_length())
@@ -276,7 +285,7 @@ class IdSet:
             self._filter.add(run.part(0, 0))
 
     def _merge(self, steps: int) -> None:
-        """Merge small runs, and go on with so many parts of each of the large ones."""
+        """Merge small runs, and continue the merges of large runs by ``steps`` parts each."""
         with suppress(OSError):
             while sources := self._enough():
                 if self._scratch is None or sum(map(len, sources)) < HELD:
@@ -292,12 +301,12 @@ class IdSet:
                         self._writings.remove(writing)
                         self._replace(writing.sources, run)
                         break
-            except OSError:  # no room: the runs stay as they are, and it is tried again
+            except OSError:  # no room: keep the runs, and try again later
                 writing.close()
                 self._writings.remove(writing)
 
     def _enough(self) -> list[_Run]:
-        """Some runs of similar size that nobody merges yet; none if there are too few."""
+        """Runs of similar size that are not being merged; none if there are too few."""
         busy = [run for writing in self._writings for run in writing.sources]
         levels: dict[int, list[_Run]] = {}
         for run in self._runs:
@@ -314,7 +323,7 @@ class IdSet:
 
 
 def split(packed: bytes) -> list[bytes]:
-    """Ids that lie end to end, one by one."""
+    """Packed ids as a list."""
     return [packed[at : at + SIZE] for at in range(0, len(packed), SIZE)]
 
 
@@ -322,7 +331,7 @@ def split(packed: bytes) -> list[bytes]:
 
 
 def _cipher(key: bytes | None = None) -> CipherContext:
-    """A permutation of all ids that nobody else knows."""
+    """A secret permutation of all ids."""
     return Cipher(algorithms.AES(key or fresh_bytes(16)), modes.ECB()).encryptor()
 
 
@@ -331,7 +340,7 @@ def _rows(packed: bytes | mmap.mmap) -> np.ndarray:
 
 
 def _bits(number: int) -> int:
-    """Bits that name the buckets of so many images."""
+    """Number of bits that select a bucket, for this many images."""
     return max(1, (number // BUCKET).bit_length())
 
 
@@ -345,12 +354,14 @@ def _level(number: int) -> int:
 def _arranged(
     images: np.ndarray, bits: int, first: int = 0, last: int | None = None
 ) -> tuple[np.ndarray, Integers]:
-    """Images in the order of their buckets, and where each bucket begins; of some buckets only."""
+    """Images in the order of their buckets, and where each bucket begins; for a range of buckets."""
     number = (1 << bits if last is None else last) - first
     buckets = ((images[:, 0] >> np.uint64(64 - bits)) - np.uint64(first)).astype(np.int64)
     starts = np.zeros(number + 1, np.int64)
     np.cumsum(np.bincount(buckets, minlength=number), out=starts[1:])
-    keys = buckets.astype(np.uint16) if number <= 1 << 16 else buckets  # short ones are sorted faster
+    keys = (
+        buckets.astype(np.uint16) if number <= 1 << 16 else buckets
+    )  # short integers are sorted faster
     return images.take(np.argsort(keys, kind="stable"), axis=0), starts
 
 
@@ -365,7 +376,10 @@ def _masks(images: np.ndarray) -> np.ndarray:
 
 
 def _sums(images: np.ndarray, starts: Integers) -> np.ndarray:
-    """A check of each bucket: the sum of its words. Images are random, so no other bucket has it."""
+    """A checksum of each bucket: the sum of its words.
+
+    Images are random, so collisions are negligible.
+    """
     total = np.zeros(len(images) + 1, np.uint64)
     np.cumsum(images[:, 0] + images[:, 1], out=total[1:])
     return total[starts[1:]] - total[starts[:-1]]

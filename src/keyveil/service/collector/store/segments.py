@@ -30,20 +30,21 @@ from .collection import Collection, Round, checked_name
 FORMAT = "keyveil/segments/1"
 MANIFEST = "manifest.json"
 PART_BYTES = 64 << 20
-"""Of packed rows in one file, about."""
+"""Approximate size of the packed rows in one file."""
 _PART = re.compile(r"part-[0-9]{4,9}\.parquet")
 
 
 class ManifestError(KeyveilError):
-    """A manifest that this program did not write."""
+    """A manifest that keyveil did not write."""
 
 
 def folder_of(
     root: Path, collection: Collection, round_: Round | None = None, epoch: int | None = None
 ) -> Path:
-    """Where an epoch's segments lie; its number keeps a collection apart from one deleted before.
+    """The folder of an epoch's files, of a round, or of a collection.
 
-    A name is checked here, too: a store that was made elsewhere may hold any.
+    It contains the collection's number, so a deleted collection of the same name has another folder. The
+    name is checked here too, because a restored store may hold any name.
     """
     path = root / f"{checked_name(collection.name)}.{collection.id:d}"
     if round_ is not None:
@@ -80,8 +81,7 @@ def write_epoch(
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, their owner's alone; their names are on disk before anything
-    relies on them."""
+    """Create a private folder and its parents, durably."""
     for path in (*reversed(folder.parents), folder):
         path.mkdir(mode=0o700, exist_ok=True)
     for above in list(folder.parents)[:4]:  # round, collection, segments, and where those lie
@@ -90,7 +90,7 @@ def make_folder(folder: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Put a file, or a folder's names, on disk."""
+    """Write a file, or the entries of a folder, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -162,13 +162,13 @@ def read_part(path: Path, packing: Packing) -> Reports:
 
 
 def files_of(manifest: object) -> list[dict[str, Any]]:
-    """The files that a manifest names, each with its number of bytes and its hash.
+    """The files in a manifest, each with its size and hash.
 
-    Names are those that ``write_epoch`` gives, so none of them leads out of the epoch's folder.
+    Only names that ``write_epoch`` uses are accepted, so none leads out of the epoch's folder.
     """
     files = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(files, list):
-        raise ManifestError("a manifest of a sealed epoch has a list of files")
+        raise ManifestError("a manifest of a sealed epoch must list its files")
     for file in files:
         name = file.get("name") if isinstance(file, dict) else None
         if not isinstance(name, str) or not _PART.fullmatch(name):
@@ -181,7 +181,7 @@ def files_of(manifest: object) -> list[dict[str, Any]]:
 
 
 def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[str]:
-    """What is wrong with an epoch's files, by their checks; empty if nothing is."""
+    """What is wrong with an epoch's files; empty if they match the manifest."""
     wrong = []
     for file in files_of(manifest):
         path = folder / file["name"]
@@ -193,7 +193,7 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> list[str]:
 
 
 def remove(folder: Path) -> None:
-    """Remove an epoch's or a collection's segments."""
+    """Delete the files of an epoch or a collection."""
     shutil.rmtree(folder, ignore_errors=True)
 
 

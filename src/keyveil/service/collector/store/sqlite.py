@@ -1,8 +1,8 @@
-"""The embedded store: one SQLite file in WAL mode, every commit on disk before it is acknowledged.
+"""The embedded store: one SQLite file in WAL mode. Every commit is on disk before it is acknowledged.
 
-One process serves a file at a time (a lock beside it sees to that); the CLI may change collections
-and tokens meanwhile. A disk that is full refuses reports until it has room. Any other error of
-input or output leaves it unknown what is on disk: the store stops for good, and nothing is retried.
+A lock file makes sure that one process serves a file at a time; the command line may change collections
+and tokens meanwhile. While the disk is full, reports are refused. After any other input or output error
+the state of the disk is unknown: the store stops for good, and nothing is retried.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .store_base import Store
 from .store_interface import Session, StoreBroken, StoreError, StoreUnready
 
 BUSY = 10_000
-"""Milliseconds for which a connection waits for another."""
+"""Milliseconds that a connection waits for another."""
 NEEDED = (3, 51, 3)
-"""Before this version two connections could corrupt the log when it was reset."""
+"""Older versions could corrupt the log when two connections reset it."""
 
 
 def make_private(path: Path) -> None:
-    """A new file is its owner's alone from the beginning; one that is there stays as it is."""
+    """Create a file that only its owner can read; an existing file stays as it is."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
@@ -39,7 +39,7 @@ def make_private(path: Path) -> None:
 def connected(
     path: Path, flags: int | None = None, vfs: str | None = None, synchronous: str = "FULL"
 ) -> apsw.Connection:
-    """A connection whose commits are on disk, and which overwrites what it deletes."""
+    """A connection whose commits are on disk, and which overwrites deleted data."""
     flags = flags or apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
     connection.set_busy_timeout(BUSY)
@@ -50,7 +50,7 @@ def connected(
 
 
 def lock_beside(path: Path) -> int | None:
-    """The lock that one process has of a file, until the handle is closed; None if another has it."""
+    """The handle of an exclusive lock on a file; None if another process holds it."""
     handle = open_lock(path)
     if take_lock(handle, wait=False):
         return handle
@@ -78,9 +78,9 @@ class SqliteSession:
 
 
 class _Learner:
-    """Reads the ids of one epoch in a thread of its own.
+    """Reads the ids of one epoch in a separate thread.
 
-    The store takes no reports of that epoch meanwhile, so what is read is all there is.
+    The store accepts no reports of that epoch meanwhile, so all of its ids are read.
     """
 
     def __init__(self, store: SqliteStore, round_id: int, epoch: int) -> None:
@@ -107,7 +107,7 @@ class _Learner:
             yield packed
 
     def end(self) -> None:
-        """It is not needed any more."""
+        """Stop reading and discard the ids."""
         self._unwanted = True
         self._thread.join()
         if self.found is not None:
@@ -119,14 +119,14 @@ class _Unwanted(Exception):
 
 
 class SqliteStore(Store):
-    """A file, nothing else to start. ``vfs`` and ``synchronous`` are for tests of lost power."""
+    """The SQLite store. ``vfs`` and ``synchronous`` are for tests of power loss."""
 
     kind = "sqlite"
 
     learn_from = HELD
-    """An epoch with so many ids is read apart when the store is opened; a smaller one at once."""
+    """Number of ids from which an epoch is read in a separate thread when the store is opened."""
     checkpoint_pages = 4000
-    """Pages of the log after which they are moved into the file."""
+    """Number of pages in the log after which they are moved into the database file."""
 
     def __init__(self, path: str | Path, vfs: str | None = None, synchronous: str = "FULL") -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class SqliteStore(Store):
     # -- opening -----------------------------------------------------------------------------------
 
     def open(self, serving: bool = True) -> None:
-        """Connect; ``serving`` also takes the file for this process alone. A new file is made."""
+        """Connect, and create the file if it is missing. ``serving`` also locks it for this process."""
         check_library()
         if serving:
             self._take_lock()
@@ -165,7 +165,9 @@ class SqliteStore(Store):
             if flags is None and not self._vfs:
                 make_private(self.path)
             connection = connected(self.path, flags, self._vfs, self._synchronous)
-            connection.pragma("wal_autocheckpoint", 0)  # its errors would go unnoticed: see _checkpoint
+            connection.pragma(
+                "wal_autocheckpoint", 0
+            )  # automatic checkpoints hide their errors: see _checkpoint
             connection.pragma("mmap_size", 0)
         except (apsw.Error, OSError) as error:
             raise StoreError(f"cannot open the store {self.path}: {_plain(error)}") from None
@@ -205,7 +207,7 @@ class SqliteStore(Store):
 
     def migrate_alone(self) -> int:
         check_library()
-        if self.path.is_file():  # where nothing is to do, it may be served
+        if self.path.is_file():  # if nothing is to do, another process may be serving the store
             self._connection = self._connect(apsw.SQLITE_OPEN_READWRITE)
             if self.version() == len(MIGRATIONS):
                 return 0
@@ -271,19 +273,22 @@ class SqliteStore(Store):
             self.broken = True
 
     def _committed(self, connection: apsw.Connection, name: str, pages: int) -> int:
-        """A commit is durable; now and then the log is moved into the file."""
+        """Called after each durable commit; moves a long log into the database file."""
         if pages >= self.checkpoint_pages:
             self._checkpoint(apsw.SQLITE_CHECKPOINT_PASSIVE)
         return apsw.SQLITE_OK
 
     def _checkpoint(self, mode: int) -> bool:
-        """Move the log into the file, and say whether that was done. What is acknowledged is on disk
-        either way, but after an error of a sync nothing more may be."""
+        """Move the log into the database file; whether that succeeded.
+
+        Acknowledged reports are on disk in any case. After a failed sync nothing more may be
+        acknowledged.
+        """
         try:
             assert self._connection is not None
             self._connection.wal_checkpoint(mode=mode)
         except (apsw.BusyError, apsw.LockedError, apsw.FullError):
-            return False  # the next one will do
+            return False  # try again at the next checkpoint
         except apsw.Error:
             self.broken = True
             return False
@@ -316,10 +321,10 @@ class SqliteStore(Store):
         return changed
 
     def _mark_changed(self, session: Session) -> None:
-        """SQLite counts changes itself."""
+        """Nothing to do: SQLite counts changes itself."""
 
     def reload(self, session: Session | None = None) -> Control:
-        """Read collections and tokens anew; ids of what is closed or gone are let go."""
+        """Read collections and tokens, and release the ids of closed epochs and deleted rounds."""
         control = super().reload(session)
         every = control.collections.values()
         open_from = {
@@ -329,7 +334,7 @@ class SqliteStore(Store):
         return control
 
     def refresh(self) -> None:
-        """See what the CLI has changed since."""
+        """Read the changes made by the command line."""
         try:
             super().refresh()
             if self._unswept and not self.broken:
@@ -341,14 +346,14 @@ class SqliteStore(Store):
     def _reload_changed(self, live: bool = False) -> None:
         try:
             super()._reload_changed(live)
-        except apsw.Error as error:  # what is in memory is older than what is stored
+        except apsw.Error as error:  # memory is now older than the store
             self.broken = True
             raise StoreBroken(f"the store failed: {_plain(error)}") from None
 
     # -- ids ---------------------------------------------------------------------------------------
 
     def _learn_large(self) -> None:
-        """Begin to read the ids of large epochs, so that no report has to wait for all of them."""
+        """Start reading the ids of large epochs, so that no report waits for all of them."""
         session = self._session()
         sql = "select epoch, sum(reports) from segments where round = ? and epoch >= ? group by epoch"
         for collection in self.control.collections.values():
@@ -368,7 +373,7 @@ class SqliteStore(Store):
         if not learner.done.is_set():
             return True
         del self._learners[round_.id, epoch]
-        if learner.found is not None:  # else it is read when it is asked for, and fails as that does
+        if learner.found is not None:  # otherwise the next lookup reads the ids and raises the error
             self._ids[round_.id, epoch] = learner.found
         return False
 
@@ -378,9 +383,9 @@ class SqliteStore(Store):
             yield row[0]
 
     def _set(self, session: Session, round_: Round, epoch: int) -> IdSet:
-        """The ids of an epoch, rebuilt from the log when first asked for.
+        """The ids of an epoch, read from the log at first use.
 
-        An epoch without any is not remembered: whoever names epochs at random fills no memory.
+        An empty set is not remembered, so requests for random epochs take no memory.
         """
         ids = self._ids.get((round_.id, epoch))
         if ids is None:
@@ -392,26 +397,26 @@ class SqliteStore(Store):
     def _known(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
         try:
             return self._set(session, round_, epoch).known(ids)
-        except Spoiled:  # it is only an index: the log has it all
+        except Spoiled:  # the set is only an index: the log has all ids
             self._forget(lambda *key: key == (round_.id, epoch))
         try:
             return self._set(session, round_, epoch).known(ids)
         except Spoiled:
             self._forget(lambda *key: key == (round_.id, epoch))
-            raise StoreUnready("what was written beside the store is read otherwise") from None
+            raise StoreUnready("the index of ids next to the store is damaged") from None
 
     def _claim(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
         return self._known(session, round_, epoch, ids)
 
     def _claimed(self, round_: Round, epoch: int, ids: list[bytes]) -> None:
-        # only now: ids of a transaction that failed must not be taken for counted ones
+        # only now: ids of a failed transaction must not be taken for counted ones
         known = self._ids.get((round_.id, epoch))
         if known is None:
             known = self._ids[round_.id, epoch] = IdSet(self._scratch)
         known.add(ids)
 
     def _forget(self, which: Callable[[int, int], bool]) -> None:
-        """Let go of the ids of some rounds and epochs, and of their files."""
+        """Release the ids of some rounds and epochs, and their files."""
         for key in list(self._ids):
             if which(*key):
                 self._ids.pop(key).close()
@@ -423,10 +428,10 @@ class SqliteStore(Store):
         return lambda: self._forget(lambda round_id, at: round_id == round_.id and epoch in (None, at))
 
     def _swept(self) -> None:
-        """What was dropped also leaves the log; at the next look, if someone still reads from it."""
+        """Remove deleted rows from the log as well; tried again later if someone still reads from it."""
         connection = self._connection
         assert connection is not None
-        connection.set_busy_timeout(0)  # reports do not wait for a reader
+        connection.set_busy_timeout(0)  # reports must not wait for a reader
         try:
             self._unswept = not self._checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
         finally:
@@ -434,7 +439,7 @@ class SqliteStore(Store):
 
 
 def check_library() -> None:
-    """Refuse a library with the known fault."""
+    """Refuse a SQLite version with a known fault."""
     version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
     if version < NEEDED:
         needed = ".".join(map(str, NEEDED))
@@ -442,7 +447,7 @@ def check_library() -> None:
 
 
 def _plain(error: Exception) -> str:
-    """An error without what a statement carried."""
+    """An error without the values of its statement."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return type(error).__name__

@@ -1,4 +1,4 @@
-"""A store: reports in, epochs sealed, tallies brought in, collections deleted."""
+"""The store: sealing epochs, importing tallies, deleting collections."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class Sealed:
 
 
 class Store(LogStore):
-    """Everything that a database is asked to do, in SQL that both kinds speak."""
+    """Everything that a store does, in SQL that both databases understand."""
 
     # -- sealing -----------------------------------------------------------------------------------
 
     def epochs(self, session: Session, round_: Round) -> dict[int, int]:
-        """The epochs that are in the log, and how many reports each has."""
+        """The epochs in the log with their numbers of reports."""
         sql = "select epoch, sum(reports) from segments where round = ? group by epoch order by epoch"
         return {int(row[0]): int(row[1]) for row in session.rows(sql, (round_.id,))}
 
     def oldest(self, session: Session, round_: Round) -> int | None:
-        """The first epoch that is in the log."""
+        """The oldest epoch in the log; None if the log is empty."""
         rows = session.rows("select min(epoch) from segments where round = ?", (round_.id,))
         return None if rows[0][0] is None else int(rows[0][0])
 
@@ -52,7 +52,7 @@ class Store(LogStore):
             yield Segment(reports, crc, bytes(ids), bytes(payload))
 
     def epoch_counts(self, session: Session, round_: Round, epoch: int) -> Integers:
-        """The counts of one open epoch, all shards together."""
+        """The counts of one open epoch over all shards."""
         total = np.zeros(self.book(round_).plan.layout.cells, np.int64)
         sql = "select chunk, counts from counts where round = ? and epoch = ?"
         for chunk, counts in session.rows(sql, (round_.id, epoch)):
@@ -60,7 +60,7 @@ class Store(LogStore):
         return total
 
     def split_counts(self, round_: Round) -> tuple[int, Integers, Integers] | None:
-        """The latest epoch with reports, its counts, and those of all before; None if it is alone."""
+        """The latest epoch with reports, its counts, and those of all others; None if it is alone."""
         plan = self.book(round_).plan
         with self.reading() as session:
             sealed = [epoch_sealed.epoch for epoch_sealed in self.sealed(session, round_)]
@@ -82,10 +82,10 @@ class Store(LogStore):
     def seal(
         self, round_: Round, epoch: int, manifest: Mapping[str, Any], tally: bytes, now: int
     ) -> bool:
-        """Move an epoch's counts to the sealed ones; False if that is done already.
+        """Move an epoch's counts to the sealed ones; False if that was done before.
 
-        The manifest's files are on disk. The counts must be those that the files add up to. The log
-        is swept afterwards, a little at a time.
+        The files of the manifest are on disk, and their counts must equal the epoch's. The log is
+        deleted afterwards with ``sweep``.
         """
         plan = self.book(round_).plan
         done: list[Callable[[], None]] = []
@@ -100,7 +100,7 @@ class Store(LogStore):
             counts = self.epoch_counts(session, round_, epoch)
             reports = int(counts[plan.layout.own].sum())
             if reports != manifest["reports"]:
-                raise Problem("state", "the epoch's counts are not those of its segments")
+                raise Problem("state", "the epoch's counts differ from those of its segments")
             cells = np.flatnonzero(counts)
             if len(cells):
                 self._count(session, round_.id, SEALED, COMMON, cells, counts[cells], 0)
@@ -117,11 +117,11 @@ class Store(LogStore):
         result = self.change(work)
         for act in done:
             act()
-        self._reload_changed(live=True)  # the same sums, from other rows
+        self._reload_changed(live=True)  # the same sums from other rows
         return result
 
     def sweep(self, round_: Round, epoch: int, most: int = 200) -> int:
-        """Drop some of a sealed epoch's log; how many rows were left to drop."""
+        """Delete up to ``most`` rows of a sealed epoch's log; the number deleted."""
         at = (round_.id, epoch)
         with self._writing() as session:
             if not session.rows("select 1 from sealed where round = ? and epoch = ?", at):
@@ -136,7 +136,7 @@ class Store(LogStore):
         return len(dropped)
 
     def _swept(self) -> None:
-        """The last of an epoch's log was dropped; what a database keeps of it can go."""
+        """Called after the last row of an epoch's log was deleted."""
 
     def sealed(self, session: Session, round_: Round) -> list[Sealed]:
         """The sealed epochs of a round, in order."""
@@ -149,20 +149,20 @@ class Store(LogStore):
         ]
 
     def expire(self, round_: Round, epoch: int) -> None:
-        """Note that a sealed epoch's segments are gone; its counts stay."""
+        """Note that the files of a sealed epoch are deleted. Its counts stay."""
         with self._writing() as session:
             sql = "update sealed set expired = 1 where round = ? and epoch = ?"
             session.run(sql, (round_.id, epoch))
 
     @contextmanager
     def sealing(self) -> Iterator[bool]:
-        """Whether this process is the one that seals now."""
+        """Whether this process may seal now."""
         yield True
 
     # -- tallies made elsewhere --------------------------------------------------------------------
 
     def bring_in(self, round_: Round, counts: Integers, digest: str, tally: bytes) -> bool:
-        """Add a tally that was made elsewhere; False if this very tally was brought in before."""
+        """Import a tally; False if it was imported before."""
         reports = int(counts[self.book(round_).plan.layout.own].sum())
 
         def work(session: Session, control: Control) -> bool:
@@ -172,10 +172,10 @@ class Store(LogStore):
             if collection is None or collection.state == "closed":
                 raise Problem("closed_collection")
             if collection.round.id != round_.id or collection.round.closed:
-                raise Problem("closed_round", "what the round learned is already in the next plan")
+                raise Problem("closed_round", "the next plan was already made from this round")
             room = self._room(session, collection, round_, reports)
             if room is not None:
-                raise Problem("full", "the tally has more reports than the collection may take")
+                raise Problem("full", "the tally has more reports than the collection accepts")
             cells = np.flatnonzero(counts)
             self._count(session, round_.id, BROUGHT_IN, COMMON, cells, counts[cells], reports)
             session.run(
@@ -189,7 +189,7 @@ class Store(LogStore):
         return done
 
     def delete(self, collection: Collection) -> None:
-        """Remove a collection and all that was collected."""
+        """Delete a collection and all its data."""
         done: list[Callable[[], None]] = []
 
         def work(session: Session, control: Control) -> None:

@@ -1,4 +1,4 @@
-"""What a store is asked and answers; nothing here knows which database it is."""
+"""What a store accepts and returns, independent of the database."""
 
 from __future__ import annotations
 
@@ -12,37 +12,40 @@ from ....foundation.arrays import Integers
 from ....foundation.errors import KeyveilError
 
 CHUNK = 256
-"""Cells whose counts are one row."""
+"""Number of cells whose counts form one row."""
 SEALED, BROUGHT_IN = -1, -2
-"""Epochs of counts that belong to no open epoch."""
+"""Epoch numbers of counts that belong to no open epoch."""
 COMMON = -1
 """The shard of counts that no process owns."""
 
 
 class StoreError(KeyveilError):
-    """A store that cannot be opened."""
+    """The store cannot be opened or used."""
 
 
 class StoreBroken(Exception):
-    """The store may have lost something: nothing is acknowledged any more, and nothing retried."""
+    """The store may have lost data. Nothing more is acknowledged, and nothing is retried."""
 
 
 class StoreUnready(Exception):
-    """The store cannot take this now (disk full, database away); what was sent is sent again."""
+    """The store cannot accept this now: the disk is full or the database unreachable.
+
+    Clients send again.
+    """
 
 
 @dataclass(slots=True)
 class Parcel:
-    """Checked reports of one request on their way into the store."""
+    """Checked reports of one request for the store."""
 
     collection: int
     round: int
     epoch: int
     ids: list[bytes]
     rows: bytes
-    """Packed rows, one after the other."""
+    """Packed rows of the reports, concatenated."""
     refused: dict[int, str] = field(default_factory=dict)
-    """Filled by the store: places of reports that were not taken, and why."""
+    """Filled by the store: the places of refused reports and the reasons."""
 
 
 @dataclass(frozen=True)
@@ -72,26 +75,26 @@ class Session(Protocol):
 
 
 class Live:
-    """The counts of one round as of the last commit that this process knows of."""
+    """The counts of one round as of the last commit that this process knows."""
 
     def __init__(self, cells: int, version: int) -> None:
         self.counts: Integers = np.zeros(cells, np.int64)
         self.version = version
-        """Another number whenever the counts are others."""
+        """Changes whenever the counts change."""
 
 
 def chunk_counts(blob: bytes) -> Integers:
-    """A row of counts."""
+    """A row of the store as counts."""
     return np.frombuffer(blob, "<i8").astype(np.int64)
 
 
 def chunk_blob(counts: Integers) -> bytes:
-    """Counts as a row."""
+    """Counts as a row of the store."""
     return counts.astype("<i8").tobytes()
 
 
 def by_chunk(cells: Integers, often: Integers) -> Iterator[tuple[int, Integers, Integers]]:
-    """Marks by the chunk they fall into, with their places in it; cells are in order."""
+    """Marks grouped by chunk, with their places in it. ``cells`` must be sorted."""
     chunks = cells // CHUNK
     used, first = np.unique(chunks, return_index=True)
     ends = np.append(first[1:], len(cells))

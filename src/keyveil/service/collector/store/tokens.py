@@ -1,4 +1,4 @@
-"""Token: who may do what. Only a token's hash is ever stored."""
+"""Tokens: who may do what. Only the hash of a token is stored."""
 
 from __future__ import annotations
 
@@ -11,55 +11,55 @@ from dataclasses import dataclass
 from ....foundation.coins import fresh_bytes
 
 ROLES = ("admin", "analyst", "ingest")
-"""An admin may do all; an analyst reads answers, never single reports; ingest sends reports."""
+"""An admin may do everything. An analyst reads answers, never single reports. Ingest sends reports."""
 
 _SHAPE = re.compile(r"kv_([0-9a-f]{16})_([0-9A-Za-z_-]{43})")
 
 
 @dataclass(frozen=True)
 class Token:
-    """A token as the store knows it."""
+    """A token as it is stored."""
 
     id: str
     role: str
     collection: int | None
-    """The collection that it is for; None for all."""
+    """The collection that it is for; None for all collections."""
     digest: bytes
     label: str = ""
     revoked: bool = False
 
     def matches(self, secret: str) -> bool:
-        """Whether a secret is this token's; takes as long either way."""
+        """Whether a secret is this token's, in constant time."""
         return hmac.compare_digest(self.digest, digest_of(secret)) and not self.revoked
 
     def allows(self, role: str, collection: int | None) -> bool:
-        """Whether it may act in a role; an admin's may in every one."""
+        """Whether it allows a role. An admin's token allows every role."""
         if self.collection is not None and self.collection != collection:
             return False
         return self.role == role or self.role == "admin"
 
 
 def fresh_id() -> str:
-    """A token's public name."""
+    """A new public name for a token."""
     return fresh_bytes(8).hex()
 
 
 def fresh_secret() -> str:
-    """256 random bits."""
+    """A new secret of 256 random bits."""
     return urlsafe_b64encode(fresh_bytes(32)).rstrip(b"=").decode()
 
 
 def digest_of(secret: str) -> bytes:
-    """What the store keeps. A secret of 256 random bits needs no slow hash."""
+    """The stored hash of a secret. A secret of 256 random bits needs no slow hash."""
     return hashlib.sha256(b"keyveil token\0" + secret.encode()).digest()
 
 
 def spelled(name: str, secret: str) -> str:
-    """The token as its holder writes it."""
+    """The text of a token."""
     return f"kv_{name}_{secret}"
 
 
 def read(text: str) -> tuple[str, str] | None:
-    """A token's public name and secret; None if the text is no token."""
+    """The public name and secret in a token's text; None if it is not a token."""
     match = _SHAPE.fullmatch(text)
     return (match[1], match[2]) if match else None
