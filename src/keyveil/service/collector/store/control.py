@@ -85,7 +85,7 @@ class ControlStore(ABC):
         """The places of ids that were counted before."""
 
     @abstractmethod
-    def _claim(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
+    def claim_ids(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
         """Take ids, each given once, for this transaction; the places of those counted before."""
 
     @abstractmethod
