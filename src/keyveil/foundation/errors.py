@@ -79,7 +79,7 @@ class FinishedError(KeyveilError, RuntimeError):
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that a misspelt one is nearest to, whatever its case; None if none is near."""
     folded: dict[str, str] = {}
-    for each in known:
-        folded.setdefault(each.casefold(), each)
+    for spelling in known:
+        folded.setdefault(spelling.casefold(), spelling)
     near = get_close_matches(name.casefold(), folded, 1)
     return folded[near[0]] if near else None
