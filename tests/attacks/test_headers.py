@@ -175,8 +175,8 @@ def test_a_tally_of_before_is_read_by_stores_alone():
     size = int.from_bytes(content[8:12], "little")
     before = with_header(content, crc=zlib.crc32(zlib.decompress(content[12 + size :])))
     with pytest.raises(ReportError, match="broken"):
-        Tally.parse(PLAN, before, kept=True)
+        Tally.parse(PLAN, before, stored=True)
     before = b"KVTALLY1" + before[8:]
-    assert Tally.parse(PLAN, before, kept=True) == tally
+    assert Tally.parse(PLAN, before, stored=True) == tally
     with pytest.raises(ReportError, match="earlier version"):
         Tally.parse(PLAN, before)

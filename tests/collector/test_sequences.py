@@ -238,14 +238,14 @@ def test_the_oracle_sees_an_index_that_is_not_checked(monkeypatch):
 
 def test_the_oracle_sees_ids_that_are_remembered_too_early(monkeypatch):
     sequence = Sequence(None, False)
-    claim = SqliteStore._claim
+    claim = SqliteStore.claim_ids
 
     def early(self, session, one, epoch, names):
         known = claim(self, session, one, epoch, names)
         self._ids.setdefault((one.id, epoch), ids.IdSet()).add(names)
         return known
 
-    monkeypatch.setattr(SqliteStore, "_claim", early)
+    monkeypatch.setattr(SqliteStore, "claim_ids", early)
     sequence.trouble.full = True
     batch = sequence.fresh(3)
     sequence.upload(batch)

@@ -256,6 +256,17 @@ def test_what_devices_and_simulations_send_passes_all_doors(folder, name):
     check_doors(plan, np.flatnonzero(one.counts).tolist(), folder)
 
 
+@pytest.mark.parametrize("code", [-1, 15, 256, 1 << 40])
+def test_codes_that_would_wrap_are_refused(code):
+    """A plan of 15 codes writes one byte for each; 256 must not become 0."""
+    plan = PLANS["kvue"]
+    batch = Reports(plan.hash, codes=np.array([3, code]))
+    writer = ReportWriter(plan, io.BytesIO())
+    for door in (Tally(plan).add, writer.add, plan.packing.packed, plan.packing.cells_of):
+        with pytest.raises(ReportError, match=IMPOSSIBLE):
+            door(batch)
+
+
 BROKEN = {
     "cells are not looked at": ("kvue", "_code", lambda self, cells: bytes([cells[-1] % 15])),
     "outputs of no weight pass": (

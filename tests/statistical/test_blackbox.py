@@ -14,7 +14,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from keyveil import Coins, Plan, PlanError, Report, ReportError, Schema
+from keyveil import Coins, Plan, PlanError, Report, ReportError, Reports, Schema
 from keyveil.channel import Symbols, Symmetric
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.coins import Stream
@@ -38,10 +38,10 @@ def batch(plan: Plan, record: dict, draws: int, key: str) -> Counter:
         views, outputs = plan.perturb(people, Stream(Coins.stated(key), people.addresses))
         counts += np.bincount(layout.first_code[views] + outputs, minlength=layout.codes)
     sent: Counter = Counter()
-    for code in np.flatnonzero(counts):
-        cell = int(layout.code_cells[code])
-        own = int(layout.own[layout.view_of(cell)])
-        sent[Report(plan.hash, (own, cell))] = int(counts[code])
+    codes = np.flatnonzero(counts)
+    cells = plan.packing.cells_of(Reports(plan.hash, codes=codes))
+    for marked, count in zip(cells, counts[codes].tolist(), strict=True):
+        sent[Report(plan.hash, marked)] = count
     return sent
 
 

@@ -21,7 +21,6 @@ from keyveil.channel.design.patterns import (
     classes_of,
     decoder_at,
     digits,
-    error_at,
     every,
     favours,
     intervals,
@@ -80,6 +79,14 @@ def kvue(epsilon, law: np.ndarray) -> np.ndarray:
 
 def tight(channel, epsilon: Decimal) -> None:
     assert channel.check(epsilon).epsilon >= epsilon * D("0.999")
+
+
+def error_at(channel, weights, law):
+    """The variances of one report's ``decoder_at``, summed over the columns; infinite if unknown."""
+    cells = decoder_at(channel, weights, law)
+    if np.isnan(cells).any():
+        return np.inf
+    return float(np.trace(channel.covariance(cells, law)))
 
 
 # -- patterns --------------------------------------------------------------------------------------

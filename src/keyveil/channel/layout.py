@@ -80,7 +80,3 @@ class Layout:
         for channel in self.channels:
             seen.setdefault(id(channel), channel.possible)
         return np.concatenate([seen[id(channel)] for channel in self.channels]).astype(bool)
-
-    def view_of(self, cell: int) -> int:
-        """The view that a cell belongs to."""
-        return int(np.searchsorted(self.own, cell, side="right")) - 1

@@ -12,4 +12,4 @@ Bits = NDArray[np.uint8]
 Flags = NDArray[np.bool_]
 
 WORD = 1 << 32
-"""One: the sum of every row of weights, and the number of values a word can take."""
+"""The number of values of a 32-bit word; every row of weights sums to it."""

@@ -266,11 +266,11 @@ class Stream:
 
     def only(self, rows: np.ndarray) -> Stream:
         """The streams of some of the people."""
-        some = copy(self)
+        chosen = copy(self)
         if self._person is None:
-            some._addresses = self._addresses[rows]
-            some._ready = self._ready[rows]
-        return some
+            chosen._addresses = self._addresses[rows]
+            chosen._ready = self._ready[rows]
+        return chosen
 
     def prefetch(self, count: int) -> None:
         """Compute the first ``count`` words of every stream in one go."""
@@ -278,7 +278,7 @@ class Stream:
             self._ready = self._coins.blocks(self._addresses, 0, -(-count // WORDS_PER_BLOCK))
 
     def words(self, first: int, count: int, rows: np.ndarray | None = None) -> Words:
-        """Words ``first .. first + count`` of the step, for all people or for those in ``rows``."""
+        """Words ``first .. first + count`` of the step, for all people or for ``rows`` of them."""
         first += self._start
         if self._person is not None:
             return self._coins.words(self._person, first, count).reshape(1, -1)

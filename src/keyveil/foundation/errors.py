@@ -2,13 +2,13 @@
 
 ::
 
-    KeyveilError                 status 400, exit code 1
+    KeyveilError                 exit code 1
     ├── SchemaError(ValueError)      the public keys, ranges or levels are not usable
     ├── RecordError(ValueError)      a person's record breaks a rule; never says which key or value
     ├── ChannelError(ValueError)     a law breaks its promise, or is no law
     ├── PlanError(ValueError)        a plan cannot be made, read or trusted
     ├── ReportError(ValueError)      no honest device could have sent this, or it is for another plan
-    ├── BudgetError(RuntimeError)    the person's budget does not allow this answer; status 403
+    ├── BudgetError(RuntimeError)    the person's budget does not allow this answer
     ├── QueryError(ValueError)       a query cannot be read or answered
     │   └── UnknownKeyError(KeyError)    the plan has no key of this name
     ├── TableError(ValueError)       a file or table cannot be read
@@ -25,7 +25,6 @@ from difflib import get_close_matches
 class KeyveilError(Exception):
     """What is wrong and what would be right, in one line."""
 
-    status = 400
     exit_code = 1
 
 
@@ -51,8 +50,6 @@ class ReportError(KeyveilError, ValueError):
 
 class BudgetError(KeyveilError, RuntimeError):
     """The person's budget does not allow this answer."""
-
-    status = 403
 
 
 class QueryError(KeyveilError, ValueError):
@@ -82,7 +79,7 @@ class FinishedError(KeyveilError, RuntimeError):
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that a misspelt one is nearest to, whatever its case; None if none is near."""
     folded: dict[str, str] = {}
-    for each in known:
-        folded.setdefault(each.casefold(), each)
+    for spelling in known:
+        folded.setdefault(spelling.casefold(), spelling)
     near = get_close_matches(name.casefold(), folded, 1)
     return folded[near[0]] if near else None

@@ -22,7 +22,7 @@ from .errors import PlanError
 
 
 def _context(digits: int, *traps: type[DecimalException], rounding: str = ROUND_HALF_EVEN) -> Context:
-    """A context that takes nothing from the caller's, nor from the defaults that a caller may set."""
+    """A context that depends neither on the caller's context nor on changed defaults."""
     signals: list[type[DecimalException]] = [InvalidOperation, DivisionByZero, Overflow, *traps]
     return Context(digits, rounding, -999_999, 999_999, 1, 0, [], signals)
 
@@ -36,7 +36,7 @@ SMALLEST, LARGEST = Decimal("0.001"), Decimal("20")
 """The epsilons we can promise: below, 32-bit words are too coarse; above, it protects no one."""
 
 MOST_PLACES = 400
-"""Places before or after the point that an exponent may move a number by."""
+"""Largest exponent of a number, either way."""
 
 
 def decimal(number: object, name: str) -> Decimal:
@@ -56,7 +56,7 @@ def decimal(number: object, name: str) -> Decimal:
 
 
 def own_context(digits: int = 28) -> AbstractContextManager[Context]:
-    """Decimals with so many digits, whatever the caller's context is: plans are the same everywhere."""
+    """A decimal context of ``digits`` digits of our own, so that plans are the same everywhere."""
     return localcontext(_context(digits))
 
 

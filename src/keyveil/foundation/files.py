@@ -64,7 +64,7 @@ def named(path: str | Path) -> Iterator[None]:
 
 
 def named_content(start: bytes) -> str | None:
-    """What a file is by its first bytes, where a plan, tally, report or table can be told apart."""
+    """What a file is, by its first bytes; None if they do not show it."""
     if not start.strip():
         return "an empty file"
     for magic, what in _BEGINNINGS.items():
@@ -81,7 +81,7 @@ def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
 
 
 def open_lock(path: Path) -> int:
-    """The handle of the lock file beside a file, which is made readable by its owner alone.
+    """Open the lock file next to a file and return its handle; only its owner can read a new one.
 
     In a folder that others may write to, the lock file may have been planted. So no symbolic link is
     followed, and the lock must be a plain file of this user or of the folder's owner. On Windows links
@@ -147,7 +147,7 @@ else:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """One process at a time for a file, by a lock file beside it."""
+    """Let one process at a time work on a file, by a lock file next to it."""
     handle = open_lock(path)
     try:
         take_lock(handle)
@@ -159,12 +159,12 @@ def locked(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def same_file(one: Path, other: Path) -> bool:
-    """Whether two paths lead to one file, also by links; of files that are not there yet, too."""
+def same_file(path: Path, other: Path) -> bool:
+    """Whether two paths lead to the same file, links included; the files need not exist."""
     try:
-        return one.samefile(other)
+        return path.samefile(other)
     except OSError:
-        return os.path.realpath(one) == os.path.realpath(other)
+        return os.path.realpath(path) == os.path.realpath(other)
 
 
 def check_output(path: Path, inputs: Iterable[Path], *, replace: bool) -> None:

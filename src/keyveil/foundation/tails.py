@@ -20,7 +20,7 @@ from .arrays import Floats
 
 _NODES = 64
 _DEPTH = 40.0
-"""Where an integrand has fallen by so many nats, what is left is below the last digit."""
+"""Nats by which an integrand falls before the rest is below the last digit."""
 
 
 def log_binomial(count: ArrayLike, trials: ArrayLike, chance: ArrayLike) -> Floats:
@@ -61,7 +61,7 @@ def below(count: ArrayLike, trials: ArrayLike, chance: ArrayLike) -> Floats:
 
 
 def tail_over_term(count: Floats, trials: Floats, chance: Floats | float) -> Floats:
-    """Pr[X >= count] / Pr[X = count] for counts above the mean; never too large but for rounding."""
+    """Pr[X >= count] / Pr[X = count] for counts above the mean; an upper bound up to rounding."""
     k, n, p = np.broadcast_arrays(*(np.asarray(a, np.float64) for a in (count, trials, chance)))
     odds = p / (1.0 - p)
 

@@ -39,7 +39,7 @@ class Population:
         self._looked_up = 0.0
 
     def at(self, levels: int) -> Population:
-        """The same people, their values rounded to other levels; made once."""
+        """The same people with values rounded to other levels; cached."""
         if levels not in self._at:
             self._at[levels] = Population(self.schema, self.people, levels)
             self._at[levels]._at = self._at
@@ -53,7 +53,7 @@ class Population:
         return Population(*on_unit_scale(schema, people), self.levels)
 
     def draw(self, people: int, draw: np.random.Generator, first: int = 0) -> People:
-        """So many independent people, numbered from ``first`` on."""
+        """``people`` independent draws of a person, numbered from ``first`` on."""
         rows = draw.integers(0, len(self.people), people)
         return self.people.chosen(rows, np.arange(first, first + people, dtype=np.int64))
 
@@ -61,7 +61,7 @@ class Population:
 
     @cached_property
     def _digits(self) -> tuple[Integers, Integers, Floats]:
-        """Of every row: its key, the level below its value, and the chance of the one above."""
+        """The key of every row, the level below its value, and the chance of the level above."""
         keys = self.people.keys.astype(np.int64)
         return keys, *self.schema.between_levels(keys, self.people.values)
 
@@ -69,19 +69,19 @@ class Population:
         """The weight of every key's levels, from a weight for each row."""
         keys, below, up = self._digits
         size, cells = len(self.schema.keys) * self.levels, keys * self.levels + below
-        made = np.bincount(cells, weights * (1.0 - up), size)
+        weight = np.bincount(cells, weights * (1.0 - up), size)
         if self.levels > 1:
-            made += np.bincount(cells + 1, weights * up, size)
-        return made.reshape(-1, self.levels) / len(self.people)
+            weight += np.bincount(cells + 1, weights * up, size)
+        return weight.reshape(-1, self.levels) / len(self.people)
 
     @cached_property
     def _one(self) -> Floats:
-        """The law of every single key: (key, state)."""
+        """The law ``(key, state)`` of every single key."""
         held = self._counted(np.ones(len(self.people.keys)))
         return np.concatenate([1.0 - held.sum(axis=1, keepdims=True), held], axis=1)
 
     def drawn(self, length: int) -> Floats:
-        """How often each key and level is drawn, one in max(h, length) of those who hold h keys."""
+        """The chance ``(keys, levels)`` of each item, if who holds h keys draws 1 of max(h, length)."""
         held = np.diff(self.people.starts)
         return self._counted(np.repeat(1.0 / np.maximum(held, length), held))
 
@@ -94,24 +94,24 @@ class Population:
 
     @property
     def chances(self) -> Floats:
-        """Person by key by state: the chance that the key's digit is that after rounding; dense."""
+        """The chance ``(people, keys, states)`` of each state of a key after rounding; dense."""
         return self._dense(0, len(self.people))
 
     def _dense(self, first: int, last: int) -> Floats:
         people, (keys, below, up) = self.people, self._digits
         rows = slice(int(people.starts[first]), int(people.starts[last]))
-        made = np.zeros((last - first, len(self.schema.keys), self.levels + 1))
-        made[:, :, 0] = 1.0
+        chances = np.zeros((last - first, len(self.schema.keys), self.levels + 1))
+        chances[:, :, 0] = 1.0
         who = np.repeat(np.arange(last - first), np.diff(people.starts[first : last + 1]))
-        made[who, keys[rows], 0] = 0.0
-        made[who, keys[rows], below[rows] + 1] = 1.0 - up[rows]
+        chances[who, keys[rows], 0] = 0.0
+        chances[who, keys[rows], below[rows] + 1] = 1.0 - up[rows]
         if self.levels > 1:
-            made[who, keys[rows], below[rows] + 2] = up[rows]
-        return made
+            chances[who, keys[rows], below[rows] + 2] = up[rows]
+        return chances
 
     @cached_property
     def _two(self) -> Floats:
-        """The joint law of every two different keys: (key, state, key, state)."""
+        """The joint law ``(key, state, key, state)`` of every two different keys."""
         keys, levels = len(self.schema.keys), self.levels
         both = np.zeros((keys * levels, keys * levels))
         step = max(1, (1 << 21) // (keys * levels))
@@ -121,15 +121,15 @@ class Population:
             both += flat.T @ flat
         law = np.zeros((keys, levels + 1, keys, levels + 1))
         law[:, 1:, :, 1:] = both.reshape(keys, levels, keys, levels) / len(self.people)
-        one = self._one[:, 1:]
-        law[:, 1:, :, 0] = one[:, :, None] - law[:, 1:, :, 1:].sum(axis=3)
-        law[:, 0, :, 1:] = one[None, :, :] - law[:, 1:, :, 1:].sum(axis=1)
-        law[:, 0, :, 0] = 1.0 - one.sum(axis=1)[:, None] - law[:, 0, :, 1:].sum(axis=2)
+        single = self._one[:, 1:]
+        law[:, 1:, :, 0] = single[:, :, None] - law[:, 1:, :, 1:].sum(axis=3)
+        law[:, 0, :, 1:] = single[None, :, :] - law[:, 1:, :, 1:].sum(axis=1)
+        law[:, 0, :, 0] = 1.0 - single.sum(axis=1)[:, None] - law[:, 0, :, 1:].sum(axis=2)
         return law
 
     @cached_property
     def _by_key(self) -> tuple[Integers, Integers, Integers]:
-        """Rows sorted by key, where each key's begin, and whose each row is."""
+        """The rows sorted by key, where each key begins among them, and the person of each row."""
         keys = self._digits[0]
         order = np.argsort(keys, kind="stable")
         starts = np.searchsorted(keys[order], np.arange(len(self.schema.keys) + 1))
@@ -151,9 +151,9 @@ class Population:
         law = np.zeros((size,) * len(keys))
         # First with a key's state 0 for "held or not", from those who hold the other keys.
         for asked in product((False, True), repeat=len(keys)):
-            some = tuple(key for key, is_asked in zip(keys, asked, strict=True) if is_asked)
+            chosen = tuple(key for key, is_asked in zip(keys, asked, strict=True) if is_asked)
             part = law[(..., *(slice(1, None) if is_asked else 0 for is_asked in asked))]
-            part[...] = self._held(some, len(keys)) if some else 1.0
+            part[...] = self._held(chosen, len(keys)) if chosen else 1.0
         for axis in range(len(keys)):
             turned = np.moveaxis(law, axis, 0)
             turned[0] -= turned[1:].sum(axis=0)
@@ -173,24 +173,24 @@ class Population:
             own = slice(starts[key], starts[key + 1])
             place = np.full(len(self.people), -1)
             place[whose[own]] = order[own]
-            found = place[who]
-            here = found >= 0
-            who, rows = who[here], [*(each[here] for each in rows), found[here]]
+            row = place[who]
+            here = row >= 0
+            who, rows = who[here], [*(places[here] for places in rows), row[here]]
         _, below, up = self._digits
-        levels, ups = [below[each] for each in rows], [up[each] for each in rows]
+        levels, ups = [below[places] for places in rows], [up[places] for places in rows]
         size = self.levels ** len(keys)
-        made = np.zeros(size)
+        shares = np.zeros(size)
         for rounded in product((0, 1) if self.levels > 1 else (0,), repeat=len(keys)):
             cells, share = np.zeros(len(who), np.int64), np.ones(len(who))
             for level, chance, is_up in zip(levels, ups, rounded, strict=True):
                 cells *= self.levels
                 cells += level + is_up
                 share *= chance if is_up else 1.0 - chance
-            made += np.bincount(cells, share, size)
-        return (made / len(self.people)).reshape((self.levels,) * len(keys))
+            shares += np.bincount(cells, share, size)
+        return (shares / len(self.people)).reshape((self.levels,) * len(keys))
 
     def _all_pairs_pay(self, keys: tuple[int, ...]) -> bool:
-        """Whether so many pairs were looked up by their holders that all at once had been quicker."""
+        """Whether all pairs at once would have been quicker than the lookups by holders so far."""
         held = np.diff(self._by_key[1])
         self._looked_up += float(held[list(keys)].sum()) + 1000.0
         every = len(self.people) * (len(held) * self.levels) ** 2
@@ -200,5 +200,5 @@ class Population:
 
     @cached_property
     def ups(self) -> np.ndarray:
-        """Of every row, at two levels, the word below which its value is rounded up."""
+        """For every row the word below which its value is rounded up to the higher of two levels."""
         return np.floor(self.at(2)._digits[2] * WORD).astype(np.uint64)

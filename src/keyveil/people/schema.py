@@ -74,23 +74,23 @@ class Schema:
         names = tuple(str(i) for i in range(keys)) if isinstance(keys, int) else tuple(keys)
         if ranges is not None and set(ranges) - set(names):
             raise SchemaError("ranges are given for keys that are not listed")
-        one = (decimal(low, "low"), decimal(high, "high"))
-        each = ranges or {}
+        shared = (decimal(low, "low"), decimal(high, "high"))
+        own = ranges or {}
         return cls(
             names,
             tuple(
-                (decimal(each[k][0], "low"), decimal(each[k][1], "high")) if k in each else one
+                (decimal(own[k][0], "low"), decimal(own[k][1], "high")) if k in own else shared
                 for k in names
             ),
         )
 
     def at(self, levels: int) -> Schema:
         """The same keys with another number of levels; names and ranges are not checked again."""
-        made = object.__new__(Schema)
+        schema = object.__new__(Schema)
         for name, value in (("keys", self.keys), ("ranges", self.ranges), ("levels", levels)):
-            object.__setattr__(made, name, value)
-        made._check_levels()
-        return made
+            object.__setattr__(schema, name, value)
+        schema._check_levels()
+        return schema
 
     @cached_property
     def index(self) -> dict[str, int]:

@@ -38,7 +38,7 @@ from .rounding import rounding
 from .schema import Schema
 
 TABLE = 100_000
-"""People in the table that stands for a stated population where one is needed."""
+"""Number of people in the table that represents a stated population."""
 
 LEAST, MOST = 0.05, 0.95
 GAUSSIAN_FREQUENCY, GAUSSIAN_MEAN, GAUSSIAN_SPREAD = (0.5, 0.15), (0.0, 0.3), 0.25
@@ -94,12 +94,12 @@ class StatedPopulation(Population):
 
     @cached_property
     def _states(self) -> Floats:
-        """Kind by key by state: the law of a key's digit after rounding to levels."""
+        """The law ``(kinds, keys, states)`` of each key's state after rounding."""
         kinds, keys = self.chance.shape
-        made = np.zeros((kinds, keys, self.levels + 1))
-        made[:, :, 0] = 1.0 - self.chance
-        made[:, :, 1:] = self.chance[:, :, None] * (self.values @ rounding(self.points, self.levels))
-        return made
+        law = np.zeros((kinds, keys, self.levels + 1))
+        law[:, :, 0] = 1.0 - self.chance
+        law[:, :, 1:] = self.chance[:, :, None] * (self.values @ rounding(self.points, self.levels))
+        return law
 
     def _law(self, keys: tuple[int, ...]) -> Floats:
         joint = self._states[:, keys[0]]
@@ -108,7 +108,7 @@ class StatedPopulation(Population):
         return np.asarray(self.shares @ joint)
 
     def at(self, levels: int) -> Population:
-        """The same people, their values rounded to other levels; made once."""
+        """The same people with values rounded to other levels; cached."""
         if levels not in self._at:
             made = StatedPopulation(
                 self.shares, self.chance, self.values, self.points, levels=levels, coins=self._coins
@@ -127,16 +127,16 @@ class StatedPopulation(Population):
         return np.asarray(self.shares @ np.array([_how_many(row[None, :])[0] for row in self.chance]))
 
     def drawn(self, length: int) -> Floats:
-        """How often each key and level is drawn, one in max(h, length) of those who hold h keys."""
+        """The chance ``(keys, levels)`` of each item, if who holds h keys draws 1 of max(h, length)."""
         if length not in self._drawn_at:
-            made = np.zeros((len(self.frequency), self.levels))
+            drawn = np.zeros((len(self.frequency), self.levels))
             for share, chances, states in zip(self.shares, self.chance, self._states, strict=True):
                 held = np.flatnonzero(chances)
                 # For each key, how many of the others are held: with that key's own chance put to 0.
                 others = np.where(np.eye(len(held), dtype=bool), 0.0, chances[held])
                 worth = _how_many(others)[:, :-1] @ (1.0 / np.maximum(np.arange(len(held)) + 1, length))
-                made[held] += share * worth[:, None] * states[held, 1:]
-            self._drawn_at[length] = made
+                drawn[held] += share * worth[:, None] * states[held, 1:]
+            self._drawn_at[length] = drawn
         return self._drawn_at[length]
 
     def prior(self) -> Prior:
@@ -151,7 +151,7 @@ class StatedPopulation(Population):
     # -- people ----------------------------------------------------------------------------------
 
     def draw(self, people: int, draw: np.random.Generator, first: int = 0) -> People:
-        """So many independent people, numbered from ``first`` on, with whole records."""
+        """``people`` independent people with their records, numbered from ``first`` on."""
         kinds, keys = self.chance.shape
         kind = draw.choice(kinds, people, p=self.shares) if kinds > 1 else np.zeros(people, np.int64)
         held = draw.random((people, keys), np.float32) < self.chance[kind]
@@ -170,12 +170,12 @@ class StatedPopulation(Population):
 
     @cached_property
     def people(self) -> People:  # type: ignore[override]
-        """A table that stands for the population, drawn once."""
+        """A table of people drawn from the population; cached."""
         return self.draw(TABLE, self._coins.generator())
 
 
 def _how_many(chances: Floats) -> Floats:
-    """For rows of independent chances the law of how many come true (Poisson-binomial)."""
+    """The law of the number of successes for each row of independent chances (Poisson-binomial)."""
     rows, keys = chances.shape
     law = np.zeros((rows, keys + 1))
     law[:, 0] = 1.0
@@ -250,7 +250,7 @@ def uniform_values(mean: float) -> Floats:
 
 
 def _below_hat(at: Floats) -> Floats:
-    """The area below the hat 1 - |x| on [-1, 1], up to a place."""
+    """The integral of 1 - |x| from -1 up to each place."""
     at = np.clip(at, -1.0, 1.0)
     return np.where(at < 0, (1 + at) ** 2 / 2, 1 - (1 - at) ** 2 / 2)
 
@@ -269,28 +269,28 @@ def tied(keys: int, frequency: float = 0.8, mean: float = -0.8, apart: float = 0
     return StatedPopulation(np.array([0.5, 0.5]), np.repeat(chance[:, None], keys, axis=1), laws)
 
 
-def _within(made: Callable[[int], Floats], count: int, low: float, high: float) -> Floats:
-    """So many draws within bounds; a draw outside is drawn again."""
-    found = np.empty(0)
-    while len(found) < count:
-        more = made(count)
-        found = np.append(found, more[(more >= low) & (more <= high)])
-    return found[:count]
+def _within(draw: Callable[[int], Floats], count: int, low: float, high: float) -> Floats:
+    """``count`` draws within bounds; draws outside are repeated."""
+    values = np.empty(0)
+    while len(values) < count:
+        more = draw(count)
+        values = np.append(values, more[(more >= low) & (more <= high)])
+    return values[:count]
 
 
 # -- PCKV's -----------------------------------------------------------------------------------------
 
 
 def pckv_uniform(keys: int = 100, coins: Coins | None = None) -> StatedPopulation:
-    """UU of Gu et al. 2020: everyone holds one key, drawn evenly; a key's value is uniform on "
-    "[-1, 1]."""
+    """UU of Gu et al. 2020: everyone holds one key, drawn evenly; a key's value is uniform on
+    [-1, 1]."""
     draw = (coins or Coins.stated("pckv")).under("UU").generator()
     return _one_each(np.full(keys, 1.0 / keys), draw.uniform(-1, 1, keys))
 
 
 def pckv_gaussian(keys: int = 100, coins: Coins | None = None) -> StatedPopulation:
-    """GG of Gu et al. 2020: key ceil(|N(0, 50)|) of 1 .. keys, value N(0, 1); draws outside are "
-    "dropped."""
+    """GG of Gu et al. 2020: key ceil(|N(0, 50)|) of 1 .. keys, value N(0, 1); draws outside are
+    dropped."""
     from statistics import NormalDist
 
     draw = (coins or Coins.stated("pckv")).under("GG").generator()
@@ -301,7 +301,7 @@ def pckv_gaussian(keys: int = 100, coins: Coins | None = None) -> StatedPopulati
 
 
 def _one_each(shares: Floats, means: Floats) -> StatedPopulation:
-    """A kind of people for each key, who hold it alone and all value it alike."""
+    """One kind of people for each key, who hold that key alone."""
     values = np.array([_point(float(mean)) for mean in means])
     return StatedPopulation(shares, np.eye(len(shares)), values[None, :, :])
 
@@ -322,5 +322,5 @@ def of_histograms(frequency: Floats, ratings: Floats, points: Floats) -> StatedP
 
 
 def of_table(schema: Schema, people: People) -> TablePopulation:
-    """A table's people, their values brought to [-1, 1]."""
+    """The people of a table, with values on [-1, 1]."""
     return TablePopulation(*on_unit_scale(schema, people))

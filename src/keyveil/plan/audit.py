@@ -33,7 +33,7 @@ _MEMBERS = {
 _MAY = {"channel_of", "chain"}
 
 MOST_ALIKE = 10
-"""Findings of one kind, at the most."""
+"""Maximum number of findings of one kind."""
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def _channels(body: dict[str, Any], findings: list[str]) -> tuple[tuple[Channel,
 def _rebuilt(
     body: dict[str, Any], promised: Decimal, channels: tuple[Channel, ...], findings: list[str]
 ) -> Plan | None:
-    """The plan made again from the document, which must come out the same."""
+    """Rebuild the plan from the document; it must come out the same."""
     of = body.get("channel_of")
     mechanism = body["mechanism"]
     try:

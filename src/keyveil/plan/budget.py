@@ -1,4 +1,4 @@
-"""Budget: a device's ledger. One device answers one plan once; what it told stands."""
+"""Budget: a device's ledger. A device answers a plan once, and the first answer stands."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Budget:
         return left_in(self._read())
 
     def entries(self) -> list[dict[str, str]]:
-        """What the person may read: each plan answered, and what it cost."""
+        """Each plan that was answered and its epsilon, for the person to read."""
         return [
             {"plan": a["plan"], "mechanism": a["mechanism"], "epsilon": a["epsilon"]}
             for a in self._read()["answers"]

@@ -38,13 +38,13 @@ CLIENT = {"unknown_key": "ignore", "outside_range": "clip", "no_number": "not he
 
 
 MOST_BYTES = 16 << 20
-"""Size of a plan's document, at the most; a larger one is refused before it is read as JSON."""
+"""Maximum size of a plan's document; a larger one is refused before it is parsed."""
 
 HASH_BYTES = len('"hash":"",') + 64 + 1
-"""What the member ``hash`` adds to a document, and the line feed at the end of a file."""
+"""Bytes of the member ``hash`` in a document, plus the line feed at the end of a file."""
 
 MOST_SUBSET_STATES = 1 << 13
-"""States of all ``subset`` channels of a plan: the time of a proof grows with their square."""
+"""Maximum number of states of all ``subset`` channels: a proof takes quadratic time."""
 TOO_MANY_SUBSETS = f"the subset channels of a plan have at most {MOST_SUBSET_STATES} states in all"
 
 
@@ -123,16 +123,16 @@ class Plan:
         prior: Prior | None = None,
         force: bool = False,
     ) -> Plan:
-        """The plan with the least predicted error when so many people answer; see ``planner.advise``.
+        """The plan with the least predicted error if ``people`` people answer; see ``planner.advise``.
 
-        Refused where nothing can answer, with what it would take; ``force`` makes the best all the same.
+        If no plan can answer, the error says what it would take; ``force`` returns the best one anyway.
         """
         from ..planner.planner import advise
 
-        found = advise(schema, epsilon, people, ask=ask, prior=prior, brief=True)
-        if not found.answers and not force:
+        advice = advise(schema, epsilon, people, ask=ask, prior=prior, brief=True)
+        if not advice.answers and not force:
             raise PlanError(str(advise(schema, epsilon, people, ask=ask, prior=prior)))
-        return found.plan
+        return advice.plan
 
     @classmethod
     def _drafted(cls, kind: Recipe, drafted: Draft, calibrate: str) -> Plan:
@@ -173,7 +173,7 @@ class Plan:
 
     @cached_property
     def cap(self) -> int:
-        """How many keys of a person count, kept or padded to; the buckets of a size; otherwise 0."""
+        """The number of keys that a record is cut or padded to, or of buckets of its size; else 0."""
         return self.encoding.cap(self.view_channels[0], len(self.schema.keys))
 
     def views_of(self, channel: int) -> list[int]:
@@ -183,7 +183,7 @@ class Plan:
 
     @cached_property
     def layout(self) -> Layout:
-        """Where reports leave their marks."""
+        """The cells of the tally that reports mark."""
         return Layout(self.view_channels)
 
     @cached_property
@@ -204,7 +204,7 @@ class Plan:
 
     @property
     def bits_per_report(self) -> float:
-        """Bits that one report carries at the least: the view's number and the output."""
+        """Minimum number of bits of a report: the view's number and the output."""
         return float(np.log2(len(self.views))) + max(c.bits() for c in self.channels)
 
     # -- documents -------------------------------------------------------------------------------
@@ -304,7 +304,7 @@ class Plan:
         return self._report(self.schema.checked(record), coins, person)
 
     def check(self, record: Record) -> list[str]:
-        """What is wrong with a made-up record, a line each: for developers, see ``Schema.check``."""
+        """The faults of an example record, one line each; for developers, see ``Schema.check``."""
         return self.schema.check(record)
 
     def report_as_client(
@@ -366,7 +366,7 @@ class Plan:
         return -(-taken // align) * align
 
     def words_of(self, view: int) -> int:
-        """How many words a report of this view takes in all."""
+        """The number of words that a report of this view takes."""
         return self.channel_start(view) + self.view_channels[view].words
 
     @property

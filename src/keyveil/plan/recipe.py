@@ -146,7 +146,7 @@ class Recipe(ABC):
         return max(channel.proof().epsilon for channel in drafted.channels)
 
     def example(self, schema: Schema) -> dict[str, str]:
-        """What a plan that only shows the mechanism must be told; nothing where defaults will do."""
+        """The parameters of an example plan; empty if the defaults suffice."""
         return {}
 
     def chosen(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def written(parameters: Mapping[str, Any]) -> dict[str, int | str]:
 
 
 def kept(table: Table, promised: Decimal) -> bool:
-    """Whether a table keeps a promise; one with an output that some state never sends keeps none."""
+    """Whether a table keeps a promise. A table with an output that a state never sends keeps none."""
     try:
         return table.proof().keeps(promised)
     except ChannelError:

@@ -32,7 +32,7 @@ class Report:
 
     @classmethod
     def parse(cls, text: str | bytes) -> Report:
-        """A report from the wire; whether its plan admits it is for the tally to say."""
+        """A report from the wire. Whether its plan admits it is checked by ``Packing``."""
         body = json_object(text)
         if body is None:
             raise ReportError("a report is a JSON object that has each member once")
@@ -56,7 +56,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Reports:
-    """A batch of one plan's reports: a code each or, where reports mark many cells, packed bits."""
+    """A batch of one plan's reports: a code each, or packed bits if reports mark many cells."""
 
     plan: str
     codes: np.ndarray | None = None
@@ -78,7 +78,7 @@ class Reports:
 
 
 def is_hex(value: object, digits: int) -> bool:
-    """Whether a value is so many lower-case hexadecimal digits."""
+    """Whether a value is a string of ``digits`` lower-case hexadecimal digits."""
     return (
         isinstance(value, str) and len(value) == digits and all(c in "0123456789abcdef" for c in value)
     )
@@ -106,9 +106,9 @@ def json_object(text: str | bytes) -> dict[str, Any] | None:
     return body if isinstance(body, dict) else None
 
 
-def same_json(one: object, other: object) -> bool:
-    """Whether two documents are written alike: 1 is neither 1.0 nor true."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+def same_json(document: object, other: object) -> bool:
+    """Whether two documents have the same JSON text: 1 is neither 1.0 nor true."""
+    return json.dumps(document, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MAGIC = b"KVREPRT1"
 LINES_AT_ONCE = 4096
 MOST_REPORTS = 1 << 20
-"""Reports in one block at the most."""
+"""Maximum number of reports in a block."""
 
 
 class ReportWriter:
@@ -68,7 +68,7 @@ def writing(plan: Plan, path: str | Path) -> Iterator[ReportWriter]:
 
 
 def reading(plan: Plan, path: str | Path) -> Iterator[Reports]:
-    """The batches of a file, one block in memory at a time; also one JSON report a line."""
+    """Read a file batch by batch, with one block in memory; lines of JSON reports are read, too."""
     try:
         with named(path), Path(path).open("rb") as file:
             start = file.read(1 << 12)
@@ -111,12 +111,12 @@ def _blocks(plan: Plan, file: BinaryIO) -> Iterator[Reports]:
 
 
 def _header(plan: Plan) -> dict[str, int | str]:
-    """The header of a plan's files: what stands in a block, the plan, and bytes of one report."""
+    """The header of a plan's files: the kind of blocks, the plan, and the bytes of one report."""
     return {"kind": plan.packing.kind, "plan": plan.hash, "width": plan.packing.width}
 
 
 def _read_header(plan: Plan, file: BinaryIO) -> int:
-    """Bytes of one report, if the header is the plan's own in every member."""
+    """Read the header and return the bytes of one report; every member must be the plan's."""
     size = int.from_bytes(_exactly(file, 4), "little")
     header = json_object(_exactly(file, min(size, 4096)))
     if header is None:

@@ -1,4 +1,4 @@
-"""Tally: how often each cell was marked; a commutative monoid, so any engine that sums can make it."""
+"""Tally: how often each cell was marked. Tallies add up, so any engine that sums can make one."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 MAGIC = b"KVTALLY2"
 EARLIER = b"KVTALLY1"
-"""How tallies began whose check sum left out the plan; only stores still read them."""
+"""The first bytes of an earlier form, whose check sum left out the plan; only stores read it."""
 MOST_REPORTS = 1 << 53
-"""More than this no double counts exactly, and sums might run over."""
+"""The largest count that a double holds exactly; sums of such counts cannot overflow."""
 SPARSE_ABOVE = 1 << 16
 """Tallies with more cells are written as pairs of cell and count."""
 BROKEN = "the tally is broken or cut short; make it again from its reports"
@@ -45,7 +45,7 @@ class Tally:
             raise ReportError("the tally belongs to another plan")
 
     def add(self, report: Report | Reports) -> Tally:
-        """Count one report or a batch; what no honest device could send is refused whole."""
+        """Count a report or a batch; a batch is refused whole if one of its reports is impossible."""
         if isinstance(report, Tally):
             raise ReportError("tallies join with +, as in tally + other; add counts reports")
         if isinstance(report, Reports):
@@ -91,7 +91,7 @@ class Tally:
         return MAGIC + len(text).to_bytes(4, "little") + text + zlib.compress(body)
 
     def _header(self, body: bytes, sparse: bool, named: bool = True) -> dict[str, int | str]:
-        """What the file says of itself; the check sum is of the plan's hash, then the body."""
+        """The header of the file; its check sum is over the plan's hash and then the body."""
         return {
             "plan": self.plan.hash,
             "cells": len(self.counts),
@@ -101,14 +101,14 @@ class Tally:
         }
 
     @classmethod
-    def parse(cls, plan: Plan, content: bytes, *, kept: bool = False) -> Tally:
+    def parse(cls, plan: Plan, content: bytes, *, stored: bool = False) -> Tally:
         """A tally of ``plan`` from bytes, refused if broken or of another plan.
 
-        Its header must be the one that these counts of this plan have, in every member. ``kept`` is for
-        tallies from a store, which may be of an earlier form.
+        Every member of the header must be the one that these counts give. A tally that was ``stored``
+        by a collector may have an earlier form.
         """
         start = content[: len(MAGIC)]
-        if start == EARLIER and not kept:
+        if start == EARLIER and not stored:
             raise ReportError(
                 "the tally is of an earlier version, whose check sum left out the plan; make it again "
                 "from its reports with 'keyveil tally'"
@@ -129,7 +129,7 @@ class Tally:
         return tally
 
     def _check_possible(self) -> None:
-        """Counts that no set of honest reports could add up to are refused."""
+        """Refuse counts that no set of possible reports adds up to."""
         outside = bool(((self.counts < 0) | (self.counts > MOST_REPORTS)).any())
         if outside or not self.plan.packing.adds_up(self.counts):
             raise ReportError("no set of honest reports adds up to this tally")
@@ -164,7 +164,7 @@ def _unpacked(content: bytes, most: int) -> bytes:
 
 
 def _counts(body: bytes, cells: int, sparse: bool) -> Integers:
-    """The counts of a body: all of them, or the numbers of some cells and then their counts."""
+    """The counts in a body: those of all cells, or cell numbers followed by their counts."""
     if len(body) % (16 if sparse else 8) or (not sparse and len(body) != 8 * cells):
         raise ReportError(BROKEN)
     numbers = np.frombuffer(body, "<i8").astype(np.int64)

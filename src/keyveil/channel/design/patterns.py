@@ -154,14 +154,6 @@ def decoder_at(channel: Channel, weights: Floats, law: Floats) -> Floats:
     return nan_where_biased(given, solved, weights)
 
 
-def error_at(channel: Channel, weights: Floats, law: Floats) -> float:
-    """The variances of one report's ``decoder_at``, summed over the columns; infinite if unknown."""
-    cells = decoder_at(channel, weights, law)
-    if np.isnan(cells).any():
-        return np.inf
-    return float(np.trace(channel.covariance(cells, law)))
-
-
 # -- the best mixture ------------------------------------------------------------------------------
 
 

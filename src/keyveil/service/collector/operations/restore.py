@@ -321,7 +321,7 @@ def _restore_rows(source: Session, version: int, store: Store, segments: _Place)
             "where sealed.round = segments.round and sealed.epoch = segments.epoch)"
         )
         for number, epoch, ids in source.stream(sql):
-            store._claim(session, Round(number, 0, 0, ""), epoch, split(ids))
+            store.claim_ids(session, Round(number, 0, 0, ""), epoch, split(ids))
         segments.put()
 
     with opened(store):

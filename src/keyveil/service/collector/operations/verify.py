@@ -160,7 +160,7 @@ def _sealed(
         row = session.rows(
             "select tally from sealed where round = ? and epoch = ?", (round_.id, sealed.epoch)
         )
-        recorded = Tally.parse(plan, bytes(row[0][0]), kept=True)
+        recorded = Tally.parse(plan, bytes(row[0][0]), stored=True)
         total = total + recorded
         if sealed.expired:
             verdict.expired_epochs += 1
@@ -189,7 +189,7 @@ def _brought_in(session: Session, round_: Round, cells: int, store: Store) -> np
     total = np.zeros(cells, np.int64)
     plan = store.book(round_).plan
     for row in session.rows("select tally from imports where round = ?", (round_.id,)):
-        total += Tally.parse(plan, bytes(row[0]), kept=True).counts
+        total += Tally.parse(plan, bytes(row[0]), stored=True).counts
     return total
 
 

@@ -88,7 +88,7 @@ class ControlStore(ABC):
         """The places of ids that were counted before."""
 
     @abstractmethod
-    def _claim(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
+    def claim_ids(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
         """Claim distinct ids for this transaction; the places of those that were counted before."""
 
     @abstractmethod

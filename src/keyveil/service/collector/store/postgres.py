@@ -303,7 +303,7 @@ class PostgresStore(Store):
         known = {row[0].hex for row in session.rows(sql, (round_.id, epoch, names))}
         return {place for place, name in enumerate(names) if name in known}
 
-    def _claim(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
+    def claim_ids(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
         # in the same order everywhere, so that two processes never wait for each other
         names = [name.hex() for name in ids]
         sql = (

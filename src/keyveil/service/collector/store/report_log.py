@@ -228,14 +228,14 @@ class LogStore(ControlStore):
         assert group.round is not None
         once = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))
         if len(once) == len(ids):
-            known = self._claim(session, group.round, group.epoch, ids)
+            known = self.claim_ids(session, group.round, group.epoch, ids)
             return (
                 [place for place in range(len(ids)) if place not in known]
                 if known
                 else [*range(len(ids))]
             )
         places = sorted(once.values())
-        known = self._claim(session, group.round, group.epoch, [ids[place] for place in places])
+        known = self.claim_ids(session, group.round, group.epoch, [ids[place] for place in places])
         return [place for at, place in enumerate(places) if at not in known]
 
     def _take_some(self, session: Session, group: _Group, ids: list[bytes], room: int) -> list[int]:
@@ -251,7 +251,7 @@ class LogStore(ControlStore):
                 chosen.setdefault(report_id, place)
                 fine.add(place)
         _refuse(group, fine, "full")
-        self._claim(session, group.round, group.epoch, list(chosen))
+        self.claim_ids(session, group.round, group.epoch, list(chosen))
         return sorted(chosen.values())
 
     def _room(self, session: Session, collection: Collection, round_: Round, asked: int) -> int | None:

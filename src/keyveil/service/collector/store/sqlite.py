@@ -405,7 +405,7 @@ class SqliteStore(Store):
             self._forget(lambda *key: key == (round_.id, epoch))
             raise StoreUnready("the index of ids next to the store is damaged") from None
 
-    def _claim(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
+    def claim_ids(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
         return self._known(session, round_, epoch, ids)
 
     def _claimed(self, round_: Round, epoch: int, ids: list[bytes]) -> None:

@@ -70,7 +70,7 @@ class Store(LogStore):
             if epoch in sealed:
                 sql = "select tally from sealed where round = ? and epoch = ?"
                 content = bytes(session.rows(sql, (round_.id, epoch))[0][0])
-                latest = Tally.parse(plan, content, kept=True).counts
+                latest = Tally.parse(plan, content, stored=True).counts
             else:
                 latest = self.epoch_counts(session, round_, epoch)
             total = np.zeros(plan.layout.cells, np.int64)
