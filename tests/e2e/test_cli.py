@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -20,14 +23,17 @@ KEYVEIL = os.fspath(Path(sys.executable).parent / "keyveil")
 
 
 def keyveil(*arguments: object, cwd: Path, code: int = 0) -> str:
-    done = subprocess.run(
-        [KEYVEIL, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == code, done.stdout + done.stderr
+    """What the command prints, run in this process; tests about the process start one themselves."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
+    with contextlib.chdir(cwd), redirect_stdout(out), redirect_stderr(err):
+        ended = run([str(argument) for argument in arguments])
+    for stream in (out, err):
+        stream.seek(0)
+    said, complaint = out.read(), err.read()
+    assert ended == code, said + complaint
     if code:
-        assert len(done.stderr.strip().splitlines()) <= 1, done.stderr
-        assert "Traceback" not in done.stderr
-    return done.stdout if not code else done.stderr + done.stdout
+        assert len(complaint.strip().splitlines()) <= 1, complaint
+    return said if not code else complaint + said
 
 
 @pytest.fixture
