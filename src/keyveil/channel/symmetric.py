@@ -14,7 +14,7 @@ from ..foundation.arrays import WORD, Bits, Floats, Integers
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most, most_lies
-from .law import Channel, CountLimits, Document, Proof, as_states, integer, nan_where_biased
+from .law import Channel, Document, HonestLimits, Proof, as_states, integer, nan_where_biased
 
 MOST_STATES = 1 << 20
 MOST_COMPARED = 1 << 12
@@ -151,9 +151,9 @@ class Symmetric(Channel):
         """The largest probability of another state's output."""
         return (self.lie + bool(self.rest)) / WORD
 
-    def limits(self, counts: Floats, share: float = 1.0) -> CountLimits | None:
+    def limits(self, counts: Floats, share: float = 1.0) -> HonestLimits | None:
         most = self.most_lie + share * max(self.keep / WORD - self.most_lie, 0.0)
-        return CountLimits.of(counts, self.lie / WORD, most, np.arange(self.states))
+        return HonestLimits.of(counts, self.lie / WORD, most, np.arange(self.states))
 
     def group_counts(self, counts: Floats, size: int) -> Floats | None:
         return counts.reshape(-1, size)
@@ -163,9 +163,9 @@ class Symmetric(Channel):
         np.fill_diagonal(law[1:], self.keep / WORD)
         return np.column_stack([1.0 - law.sum(axis=1), law])
 
-    def group_limits(self, counts: Floats, share: float, size: int) -> CountLimits | None:
+    def group_limits(self, counts: Floats, share: float, size: int) -> HonestLimits | None:
         most = size * self.most_lie + share * max(self.keep / WORD - self.most_lie, 0.0)
-        return CountLimits.of(counts.reshape(-1, size).sum(axis=1), size * self.lie / WORD, most)
+        return HonestLimits.of(counts.reshape(-1, size).sum(axis=1), size * self.lie / WORD, most)
 
     def outside_limits(self, count: int) -> tuple[float, float] | None:
         least = 1.0 - self.keep / WORD - (count - 1) * self.most_lie

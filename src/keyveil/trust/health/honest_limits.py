@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...channel import Channel
-from ...channel.law import CountLimits
+from ...channel.law import HonestLimits
 from ...channel.seed_pool import SeedPool
 from ...foundation.arrays import Floats
 from ...foundation.tails import below
@@ -36,7 +36,7 @@ class Met:
     most: Floats
 
     @classmethod
-    def of(cls, names: list[str], limits: CountLimits, reports: float) -> Met:
+    def of(cls, names: list[str], limits: HonestLimits, reports: float) -> Met:
         """The same number of reports for all of them."""
         many = np.full(len(names), float(reports))
         return cls(names, limits.counts, many, limits.least, limits.most)
@@ -59,7 +59,7 @@ def _met_in(plan: Plan, channel: Channel, name: str, n: int, cells: Floats) -> M
     return None if limits is None else Met.of(_names(plan, name, limits), limits, n)
 
 
-def _names(plan: Plan, view: str, limits: CountLimits) -> list[str]:
+def _names(plan: Plan, view: str, limits: HonestLimits) -> list[str]:
     """What the limits are about: signs, the keys of items, or else cells of the view."""
     encoding, keys = plan.encoding, plan.schema.keys
     if encoding.state_kind == "signs":
@@ -107,7 +107,7 @@ def met_keys(plan: Plan, tally: Tally) -> Met | None:
     if outside is not None:
         keys, met = [*keys, "all keys"], np.append(met, met.sum())
         least, most = np.append(least, outside[0]), np.append(most, outside[1])
-    return Met.of(keys, CountLimits(met, least, most), n)
+    return Met.of(keys, HonestLimits(met, least, most), n)
 
 
 FLOORS = (0.0, 1.0, 2.0)

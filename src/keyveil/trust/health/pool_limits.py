@@ -1,4 +1,4 @@
-"""CountLimits of hash pools: how often an honest person can name a key's cells, whatever else is held.
+"""HonestLimits of hash pools: how often an honest person can name a key's cells, whatever else is held.
 
 A record puts m items into j <= m different cells of a seed. Each of those is named with ``high``, every
 other cell with w(j), which falls as j rises. So of some cells b, of which O have an item,
@@ -32,7 +32,7 @@ import numpy as np
 from ...channel.coco_channel import CoCo
 from ...channel.collision_channel import Collision
 from ...channel.hash import MOST_HASHED
-from ...channel.law import Channel, CountLimits
+from ...channel.law import Channel, HonestLimits
 from ...channel.seed_pool import SeedPool
 from ...foundation.arrays import WORD, Floats, Integers
 
@@ -93,7 +93,7 @@ def odd_sets(
     return iter(())
 
 
-def either_sign(channel: Channel, keys: int, cap: int, counts: Floats) -> CountLimits | None:
+def either_sign(channel: Channel, keys: int, cap: int, counts: Floats) -> HonestLimits | None:
     """How often a cell of either sign of each key is named, with its limits."""
     if not isinstance(channel, SeedPool) or 2 * keys * channel.pool > MOST_HASHED:
         return None
@@ -104,7 +104,7 @@ def either_sign(channel: Channel, keys: int, cap: int, counts: Floats) -> CountL
     low, high = at[:, ::2], at[:, 1::2]
     grid, seeds = counts.reshape(channel.pool, -1), np.arange(channel.pool)[:, None]
     met = grid[seeds, high].sum(axis=0) + np.where(low != high, grid[seeds, low], 0.0).sum(axis=0)
-    return CountLimits(met, *ends)
+    return HonestLimits(met, *ends)
 
 
 # -- collision ---------------------------------------------------------------------------------------
