@@ -138,10 +138,8 @@ def item_moments(plan: Plan, counts: Integers) -> Moments:
 
 def sign_moments(plan: Plan, counts: Integers) -> Moments:
     """Mass of every key, where a report is a vector of signs."""
-    from ..channel import Halfspace
-
     channel = plan.channels[0]
-    if not isinstance(channel, Halfspace):
+    if not channel.has_signs:
         raise PlanError("this estimator is for vectors of signs")
     rows = np.asarray(counts).reshape(-1, plan.layout.cells)
     made = Moments.unknown((len(rows),), len(plan.schema.keys))

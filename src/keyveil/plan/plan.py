@@ -95,7 +95,7 @@ class Plan:
             raise PlanError(f"unknown encoding; known: {', '.join(ENCODERS)}")
         if not self.channels:
             raise PlanError("a plan has at least one channel")
-        if sum(c.states for c in self.channels if c.shape == "subset") > MOST_SUBSET_STATES:
+        if sum(c.proof_steps for c in self.channels) > MOST_SUBSET_STATES:
             raise PlanError(TOO_MANY_SUBSETS)
         of = self.channel_of
         if of is not None and (

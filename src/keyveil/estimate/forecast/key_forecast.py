@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...channel import Channel, Halfspace
+from ...channel import Channel
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
 from ..decoding import decoding_of
@@ -257,7 +257,6 @@ def _of_items(plan: Plan, people: float, prior: Prior) -> Forecast:
 
 def _of_signs(plan: Plan, people: float, prior: Prior) -> Forecast:
     channel = plan.channels[0]
-    assert isinstance(channel, Halfspace)
     bias = np.full((len(prior.count), 2), np.nan)
     covariance = np.full((len(prior.count), 2, 2), np.nan)
     bias[:, 1] = 0.0
