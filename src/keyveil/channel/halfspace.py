@@ -21,7 +21,7 @@ from ..foundation.arrays import WORD, Bits, Floats, Integers
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import most_lies
-from .law import MOST_OUTPUTS, Channel, Document, Limits, Proof, integer
+from .law import MOST_OUTPUTS, Channel, Document, HonestLimits, Proof, integer
 
 MOST_SIGNS = 1 << 16
 MOST_WRITTEN_SIGNS = 10
@@ -130,10 +130,10 @@ class Halfspace(Channel):
             return np.asarray((self._vectors() * 2.0 - 1.0) / self.pull, np.float64)
         return np.concatenate([np.eye(self.signs) * 2.0, -np.ones((1, self.signs))]) / self.pull
 
-    def limits(self, counts: Floats, share: float = 1.0) -> Limits | None:
+    def limits(self, counts: Floats, share: float = 1.0) -> HonestLimits | None:
         """Of each sign, how often it is +."""
         signs = counts @ self._vectors() if self.one_cell else counts
-        return Limits.of(np.asarray(signs), (1 - self.pull) / 2, (1 + self.pull) / 2)
+        return HonestLimits.of(np.asarray(signs), (1 - self.pull) / 2, (1 + self.pull) / 2)
 
     def output_law(self) -> Floats | None:
         return self.expected() if self.signs <= MOST_WRITTEN_SIGNS else None

@@ -17,7 +17,7 @@ import numpy as np
 from ..foundation.arrays import WORD, Bits, Floats, Integers, Words
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
-from .law import Channel, Document, Limits, Proof, as_states, integer, nan_where_biased
+from .law import Channel, Document, HonestLimits, Proof, as_states, integer, nan_where_biased
 from .table import Table
 
 MOST_CELLS = 1 << 22
@@ -245,13 +245,13 @@ class Hash(Channel):
         """The cell of each item under every seed of the pool, a row for each seed."""
         return np.asarray(self.hashes[:, items])
 
-    def limits(self, counts: Floats, share: float = 1.0) -> Limits | None:
+    def limits(self, counts: Floats, share: float = 1.0) -> HonestLimits | None:
         """Of each item, how often its cell is named over all seeds."""
         law, items = self.inner.expected(), np.arange(self.items)
         named = named_counts(self.item_cells, items, counts.reshape(self.pool, -1))
         if named is None:
             return None
-        return Limits.of(named, float(law.min()), float(law.max()), self.silent + items)
+        return HonestLimits.of(named, float(law.min()), float(law.max()), self.silent + items)
 
     def total_variation(self) -> Fraction:
         """The small channel's: under most seeds two items fall into different cells."""

@@ -83,7 +83,7 @@ def worst_of(proofs: Iterable[Proof]) -> Proof:
 
 
 @dataclass(frozen=True)
-class Limits:
+class HonestLimits:
     """How often some things are met in reports, and their least and largest honest probability."""
 
     counts: Floats
@@ -95,8 +95,8 @@ class Limits:
     @classmethod
     def of(
         cls, counts: Floats, least: Floats | float, most: Floats | float, states: Integers | None = None
-    ) -> Limits:
-        """Limits that are each one number for all things, or an array."""
+    ) -> HonestLimits:
+        """HonestLimits that are each one number for all things, or an array."""
         low, high = (np.broadcast_to(np.asarray(end, np.float64), counts.shape) for end in (least, most))
         return cls(counts, low, high, states)
 
@@ -325,7 +325,7 @@ class Channel(ABC):
         """How many cells every report marks; None where the number varies."""
         return 1 if self.one_cell else None
 
-    def limits(self, counts: Floats, share: float = 1.0) -> Limits | None:
+    def limits(self, counts: Floats, share: float = 1.0) -> HonestLimits | None:
         """How often each cell is marked in ``counts``, and its probability at least and at most.
 
         The limits hold for every mixture of states in which those of one item have at most
@@ -333,7 +333,7 @@ class Channel(ABC):
         the share. A shape may count other things than cells, or have no limits (None).
         """
         law = self.expected()[:, : self.cells]
-        return Limits.of(counts, law.min(axis=0), law.max(axis=0))
+        return HonestLimits.of(counts, law.min(axis=0), law.max(axis=0))
 
     def group_counts(self, counts: Floats, size: int) -> Floats | None:
         """How often each group of ``size`` neighbouring states shows each of its symbols.
@@ -358,7 +358,7 @@ class Channel(ABC):
         """
         raise ChannelError(f"groups of states have no symbols of their own in a {self.shape}")
 
-    def group_limits(self, counts: Floats, share: float, size: int) -> Limits | None:
+    def group_limits(self, counts: Floats, share: float, size: int) -> HonestLimits | None:
         """How often each group shows any symbol, with limits as in ``limits``.
 
         None where a group's symbols say nothing more together than each alone.

@@ -15,7 +15,7 @@ import numpy as np
 from ..foundation.arrays import Bits, Floats, Integers
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
-from .law import Channel, Document, Limits, Proof, as_states, integer, nan_where_biased
+from .law import Channel, Document, HonestLimits, Proof, as_states, integer, nan_where_biased
 from .symmetric import Symmetric
 from .table import Table
 
@@ -111,7 +111,7 @@ class Product(Channel):
             return nan_where_biased(self.expected(), solved, weights)
         return solved
 
-    def limits(self, counts: Floats, share: float = 1.0) -> Limits | None:
+    def limits(self, counts: Floats, share: float = 1.0) -> HonestLimits | None:
         return None  # its digits are looked at instead
 
     def digit_counts(self, counts: Floats) -> tuple[Channel, Floats] | None:

@@ -15,7 +15,7 @@ import numpy as np
 from ..foundation.arrays import WORD, Bits, Floats, Integers
 from ..foundation.errors import ChannelError
 from .hash import MOST_CELLS, MOST_HASHED, named_counts
-from .law import Channel, Document, Limits, integer
+from .law import Channel, Document, HonestLimits, integer
 
 MOST_ITEMS = 1 << 31
 _MOST_NUMBER = 1 << 62
@@ -186,19 +186,19 @@ class SeedPool(Channel):
     def item_cells(self, items: Integers) -> Integers:
         """The cell of each item under every seed of the pool, a row for each seed."""
 
-    def limits(self, counts: Floats, share: float = 1.0) -> Limits | None:
+    def limits(self, counts: Floats, share: float = 1.0) -> HonestLimits | None:
         """Of each item, how often its cell is named over all seeds."""
         if self.items * self.pool > MOST_HASHED:
             return None
         return self.item_limits(counts, np.arange(self.items))
 
-    def item_limits(self, counts: Floats, items: Integers) -> Limits | None:
+    def item_limits(self, counts: Floats, items: Integers) -> HonestLimits | None:
         """The same of some items; None where these are too many to look at."""
         named = named_counts(self.item_cells, items, counts.reshape(self.pool, -1))
         if named is None:
             return None
         proof = self.proof()
-        return Limits.of(named, proof.denominator / WORD, proof.numerator / WORD)
+        return HonestLimits.of(named, proof.denominator / WORD, proof.numerator / WORD)
 
     @cached_property
     def possible(self) -> Bits:

@@ -26,7 +26,7 @@ from .law import (
     MOST_OUTPUTS,
     Channel,
     Document,
-    Limits,
+    HonestLimits,
     Proof,
     as_states,
     cell_covariance,
@@ -240,12 +240,12 @@ class Subset(Channel):
     def fixed_marks(self) -> int | None:
         return 1 if self.one_cell else self.size
 
-    def limits(self, counts: Floats, share: float = 1.0) -> Limits | None:
+    def limits(self, counts: Floats, share: float = 1.0) -> HonestLimits | None:
         if self.one_cell:
             return super().limits(counts, share)
         ends = self.show / WORD, self.fake
         # The sampler's own rounding is below a millionth of a share.
-        return Limits.of(counts, min(ends) - 1e-6, max(ends) + 1e-6)
+        return HonestLimits.of(counts, min(ends) - 1e-6, max(ends) + 1e-6)
 
     def total_variation(self) -> Fraction:
         """Over sets with one of two states and not the other, and the rounding of the choices."""

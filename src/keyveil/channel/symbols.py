@@ -25,7 +25,7 @@ from .law import (
     ROUNDING,
     Channel,
     Document,
-    Limits,
+    HonestLimits,
     MarkTotal,
     OneHotBits,
     Proof,
@@ -423,13 +423,13 @@ class Symbols(Channel):
         law = np.array(self.laws, np.float64) / WORD
         return np.asarray(law[0] + share * (law - law[0]))
 
-    def limits(self, counts: Floats, share: float = 1.0) -> Limits | None:
+    def limits(self, counts: Floats, share: float = 1.0) -> HonestLimits | None:
         if self.one_cell:
             return super().limits(counts, share)
         law = self._shared_laws(share)[:, 1:]
         low, high = (np.tile(end, self.positions) for end in (law.min(axis=0), law.max(axis=0)))
         positions = np.repeat(np.arange(self.positions), self.alphabet - 1)
-        return Limits.of(counts, low, high, self.silent + positions * (len(self.laws) - 1))
+        return HonestLimits.of(counts, low, high, self.silent + positions * (len(self.laws) - 1))
 
     def group_counts(self, counts: Floats, size: int) -> Floats | None:
         if size != len(self.laws) - 1:
@@ -447,12 +447,12 @@ class Symbols(Channel):
     def group_decoder(self, size: int) -> Floats:
         return self.undo
 
-    def group_limits(self, counts: Floats, share: float, size: int) -> Limits | None:
+    def group_limits(self, counts: Floats, share: float, size: int) -> HonestLimits | None:
         marks = self.group_counts(counts, size)
         if marks is None or self.alphabet < 3:
             return None
         law = 1.0 - self._shared_laws(share)[:, 0]
-        return Limits.of(marks.sum(axis=1), law.min(), law.max())
+        return HonestLimits.of(marks.sum(axis=1), law.min(), law.max())
 
     def mark_totals(self, counts: Integers) -> list[MarkTotal]:
         if self.one_cell:

@@ -14,7 +14,7 @@ from ..foundation.arrays import WORD, Bits, Floats, Integers
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most, most_lies
-from .law import Channel, Document, Limits, Proof, as_states, integer, nan_where_biased, thresholds
+from .law import Channel, Document, HonestLimits, Proof, as_states, integer, nan_where_biased, thresholds
 
 MOST_STATES = 1 << 20
 MOST_COMPARED = 1 << 12
@@ -160,9 +160,9 @@ class Symmetric(Channel):
         """The largest probability of another state's output."""
         return (self.lie + bool(self.rest)) / WORD
 
-    def limits(self, counts: Floats, share: float = 1.0) -> Limits | None:
+    def limits(self, counts: Floats, share: float = 1.0) -> HonestLimits | None:
         most = self.most_lie + share * max(self.keep / WORD - self.most_lie, 0.0)
-        return Limits.of(counts, self.lie / WORD, most, np.arange(self.states))
+        return HonestLimits.of(counts, self.lie / WORD, most, np.arange(self.states))
 
     def group_counts(self, counts: Floats, size: int) -> Floats | None:
         return counts.reshape(*counts.shape[:-1], -1, size)
@@ -179,9 +179,9 @@ class Symmetric(Channel):
     def group_decoder(self, size: int) -> Floats:
         return np.eye(size) / (self.keep / WORD - self.mean_lie)
 
-    def group_limits(self, counts: Floats, share: float, size: int) -> Limits | None:
+    def group_limits(self, counts: Floats, share: float, size: int) -> HonestLimits | None:
         most = size * self.most_lie + share * max(self.keep / WORD - self.most_lie, 0.0)
-        return Limits.of(counts.reshape(-1, size).sum(axis=1), size * self.lie / WORD, most)
+        return HonestLimits.of(counts.reshape(-1, size).sum(axis=1), size * self.lie / WORD, most)
 
     def outside_limits(self, count: int) -> tuple[float, float] | None:
         least = 1.0 - self.keep / WORD - (count - 1) * self.most_lie

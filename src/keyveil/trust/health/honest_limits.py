@@ -9,8 +9,8 @@ from functools import lru_cache
 import numpy as np
 
 from ...channel import Channel
-from ...channel.law import Limits
-from ...channel.seed_pool import SeedPool
+from ...channel.law import HonestLimits
+from ...channel.seed_pool import pool_of
 from ...foundation.arrays import WORD, Floats
 from ...foundation.tails import below
 from ...plan.encoding import SETS
@@ -37,7 +37,7 @@ class Met:
     most: Floats
 
     @classmethod
-    def of(cls, names: list[str], limits: Limits, reports: float) -> Met:
+    def of(cls, names: list[str], limits: HonestLimits, reports: float) -> Met:
         """The same number of reports for all of them."""
         many = np.full(len(names), float(reports))
         return cls(names, limits.counts, many, limits.least, limits.most)
@@ -65,7 +65,7 @@ def most_drawn(plan: Plan) -> float:
     return -(-WORD // plan.cap) / WORD if plan.encode == "padded" else 1.0
 
 
-def _names(plan: Plan, view: str, limits: Limits) -> list[str]:
+def _names(plan: Plan, view: str, limits: HonestLimits) -> list[str]:
     """What the limits are about: signs, the keys of items, or else cells of the view."""
     keys = list(plan.schema.keys)
     if plan.encode == "signs":
@@ -79,8 +79,7 @@ def _names(plan: Plan, view: str, limits: Limits) -> list[str]:
 
 def _met_items(plan: Plan, n: int, cells: Floats) -> Met | None:
     """How often the cell of each signed key is named, over all seeds."""
-    channel, keys = plan.channels[0], plan.schema.keys
-    assert isinstance(channel, SeedPool)
+    channel, keys = pool_of(plan.channels[0]), plan.schema.keys
     limits = channel.item_limits(cells, np.arange(2 * len(keys)))
     if limits is None:
         return None
@@ -102,7 +101,7 @@ def met_keys(plan: Plan, tally: Tally) -> Met | None:
     n, cells = tally.view_counts(0)
     counts = cells.astype(np.float64)
     if plan.encode in SETS:
-        limits = either_sign(channel, plan.encode, len(keys), plan.cap, counts)
+        limits = either_sign(pool_of(channel), plan.encode, len(keys), plan.cap, counts)
         return None if limits is None else Met.of(keys, limits, n)
     groups = channel.group_limits(counts, most_drawn(plan), 2)
     if groups is None:
@@ -114,7 +113,7 @@ def met_keys(plan: Plan, tally: Tally) -> Met | None:
     if outside is not None:
         keys, met = [*keys, "all keys"], np.append(met, met.sum())
         least, most = np.append(least, outside[0]), np.append(most, outside[1])
-    return Met.of(keys, Limits(met, least, most), n)
+    return Met.of(keys, HonestLimits(met, least, most), n)
 
 
 FLOORS = (0.0, 1.0, 2.0)

@@ -1,4 +1,4 @@
-"""Limits of hash pools: how often an honest person can name a key's cells, whatever else is held.
+"""HonestLimits of hash pools: how often an honest person can name a key's cells, whatever else is held.
 
 A record puts m items into j <= m different cells of a seed. Each of those is named with ``high``, every
 other cell with w(j), which falls as j rises. So of some cells b, of which O have an item,
@@ -32,7 +32,7 @@ import numpy as np
 from ...channel.coco_channel import CoCo
 from ...channel.collision_channel import Collision
 from ...channel.hash import MOST_HASHED
-from ...channel.law import Channel, Limits
+from ...channel.law import Channel, HonestLimits
 from ...channel.seed_pool import SeedPool
 from ...foundation.arrays import WORD, Floats, Integers
 from ...plan.encoding import items_of, most_held
@@ -94,9 +94,11 @@ def odd_sets(
     return iter(())
 
 
-def either_sign(channel: Channel, encode: str, keys: int, cap: int, counts: Floats) -> Limits | None:
+def either_sign(
+    channel: SeedPool, encode: str, keys: int, cap: int, counts: Floats
+) -> HonestLimits | None:
     """How often a cell of either sign of each key is named, with its limits."""
-    if not isinstance(channel, SeedPool) or 2 * keys * channel.pool > MOST_HASHED:
+    if 2 * keys * channel.pool > MOST_HASHED:
         return None
     ends = limits_of_keys(channel, encode, keys, cap)
     if ends is None:
@@ -105,7 +107,7 @@ def either_sign(channel: Channel, encode: str, keys: int, cap: int, counts: Floa
     low, high = at[:, ::2], at[:, 1::2]
     grid, seeds = counts.reshape(channel.pool, -1), np.arange(channel.pool)[:, None]
     met = grid[seeds, high].sum(axis=0) + np.where(low != high, grid[seeds, low], 0.0).sum(axis=0)
-    return Limits(met, *ends)
+    return HonestLimits(met, *ends)
 
 
 # -- collision ---------------------------------------------------------------------------------------
