@@ -17,13 +17,14 @@ from math import isnan
 import numpy as np
 from scipy import stats
 
-from .channel import Channel, CoCo, Collision, Halfspace, Symbols
+from .channel import Channel
 from .channel.law import MOST_WRITTEN, as_laws
+from .channel.seed_pool import pool_of
 from .estimate import estimate
 from .estimate.decoding import decoding_of
 from .estimate.forecast.variance import predicted
 from .estimate.linear import by_least_squares, key_weights, single_moments
-from .foundation.arrays import WORD, Bits, Floats, Integers
+from .foundation.arrays import WORD, Floats, Integers
 from .foundation.coins import Coins, Stream, address
 from .foundation.errors import ReportError
 from .mechanisms import mechanism_named
@@ -92,13 +93,23 @@ def check_mechanism(name: str, draws: int = 20_000, seed: int = 0) -> None:
             plan = example_plan(schema, name, 1, calibrate)
             check_encoding(plan)
             for channel in plan.channels:
-                check_sampler(channel, draws, seed)
-                check_distances(channel)
-                check_limits(channel)
-                check_choices(channel)
-                check_simulation(channel, draws, seed)
+                check_channel(channel, draws, seed)
             for record in ({}, {"0": 2.2}, {"0": 5, "1": 1.5}):
                 check_reports(plan, record, draws, seed)
+
+
+def check_channel(channel: Channel, draws: int = 20_000, seed: int | str = 0) -> None:
+    """Every check of what a shape says of itself, on one small channel of that shape."""
+    proof, law = channel.proof(), channel.output_law()
+    if law is not None:
+        worst = _worst_ratio(law)
+        # The proof is rounded up in its 18th digit; the law here is in doubles.
+        _require(worst <= float(proof.epsilon) * (1 + 1e-9) + 1e-12, f"{worst} is worse than {proof}")
+    check_distances(channel)
+    check_limits(channel)
+    check_choices(channel)
+    check_sampler(channel, draws, seed)
+    check_simulation(channel, draws, seed)
 
 
 def example_plan(
@@ -217,7 +228,7 @@ def check_decoder(plan: Plan) -> None:
     And every estimator that claims an interval gives back the law that a tally without noise is of.
     """
     for channel in plan.channels:
-        if isinstance(channel, Halfspace):
+        if channel.has_signs:
             _check_signs(channel)
         elif channel.decodes_states:
             _check_weights(plan, channel)
@@ -225,12 +236,11 @@ def check_decoder(plan: Plan) -> None:
         _check_estimators(plan)
 
 
-def _check_signs(channel: Halfspace) -> None:
+def _check_signs(channel: Channel) -> None:
     law = channel.output_law()
     if law is None:
         return
-    codes = np.arange(1 << channel.signs)[:, None] >> np.arange(channel.signs)
-    signs = np.asarray((codes & 1) * 2.0 - 1.0, np.float64)
+    signs = channel.in_draw_form(np.arange(channel.states)) * 2.0 - 1.0
     _same(law @ channel.sign_decoder(), signs, 1 / channel.pull, "signs")
 
 
@@ -479,9 +489,9 @@ def check_sampler(channel: Channel, draws: int = 20_000, seed: int | str = 0) ->
         if laws is not None:
             check_counts(_counted(drawn, channel.cells), laws[state], f"state {state}")
         else:
-            law = _marginals(channel, state)
+            law = channel.marginals(state)
             _check_tails(drawn.sum(axis=0, dtype=np.int64), draws, law, f"state {state}")
-            if isinstance(channel, Symbols):
+            if channel.positions_of(np.arange(1)) is not None:
                 _check_pairs(channel, drawn, law, state)
 
 
@@ -513,9 +523,7 @@ def check_simulation(channel: Channel, draws: int = 20_000, seed: int | str = 0)
 
 def _drawn(channel: Channel, state: int, draws: int, key: str) -> np.ndarray:
     """Outputs of as many people who are all in one state, drawn in runs that stay small."""
-    one = np.array([0 if isinstance(channel, Halfspace) else state])
-    if isinstance(channel, Halfspace):
-        one = _signs(channel, state)[None, :]
+    one = channel.in_draw_form(np.array([state]))
     coins, parts = Coins.stated(key), []
     for first in range(0, draws, _RUN):
         people = np.arange(first, min(first + _RUN, draws))
@@ -524,25 +532,11 @@ def _drawn(channel: Channel, state: int, draws: int, key: str) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def _signs(channel: Halfspace, state: int) -> Bits:
-    return np.array([state >> place & 1 for place in range(channel.signs)], np.uint8)
-
-
-def _check_pairs(channel: Symbols, drawn: np.ndarray, law: Floats, state: int) -> None:
+def _check_pairs(channel: Channel, drawn: np.ndarray, law: Floats, state: int) -> None:
     """Neighbouring positions are independent: how often both are marked is a product."""
-    step = channel.alphabet - 1
+    step = channel.choices().marks
     both = (drawn[:, :-step] & drawn[:, step:]).sum(axis=0, dtype=np.int64)
     _check_tails(both, len(drawn), law[:-step] * law[step:], f"neighbours, state {state}")
-
-
-def _marginals(channel: Channel, state: int) -> Floats:
-    """How often each cell is marked from a state, for channels that mark many."""
-    if isinstance(channel, Halfspace):
-        signs = _signs(channel, state) * 2.0 - 1.0
-        return np.asarray((1.0 + channel.pull * signs) / 2.0, np.float64)
-    one = np.zeros(channel.states)
-    one[state] = 1.0
-    return channel.mix(one)[:-1]
 
 
 def check_counts(seen: Integers, law: Floats, what: str = "the sampler") -> None:
@@ -650,8 +644,9 @@ def _dense(channel: Channel, law: StateLaw) -> Floats:
 
 def _marks(channel: Channel, law: StateLaw) -> Floats:
     """The law of the outputs, or the expected marks, where states follow a law."""
-    if not isinstance(channel, Collision | CoCo):
+    if channel.state_kind != "items":
         return channel.mix(_dense(channel, law))
+    channel = pool_of(channel)
     seen = np.zeros(channel.cells)
     for items, chance in law.items():
         seen += chance * channel.law_of(np.array(items, np.int64))

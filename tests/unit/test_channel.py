@@ -873,6 +873,21 @@ def test_an_unknown_shape_is_named_with_the_known_ones():
         parse_channel(_Unknown(TABLES["two by two"].rows).document())
 
 
+def test_a_shape_of_ones_own_is_named_in_documents(monkeypatch):
+    with pytest.raises(ChannelError, match="a new law takes a new name"):
+        SHAPES["table"] = _Unknown
+    own = _Unknown(TABLES["two by two"].rows)
+    SHAPES["unknown"] = _Unknown
+    try:
+        assert parse_channel(own.document()) == own
+        assert [*SHAPES][-1] == "unknown"
+        assert len(SHAPES) == len([*SHAPES])
+    finally:
+        del SHAPES["unknown"]
+    with pytest.raises(ChannelError, match="unknown channel shape"):
+        parse_channel(own.document())
+
+
 @pytest.mark.parametrize(
     "channel",
     [

@@ -7,8 +7,9 @@ it is first asked for: a device needs one of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, MutableMapping
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..foundation.errors import ChannelError
@@ -53,28 +54,39 @@ def __getattr__(name: str) -> Any:
     return found
 
 
-class _Shapes(Mapping[str, type[Channel]]):
-    """Shapes by name."""
+class _Shapes(MutableMapping[str, type[Channel]]):
+    """Shapes by name; put a shape of your own in, and documents may name it."""
+
+    def __init__(self) -> None:
+        self._own: dict[str, type[Channel]] = {}
 
     def __getitem__(self, name: str) -> type[Channel]:
-        kind: type[Channel] = __getattr__(_CLASSES[name])
+        kind: type[Channel] = self._own[name] if name in self._own else __getattr__(_CLASSES[name])
         return kind
 
+    def __setitem__(self, name: str, kind: type[Channel]) -> None:
+        if name in _CLASSES:
+            raise ChannelError(f"the shape {name!r} exists; a new law takes a new name")
+        self._own[name] = kind
+
+    def __delitem__(self, name: str) -> None:
+        del self._own[name]
+
     def __iter__(self) -> Iterator[str]:
-        return iter(_CLASSES)
+        return chain(_CLASSES, self._own)
 
     def __len__(self) -> int:
-        return len(_CLASSES)
+        return len(_CLASSES) + len(self._own)
 
 
-SHAPES: Mapping[str, type[Channel]] = _Shapes()
+SHAPES: MutableMapping[str, type[Channel]] = _Shapes()
 
 
 def parse_channel(document: object) -> Channel:
     """The channel that a plan's document describes."""
     shape = document.get("shape") if isinstance(document, dict) else None
-    if not isinstance(document, dict) or not isinstance(shape, str) or shape not in _CLASSES:
-        raise ChannelError(f"unknown channel shape; known: {', '.join(_CLASSES)}")
+    if not isinstance(document, dict) or not isinstance(shape, str) or shape not in SHAPES:
+        raise ChannelError(f"unknown channel shape; known: {', '.join(SHAPES)}")
     return SHAPES[shape].parse(document)
 
 

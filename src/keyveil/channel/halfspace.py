@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Bits, Floats
+from ..foundation.arrays import WORD, Bits, Floats, Integers
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import most_lies
@@ -37,6 +37,7 @@ class Halfspace(Channel):
     shape: ClassVar[str] = "halfspace"
     state_kind: ClassVar[str] = "signs"
     decodes_states: ClassVar[bool] = False
+    has_signs: ClassVar[bool] = True
 
     signs: int
     keep: int
@@ -92,6 +93,15 @@ class Halfspace(Channel):
         if not self.one_cell:
             return drawn
         return drawn.astype(np.int64) @ (1 << np.arange(self.signs, dtype=np.int64))
+
+    def in_draw_form(self, states: Integers) -> np.ndarray:
+        return (states[:, None] >> np.arange(self.signs) & 1).astype(np.uint8)
+
+    def marginals(self, state: int) -> Floats:
+        if self.one_cell:
+            return super().marginals(state)
+        signs = np.array([state >> place & 1 for place in range(self.signs)]) * 2.0 - 1.0
+        return np.asarray((1.0 + self.pull * signs) / 2.0)
 
     @cached_property
     def possible(self) -> Bits:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -129,6 +129,29 @@ class ReportChoices:
     """Exactly so many positions are marked; None where any number may be."""
 
 
+class OneHotBits(NamedTuple):
+    """The true bit is set with weight ``show``, every other with ``fake``."""
+
+    positions: int
+    silent: int
+    fake: int
+    show: int
+
+    @property
+    def lift(self) -> float:
+        """By how much more often the true bit is set."""
+        return (self.show - self.fake) / WORD
+
+    def second_moment(self, held: Floats, bits: int = 1) -> Floats:
+        """The second moment of the sum of so many bits, less ``fake`` each, of which ``held`` are true.
+
+        As shares of reports, with at most one true bit in each report.
+        """
+        fake, show = self.fake / WORD, self.show / WORD
+        more = show * (1 - show) - fake * (1 - fake) + self.lift**2
+        return np.asarray(bits * fake * (1 - fake) + held * more)
+
+
 class Channel(ABC):
     """A finite law held as integers over 2^32, in one of a few shapes.
 
@@ -146,6 +169,9 @@ class Channel(ABC):
 
     decodes_states: ClassVar[bool] = True
     """Whether ``decoder`` speaks of states; False where the parts of a state are decoded apart."""
+
+    has_signs: ClassVar[bool] = False
+    """Whether a state is a vector of signs."""
 
     names_states: ClassVar[bool] = False
     """Whether output i says "state i", as in k-RR."""
@@ -173,6 +199,36 @@ class Channel(ABC):
     @abstractmethod
     def draw(self, states: np.ndarray, stream: Stream) -> np.ndarray:
         """Perturb: one output cell per state, or an (n, cells) array of marks."""
+
+    def slices(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Each state's slice ends of one word, and the output of each slice, in order for state 0.
+
+        None unless one word draws the output.
+        """
+        return None
+
+    @property
+    def circle(self) -> tuple[int, int, int, int] | None:
+        """States, keep, lie and rest of a channel that is k-RR; None for others."""
+        return None
+
+    @property
+    def one_hot_bits(self) -> OneHotBits | None:
+        """The numbers of a channel that flips bits, of which a state sets one; None for others."""
+        return None
+
+    def in_draw_form(self, states: Integers) -> np.ndarray:
+        """States, given by number, in the form that ``draw`` takes."""
+        return states
+
+    def marginals(self, state: int) -> Floats:
+        """The probability that each cell is marked from a state."""
+        return self.mix(np.eye(1, self.states, state)[0])[: self.cells]
+
+    @property
+    def proof_steps(self) -> int:
+        """States through which ``proof`` walks one by one; plans bound their sum."""
+        return 0
 
     @abstractmethod
     def expected(self) -> Floats:
@@ -284,12 +340,24 @@ class Channel(ABC):
     def group_counts(self, counts: Floats, size: int) -> Floats | None:
         """How often each group of ``size`` neighbouring states shows each of its symbols.
 
-        The array has a row for each group. None where groups have no symbols of their own.
+        From counts ``(..., cells)``, an array ``(..., groups, symbols)``. None where groups have no
+        symbols of their own.
         """
         return None
 
     def group_law(self, size: int) -> Floats:
         """What a group shows: a row for no state of it, then one for each; column 0 shows nothing."""
+        raise ChannelError(f"groups of states have no symbols of their own in a {self.shape}")
+
+    def group_shares(self, shown: Floats) -> Floats:
+        """The unbiased shares of a group's states, ``(..., groups, size)``, from what groups show."""
+        raise ChannelError(f"groups of states have no symbols of their own in a {self.shape}")
+
+    def group_decoder(self, size: int) -> Floats:
+        """Weights on a group's symbols, a column for each state, as ``group_shares`` takes them.
+
+        Less a constant, and but for what rounding does to other groups.
+        """
         raise ChannelError(f"groups of states have no symbols of their own in a {self.shape}")
 
     def group_limits(self, counts: Floats, share: float, size: int) -> HonestLimits | None:
@@ -317,6 +385,13 @@ class Channel(ABC):
         """
         return None
 
+    def few_digits(self, count: int) -> Channel | None:
+        """The channel of ``count`` of a state's digits, where counts may be summed over the others.
+
+        None where a state is not drawn digit by digit, or sums over digits say something of others.
+        """
+        return None
+
     # -- what one report can move ------------------------------------------------------------------
 
     def choices(self) -> ReportChoices:
@@ -331,6 +406,11 @@ class Channel(ABC):
     def positions_of(self, states: Integers) -> Integers | None:
         """The position that each state marks; None where states have no positions of their own."""
         return None
+
+    @property
+    def pull(self) -> float:
+        """E[sign sent | true sign] = pull * true sign; for channels whose states are signs."""
+        raise ChannelError(f"the states of a {self.shape} are no vectors of signs")
 
     def sign_decoder(self) -> Floats:
         """Weights on cells, one column a sign, whose sum over a report is unbiased for the sign.

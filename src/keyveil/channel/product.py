@@ -119,6 +119,10 @@ class Product(Channel):
         rows = [grid.sum(axis=tuple(i for i in places if i != place)) for place in places]
         return self.inner, np.array(rows)
 
+    def few_digits(self, count: int) -> Channel | None:
+        """An inner law that is a circle leaves constants alone: other digits just add up."""
+        return None if self.inner.circle is None else Product(count, self.inner)
+
     def total_variation(self) -> Fraction:
         """Two states that differ in every digit are the furthest apart."""
         return self.inner.product_variation(self.digits)

@@ -234,6 +234,10 @@ class Subset(Channel):
         return spread - np.outer(mean, mean)
 
     @property
+    def proof_steps(self) -> int:
+        return self.states
+
+    @property
     def fixed_marks(self) -> int | None:
         return 1 if self.one_cell else self.size
 

@@ -27,6 +27,7 @@ from .law import (
     Document,
     HonestLimits,
     MarkTotal,
+    OneHotBits,
     Proof,
     ReportChoices,
     as_states,
@@ -88,6 +89,13 @@ class Symbols(Channel):
     def is_bits(self) -> bool:
         """Whether positions are bits, of which a state marks one in one way."""
         return self.alphabet == len(self.laws) == 2
+
+    @property
+    def one_hot_bits(self) -> OneHotBits | None:
+        if not self.is_bits:
+            return None
+        (_, fake), (_, show) = self.laws
+        return OneHotBits(self.positions, self.silent, fake, show)
 
     def marked(self, state: int) -> tuple[int, int] | None:
         """The position and law a state puts in place of the background."""
@@ -364,11 +372,10 @@ class Symbols(Channel):
         """For one-hot bits, from the share of reports that set each bit."""
         if self.one_cell:
             return super().state_estimates(shares)
-        if not self.is_bits:
+        bits = self.one_hot_bits
+        if bits is None:
             raise ChannelError("state estimates are offered for one-hot bits")
-        fake, show = (law[1] / WORD for law in self.laws)
-        lift = show - fake
-        raw = (shares - fake) / lift
+        lift, raw = bits.lift, (shares - bits.fake / WORD) / bits.lift
         if self.silent:
             spread = shares * (1 - shares) / lift**2
             # "No item" is one less the sum of the others, whose noise is nearly independent.
@@ -378,7 +385,7 @@ class Symbols(Channel):
         size = self.positions
         values = raw + (1.0 - raw.sum(axis=-1, keepdims=True)) / size
         held = np.clip(values, 0.0, 1.0)
-        block = fake * (1 - fake) + held * (show * (1 - show) - fake * (1 - fake) + lift**2)
+        block = bits.second_moment(held)
         whole = block.sum(axis=-1, keepdims=True) / size**2
         own = block * ((1 - 1 / size) ** 2 - 1 / size**2)
         return values, (whole + own) / lift**2 - (held - 1 / size) ** 2
@@ -428,10 +435,17 @@ class Symbols(Channel):
         if size != len(self.laws) - 1:
             return None
         marks = counts @ self.shown if self.one_cell else counts
-        return np.asarray(marks.reshape(self.positions, -1))
+        return np.asarray(marks.reshape(*marks.shape[:-1], self.positions, -1))
 
     def group_law(self, size: int) -> Floats:
         return self._shared_laws(1.0)
+
+    def group_shares(self, shown: Floats) -> Floats:
+        back = np.array(self.laws[0][1:], np.float64) / WORD
+        return np.asarray((shown - back) @ self.undo)
+
+    def group_decoder(self, size: int) -> Floats:
+        return self.undo
 
     def group_limits(self, counts: Floats, share: float, size: int) -> HonestLimits | None:
         marks = self.group_counts(counts, size)

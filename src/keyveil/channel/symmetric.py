@@ -14,7 +14,7 @@ from ..foundation.arrays import WORD, Bits, Floats, Integers
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most, most_lies
-from .law import Channel, Document, HonestLimits, Proof, as_states, integer, nan_where_biased
+from .law import Channel, Document, HonestLimits, Proof, as_states, integer, nan_where_biased, thresholds
 
 MOST_STATES = 1 << 20
 MOST_COMPARED = 1 << 12
@@ -133,6 +133,15 @@ class Symmetric(Channel):
         square = np.fft.irfft(np.fft.rfft(shares) * np.fft.rfft(inverse**2), self.states)
         return values, square - values**2
 
+    def slices(self) -> tuple[np.ndarray, np.ndarray] | None:
+        ends = np.tile(thresholds(self.circle_weights()), (self.states, 1))
+        offset = np.arange(self.states)
+        return ends, ((offset[:, None] + offset[None, :]) % self.states).astype(np.uint64)
+
+    @property
+    def circle(self) -> tuple[int, int, int, int] | None:
+        return self.states, self.keep, self.lie, self.rest
+
     def draw(self, states: np.ndarray, stream: Stream) -> Integers:
         """Below ``keep`` the state itself; above, walk round the circle by the lie's own slices."""
         word = stream.words(0, 1)[:, 0].astype(np.int64)
@@ -156,12 +165,19 @@ class Symmetric(Channel):
         return HonestLimits.of(counts, self.lie / WORD, most, np.arange(self.states))
 
     def group_counts(self, counts: Floats, size: int) -> Floats | None:
-        return counts.reshape(-1, size)
+        return counts.reshape(*counts.shape[:-1], -1, size)
 
     def group_law(self, size: int) -> Floats:
         law = np.full((size + 1, size), self.mean_lie)
         np.fill_diagonal(law[1:], self.keep / WORD)
         return np.column_stack([1.0 - law.sum(axis=1), law])
+
+    def group_shares(self, shown: Floats) -> Floats:
+        flat = shown.reshape(*shown.shape[:-2], -1)
+        return np.asarray(self.unmixed_rows(flat).reshape(shown.shape))
+
+    def group_decoder(self, size: int) -> Floats:
+        return np.eye(size) / (self.keep / WORD - self.mean_lie)
 
     def group_limits(self, counts: Floats, share: float, size: int) -> HonestLimits | None:
         most = size * self.most_lie + share * max(self.keep / WORD - self.most_lie, 0.0)

@@ -87,6 +87,10 @@ class Table(Channel):
         """Cumulative weights of each row, without the last."""
         return thresholds(np.array(self.rows, np.uint64))
 
+    def slices(self) -> tuple[np.ndarray, np.ndarray] | None:
+        order = np.tile(np.arange(self.cells), (self.states, 1))
+        return self.thresholds, order.astype(np.uint64)
+
     def draw(self, states: np.ndarray, stream: Stream) -> Integers:
         """The output whose slice of [0, 2^32) the word falls into, outputs in their order."""
         states = as_states(states)

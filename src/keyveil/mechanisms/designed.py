@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..channel import Channel, Symmetric
+from ..channel import Channel
 from ..channel.design.patterns import decoder_at
 from ..channel.design.value_channels import LEVELS, Design
 from ..estimate.forecast.key_forecast import Forecast
@@ -78,7 +78,7 @@ def _cells(channel: Channel, levels: int, size: int, design: Design | None) -> F
     made = []
     for place in range(size):
         flat = lifted(weights, (place,), tuple(range(size)), levels)
-        if design is None or isinstance(channel, Symmetric):
+        if design is None or channel.names_states:
             made.append(channel.decoder(flat))  # as many outputs as states: there is but one
         else:
             made.append(decoder_at(channel, flat, design.law))

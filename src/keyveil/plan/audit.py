@@ -217,7 +217,7 @@ def _channels(body: dict[str, Any], findings: list[str]) -> tuple[tuple[Channel,
     for document in listed:
         try:
             channel = parse_channel(document)
-            subsets += channel.states if channel.shape == "subset" else 0
+            subsets += channel.proof_steps
             if subsets > MOST_SUBSET_STATES:
                 findings.append(TOO_MANY_SUBSETS)
                 break

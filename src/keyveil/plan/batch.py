@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..channel import Channel, Symbols, Symmetric, Table
+from ..channel import Channel
 from ..foundation.arrays import Words
 from ..foundation.coins import WORDS_PER_BLOCK, Coins, Stream
 from ..foundation.compiled import compiled
@@ -35,7 +35,7 @@ def privatise(plan: Plan, people: People, coins: Coins) -> Reports:
     if loops is not None:
         if _singles(plan) and _few_slices(plan):
             return Reports(plan.hash, codes=_sliced_keys(plan, people, coins, loops))
-        if plan.encoding.draws_held_key and isinstance(plan.channels[0], Symmetric):
+        if plan.encoding.draws_held_key and plan.channels[0].circle is not None:
             return Reports(plan.hash, codes=_walked_items(plan, people, coins, loops))
         if _one_hot(plan) and (_singles(plan) or plan.encoding.draws_held_key or _whole(plan)):
             return _flipped_bits(plan, people, coins, loops)
@@ -89,8 +89,9 @@ def _singles(plan: Plan) -> bool:
 def _few_slices(plan: Plan) -> bool:
     """Whether an output is drawn with few slices of one word, all words in the first block."""
     channel = plan.channels[0]
-    sliced = isinstance(channel, Table | Symmetric) and 2 <= channel.cells <= MOST_SLICES
-    return sliced and plan.words_of(0) <= WORDS_PER_BLOCK
+    if not 2 <= channel.cells <= MOST_SLICES or plan.words_of(0) > WORDS_PER_BLOCK:
+        return False
+    return _sliced(channel) is not None
 
 
 def _whole(plan: Plan) -> bool:
@@ -100,24 +101,12 @@ def _whole(plan: Plan) -> bool:
 
 def _one_hot(plan: Plan) -> bool:
     """Whether the channel flips bits, of which a state sets at most one."""
-    channel = plan.channels[0]
-    return isinstance(channel, Symbols) and channel.alphabet == 2 and len(channel.laws) == 2
+    return plan.channels[0].one_hot_bits is not None
 
 
 @cache
-def _sliced(channel: Channel) -> tuple[np.ndarray, np.ndarray]:
-    """Each state's slice ends, and the output that each slice stands for: in order for state 0."""
-    if isinstance(channel, Table):
-        ends = channel.thresholds
-        order = np.tile(np.arange(channel.cells), (channel.states, 1))
-        return ends, order.astype(np.uint64)
-    assert isinstance(channel, Symmetric)
-    steps = np.array(
-        [channel.keep] + [channel.lie + (i < channel.rest) for i in range(channel.states - 1)]
-    )
-    ends = np.tile(np.cumsum(steps)[:-1].astype(np.uint64), (channel.states, 1))
-    offset = np.arange(channel.states)
-    return ends, ((offset[:, None] + offset[None, :]) % channel.states).astype(np.uint64)
+def _sliced(channel: Channel) -> tuple[np.ndarray, np.ndarray] | None:
+    return channel.slices()
 
 
 def _chunks(plan: Plan, people: People, coins: Coins) -> Iterator[tuple[slice, Words]]:
@@ -171,7 +160,9 @@ class _Held:
 def _sliced_keys(plan: Plan, people: People, coins: Coins, loops: Any) -> np.ndarray:
     """Most people do not hold the key they pick, so all are drawn as if they did not, and those who
     do are drawn again from the same words."""
-    ends, order = _sliced(plan.channels[0])
+    slices = _sliced(plan.channels[0])
+    assert slices is not None
+    ends, order = slices
     column, views, absent = plan.channel_start(0), len(plan.views), tuple(ends[0])
     held = _Held(plan, people, loops)
     codes = np.empty(len(people), plan.layout.code_type)
@@ -186,9 +177,8 @@ def _sliced_keys(plan: Plan, people: People, coins: Coins, loops: Any) -> np.nda
 
 def _walked_items(plan: Plan, people: People, coins: Coins, loops: Any) -> np.ndarray:
     """k-RR on one held key."""
-    channel = plan.channels[0]
-    assert isinstance(channel, Symmetric)
-    column, circle = plan.channel_start(0), (channel.states, channel.keep, channel.lie, channel.rest)
+    column, circle = plan.channel_start(0), plan.channels[0].circle
+    assert circle is not None
     codes = np.empty(len(people), plan.layout.code_type)
     for rows, words in _chunks(plan, people, coins):
         states = np.empty(len(words), np.uint32)
@@ -199,10 +189,9 @@ def _walked_items(plan: Plan, people: People, coins: Coins, loops: Any) -> np.nd
 
 def _flipped_bits(plan: Plan, people: People, coins: Coins, loops: Any) -> Reports:
     """One-hot bits of one key, of one held key or of all keys at once, 32 at a time."""
-    channel = plan.channels[0]
-    assert isinstance(channel, Symbols)
-    (_, fake), (_, show) = channel.laws
-    column, one_cell, layout = plan.channel_start(0), channel.one_cell, plan.layout
+    kind, one_cell = plan.channels[0].one_hot_bits, plan.channels[0].one_cell
+    assert kind is not None
+    column, layout = plan.channel_start(0), plan.layout
     held = None if _whole(plan) else _Held(plan, people, loops)
     codes = np.empty(len(people) if one_cell else 0, layout.code_type)
     bits = np.empty((0 if one_cell else len(people), plan.packing.bits_width), np.uint8)
@@ -218,8 +207,8 @@ def _flipped_bits(plan: Plan, people: People, coins: Coins, loops: Any) -> Repor
         else:
             held.find(rows, words)
             states[held.who[: held.found]] = held.states[: held.found]
-        marks = np.empty((len(words), -(-channel.positions // 32)), "<u4")
-        loops.draw_bits(words, column, channel.positions, channel.silent, fake, show, states, marks)
+        marks = np.empty((len(words), -(-kind.positions // 32)), "<u4")
+        loops.draw_bits(words, column, *kind, states, marks)
         if one_cell:
             codes[rows] = plan.packing.codes(plan.views.pick(words[:, 0]), marks[:, 0])
         else:

@@ -82,7 +82,7 @@ class Plan:
         encoding = self.encoding
         if not self.channels:
             raise PlanError("a plan has at least one channel")
-        if sum(c.states for c in self.channels if c.shape == "subset") > MOST_SUBSET_STATES:
+        if sum(c.proof_steps for c in self.channels) > MOST_SUBSET_STATES:
             raise PlanError(TOO_MANY_SUBSETS)
         of = self.channel_of
         if of is not None and (

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..channel.law import as_laws, random_stream
-from ..channel.seed_pool import SeedPool
+from ..channel.seed_pool import pool_of
 from ..foundation.arrays import Floats, Integers
 from ..foundation.coins import Coins
 from ..foundation.compiled import compiled
@@ -147,8 +147,7 @@ class _Sets:
     """Reports about whole sets, by the compiled loop of the plan's channel."""
 
     def __init__(self, plan: Plan, loops: Any) -> None:
-        channel = plan.channels[0]
-        assert isinstance(channel, SeedPool)
+        channel = pool_of(plan.channels[0])
         self._pairs = plan.encoding.item_width > 1
         self._draw, self._more = channel.compiled_draw(loops, len(plan.schema.keys), self._pairs)
         self._cap, self._channel = plan.cap, channel

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...channel import Channel, Symbols, Symmetric
-from ...foundation.arrays import WORD, Floats, Integers
+from ...channel import Channel
+from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
 from ..answer import Band, KeyBands
 from ..estimator import on_arrays
@@ -37,15 +37,12 @@ def marks_of(plan: Plan, counts: Integers) -> tuple[Floats, Floats]:
 
     For k-RR an item is a symbol of its key's position: low, then high.
     """
-    channel = plan.channels[0]
-    if not plan.encoding.dummies(plan.cap):
-        raise PlanError("this estimator is for plans that pad and sample")
     counts = np.asarray(counts)
     reports, cells = counts[..., 0].astype(np.float64), counts[..., 1:].astype(np.float64)
-    positions = len(plan.schema.keys) + plan.cap
-    if isinstance(channel, Symbols) and channel.one_cell:
-        cells = cells @ channel.shown
-    return reports, cells.reshape(*reports.shape, positions, -1)
+    marks = plan.channels[0].group_counts(cells, 2) if plan.encoding.dummies(plan.cap) else None
+    if marks is None:
+        raise PlanError("this estimator is for plans that pad and sample")
+    return reports, marks
 
 
 # -- shares of the two signs -----------------------------------------------------------------------
@@ -53,32 +50,13 @@ def marks_of(plan: Plan, counts: Integers) -> tuple[Floats, Floats]:
 
 def _seen(channel: Channel, states: Floats) -> Floats:
     """What positions show when their low and high have these shares, ``(..., positions, 2)``."""
-    if isinstance(channel, Symmetric):
-        keep, lie = channel.keep / WORD, (WORD - channel.keep) / (channel.states - 1) / WORD
-        return np.asarray(lie + (keep - lie) * states)
-    assert isinstance(channel, Symbols)
-    law = np.array(channel.laws, np.float64) / WORD
-    return np.asarray(law[0, 1:] + states @ (law[1:, 1:] - law[0, 1:]))
-
-
-def _found(channel: Channel, seen: Floats) -> Floats:
-    """The unbiased shares of low and high that positions' symbols point to."""
-    if isinstance(channel, Symmetric):
-        flat = seen.reshape(*seen.shape[:-2], -1)
-        return np.asarray(channel.unmixed_rows(flat).reshape(seen.shape))
-    assert isinstance(channel, Symbols)
-    back = np.array(channel.laws[0][1:], np.float64) / WORD
-    return np.asarray((seen - back) @ channel.undo)
+    law = channel.group_law(2)[:, 1:]
+    return np.asarray(law[0] + states @ (law[1:] - law[0]))
 
 
 def _spread(channel: Channel, seen: Floats) -> Floats:
     """Covariance of one report's (low, high), from what positions show."""
-    if isinstance(channel, Symmetric):
-        gain = (channel.keep - (WORD - channel.keep) / (channel.states - 1)) / WORD
-        undo = np.eye(2) / gain
-    else:
-        assert isinstance(channel, Symbols)
-        undo = channel.undo
+    undo = channel.group_decoder(2)
     decoded = seen @ undo
     square = np.einsum("...s,si,sj->...ij", seen, undo, undo)
     return np.asarray(square - decoded[..., :, None] * decoded[..., None, :])
@@ -125,8 +103,8 @@ def padded_moments(plan: Plan, counts: Integers, summed: bool = True) -> Moments
         seen = marks / n
         # One more report without a key, for caution: one report alone has no spread.
         careful = (marks + _seen(channel, np.zeros(2))) / (n + 1.0)
-        parts = _plain(_found(channel, seen), _spread(channel, careful))
-        if summed and isinstance(channel, Symbols):  # k-RR's shares sum to one already
+        parts = _plain(channel.group_shares(seen), _spread(channel, careful))
+        if summed and not channel.names_states:  # k-RR's shares sum to one already
             parts = _summed(parts, np.ones(keys + length))
         values = length * parts.values[..., :keys, :]
         covariance = length**2 * parts.covariance[..., :keys, :, :] / n[..., None]
@@ -146,7 +124,7 @@ def padded_forecast(plan: Plan, people: float, prior: Prior, summed: bool = True
     every = np.concatenate([states, np.full((1, 2), dummy)])
     many = np.concatenate([prior.count, [length]])
     parts = _plain(every, _spread(channel, _seen(channel, every)))
-    if summed and isinstance(channel, Symbols):
+    if summed and not channel.names_states:
         parts = _summed(parts, many)
     truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)
     return Forecast(kept - truth, length**2 * parts.covariance[:-1] / people)
@@ -184,14 +162,14 @@ class Published(Forecast):
 
 def _letters(channel: Channel) -> tuple[float, float, float]:
     """The paper's a, b and p: show the key, fake another, keep the sign."""
-    if isinstance(channel, Symmetric):
-        keep, flip, fake = channel.keep, channel.lie, channel.lie
-    else:
-        assert isinstance(channel, Symbols)
-        if channel.alphabet != 3:
-            raise PlanError("the published estimator is for keys that show low, high or nothing")
-        (_, fake, _), (_, flip, keep) = channel.laws[0], channel.laws[2]
-    return (keep + flip) / WORD, 2 * fake / WORD, keep / (keep + flip)
+    law = channel.group_law(2)
+    if law.shape != (3, 3):
+        raise PlanError("the published estimator is for keys that show low, high or nothing")
+    fake, (flip, keep) = law[0, 1], law[2, 1:]
+    limits = channel.limits(np.zeros(channel.cells)) if channel.names_states else None
+    if limits is not None:  # the lie as it is stated, without the units that are left over
+        fake = flip = float(limits.least[0])
+    return keep + flip, 2 * fake, keep / (keep + flip)
 
 
 @on_arrays("published", "as published, clipped counts and frequencies: biased, without intervals")

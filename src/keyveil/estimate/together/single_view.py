@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...channel import Channel, Product, Symbols, Symmetric
+from ...channel import Channel
+from ...channel.law import OneHotBits
 from ...foundation.arrays import WORD, Floats
 from ...foundation.errors import PlanError
 from ..projection import onto_simplex
@@ -55,11 +56,10 @@ class WholeEvidence:
         if not self.speaks_of(keys):
             return None
         flat = weights.reshape(-1, weights.shape[-1])
-        if is_bits(self.channel):
-            values, spread = self._of_bits(keys, flat)
-        elif isinstance(self.channel, Product) and isinstance(self.channel.inner, Symmetric):
-            # An inner law that is a circle leaves constants alone: other digits just add up.
-            few = Product(len(keys), self.channel.inner)
+        few, bits = self.channel.few_digits(len(keys)), bits_of_states(self.channel)
+        if bits is not None:
+            values, spread = self._of_bits(bits, keys, flat)
+        elif few is not None:
             decoder = few.decoder(flat)
             values = self.folded("shares", keys) @ decoder
             spread = few.covariance(decoder, self.folded("states", keys))
@@ -69,14 +69,15 @@ class WholeEvidence:
             values, spread = marks @ decoder, self.channel.covariance(decoder, self.states)
         return JointMoments(values, spread / self.reports, self.reports)
 
-    def _of_bits(self, keys: tuple[int, ...], weights: Floats) -> tuple[Floats, Floats]:
+    def _of_bits(
+        self, kind: OneHotBits, keys: tuple[int, ...], weights: Floats
+    ) -> tuple[Floats, Floats]:
         """Values and one report's covariance from folded bits; see ``Symbols.position_decoder``."""
-        fake, show = (law[1] / WORD for law in self.channel.laws)  # type: ignore[attr-defined]
-        lift, offset = show - fake, self._offset(weights)
+        lift, offset = kind.lift, self._offset(weights)
         wanted, law = weights - offset, self.folded("states", keys)
         apart = len(self.shares) // len(law)  # cells that were folded into one
-        bits = (self.folded("shares", keys) - apart * fake) / lift
-        noise = apart * fake * (1 - fake) + law * (show * (1 - show) - fake * (1 - fake) + lift**2)
+        bits = (self.folded("shares", keys) - apart * kind.fake / WORD) / lift
+        noise = kind.second_moment(law, apart)
         mean = law @ wanted
         spread = (wanted * noise[:, None]).T @ wanted / lift**2 - np.outer(mean, mean)
         return bits @ wanted + offset, spread
@@ -106,7 +107,7 @@ class PrintedEvidence(WholeEvidence):
 
     def __init__(self, plan: Plan, tally: Tally) -> None:
         super().__init__(plan, tally)
-        if not is_bits(self.channel):
+        if bits_of_states(self.channel) is None:
             raise PlanError("the printed estimator is IOH's")
 
     def _offset(self, weights: Floats) -> Floats:
@@ -122,11 +123,10 @@ class SimplexEvidence(WholeEvidence):
         return self.folded("states", keys).reshape((self.levels + 1,) * len(keys))
 
 
-def is_bits(channel: Channel) -> bool:
-    """Whether every state has a bit of its own, and a report marks each bit that is set."""
-    if not isinstance(channel, Symbols) or channel.one_cell or channel.silent:
-        return False
-    return channel.alphabet == len(channel.laws) == 2 and channel.laws[0] != channel.laws[1]
+def bits_of_states(channel: Channel) -> OneHotBits | None:
+    """The bits of a channel whose states have one each, which is marked where it is set; else None."""
+    bits = None if channel.one_cell else channel.one_hot_bits
+    return bits if bits is not None and not bits.silent and bits.lift else None
 
 
 WHOLE = {

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...channel import Channel
 from ...channel.law import HonestLimits
-from ...channel.seed_pool import SeedPool
+from ...channel.seed_pool import pool_of
 from ...foundation.arrays import Floats
 from ...foundation.tails import below
 from ...plan.plan import Plan
@@ -72,8 +72,7 @@ def _names(plan: Plan, view: str, limits: HonestLimits) -> list[str]:
 
 def _met_items(plan: Plan, n: int, cells: Floats) -> Met | None:
     """How often the cell of each signed key is named, over all seeds."""
-    channel, keys = plan.channels[0], plan.schema.keys
-    assert isinstance(channel, SeedPool)
+    channel, keys = pool_of(plan.channels[0]), plan.schema.keys
     limits = channel.item_limits(cells, np.arange(2 * len(keys)))
     if limits is None:
         return None
@@ -93,7 +92,7 @@ def met_keys(plan: Plan, tally: Tally) -> Met | None:
     n, cells = tally.view_counts(0)
     counts = cells.astype(np.float64)
     if plan.encoding.speaks_of_sets:
-        limits = either_sign(channel, len(keys), plan.cap, counts)
+        limits = either_sign(pool_of(channel), len(keys), plan.cap, counts)
         return None if limits is None else Met.of(keys, limits, n)
     if not plan.encoding.dummies(plan.cap):
         return None

@@ -93,9 +93,9 @@ def odd_sets(
     return iter(())
 
 
-def either_sign(channel: Channel, keys: int, cap: int, counts: Floats) -> HonestLimits | None:
+def either_sign(channel: SeedPool, keys: int, cap: int, counts: Floats) -> HonestLimits | None:
     """How often a cell of either sign of each key is named, with its limits."""
-    if not isinstance(channel, SeedPool) or 2 * keys * channel.pool > MOST_HASHED:
+    if 2 * keys * channel.pool > MOST_HASHED:
         return None
     ends = limits_of_keys(channel, keys, cap)
     if ends is None:
