@@ -44,9 +44,9 @@ class Collected:
 def read_store(address: str, name: str, number: int | None) -> Collected:
     """A round of a collection of a store, also while it is served."""
     with opened(address) as store:
-        one = store.control.named(name).numbered(number)
-        plan = store.book(one).plan
-        return Collected(one.number, plan, Tally(plan, store.counts_stored(one)))
+        latest = store.control.named(name).numbered(number)
+        plan = store.book(latest).plan
+        return Collected(latest.number, plan, Tally(plan, store.counts_stored(latest)))
 
 
 def read_over_http(url: str, name: str, number: int | None, token: str | None) -> Collected:
@@ -77,9 +77,9 @@ def _checked(answer: httpx.Response) -> httpx.Response:
     if answer.status_code == 200:
         return answer
     try:
-        said = str(answer.json()["detail"])
+        detail = str(answer.json()["detail"])
     except (ValueError, KeyError, TypeError):
-        said = "this is no collector, or a page in front of it"
+        detail = "this is no collector, or a page in front of it"
     if answer.status_code == 401:
-        said += "; give one with --token or KEYVEIL_TOKEN"
-    raise KeyveilError(f"the collector refuses ({answer.status_code}): {said}")
+        detail += "; give one with --token or KEYVEIL_TOKEN"
+    raise KeyveilError(f"the collector refuses ({answer.status_code}): {detail}")

@@ -34,12 +34,14 @@ class Sections(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands in the group's help."""
-        listed = {one.name for members in SECTIONS.values() for one in members}
-        others = tuple(one for name, one in self.commands.items() if name not in listed)
+        listed = {command.name for members in SECTIONS.values() for command in members}
+        others = tuple(command for name, command in self.commands.items() if name not in listed)
         for title, members in {**SECTIONS, "More": others}.items():
             if members:
                 with formatter.section(title):
-                    rows = [(str(one.name), one.get_short_help_str(limit=200)) for one in members]
+                    rows = [
+                        (str(command.name), command.get_short_help_str(limit=200)) for command in members
+                    ]
                     formatter.write_dl(rows)
 
 
@@ -100,7 +102,7 @@ def _message(error: click.ClickException) -> str:
     known: list[str] = []
     if isinstance(error, click.NoSuchOption) and context is not None:
         wrong, message = error.option_name, f"No such option: {error.option_name}"
-        known = [name for each in context.command.get_params(context) for name in each.opts]
+        known = [name for parameter in context.command.get_params(context) for name in parameter.opts]
     elif isinstance(error, click.NoSuchCommand) and context is not None:
         wrong, message = error.command_name, f"No such command {error.command_name!r}"
         if isinstance(context.command, click.Group):

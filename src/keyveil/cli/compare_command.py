@@ -280,16 +280,16 @@ def _tell_changes(read: Read, ends: str | None) -> None:
         _note(NO_RANGE)
     held = len(read.people.values) + read.twice
     if read.outside:
-        said = f"{read.outside:,} of {held:,} values lay outside {ends or RANGE} and were clipped to it"
+        words = f"{read.outside:,} of {held:,} values lay outside {ends or RANGE} and were clipped to it"
         if read.outside > MANY_OUTSIDE * held:
-            said += f", {read.outside / held:.0%} of all: is this the range (--range) that they are on?"
-        _note(said)
+            words += f", {read.outside / held:.0%} of all: is this the range (--range) that they are on?"
+        _note(words)
     if read.unknown:
         count = "counts" if read.unknown == 1 else "count"
         _note(f"{counted(read.unknown, 'row')} had no number as value and {count} as not held")
     if read.twice:
-        said = "named a key that the person already had; the first of them counts"
-        _note(f"{counted(read.twice, 'row')} {said}")
+        words = "named a key that the person already had; the first of them counts"
+        _note(f"{counted(read.twice, 'row')} {words}")
 
 
 def _tell_skipped(result: ContestResult) -> None:

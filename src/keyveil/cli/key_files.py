@@ -135,7 +135,7 @@ def _note_names(keys: str, names: list[str], notes: list[str]) -> None:
     if names[0].casefold() == "key":
         notes.append(f"{keys}: the first line is taken as a key called {names[0]!r}")
     for delimiter, name in DELIMITERS.items():
-        count = sum(delimiter in each for each in names)
+        count = sum(delimiter in name for name in names)
         if count:
             notes.append(
                 f"{keys}: no first line key,low,high, so each line is one key; {count:,} of "

@@ -35,9 +35,9 @@ def print_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def counted(number: float, one: str, many: str = "") -> str:
+def counted(number: float, singular: str, plural: str = "") -> str:
     """A number with its noun: 1 key, 2 keys, 1,000 people."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
@@ -88,7 +88,7 @@ def progress(label: str) -> Iterator[Any]:
     with bar:
         task = bar.add_task(label, total=None)
 
-        def moved(done: int, total: int | None = None) -> None:
+        def on_progress(done: int, total: int | None = None) -> None:
             bar.update(task, completed=done, total=total)
 
-        yield moved
+        yield on_progress

@@ -64,14 +64,14 @@ def _check_outputs(context: click.Context, force: bool) -> None:
                 f"{option.opts[-1]} needs a file's name, not {path!r} "
                 "(a name that begins with - is written ./-name)"
             )
-        check_output(Path(path), [Path(each) for each in inputs], replace=force)
+        check_output(Path(path), [Path(source) for source in inputs], replace=force)
         if isinstance(option.type, PictureFile):
             from ..plot.style import check_picture
 
             check_picture(path)
-    for (_, one), (_, other) in combinations(outputs, 2):
-        if same_file(Path(one), Path(other)):
-            raise KeyveilError(f"{one} and {other} name the same file; give each output its own")
+    for (_, first), (_, other) in combinations(outputs, 2):
+        if same_file(Path(first), Path(other)):
+            raise KeyveilError(f"{first} and {other} name the same file; give each output its own")
 
 
 def _paths(context: click.Context) -> Iterator[tuple[click.Parameter, str]]:

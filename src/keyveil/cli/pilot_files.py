@@ -77,23 +77,23 @@ def _plan_first(paths: tuple[str, str]) -> Plan:
 
 def show_sizes(paths: tuple[str, str], pilot: Plan, level: float, machine: bool) -> None:
     """How many keys people hold, as a pilot's tally tells it, and what comes next."""
-    told = told_sizes(pilot, Tally.load(pilot, paths[1]), level)
+    sizes = told_sizes(pilot, Tally.load(pilot, paths[1]), level)
     next_ = f"keyveil plan --mechanism auto --people N --pilot {paths[0]} {paths[1]}"
     note = f"a pilot tells only how many keys are held; to ask about keys, plan for the others: {next_}"
     if machine:
         facts = {"mechanism": pilot.mechanism_name, "level": level, "note": note}
-        print_json([{**each.document(), **facts} for each in told])
+        print_json([{**size.document(), **facts} for size in sizes])
         return
     print_table(
         ["keys held", "share of people", "± stderr", f"{level:.0%} interval"],
         [
             [
-                str(each.least) if each.least == each.most else f"{each.least} to {each.most}",
-                f"{each.share.value:.4f}",
-                f"{each.share.stderr:.4f}",
-                f"[{each.share.low:.4f}, {each.share.high:.4f}]",
+                str(size.least) if size.least == size.most else f"{size.least} to {size.most}",
+                f"{size.share.value:.4f}",
+                f"{size.share.stderr:.4f}",
+                f"[{size.share.low:.4f}, {size.share.high:.4f}]",
             ]
-            for each in told
+            for size in sizes
         ],
     )
     click.echo(f"note: {note}")

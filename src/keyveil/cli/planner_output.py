@@ -82,11 +82,11 @@ def explain(advice: Advice) -> None:
         ["mechanism", "error", f"frequency {sign}", f"mean {sign}", "bits", "answers"],
         [_cells(option, advice) for option in advice.runners_up(20)],
     )
-    one = "one conditional answer" if advice.ask == "conditional" else "one key's answer"
+    answer = "one conditional answer" if advice.ask == "conditional" else "one key's answer"
     few = advice.ask != "conditional" and len(best.plan.schema.keys) < FEWEST
     say(f"error: squared error over the first's: {_compared(advice, few)}")
     scale = Scale.of(best.plan.schema)
-    say(f"{sign}: how far {one} is off before any shrinkage, means {scale}")
+    say(f"{sign}: how far {answer} is off before any shrinkage, means {scale}")
     if scale.note:
         say(f"half ranges: {scale.note}")
     if scale != Scale() and any(_OF_VALUES & {*o.plan.parameters} for o in advice.runners_up(20)):
@@ -106,12 +106,12 @@ def explain(advice: Advice) -> None:
     _outside(best.plan, advice.people, advice.ask, advice.prior)
 
 
-def explain_plan(made: Plan, said: str, people: int, believed: Prior) -> None:
+def explain_plan(plan: Plan, words: str, people: int, prior: Prior) -> None:
     """Of a mechanism that was named: what to expect, what a shuffler adds, and what fakes could do."""
-    say(said)
-    answers = made.mechanism.answers
-    both = len(made.mechanism.answers) > 1
-    _outside(made, people, "both" if both else "mean" if "mass" in answers else answers[0], believed)
+    say(words)
+    answers = plan.mechanism.answers
+    both = len(plan.mechanism.answers) > 1
+    _outside(plan, people, "both" if both else "mean" if "mass" in answers else answers[0], prior)
 
 
 def _compared(advice: Advice, few: bool) -> str:
@@ -121,13 +121,13 @@ def _compared(advice: Advice, few: bool) -> str:
     return COMPARED[advice.counted] + ("" if few else ", after shrinkage across keys")
 
 
-def _outside(made: Plan, people: int, ask: str, prior: Prior) -> None:
+def _outside(plan: Plan, people: int, ask: str, prior: Prior) -> None:
     """What someone learns who sees all reports, and what fakes could do."""
     from ..trust.poison import line as poison_line
     from ..trust.shuffle import line as shuffle_line
 
-    say(shuffle_line(made, people))
-    say(poison_line(made, FAKES, ask, prior))
+    say(shuffle_line(plan, people))
+    say(poison_line(plan, FAKES, ask, prior))
 
 
 def _answers(option: Option, advice: Advice) -> str:
@@ -163,9 +163,9 @@ def picture(advice: Advice, path: str) -> Curves:
     """Predicted error against epsilon and against people, in a file; returned to be drawn again."""
     from ..plot import plot_curves
 
-    found = curves(advice.plan.schema, advice)
-    plot_curves(found, path, float(advice.epsilon), advice.people)
-    return found
+    predicted = curves(advice.plan.schema, advice)
+    plot_curves(predicted, path, float(advice.epsilon), advice.people)
+    return predicted
 
 
 def sketch(advice: Advice, drawn: Curves | None = None) -> None:
@@ -178,16 +178,16 @@ def sketch(advice: Advice, drawn: Curves | None = None) -> None:
             click.echo()
         return
     at = A_FEW[:: 3 if advice.ask == "conditional" else 1]  # plans of larger views take a while each
-    found = drawn or curves(advice.plan.schema, advice, IN_TERMINAL, at)
+    predicted = drawn or curves(advice.plan.schema, advice, IN_TERMINAL, at)
     plain = plain_only(sys.stdout.encoding, os.environ)
     sign = "+-" if plain else "±"
-    names = list(found.by_epsilon)[:IN_TERMINAL]
+    names = list(predicted.by_epsilon)[:IN_TERMINAL]
     axes = (
-        ("epsilon", found.epsilons, found.by_epsilon, float(advice.epsilon)),
-        ("people", found.people, found.by_people, advice.people),
+        ("epsilon", predicted.epsilons, predicted.by_epsilon, float(advice.epsilon)),
+        ("people", predicted.people, predicted.by_people, advice.people),
     )
     who = counted(advice.people, "person", "people")
-    click.echo(f"\n{legend(names, width, found.first)}")
+    click.echo(f"\n{legend(names, width, predicted.first)}")
     for part in (advice.ask,) if advice.ask in ("frequency", "mean") else ("frequency", "mean"):
         panels = [
             Panel(
@@ -202,7 +202,7 @@ def sketch(advice: Advice, drawn: Curves | None = None) -> None:
             click.echo(row)
     say(
         f"against epsilon: {who}, at each the best parameters; against people: epsilon "
-        f"{text(advice.epsilon)}, parameters as in the table; means {found.scale}"
+        f"{text(advice.epsilon)}, parameters as in the table; means {predicted.scale}"
     )
     click.echo()
 
@@ -213,12 +213,12 @@ def expected(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
     The mean's error is on the scale of the plan's values, the mass's on [-1, 1].
     """
     scale = Scale.of(plan.schema)
-    told = forecast(plan, people, prior)
+    predicted = forecast(plan, people, prior)
     answers, weight = plan.mechanism.answers, prior.weight
     errors = {
-        "frequency": told.clipped_frequency(prior) if "frequency" in answers else None,
-        "mean": scale.half**2 * told.clipped_mean(prior) if "mean" in answers else None,
-        "mass": told.covariance[:, 1, 1] + told.bias[:, 1] ** 2 if "mass" in answers else None,
+        "frequency": predicted.clipped_frequency(prior) if "frequency" in answers else None,
+        "mean": scale.half**2 * predicted.clipped_mean(prior) if "mean" in answers else None,
+        "mass": predicted.covariance[:, 1, 1] + predicted.bias[:, 1] ** 2 if "mass" in answers else None,
     }
     return {
         "people": people,
@@ -227,8 +227,10 @@ def expected(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
         "chain": plan.chain is not None,
         "pilot_people": pilot_people(plan, people) if plan.encode == "size" else None,
         **{
-            f"{name}_error": None if each is None or not isfinite(weight @ each) else sqrt(weight @ each)
-            for name, each in errors.items()
+            f"{name}_error": None
+            if squares is None or not isfinite(weight @ squares)
+            else sqrt(weight @ squares)
+            for name, squares in errors.items()
         },
     }
 
@@ -242,8 +244,8 @@ def expectation(facts: dict[str, Any], scale: Scale) -> str:
     ]
     who = counted(facts["people"], "person", "people")
     when = " after this round" if facts["chain"] else ""
-    said = f"with {who}{when} a key's answers will be off: {' and '.join(parts)}"
-    said += f" (expecting {facts['prior']})" + (f"; {scale.note}" if scale.note else "")
+    words = f"with {who}{when} a key's answers will be off: {' and '.join(parts)}"
+    words += f" (expecting {facts['prior']})" + (f"; {scale.note}" if scale.note else "")
     if facts["pilot_people"] is not None:
-        said += f"; for a pilot (plan --mechanism auto --pilot) ask {facts['pilot_people']:,} of them"
-    return said
+        words += f"; for a pilot (plan --mechanism auto --pilot) ask {facts['pilot_people']:,} of them"
+    return words

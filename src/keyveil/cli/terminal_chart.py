@@ -67,26 +67,26 @@ def side_by_side(
     across = (width - margin - 2 * (len(panels) - 1)) // len(panels) - 1
     sides = [_chart(panel, (low, high), across, height, plain) for panel in panels]
     signs = ASCII if plain else UNICODE
-    made = [" " * margin + "  ".join(f" {panel.title:<{across}}" for panel in panels).rstrip()]
+    lines = [" " * margin + "  ".join(f" {panel.title:<{across}}" for panel in panels).rstrip()]
     for row in range(height):
         label = marks.get(row, "")
         side = signs[1] if label else signs[0]
         inside = "  ".join(side + _painted(chart[row]) for chart in sides)
-        made.append(f"{label:>{margin - 1}} {inside}".rstrip())
+        lines.append(f"{label:>{margin - 1}} {inside}".rstrip())
     for words in zip(*(_below(panel, across, signs) for panel in panels), strict=True):
-        made.append((" " * margin + "  ".join(words)).rstrip())
-    return made
+        lines.append((" " * margin + "  ".join(words)).rstrip())
+    return lines
 
 
 def legend(names: Sequence[str], width: int = BESIDE, first: str = "chosen") -> str:
     """Which numeral is which line, and what the first one is; as many to a row as fit."""
-    said = [f"{n} {name}{'' if n > 1 else f' ({first})'}" for n, name in enumerate(names, 1)]
-    made, room = "", 0
-    for place, words in enumerate(said):
+    entries = [f"{n} {name}{'' if n > 1 else f' ({first})'}" for n, name in enumerate(names, 1)]
+    text, room = "", 0
+    for place, words in enumerate(entries):
         before = "" if not place else "   " if len(words) + 3 <= room else "\n"
         room = (room - 3 if before == "   " else width) - len(words)
-        made += before + _coloured(words, place)
-    return made
+        text += before + _coloured(words, place)
+    return text
 
 
 def columns() -> int:
@@ -110,8 +110,8 @@ def _scale(panels: Sequence[Panel]) -> tuple[float, float]:
 
 def _span(values: Iterable[float]) -> tuple[float, float]:
     """The ends of the scale: all that is above zero and finite, over a factor of two at least."""
-    some = [v for v in values if isfinite(v) and v > 0]
-    low, high = (min(some), max(some)) if some else (1.0, 1.0)
+    positive = [v for v in values if isfinite(v) and v > 0]
+    low, high = (min(positive), max(positive)) if positive else (1.0, 1.0)
     if high < 2 * low:
         middle = (low * high) ** 0.5
         low, high = middle / 2**0.5, middle * 2**0.5
@@ -122,8 +122,8 @@ def _ticks(low: float, high: float) -> list[float]:
     """Round numbers of a scale, the roundest first: powers of ten, with more where it is short."""
     digits = (1, 5, 2, 3, 4, 6, 7, 8, 9)[: 1 if high >= 1000 * low else 3 if high >= 8 * low else 9]
     powers = range(int(log10(low)) - 2, int(log10(high)) + 2)
-    made = [float(f"{digit}e{power}") for digit in digits for power in powers]
-    return [tick for tick in made if low <= tick <= high]
+    ticks = [float(f"{digit}e{power}") for digit in digits for power in powers]
+    return [tick for tick in ticks if low <= tick <= high]
 
 
 def _level(value: float, low: float, high: float, steps: int) -> int:
@@ -133,10 +133,10 @@ def _level(value: float, low: float, high: float, steps: int) -> int:
 
 def _by_row(ticks: Sequence[float], low: float, high: float, height: int) -> dict[int, str]:
     """The number beside each row that has one, rows counted from above."""
-    made: dict[int, str] = {}
+    labels: dict[int, str] = {}
     for tick in ticks:
-        made.setdefault(height - 1 - _level(tick, low, high, 4 * height) // 4, plain_number(tick))
-    return made
+        labels.setdefault(height - 1 - _level(tick, low, high, 4 * height) // 4, plain_number(tick))
+    return labels
 
 
 def _chart(
@@ -162,16 +162,16 @@ def _chart(
 
 def _dots(lines: Sequence[Sequence[int | None]], height: int) -> dict[tuple[int, int], tuple[int, int]]:
     """Row and column of every cell that a line passes: its dots, and the first line that does."""
-    made: dict[tuple[int, int], tuple[int, int]] = {}
+    marks: dict[tuple[int, int], tuple[int, int]] = {}
     for number, line in enumerate(lines):
         before: int | None = None
         for place, level in enumerate(line):
             for dot in () if level is None else _joined(before, level):
                 cell = height - 1 - dot // 4, place // 2
-                bits, first = made.get(cell, (0, number))
-                made[cell] = bits | DOTS[place % 2][dot % 4], first
+                bits, first = marks.get(cell, (0, number))
+                marks[cell] = bits | DOTS[place % 2][dot % 4], first
             before = level
-    return made
+    return marks
 
 
 def _joined(before: int | None, level: int) -> range:
@@ -185,18 +185,18 @@ def _heights(
     panel: Panel, line: Sequence[float], scale: tuple[float, float], steps: int, most: int
 ) -> list[int | None]:
     """At which height the line is in every column of dots; None where it is not known."""
-    made: list[int | None] = [None] * steps
+    heights: list[int | None] = [None] * steps
     at = [_level(place, panel.places[0], panel.places[-1], steps) for place in panel.places]
     known = [isfinite(value) and value > 0 for value in line]
     for i, value in enumerate(line):
         if known[i]:
-            made[at[i]] = _level(value, *scale, most)
+            heights[at[i]] = _level(value, *scale, most)
         if i and known[i - 1] and known[i]:
             for place in range(at[i - 1] + 1, at[i]):
                 share = (place - at[i - 1]) / (at[i] - at[i - 1])
                 between = line[i - 1] ** (1 - share) * value**share
-                made[place] = _level(between, *scale, most)
-    return made
+                heights[place] = _level(between, *scale, most)
+    return heights
 
 
 def _below(panel: Panel, width: int, signs: str) -> tuple[str, str]:

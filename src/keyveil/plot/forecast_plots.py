@@ -29,10 +29,10 @@ def plot_curves(curves: Any, path: str | Path, epsilon: float, people: int) -> N
     )
     for line, places, errors, here, label in rows:
         for panel, part in zip(line, parts, strict=True):
-            for number, (name, found) in enumerate(errors.items()):
+            for number, (name, curve) in enumerate(errors.items()):
                 panel.plot(
                     places,
-                    np.sqrt(found[part]),
+                    np.sqrt(curve[part]),
                     color=COLOURS[number % len(COLOURS)],
                     marker=MARKS[number % 7],
                     lw=2.8 if number == 0 else 1.2,

@@ -177,15 +177,17 @@ def _capped(
     plan: Plan, population: Population, people: int, coins: Coins, runs: int, names: Sequence[str]
 ) -> Iterator[tuple[Plan, dict[str, KeyBands]]]:
     """Second rounds of the same cap have the same law, whatever the first round's tally was."""
-    found: dict[int, list[Plan]] = {}
+    by_cap: dict[int, list[Plan]] = {}
     for counts in simulate_runs(plan, population, answering(plan, people), coins, runs):
         second = plan.next(Tally(plan, counts))
         assert second.chain is not None
-        found.setdefault(int(second.chain["cap"]), []).append(second)
-    for cap in sorted(found):
-        second = found[cap][0]
-        made = simulate_runs(second, population, answering(second, people), coins, len(found[cap]))
-        yield second, {name: bands(second, made, name, LEVEL) for name in names}
+        by_cap.setdefault(int(second.chain["cap"]), []).append(second)
+    for cap in sorted(by_cap):
+        second = by_cap[cap][0]
+        counts_of_cap = simulate_runs(
+            second, population, answering(second, people), coins, len(by_cap[cap])
+        )
+        yield second, {name: bands(second, counts_of_cap, name, LEVEL) for name in names}
 
 
 @dataclass
@@ -237,11 +239,11 @@ def _answers(plan: Plan, first: Integers, at: _Rounds, names: Sequence[str]) -> 
     moments = view_moments(plan, first)
     value, variance = moments.values[..., 0], moments.covariance[..., 0, 0]
     frequency = Band.plain(value, variance, moments.reports, LEVEL)
-    made = {}
+    answers = {}
     for name in names:
         mean = _debiased(at, value, variance) if name == "debiased" else _published(at)
-        made[name] = KeyBands(moments.reports, frequency, mean)
-    return made
+        answers[name] = KeyBands(moments.reports, frequency, mean)
+    return answers
 
 
 def _published(at: _Rounds) -> Band:
