@@ -1,4 +1,4 @@
-"""``keyveil mechanisms`` and ``audit``: what a plan may be made of, and whether one holds."""
+"""``keyveil mechanisms`` and ``audit``: the known mechanisms, and the proof of a plan."""
 
 from __future__ import annotations
 

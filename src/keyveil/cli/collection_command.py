@@ -168,7 +168,7 @@ def collection_change(name: str, given: tuple[str, ...], address: str) -> None:
 
 
 def _term(text: str) -> tuple[str, Any]:
-    """A term and its value; whether they make sense is for the store to say."""
+    """A term and its value, which the store checks."""
     term, _, value = text.partition("=")
     if not term or not value:
         raise PlanError("a term looks like people=5000, or people=none for no limit")

@@ -30,7 +30,7 @@ from .trust_command import health, poison, shuffle
 
 
 class Sections(click.Group):
-    """Commands by what they are for, in the order one meets them, each with a whole sentence."""
+    """A group that lists its commands by purpose, in the order of use, each with a sentence."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands in the group's help."""
@@ -97,7 +97,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _message(error: click.ClickException) -> str:
-    """What click says; of a misspelt command, option or choice with the nearest name in any case."""
+    """click's message; for a misspelt command, option or choice with the nearest name."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     known: list[str] = []
     if isinstance(error, click.NoSuchOption) and context is not None:

@@ -59,7 +59,7 @@ def tally(plan_path: str, sources: tuple[str, ...], output: str, machine: bool) 
 
 
 def _check_new(source: str, seen: dict[str, str]) -> None:
-    """Warn of a file with the very bytes of one that was counted before."""
+    """Warn if a file has the same bytes as one that was counted before."""
     with Path(source).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest in seen:
@@ -141,14 +141,14 @@ def estimate(
 
 
 def _refuse_of_keys(given: dict[str, Any]) -> None:
-    """Options that speak of keys beside a plan that does not."""
+    """Refuse options about keys for a plan that asks only for the number of keys."""
     wrong = ", ".join(name for name, value in given.items() if value)
     if wrong:
         raise PlanError(f"{wrong}: this plan tells only how many keys are held, nothing of any key")
 
 
 def _shrinks(plan: Plan) -> bool:
-    """Whether shrinkage across keys is offered here, and has something to learn from."""
+    """Whether the plan has the estimator ``shrunk`` and enough keys for it."""
     return len(plan.schema.keys) >= FEWEST and "shrunk" in estimators_of(plan)
 
 

@@ -36,7 +36,7 @@ def learn() -> None:
 
 
 def _source(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The arguments that all share."""
+    """The arguments of all commands here."""
     command = click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")(
         command
     )
@@ -177,7 +177,7 @@ def cube(
 
 
 def _pair(words: str, right: str) -> tuple[str, str]:
-    """KEY=PART; the key may hold equals signs of its own."""
+    """The key and the part of KEY=PART; the key may contain equals signs."""
     key, equals, part = words.rpartition("=")
     if not equals or not key.strip() or not part.strip():
         raise QueryError(f"write {right}")

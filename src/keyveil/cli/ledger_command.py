@@ -52,7 +52,7 @@ def ledger(state: Path | None, apart: Path | None, machine: bool) -> None:
 
 
 def _opened(state: Path | None, apart: Path | None) -> Ledger:
-    """The ledger of a folder; looking at one never makes one."""
+    """The ledger of a folder; none is created."""
     from ..service.client.http_client import default_state
     from ..service.client.ledger import Ledger
 
@@ -66,7 +66,7 @@ def _opened(state: Path | None, apart: Path | None) -> Ledger:
 
 
 def _rows(book: Ledger, entries: list[Entry]) -> list[list[str]]:
-    """An answer a row; a collection of several rounds also has its sum."""
+    """One row for each answer, and a sum for a collection with several rounds."""
     rows = []
     for place in dict.fromkeys(entry.collection for entry in entries):
         mine = [entry for entry in entries if entry.collection == place]
@@ -98,6 +98,6 @@ def _waits(entry: Entry) -> str:
 
 
 def _document(entry: Entry) -> dict[str, Any]:
-    """As JSON; the report itself is left in the ledger."""
+    """An entry as JSON, without its report."""
     facts = {k: v for k, v in entry.__dict__.items() if k != "report"}
     return {**facts, "epsilon": text(entry.epsilon), "id": entry.report.id if entry.report else None}

@@ -1,4 +1,4 @@
-"""``keyveil plan --mechanism auto``: the planner's choice, why, and what it looks like."""
+"""``keyveil plan --mechanism auto``: the planner's choice, its reasons and a chart."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ COMPARED = {
     ("frequency",): "the frequency",
     ("mean",): "the mean",
 }
-"""What the options' errors are of."""
+"""By the statistics that count: how the table describes the errors."""
 
 
 _OF_VALUES = {"spread", "mean"}
-"""Parameters of mechanisms that speak of values."""
+"""Parameters of mechanisms that are about values."""
 IN_TERMINAL = 4
-"""Lines that a picture in the terminal has: the chosen mechanism's, and the next three's."""
+"""Number of lines in the terminal's chart: the chosen mechanism and the next three."""
 FAKES = 0.01
-"""The share of fake clients that an explanation speaks of."""
+"""The share of fake clients in an explanation."""
 
 
 def asked(words: str) -> str | list[str]:
-    """One of the words the planner knows, or queries with ; between them."""
+    """The question for the planner: one of its words, or queries separated by semicolons."""
     if words in ASKS:
         return words
     if "(" not in words:
@@ -51,7 +51,7 @@ def asked(words: str) -> str | list[str]:
 
 
 def prior_of(schema: Schema, held: str | None, mean: str | None, spread: str | None) -> Prior:
-    """The prior that the options state, on the values' scale; what is not said stays at its default."""
+    """The prior of the options, on the scale of the values; the rest is at its default."""
     given = {
         name: float(decimal(value, f"--{name}"))
         for name, value in (("held", held), ("mean", mean), ("spread", spread))
@@ -61,17 +61,17 @@ def prior_of(schema: Schema, held: str | None, mean: str | None, spread: str | N
 
 
 def advice_for(schema: Schema, epsilon: str, people: int, ask: str, prior: Prior) -> Advice:
-    """The planner's advice; it may be that nothing can answer."""
+    """The planner's advice, which may be that no plan can answer."""
     return advise(schema, epsilon, people, ask=asked(ask), prior=prior)
 
 
 def refusal(advice: Advice) -> PlanError:
-    """Why no plan is made."""
+    """The error that says why no plan is made."""
     return PlanError(f"{advice} (--anyway makes the best plan all the same)")
 
 
 def explain(advice: Advice) -> None:
-    """The table of options, and what else a reader should know."""
+    """Print the table of options and the notes below it."""
     best = advice.best
     if advice.answers:
         say(str(advice))
@@ -107,7 +107,7 @@ def explain(advice: Advice) -> None:
 
 
 def explain_plan(plan: Plan, words: str, people: int, prior: Prior) -> None:
-    """Of a mechanism that was named: what to expect, what a shuffler adds, and what fakes could do."""
+    """For a named mechanism: print the expected errors, the effect of shuffling and of fakes."""
     say(words)
     answers = plan.mechanism.answers
     both = len(plan.mechanism.answers) > 1
@@ -115,14 +115,14 @@ def explain_plan(plan: Plan, words: str, people: int, prior: Prior) -> None:
 
 
 def _compared(advice: Advice, few: bool) -> str:
-    """What the column of errors is about."""
+    """What the column of errors measures."""
     if advice.ask == "conditional":
         return f"conditional {COMPARED[advice.counted].removeprefix('the ')}, as estimated"
     return COMPARED[advice.counted] + ("" if few else ", after shrinkage across keys")
 
 
 def _outside(plan: Plan, people: int, ask: str, prior: Prior) -> None:
-    """What someone learns who sees all reports, and what fakes could do."""
+    """Print the privacy after shuffling and the effect of fakes."""
     from ..trust.poison import line as poison_line
     from ..trust.shuffle import line as shuffle_line
 
@@ -131,7 +131,7 @@ def _outside(plan: Plan, people: int, ask: str, prior: Prior) -> None:
 
 
 def _answers(option: Option, advice: Advice) -> str:
-    """Whether it can answer, and with how many more people it could."""
+    """Whether an option can answer, or the people it would need."""
     if option.lacks <= 1:
         return "yes"
     factor = advice.factor(option)
@@ -153,14 +153,14 @@ def _cells(option: Option, advice: Advice) -> list[str]:
 
 
 def error_cell(error: float) -> str:
-    """An error in four digits, whatever its scale; a dash for none."""
+    """An error in four digits; a dash if it is unknown."""
     if not isfinite(error):
         return "-"
     return f"{error:.4f}" if 0.001 <= error < 1000 else f"{error:.4g}"
 
 
 def picture(advice: Advice, path: str) -> Curves:
-    """Predicted error against epsilon and against people, in a file; returned to be drawn again."""
+    """Draw the predicted error against epsilon and people into a file; the curves are returned."""
     from ..plot import plot_curves
 
     predicted = curves(advice.plan.schema, advice)
@@ -169,7 +169,7 @@ def picture(advice: Advice, path: str) -> Curves:
 
 
 def sketch(advice: Advice, drawn: Curves | None = None) -> None:
-    """The same in the terminal: a row for each thing asked, against epsilon and against people."""
+    """The same charts in the terminal, one row for each statistic."""
     width = columns()
     if width < NARROWEST:
         if drawn is None:
@@ -208,7 +208,7 @@ def sketch(advice: Advice, drawn: Curves | None = None) -> None:
 
 
 def expected(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
-    """How far answers of a plan that speaks of single keys will be off, before any shrinkage.
+    """The predicted errors of a plan about single keys, before any shrinkage.
 
     The mean's error is on the scale of the plan's values, the mass's on [-1, 1].
     """
@@ -236,7 +236,7 @@ def expected(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
 
 
 def expectation(facts: dict[str, Any], scale: Scale) -> str:
-    """The same in one line."""
+    """The predicted errors in one line."""
     parts = [
         f"{name} by about {facts[f'{name}_error']:.3g}{of}"
         for name, of in (("frequency", ""), ("mean", f" {scale}"), ("mass", " on [-1, 1]"))

@@ -19,7 +19,7 @@ MAPPED = {
     "no_number": "without a number as value: counted as not held",
     "outside_range": "with a value outside the range of its key: clipped to it",
 }
-"""How a table's rows are mapped where the plan states it, by rule."""
+"""By rule: what ``--lenient`` does to rows of a table."""
 
 
 @click.command()

@@ -66,7 +66,7 @@ def query(
 
 
 def _explain_ranges(answers: Iterable[QueryAnswer]) -> None:
-    """What a range is, if there is one."""
+    """Explain ranges, if there are any."""
     ranges = [answer for answer in answers if answer.how == "range"]
     if ranges:
         click.echo(NOTE)

@@ -142,7 +142,7 @@ def backup(target: Path, address: str, segments: Path | None) -> None:
 @store_option
 @segments_option
 def restore(source: Path, address: str, segments: Path | None) -> None:
-    """Put a backup where a store shall be; never over one that is there.
+    """Restore a backup to a new store; an existing store is never replaced.
 
     A backup of either kind of store can be restored as either.
     """

@@ -74,7 +74,7 @@ def token_revoke(name: str, address: str) -> None:
 
 
 def _token_id(text: str) -> str:
-    """A token's id, also out of a whole token."""
+    """The id of a token, from the id or from the whole token."""
     from ..service.collector.operations.tokens import read
 
     token = read(text)

@@ -1,4 +1,4 @@
-"""``keyveil poison``, ``health``, ``shuffle``: what fakes could do, whether any did, what one learns."""
+"""``keyveil poison``, ``health`` and ``shuffle``: fakes, signs of them, and privacy after shuffling."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def _show_gains(gains: list[Gain], needed: dict[str, float]) -> None:
 
 
 def _within(scale: Scale, mean: float) -> float:
-    """A mean of --mean on [-1, 1]."""
+    """The value of --mean on [-1, 1]."""
     if not scale.low <= mean <= scale.high:
         raise PlanError(f"--mean lies between {scale.low:g} and {scale.high:g}")
     return scale.unit(mean)
