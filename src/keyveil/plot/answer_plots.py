@@ -20,7 +20,7 @@ def plot_answers(
     truth: Mapping[str, Mapping[str, float]] | None = None,
     title: str = "",
 ) -> None:
-    """A panel for each part of the answers: values with intervals, and the truth where given."""
+    """Draw one panel for each statistic: values with intervals, and the truth if it is given."""
     pyplot = pyplot_for(path)
     names = ("frequency", "mean", "mass")
     parts = [p for p in names if any(getattr(a, p) is not None for a in answers)]
@@ -82,7 +82,7 @@ def plot_matrix(
 ) -> None:
     """A heat map of one statistic of every key given every other; grey where there is no value.
 
-    A grey cell has its range where one is known, and a question mark elsewhere.
+    A grey cell shows its range if it is known, and otherwise a question mark.
     """
     pyplot = pyplot_for(path)
     size = len(keys)

@@ -18,11 +18,11 @@ def plot_rows(
     error: str = "squared",
     by_estimator: bool = False,
 ) -> None:
-    """Errors of mechanisms, a panel for each answer, the planner's choice bold and on top.
+    """Draw the errors of mechanisms, one panel for each statistic, the planner's choice in bold.
 
-    Lines against epsilon, or dots where there is one epsilon. Each mechanism has one, with the
-    estimator that ``auto`` has at that epsilon. A mechanism that lacks it has its own first estimator,
-    and so have all without ``auto``. The legend names it. ``by_estimator`` draws every estimator apart.
+    Errors are lines against epsilon, or dots for a single epsilon. Each mechanism is drawn with the
+    estimator of ``auto`` at that epsilon, or else with its own first. The legend names the estimator.
+    ``by_estimator`` draws every estimator separately.
     """
     pyplot = pyplot_for(path)
     name = {"squared": "mse", "absolute": "mae"}[error]
@@ -59,7 +59,7 @@ def plot_rows(
 
 
 class Series(NamedTuple):
-    """What is drawn of one mechanism: its rows by epsilon, and how it looks."""
+    """One mechanism in the picture: its rows by epsilon, and its style."""
 
     label: str
     rows: list[dict[str, Any]]
@@ -76,7 +76,7 @@ class Series(NamedTuple):
 
 
 def all_series(rows: list[dict[str, Any]], by_estimator: bool) -> list[Series]:
-    """One for each mechanism, or mechanism and estimator, in their order; the planner's last."""
+    """One series for each mechanism, or mechanism and estimator, the planner's choice last."""
     from ..mechanisms import REGISTRY
 
     shown = _shown_estimators(rows)
@@ -107,9 +107,9 @@ def all_series(rows: list[dict[str, Any]], by_estimator: bool) -> list[Series]:
 
 
 def _shown_estimators(rows: list[dict[str, Any]]) -> dict[tuple[str, float], str]:
-    """The estimator that is drawn, by mechanism and epsilon: the one of ``auto``, where it exists.
+    """By mechanism and epsilon: the estimator that is drawn.
 
-    A mechanism without it, and every mechanism where ``auto`` is not there, has its own first.
+    It is the estimator of ``auto`` if the mechanism has it, and its own first otherwise.
     """
     known: dict[tuple[str, float], list[str]] = {}
     for row in rows:
@@ -171,7 +171,7 @@ def _lines(pyplot: Any, series: list[Series], parts: list[str], epsilons: list[f
 
 
 def _named_at_ends(panel: Any, lines: list[Any], high: float) -> None:
-    """The name of every line to its right, as near to its end as the other names leave room for."""
+    """Write the name of every line to its right, as close to its end as there is room."""
     ends = [(line, places[-1], values[-1]) for line, places, values, _ in lines if places]
     if not ends:
         return
@@ -205,10 +205,10 @@ def _named_at_ends(panel: Any, lines: list[Any], high: float) -> None:
 
 
 def spread_out(wanted: list[float], step: float, low: float, high: float) -> list[float]:
-    """Places from below to above, ``step`` apart at least, as near as can be to those wanted.
+    """Increasing places at least ``step`` apart, as close as possible to those wanted.
 
-    Least squares in order: groups that touch are moved together to where their members want to be.
-    All lie between ``low`` and ``high`` if there is room for them.
+    This is isotonic least squares: groups that touch are placed together. All places lie between
+    ``low`` and ``high`` if there is room.
     """
     groups: list[tuple[float, int]] = []  # the sum of their first places, and members
     for place in wanted:
@@ -225,7 +225,7 @@ def spread_out(wanted: list[float], step: float, low: float, high: float) -> lis
 
 
 def _dots(pyplot: Any, series: list[Series], parts: list[str], epsilons: list[float]) -> Any:
-    """One epsilon: a row for each mechanism, the least error of the last answer on top."""
+    """Errors at one epsilon, a row for each mechanism, the smallest error on top."""
 
     def errors(line: Series) -> list[float]:
         values = [line.rows[0][part] for part in reversed(parts)]

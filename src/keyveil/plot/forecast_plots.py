@@ -1,4 +1,4 @@
-"""What is known without a measurement: predicted errors, the limit, and what fakes gain."""
+"""Plots of computed numbers: predicted errors, the error limit, and the gains of fakes."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def plot_limit(
 
 
 def plot_gains(rows: list[dict[str, Any]], path: str | Path, share: float, epsilon: float) -> None:
-    """What fakes add to a frequency under each mechanism: chosen and drawn reports, and the mean's."""
+    """The shift that fakes cause under each mechanism, of frequency and mean."""
     pyplot = pyplot_for(path)
     parts = [p for p in ("frequency", "mean") if any(row[p] is not None for row in rows)]
     shown = [row for row in rows if not row["reason"]]
