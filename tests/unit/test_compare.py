@@ -23,7 +23,7 @@ from keyveil.cli.output import counted
 from keyveil.foundation.errors import PlanError
 from keyveil.people.tables.top_keys import read_top
 from keyveil.plot import plot_rows, spread_out
-from keyveil.plot.comparison_plots import _series
+from keyveil.plot.comparison_plots import all_series
 from keyveil.simulate.contest import all_competitors
 
 
@@ -158,12 +158,12 @@ def crowded(epsilons):
 
 def test_one_line_for_each_mechanism_and_the_planner_on_top():
     rows = crowded([1.0, 2.0])
-    lines = _series(rows, by_estimator=False)
+    lines = all_series(rows, by_estimator=False)
     assert len(lines) == len({each["mechanism"] for each in rows})
     assert lines[-1].label == "auto, shrunk"
     assert {each["estimator"] for line in lines for each in line.rows} == {"shrunk"}, "like with like"
     assert len({(line.colour, line.mark) for line in lines}) == len(lines)
-    assert len(_series(rows, by_estimator=True)) == 2 * len(lines)
+    assert len(all_series(rows, by_estimator=True)) == 2 * len(lines)
     solid = {line.label.partition(",")[0] for line in lines if line.dashes == "-"}
     assert {"kvue", "pckv_ue", "collision", "auto"} <= solid
     assert not solid & {"graded", "graded:levels=5", "optimal", "several", "signed_ue", "sized"}
@@ -179,11 +179,11 @@ def test_a_mechanism_without_the_planners_estimator_is_drawn_with_its_own_and_sa
         row("kvue", "corrected", 2.0),
         row("auto", "corrected", 2.0, planner_estimator="corrected"),
     ]
-    assert [line.label for line in _series(rows, by_estimator=False)] == [
+    assert [line.label for line in all_series(rows, by_estimator=False)] == [
         *("kvue, shrunk/corrected", "privkvm, debiased", "auto, shrunk/corrected"),
     ]
     alone = [each for each in rows if each["mechanism"] != "auto"]
-    assert _series(alone, by_estimator=False)[0].label == "kvue, least_squares/shrunk"
+    assert all_series(alone, by_estimator=False)[0].label == "kvue, least_squares/shrunk"
     assert (
         "The planner's estimator: shrunk at epsilon 1; corrected at epsilon 2. Rows with the same "
         "estimator compare mechanisms alone."

@@ -12,7 +12,7 @@ from keyveil.mechanisms import REGISTRY
 from keyveil.people.synthetic import gaussian
 from keyveil.planner.competitor import competitor_name, parse_competitor
 from keyveil.planner.padding import NAMES, _least, padded_plan, padding_parameter, predicted_errors
-from keyveil.plot.comparison_plots import _series
+from keyveil.plot.comparison_plots import all_series
 from keyveil.simulate.contest import Contest
 from keyveil.simulate.parallel import measure
 from keyveil.simulate.tallies import Population
@@ -165,7 +165,7 @@ def test_the_picture_shows_no_gain_where_auto_is_kvue(rows):
     """The same plan and the same coins with the same estimator: the same errors, to the last digit."""
     documents = [row.document() for row in rows]
     assert {row["chosen"] for row in documents if row["mechanism"] == "auto"} == {"kvue"}
-    lines = {line.label.partition(",")[0]: line for line in _series(documents, by_estimator=False)}
+    lines = {line.label.partition(",")[0]: line for line in all_series(documents, by_estimator=False)}
     for part in ("mse_frequency", "mse_mean", "mae_mean"):
         assert lines["auto"].at(part) == lines["kvue"].at(part)
     for line in lines.values():

@@ -1,4 +1,4 @@
-"""What options say in words: a schema's keys, a range, a count."""
+"""Reads options: the keys of a schema, a range, a count."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ..people.schema import Schema
 from .key_files import schema_of_file
 
 MOST = 10**15
-"""People, or keys, beyond which no one means it."""
+"""Largest accepted number of people or keys."""
 
 RANGE = "-1,1"
-"""The range of values where none is given."""
+"""The default range of values."""
 NO_RANGE = "no --range given: values are taken to be in [-1, 1]"
 
 
 def read_schema(keys: str, ends: str | None, notes: list[str]) -> Schema:
-    """Keys from a file or a number, with one range or one for each.
+    """The schema of keys from a file or of a number of keys, with one range or one for each key.
 
-    ``notes`` gets a line for each thing that was assumed.
+    One line for each assumption is appended to ``notes``.
     """
     usual = read_range(RANGE if ends is None else ends)
     if _is_number(keys):
@@ -51,7 +51,7 @@ def read_range(ends: str) -> tuple[Decimal, Decimal]:
 
 
 def read_count(words: str, name: str) -> int:
-    """A whole number of at least 1, as it is or like 1e6."""
+    """A whole number of at least 1, written like 1000000 or 1e6."""
     wrong = f"{name} must be a whole number of at least 1 and at most 1e15, like 100000 or 1e6"
     try:
         number = decimal(words, name)

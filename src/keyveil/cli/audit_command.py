@@ -1,4 +1,4 @@
-"""``keyveil mechanisms`` and ``audit``: what a plan may be made of, and whether one holds."""
+"""``keyveil mechanisms`` and ``audit``: the known mechanisms, and the proof of a plan."""
 
 from __future__ import annotations
 
@@ -82,37 +82,37 @@ def audit(path: str, machine: bool) -> int:
         raise PlanError(f"cannot read the plan {path}: {error.strerror}") from None
     if content.strip() and (what := named_content(content)) not in (None, "a plan"):
         raise PlanError(f"{path}: this is {what}, not a plan")
-    found = audit_plan(content)
+    result = audit_plan(content)
     if machine:
         print_json(
             {
-                "sound": found.sound,
-                "promised": None if found.promised is None else float(found.promised),
-                "proven": None if found.proven is None else float(found.proven),
-                "proven_exactly": None if found.proven is None else text(found.proven),
+                "sound": result.sound,
+                "promised": None if result.promised is None else float(result.promised),
+                "proven": None if result.proven is None else float(result.proven),
+                "proven_exactly": None if result.proven is None else text(result.proven),
                 "worst": None
-                if found.worst is None
+                if result.worst is None
                 else {
-                    "states": list(found.worst.states),
-                    "output": found.worst.output,
-                    "ratio": [found.worst.numerator, found.worst.denominator],
+                    "states": list(result.worst.states),
+                    "output": result.worst.output,
+                    "ratio": [result.worst.numerator, result.worst.denominator],
                 },
-                "chain": _chain(found.plan),
-                "findings": list(found.findings),
+                "chain": _chain(result.plan),
+                "findings": list(result.findings),
             }
         )
     else:
-        if found.promised is not None and found.proven is not None:
-            click.echo(f"promised  {text(found.promised)}")
-            click.echo(f"proven    {text(found.proven)}")
-        if found.worst is not None:
-            click.echo(f"worst     {found.worst}")
-        for name, value in (_chain(found.plan) or {}).items():
+        if result.promised is not None and result.proven is not None:
+            click.echo(f"promised  {text(result.promised)}")
+            click.echo(f"proven    {text(result.proven)}")
+        if result.worst is not None:
+            click.echo(f"worst     {result.worst}")
+        for name, value in (_chain(result.plan) or {}).items():
             click.echo(f"chain     {name.replace('_', ' ')}: {value}")
-        for finding in found.findings:
+        for finding in result.findings:
             click.echo(f"broken    {finding}")
-        click.echo("sound" if found.sound else "NOT sound: do not answer this plan")
-    return 0 if found.sound else 4
+        click.echo("sound" if result.sound else "NOT sound: do not answer this plan")
+    return 0 if result.sound else 4
 
 
 def _chain(plan: Plan | None) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""A collection's plan and tally at the terminal: from its store, or from a running collector."""
+"""The plan and the tally of a collection, from its store or from a running collector."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Collected:
-    """What a round has collected."""
+    """The plan and the tally of a round."""
 
     round: int
     plan: Plan
@@ -28,12 +28,12 @@ class Collected:
 
     @property
     def reports(self) -> int:
-        """How many reports it has."""
+        """The number of reports."""
         return self.tally.reports
 
     @contextmanager
     def files(self) -> Iterator[tuple[str, str]]:
-        """Plan and tally as files, for commands that read those; gone afterwards."""
+        """The plan and the tally as temporary files, for commands that read files."""
         with tempfile.TemporaryDirectory(prefix="keyveil-") as folder:
             plan, tally = Path(folder, "plan.json"), Path(folder, "tally")
             self.plan.save(plan)
@@ -42,15 +42,15 @@ class Collected:
 
 
 def read_store(address: str, name: str, number: int | None) -> Collected:
-    """A round of a collection of a store, also while it is served."""
+    """A round of a collection in a store, which may be in use."""
     with opened(address) as store:
-        one = store.control.named(name).numbered(number)
-        plan = store.book(one).plan
-        return Collected(one.number, plan, Tally(plan, store.counts_stored(one)))
+        latest = store.control.named(name).numbered(number)
+        plan = store.book(latest).plan
+        return Collected(latest.number, plan, Tally(plan, store.counts_stored(latest)))
 
 
 def read_over_http(url: str, name: str, number: int | None, token: str | None) -> Collected:
-    """A round of a collection of a running collector; whoever asks is an analyst there."""
+    """A round of a collection of a running collector; the token needs the role of an analyst."""
     need()
     import httpx
 
@@ -73,13 +73,13 @@ def read_over_http(url: str, name: str, number: int | None, token: str | None) -
 
 
 def _checked(answer: httpx.Response) -> httpx.Response:
-    """An answer, or what the collector says against it in a line."""
+    """The response; a refusal of the collector is raised as one line."""
     if answer.status_code == 200:
         return answer
     try:
-        said = str(answer.json()["detail"])
+        detail = str(answer.json()["detail"])
     except (ValueError, KeyError, TypeError):
-        said = "this is no collector, or a page in front of it"
+        detail = "this is no collector, or a page in front of it"
     if answer.status_code == 401:
-        said += "; give one with --token or KEYVEIL_TOKEN"
-    raise KeyveilError(f"the collector refuses ({answer.status_code}): {said}")
+        detail += "; give one with --token or KEYVEIL_TOKEN"
+    raise KeyveilError(f"the collector refuses ({answer.status_code}): {detail}")

@@ -64,20 +64,20 @@ def collection_create(name: str, plan_path: str, address: str, **given: Any) -> 
     given["origins"] = list(given["origins"])
     terms = {key: value for key, value in given.items() if value is not None}
     with opened(address, make=True) as store:
-        made = admin.create(store, name, document, terms, time.time(), state)
-        click.echo(f"{name}: {made.state}, plan {made.round.plan[:12]}")
-        for warning in admin.warnings_of(store.control, made):
+        collection = admin.create(store, name, document, terms, time.time(), state)
+        click.echo(f"{name}: {collection.state}, plan {collection.round.plan[:12]}")
+        for warning in admin.warnings_of(store.control, collection):
             click.echo(f"warning: {warning}", err=True)
-        if made.terms.epoch not in EPOCHS:
+        if collection.terms.epoch not in EPOCHS:
             usual = ", ".join(map(str, EPOCHS))
             click.echo(
                 f"devices answer in epochs of {usual} seconds; in this one only those that are started "
-                f"with allow_epoch={made.terms.epoch}",
+                f"with allow_epoch={collection.terms.epoch}",
                 err=True,
             )
-        if made.terms.replaces is not None:
-            old = store.book(store.control.named(made.terms.replaces).rounds[0]).plan
-            _print_comparison(compare_plans(old, store.book(made.round).plan))
+        if collection.terms.replaces is not None:
+            old = store.book(store.control.named(collection.terms.replaces).rounds[0]).plan
+            _print_comparison(compare_plans(old, store.book(collection.round).plan))
 
 
 @collection.command("list")
@@ -88,11 +88,17 @@ def collection_list(address: str, machine: bool) -> None:
     with opened(address) as store:
         rows = []
         with store.reading() as session:
-            for one in store.control.collections.values():
+            for collection in store.control.collections.values():
                 sql = "select coalesce(sum(reports), 0) from heads where round = ?"
-                reports = int(session.rows(sql, (one.round.id,))[0][0])
+                reports = int(session.rows(sql, (collection.round.id,))[0][0])
                 rows.append(
-                    (one.name, one.state_at(time.time()), one.round.number, reports, one.round.plan)
+                    (
+                        collection.name,
+                        collection.state_at(time.time()),
+                        collection.round.number,
+                        reports,
+                        collection.round.plan,
+                    )
                 )
     headings = ["name", "state", "round", "reports", "plan"]
     if machine:
@@ -157,12 +163,12 @@ def collection_change(name: str, given: tuple[str, ...], address: str) -> None:
 
     terms = dict(_term(text) for text in given)
     with opened(address) as store:
-        made = admin.set_terms(store, name, terms).terms.document()
-    click.echo(f"{name}: " + ", ".join(f"{term} {made[term]}" for term in terms))
+        document = admin.set_terms(store, name, terms).terms.document()
+    click.echo(f"{name}: " + ", ".join(f"{term} {document[term]}" for term in terms))
 
 
 def _term(text: str) -> tuple[str, Any]:
-    """A term and its value; whether they make sense is for the store to say."""
+    """A term and its value, which the store checks."""
     term, _, value = text.partition("=")
     if not term or not value:
         raise PlanError("a term looks like people=5000, or people=none for no limit")
@@ -185,8 +191,8 @@ def collection_next(name: str, address: str) -> None:
     from ..service.collector.engine import admin
 
     with opened(address) as store:
-        made = admin.next_round(store, name)
-        click.echo(f"{name}: round {made.round.number}, plan {made.round.plan[:12]}")
+        latest = admin.next_round(store, name).round
+        click.echo(f"{name}: round {latest.number}, plan {latest.plan[:12]}")
 
 
 @collection.command("delete")
@@ -241,15 +247,15 @@ def collection_answers(
     from .estimate_command import estimate
     from .query_command import query
 
-    found = (
+    answers = (
         read_store(address, name, number) if url is None else read_over_http(url, name, number, token)
     )
-    if not found.reports:
-        raise PlanError(f"{name!r} has no reports yet in round {found.round}")
+    if not answers.reports:
+        raise PlanError(f"{name!r} has no reports yet in round {answers.round}")
     if not machine:
-        click.echo(f"{name}: round {found.round}, {counted(found.reports, 'report')}")
+        click.echo(f"{name}: round {answers.round}, {counted(answers.reports, 'report')}")
     given: dict[str, Any] = {} if estimator is None else {"estimator": estimator}
-    with found.files() as (plan_path, tally_path):
+    with answers.files() as (plan_path, tally_path):
         given |= {"plan_path": plan_path, "tally_path": tally_path, "level": level, "machine": machine}
         if queries:
             context.invoke(query, queries=queries, **given)
@@ -268,16 +274,16 @@ def collection_compare(old: str, new: str, address: str, machine: bool) -> None:
 
     with opened(address) as store:
         plans = [store.book(store.control.named(name).rounds[0]).plan for name in (old, new)]
-        found = compare_plans(*plans)
+        comparison = compare_plans(*plans)
     if machine:
-        print_json(found)
+        print_json(comparison)
     else:
-        _print_comparison(found)
+        _print_comparison(comparison)
 
 
-def _print_comparison(found: dict[str, Any]) -> None:
-    rows = [[d["what"], str(d["old"]), str(d["new"]), d["unsafe"]] for d in found["differences"]]
+def _print_comparison(comparison: dict[str, Any]) -> None:
+    rows = [[d["what"], str(d["old"]), str(d["new"]), d["unsafe"]] for d in comparison["differences"]]
     if rows:
         print_table(["difference", "old", "new", "unsafe because"], rows)
-    who = "whichever a person answers, it" if found["same_plan"] else "a person who answers both"
-    click.echo(f"{who} tells epsilon {found['epsilon_of_both']} in all")
+    who = "whichever a person answers, it" if comparison["same_plan"] else "a person who answers both"
+    click.echo(f"{who} tells epsilon {comparison['epsilon_of_both']} in all")

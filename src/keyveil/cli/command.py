@@ -30,16 +30,18 @@ from .trust_command import health, poison, shuffle
 
 
 class Sections(click.Group):
-    """Commands by what they are for, in the order one meets them, each with a whole sentence."""
+    """A group that lists its commands by purpose, in the order of use, each with a sentence."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands in the group's help."""
-        listed = {one.name for members in SECTIONS.values() for one in members}
-        others = tuple(one for name, one in self.commands.items() if name not in listed)
+        listed = {command.name for members in SECTIONS.values() for command in members}
+        others = tuple(command for name, command in self.commands.items() if name not in listed)
         for title, members in {**SECTIONS, "More": others}.items():
             if members:
                 with formatter.section(title):
-                    rows = [(str(one.name), one.get_short_help_str(limit=200)) for one in members]
+                    rows = [
+                        (str(command.name), command.get_short_help_str(limit=200)) for command in members
+                    ]
                     formatter.write_dl(rows)
 
 
@@ -95,12 +97,12 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _message(error: click.ClickException) -> str:
-    """What click says; of a misspelt command, option or choice with the nearest name in any case."""
+    """click's message; for a misspelt command, option or choice with the nearest name."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     known: list[str] = []
     if isinstance(error, click.NoSuchOption) and context is not None:
         wrong, message = error.option_name, f"No such option: {error.option_name}"
-        known = [name for each in context.command.get_params(context) for name in each.opts]
+        known = [name for parameter in context.command.get_params(context) for name in parameter.opts]
     elif isinstance(error, click.NoSuchCommand) and context is not None:
         wrong, message = error.command_name, f"No such command {error.command_name!r}"
         if isinstance(context.command, click.Group):

@@ -38,10 +38,10 @@ POPULATIONS = {
     "pckv-uu": "pckv_uniform",
     "pckv-gg": "pckv_gaussian",
 }
-"""Stated populations by name, and what makes them."""
+"""Synthetic populations: the name of each, and the function that makes it."""
 ALL = "all"
 MANY_OUTSIDE = 0.2
-"""From this share of clipped values on, the range itself is doubted."""
+"""Share of clipped values from which a note asks whether the range is right."""
 
 
 @click.command()
@@ -262,7 +262,7 @@ def _population(given: CompareOptions) -> Population:
 
 
 def synthetic_population(name: str, keys: int) -> Population:
-    """One of the populations that are stated by their laws, as a table of people."""
+    """A synthetic population by name."""
     from ..people import synthetic
 
     known = getattr(synthetic, POPULATIONS[name])(keys)
@@ -280,16 +280,16 @@ def _tell_changes(read: Read, ends: str | None) -> None:
         _note(NO_RANGE)
     held = len(read.people.values) + read.twice
     if read.outside:
-        said = f"{read.outside:,} of {held:,} values lay outside {ends or RANGE} and were clipped to it"
+        words = f"{read.outside:,} of {held:,} values lay outside {ends or RANGE} and were clipped to it"
         if read.outside > MANY_OUTSIDE * held:
-            said += f", {read.outside / held:.0%} of all: is this the range (--range) that they are on?"
-        _note(said)
+            words += f", {read.outside / held:.0%} of all: is this the range (--range) that they are on?"
+        _note(words)
     if read.unknown:
         count = "counts" if read.unknown == 1 else "count"
         _note(f"{counted(read.unknown, 'row')} had no number as value and {count} as not held")
     if read.twice:
-        said = "named a key that the person already had; the first of them counts"
-        _note(f"{counted(read.twice, 'row')} {said}")
+        words = "named a key that the person already had; the first of them counts"
+        _note(f"{counted(read.twice, 'row')} {words}")
 
 
 def _tell_skipped(result: ContestResult) -> None:
@@ -305,7 +305,7 @@ def _tell_skipped(result: ContestResult) -> None:
 
 
 def read_mechanisms(words: str) -> list[str]:
-    """Mechanisms with commas between, each once and known before the first is run."""
+    """Mechanisms from a list with commas; unknown names are refused."""
     names = list(dict.fromkeys(name.strip() for name in words.split(",") if name.strip()))
     if not names:
         raise PlanError("name at least one mechanism, like --mechanism kvue,auto")
@@ -316,7 +316,7 @@ def read_mechanisms(words: str) -> list[str]:
 
 
 def expanded(names: list[str], keys: int) -> list[str]:
-    """The names with every mechanism in the place of ``all``; the planner's choice last."""
+    """The names, with every mechanism instead of ``all`` and the planner's choice last."""
     known = dict.fromkeys(
         n for name in names for n in (all_competitors(keys) if name == ALL else [name])
     )
@@ -327,7 +327,7 @@ def expanded(names: list[str], keys: int) -> list[str]:
 
 
 def read_estimators(words: str | None) -> tuple[str, ...] | None:
-    """Estimators with commas between; None where none is named."""
+    """Estimators from a list with commas; None if there is no list."""
     if words is None:
         return None
     names = tuple(dict.fromkeys(name.strip() for name in words.split(",") if name.strip()))
@@ -337,10 +337,10 @@ def read_estimators(words: str | None) -> tuple[str, ...] | None:
 
 
 def read_epsilons(words: str) -> list[str]:
-    """Epsilons with commas between."""
+    """Epsilons from a list with commas."""
     parts = [part.strip() for part in words.split(",")]
     if not any(parts):
         raise PlanError("give at least one epsilon, like --epsilon 0.5,1,2")
     if not all(parts):
-        raise PlanError("an epsilon is missing beside a comma; write them like --epsilon 0.5,1,2")
+        raise PlanError("an epsilon is missing next to a comma; write them like --epsilon 0.5,1,2")
     return [text(epsilon_of(part)) for part in parts]

@@ -32,7 +32,7 @@ def tally(plan_path: str, sources: tuple[str, ...], output: str, machine: bool) 
     """Count REPORTS (files of reports, JSON lines, or tallies made elsewhere) into one tally."""
     plan = Plan.load(plan_path)
     total = Tally(plan)
-    with progress("tallying") as moved:
+    with progress("tallying") as on_progress:
         seen: dict[str, str] = {}
         empty: list[str] = []
         for source in sources:
@@ -42,7 +42,7 @@ def tally(plan_path: str, sources: tuple[str, ...], output: str, machine: bool) 
             else:
                 for batch in reading(plan, source):
                     total.add(batch)
-                    moved(total.reports)
+                    on_progress(total.reports)
             if total.reports > before:
                 _check_new(source, seen)
             else:
@@ -59,12 +59,12 @@ def tally(plan_path: str, sources: tuple[str, ...], output: str, machine: bool) 
 
 
 def _check_new(source: str, seen: dict[str, str]) -> None:
-    """Warn of a file with the very bytes of one that was counted before."""
+    """Warn if a file has the same bytes as one that was counted before."""
     with Path(source).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest in seen:
-        said = f"warning: {source} has the same content as {seen[digest]}; its reports count twice"
-        click.echo(said, err=True)
+        warning = f"warning: {source} has the same content as {seen[digest]}; its reports count twice"
+        click.echo(warning, err=True)
     seen.setdefault(digest, source)
 
 
@@ -136,19 +136,19 @@ def estimate(
     if answers.note:
         click.echo(f"note: {answers.note}")
     if estimator is None and not keys and _shrinks(plan):
-        said = "these are raw; --estimator shrunk usually has less error over many keys"
-        click.echo(f"note: {said}", err=True)
+        words = "these are raw; --estimator shrunk usually has less error over many keys"
+        click.echo(f"note: {words}", err=True)
 
 
 def _refuse_of_keys(given: dict[str, Any]) -> None:
-    """Options that speak of keys beside a plan that does not."""
-    wrong = ", ".join(name for name, each in given.items() if each)
+    """Refuse options about keys for a plan that asks only for the number of keys."""
+    wrong = ", ".join(name for name, value in given.items() if value)
     if wrong:
         raise PlanError(f"{wrong}: this plan tells only how many keys are held, nothing of any key")
 
 
 def _shrinks(plan: Plan) -> bool:
-    """Whether shrinkage across keys is offered here, and has something to learn from."""
+    """Whether the plan has the estimator ``shrunk`` and enough keys for it."""
     return len(plan.schema.keys) >= FEWEST and "shrunk" in estimators_of(plan)
 
 
@@ -160,13 +160,13 @@ def _only(plan: Plan, answers: Answers, keys: tuple[str, ...]) -> Answers:
 def _cells(answer: Any, parts: list[str]) -> list[str]:
     cells = []
     for part in parts:
-        made: Estimate = getattr(answer, part)
-        known = isfinite(made.value) and (made.bounded or isnan(made.low))
-        value = f"{made.value:.4f}" if known else "unknown"
-        stderr = f"{made.stderr:.4f}" if isfinite(made.stderr) else ""
-        if made.bounded:
-            ends = f"[{made.low:.4f}, {made.high:.4f}]"
+        estimated: Estimate = getattr(answer, part)
+        known = isfinite(estimated.value) and (estimated.bounded or isnan(estimated.low))
+        value = f"{estimated.value:.4f}" if known else "unknown"
+        stderr = f"{estimated.stderr:.4f}" if isfinite(estimated.stderr) else ""
+        if estimated.bounded:
+            ends = f"[{estimated.low:.4f}, {estimated.high:.4f}]"
         else:
-            ends = "" if isnan(made.low) else "unbounded"
+            ends = "" if isnan(estimated.low) else "unbounded"
         cells += [value, stderr, ends]
     return cells

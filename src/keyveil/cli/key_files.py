@@ -1,4 +1,4 @@
-"""A file of keys: one key a line, or columns key, low and high; its content says which."""
+"""Files of keys: one key on each line, or the columns key, low and high."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ..people.tables.delimiters import DELIMITERS, cells_of, delimiter_of
 
 COLUMNS = ("key", "low", "high")
 TABLES = (".csv", ".tsv")
-"""Endings of files that have columns, also where there is only one."""
+"""Endings of files that have columns, even if there is only one."""
 
 Range = tuple[Decimal, Decimal]
 
 
 def schema_of_file(keys: str, usual: Range, notes: list[str]) -> tuple[Schema, bool]:
-    """The schema of a file, and whether a key of it takes the ``usual`` range.
+    """The schema of a file, and whether one of its keys has the ``usual`` range.
 
-    ``notes`` gets a line for each thing that was assumed.
+    One line for each assumption is appended to ``notes``.
     """
     lines = _lines(keys)
     first = next(iter(lines.values()))
@@ -63,7 +63,7 @@ def _lines(keys: str) -> dict[int, str]:
 
 
 def _check_keys(keys: str, content: bytes) -> None:
-    """Refuse files of another kind, some of which could pass as odd keys."""
+    """Refuse other kinds of files, which could be read as strange keys."""
     if not content.removeprefix(codecs.BOM_UTF8).strip():
         raise SchemaError(f"{keys} is empty; a file of keys has one key a line")
     what = "no text" if b"\0" in content else None
@@ -77,7 +77,7 @@ def _check_keys(keys: str, content: bytes) -> None:
 
 
 def _ranges(lines: dict[int, str], header: list[str], delimiter: str) -> dict[str, Range | None]:
-    """Each key's own range, None where both its ends are left out."""
+    """The range of each key; None if both ends are empty."""
     for name in COLUMNS:
         if header.count(name) > 1:
             raise SchemaError(f"column {name!r} is there twice; name each column once")
@@ -103,7 +103,7 @@ def _ranges(lines: dict[int, str], header: list[str], delimiter: str) -> dict[st
 
 
 def _rows(lines: dict[int, str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each line but the first."""
+    """The cells of every line after the first."""
     numbers = list(lines)
     try:
         rows = csv.reader(lines.values(), delimiter=delimiter, strict=True)
@@ -115,7 +115,7 @@ def _rows(lines: dict[int, str], delimiter: str) -> Iterator[tuple[int, list[str
 
 
 def _check_no_columns(keys: str, lines: dict[int, str]) -> None:
-    """Refuse lines that all end in two numbers: columns whose names were forgotten."""
+    """Refuse a file whose lines all end in two numbers: the names of its columns are missing."""
     for delimiter, name in DELIMITERS.items():
         rows = [cells_of(line, delimiter) for line in lines.values()]
         if all(len(row) == 3 and _is_number(row[1]) and _is_number(row[2]) for row in rows):
@@ -135,7 +135,7 @@ def _note_names(keys: str, names: list[str], notes: list[str]) -> None:
     if names[0].casefold() == "key":
         notes.append(f"{keys}: the first line is taken as a key called {names[0]!r}")
     for delimiter, name in DELIMITERS.items():
-        count = sum(delimiter in each for each in names)
+        count = sum(delimiter in name for name in names)
         if count:
             notes.append(
                 f"{keys}: no first line key,low,high, so each line is one key; {count:,} of "

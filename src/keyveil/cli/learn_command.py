@@ -36,7 +36,7 @@ def learn() -> None:
 
 
 def _source(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The arguments that all share."""
+    """The arguments of all commands here."""
     command = click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")(
         command
     )
@@ -69,11 +69,11 @@ def rules(
     **asked: Any,
 ) -> None:
     """Association rules above noise, with intervals: who has this, also has that."""
-    found = find_rules(_known(plan_path, tally_path, level), keys=keys or None, **asked)
+    learned = find_rules(_known(plan_path, tally_path, level), keys=keys or None, **asked)
     if machine:
-        print_json([rule.document() for rule in found])
+        print_json([rule.document() for rule in learned])
         return
-    if not found:
+    if not learned:
         click.echo(f"no rule is above noise at a false-discovery rate of {asked['false_discovery']:g}")
         return
     headings = ["people", "also have", "frequency", "lift", "support", "false discovery"]
@@ -81,10 +81,10 @@ def rules(
         [
             " and ".join(("with " if held else "without ") + key for key, held in rule.antecedent),
             rule.consequent,
-            *(_cell(made, 3) for made in (rule.frequency, rule.lift, rule.support)),
+            *(_cell(estimate, 3) for estimate in (rule.frequency, rule.lift, rule.support)),
             f"{rule.adjusted:.1e}" if rule.adjusted >= 1e-99 else "< 1e-99",
         ]
-        for rule in found
+        for rule in learned
     ]
     print_table(headings, rows)
 
@@ -138,54 +138,58 @@ def cube(
 ) -> None:
     """Shares of people by the parts of KEYs (absent, low, high, held), sliced, diced and rolled up."""
     count = None if people is None else read_count(people, "people")
-    made = Cube(_known(plan_path, tally_path, level), keys, people=count)
+    learned = Cube(_known(plan_path, tally_path, level), keys, people=count)
     for words in diced:
-        key, some = _pair(words, "--dice KEY=PART,PART")
-        made = made.dice({key: [part.strip() for part in some.split(",") if part.strip()]})
+        key, names = _pair(words, "--dice KEY=PART,PART")
+        learned = learned.dice({key: [part.strip() for part in names.split(",") if part.strip()]})
     for words in rolled:
         key, to = (words, "all") if words in keys else _pair(words, "--roll-up KEY or KEY=held")
-        made = made.roll_up(key, to)
+        learned = learned.roll_up(key, to)
     for words in sliced:
         key, part = _pair(words, "--slice KEY=PART")
-        made = made.slice({key: part})
+        learned = learned.slice({key: part})
     if machine:
-        print_json(made.document())
+        print_json(learned.document())
         return
-    if made.where:
-        click.echo("where " + ", ".join(f"{key} is {part}" for key, part in made.where.items()))
+    if learned.where:
+        click.echo("where " + ", ".join(f"{key} is {part}" for key, part in learned.where.items()))
     narrowed = bool(sliced or diced)
     headings = [
-        *made.keys,
+        *learned.keys,
         "share of all",
         *(["of these"] if narrowed else []),
         *(["people"] * (count is not None)),
-        *(["guess"] * (made.how == "range")),
+        *(["guess"] * (learned.how == "range")),
     ]
     rows = []
-    for parts, share in made.cells():
+    for parts, share in learned.cells():
         row = [*parts.values(), _cell(share, 4)]
         if narrowed:
-            row.append(_cell(made.share(parts), 4))
+            row.append(_cell(learned.share(parts), 4))
         if count is not None:
-            row.append(_cell(made.count(parts), 0))
-        if made.how == "range":
-            row.append(f"{made.guess(parts):.4f}")
+            row.append(_cell(learned.count(parts), 0))
+        if learned.how == "range":
+            row.append(f"{learned.guess(parts):.4f}")
         rows.append(row)
     print_table(headings, rows)
-    if made.how != "view":
+    if learned.how != "view":
         click.echo(f"({OF_A_CUBE})")
 
 
 def _pair(words: str, right: str) -> tuple[str, str]:
-    """KEY=PART; the key may hold equals signs of its own."""
+    """The key and the part of KEY=PART; the key may contain equals signs."""
     key, equals, part = words.rpartition("=")
     if not equals or not key.strip() or not part.strip():
         raise QueryError(f"write {right}")
     return key.strip(), part.strip()
 
 
-def _cell(made: Estimate, digits: int) -> str:
-    ends = f"[{made.low:,.{digits}f}, {made.high:,.{digits}f}]" if made.bounded else "not estimable"
-    if not isfinite(made.value):
-        return ends if made.bounded else "unknown"
-    return f"{made.value:,.{digits}f} {ends}"
+def _cell(estimate: Estimate, digits: int) -> str:
+    ends = (
+        f"[{estimate.low:,.{digits}f}, {estimate.high:,.{digits}f}]"
+        if estimate.bounded
+        else "not estimable"
+    )
+    if not isfinite(estimate.value):
+        return ends if estimate.bounded else "unknown"
+    return f"{estimate.value:,.{digits}f} {ends}"

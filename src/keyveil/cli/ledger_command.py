@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 @as_json
 def ledger(state: Path | None, apart: Path | None, machine: bool) -> None:
     """What this device has told, to each collection and in all; the cap; what waits to be sent."""
-    found = _opened(state, apart)
-    entries = found.answers()
-    total = {"cap": text(found.cap), "spent": text(found.spent), "left": text(found.left)}
+    book = _opened(state, apart)
+    entries = book.answers()
+    total = {"cap": text(book.cap), "spent": text(book.spent), "left": text(book.left)}
     if machine:
         places = list(dict.fromkeys(entry.collection for entry in entries))
         print_json(
             {
                 **total,
-                "collections": {place: text(found.spent_in(place)) for place in places},
+                "collections": {place: text(book.spent_in(place)) for place in places},
                 "answers": [_document(entry) for entry in entries],
             }
         )
@@ -46,13 +46,13 @@ def ledger(state: Path | None, apart: Path | None, machine: bool) -> None:
     click.echo(f"told   epsilon {total['spent']} in all")
     click.echo(f"cap    epsilon {total['cap']}; {total['left']} is left")
     if entries:
-        print_table(["collection", "round", "mechanism", "epsilon", "state"], _rows(found, entries))
-    for entry in found.waiting():
+        print_table(["collection", "round", "mechanism", "epsilon", "state"], _rows(book, entries))
+    for entry in book.waiting():
         click.echo(f"waits  {_place(entry)}: {_waits(entry)}")
 
 
 def _opened(state: Path | None, apart: Path | None) -> Ledger:
-    """The ledger of a folder; looking at one never makes one."""
+    """The ledger of a folder; none is created."""
     from ..service.client.http_client import default_state
     from ..service.client.ledger import Ledger
 
@@ -65,8 +65,8 @@ def _opened(state: Path | None, apart: Path | None) -> Ledger:
     return Ledger(path, secret_file=apart)
 
 
-def _rows(found: Ledger, entries: list[Entry]) -> list[list[str]]:
-    """An answer a row; a collection of several rounds also has its sum."""
+def _rows(book: Ledger, entries: list[Entry]) -> list[list[str]]:
+    """One row for each answer, and a sum for a collection with several rounds."""
     rows = []
     for place in dict.fromkeys(entry.collection for entry in entries):
         mine = [entry for entry in entries if entry.collection == place]
@@ -75,7 +75,7 @@ def _rows(found: Ledger, entries: list[Entry]) -> list[list[str]]:
             for e in mine
         ]
         if len(mine) > 1 and place:
-            rows.append([_place(mine[0]), "all", "", _short(found.spent_in(place)), ""])
+            rows.append([_place(mine[0]), "all", "", _short(book.spent_in(place)), ""])
     return rows
 
 
@@ -98,6 +98,6 @@ def _waits(entry: Entry) -> str:
 
 
 def _document(entry: Entry) -> dict[str, Any]:
-    """As JSON; the report itself is left in the ledger."""
+    """An entry as JSON, without its report."""
     facts = {k: v for k, v in entry.__dict__.items() if k != "report"}
     return {**facts, "epsilon": text(entry.epsilon), "id": entry.report.id if entry.report else None}

@@ -25,7 +25,7 @@ as_json = click.option("--json", "machine", is_flag=True, help="Print JSON.")
 def whole_number(
     name: str, least: int, default: int, says: str, most: int | None = None
 ) -> Callable[[Any], Any]:
-    """An option that is a whole number within limits, and shows its default."""
+    """An option for a whole number within limits; its help shows the default."""
     within = click.IntRange(least, most)
     return click.option(name, type=within, default=default, show_default=True, help=says)
 
@@ -35,13 +35,13 @@ def print_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def counted(number: float, one: str, many: str = "") -> str:
+def counted(number: float, singular: str, plural: str = "") -> str:
     """A number with its noun: 1 key, 2 keys, 1,000 people."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
-    """A plain table under a line that says what it is of; columns of figures to the right."""
+    """Print a table under a title; columns of numbers are right-aligned."""
     if title:
         click.echo(title)
     table = Table(box=None, pad_edge=False)
@@ -55,9 +55,9 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: s
 
 
 def plain_only(encoding: str | None, environment: Mapping[str, str]) -> bool:
-    """Whether only ASCII can be shown: the output's encoding lacks braille, or the locale is plain C.
+    """Whether only ASCII can be shown: the encoding has no braille, or the locale is C.
 
-    Python itself may have put ``C.UTF-8`` into ``LC_CTYPE``, so that does not count as anyone's word.
+    Python itself may have set ``LC_CTYPE`` to ``C.UTF-8``, so that value is ignored.
     """
     try:
         "±│⣿".encode(encoding or "ascii")
@@ -74,7 +74,7 @@ def _figure(cell: str) -> bool:
 
 @contextmanager
 def progress(label: str) -> Iterator[Any]:
-    """A bar on the error stream, where that is a terminal; call it with (done, total or None)."""
+    """A progress bar on the error stream of a terminal; a callback with (done, total or None)."""
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"),
@@ -88,7 +88,7 @@ def progress(label: str) -> Iterator[Any]:
     with bar:
         task = bar.add_task(label, total=None)
 
-        def moved(done: int, total: int | None = None) -> None:
+        def on_progress(done: int, total: int | None = None) -> None:
             bar.update(task, completed=done, total=total)
 
-        yield moved
+        yield on_progress

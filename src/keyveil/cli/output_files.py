@@ -1,4 +1,4 @@
-"""Output files of all commands: checked before the work begins, so that nothing is lost."""
+"""Output files of all commands, which are checked before the work begins."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PICTURE = PictureFile(readable=False)
 
 
 def writes_files(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command ``--force``, and check its output files before it begins."""
+    """Add ``--force`` to a command, and check its output files before it begins."""
 
     @click.option("--force", is_flag=True, help="Replace output files that exist.")
     @wraps(command)
@@ -42,7 +42,7 @@ def writes_files(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check_folder(folder: str, source: str | None, ours: bool, files: Iterable[str]) -> None:
-    """Refuse a folder that is an input, or that has one of the ``files`` and they are not ``ours``."""
+    """Refuse a folder that is an input, or that contains one of the ``files`` unless it is ``ours``."""
     if not folder or folder.startswith("-"):
         raise click.UsageError(f"--output needs a folder's name, not {folder!r}")
     if source is not None and same_file(Path(folder), Path(source)):
@@ -55,7 +55,7 @@ def check_folder(folder: str, source: str | None, ours: bool, files: Iterable[st
 
 
 def _check_outputs(context: click.Context, force: bool) -> None:
-    """Refuse outputs that would replace an input, each other, or without ``force`` any file."""
+    """Refuse outputs that would replace an input, another output or, without ``force``, any file."""
     inputs = [path for option, path in _paths(context) if not isinstance(option.type, OutputFile)]
     outputs = [(o, path) for o, path in _paths(context) if isinstance(o.type, OutputFile)]
     for option, path in outputs:
@@ -64,18 +64,18 @@ def _check_outputs(context: click.Context, force: bool) -> None:
                 f"{option.opts[-1]} needs a file's name, not {path!r} "
                 "(a name that begins with - is written ./-name)"
             )
-        check_output(Path(path), [Path(each) for each in inputs], replace=force)
+        check_output(Path(path), [Path(source) for source in inputs], replace=force)
         if isinstance(option.type, PictureFile):
             from ..plot.style import check_picture
 
             check_picture(path)
-    for (_, one), (_, other) in combinations(outputs, 2):
-        if same_file(Path(one), Path(other)):
-            raise KeyveilError(f"{one} and {other} name the same file; give each output its own")
+    for (_, first), (_, other) in combinations(outputs, 2):
+        if same_file(Path(first), Path(other)):
+            raise KeyveilError(f"{first} and {other} name the same file; give each output its own")
 
 
 def _paths(context: click.Context) -> Iterator[tuple[click.Parameter, str]]:
-    """Every path that was given, with its option or argument."""
+    """Every path on the command line, with its option or argument."""
     for option in context.command.params:
         value = context.params.get(str(option.name))
         if isinstance(option.type, click.Path) and value is not None:

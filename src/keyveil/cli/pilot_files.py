@@ -1,4 +1,4 @@
-"""What a pilot tells: for ``keyveil plan --pilot`` the plan that follows, for ``estimate`` the sizes."""
+"""Files of a pilot: its prior for ``keyveil plan --pilot``, its sizes for ``keyveil estimate``."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def taken_from(
     mean: str | None,
     spread: str | None,
 ) -> tuple[Schema, str, Prior]:
-    """Schema, epsilon and prior: the pilot's own where nothing else is said.
+    """The schema, the epsilon and the prior; by default those of the pilot.
 
-    Other keys or ranges than the pilot's are refused. Another epsilon is not: everyone answers one plan
-    and spends that plan's; it is said in a line.
+    Other keys or ranges than the pilot's are refused. Another epsilon is allowed, with a note, because
+    everyone answers only one of the two plans.
     """
     pilot = _plan_first(paths)
     with named(paths[0]):
@@ -61,7 +61,7 @@ def taken_from(
 
 
 def _plan_first(paths: tuple[str, str]) -> Plan:
-    """The plan of a pair of files; where it is the second of them, that is said."""
+    """The plan of a pair of files; an error says if the files are in the wrong order."""
     try:
         return Plan.load(paths[0])
     except PlanError as error:
@@ -76,24 +76,24 @@ def _plan_first(paths: tuple[str, str]) -> Plan:
 
 
 def show_sizes(paths: tuple[str, str], pilot: Plan, level: float, machine: bool) -> None:
-    """How many keys people hold, as a pilot's tally tells it, and what comes next."""
-    told = told_sizes(pilot, Tally.load(pilot, paths[1]), level)
+    """Show the number of keys that people hold, from a pilot's tally, and the next command."""
+    sizes = told_sizes(pilot, Tally.load(pilot, paths[1]), level)
     next_ = f"keyveil plan --mechanism auto --people N --pilot {paths[0]} {paths[1]}"
     note = f"a pilot tells only how many keys are held; to ask about keys, plan for the others: {next_}"
     if machine:
         facts = {"mechanism": pilot.mechanism_name, "level": level, "note": note}
-        print_json([{**each.document(), **facts} for each in told])
+        print_json([{**size.document(), **facts} for size in sizes])
         return
     print_table(
         ["keys held", "share of people", "± stderr", f"{level:.0%} interval"],
         [
             [
-                str(each.least) if each.least == each.most else f"{each.least} to {each.most}",
-                f"{each.share.value:.4f}",
-                f"{each.share.stderr:.4f}",
-                f"[{each.share.low:.4f}, {each.share.high:.4f}]",
+                str(size.least) if size.least == size.most else f"{size.least} to {size.most}",
+                f"{size.share.value:.4f}",
+                f"{size.share.stderr:.4f}",
+                f"[{size.share.low:.4f}, {size.share.high:.4f}]",
             ]
-            for each in told
+            for size in sizes
         ],
     )
     click.echo(f"note: {note}")

@@ -194,8 +194,8 @@ def _named_plan(given: PlanOptions) -> PlanResult:
     schema, epsilon, _, notes = _read_schema(given)
     mechanism_named(str(given.mechanism), AUTO)
     calibrate, parameters = given.calibrate or "paper", _parameters(given.given)
-    made = Plan.of(schema, str(given.mechanism), epsilon, calibrate, **parameters)
-    return _with_expectation(given, made, people, notes)
+    plan_ = Plan.of(schema, str(given.mechanism), epsilon, calibrate, **parameters)
+    return _with_expectation(given, plan_, people, notes)
 
 
 def _planner_choice(given: PlanOptions) -> PlanResult:
@@ -224,36 +224,36 @@ def _read_schema(given: PlanOptions) -> tuple[Schema, str, Prior | None, list[st
 
 
 def _with_expectation(
-    given: PlanOptions, made: Plan, people: int | None, notes: Sequence[str]
+    given: PlanOptions, plan_: Plan, people: int | None, notes: Sequence[str]
 ) -> PlanResult:
     """A plan with the errors to expect, if the number of people is stated."""
     if people is None:
-        return PlanResult(made, notes)
-    expectation = _expectation(made, people, given.prior(made.schema))
-    return PlanResult(made, notes, expectation.facts, expectation)
+        return PlanResult(plan_, notes)
+    expectation = _expectation(plan_, people, given.prior(plan_.schema))
+    return PlanResult(plan_, notes, expectation.facts, expectation)
 
 
 def _show(given: PlanOptions, result: PlanResult) -> None:
     """Print what to expect and the plan, or where it was written."""
-    made, expectation = result.plan, result.expectation
+    plan_, expectation = result.plan, result.expectation
     if expectation is not None and given.explain:
         from .planner_output import explain_plan
 
         people = given.count
         assert people is not None
-        explain_plan(made, expectation.words, people, given.prior(made.schema))
+        explain_plan(plan_, expectation.words, people, given.prior(plan_.schema))
     elif expectation is not None:
         click.echo(expectation.words, err=not given.output or not expectation.answers)
     if given.output:
         click.echo(
-            f"{given.output}: {made.mechanism_name}, {counted(len(made.schema.keys), 'key')}, "
-            f"promises epsilon {text(made.promised)}, "
-            f"proves {made.proven:.9f}, {made.bits_per_report:.2f} bits a report"
+            f"{given.output}: {plan_.mechanism_name}, {counted(len(plan_.schema.keys), 'key')}, "
+            f"promises epsilon {text(plan_.promised)}, "
+            f"proves {plan_.proven:.9f}, {plan_.bits_per_report:.2f} bits a report"
         )
     elif given.explain:
         click.echo("no plan was written: -o FILE writes it", err=True)
     else:
-        click.echo(made.dumps())
+        click.echo(plan_.dumps())
 
 
 # -- options that fit together -----------------------------------------------------------------------
@@ -343,39 +343,39 @@ def _show_advice(advice: Advice, given: PlanOptions) -> None:
         click.echo(str(advice), err=not given.output or not advice.answers)
 
 
-def _expectation(made: Plan, people: int, prior: Prior) -> Expectation:
+def _expectation(plan_: Plan, people: int, prior: Prior) -> Expectation:
     from ..planner.outlook import outlook
     from .planner_output import expectation, expected
 
     try:
-        conditional = outlook(made, people)
+        conditional = outlook(plan_, people)
     except KeyveilError:
         conditional = None  # its views contain several keys, but not to be asked together
     if conditional is not None:
         return Expectation(str(conditional), conditional.answers, {"outlook": conditional.document()})
     try:
-        facts = expected(made, people, prior)
+        facts = expected(plan_, people, prior)
     except KeyveilError as error:
         return Expectation(f"nothing is said of what to expect: {error}", True, {"expected": None})
-    return Expectation(expectation(facts, Scale.of(made.schema)), True, {"expected": facts})
+    return Expectation(expectation(facts, Scale.of(plan_.schema)), True, {"expected": facts})
 
 
-def _facts(made: Plan) -> dict[str, Any]:
+def _facts(plan_: Plan) -> dict[str, Any]:
     facts = {
-        "hash": made.hash,
-        "mechanism": made.mechanism_name,
-        "calibrate": made.calibrate,
-        "parameters": dict(made.parameters),
-        "keys": len(made.schema.keys),
-        "promised": float(made.promised),
-        "proven": float(made.proven),
-        "bits_per_report": round(made.bits_per_report, 4),
+        "hash": plan_.hash,
+        "mechanism": plan_.mechanism_name,
+        "calibrate": plan_.calibrate,
+        "parameters": dict(plan_.parameters),
+        "keys": len(plan_.schema.keys),
+        "promised": float(plan_.promised),
+        "proven": float(plan_.proven),
+        "bits_per_report": round(plan_.bits_per_report, 4),
     }
-    if made.chain is not None:
-        spent = total((Decimal(made.chain["spent"]), made.proven))
-        facts["round"] = made.chain["round"]
+    if plan_.chain is not None:
+        spent = total((Decimal(plan_.chain["spent"]), plan_.proven))
+        facts["round"] = plan_.chain["round"]
         facts["chain_proven_so_far"] = float(spent)
-        facts["chain_promised"] = float(made.chain["total"])
+        facts["chain_promised"] = float(plan_.chain["total"])
     return facts
 
 

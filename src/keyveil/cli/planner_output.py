@@ -1,4 +1,4 @@
-"""``keyveil plan --mechanism auto``: the planner's choice, why, and what it looks like."""
+"""``keyveil plan --mechanism auto``: the planner's choice, its reasons and a chart."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ COMPARED = {
     ("frequency",): "the frequency",
     ("mean",): "the mean",
 }
-"""What the options' errors are of."""
+"""By the statistics that count: how the table describes the errors."""
 
 
 _OF_VALUES = {"spread", "mean"}
-"""Parameters of mechanisms that speak of values."""
+"""Parameters of mechanisms that are about values."""
 IN_TERMINAL = 4
-"""Lines that a picture in the terminal has: the chosen mechanism's, and the next three's."""
+"""Number of lines in the terminal's chart: the chosen mechanism and the next three."""
 FAKES = 0.01
-"""The share of fake clients that an explanation speaks of."""
+"""The share of fake clients in an explanation."""
 
 
 def asked(words: str) -> str | list[str]:
-    """One of the words the planner knows, or queries with ; between them."""
+    """The question for the planner: one of its words, or queries separated by semicolons."""
     if words in ASKS:
         return words
     if "(" not in words:
@@ -51,7 +51,7 @@ def asked(words: str) -> str | list[str]:
 
 
 def prior_of(schema: Schema, held: str | None, mean: str | None, spread: str | None) -> Prior:
-    """The prior that the options state, on the values' scale; what is not said stays at its default."""
+    """The prior of the options, on the scale of the values; the rest is at its default."""
     given = {
         name: float(decimal(value, f"--{name}"))
         for name, value in (("held", held), ("mean", mean), ("spread", spread))
@@ -61,17 +61,17 @@ def prior_of(schema: Schema, held: str | None, mean: str | None, spread: str | N
 
 
 def advice_for(schema: Schema, epsilon: str, people: int, ask: str, prior: Prior) -> Advice:
-    """The planner's advice; it may be that nothing can answer."""
+    """The planner's advice, which may be that no plan can answer."""
     return advise(schema, epsilon, people, ask=asked(ask), prior=prior)
 
 
 def refusal(advice: Advice) -> PlanError:
-    """Why no plan is made."""
+    """The error that says why no plan is made."""
     return PlanError(f"{advice} (--anyway makes the best plan all the same)")
 
 
 def explain(advice: Advice) -> None:
-    """The table of options, and what else a reader should know."""
+    """Print the table of options and the notes below it."""
     best = advice.best
     if advice.answers:
         say(str(advice))
@@ -82,11 +82,11 @@ def explain(advice: Advice) -> None:
         ["mechanism", "error", f"frequency {sign}", f"mean {sign}", "bits", "answers"],
         [_cells(option, advice) for option in advice.runners_up(20)],
     )
-    one = "one conditional answer" if advice.ask == "conditional" else "one key's answer"
+    answer = "one conditional answer" if advice.ask == "conditional" else "one key's answer"
     few = advice.ask != "conditional" and len(best.plan.schema.keys) < FEWEST
     say(f"error: squared error over the first's: {_compared(advice, few)}")
     scale = Scale.of(best.plan.schema)
-    say(f"{sign}: how far {one} is off before any shrinkage, means {scale}")
+    say(f"{sign}: how far {answer} is off before any shrinkage, means {scale}")
     if scale.note:
         say(f"half ranges: {scale.note}")
     if scale != Scale() and any(_OF_VALUES & {*o.plan.parameters} for o in advice.runners_up(20)):
@@ -106,32 +106,32 @@ def explain(advice: Advice) -> None:
     _outside(best.plan, advice.people, advice.ask, advice.prior)
 
 
-def explain_plan(made: Plan, said: str, people: int, believed: Prior) -> None:
-    """Of a mechanism that was named: what to expect, what a shuffler adds, and what fakes could do."""
-    say(said)
-    answers = made.mechanism.answers
-    both = len(made.mechanism.answers) > 1
-    _outside(made, people, "both" if both else "mean" if "mass" in answers else answers[0], believed)
+def explain_plan(plan: Plan, words: str, people: int, prior: Prior) -> None:
+    """For a named mechanism: print the expected errors, the effect of shuffling and of fakes."""
+    say(words)
+    answers = plan.mechanism.answers
+    both = len(plan.mechanism.answers) > 1
+    _outside(plan, people, "both" if both else "mean" if "mass" in answers else answers[0], prior)
 
 
 def _compared(advice: Advice, few: bool) -> str:
-    """What the column of errors is about."""
+    """What the column of errors measures."""
     if advice.ask == "conditional":
         return f"conditional {COMPARED[advice.counted].removeprefix('the ')}, as estimated"
     return COMPARED[advice.counted] + ("" if few else ", after shrinkage across keys")
 
 
-def _outside(made: Plan, people: int, ask: str, prior: Prior) -> None:
-    """What someone learns who sees all reports, and what fakes could do."""
+def _outside(plan: Plan, people: int, ask: str, prior: Prior) -> None:
+    """Print the privacy after shuffling and the effect of fakes."""
     from ..trust.poison import line as poison_line
     from ..trust.shuffle import line as shuffle_line
 
-    say(shuffle_line(made, people))
-    say(poison_line(made, FAKES, ask, prior))
+    say(shuffle_line(plan, people))
+    say(poison_line(plan, FAKES, ask, prior))
 
 
 def _answers(option: Option, advice: Advice) -> str:
-    """Whether it can answer, and with how many more people it could."""
+    """Whether an option can answer, or the people it would need."""
     if option.lacks <= 1:
         return "yes"
     factor = advice.factor(option)
@@ -153,23 +153,23 @@ def _cells(option: Option, advice: Advice) -> list[str]:
 
 
 def error_cell(error: float) -> str:
-    """An error in four digits, whatever its scale; a dash for none."""
+    """An error in four digits; a dash if it is unknown."""
     if not isfinite(error):
         return "-"
     return f"{error:.4f}" if 0.001 <= error < 1000 else f"{error:.4g}"
 
 
 def picture(advice: Advice, path: str) -> Curves:
-    """Predicted error against epsilon and against people, in a file; returned to be drawn again."""
+    """Draw the predicted error against epsilon and people into a file; the curves are returned."""
     from ..plot import plot_curves
 
-    found = curves(advice.plan.schema, advice)
-    plot_curves(found, path, float(advice.epsilon), advice.people)
-    return found
+    predicted = curves(advice.plan.schema, advice)
+    plot_curves(predicted, path, float(advice.epsilon), advice.people)
+    return predicted
 
 
 def sketch(advice: Advice, drawn: Curves | None = None) -> None:
-    """The same in the terminal: a row for each thing asked, against epsilon and against people."""
+    """The same charts in the terminal, one row for each statistic."""
     width = columns()
     if width < NARROWEST:
         if drawn is None:
@@ -178,16 +178,16 @@ def sketch(advice: Advice, drawn: Curves | None = None) -> None:
             click.echo()
         return
     at = A_FEW[:: 3 if advice.ask == "conditional" else 1]  # plans of larger views take a while each
-    found = drawn or curves(advice.plan.schema, advice, IN_TERMINAL, at)
+    predicted = drawn or curves(advice.plan.schema, advice, IN_TERMINAL, at)
     plain = plain_only(sys.stdout.encoding, os.environ)
     sign = "+-" if plain else "±"
-    names = list(found.by_epsilon)[:IN_TERMINAL]
+    names = list(predicted.by_epsilon)[:IN_TERMINAL]
     axes = (
-        ("epsilon", found.epsilons, found.by_epsilon, float(advice.epsilon)),
-        ("people", found.people, found.by_people, advice.people),
+        ("epsilon", predicted.epsilons, predicted.by_epsilon, float(advice.epsilon)),
+        ("people", predicted.people, predicted.by_people, advice.people),
     )
     who = counted(advice.people, "person", "people")
-    click.echo(f"\n{legend(names, width, found.first)}")
+    click.echo(f"\n{legend(names, width, predicted.first)}")
     for part in (advice.ask,) if advice.ask in ("frequency", "mean") else ("frequency", "mean"):
         panels = [
             Panel(
@@ -202,23 +202,23 @@ def sketch(advice: Advice, drawn: Curves | None = None) -> None:
             click.echo(row)
     say(
         f"against epsilon: {who}, at each the best parameters; against people: epsilon "
-        f"{text(advice.epsilon)}, parameters as in the table; means {found.scale}"
+        f"{text(advice.epsilon)}, parameters as in the table; means {predicted.scale}"
     )
     click.echo()
 
 
 def expected(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
-    """How far answers of a plan that speaks of single keys will be off, before any shrinkage.
+    """The predicted errors of a plan about single keys, before any shrinkage.
 
     The mean's error is on the scale of the plan's values, the mass's on [-1, 1].
     """
     scale = Scale.of(plan.schema)
-    told = forecast(plan, people, prior)
+    predicted = forecast(plan, people, prior)
     answers, weight = plan.mechanism.answers, prior.weight
     errors = {
-        "frequency": told.clipped_frequency(prior) if "frequency" in answers else None,
-        "mean": scale.half**2 * told.clipped_mean(prior) if "mean" in answers else None,
-        "mass": told.covariance[:, 1, 1] + told.bias[:, 1] ** 2 if "mass" in answers else None,
+        "frequency": predicted.clipped_frequency(prior) if "frequency" in answers else None,
+        "mean": scale.half**2 * predicted.clipped_mean(prior) if "mean" in answers else None,
+        "mass": predicted.covariance[:, 1, 1] + predicted.bias[:, 1] ** 2 if "mass" in answers else None,
     }
     return {
         "people": people,
@@ -227,14 +227,16 @@ def expected(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
         "chain": plan.chain is not None,
         "pilot_people": pilot_people(plan, people) if plan.encoding.speaks_of_size else None,
         **{
-            f"{name}_error": None if each is None or not isfinite(weight @ each) else sqrt(weight @ each)
-            for name, each in errors.items()
+            f"{name}_error": None
+            if squares is None or not isfinite(weight @ squares)
+            else sqrt(weight @ squares)
+            for name, squares in errors.items()
         },
     }
 
 
 def expectation(facts: dict[str, Any], scale: Scale) -> str:
-    """The same in one line."""
+    """The predicted errors in one line."""
     parts = [
         f"{name} by about {facts[f'{name}_error']:.3g}{of}"
         for name, of in (("frequency", ""), ("mean", f" {scale}"), ("mass", " on [-1, 1]"))
@@ -242,8 +244,8 @@ def expectation(facts: dict[str, Any], scale: Scale) -> str:
     ]
     who = counted(facts["people"], "person", "people")
     when = " after this round" if facts["chain"] else ""
-    said = f"with {who}{when} a key's answers will be off: {' and '.join(parts)}"
-    said += f" (expecting {facts['prior']})" + (f"; {scale.note}" if scale.note else "")
+    words = f"with {who}{when} a key's answers will be off: {' and '.join(parts)}"
+    words += f" (expecting {facts['prior']})" + (f"; {scale.note}" if scale.note else "")
     if facts["pilot_people"] is not None:
-        said += f"; for a pilot (plan --mechanism auto --pilot) ask {facts['pilot_people']:,} of them"
-    return said
+        words += f"; for a pilot (plan --mechanism auto --pilot) ask {facts['pilot_people']:,} of them"
+    return words

@@ -19,7 +19,7 @@ MAPPED = {
     "no_number": "without a number as value: counted as not held",
     "outside_range": "with a value outside the range of its key: clipped to it",
 }
-"""How a table's rows are mapped where the plan states it, by rule."""
+"""By rule: what ``--lenient`` does to rows of a table."""
 
 
 @click.command()
@@ -59,7 +59,7 @@ def privatise(
     plan = Plan.load(plan_path)
     coins = Coins.secure() if stated is None else Coins.stated(stated)
     mapped: Counter[str] = Counter()
-    with progress("privatising") as moved, writing(plan, output) as writer:
+    with progress("privatising") as on_progress, writing(plan, output) as writer:
         try:
             for people in read_people(
                 plan.schema,
@@ -68,28 +68,28 @@ def privatise(
                 key=key,
                 value=value,
                 lenient=lenient,
-                progress=moved,
+                progress=on_progress,
                 mapped=mapped,
             ):
                 writer.add(plan.privatise(people, coins))
         except RecordError as error:
             raise RecordError(f"{error} (--lenient maps such rows as the plan states)") from None
     size = Path(output).stat().st_size
-    each = round(8 * size / writer.reports, 2) if writer.reports else None
+    bits = round(8 * size / writer.reports, 2) if writer.reports else None
     facts = {
         "plan": plan.hash,
         "reports": writer.reports,
         "bytes": size,
-        "bits_sent_per_report": each,
+        "bits_sent_per_report": bits,
         "bits_per_report": round(plan.bits_per_report, 4),
     }
     if lenient:
         facts["mapped"] = {rule: mapped[rule] for rule in MAPPED}
-        for rule, said in MAPPED.items():
+        for rule, words in MAPPED.items():
             if mapped[rule]:
-                click.echo(f"{counted(mapped[rule], 'row')} {said}", err=True)
+                click.echo(f"{counted(mapped[rule], 'row')} {words}", err=True)
     if machine:
         print_json(facts)
     else:
-        sent = "" if each is None else f" ({each} bits each)"
+        sent = "" if bits is None else f" ({bits} bits each)"
         click.echo(f"{output}: {counted(writer.reports, 'report')}, {counted(size, 'byte')}{sent}")

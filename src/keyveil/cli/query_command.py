@@ -47,8 +47,8 @@ def query(
     """Answer queries like 'mean(Pepsi | Hamburger, !Fries)', 'lift(Pepsi | Hamburger)'."""
     plan = Plan.load(plan_path)
     parsed = [Query.parse(text) for text in queries]
-    for one in parsed:
-        one.places(plan.schema)
+    for question in parsed:
+        question.places(plan.schema)
     source = Conditionals(plan, Tally.load(plan, tally_path), estimator, level)
     answers = source.answers(parsed)
     if machine:
@@ -66,7 +66,7 @@ def query(
 
 
 def _explain_ranges(answers: Iterable[QueryAnswer]) -> None:
-    """What a range is, if there is one."""
+    """Explain ranges, if there are any."""
     ranges = [answer for answer in answers if answer.how == "range"]
     if ranges:
         click.echo(NOTE)
@@ -79,17 +79,17 @@ def _guess(answer: QueryAnswer) -> str:
 
 
 def _cells(answer: QueryAnswer) -> list[str]:
-    made = answer.estimate
-    stderr = f"{made.stderr:.4f}" if isfinite(made.stderr) else ""
-    known = isfinite(made.value) and made.bounded
-    value = "" if answer.how == "range" else f"{made.value:.4f}" if known else "unknown"
-    return [value, stderr, _interval(made)]
+    estimate = answer.estimate
+    stderr = f"{estimate.stderr:.4f}" if isfinite(estimate.stderr) else ""
+    known = isfinite(estimate.value) and estimate.bounded
+    value = "" if answer.how == "range" else f"{estimate.value:.4f}" if known else "unknown"
+    return [value, stderr, _interval(estimate)]
 
 
-def _interval(made: Estimate, digits: int = 4) -> str:
-    if made.bounded:
-        return f"[{made.low:.{digits}f}, {made.high:.{digits}f}]"
-    return f"at least {made.low:.{digits}f}" if isfinite(made.low) else "not estimable"
+def _interval(estimate: Estimate, digits: int = 4) -> str:
+    if estimate.bounded:
+        return f"[{estimate.low:.{digits}f}, {estimate.high:.{digits}f}]"
+    return f"at least {estimate.low:.{digits}f}" if isfinite(estimate.low) else "not estimable"
 
 
 @click.command()
@@ -142,7 +142,11 @@ def conditional(
 
 def _short(cell: QueryAnswer) -> str:
     """One cell of the matrix: a value with half its interval, or a range."""
-    made = cell.estimate
+    estimate = cell.estimate
     if cell.how == "range":
-        return _interval(made, 2)
-    return f"{made.value:.3f} ±{(made.high - made.low) / 2:.3f}" if made.bounded else "unknown"
+        return _interval(estimate, 2)
+    return (
+        f"{estimate.value:.3f} ±{(estimate.high - estimate.low) / 2:.3f}"
+        if estimate.bounded
+        else "unknown"
+    )

@@ -73,11 +73,11 @@ def relay(
         raise KeyveilError("--listen is an address and a port, like 127.0.0.1:8751")
     for line in states(to, names, checked_wait(wait), delta):
         click.echo(line)
-    with listening(host, int(port)) as found:
-        made = Relay(to, wait, memory, names=names, token=token, delta=delta, hold_bytes=hold)
+    with listening(host, int(port)) as socket:
+        app = Relay(to, wait, memory, names=names, token=token, delta=delta, hold_bytes=hold)
         click.echo(
-            f"relaying to {made.upstream.to} at {address_of(found)}: {wait:,} reports at a time or "
+            f"relaying to {app.upstream.to} at {address_of(socket)}: {wait:,} reports at a time or "
             f"more; what has left is remembered in {memory}"
         )
         sys.stdout.flush()
-        return run(made, host, found, watcher)
+        return run(app, host, socket, watcher)

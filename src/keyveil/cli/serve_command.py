@@ -69,11 +69,11 @@ def serve(
     store, folder = store_at(address), segments_of(address, segments)
     check_new(store, host)
     try:
-        with listening(host, port) as found:  # before a new file is made
+        with listening(host, port) as socket:  # before a new file is made
             with plainly():
                 store.open()
             check_address(store, host)
-            click.echo(f"collecting at {address_of(found)} (its API: {address_of(found)}/)")
+            click.echo(f"collecting at {address_of(socket)} (its API: {address_of(socket)}/)")
             if not store.control.collections:
                 click.echo(
                     "There is no collection yet. Create one, also while this runs: "
@@ -90,7 +90,7 @@ def serve(
                     "share that folder; say another with --segments or KEYVEIL_SEGMENTS"
                 )
             sys.stdout.flush()
-            return run(store, folder, host, found, settings)
+            return run(store, folder, host, socket, settings)
     finally:
         store.close()
 
@@ -109,10 +109,10 @@ def verify(address: str, segments: Path | None, machine: bool) -> int:
     from ..service.collector.operations.verify import verify as recount
 
     with opened(address) as store:
-        found = recount(store, segments_of(address, segments))
+        result = recount(store, segments_of(address, segments))
     if machine:
-        print_json([asdict(verdict) for verdict in found])
-    for verdict in found:
+        print_json([asdict(verdict) for verdict in result])
+    for verdict in result:
         if not machine:
             epochs = f"{verdict.open_epochs} open, {verdict.sealed_epochs} sealed epochs"
             state = "; ".join(verdict.findings) or "counts match"
@@ -120,7 +120,7 @@ def verify(address: str, segments: Path | None, machine: bool) -> int:
                 epochs += f", {verdict.expired_epochs} expired and not checked"
             name = f"{verdict.collection} round {verdict.round}"
             click.echo(f"{name}: {verdict.reports} reports in {epochs}: {state}")
-    return 1 if any(verdict.findings for verdict in found) else 0
+    return 1 if any(verdict.findings for verdict in result) else 0
 
 
 @click.command()
@@ -142,7 +142,7 @@ def backup(target: Path, address: str, segments: Path | None) -> None:
 @store_option
 @segments_option
 def restore(source: Path, address: str, segments: Path | None) -> None:
-    """Put a backup where a store shall be; never over one that is there.
+    """Restore a backup to a new store; an existing store is never replaced.
 
     A backup of either kind of store can be restored as either.
     """

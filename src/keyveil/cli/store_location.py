@@ -1,4 +1,4 @@
-"""What all commands on a store share: which one, and how it is opened beside whoever serves it."""
+"""The store of a command: its address, and how it is opened while a collector uses it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from ..service.collector.store import Store
 
 STORE = b"SQLite format 3\0"
-"""How the file of a store begins."""
+"""The first bytes of a store's file."""
 
 
 def _checked(context: click.Context, option: click.Parameter, address: str) -> str:
-    """Refuse a file that is no store: SQLite would take a very short one for empty, and replace it."""
+    """Refuse a file that is not a store; SQLite would treat a very short one as empty."""
     place = address.removeprefix("sqlite://")
     if "://" in place:
         return address
@@ -54,7 +54,7 @@ segments_option = click.option(
 
 
 def segments_of(address: str, segments: Path | None) -> Path:
-    """Where a store's sealed epochs lie."""
+    """The folder of a store's sealed epochs."""
     if segments is not None:
         return segments
     if "://" in address and not address.startswith("sqlite://"):
@@ -69,14 +69,14 @@ def shown(address: str) -> str:
 
 
 def need() -> None:
-    """Say which extra the collector needs, where it is not installed."""
+    """Say which extra the collector needs if it is not installed."""
     if any(find_spec(name) is None for name in ("apsw", "msgspec", "psycopg", "starlette", "uvicorn")):
         raise KeyveilError("the collector needs: pip install 'keyveil[collector]'")
 
 
 @contextmanager
 def plainly() -> Iterator[None]:
-    """What a database says, in one line, without what a statement carried."""
+    """A database error in one line, without the values of the statement."""
     from ..service.collector.store import StoreBroken, StoreError, StoreUnready
 
     try:
@@ -91,7 +91,7 @@ def plainly() -> Iterator[None]:
 
 @contextmanager
 def opened(address: str, make: bool = False) -> Iterator[Store]:
-    """The store, for a change beside whoever serves it."""
+    """The store, opened for a change while a collector may use it."""
     need()
     from ..service.collector.store import StoreError, store_at
 

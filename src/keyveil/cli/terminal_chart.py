@@ -20,15 +20,15 @@ import click
 from ..plot import plain_number
 
 BESIDE, WIDEST = 80, 140
-"""Columns from which charts stand beside each other, and the most that they take."""
+"""Minimum columns for charts side by side, and the maximum width."""
 NARROWEST = 40
-"""Columns that a chart takes at the least."""
+"""Minimum columns of a chart."""
 HEIGHT = 7
 STEP = 3
-"""Columns from one numeral to the next, whichever line's it is."""
+"""Columns between numerals, of whichever line."""
 COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red")
 DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
-"""Of a braille character, its left and its right column from below."""
+"""Bits of a braille character: its left and its right column, from below."""
 UNICODE, ASCII = "│┤└┴─┊", "||+'-:"
 """The left side, the same at a tick, the corner, a tick, the lower side, and where one asked."""
 
@@ -37,7 +37,7 @@ Cell = tuple[str, int | None]
 
 
 class Panel(NamedTuple):
-    """What one chart shows: lines over the same places, and the place that was asked about."""
+    """One chart: lines over the same places, and the marked place."""
 
     title: str
     places: Sequence[float]
@@ -46,7 +46,7 @@ class Panel(NamedTuple):
 
 
 def fitted(panels: Sequence[Panel], width: int, plain: bool, height: int = HEIGHT) -> list[str]:
-    """Charts over one scale, beside each other where there is room, else one under the other."""
+    """The rows of charts over one scale, side by side if there is room."""
     if width >= BESIDE:
         return side_by_side(panels, width, plain, height)
     scale = _scale(panels)
@@ -60,44 +60,44 @@ def side_by_side(
     height: int = HEIGHT,
     scale: tuple[float, float] | None = None,
 ) -> list[str]:
-    """Charts beside each other over one scale, which stands to the left; each row has its colours."""
+    """The rows of charts side by side, with their scale on the left."""
     low, high = scale or _scale(panels)
     marks = _by_row(_ticks(low, high), low, high, height)
     margin = max(5, *map(len, marks.values())) + 1
     across = (width - margin - 2 * (len(panels) - 1)) // len(panels) - 1
     sides = [_chart(panel, (low, high), across, height, plain) for panel in panels]
     signs = ASCII if plain else UNICODE
-    made = [" " * margin + "  ".join(f" {panel.title:<{across}}" for panel in panels).rstrip()]
+    lines = [" " * margin + "  ".join(f" {panel.title:<{across}}" for panel in panels).rstrip()]
     for row in range(height):
         label = marks.get(row, "")
         side = signs[1] if label else signs[0]
         inside = "  ".join(side + _painted(chart[row]) for chart in sides)
-        made.append(f"{label:>{margin - 1}} {inside}".rstrip())
+        lines.append(f"{label:>{margin - 1}} {inside}".rstrip())
     for words in zip(*(_below(panel, across, signs) for panel in panels), strict=True):
-        made.append((" " * margin + "  ".join(words)).rstrip())
-    return made
+        lines.append((" " * margin + "  ".join(words)).rstrip())
+    return lines
 
 
 def legend(names: Sequence[str], width: int = BESIDE, first: str = "chosen") -> str:
-    """Which numeral is which line, and what the first one is; as many to a row as fit."""
-    said = [f"{n} {name}{'' if n > 1 else f' ({first})'}" for n, name in enumerate(names, 1)]
-    made, room = "", 0
-    for place, words in enumerate(said):
+    """The legend: the name of each numeral, as many to a row as fit."""
+    entries = [f"{n} {name}{'' if n > 1 else f' ({first})'}" for n, name in enumerate(names, 1)]
+    text, room = "", 0
+    for place, words in enumerate(entries):
         before = "" if not place else "   " if len(words) + 3 <= room else "\n"
         room = (room - 3 if before == "   " else width) - len(words)
-        made += before + _coloured(words, place)
-    return made
+        text += before + _coloured(words, place)
+    return text
 
 
 def columns() -> int:
-    """How wide a picture may be: as the terminal, and where there is none, two charts' width."""
+    """The width of the terminal in columns; without a terminal that of two charts."""
     if not sys.stdout.isatty():
         return BESIDE
     return min(shutil.get_terminal_size().columns, WIDEST)
 
 
 def say(words: str) -> None:
-    """A sentence on standard output: in a terminal broken between words, else in one line."""
+    """Print a sentence; in a terminal it is wrapped between words."""
     if sys.stdout.isatty():
         width = shutil.get_terminal_size().columns
         words = textwrap.fill(words, width, break_long_words=False, break_on_hyphens=False)
@@ -109,9 +109,9 @@ def _scale(panels: Sequence[Panel]) -> tuple[float, float]:
 
 
 def _span(values: Iterable[float]) -> tuple[float, float]:
-    """The ends of the scale: all that is above zero and finite, over a factor of two at least."""
-    some = [v for v in values if isfinite(v) and v > 0]
-    low, high = (min(some), max(some)) if some else (1.0, 1.0)
+    """The ends of a logarithmic scale for the positive values, at least a factor of two apart."""
+    positive = [v for v in values if isfinite(v) and v > 0]
+    low, high = (min(positive), max(positive)) if positive else (1.0, 1.0)
     if high < 2 * low:
         middle = (low * high) ** 0.5
         low, high = middle / 2**0.5, middle * 2**0.5
@@ -119,30 +119,30 @@ def _span(values: Iterable[float]) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers of a scale, the roundest first: powers of ten, with more where it is short."""
+    """Ticks of a scale: powers of ten, and more if the scale is short."""
     digits = (1, 5, 2, 3, 4, 6, 7, 8, 9)[: 1 if high >= 1000 * low else 3 if high >= 8 * low else 9]
     powers = range(int(log10(low)) - 2, int(log10(high)) + 2)
-    made = [float(f"{digit}e{power}") for digit in digits for power in powers]
-    return [tick for tick in made if low <= tick <= high]
+    ticks = [float(f"{digit}e{power}") for digit in digits for power in powers]
+    return [tick for tick in ticks if low <= tick <= high]
 
 
 def _level(value: float, low: float, high: float, steps: int) -> int:
-    """At which of so many steps a value lies on a logarithmic scale."""
+    """The step of a value on a logarithmic scale."""
     return round((log10(value) - log10(low)) / (log10(high) - log10(low)) * (steps - 1))
 
 
 def _by_row(ticks: Sequence[float], low: float, high: float, height: int) -> dict[int, str]:
-    """The number beside each row that has one, rows counted from above."""
-    made: dict[int, str] = {}
+    """By row, counted from above: the number of its tick."""
+    labels: dict[int, str] = {}
     for tick in ticks:
-        made.setdefault(height - 1 - _level(tick, low, high, 4 * height) // 4, plain_number(tick))
-    return made
+        labels.setdefault(height - 1 - _level(tick, low, high, 4 * height) // 4, plain_number(tick))
+    return labels
 
 
 def _chart(
     panel: Panel, scale: tuple[float, float], width: int, height: int, plain: bool
 ) -> list[list[Cell]]:
-    """The inside of one chart, row by row from above."""
+    """The inside of a chart, row by row from above."""
     signs = ASCII if plain else UNICODE
     ends = panel.places[0], panel.places[-1]
     cells: list[list[Cell]] = [[(" ", None)] * width for _ in range(height)]
@@ -161,21 +161,21 @@ def _chart(
 
 
 def _dots(lines: Sequence[Sequence[int | None]], height: int) -> dict[tuple[int, int], tuple[int, int]]:
-    """Row and column of every cell that a line passes: its dots, and the first line that does."""
-    made: dict[tuple[int, int], tuple[int, int]] = {}
+    """By row and column of every cell with a line: its dots, and the first line in it."""
+    marks: dict[tuple[int, int], tuple[int, int]] = {}
     for number, line in enumerate(lines):
         before: int | None = None
         for place, level in enumerate(line):
             for dot in () if level is None else _joined(before, level):
                 cell = height - 1 - dot // 4, place // 2
-                bits, first = made.get(cell, (0, number))
-                made[cell] = bits | DOTS[place % 2][dot % 4], first
+                bits, first = marks.get(cell, (0, number))
+                marks[cell] = bits | DOTS[place % 2][dot % 4], first
             before = level
-    return made
+    return marks
 
 
 def _joined(before: int | None, level: int) -> range:
-    """The dots of one column: from beside the last one's to this one's, without a gap."""
+    """The dots of one column, which connect it to the column before."""
     if before is None or abs(before - level) <= 1:
         return range(level, level + 1)
     return range(before + 1, level + 1) if level > before else range(level, before)
@@ -184,23 +184,23 @@ def _joined(before: int | None, level: int) -> range:
 def _heights(
     panel: Panel, line: Sequence[float], scale: tuple[float, float], steps: int, most: int
 ) -> list[int | None]:
-    """At which height the line is in every column of dots; None where it is not known."""
-    made: list[int | None] = [None] * steps
+    """The height of a line in every column of dots; None if it is unknown."""
+    heights: list[int | None] = [None] * steps
     at = [_level(place, panel.places[0], panel.places[-1], steps) for place in panel.places]
     known = [isfinite(value) and value > 0 for value in line]
     for i, value in enumerate(line):
         if known[i]:
-            made[at[i]] = _level(value, *scale, most)
+            heights[at[i]] = _level(value, *scale, most)
         if i and known[i - 1] and known[i]:
             for place in range(at[i - 1] + 1, at[i]):
                 share = (place - at[i - 1]) / (at[i] - at[i - 1])
                 between = line[i - 1] ** (1 - share) * value**share
-                made[place] = _level(between, *scale, most)
-    return made
+                heights[place] = _level(between, *scale, most)
+    return heights
 
 
 def _below(panel: Panel, width: int, signs: str) -> tuple[str, str]:
-    """The lower side with its ticks, and their numbers; what was asked about comes before the others."""
+    """The lower side of a chart with its ticks and their numbers; the marked place has priority."""
     first, last = panel.places[0], panel.places[-1]
     side, words = [signs[4]] * width, [" "] * (width + 1)
     for tick in (panel.here, *_ticks(first, last)):
@@ -213,7 +213,7 @@ def _below(panel: Panel, width: int, signs: str) -> tuple[str, str]:
 
 
 def _painted(row: Sequence[Cell]) -> str:
-    """A row with its colours; where the output is no terminal, ``click.echo`` leaves them out."""
+    """A row with its colours, which ``click.echo`` removes outside a terminal."""
     return "".join(_coloured(sign, number) for sign, number in row)
 
 

@@ -32,7 +32,7 @@ def token_create(role: str, name: str | None, label: str, address: str) -> None:
 def token_list(address: str, machine: bool) -> None:
     """All tokens, without their secrets."""
     with opened(address) as store:
-        names = {one.id: one.name for one in store.control.collections.values()}
+        names = {collection.id: collection.name for collection in store.control.collections.values()}
         rows = [
             (
                 t.id,
@@ -74,8 +74,8 @@ def token_revoke(name: str, address: str) -> None:
 
 
 def _token_id(text: str) -> str:
-    """A token's id, also out of a whole token."""
+    """The id of a token, from the id or from the whole token."""
     from ..service.collector.store.tokens import read
 
-    found = read(text)
-    return found[0] if found else text
+    token = read(text)
+    return token[0] if token else text

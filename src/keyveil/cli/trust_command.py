@@ -1,4 +1,4 @@
-"""``keyveil poison``, ``health``, ``shuffle``: what fakes could do, whether any did, what one learns."""
+"""``keyveil poison``, ``health`` and ``shuffle``: fakes, signs of them, and privacy after shuffling."""
 
 from __future__ import annotations
 
@@ -130,27 +130,27 @@ def poison(
     wanted = goal or ("raise-frequency" if "frequency" in plan.mechanism.answers else "raise-mean")
     stated: dict[str, Any] = {"tally": tally, "frequency": held, "mean": middle}
     choice: dict[str, Any] = {"seeds": seeds, "views": views}
-    each = [list(targets)] if targets else [[key] for key in plan.schema.keys]
-    made = [gain(plan, share, some, wanted, attack, **stated, **choice) for some in each]
+    groups = [list(targets)] if targets else [[key] for key in plan.schema.keys]
+    gains = [gain(plan, share, group, wanted, attack, **stated, **choice) for group in groups]
     needed = []
     if attack == "crafted":
-        for one in made:
-            for shift in one.shifts:
-                found = fakes_needed(plan, shift.key, wanted, people=count, **stated, **choice)
-                needed.append(found)
+        for item in gains:
+            for shift in item.shifts:
+                fewest = fakes_needed(plan, shift.key, wanted, people=count, **stated, **choice)
+                needed.append(fewest)
     if machine:
         print_json(
             {
-                "gains": [one.document() for one in made],
-                "one_standard_error": [one.document() for one in needed],
+                "gains": [item.document() for item in gains],
+                "one_standard_error": [item.document() for item in needed],
             }
         )
         return
-    _show_gains(made, {one.key: one.fakes for one in needed})
+    _show_gains(gains, {item.key: item.fakes for item in needed})
 
 
-def _show_gains(made: list[Gain], needed: dict[str, float]) -> None:
-    first = made[0]
+def _show_gains(gains: list[Gain], needed: dict[str, float]) -> None:
+    first = gains[0]
     parts = [p for p in ("frequency", "mean", "mass") if getattr(first.shifts[0], p) is not None]
     headings = ["key"]
     for part in parts:
@@ -158,8 +158,8 @@ def _show_gains(made: list[Gain], needed: dict[str, float]) -> None:
     if needed:
         headings.append("fakes for one ± stderr")
     rows = []
-    for one in made:
-        for shift in one.shifts:
+    for result in gains:
+        for shift in result.shifts:
             row = [shift.key]
             for part in parts:
                 change: Change = getattr(shift, part)
@@ -170,13 +170,15 @@ def _show_gains(made: list[Gain], needed: dict[str, float]) -> None:
     how = f"{first.share:.3g} of all clients fake, {first.attack}, to {first.goal.replace('-', ' the ')}"
     who = "targets together" if len(first.shifts) > 1 else "each key alone"
     print_table(headings, rows, f"{first.mechanism}: {how}; {who}")
-    held = [shift.frequency for one in made for shift in one.shifts if shift.frequency is not None]
+    held = [
+        shift.frequency for result in gains for shift in result.shifts if shift.frequency is not None
+    ]
     if any(not 0 <= change.after <= 1 for change in held):
         click.echo("a frequency outside [0, 1] is seen at once: keyveil health")
 
 
 def _within(scale: Scale, mean: float) -> float:
-    """A mean of --mean on [-1, 1]."""
+    """The value of --mean on [-1, 1]."""
     if not scale.low <= mean <= scale.high:
         raise PlanError(f"--mean lies between {scale.low:g} and {scale.high:g}")
     return scale.unit(mean)
@@ -269,17 +271,17 @@ def health(
     tally = Tally.load(plan, tally_path)
     other = None if other_path is None else Tally.load(plan, other_path)
     rate = float(decimal(false_alarm, "--false-alarm"))
-    found = check_health(plan, tally, other, false_alarm=rate)
-    moved, at = None, float(decimal(level, "--level"))
-    how = "chosen" if any(f.check == "views" and f.suspicious for f in found.findings) else "drawn"
+    result = check_health(plan, tally, other, false_alarm=rate)
+    reaches, at = None, float(decimal(level, "--level"))
+    how = "chosen" if any(f.check == "views" and f.suspicious for f in result.findings) else "drawn"
     share = 0.0 if fakes is None else float(decimal(fakes, "--fakes"))
     if fakes is not None:
-        moved = reach(plan, tally, share, views=how, level=at)
+        reaches = reach(plan, tally, share, views=how, level=at)
     mended = repair(plan, tally, share=share, level=at) if mend else None
     if machine:
-        body: dict[str, Any] = {**found.document(), "reach": None}
-        if moved is not None:
-            body |= {"reach": [one.document() for one in moved], "views": how, "level": at}
+        body: dict[str, Any] = {**result.document(), "reach": None}
+        if reaches is not None:
+            body |= {"reach": [key.document() for key in reaches], "views": how, "level": at}
         if mended is not None:
             body["repair"] = mended.document()
         print_json(body)
@@ -293,16 +295,16 @@ def health(
                 "" if finding.verdict == "not checked" else f"{finding.p_value:.2g}",
                 finding.meaning + _where(finding.where),
             ]
-            for finding in found.findings
+            for finding in result.findings
         ],
     )
-    verdict = "suspicious" if found.suspicious else "nothing suspicious"
+    verdict = "suspicious" if result.suspicious else "nothing suspicious"
     click.echo(
-        f"{verdict} in {counted(found.reports, 'report')}; of honest tallies at most "
-        f"{found.false_alarm:.2g} are found suspicious"
+        f"{verdict} in {counted(result.reports, 'report')}; of honest tallies at most "
+        f"{result.false_alarm:.2g} are found suspicious"
     )
-    if moved is not None:
-        _show_reach(moved, share, how, at)
+    if reaches is not None:
+        _show_reach(reaches, share, how, at)
     if mended is not None:
         _show_repair(plan, mended)
 
@@ -312,11 +314,11 @@ def _where(names: tuple[str, ...]) -> str:
     return f" ({shown})" if names else ""
 
 
-def _show_reach(moved: list[Reach], share: float, views: str, level: float) -> None:
-    parts = [p for p in ("frequency", "mean", "mass") if getattr(moved[0], p) is not None]
+def _show_reach(reaches: list[Reach], share: float, views: str, level: float) -> None:
+    parts = [p for p in ("frequency", "mean", "mass") if getattr(reaches[0], p) is not None]
     print_table(
         ["key", *parts],
-        [[one.key, *(_ends(getattr(one, part)) for part in parts)] for one in moved],
+        [[key.key, *(_ends(getattr(key, part)) for part in parts)] for key in reaches],
         f"where the honest answers lie at level {level:g} if at most {share:.3g} of the reports are "
         f"fake and {'drew' if views == 'drawn' else 'chose'} their views",
     )
@@ -380,16 +382,17 @@ def _signed(value: float) -> str:
 def shuffle(plan_path: str, people: str, delta: str, machine: bool) -> None:
     """What shuffling adds: the epsilon towards whoever sees all reports, but not who sent which."""
     plan = Plan.load(plan_path)
-    made = amplified(plan, read_count(people, "--people"), float(decimal(delta, "--delta")))
+    result = amplified(plan, read_count(people, "--people"), float(decimal(delta, "--delta")))
     if machine:
-        print_json(made.document())
+        print_json(result.document())
         return
-    known = made.parameters
-    click.echo(f"local     epsilon {made.local_epsilon:.9f}, whoever sees one report")
+    known = result.parameters
+    click.echo(f"local     epsilon {result.local_epsilon:.9f}, whoever sees one report")
     click.echo(
-        f"shuffled  epsilon {made.epsilon:.6g} at delta {made.delta:g}, whoever sees all {made.people:,}"
+        f"shuffled  epsilon {result.epsilon:.6g} at delta {result.delta:g}, "
+        f"whoever sees all {result.people:,}"
     )
     shape = f"variation {known.variation:.6g}, blanket {known.blanket:.6g}"
     click.echo(f"from      ratio {known.ratio:.6g}, {shape}")
-    if made.closed_form is not None:
-        click.echo(f"by the closed form of Feldman, McMillan and Talwar: {made.closed_form:.6g}")
+    if result.closed_form is not None:
+        click.echo(f"by the closed form of Feldman, McMillan and Talwar: {result.closed_form:.6g}")

@@ -20,7 +20,7 @@ def plot_answers(
     truth: Mapping[str, Mapping[str, float]] | None = None,
     title: str = "",
 ) -> None:
-    """A panel for each part of the answers: values with intervals, and the truth where given."""
+    """Draw one panel for each statistic: values with intervals, and the truth if it is given."""
     pyplot = pyplot_for(path)
     names = ("frequency", "mean", "mass")
     parts = [p for p in names if any(getattr(a, p) is not None for a in answers)]
@@ -48,15 +48,17 @@ def plot_answers(
 def _panel(
     panel: Any, part: str, shown: Any, rows: Any, truth: Mapping[str, Mapping[str, float]] | None
 ) -> None:
-    made = [getattr(answer, part) for answer in shown]
-    values = np.array([np.nan if e is None else e.value for e in made])
-    ends = np.array([[np.nan, np.nan] if e is None or not e.bounded else [e.low, e.high] for e in made])
+    estimates = [getattr(answer, part) for answer in shown]
+    values = np.array([np.nan if e is None else e.value for e in estimates])
+    ends = np.array(
+        [[np.nan, np.nan] if e is None or not e.bounded else [e.low, e.high] for e in estimates]
+    )
     panel.hlines(rows, ends[:, 0], ends[:, 1], color=BLUE, lw=2.2, alpha=0.65, label="interval")
     # A value whose interval is unbounded says nothing, and is not drawn as if it did.
     panel.plot(
         np.where(np.isnan(ends[:, 0]), np.nan, values), rows, "o", color=BLUE, ms=4, label="estimate"
     )
-    for row, estimate in zip(rows, made, strict=True):
+    for row, estimate in zip(rows, estimates, strict=True):
         if estimate is not None and not estimate.bounded:
             panel.text(
                 0.5,
@@ -80,7 +82,7 @@ def plot_matrix(
 ) -> None:
     """A heat map of one statistic of every key given every other; grey where there is no value.
 
-    A grey cell has its range where one is known, and a question mark elsewhere.
+    A grey cell shows its range if it is known, and otherwise a question mark.
     """
     pyplot = pyplot_for(path)
     size = len(keys)
@@ -115,9 +117,9 @@ def plot_matrix(
 
 def _cell(answer: Any) -> str:
     """A value with half its interval, a range, or a question mark."""
-    made = answer.estimate
-    if not made.bounded:
+    estimate = answer.estimate
+    if not estimate.bounded:
         return "?"
-    if np.isnan(made.value):
-        return f"{made.low:.2f} to\n{made.high:.2f}"
-    return f"{made.value:.2f}\n±{(made.high - made.low) / 2:.2f}"
+    if np.isnan(estimate.value):
+        return f"{estimate.low:.2f} to\n{estimate.high:.2f}"
+    return f"{estimate.value:.2f}\n±{(estimate.high - estimate.low) / 2:.2f}"

@@ -18,17 +18,17 @@ def plot_rows(
     error: str = "squared",
     by_estimator: bool = False,
 ) -> None:
-    """Errors of mechanisms, a panel for each answer, the planner's choice bold and on top.
+    """Draw the errors of mechanisms, one panel for each statistic, the planner's choice in bold.
 
-    Lines against epsilon, or dots where there is one epsilon. Each mechanism has one, with the
-    estimator that ``auto`` has at that epsilon. A mechanism that lacks it has its own first estimator,
-    and so have all without ``auto``. The legend names it. ``by_estimator`` draws every estimator apart.
+    Errors are lines against epsilon, or dots for a single epsilon. Each mechanism is drawn with the
+    estimator of ``auto`` at that epsilon, or else with its own first. The legend names the estimator.
+    ``by_estimator`` draws every estimator separately.
     """
     pyplot = pyplot_for(path)
     name = {"squared": "mse", "absolute": "mae"}[error]
     conditional = "mse_conditional_frequency" in rows[0]
     middle = "conditional_" if conditional else ""
-    series = _series(rows, by_estimator)
+    series = all_series(rows, by_estimator)
     parts = [f"{name}_{middle}{of}" for of in ("frequency", "mean")]
     parts = [p for p in parts if any(row[p] is not None for row in rows)]
     epsilons = sorted({row["epsilon"] for row in rows})
@@ -37,20 +37,20 @@ def plot_rows(
     for panel, part in zip(figure.axes, parts, strict=False):
         of = part.removeprefix(f"{name}_").replace("_", " ")
         panel.set_title(f"mean {error} error of the {of}", loc="left", fontsize=10)
-    one = rows[0]
-    people = f"{one['n']:,} {'person' if one['n'] == 1 else 'people'}"
-    repetitions = f"{one['repetitions']} repetition{'' if one['repetitions'] == 1 else 's'}"
-    scale = Scale.parse(one.get("mean_scale"))
-    said = [f"{one['d']} keys, {people}, {repetitions}, means {scale}"]
+    first = rows[0]
+    people = f"{first['n']:,} {'person' if first['n'] == 1 else 'people'}"
+    repetitions = f"{first['repetitions']} repetition{'' if first['repetitions'] == 1 else 's'}"
+    scale = Scale.parse(first.get("mean_scale"))
+    words = [f"{first['d']} keys, {people}, {repetitions}, means {scale}"]
     if len(epsilons) == 1:
-        said.insert(0, f"epsilon {epsilons[0]:g}")
-    if one["repetitions"] > 1:
-        said.append("bars: two standard errors")
+        words.insert(0, f"epsilon {epsilons[0]:g}")
+    if first["repetitions"] > 1:
+        words.append("bars: two standard errors")
     if not by_estimator:
-        said.append("each with the estimator beside its name")
+        words.append("each with the estimator beside its name")
     if len(epsilons) > 1 and any(o.dashes != "-" and not o.planner for o in series):
-        said.append("dashed: keyveil's own")
-    caption = textwrap.fill("; ".join(said), int(13.5 * figure.get_size_inches()[0]))
+        words.append("dashed: keyveil's own")
+    caption = textwrap.fill("; ".join(words), int(13.5 * figure.get_size_inches()[0]))
     inch = 1 / figure.get_size_inches()[1]
     figure.suptitle(
         caption, x=0.012, y=1 - 0.06 * inch, ha="left", va="top", fontsize=8.5, color="#444444"
@@ -58,8 +58,8 @@ def plot_rows(
     put_away(pyplot, figure, path)
 
 
-class _One(NamedTuple):
-    """What is drawn of one mechanism: its rows by epsilon, and how it looks."""
+class Series(NamedTuple):
+    """One mechanism in the picture: its rows by epsilon, and its style."""
 
     label: str
     rows: list[dict[str, Any]]
@@ -70,13 +70,13 @@ class _One(NamedTuple):
 
     def at(self, part: str) -> tuple[list[float], list[float], list[float]]:
         """Epsilons, errors and two standard errors, where there are errors above 0."""
-        some = [row for row in self.rows if row[part]]
-        spread = [2 * (row[f"{part}_se"] or 0.0) for row in some]
-        return [row["epsilon"] for row in some], [row[part] for row in some], spread
+        positive = [row for row in self.rows if row[part]]
+        spread = [2 * (row[f"{part}_se"] or 0.0) for row in positive]
+        return [row["epsilon"] for row in positive], [row[part] for row in positive], spread
 
 
-def _series(rows: list[dict[str, Any]], by_estimator: bool) -> list[_One]:
-    """One for each mechanism, or mechanism and estimator, in their order; the planner's last."""
+def all_series(rows: list[dict[str, Any]], by_estimator: bool) -> list[Series]:
+    """One series for each mechanism, or mechanism and estimator, the planner's choice last."""
     from ..mechanisms import REGISTRY
 
     shown = _shown_estimators(rows)
@@ -86,30 +86,30 @@ def _series(rows: list[dict[str, Any]], by_estimator: bool) -> list[_One]:
             named = row["estimator"] if by_estimator else ""
             lines.setdefault((row["mechanism"], named), []).append(row)
     planners = {estimator for (mechanism, _), estimator in shown.items() if mechanism == "auto"}
-    made = []
+    series = []
     number = 0
-    for (mechanism, estimator), some in lines.items():
-        some = sorted(some, key=lambda row: row["epsilon"])
-        names = dict.fromkeys(row["estimator"] for row in some)
+    for (mechanism, estimator), own in lines.items():
+        own = sorted(own, key=lambda row: row["epsilon"])
+        names = dict.fromkeys(row["estimator"] for row in own)
         label = f"{mechanism}, {'/'.join(names)}"
         if mechanism == "auto":
             best = not by_estimator or estimator in planners
-            made.append(_One(label, some, "#000000", *(("o", "-") if best else ("s", ":")), True))
+            series.append(Series(label, own, "#000000", *(("o", "-") if best else ("s", ":")), True))
             continue
         kind = REGISTRY.get(mechanism.partition(":")[0])
         source = "" if kind is None else kind.source
         ours = source.startswith("keyveil") or source.endswith(("ours", "our own"))
         dashes = (0, (4, 1.5)) if ours else "-"
         mark, colour = MARKS[number % len(MARKS)], LINES[number % len(LINES)]
-        made.append(_One(label, some, colour, mark, dashes, False))
+        series.append(Series(label, own, colour, mark, dashes, False))
         number += 1
-    return sorted(made, key=lambda one: one.planner)
+    return sorted(series, key=lambda line: line.planner)
 
 
 def _shown_estimators(rows: list[dict[str, Any]]) -> dict[tuple[str, float], str]:
-    """The estimator that is drawn, by mechanism and epsilon: the one of ``auto``, where it exists.
+    """By mechanism and epsilon: the estimator that is drawn.
 
-    A mechanism without it, and every mechanism where ``auto`` is not there, has its own first.
+    It is the estimator of ``auto`` if the mechanism has it, and its own first otherwise.
     """
     known: dict[tuple[str, float], list[str]] = {}
     for row in rows:
@@ -123,30 +123,30 @@ def _shown_estimators(rows: list[dict[str, Any]]) -> dict[tuple[str, float], str
     }
 
 
-def _lines(pyplot: Any, series: list[_One], parts: list[str], epsilons: list[float]) -> Any:
+def _lines(pyplot: Any, series: list[Series], parts: list[str], epsilons: list[float]) -> Any:
     """Errors against epsilon on two logarithmic axes, each line named at its end."""
     height = max(3.6, 1.5 + 0.19 * len(series))
-    longest = max(len(one.label) for one in series)
+    longest = max(len(line.label) for line in series)
     figure, panels = pyplot.subplots(
         1, len(parts), figsize=((3.7 + 0.078 * longest) * len(parts) + 0.5, height), squeeze=False
     )
     for panel, part in zip(panels[0], parts, strict=True):
-        for one in series:
-            places, values, spread = one.at(part)
+        for line in series:
+            places, values, spread = line.at(part)
             if not places:
                 continue
             panel.errorbar(
                 places,
                 values,
                 yerr=[np.minimum(spread, 0.9 * np.array(values)), spread],
-                color=one.colour,
-                ls=one.dashes,
-                marker=one.mark,
-                mfc=one.colour if one.planner else "white",
-                lw=2.6 if one.planner else 1.2,
+                color=line.colour,
+                ls=line.dashes,
+                marker=line.mark,
+                mfc=line.colour if line.planner else "white",
+                lw=2.6 if line.planner else 1.2,
                 elinewidth=0.8,
-                ms=5.5 if one.planner else 4.5,
-                zorder=5 if one.planner else 3,
+                ms=5.5 if line.planner else 4.5,
+                zorder=5 if line.planner else 3,
             )
         panel.set_xscale("log")
         log_axis(panel, "y")
@@ -166,13 +166,13 @@ def _lines(pyplot: Any, series: list[_One], parts: list[str], epsilons: list[flo
         wspace=(room + 0.75) / max(own - room - 0.75, 0.5),
     )
     for panel, part in zip(panels[0], parts, strict=True):
-        _named_at_ends(panel, [(one, *one.at(part)) for one in series], high)
+        _named_at_ends(panel, [(line, *line.at(part)) for line in series], high)
     return figure
 
 
 def _named_at_ends(panel: Any, lines: list[Any], high: float) -> None:
-    """The name of every line to its right, as near to its end as the other names leave room for."""
-    ends = [(one, places[-1], values[-1]) for one, places, values, _ in lines if places]
+    """Write the name of every line to its right, as close to its end as there is room."""
+    ends = [(line, places[-1], values[-1]) for line, places, values, _ in lines if places]
     if not ends:
         return
     step = 0.148 / (panel.get_position().height * high)
@@ -181,21 +181,21 @@ def _named_at_ends(panel: Any, lines: list[Any], high: float) -> None:
     order = sorted(range(len(ends)), key=lambda i: at[i][1])
     places = spread_out([float(at[i][1]) for i in order], step, 0.0, 1.0)
     for i, place in zip(order, places, strict=True):
-        one = ends[i][0]
+        line = ends[i][0]
         panel.annotate(
-            one.label,
+            line.label,
             xy=(at[i][0], at[i][1]),
             xytext=(1.07, place),
             xycoords="axes fraction",
             textcoords="axes fraction",
             va="center",
             fontsize=8,
-            color=one.colour,
-            fontweight="bold" if one.planner else "normal",
+            color=line.colour,
+            fontweight="bold" if line.planner else "normal",
             annotation_clip=False,
             arrowprops={
                 "arrowstyle": "-",
-                "color": one.colour,
+                "color": line.colour,
                 "lw": 0.5,
                 "shrinkA": 1,
                 "shrinkB": 3,
@@ -205,10 +205,10 @@ def _named_at_ends(panel: Any, lines: list[Any], high: float) -> None:
 
 
 def spread_out(wanted: list[float], step: float, low: float, high: float) -> list[float]:
-    """Places from below to above, ``step`` apart at least, as near as can be to those wanted.
+    """Increasing places at least ``step`` apart, as close as possible to those wanted.
 
-    Least squares in order: groups that touch are moved together to where their members want to be.
-    All lie between ``low`` and ``high`` if there is room for them.
+    This is isotonic least squares: groups that touch are placed together. All places lie between
+    ``low`` and ``high`` if there is room.
     """
     groups: list[tuple[float, int]] = []  # the sum of their first places, and members
     for place in wanted:
@@ -218,41 +218,41 @@ def spread_out(wanted: list[float], step: float, low: float, high: float) -> lis
             if below / many + step * many <= above / more:
                 break
             groups[-2:] = [(below + above - step * many * more, many + more)]
-    made = [total / many + step * i for total, many in groups for i in range(many)]
-    last = len(made) - 1
-    made = [min(place, high - step * (last - i)) for i, place in enumerate(made)]
-    return [max(place, low + step * i) for i, place in enumerate(made)]
+    places = [total / many + step * i for total, many in groups for i in range(many)]
+    last = len(places) - 1
+    places = [min(place, high - step * (last - i)) for i, place in enumerate(places)]
+    return [max(place, low + step * i) for i, place in enumerate(places)]
 
 
-def _dots(pyplot: Any, series: list[_One], parts: list[str], epsilons: list[float]) -> Any:
-    """One epsilon: a row for each mechanism, the least error of the last answer on top."""
+def _dots(pyplot: Any, series: list[Series], parts: list[str], epsilons: list[float]) -> Any:
+    """Errors at one epsilon, a row for each mechanism, the smallest error on top."""
 
-    def errors(one: _One) -> list[float]:
-        found = [one.rows[0][part] for part in reversed(parts)]
-        return [np.inf if error is None else error for error in found]
+    def errors(line: Series) -> list[float]:
+        values = [line.rows[0][part] for part in reversed(parts)]
+        return [np.inf if error is None else error for error in values]
 
     ordered = sorted(series, key=errors, reverse=True)
     labels = [
-        one.label.replace("auto", f"auto ({one.rows[0]['chosen']})", 1) if one.planner else one.label
-        for one in ordered
+        line.label.replace("auto", f"auto ({line.rows[0]['chosen']})", 1) if line.planner else line.label
+        for line in ordered
     ]
     height = 1.25 + 0.235 * max(len(ordered), 3)
     margin = 0.35 + 0.072 * max(map(len, labels))
     wide = margin + 3.4 * len(parts)
     figure, panels = pyplot.subplots(1, len(parts), figsize=(wide, height), squeeze=False, sharey=True)
     for panel, part in zip(panels[0], parts, strict=True):
-        for place, one in enumerate(ordered):
-            _, values, spread = one.at(part)
+        for place, line in enumerate(ordered):
+            _, values, spread = line.at(part)
             if not values:
                 continue
-            colour = ORANGE if one.planner else BLUE
+            colour = ORANGE if line.planner else BLUE
             panel.errorbar(
                 values,
                 [place],
                 xerr=[np.minimum(spread, 0.9 * np.array(values)), spread],
-                fmt="D" if one.planner else "o",
+                fmt="D" if line.planner else "o",
                 color=colour,
-                ms=7 if one.planner else 5,
+                ms=7 if line.planner else 5,
                 elinewidth=1.2,
             )
             panel.axhline(place, color="#eeeeee", lw=0.8, zorder=0)
@@ -261,8 +261,8 @@ def _dots(pyplot: Any, series: list[_One], parts: list[str], epsilons: list[floa
     first = panels[0][0]
     first.set_yticks(range(len(ordered)), labels, fontsize=8)
     first.set_ylim(-0.6, len(ordered) - 0.4)
-    for one, tick in zip(ordered, first.get_yticklabels(), strict=True):
-        tick.set_fontweight("bold" if one.planner else "normal")
+    for line, tick in zip(ordered, first.get_yticklabels(), strict=True):
+        tick.set_fontweight("bold" if line.planner else "normal")
     figure.subplots_adjust(
         left=margin / wide, right=1 - 0.15 / wide, top=1 - 0.7 / height, bottom=0.4 / height, wspace=0.08
     )

@@ -1,4 +1,4 @@
-"""What is known without a measurement: predicted errors, the limit, and what fakes gain."""
+"""Plots of computed numbers: predicted errors, the error limit, and the gains of fakes."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def plot_curves(curves: Any, path: str | Path, epsilon: float, people: int) -> N
     )
     for line, places, errors, here, label in rows:
         for panel, part in zip(line, parts, strict=True):
-            for number, (name, found) in enumerate(errors.items()):
+            for number, (name, curve) in enumerate(errors.items()):
                 panel.plot(
                     places,
-                    np.sqrt(found[part]),
+                    np.sqrt(curve[part]),
                     color=COLOURS[number % len(COLOURS)],
                     marker=MARKS[number % 7],
                     lw=2.8 if number == 0 else 1.2,
@@ -96,7 +96,7 @@ def plot_limit(
 
 
 def plot_gains(rows: list[dict[str, Any]], path: str | Path, share: float, epsilon: float) -> None:
-    """What fakes add to a frequency under each mechanism: chosen and drawn reports, and the mean's."""
+    """The shift that fakes cause under each mechanism, of frequency and mean."""
     pyplot = pyplot_for(path)
     parts = [p for p in ("frequency", "mean") if any(row[p] is not None for row in rows)]
     shown = [row for row in rows if not row["reason"]]

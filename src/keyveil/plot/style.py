@@ -1,4 +1,4 @@
-"""How all pictures look: colours, axes, and how a picture is begun and put away."""
+"""The style of all pictures: colours and axes; and how a picture is begun and saved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MARKS = "os^Dv<>Pd*X"
 
 
 def check_picture(path: str | Path) -> None:
-    """Refuse a picture that could not be written, without loading what draws it."""
+    """Refuse a picture that cannot be written, without loading matplotlib."""
     if find_spec("matplotlib") is None:
         raise TableError("a picture needs matplotlib: pip install 'keyveil[plot]'")
     if Path(path).suffix.lower() not in {".png", ".svg", ".pdf"}:
@@ -27,7 +27,7 @@ def check_picture(path: str | Path) -> None:
 
 
 def pyplot_for(path: str | Path) -> Any:
-    """Matplotlib without a screen, once the picture's name is one it can write."""
+    """Matplotlib without a screen; a file name that it cannot write is refused."""
     check_picture(path)
     import matplotlib
 
@@ -38,14 +38,14 @@ def pyplot_for(path: str | Path) -> Any:
 
 
 def put_away(pyplot: Any, figure: Any, path: str | Path) -> None:
-    """Write the picture whole or not at all, and forget it."""
+    """Write the picture completely or not at all, and close it."""
     with whole_file(Path(path)) as file:
         figure.savefig(file, dpi=150, format=Path(path).suffix[1:].lower())
     pyplot.close(figure)
 
 
 def lightly(panel: Any, grid: str = "both") -> None:
-    """A pale grid behind what is drawn, and no frame but the axes; none on the left beside rows."""
+    """Draw a pale grid in the background, and no frame besides the axes."""
     panel.grid(axis=grid, color="#dddddd", lw=0.6)
     panel.set_axisbelow(True)
     for side in ("top", "right", "left") if grid == "x" else ("top", "right"):
@@ -55,7 +55,7 @@ def lightly(panel: Any, grid: str = "both") -> None:
 
 
 def log_axis(panel: Any, which: str) -> None:
-    """A logarithmic axis of at least a factor of ten, with ticks enough to read it by."""
+    """A logarithmic axis over at least a factor of ten, with enough ticks to read it."""
     getattr(panel, f"set_{which}scale")("log")
     low, high = getattr(panel, f"get_{which}lim")()
     if high < 10 * low:
@@ -89,5 +89,5 @@ def plain_number(value: float) -> str:
 
 
 def short(key: str) -> str:
-    """A key that fits beside a row."""
+    """A key, shortened to fit next to a row."""
     return key if len(key) <= 28 else key[:27] + "…"

@@ -1,9 +1,9 @@
-"""Chains by simulation: many repetitions of a chain of plans at once.
+"""Simulates many repetitions of a chain of plans at once.
 
-A plan for every round and repetition would take most of the time. Where rounds tell absent keys what to
-say (PrivKVM, PrivKVM+), the first is drawn under its own plan and the later ones straight from their
-law, which is the plans' up to 2^-32. Where a first round finds a cap (``sized``), repetitions that
-found the same are drawn together. ``followed`` is the long way, round by round; tests run both.
+A plan for every round and repetition would take most of the time. In chains with feedback (PrivKVM,
+PrivKVM+) the first round is drawn under its plan, and later rounds from their law, which is the plans'
+up to 2^-32. If a first round chooses a cap (``sized``), repetitions with the same cap are drawn
+together. ``followed`` runs every round with its plan; tests compare the two.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 FEEDBACK = ("debiased", "published")
-"""The estimators that rounds with feedback have."""
+"""Estimators of chains with feedback."""
 
 # -- one round with feedback -------------------------------------------------------------------------
 
 
 def keep_probability(epsilon: float) -> float:
-    """How often randomised response keeps what it is given."""
+    """The probability that randomised response reports the true bit."""
     return exp(epsilon) / (exp(epsilon) + 1)
 
 
 def round_law(laws: Floats, key_epsilon: float, value_epsilon: float, feedback: Floats) -> Floats:
-    """The law ``(..., keys, 3)`` of a round's outputs, given states' laws and what absent keys say.
+    """The law ``(..., keys, 3)`` of a round's outputs, from the laws of states and the feedback.
 
-    Leading axes of ``feedback`` are repetitions, which are told different things.
+    ``feedback`` has the mean that absent keys report; its leading axes are repetitions.
     """
     rows = privkv_rows(key_epsilon, value_epsilon)
     high = (1 + (2 * keep_probability(value_epsilon) - 1) * feedback) / 2
@@ -75,7 +75,7 @@ def one_round(
 def raw_means(counts: Integers | Floats, keep: float | Floats) -> Floats:
     """PrivKV's own means from counts ``(..., 3)`` of absent, low and high.
 
-    Signs are debiased among the shown, whoever they are; ``keep`` is how often a sign is kept.
+    Signs are debiased among all who report a value; ``keep`` is the probability of the true sign.
     """
     keep = np.asarray(keep)
     shown = counts[..., 1:].sum(axis=-1)
@@ -140,10 +140,10 @@ def chain_bands(
     runs: int,
     estimators: Sequence[str],
 ) -> Iterator[tuple[Plan, dict[str, KeyBands]]]:
-    """Bands of every estimator for all repetitions of a chain, in groups that need not be in order.
+    """Bands of every estimator for all repetitions of a chain, in groups without a fixed order.
 
-    Everyone answers every round, or people are split between them where the chain says so. The plan
-    beside a group is one that its members answered.
+    Everyone answers every round, unless the chain splits people between rounds. The plan of a group is
+    one that its repetitions answered.
     """
     chain = plan.chain or {}
     if "feedback" in chain and set(estimators) <= set(FEEDBACK):
@@ -159,7 +159,7 @@ def chain_bands(
 def followed(
     plan: Plan, population: Population, people: int, coins: Coins, run: int
 ) -> tuple[Plan, Integers]:
-    """One repetition, plan by plan: the last one and its counts."""
+    """The last plan of one repetition and its counts, by running every round."""
     while True:
         tally = simulate(plan, population, answering(plan, people), coins, run)
         try:
@@ -169,31 +169,33 @@ def followed(
 
 
 def answering(plan: Plan, people: int) -> int:
-    """How many of all people answer this plan of a chain."""
+    """The number of people who answer this plan of a chain."""
     return max(1, round(people * float((plan.chain or {}).get("share", 1))))
 
 
 def _capped(
     plan: Plan, population: Population, people: int, coins: Coins, runs: int, names: Sequence[str]
 ) -> Iterator[tuple[Plan, dict[str, KeyBands]]]:
-    """Second rounds of the same cap have the same law, whatever the first round's tally was."""
-    found: dict[int, list[Plan]] = {}
+    """Draws second rounds with the same cap together, because they have the same law."""
+    by_cap: dict[int, list[Plan]] = {}
     for counts in simulate_runs(plan, population, answering(plan, people), coins, runs):
         second = plan.next(Tally(plan, counts))
         assert second.chain is not None
-        found.setdefault(int(second.chain["cap"]), []).append(second)
-    for cap in sorted(found):
-        second = found[cap][0]
-        made = simulate_runs(second, population, answering(second, people), coins, len(found[cap]))
-        yield second, {name: bands(second, made, name, LEVEL) for name in names}
+        by_cap.setdefault(int(second.chain["cap"]), []).append(second)
+    for cap in sorted(by_cap):
+        second = by_cap[cap][0]
+        counts_of_cap = simulate_runs(
+            second, population, answering(second, people), coins, len(by_cap[cap])
+        )
+        yield second, {name: bands(second, counts_of_cap, name, LEVEL) for name in names}
 
 
 @dataclass
 class _Rounds:
-    """The latest round of every repetition: its counts, what it was told, and how often it keeps."""
+    """The latest round of every repetition: counts, feedback, and probability of the true sign."""
 
     counts: Integers
-    told: Floats
+    feedback: Floats
     keep: Floats
 
 
@@ -207,41 +209,41 @@ def _with_feedback(
     laws = np.array([crowd.law((key,)) for key in keys])
     draw = coins.under(f"{plan.hash} rounds").generator()
     places, cells = view_counts(plan, first, 0)
-    told = np.tile([float(word) for word in plan.chain["feedback"]], (runs, 1))
+    feedback = np.tile([float(word) for word in plan.chain["feedback"]], (runs, 1))
     keep = np.full(runs, keeps_of(plan.channels[0])[1])
-    at = _Rounds(cells[:, np.argsort(places)].astype(np.int64), told, keep)
+    at = _Rounds(cells[:, np.argsort(places)].astype(np.int64), feedback, keep)
     cost = float(plan.parameters.get("cost", -1))
     going, ended_at_once = np.ones(runs, bool), np.zeros(runs, bool)
     for number, value in enumerate(later_budgets(plan)):
         means = raw_means(at.counts, at.keep[:, None]).round(6)  # plans tell six places
-        told = np.where(np.isfinite(means), means, at.told)
-        going = going & (np.abs(told - at.told).mean(axis=1) > cost)
+        feedback = np.where(np.isfinite(means), means, at.feedback)
+        going = going & (np.abs(feedback - at.feedback).mean(axis=1) > cost)
         if number == 0:
             ended_at_once = ~going
         if not going.any():
             break
-        at.told[going] = told[going]
-        at.counts[going] = one_round(draw, laws, 0.0, value, told[going], people)
+        at.feedback[going] = feedback[going]
+        at.counts[going] = one_round(draw, laws, 0.0, value, feedback[going], people)
         at.keep[going] = keep_probability(value)
     if ended_at_once.any():
         alone = first[ended_at_once]
         yield plan, {name: bands(plan, alone, name, LEVEL) for name in names}
     later = ~ended_at_once
     if later.any():
-        rest = _Rounds(at.counts[later], at.told[later], at.keep[later])
+        rest = _Rounds(at.counts[later], at.feedback[later], at.keep[later])
         yield plan, _answers(plan, first[later], rest, names)
 
 
 def _answers(plan: Plan, first: Integers, at: _Rounds, names: Sequence[str]) -> dict[str, KeyBands]:
-    """Frequencies of the first round; means of the last, as published or without the feedback's pull."""
+    """Frequencies of the first round and means of the last, as published or debiased."""
     moments = view_moments(plan, first)
     value, variance = moments.values[..., 0], moments.covariance[..., 0, 0]
     frequency = Band.plain(value, variance, moments.reports, LEVEL)
-    made = {}
+    answers = {}
     for name in names:
         mean = _debiased(at, value, variance) if name == "debiased" else _published(at)
-        made[name] = KeyBands(moments.reports, frequency, mean)
-    return made
+        answers[name] = KeyBands(moments.reports, frequency, mean)
+    return answers
 
 
 def _published(at: _Rounds) -> Band:
@@ -260,5 +262,7 @@ def _debiased(at: _Rounds, frequency: Floats, variance: Floats) -> Band:
         noise = (1 - (average * shown / (shown + 1)) ** 2) / shown / sign**2
         covariance = np.zeros((*shown.shape, 2, 2))
         covariance[..., 0, 0], covariance[..., 1, 1] = noise, np.maximum(variance, 0.0)
-        apart = Band.ratio(average / sign - at.told, frequency, covariance, shown, LEVEL)
-    return Band(at.told + apart.value, apart.stderr, at.told + apart.low, at.told + apart.high)
+        apart = Band.ratio(average / sign - at.feedback, frequency, covariance, shown, LEVEL)
+    return Band(
+        at.feedback + apart.value, apart.stderr, at.feedback + apart.low, at.feedback + apart.high
+    )

@@ -18,7 +18,7 @@ from ...mechanisms.kvoh import by_bits
 from ...people.schema import Schema
 from ...plan.plan import Plan
 from . import figures
-from .experiment import Claim, Figure, Job, Row, Setup, number, only_if, picked, verdict
+from .experiment import Claim, Figure, Job, Row, Setup, number, only_if, select_rows, verdict
 
 NAME = ROWS_OF = "bounds"
 TITLE = "Error bounds: the paper's, corrected, and measured"
@@ -44,7 +44,7 @@ LINES: dict[str, tuple[str, Decoder]] = {
 }
 """Mechanism and the paper's own decoder."""
 COUNTS = {"PrivKV-A": ("privkv", by_least_squares), "KVUE": LINES["KVUE"], "KVOH": LINES["KVOH"]}
-"""Those whose estimates of the counts N_i are said to be unbiased."""
+"""Lines whose estimates of the counts N_i are claimed to be unbiased."""
 
 
 def jobs(setup: Setup) -> list[Job]:
@@ -56,26 +56,26 @@ def jobs(setup: Setup) -> list[Job]:
 
 
 def printed(line: str, part: str, epsilon: float, f: float, n: int) -> float:
-    """The bound as the paper prints it; infinite where it is negative, which it never says."""
+    """The bound as printed in the paper; infinite where the formula is negative."""
     tail = log(2 / MISS)
     if line == "F2M":
         e = exp(epsilon)
         if part == "frequency":
             return (e + 1) / (e - 1) * sqrt(n * tail / 2) / n
         below = sqrt(2 * n) * f**2 * (e - 1) - f * (e - 1) * sqrt(tail)
-        made = 2 * (f + 1) * (e + 1) * sqrt(tail) / below
+        bound = 2 * (f + 1) * (e + 1) * sqrt(tail) / below
     else:
         e = exp(epsilon) if line == "KVUE" else exp(epsilon / 2)
         gain = (e + 2) / (e - 1) if line == "KVUE" else (e + 1) / (e - 1)
         reach = gain * sqrt(2 * tail)
-        made = reach / sqrt(n) if part == "frequency" else reach / (f * sqrt(n) - reach)
-    return made if made > 0 else inf
+        bound = reach / sqrt(n) if part == "frequency" else reach / (f * sqrt(n) - reach)
+    return bound if bound > 0 else inf
 
 
 def corrected(line: str, part: str, epsilon: float, f: float, n: int) -> bounds.Bound:
     """The library's bound."""
     half = epsilon / 2
-    made: dict[tuple[str, str], Callable[[], bounds.Bound]] = {
+    bounds_of: dict[tuple[str, str], Callable[[], bounds.Bound]] = {
         ("F2M", "frequency"): lambda: bounds.f2m_frequency(half, n, MISS),
         ("F2M", "mean"): lambda: bounds.f2m_mean(half, half, f, n, MISS),
         ("KVUE", "frequency"): lambda: bounds.kvue_frequency(epsilon, n, MISS),
@@ -83,7 +83,7 @@ def corrected(line: str, part: str, epsilon: float, f: float, n: int) -> bounds.
         ("KVOH", "frequency"): lambda: bounds.kvoh_frequency(epsilon, n, MISS),
         ("KVOH", "mean"): lambda: bounds.kvoh_mean(epsilon, f, n, MISS),
     }
-    return made[line, part]()
+    return bounds_of[line, part]()
 
 
 # -- errors ------------------------------------------------------------------------------------------
@@ -93,16 +93,16 @@ def work(setup: Setup, what: dict[str, Any]) -> list[Row]:
     label, n = what["line"], what["reports"]
     mechanism, decode = {**LINES, **COUNTS}[label]
     runs = len(setup.runs(*RUNS))
-    made = []
+    rows = []
     for epsilon in EPSILONS:
         for f in FREQUENCIES:
             plan = Plan.of(Schema.of(1), mechanism, Decimal(str(epsilon)))
             draw = setup.coins(NAME, label, n, epsilon, f).generator()
             if label in LINES:
-                made += _errors(label, plan, decode, epsilon, f, n, runs, draw)
+                rows += _errors(label, plan, decode, epsilon, f, n, runs, draw)
             if label in COUNTS:
-                made += _counts(label, plan, decode, epsilon, f, n, runs, draw)
-    return made
+                rows += _counts(label, plan, decode, epsilon, f, n, runs, draw)
+    return rows
 
 
 def _errors(
@@ -163,23 +163,23 @@ def _counts(
     counts = np.zeros((runs, channel.cells))
     for law, count in zip(channel.expected(), states, strict=True):
         counts += draw.multinomial(count, law / law.sum(), runs)
-    found = counts @ decode(channel, np.eye(3))
-    made = []
-    for name, count, values in zip(("absent", "low", "high"), states, found.T, strict=True):
+    decoded = counts @ decode(channel, np.eye(3))
+    rows = []
+    for name, count, values in zip(("absent", "low", "high"), states, decoded.T, strict=True):
         about = {"line": label, "epsilon": epsilon, "frequency": f, "reports": n}
         bias = (values.mean() - count) / (values.std() / sqrt(runs))
-        made.append({**about, "part": f"bias of {name}", **_measured(float(bias), 0.0, 0.0)})
+        rows.append({**about, "part": f"bias of {name}", **_measured(float(bias), 0.0, 0.0)})
         if label in LINES:
             e = exp(epsilon) if label == "KVUE" else exp(epsilon / 2)
             as_printed = (e + 1) / (e - 1) ** 2 if label == "KVUE" else e / (e - 1) ** 2
             exact = as_printed + (count / n / (e - 1) if label == "KVUE" else 0.0)
             measured = _measured(float(values.var() / n), as_printed, exact)
-            made.append({**about, "part": f"variance of {name}", **measured})
-    return made
+            rows.append({**about, "part": f"variance of {name}", **measured})
+    return rows
 
 
 def _measured(measured: float, as_printed: float, exact: float) -> Row:
-    """A measured number beside the printed and the exact one: no bound, so nothing is covered."""
+    """A measured number with the printed and the exact one; there is no bound to cover."""
     return {
         "promised": "",
         "measured": measured,
@@ -200,9 +200,9 @@ def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
         figure, grid = figures.panels(pyplot, 2, 3, 12, 7.2, bottom=0.95, across=0.6, sharex=True)
         for across, part in zip(grid, ("frequency", "mean"), strict=True):
             for panel, label in zip(across, LINES, strict=True):
-                some = picked(rows, line=label, part=part, reports=REPORTS[1])
+                measured = select_rows(rows, line=label, part=part, reports=REPORTS[1])
                 for colour, f in zip(("#0072B2", "#D55E00"), FREQUENCIES, strict=True):
-                    these = picked(some, frequency=f)
+                    these = select_rows(measured, frequency=f)
                     for name, dash, mark in (
                         ("printed", ":", "x"),
                         ("corrected", "--", "o"),
@@ -226,17 +226,17 @@ def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
         promised: dict[float, list[str]] = {}
         for label in LINES:
             for part in ("frequency", "mean"):
-                share = picked(rows, line=label, part=part)[0]["promised"]
+                share = select_rows(rows, line=label, part=part)[0]["promised"]
                 promised.setdefault(share, []).append(f"{label} {part}")
         shares = "; ".join(f"{share:.4g}: {', '.join(them)}" for share, them in promised.items())
         runs = len(setup.runs(*RUNS))
-        said = (
+        note = (
             f"One key, {REPORTS[1]:,} reports, m = {MEAN:g}, delta = {MISS:g}. Measured: the quantile "
             f"of {runs:,} repetitions' absolute errors that the corrected bound promises to exceed"
         )
-        figures.note(figure, f"{said}\n({shares}).")
+        figures.note(figure, f"{note}\n({shares}).")
         caption = (
-            f"The paper's error bounds beside measured errors. {said} ({shares}). Bounds on "
+            f"The paper's error bounds beside measured errors. {note} ({shares}). Bounds on "
             "the frequency do not depend on it, so their lines lie on each other; a printed bound that "
             "is not seen lies under the corrected one."
         )
@@ -244,14 +244,14 @@ def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
 
 
 def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
-    made = [_unbiased(rows), *(_bound(rows, label) for label in LINES)]
+    verdicts = [_unbiased(rows), *(_bound(rows, label) for label in LINES)]
     for label, place in (("KVUE", "Sec. IV-B"), ("KVOH", "Sec. IV-C")):
-        some = [row for row in picked(rows, line=label) if row["part"].startswith("variance")]
-        ratios = [row["measured"] / row["printed"] for row in some]
-        fixed = [row["measured"] / row["corrected"] for row in some]
+        own = [row for row in select_rows(rows, line=label) if row["part"].startswith("variance")]
+        ratios = [row["measured"] / row["printed"] for row in own]
+        fixed = [row["measured"] / row["corrected"] for row in own]
         off = max(abs(ratio - 1) for ratio in ratios)
         formula = "(e^eps + 1) / (e^eps - 1)^2" if label == "KVUE" else "e^(eps/2) / (e^(eps/2) - 1)^2"
-        made.append(
+        verdicts.append(
             Claim(
                 place,
                 f"The variance of {label}'s counts is N {formula}.",
@@ -261,12 +261,14 @@ def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
                 CSV,
             )
         )
-    return made
+    return verdicts
 
 
 def _unbiased(rows: list[Row]) -> Claim:
     worst = {
-        label: max(abs(row["measured"]) for row in picked(rows, line=label) if "bias" in row["part"])
+        label: max(
+            abs(row["measured"]) for row in select_rows(rows, line=label) if "bias" in row["part"]
+        )
         for label in COUNTS
     }
     total = sum("bias" in row["part"] for row in rows)
@@ -282,12 +284,12 @@ def _unbiased(rows: list[Row]) -> Claim:
 
 
 def _bound(rows: list[Row], label: str) -> Claim:
-    some = [row for row in picked(rows, line=label) if row["part"] in ("frequency", "mean")]
-    finite = [row for row in some if np.isfinite(row["printed"])]
+    own = [row for row in select_rows(rows, line=label) if row["part"] in ("frequency", "mean")]
+    finite = [row for row in own if np.isfinite(row["printed"])]
     short = [row for row in finite if row["printed_covers"] < row["printed_promises"] - 0.01]
-    loose = [row["loose"] for row in some if np.isfinite(row["loose"])]
-    unknown = len(some) - len(finite)
-    held = not any(row["corrected_covers"] < row["promised"] - 0.01 for row in some)
+    loose = [row["loose"] for row in own if np.isfinite(row["loose"])]
+    unknown = len(own) - len(finite)
+    held = not any(row["corrected_covers"] < row["promised"] - 0.01 for row in own)
     least = min(finite, key=lambda row: row["printed_covers"])
     if short:
         outcome = verdict(False)

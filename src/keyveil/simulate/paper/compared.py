@@ -1,6 +1,6 @@
 """The mechanisms that figures compare, each with its published estimator, and how they are measured.
 
-A line that names a mechanism which this version does not have is left out.
+Lines of mechanisms that this version does not have are left out.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ...people.prior import Prior
 from ...people.schema import Schema
 from ...people.synthetic import KnownPopulation, StatedPopulation, TablePopulation
 from ...plan.plan import Plan
+from ...planner.competitor import stated_parameters
 from ...planner.padding import padded_plan, padding_parameter
 from ...planner.planner import advise
 from ..chains import chain_runs, raw_means
@@ -40,7 +41,7 @@ class Line:
     label: str
     mechanism: str
     estimator: str | None = None
-    """By name; None for the mechanism's first."""
+    """The estimator's name; None for the mechanism's first."""
     calibrate: str = "paper"
     parameters: Mapping[str, Any] = field(default_factory=dict)
     whose: str = PAPER
@@ -52,12 +53,12 @@ class Line:
 
     @property
     def source(self) -> str:
-        """What its reports are drawn under: lines of one source differ by their estimator alone."""
+        """The name under which reports are drawn. Lines of one source differ only in their estimator."""
         return "auto" if self.mechanism == "auto" else self.label
 
 
 MOST_DRAWN = 200_000
-"""People who are drawn one by one at the most, for each repetition that is asked for."""
+"""Maximum number of people who are drawn one by one in a repetition."""
 ROUNDS = 10
 """The paper's c."""
 
@@ -69,7 +70,7 @@ SIX = (
     Line("KVUE", "kvue"),
     Line("KVOH", "kvoh", "per_bit"),
 )
-"""The six of the paper, as it has them."""
+"""The six mechanisms of the paper, as published."""
 
 MORE = (
     Line("PCKV-UE", "pckv_ue", whose=OTHERS),
@@ -93,7 +94,7 @@ TRUE = (
     Line("F2M at 0, tight", "f2m", "least_squares", "tight", {"default": "0"}),
     Line("KVOH, least squares", "kvoh", "least_squares", "tight"),
 )
-"""The paper's other five at the same true epsilon as KVUE, F2M and KVOH decoded as well as can be."""
+"""The paper's other five at KVUE's true epsilon, F2M and KVOH with their best decoders."""
 
 
 def there(lines: Sequence[Line]) -> list[Line]:
@@ -102,20 +103,20 @@ def there(lines: Sequence[Line]) -> list[Line]:
 
 
 def line_named(label: str) -> Line:
-    """A line of Fig. 1 by its label; any other stands for itself."""
+    """The line of Fig. 1 with this label, or a line for a mechanism of this name."""
     return next((line for line in (*SIX, *MORE, *TRUE) if line.label == label), Line(label, label))
 
 
 def by_source(lines: Sequence[Line]) -> dict[str, list[Line]]:
     """The lines that this version can draw, those of one source together."""
-    made: dict[str, list[Line]] = {}
+    sources: dict[str, list[Line]] = {}
     for line in there(lines):
-        made.setdefault(line.source, []).append(line)
-    return made
+        sources.setdefault(line.source, []).append(line)
+    return sources
 
 
 def repetitions(rows: Sequence[Mapping[str, Any]]) -> str:
-    """How often settings were repeated, and what was repeated less often, in words."""
+    """The number of repetitions in words, and which lines have fewer."""
     runs: dict[str, set[int]] = {}
     for row in rows:
         runs.setdefault(line_named(row["line"]).source, set()).add(row["repetitions"])
@@ -130,20 +131,20 @@ def repetitions(rows: Sequence[Mapping[str, Any]]) -> str:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Errors of every repetition and key, estimates clipped to their ranges, and what made them."""
+    """Errors of clipped estimates, ``(repetitions, keys)``, and the plan behind them."""
 
     frequency: Floats
     mean: Floats
     epsilon: float
-    """What the plan (or the whole chain) truly proves."""
+    """The epsilon that the plan or the whole chain proves."""
     chosen: str
-    """The mechanism; for ``auto`` the one it took."""
+    """The mechanism; for ``auto`` the planner's choice."""
 
 
-def found(
+def errors_of(
     population: KnownPopulation, frequency: Floats, mean: Floats, epsilon: float, chosen: str
 ) -> Measurement:
-    """The errors of some estimates; an unknown mean counts as 0, the middle of its range."""
+    """The errors of estimates; an unknown mean counts as 0, the middle of its range."""
     mean = np.clip(np.nan_to_num(mean, nan=0.0), -1.0, 1.0)
     return Measurement(
         np.clip(frequency, 0.0, 1.0) - population.frequency, mean - population.mean, epsilon, chosen
@@ -177,7 +178,7 @@ def measure_all(
         nominal = epsilon if line.calibrate == "paper" else chain_nominal(epsilon)
         frequency, mean = chain_runs(population, nominal, rounds, people, coins, runs)
         true = chain_true(nominal)
-        return [found(population, frequency, mean, true, "privkvm")]
+        return [errors_of(population, frequency, mean, true, "privkvm")]
     plan = plan_of(line, population, epsilon, people)
     if plan.encoding.speaks_of_sets:
         # Whole sets are drawn person by person: from a table, which is quick, and not too often.
@@ -186,18 +187,20 @@ def measure_all(
         runs = runs[: max(1, MOST_DRAWN * len(runs) // people)]
     counts = simulate_runs(plan, population.at(plan.schema.levels), people, coins, runs)
     return [
-        found(population, *decoded(plan, counts, each.estimator), float(plan.proven), described(plan))
-        for each in lines
+        errors_of(
+            population, *decoded(plan, counts, other.estimator), float(plan.proven), described(plan)
+        )
+        for other in lines
     ]
 
 
 def chain_true(nominal: float) -> float:
-    """What all ten rounds of PrivKVM truly prove together."""
+    """The epsilon that all ten rounds of PrivKVM prove together."""
     return float(REGISTRY["privkvm"].true_epsilon(decimal_of(nominal)))
 
 
 def chain_nominal(true: float) -> float:
-    """The nominal epsilon with which PrivKVM's ten rounds prove just this much, to six places."""
+    """The nominal epsilon at which PrivKVM's ten rounds prove this epsilon, to six places."""
     nominal = true
     for _ in range(8):
         nominal = round(nominal * true / chain_true(nominal), 9)
@@ -213,7 +216,7 @@ DECODERS: dict[tuple[str, str | None], Decoder] = {
     ("kvoh", "per_bit"): by_bits,
     ("kvoh", "least_squares"): by_least_squares,
 }
-"""Published estimators that are weights on outputs: values without intervals, at once for all runs."""
+"""Published estimators that are weights on outputs; they have no intervals."""
 
 
 def decoded(plan: Plan, counts: Integers, estimator: str | None) -> tuple[Floats, Floats]:
@@ -221,10 +224,10 @@ def decoded(plan: Plan, counts: Integers, estimator: str | None) -> tuple[Floats
     decoder = DECODERS.get((plan.mechanism_name, estimator))
     if decoder is None:
         known = estimators_of(plan)
-        made = bands(plan, counts, estimator if estimator in known else None)
-        assert made.frequency is not None
-        assert made.mean is not None
-        return made.frequency.value, made.mean.value
+        answers = bands(plan, counts, estimator if estimator in known else None)
+        assert answers.frequency is not None
+        assert answers.mean is not None
+        return answers.frequency.value, answers.mean.value
     channel = plan.channels[0]
     cells = view_counts(plan, counts, 0)[1]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -254,18 +257,17 @@ def plan_of(line: Line, population: KnownPopulation, epsilon: float, people: int
 
 @lru_cache(maxsize=64)
 def _advised(keys: int, sizes: tuple[float, ...], epsilon: float, people: int) -> Plan:
-    """The planner's choice, told how many keys people hold, as PCKV is, and nothing else of them."""
+    """The planner's choice; like PCKV it knows the number of keys that people hold, and nothing else."""
     prior = Prior.of(keys, sizes=sizes)
     return advise(Schema.of(keys), decimal_of(epsilon), people, prior=prior, brief=True).plan
 
 
 def decimal_of(epsilon: float) -> Decimal:
-    """An epsilon of a list as the decimal that it is written as."""
+    """An epsilon as the decimal number that is written in the list."""
     return Decimal(str(epsilon))
 
 
 def described(plan: Plan) -> str:
     """The mechanism with the parameters that are not at their default."""
-    known = plan.mechanism.parameters
-    said = [f"{n}={v}" for n, v in plan.parameters.items() if str(v) != str(known[n].default)]
-    return plan.mechanism_name + (f" ({', '.join(said)})" if said else "")
+    words = ", ".join(f"{name}={value}" for name, value in stated_parameters(plan).items())
+    return f"{plan.mechanism_name} ({words})" if words else plan.mechanism_name

@@ -18,7 +18,7 @@ from ...plan.tally import Tally
 from ..conditional_questions import true_value
 from ..tallies import simulate
 from . import figures
-from .experiment import STATISTICS, Figure, Job, Row, Setup, averages, picked
+from .experiment import STATISTICS, Figure, Job, Row, Setup, averages, select_rows
 
 KEYS = (2, 4, 8)
 PEOPLE = (100_000, 1_000_000)
@@ -40,13 +40,13 @@ ABOUT = (
 def conditional_jobs(setup: Setup) -> list[Job]:
     """A job for each number of keys, of people, and line."""
     cost = {2: 0.6, 4: 2.0, 8: 8.0}
-    made = [
+    jobs = [
         Job({"keys": d, "people": n, "line": label}, cost[d])
         for d in KEYS
         for n in PEOPLE
         for label in LINES
     ]
-    return sorted(made, key=lambda job: -job.cost)
+    return sorted(jobs, key=lambda job: -job.cost)
 
 
 def conditional_rows(setup: Setup, what: dict[str, Any]) -> list[Row]:
@@ -60,7 +60,7 @@ def conditional_rows(setup: Setup, what: dict[str, Any]) -> list[Row]:
     }
     truth = {kind: np.array([true_value(population, q) for q in queries[kind]]) for kind in STATISTICS}
     runs = setup.runs(20, 4)
-    made = []
+    rows = []
     for epsilon in QUICK if setup.quick else EPSILONS:
         plan = Plan.of(population.schema, mechanism, Decimal(str(epsilon)))
         coins = setup.coins("conditionals", *what.values(), epsilon)
@@ -73,7 +73,7 @@ def conditional_rows(setup: Setup, what: dict[str, Any]) -> list[Row]:
                 values = np.clip(np.nan_to_num(values, nan=(low + 1) / 2), low, 1.0)
                 off[kind].append(values - truth[kind])
         errors = {kind: np.array(off[kind]) for kind in STATISTICS}
-        made.append(
+        rows.append(
             {
                 **what,
                 "epsilon": epsilon,
@@ -83,7 +83,7 @@ def conditional_rows(setup: Setup, what: dict[str, Any]) -> list[Row]:
                 **averages("mean", errors["mean"], by_run=True),
             }
         )
-    return made
+    return rows
 
 
 def answered(plan: Plan, tally: Tally, estimator: str, queries: list[Query]) -> Floats:
@@ -93,12 +93,12 @@ def answered(plan: Plan, tally: Tally, estimator: str, queries: list[Query]) -> 
         reports, counts = tally.view_counts(0)
         decoder = by_bits(plan.channels[0], np.eye(plan.channels[0].states))
         cells = paper_order(counts / reports @ decoder, len(plan.schema.keys))
-        made = []
+        values = []
         for query in queries:
             target, given = query.places(plan.schema)
-            found = paper_conditional(cells, len(plan.schema.keys), target, dict(given))
-            made.append(found[STATISTICS.index(query.kind)])
-        return np.array(made)
+            pair = paper_conditional(cells, len(plan.schema.keys), target, dict(given))
+            values.append(pair[STATISTICS.index(query.kind)])
+        return np.array(values)
     answers = Conditionals(plan, tally, estimator).answers(queries)
     return np.array([answer.estimate.value for answer in answers])
 
@@ -112,8 +112,8 @@ def conditional_figure(setup: Setup, rows: list[Row], kind: str, name: str, capt
         for across, people in zip(grid, PEOPLE, strict=True):
             for panel, keys in zip(across, KEYS, strict=True):
                 for label in LINES:
-                    some = picked(rows, keys=keys, people=people, line=label)
-                    figures.curve(panel, some, "epsilon", f"mae_{kind}", label)
+                    own = select_rows(rows, keys=keys, people=people, line=label)
+                    figures.curve(panel, own, "epsilon", f"mae_{kind}", label)
                 panel.set_title(f"{people:,} people, {keys} keys")
             across[0].set_ylabel(f"absolute error of the\nconditional {kind}")
         figures.errors(grid[0][0])  # all panels share it

@@ -31,17 +31,17 @@ class Variances(NamedTuple):
 
 def uneven_over(mechanism: str, population: KnownPopulation) -> dict[float, Variances]:
     """By true epsilon, F2M's variances with three tenths for the key, over another mechanism's."""
-    made = {}
+    ratios = {}
     for epsilon in EPSILONS:
         other = variances(mechanism, epsilon, population)
         own = variances("f2m", epsilon, population, parameters=UNEVEN)
-        made[epsilon] = Variances(own.frequency / other.frequency, own.mean / other.mean)
-    return made
+        ratios[epsilon] = Variances(own.frequency / other.frequency, own.mean / other.mean)
+    return ratios
 
 
 def said_of(ratios: Mapping[float, Variances], part: str) -> str:
     """The ratios of frequency or mean in words, by epsilon."""
-    return ", ".join(f"{getattr(each, part):.2f} at {e:g}" for e, each in ratios.items())
+    return ", ".join(f"{getattr(ratio, part):.2f} at {e:g}" for e, ratio in ratios.items())
 
 
 def variances(
@@ -55,8 +55,10 @@ def variances(
     """The exact variances of one report for each key, averaged."""
     plan = _plan(mechanism, epsilon, calibrate, tuple((parameters or {}).items()))
     keys = zip(population.frequency.tolist(), population.mean.tolist(), strict=True)
-    found = [predicted(plan, 1, f, m, decode=decode) for f, m in keys]
-    return Variances(*(float(np.mean([getattr(one, part) for one in found])) for part in STATISTICS))
+    by_key = [predicted(plan, 1, f, m, decode=decode) for f, m in keys]
+    return Variances(
+        *(float(np.mean([getattr(variance, part) for variance in by_key])) for part in STATISTICS)
+    )
 
 
 @lru_cache(maxsize=256)

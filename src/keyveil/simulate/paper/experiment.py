@@ -35,7 +35,7 @@ NOISE = (
 
 @dataclass(frozen=True)
 class Job:
-    """One setting of an experiment: what to run, and about how long it takes beside the others."""
+    """One setting of an experiment, and its relative cost."""
 
     what: dict[str, Any]
     cost: float = 1.0
@@ -43,7 +43,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper, and what the numbers say of it."""
+    """A claim of the paper, and our verdict on it."""
 
     place: str
     text: str
@@ -52,7 +52,7 @@ class Claim:
     evidence: str
     """The numbers, in words."""
     figure: str
-    """What shows it: figures, with a comma between, or the file of numbers."""
+    """The evidence: figures separated by commas, or the file of numbers."""
 
     @property
     def kind(self) -> str:
@@ -71,18 +71,18 @@ class Figure:
 
 @dataclass(frozen=True)
 class Setup:
-    """What all experiments are given."""
+    """The seed, the size and the data of all experiments."""
 
     seed: str
     quick: bool
     movielens: KnownPopulation
     movielens_note: str
-    """Where the film ratings are from, for figures and the report."""
+    """The source of the film ratings, for figures and the report."""
     gaussian: KnownPopulation
     uniform: KnownPopulation
 
     def coins(self, *address: object) -> Coins:
-        """Coins of their own for one setting of one experiment; repetitions number their streams."""
+        """The coins of one setting; repetitions number their streams."""
         return Coins.stated(self.seed).under("/".join(str(part) for part in address))
 
     def runs(self, whole: int, quick: int) -> range:
@@ -91,8 +91,8 @@ class Setup:
 
     def population(self, name: str) -> KnownPopulation:
         """A data set of Fig. 1 by its name."""
-        made = {"MovieLens": self.movielens, "Gaussian": self.gaussian, "Uniform": self.uniform}
-        return made[name]
+        populations = {"MovieLens": self.movielens, "Gaussian": self.gaussian, "Uniform": self.uniform}
+        return populations[name]
 
 
 class Experiment(Protocol):
@@ -102,7 +102,7 @@ class Experiment(Protocol):
     TITLE: str
     ABOUT: str
     ROWS_OF: str
-    """The experiment whose rows it takes: itself, unless two figures show one run."""
+    """The experiment whose rows this one shows; two figures may show one run."""
 
     @staticmethod
     def jobs(setup: Setup) -> list[Job]:
@@ -118,20 +118,20 @@ class Experiment(Protocol):
 
     @staticmethod
     def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
-        """What the rows say of the paper's claims."""
+        """The verdicts on the paper's claims."""
 
 
-def picked(rows: Sequence[Row], **wanted: object) -> list[Row]:
+def select_rows(rows: Sequence[Row], **wanted: object) -> list[Row]:
     """The rows with these entries, in their order."""
     return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
-def one(rows: Sequence[Row], **wanted: object) -> Row:
+def only_row(rows: Sequence[Row], **wanted: object) -> Row:
     """The only row with these entries."""
-    found = picked(rows, **wanted)
-    if len(found) != 1:
-        raise LookupError(f"{len(found)} rows with {wanted}")
-    return found[0]
+    matches = select_rows(rows, **wanted)
+    if len(matches) != 1:
+        raise LookupError(f"{len(matches)} rows with {wanted}")
+    return matches[0]
 
 
 def verdict(holds: bool) -> str:
@@ -145,7 +145,7 @@ def only_if(condition: str) -> str:
 
 
 def number(value: float) -> str:
-    """A number for people: three digits, plain where it can be."""
+    """A number in three digits, without an exponent if possible."""
     if value != 0 and (abs(value) < 1e-3 or abs(value) >= 1e5):
         return f"{value:.2e}"
     return f"{value:.3g}"
@@ -158,12 +158,12 @@ def averages(name: str, off: Floats, *, by_run: bool = False) -> Row:
     noise, so the standard errors are rather too large. ``by_run`` compares whole repetitions instead,
     for errors that are not independent within one.
     """
-    made: Row = {}
+    row: Row = {}
     for kind, errors in (("mae", np.abs(off)), ("mse", off**2)):
         units = errors.mean(axis=1) if by_run else errors.ravel()
         noise = units.std(ddof=1) / np.sqrt(len(units)) if len(units) > 1 else np.inf
-        made |= {f"{kind}_{name}": float(errors.mean()), f"se_{kind}_{name}": float(noise)}
-    return made
+        row |= {f"{kind}_{name}": float(errors.mean()), f"se_{kind}_{name}": float(noise)}
+    return row
 
 
 def below(lower: Row, upper: Row, part: str, times: float = 1.0) -> bool:

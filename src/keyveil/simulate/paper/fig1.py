@@ -12,7 +12,7 @@ import numpy as np
 
 from . import figures
 from .compared import ABOUT_AUTO, MORE, SIX, TRUE, Line, by_source, measure_all, repetitions, there
-from .experiment import EPSILONS, PEOPLE, Figure, Job, Row, Setup, averages, picked
+from .experiment import EPSILONS, PEOPLE, Figure, Job, Row, Setup, averages, select_rows
 from .fig1_claims import DATA, ENOUGH, FROM, PARTS, READINGS, claims
 
 __all__ = ["ABOUT", "NAME", "TITLE", "claims", "draw", "jobs", "setting", "work"]
@@ -32,17 +32,17 @@ SLOW = {"auto": 12.0, "privkvm": 6.0, "pckv_ue": 4.0, "pckv_grr": 2.0}
 
 def jobs(setup: Setup) -> list[Job]:
     """Slow lines have a job for each epsilon, so that an interrupted run loses little."""
-    made = []
+    jobs_ = []
     for source, (line, *_) in by_source((*SIX, *MORE, *TRUE)).items():
         cost = SLOW.get(line.mechanism, 2.0)
-        each = [[e] for e in _epsilons(setup)] if cost > 4 else [list(_epsilons(setup))]
+        parts = [[e] for e in _epsilons(setup)] if cost > 4 else [list(_epsilons(setup))]
         for data in DATA:
             for reading in READINGS:
                 if line in TRUE and (data, reading) != ("Gaussian", "reports"):
                     continue
                 what = {"data": data, "reading": reading, "source": source}
-                made += [Job({**what, "epsilons": some}, cost / len(each)) for some in each]
-    return sorted(made, key=lambda job: -job.cost)
+                jobs_ += [Job({**what, "epsilons": epsilons}, cost / len(parts)) for epsilons in parts]
+    return sorted(jobs_, key=lambda job: -job.cost)
 
 
 def work(setup: Setup, what: dict[str, Any]) -> list[Row]:
@@ -67,23 +67,23 @@ def settings(
     people = PEOPLE * (len(population.schema.keys) if reading == "reports" else 1)
     coins = setup.coins(where, data, reading, lines[0].source, epsilon)
     runs = setup.runs(50, 5 if lines[0].mechanism in SLOW else 50)
-    made = []
-    for line, found in zip(
+    rows = []
+    for line, errors in zip(
         lines, measure_all(lines, population, epsilon, people, coins, runs), strict=True
     ):
-        off_f, off_m = found.frequency, found.mean
+        off_f, off_m = errors.frequency, errors.mean
         # The slope of errors on true means: 0 if means are unbiased, -1 if all are found to be 0.
         pulls = (off_m * population.mean).mean(axis=1) / (population.mean**2).mean()
         noise = pulls.std(ddof=1) / np.sqrt(len(pulls)) if len(pulls) > 1 else np.inf
-        made.append(
+        rows.append(
             {
                 "data": data,
                 "reading": reading,
                 "line": line.label,
                 "whose": line.whose,
                 "epsilon": epsilon,
-                "true_epsilon": found.epsilon,
-                "chosen": found.chosen,
+                "true_epsilon": errors.epsilon,
+                "chosen": errors.chosen,
                 "estimator": line.estimator or "least_squares",
                 "people": people,
                 "repetitions": len(off_f),
@@ -93,7 +93,7 @@ def settings(
                 "se_pull": float(noise),
             }
         )
-    return made
+    return rows
 
 
 def _epsilons(setup: Setup) -> tuple[float, ...]:
@@ -105,7 +105,7 @@ def _epsilons(setup: Setup) -> tuple[float, ...]:
 
 def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
     labels = [line.label for line in there((*SIX, *MORE))]
-    made = []
+    drawn = []
     with figures.look() as pyplot:
         for reading, words in READINGS.items():
             figure, grid = figures.panels(
@@ -113,8 +113,8 @@ def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
             )
             for across, data in zip(grid, DATA, strict=True):
                 for panel, (part, title) in zip(across, PARTS.items(), strict=True):
-                    some = picked(rows, data=data, reading=reading)
-                    _panel(panel, some, labels, part)
+                    own = select_rows(rows, data=data, reading=reading)
+                    _panel(panel, own, labels, part)
                     if data == DATA[0]:
                         panel.set_title(title)
                 across[0].set_ylabel(data, fontsize=11)
@@ -127,10 +127,10 @@ def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
                 "only 'shrunk across keys' pools over keys.",
             )
             name = f"fig1-{reading}"
-            shown = [row for row in picked(rows, reading=reading) if row["line"] in labels]
-            made.append(Figure(name, _caption(words, shown), figure))
-        made.append(_true_figure(setup, rows, pyplot))
-    return made
+            shown = [row for row in select_rows(rows, reading=reading) if row["line"] in labels]
+            drawn.append(Figure(name, _caption(words, shown), figure))
+        drawn.append(_true_figure(setup, rows, pyplot))
+    return drawn
 
 
 ALIKE = "PrivKV, PrivKVM, PrivKV-A and F2M flip the key alike, so their frequencies lie on each other."
@@ -145,7 +145,7 @@ def _caption(words: str, rows: list[Row]) -> str:
 
 def _panel(panel: Any, rows: list[Row], labels: list[str], part: str) -> None:
     for place, label in enumerate(labels):
-        figures.curve(panel, picked(rows, line=label), "epsilon", part, label, place)
+        figures.curve(panel, select_rows(rows, line=label), "epsilon", part, label, place)
     figures.errors(panel)
     if part.startswith("mae"):
         # Where no curve is: at the left they lie above the line, but for frequencies of many reports.
@@ -159,14 +159,14 @@ HIGHEST = 8.0
 
 def _true_figure(setup: Setup, rows: list[Row], pyplot: Any) -> Figure:
     labels = [line.label for line in there((*SIX[2:], *TRUE, *MORE))]
-    some = picked(rows, data="Gaussian", reading="reports")
+    own = select_rows(rows, data="Gaussian", reading="reports")
     figure, grid = figures.panels(pyplot, 1, 2, 11.5, 5.4, top=1.35, left=0.85, across=0.9)
     for panel, part in zip(grid[0], ("mse_frequency", "mse_mean"), strict=True):
         for place, label in enumerate(labels):
             curve = [
                 {"true_epsilon": row["true_epsilon"], "ratio": row[part] / at}
-                for row in picked(some, line=label)
-                if (at := _kvue_at(some, part, row["true_epsilon"])) is not None
+                for row in select_rows(own, line=label)
+                if (at := _kvue_at(own, part, row["true_epsilon"])) is not None
             ]
             figures.curve(panel, curve, "true_epsilon", "ratio", label, place)
         panel.set_ylim(0.15, HIGHEST)
@@ -187,7 +187,7 @@ def _true_figure(setup: Setup, rows: list[Row], pyplot: Any) -> Figure:
 
 def _kvue_at(rows: list[Row], part: str, epsilon: float) -> float | None:
     """KVUE's error at any epsilon between its least and its largest, interpolated on log scales."""
-    points = sorted((row["true_epsilon"], row[part]) for row in picked(rows, line="KVUE"))
+    points = sorted((row["true_epsilon"], row[part]) for row in select_rows(rows, line="KVUE"))
     known, errors = np.log(np.array(points).T)
     if not known[0] - 1e-6 <= np.log(epsilon) <= known[-1] + 1e-6:
         return None

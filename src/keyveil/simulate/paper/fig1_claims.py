@@ -8,7 +8,7 @@ import numpy as np
 
 from .compared import MORE, PLAIN, SHRUNK, SIX, TRUE, there
 from .epsilon_splits import Variances, said_of, uneven_over
-from .experiment import CLEAR, Claim, Row, Setup, below, one, only_if, picked, verdict
+from .experiment import CLEAR, Claim, Row, Setup, below, only_if, only_row, select_rows, verdict
 
 CSV = "numbers/fig1.csv"
 BOTH = "fig1-people, fig1-reports"
@@ -53,14 +53,14 @@ FAIR = tuple(label for label in FIVE if label != "PrivKV")
 def _least_epsilon(
     rows: list[Row], reading: str, part: str, data: str, names: tuple[str, ...] = FIVE
 ) -> float | None:
-    """From which epsilon on some lines stay under the paper's error."""
-    some = [row for row in picked(rows, reading=reading, data=data) if row["line"] in names]
-    found = None
-    for epsilon in sorted({row["epsilon"] for row in some}, reverse=True):
-        if max(row[part] for row in picked(some, epsilon=epsilon)) >= ENOUGH:
+    """The smallest epsilon from which all named lines stay below the paper's error."""
+    own = [row for row in select_rows(rows, reading=reading, data=data) if row["line"] in names]
+    least = None
+    for epsilon in sorted({row["epsilon"] for row in own}, reverse=True):
+        if max(row[part] for row in select_rows(own, epsilon=epsilon)) >= ENOUGH:
             break
-        found = epsilon
-    return found
+        least = epsilon
+    return least
 
 
 def _under(rows: list[Row]) -> Claim:
@@ -118,12 +118,12 @@ def _lowest(rows: list[Row], part: str) -> Claim:
     error = f"mae_{part}"
     lost: dict[tuple[str, str, float], list[str]] = {}
     worst = 1.0
-    for kvue in picked(rows, line="KVUE"):
+    for kvue in select_rows(rows, line="KVUE"):
         others = [_beside(rows, kvue, name) for name in names]
         worst = max(worst, kvue[error] / min(row[error] for row in others))
         if better := [row["line"] for row in others if below(row, kvue, error)]:
             lost[kvue["data"], kvue["reading"], kvue["epsilon"]] = better
-    total = len(picked(rows, line="KVUE"))
+    total = len(select_rows(rows, line="KVUE"))
     wins = total - len(lost)
     by = ""
     if lost:
@@ -159,8 +159,8 @@ def _lowest(rows: list[Row], part: str) -> Claim:
 
 
 def _beside(rows: list[Row], row: Row, line: str) -> Row:
-    """Another line's row of the same setting."""
-    return one(rows, line=line, **{name: row[name] for name in ("data", "reading", "epsilon")})
+    """The row of another line in the same setting."""
+    return only_row(rows, line=line, **{name: row[name] for name in ("data", "reading", "epsilon")})
 
 
 def _kvue(rows: list[Row], row: Row) -> Row:
@@ -169,13 +169,13 @@ def _kvue(rows: list[Row], row: Row) -> Row:
 
 def _true_lowest(rows: list[Row], uneven: Mapping[float, Variances] | None = None) -> Claim:
     """``uneven``: by epsilon, F2M's variances with an uneven split over KVUE's."""
-    some = picked(rows, data="Gaussian", reading="reports")
+    own = select_rows(rows, data="Gaussian", reading="reports")
     parts, beaten = [], []
     for line in there(TRUE):
-        said = []
+        words = []
         for part in ("frequency", "mean"):
             error = f"mse_{part}"
-            these = picked(some, line=line.label)
+            these = select_rows(own, line=line.label)
             ratios = {row["epsilon"]: row[error] / _kvue(rows, row)[error] for row in these}
             least = min(ratios, key=lambda e: ratios[e])
             beaten += [
@@ -183,8 +183,8 @@ def _true_lowest(rows: list[Row], uneven: Mapping[float, Variances] | None = Non
                 for row in these
                 if below(row, _kvue(rows, row), error, 1 / NEAR)
             ]
-            said.append(f"{part} {ratios[least]:.2f} (epsilon {least:g})")
-        parts.append(f"{line.label} {', '.join(said)}")
+            words.append(f"{part} {ratios[least]:.2f} (epsilon {least:g})")
+        parts.append(f"{line.label} {', '.join(words)}")
     at: dict[tuple[str, str], list[str]] = {}
     for label, part, epsilon in beaten:
         at.setdefault((label, part), []).append(f"{epsilon:g}")
@@ -207,7 +207,7 @@ def _true_lowest(rows: list[Row], uneven: Mapping[float, Variances] | None = Non
 def _true_outcome(beaten: set[tuple[str, str]], uneven: Mapping[float, Variances]) -> str:
     """Who beats KVUE by more than a tenth, as measured, and F2M with an uneven split, as computed."""
     lost = {
-        part: [e for e, each in uneven.items() if getattr(each, part) < 1 / NEAR]
+        part: [e for e, ratio in uneven.items() if getattr(ratio, part) < 1 / NEAR]
         for part in ("frequency", "mean")
     }
     if not beaten and not any(lost.values()):
@@ -231,16 +231,16 @@ def _biased(row: Row) -> bool:
 def _unbiased(rows: list[Row], held: float) -> Claim:
     """``held``: the share of people who hold the middle one of MovieLens's keys."""
     names = [line.label for line in SIX]
-    some = [row for row in rows if row["line"] in names]
-    clear = {name: [row for row in picked(some, line=name) if not _biased(row)] for name in names}
-    total = len(some) // len(names)
+    own = [row for row in rows if row["line"] in names]
+    clear = {name: [row for row in select_rows(own, line=name) if not _biased(row)] for name in names}
+    total = len(own) // len(names)
     others = max(len(clear[name]) for name in names if name != "PrivKVM")
 
     def median(reading: str, data: str, name: str) -> float:
-        found = picked(some, reading=reading, data=data, line=name)
-        return float(np.median([row["pull"] for row in found]))
+        matches = select_rows(own, reading=reading, data=data, line=name)
+        return float(np.median([row["pull"] for row in matches]))
 
-    said = "; ".join(
+    pulls = "; ".join(
         f"{words}, {data}: " + ", ".join(f"{name} {median(reading, data, name):+.3f}" for name in names)
         for reading, words in READINGS.items()
         for data in DATA
@@ -252,7 +252,7 @@ def _unbiased(rows: list[Row], held: float) -> Claim:
         "Pull of means towards 0 (0 is unbiased, -1 would be all zero; clipping to the range pulls too, "
         f"where noise is large). Not clearly other than 0 in so many of {total} settings: "
         + ", ".join(f"{name} {len(clear[name])}" for name in names)
-        + f". Median over epsilon. {said}. (The middle one of MovieLens's keys is held by {held:.0%}.)",
+        + f". Median over epsilon. {pulls}. (The middle one of MovieLens's keys is held by {held:.0%}.)",
         CSV,
     )
 
@@ -262,9 +262,9 @@ def _accumulates(rows: list[Row]) -> Claim:
     ratios = []
     for data in DATA:
         for reading in READINGS:
-            some = picked(rows, data=data, reading=reading)
-            for epsilon in sorted({row["epsilon"] for row in some}):
-                errors = {r["line"]: r["mae_mean"] for r in picked(some, epsilon=epsilon)}
+            own = select_rows(rows, data=data, reading=reading)
+            for epsilon in sorted({row["epsilon"] for row in own}):
+                errors = {r["line"]: r["mae_mean"] for r in select_rows(own, epsilon=epsilon)}
                 errors = {line.label: errors[line.label] for line in SIX}
                 worst += max(errors, key=lambda name: errors[name]) == "PrivKVM"
                 ratios.append(errors["PrivKVM"] / errors["KVUE"])
@@ -282,17 +282,17 @@ def _accumulates(rows: list[Row]) -> Claim:
 
 def _higher_means(rows: list[Row]) -> Claim:
     names = [line.label for line in SIX]
-    some = [row for row in rows if row["line"] in names]
-    higher = [not _mean_below(row) for row in some]
+    own = [row for row in rows if row["line"] in names]
+    higher = [not _mean_below(row) for row in own]
     share = float(np.mean(higher))
-    where = sorted({row["line"] for row, is_higher in zip(some, higher, strict=True) if not is_higher})
+    where = sorted({row["line"] for row, is_higher in zip(own, higher, strict=True) if not is_higher})
     return Claim(
         "Sec. VI-A",
         "All of these mechanisms have higher mean estimation errors compared with frequency estimation.",
         verdict(share > 0.99)
         if share > 0.99 or share < 0.9
         else only_if("few settings may be left out"),
-        f"The mean's absolute error is larger, or not clearly smaller, in {share:.1%} of {len(some)} "
+        f"The mean's absolute error is larger, or not clearly smaller, in {share:.1%} of {len(own)} "
         "settings" + (f"; not always for {', '.join(where)}." if where else "."),
         BOTH,
     )
@@ -306,16 +306,16 @@ def _mean_below(row: Row) -> bool:
 
 
 def _estimator(rows: list[Row]) -> Claim:
-    pairs = [(row, _beside(rows, row, "PrivKV")) for row in picked(rows, line="PrivKV-A")]
+    pairs = [(row, _beside(rows, row, "PrivKV")) for row in select_rows(rows, line="PrivKV-A")]
     quiet = [(new, raw) for new, raw in pairs if new["mae_mean"] < ENOUGH]
     left = [new for new, _ in quiet if _biased(new) and abs(new["pull"]) > UNBIASED]
     pulls = np.array([(new["pull"], raw["pull"]) for new, raw in quiet])
     total = []
     for reading, words in READINGS.items():
-        some = [pair for pair in pairs if pair[0]["reading"] == reading]
-        ratio = np.median([raw["mae_mean"] / new["mae_mean"] for new, raw in some])
-        less = sum(below(raw, new, "mae_mean") for new, raw in some)
-        total.append(f"{words}: {ratio:.2f} at the median, clearly less in {less} of {len(some)}")
+        own = [pair for pair in pairs if pair[0]["reading"] == reading]
+        ratio = np.median([raw["mae_mean"] / new["mae_mean"] for new, raw in own])
+        less = sum(below(raw, new, "mae_mean") for new, raw in own)
+        total.append(f"{words}: {ratio:.2f} at the median, clearly less in {less} of {len(own)}")
     return Claim(
         "Sec. I, III",
         "The new estimator for PrivKV (PrivKV-A) eliminates the impact that the key's perturbation has "
@@ -335,14 +335,14 @@ def _more_states(rows: list[Row], uneven: Mapping[float, Variances] | None = Non
     uneven = uneven or {}
     ratios = [
         row["mse_mean"] / _beside(rows, row, "PrivKV-A")["mse_mean"]
-        for row in picked(rows, line="F2M", reading="reports")
+        for row in select_rows(rows, line="F2M", reading="reports")
     ]
     tight = [
-        row["mse_mean"] / one(rows, line="PrivKV-A, tight", epsilon=row["epsilon"])["mse_mean"]
-        for row in picked(rows, line="F2M at 0, tight")
+        row["mse_mean"] / only_row(rows, line="PrivKV-A, tight", epsilon=row["epsilon"])["mse_mean"]
+        for row in select_rows(rows, line="F2M at 0, tight")
     ]
     pairs = [
-        (row, _beside(rows, row, "PrivKV-A")) for row in picked(rows, line="F2M", reading="reports")
+        (row, _beside(rows, row, "PrivKV-A")) for row in select_rows(rows, line="F2M", reading="reports")
     ]
     wins = sum(below(f2m, privkv, "mse_mean") for f2m, privkv in pairs)
     losses = sum(below(privkv, f2m, "mse_mean") for f2m, privkv in pairs)
@@ -374,7 +374,7 @@ def _state_of_the_art(rows: list[Row]) -> Claim:
     for name in NEW:
         for part in ("frequency", "mean"):
             error, wins, losses, ratios = f"mse_{part}", 0, 0, []
-            for row in picked(rows, line=name):
+            for row in select_rows(rows, line=name):
                 old = min((_beside(rows, row, other) for other in OLD), key=lambda r: r[error])
                 wins += below(row, old, error)
                 losses += below(old, row, error)
@@ -390,7 +390,7 @@ def _state_of_the_art(rows: list[Row]) -> Claim:
         f"{_over_kvue(rows, line.label, 'mean')[0]:.2f}"
         for line in there(MORE)
     )
-    total = len(picked(rows, line="KVUE"))
+    total = len(select_rows(rows, line="KVUE"))
     return Claim(
         "Abstract",
         "The proposed mechanisms are accurate against the state-of-art competitors (PrivKV, PrivKVM).",
@@ -411,12 +411,12 @@ def _state_of_the_art(rows: list[Row]) -> Claim:
 
 def _over_kvue(rows: list[Row], label: str, part: str) -> tuple[float, int, int, int]:
     """Squared error over KVUE's: the median, where it is clearly less and more, and of how many."""
-    error, some = f"mse_{part}", picked(rows, line=label)
+    error, own = f"mse_{part}", select_rows(rows, line=label)
     return (
-        float(np.median([row[error] / _kvue(rows, row)[error] for row in some])),
-        sum(below(row, _kvue(rows, row), error) for row in some),
-        sum(below(_kvue(rows, row), row, error) for row in some),
-        len(some),
+        float(np.median([row[error] / _kvue(rows, row)[error] for row in own])),
+        sum(below(row, _kvue(rows, row), error) for row in own),
+        sum(below(_kvue(rows, row), row, error) for row in own),
+        len(own),
     )
 
 
@@ -428,12 +428,12 @@ def _by_itself(rows: list[Row]) -> Claim:
     }
     own: list[float] = []
     pooling: list[float] = []
-    for row in picked(rows, line=SHRUNK):
+    for row in select_rows(rows, line=SHRUNK):
         for error in ("mse_frequency", "mse_mean"):
             if below(row, _kvue(rows, row), error):
                 alone = below(_beside(rows, row, PLAIN), _kvue(rows, row), error)
                 (own if alone else pooling).append(row["epsilon"])
-    kvue = sum(row["chosen"] == "kvue" for row in picked(rows, line=PLAIN))
+    kvue = sum(row["chosen"] == "kvue" for row in select_rows(rows, line=PLAIN))
     outcome = verdict(bool(own))
     if own and pooling:
         larger = np.median(own) > np.median(pooling)

@@ -15,10 +15,10 @@ from .experiment import (
     Setup,
     below,
     number,
-    one,
     only_if,
-    picked,
+    only_row,
     pooled,
+    select_rows,
     verdict,
 )
 from .signed_errors import ABOUT, AVERAGES, FREQUENCIES, box_figure, box_jobs, box_rows, drawn
@@ -55,14 +55,15 @@ def not_influenced(rows: list[Row], figure: str) -> Claim:
     """Errors of the frequency do not depend on the frequency; on Uniform data, not profoundly."""
     ratios, differ = {}, []
     for line in SIX:
-        some = picked(rows, part="frequency", line=line.label)
+        own = select_rows(rows, part="frequency", line=line.label)
         errors = sorted(
-            (pooled(picked(some, frequency=f), "mae") for f in FREQUENCIES), key=lambda row: row["mae"]
+            (pooled(select_rows(own, frequency=f), "mae") for f in FREQUENCIES),
+            key=lambda row: row["mae"],
         )
         ratios[line.label] = errors[-1]["mae"] / errors[0]["mae"]
         if below(errors[0], errors[-1], "mae"):
             differ.append(line.label)
-    said = (
+    words = (
         "Errors of the frequency are not under the influence of frequencies (Gaussian)."
         if rows[0]["data"] == "Gaussian"
         else "Errors of the frequency are not profoundly affected by the frequency (Uniform)."
@@ -78,7 +79,7 @@ def not_influenced(rows: list[Row], figure: str) -> Claim:
         outcome = verdict(False)
     return Claim(
         "Sec. VI-B",
-        said,
+        words,
         outcome,
         "Largest absolute error over the smallest among the four frequencies: "
         + ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
@@ -98,7 +99,8 @@ def lowest(rows: list[Row], part: str, figure: str) -> Claim:
     for f in FREQUENCIES:
         for m in AVERAGES.values():
             errors = {
-                line.label: one(rows, part=part, line=line.label, frequency=f, mean=m) for line in SIX
+                line.label: only_row(rows, part=part, line=line.label, frequency=f, mean=m)
+                for line in SIX
             }
             least = min(errors, key=lambda name: errors[name]["mae"])
             worst = max(worst, errors["KVUE"]["mae"] / errors[least]["mae"])
@@ -148,20 +150,23 @@ EXISTING, PROPOSED = ("PrivKV", "PrivKVM"), ("F2M", "KVOH")
 def _acceptable(rows: list[Row]) -> Claim:
     errors = {
         part: {
-            name: pooled(picked(rows, part=part, line=name), "mae") for name in (*PROPOSED, *EXISTING)
+            name: pooled(select_rows(rows, part=part, line=name), "mae")
+            for name in (*PROPOSED, *EXISTING)
         }
         for part in STATISTICS
     }
     worse = [
         (name, part)
-        for part, found in errors.items()
+        for part, by_line in errors.items()
         for name in PROPOSED
-        if below(min((found[old] for old in EXISTING), key=lambda row: row["mae"]), found[name], "mae")
+        if below(
+            min((by_line[old] for old in EXISTING), key=lambda row: row["mae"]), by_line[name], "mae"
+        )
     ]
     outcome = verdict(not worse)
     if worse and len(worse) < len(STATISTICS) * len(PROPOSED):
-        each = " and ".join(f"{name}'s {part}" for name, part in worse)
-        outcome = only_if(f"{each} is left out, which is worse than PrivKV's")
+        worst = " and ".join(f"{name}'s {part}" for name, part in worse)
+        outcome = only_if(f"{worst} is left out, which is worse than PrivKV's")
     return Claim(
         "Sec. VI-B",
         "F2M and KVOH attain acceptable results compared with existing methods.",
@@ -169,8 +174,8 @@ def _acceptable(rows: list[Row]) -> Claim:
         "'Acceptable' is read as not clearly worse than the better of PrivKV and PrivKVM. Mean absolute "
         "error over the twelve data sets: "
         + "; ".join(
-            f"{part} " + ", ".join(f"{name} {number(row['mae'])}" for name, row in found.items())
-            for part, found in errors.items()
+            f"{part} " + ", ".join(f"{name} {number(row['mae'])}" for name, row in by_line.items())
+            for part, by_line in errors.items()
         )
         + ". (KVOH is decoded as printed; F2M's key bit is PrivKV's.)",
         "fig2, fig3",

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import figures
 from .compared import SIX
-from .experiment import Claim, Figure, Row, Setup, below, number, only_if, picked, pooled, verdict
+from .experiment import Claim, Figure, Row, Setup, below, number, only_if, pooled, select_rows, verdict
 from .fig2 import jobs, lowest, work
 from .signed_errors import ABOUT, AVERAGES, FREQUENCIES, ONES, box_figure, close, drawn
 
@@ -31,20 +31,20 @@ def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
             ("mean", close(labels), "error of the mean, closer"),
         ]
         ones = ["PrivKV", ONES[0].label, "PrivKV-A", ONES[1].label]
-        told = (
+        absent = (
             "Algorithm 1 as printed (a random value for an absent key) beside a program in which "
             "absent keys say 1: only the second favours high averages."
         )
         return [
             box_figure(pyplot, rows, NAME, caption, bands),
-            box_figure(pyplot, rows, "fig3-absent", told, [("mean", ones, "error of the mean")]),
+            box_figure(pyplot, rows, "fig3-absent", absent, [("mean", ones, "error of the mean")]),
         ]
 
 
 def _by_average(rows: list[Row], label: str) -> dict[str, float]:
     """The mean absolute error at each average."""
     return {
-        name: float(np.mean([r["mae"] for r in picked(rows, part="mean", line=label, mean=m)]))
+        name: float(np.mean([r["mae"] for r in select_rows(rows, part="mean", line=label, mean=m)]))
         for name, m in AVERAGES.items()
     }
 
@@ -65,14 +65,14 @@ def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
 
 
 def _location(rows: list[Row]) -> list[Claim]:
-    found = {label: _by_average(rows, label) for label in (*FAMILY, *(line.label for line in ONES))}
+    averages = {label: _by_average(rows, label) for label in (*FAMILY, *(line.label for line in ONES))}
 
     def rises(label: str) -> bool:
-        return found[label]["high"] < 0.8 * found[label]["low"]
+        return averages[label]["high"] < 0.8 * averages[label]["low"]
 
-    said = "; ".join(
-        f"{label}: " + ", ".join(f"{name} {number(v)}" for name, v in found[label].items())
-        for label in found
+    words = "; ".join(
+        f"{label}: " + ", ".join(f"{name} {number(v)}" for name, v in averages[label].items())
+        for label in averages
     )
     printed, ones = [rises(label) for label in FAMILY], [rises(line.label) for line in ONES]
     if all(printed):
@@ -86,7 +86,7 @@ def _location(rows: list[Row]) -> list[Claim]:
             "Sec. VI-B",
             "PrivKV, PrivKVM and PrivKV-A achieve higher accuracy with the rise of the mean.",
             outcome,
-            f"Mean absolute error by average. {said}.",
+            f"Mean absolute error by average. {words}.",
             "fig3-absent",
         ),
         Claim(
@@ -94,7 +94,7 @@ def _location(rows: list[Row]) -> list[Claim]:
             "PrivKV-related methods only work well with a high average of the mean.",
             outcome,
             "Low over high average, mean absolute error: "
-            + ", ".join(f"{label} {v['low'] / v['high']:.2f}" for label, v in found.items())
+            + ", ".join(f"{label} {v['low'] / v['high']:.2f}" for label, v in averages.items())
             + ".",
             "fig3-absent",
         ),
@@ -103,7 +103,9 @@ def _location(rows: list[Row]) -> list[Claim]:
 
 def _inaccurate(rows: list[Row]) -> Claim:
     spread = {
-        part: {line.label: pooled(picked(rows, part=part, line=line.label), "spread") for line in SIX}
+        part: {
+            line.label: pooled(select_rows(rows, part=part, line=line.label), "spread") for line in SIX
+        }
         for part in ("frequency", "mean")
     }
 
@@ -121,29 +123,29 @@ def _inaccurate(rows: list[Row]) -> Claim:
         else only_if("the mean is meant; its frequency is that of PrivKV"),
         "Standard deviation of the error: "
         + "; ".join(
-            f"{part} " + ", ".join(f"{name} {number(row['spread'])}" for name, row in found.items())
-            for part, found in spread.items()
+            f"{part} " + ", ".join(f"{name} {number(row['spread'])}" for name, row in by_line.items())
+            for part, by_line in spread.items()
         )
         + ". (PrivKVM tells frequencies once, in its first round, with PrivKV's budget for the key.)",
         "fig2, fig3",
     )
 
 
-def steadier(rows: list[Row], part: str, said: str, words: str, figure: str) -> Claim:
+def steadier(rows: list[Row], part: str, claim_text: str, words: str, figure: str) -> Claim:
     """The mean's error (its ``part``: "spread" or "mae") falls as the frequency rises."""
-    some = picked(rows, part="mean")
-    found = {
-        line.label: [pooled(picked(some, line=line.label, frequency=f), part) for f in FREQUENCIES]
+    own = select_rows(rows, part="mean")
+    spreads = {
+        line.label: [pooled(select_rows(own, line=line.label, frequency=f), part) for f in FREQUENCIES]
         for line in SIX
     }
     not_all = sorted(
         name
-        for name, errors in found.items()
+        for name, errors in spreads.items()
         if any(below(a, b, part) for a, b in pairwise(errors)) or not below(errors[-1], errors[0], part)
     )
     return Claim(
         "Sec. VI-B",
-        said,
+        claim_text,
         verdict(True)
         if not not_all
         else only_if(f"the mechanism divides by the frequency; not so for {' and '.join(not_all)}")
@@ -151,7 +153,8 @@ def steadier(rows: list[Row], part: str, said: str, words: str, figure: str) -> 
         else verdict(False),
         f"{words} at f = .05, .2, .6, .8: "
         + "; ".join(
-            f"{name} {', '.join(number(row[part]) for row in errors)}" for name, errors in found.items()
+            f"{name} {', '.join(number(row[part]) for row in errors)}"
+            for name, errors in spreads.items()
         )
         + ".",
         figure,

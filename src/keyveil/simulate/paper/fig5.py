@@ -20,9 +20,9 @@ from .experiment import (
     averages,
     below,
     number,
-    one,
     only_if,
-    picked,
+    only_row,
+    select_rows,
     verdict,
 )
 
@@ -66,24 +66,24 @@ def work(setup: Setup, what: dict[str, Any]) -> list[Row]:
     population = data_set(setup, what["data"])
     people = REPORTS * len(population.schema.keys)
     runs = setup.runs(50, 30)
-    made = []
+    rows = []
     for default in QUICK if setup.quick else DEFAULTS:
         line = Line("F2M", "f2m", "published", what["calibrate"], {"default": f"{default:g}"})
         coins = setup.coins(NAME, *what.values(), default)
-        found = measure(line, population, what["epsilon"], people, coins, runs)
-        off = found.mean
-        made.append(
+        errors = measure(line, population, what["epsilon"], people, coins, runs)
+        off = errors.mean
+        rows.append(
             {
                 **what,
                 "default": default,
-                "true_epsilon": found.epsilon,
+                "true_epsilon": errors.epsilon,
                 "reports": REPORTS,
                 "repetitions": len(runs),
                 **averages("mean", off),
                 "rounding": rounding(population, default),
             }
         )
-    return made
+    return rows
 
 
 def rounding(population: KnownPopulation, default: float) -> float:
@@ -108,10 +108,10 @@ def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
         for panel, epsilon in zip(grid[0], EPSILONS, strict=True):
             for data in KINDS:
                 for calibrate, words in CALIBRATIONS.items():
-                    some = picked(rows, data=data, epsilon=epsilon, calibrate=calibrate)
+                    own = select_rows(rows, data=data, epsilon=epsilon, calibrate=calibrate)
                     panel.plot(
-                        [row["default"] for row in some],
-                        [row["mae_mean"] for row in some],
+                        [row["default"] for row in own],
+                        [row["mae_mean"] for row in own],
                         marker=marks[data],
                         color=colours[data],
                         linestyle="-" if calibrate == "paper" else "--",
@@ -120,21 +120,21 @@ def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
             panel.set_title(f"epsilon {epsilon:g}")
             panel.set_xlabel("default value of absent keys")
             panel.set_ylabel("absolute error of the mean")
-            panel.set_ylim(0, 1.08 * max(row["mae_mean"] for row in picked(rows, epsilon=epsilon)))
+            panel.set_ylim(0, 1.08 * max(row["mae_mean"] for row in select_rows(rows, epsilon=epsilon)))
         figures.legend(figure, grid, 3)
-        said = f"{REPORTS:,} reports for each key, {rows[0]['repetitions']} repetitions"
-        figures.note(figure, f"{said}. Gaussian: 100 keys, others: 20 keys of f = 0.6, m = -0.8 or 0.8.")
+        note = f"{REPORTS:,} reports for each key, {rows[0]['repetitions']} repetitions"
+        figures.note(figure, f"{note}. Gaussian: 100 keys, others: 20 keys of f = 0.6, m = -0.8 or 0.8.")
         caption = (
             "Fig. 5: F2M's mean error against its default value, as published and at equal true "
-            f"epsilon; {said}."
+            f"epsilon; {note}."
         )
         return [Figure(NAME, caption, figure)]
 
 
 def _ends(rows: list[Row], data: str, epsilon: float) -> tuple[Row, Row]:
     """The defaults with the smallest and the largest error, as published."""
-    some = picked(rows, data=data, epsilon=epsilon, calibrate="paper")
-    return min(some, key=_error), max(some, key=_error)
+    own = select_rows(rows, data=data, epsilon=epsilon, calibrate="paper")
+    return min(own, key=_error), max(own, key=_error)
 
 
 def _error(row: Row) -> float:
@@ -144,8 +144,8 @@ def _error(row: Row) -> float:
 def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
     ends = {data: [_ends(rows, data, epsilon) for epsilon in EPSILONS] for data in KINDS}
     ranges = {
-        data: max(worst["mae_mean"] / best["mae_mean"] for best, worst in found)
-        for data, found in ends.items()
+        data: max(worst["mae_mean"] / best["mae_mean"] for best, worst in pairs)
+        for data, pairs in ends.items()
     }
 
     def moves(data: str, times: float = 1.0) -> bool:
@@ -155,11 +155,13 @@ def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
     gains, proven = {}, {}
     for epsilon in EPSILONS:
         at = {"data": "Gaussian", "epsilon": epsilon}
-        best = one(rows, **at, calibrate="tight", default=0.0)
-        usual = one(rows, **at, calibrate="paper", default=1.0)
+        best = only_row(rows, **at, calibrate="tight", default=0.0)
+        usual = only_row(rows, **at, calibrate="paper", default=1.0)
         gains[epsilon] = usual["mse_mean"] / best["mse_mean"]
-        proven[epsilon] = one(rows, **at, calibrate="paper", default=0.0)["true_epsilon"]
-    nominal = [one(rows, data="Gaussian", epsilon=1.0, calibrate="paper", default=v) for v in (0.0, 1.0)]
+        proven[epsilon] = only_row(rows, **at, calibrate="paper", default=0.0)["true_epsilon"]
+    nominal = [
+        only_row(rows, data="Gaussian", epsilon=1.0, calibrate="paper", default=v) for v in (0.0, 1.0)
+    ]
     rounded = nominal[0]["mae_mean"] / nominal[1]["mae_mean"]
     return [
         Claim(
@@ -200,12 +202,12 @@ def _only_the_mean(population: KnownPopulation) -> Claim:
     spread, least = {}, {}
     for calibrate in CALIBRATIONS:
         for epsilon in EPSILONS:
-            found = {
-                default: each.frequency
-                for default, each in by_default(epsilon, population, calibrate).items()
+            spreads = {
+                default: variance.frequency
+                for default, variance in by_default(epsilon, population, calibrate).items()
             }
-            spread[calibrate, epsilon] = max(found.values()) / min(found.values()) - 1
-            least[calibrate, epsilon] = found["0"] / found["1"]
+            spread[calibrate, epsilon] = max(spreads.values()) / min(spreads.values()) - 1
+            least[calibrate, epsilon] = spreads["0"] / spreads["1"]
     same = {
         calibrate: all(spread[calibrate, epsilon] < SAME for epsilon in EPSILONS)
         for calibrate in CALIBRATIONS
@@ -232,7 +234,8 @@ NEGLIGIBLE = 0.1
 def _discretization(rows: list[Row]) -> Claim:
     shares = {
         epsilon: [
-            row["rounding"] / row["mse_mean"] for row in picked(rows, epsilon=epsilon, calibrate="paper")
+            row["rounding"] / row["mse_mean"]
+            for row in select_rows(rows, epsilon=epsilon, calibrate="paper")
         ]
         for epsilon in EPSILONS
     }
@@ -243,11 +246,11 @@ def _discretization(rows: list[Row]) -> Claim:
         "Sec. VI-C",
         "The noise introduced by discretization is negligible compared to that by the randomized "
         "response.",
-        verdict(max(max(found) for found in shares.values()) < NEGLIGIBLE),
+        verdict(max(max(values) for values in shares.values()) < NEGLIGIBLE),
         "Share of the mean's squared error that rounding to -1 or 1 makes, over data sets and defaults: "
         + ", ".join(
-            f"epsilon {epsilon:g} {min(found):.1%} to {max(found):.1%}"
-            for epsilon, found in shares.items()
+            f"epsilon {epsilon:g} {min(values):.1%} to {max(values):.1%}"
+            for epsilon, values in shares.items()
         )
         + f" (negligible: under {NEGLIGIBLE:.0%}). It rises with epsilon: a value bit's noise by "
         f"randomized response falls to that of rounding a 0 at epsilon {equal:.2f}.",

@@ -15,7 +15,19 @@ from .conditional_errors import (
     conditional_jobs,
     conditional_rows,
 )
-from .experiment import Claim, Figure, Job, Row, Setup, below, number, one, only_if, picked, verdict
+from .experiment import (
+    Claim,
+    Figure,
+    Job,
+    Row,
+    Setup,
+    below,
+    number,
+    only_if,
+    only_row,
+    select_rows,
+    verdict,
+)
 
 __all__ = ["ABOUT", "NAME", "TITLE", "claims", "draw", "jobs", "work"]
 
@@ -42,16 +54,16 @@ def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
 
 def _overcomes(rows: list[Row]) -> Claim:
     wins, total, lost = 0, 0, []
-    for row in picked(rows, line="IOH"):
+    for row in select_rows(rows, line="IOH"):
         same = {name: row[name] for name in ("keys", "people", "epsilon")}
-        split = one(rows, line="split", **same)
+        split = only_row(rows, line="split", **same)
         total += 1
         wins += below(row, split, "mae_frequency")
         if below(split, row, "mae_frequency"):
             lost.append((row["keys"], row["epsilon"], row["mae_frequency"] / split["mae_frequency"]))
     worst = max(lost, key=lambda item: item[2], default=None)
     least = {d: min((e for k, e, _ in lost if k == d), default=None) for d in KEYS}
-    said = ", ".join(f"{d} keys from epsilon {e:g}" for d, e in least.items() if e is not None)
+    words = ", ".join(f"{d} keys from epsilon {e:g}" for d, e in least.items() if e is not None)
     return Claim(
         "Sec. V",
         "Encoding each pair with epsilon / d causes errors; IOH overcomes this.",
@@ -61,7 +73,7 @@ def _overcomes(rows: list[Row]) -> Claim:
         f"IOH's error of the conditional frequency is clearly below split's in {wins} of {total} "
         f"settings and clearly above it in {len(lost)}"
         + (
-            f": {said}; at worst {worst[2]:.1f} times split's ({worst[0]} keys, epsilon {worst[1]:g})."
+            f": {words}; at worst {worst[2]:.1f} times split's ({worst[0]} keys, epsilon {worst[1]:g})."
             if worst
             else "."
         ),
@@ -72,11 +84,11 @@ def _overcomes(rows: list[Row]) -> Claim:
 def dimensions(rows: list[Row], kind: str, figure: str) -> Claim:
     """Errors of conditionals rise with the number of keys."""
     error = f"mae_{kind}"
-    at = {d: one(rows, line="IOH", keys=d, people=PEOPLE[0], epsilon=1.0)[error] for d in KEYS}
+    at = {d: only_row(rows, line="IOH", keys=d, people=PEOPLE[0], epsilon=1.0)[error] for d in KEYS}
     rises, falls, steps = 0, 0, 0
     for n, e in sorted({(row["people"], row["epsilon"]) for row in rows}):
-        found = [one(rows, line="IOH", keys=d, people=n, epsilon=e) for d in KEYS]
-        for fewer, more in pairwise(found):
+        by_keys = [only_row(rows, line="IOH", keys=d, people=n, epsilon=e) for d in KEYS]
+        for fewer, more in pairwise(by_keys):
             rises += below(fewer, more, error)
             falls += below(more, fewer, error)
             steps += 1
@@ -96,9 +108,9 @@ def dimensions(rows: list[Row], kind: str, figure: str) -> Claim:
 
 def _pairs(rows: list[Row]) -> Claim:
     gains: dict[int, list[float]] = {d: [] for d in KEYS}
-    for row in picked(rows, line="pairs"):
+    for row in select_rows(rows, line="pairs"):
         same = {name: row[name] for name in ("keys", "people", "epsilon")}
-        ioh = one(rows, line="IOH", **same)
+        ioh = only_row(rows, line="IOH", **same)
         gains[row["keys"]].append(ioh["mse_frequency"] / row["mse_frequency"])
     return Claim(
         "Sec. V, VI-D",

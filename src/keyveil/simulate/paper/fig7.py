@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .conditional_errors import ABOUT, conditional_figure
-from .experiment import Claim, Figure, Row, Setup, below, only_if, picked, verdict
+from .experiment import Claim, Figure, Row, Setup, below, only_if, select_rows, verdict
 from .fig6 import dimensions, jobs, work
 
 __all__ = ["ABOUT", "NAME", "TITLE", "claims", "draw", "jobs", "work"]
@@ -24,9 +24,9 @@ def _error(row: Row, kind: str) -> Row:
 
 
 def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
-    some = picked(rows, line="IOH")
-    ratio = float(np.median([row["mae_mean"] / row["mae_frequency"] for row in some]))
-    parts = [{kind: _error(row, kind) for kind in ("frequency", "mean")} for row in some]
+    own = select_rows(rows, line="IOH")
+    ratio = float(np.median([row["mae_mean"] / row["mae_frequency"] for row in own]))
+    parts = [{kind: _error(row, kind) for kind in ("frequency", "mean")} for row in own]
     lower = sum(below(part["frequency"], part["mean"], "mae") for part in parts)
     higher = sum(below(part["mean"], part["frequency"], "mae") for part in parts)
     return [
@@ -36,7 +36,7 @@ def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
             verdict(not higher)
             if not higher or lower <= higher
             else only_if("a few settings are left out"),
-            f"Clearly so in {lower} and clearly not in {higher} of {len(some)} settings of IOH; the "
+            f"Clearly so in {lower} and clearly not in {higher} of {len(own)} settings of IOH; the "
             f"mean's error is {ratio:.2f} times the frequency's at the median, on a range twice "
             "as wide.",
             NAME,

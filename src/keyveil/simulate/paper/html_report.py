@@ -90,7 +90,7 @@ def write_report(outcome: ExperimentResult, out: str | Path) -> Path:
     """Write report.html, claims.csv and claims.md; where the report is."""
     folder = Path(out)
     claims = all_claims(outcome)
-    write_whole(folder / "claims.csv", as_csv([_claim_row(*each) for each in claims]).encode())
+    write_whole(folder / "claims.csv", as_csv([_claim_row(*claim) for claim in claims]).encode())
     write_whole(folder / "claims.md", as_markdown(claims).encode())
     path = folder / "report.html"
     write_whole(path, as_html(outcome).encode())
@@ -155,14 +155,14 @@ def as_html(outcome: ExperimentResult) -> str:
 def _contents(outcome: ExperimentResult) -> str:
     """Links to all parts, and what is not there."""
     links = [f"<a href='#{name}'>{escape(experiment(name).TITLE)}</a>" for name in outcome.names]
-    made = f"<nav><a href='#claims'>Claims</a> {' '.join(links)}</nav>"
+    navigation = f"<nav><a href='#claims'>Claims</a> {' '.join(links)}</nav>"
     if outcome.missing:
         listed = ", ".join(f"{name} ({why})" for name, why in outcome.missing.items())
-        made += (
+        navigation += (
             f"<p class='missing'><b>Not in this report:</b> {escape(listed)}. To add: <code>keyveil "
             f"reproduce --only {','.join(outcome.missing)}</code> with the same options and folder.</p>"
         )
-    return made
+    return navigation
 
 
 def _claims(claims: Sequence[tuple[str, Claim]], outcome: ExperimentResult) -> str:
@@ -233,8 +233,8 @@ def _cell(value: Any) -> str:
 def write_docs(out: str | Path, page: str | Path) -> None:
     """Put the table of claims of a finished whole run between its marks on a page."""
     for name in NAMES:
-        kept = Path(out) / NUMBERS / f"{experiment(name).ROWS_OF}.json"
-        if not kept.is_file() or json.loads(kept.read_text("utf-8"))["quick"]:
+        stamp = Path(out) / NUMBERS / f"{experiment(name).ROWS_OF}.json"
+        if not stamp.is_file() or json.loads(stamp.read_text("utf-8"))["quick"]:
             raise TableError(f"{out} has no whole run of {name}; docs take no quick or partial ones")
     text = Path(page).read_text("utf-8")
     before, _, rest = text.partition(BEGIN)

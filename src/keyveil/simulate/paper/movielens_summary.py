@@ -47,8 +47,8 @@ def parsed(document: Any) -> tuple[KnownPopulation, str]:
         raise TableError(f"a summary has the format {FORMAT!r}")
     stars = np.array(document["stars"], np.float64)
     points = (stars - stars[0]) / (stars[-1] - stars[0]) * 2 - 1
-    made = of_histograms(np.array(document["frequency"]), np.array(document["ratings"]), points)
-    return made, f"shipped summary of {document['title']}"
+    population = of_histograms(np.array(document["frequency"]), np.array(document["ratings"]), points)
+    return population, f"shipped summary of {document['title']}"
 
 
 def of_folder(path: str | Path) -> tuple[KnownPopulation, str]:
@@ -96,8 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--title", default="MovieLens 25M, films from 2014 on")
     parser.add_argument("-o", "--output", default=FILE)
     given = parser.parse_args(arguments)
-    made = summarise(given.table, given.person, given.key, given.value, given.title)
-    lines = [f"  {json.dumps(name)}: {_listed(part)}" for name, part in made.items()]
+    document = summarise(given.table, given.person, given.key, given.value, given.title)
+    lines = [f"  {json.dumps(name)}: {_listed(part)}" for name, part in document.items()]
     write_whole(Path(given.output), ("{\n" + ",\n".join(lines) + "\n}\n").encode())
 
 

@@ -17,7 +17,7 @@ from ...people.synthetic import StatedPopulation
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from . import figures
-from .compared import SIX, decimal_of, found, line_named
+from .compared import SIX, decimal_of, errors_of, line_named
 from .experiment import (
     CLEAR,
     PEOPLE,
@@ -27,9 +27,9 @@ from .experiment import (
     Row,
     Setup,
     averages,
-    one,
-    picked,
+    only_row,
     pooled,
+    select_rows,
     verdict,
 )
 from .fig1 import setting
@@ -74,7 +74,7 @@ def work(setup: Setup, what: dict[str, Any]) -> list[Row]:
     assert isinstance(population, StatedPopulation)
     run = int(what["run"])
     people = population.draw(PEOPLE, setup.coins(NAME, "people").generator(run))
-    made = []
+    rows = []
     for line in SIX:
         for epsilon in _epsilons(setup):
             plan = Plan.of(
@@ -91,8 +91,8 @@ def work(setup: Setup, what: dict[str, Any]) -> list[Row]:
             answers = bands(plan, tally.counts[None, :], line.estimator)
             assert answers.frequency is not None
             assert answers.mean is not None
-            off = found(population, answers.frequency.value, answers.mean.value, epsilon, "")
-            made.append(
+            off = errors_of(population, answers.frequency.value, answers.mean.value, epsilon, "")
+            rows.append(
                 {
                     "way": "person",
                     "run": run,
@@ -102,7 +102,7 @@ def work(setup: Setup, what: dict[str, Any]) -> list[Row]:
                     **_only(averages("mean", off.mean), "mae_mean"),
                 }
             )
-    return made
+    return rows
 
 
 def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
@@ -111,10 +111,10 @@ def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
         for panel, part in zip(grid[0], PARTS, strict=True):
             for line in SIX:
                 look = figures.style_of(line.label)
-                some = picked(rows, line=line.label)
-                counts = sorted((r["epsilon"], r[part]) for r in picked(some, way="counts"))
+                own = select_rows(rows, line=line.label)
+                counts = sorted((r["epsilon"], r[part]) for r in select_rows(own, way="counts"))
                 panel.plot(*zip(*counts, strict=True), color=look["color"], label=line.label)
-                dots = [(r["epsilon"], r[part]) for r in picked(some, way="person")]
+                dots = [(r["epsilon"], r[part]) for r in select_rows(own, way="person")]
                 panel.plot(
                     *zip(*dots, strict=True),
                     linestyle="",
@@ -141,11 +141,11 @@ def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
         for epsilon in _epsilons(setup):
             same = {"line": line.label, "epsilon": epsilon}
             for part in PARTS:
-                made = pooled(picked(rows, way="person", **same), part)
-                fast = one(rows, way="counts", **same)
-                off.append(made[part] / fast[part] - 1)
-                noise = float(np.hypot(made[f"se_{part}"], fast[f"se_{part}"]))
-                far.append((made[part] - fast[part]) / noise)
+                average = pooled(select_rows(rows, way="person", **same), part)
+                fast = only_row(rows, way="counts", **same)
+                off.append(average[part] / fast[part] - 1)
+                noise = float(np.hypot(average[f"se_{part}"], fast[f"se_{part}"]))
+                far.append((average[part] - fast[part]) / noise)
     return [
         Claim(
             "this library",

@@ -12,7 +12,7 @@ from ...people.synthetic import gaussian, tied
 from ...plan.plan import Plan
 from ...plan.report_file import ReportWriter
 from . import figures
-from .experiment import Claim, Figure, Job, Row, Setup, number, one, only_if, verdict
+from .experiment import Claim, Figure, Job, Row, Setup, number, only_if, only_row, verdict
 
 NAME = ROWS_OF = "cost"
 TITLE = "Table: communication cost of one report"
@@ -99,14 +99,16 @@ def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
         for part, (label, colour, mark) in parts.items():
             values, places = [], []
             for place, name in enumerate(order):
-                row = one(rows, line=name)
+                row = only_row(rows, line=name)
                 value = 8 * row[f"{part}_bytes"] if part in ("packed", "json") else row[part]
                 if value != "":
                     values.append(value)
                     places.append(place)
             shift = list(parts).index(part) * 0.2 - 0.3
             panel.plot(values, [p + shift for p in places], mark, color=colour, ms=7, label=label)
-        panel.set_yticks(range(len(order)), [f"{n} ({one(rows, line=n)['keys']} keys)" for n in order])
+        panel.set_yticks(
+            range(len(order)), [f"{n} ({only_row(rows, line=n)['keys']} keys)" for n in order]
+        )
         panel.invert_yaxis()
         panel.set_xscale("log")
         panel.set_xlabel("bits for one report (PrivKVM: for all ten rounds)")
@@ -121,10 +123,10 @@ def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
     wrong = [
         f"{name}: {number(row['printed'])} bits printed, {number(row['corrected'])} needed"
         for name in ("PrivKV", "F2M", "KVUE", "KVOH")
-        if abs((row := one(rows, line=name))["printed"] - row["corrected"]) > 1e-9
+        if abs((row := only_row(rows, line=name))["printed"] - row["corrected"]) > 1e-9
     ]
-    least = max(one(rows, line=name)["packed_bytes"] for name in ("F2M", "KVUE", "KVOH"))
-    ratio = one(rows, line="PrivKVM")["packed_bytes"] / one(rows, line="KVUE")["packed_bytes"]
+    least = max(only_row(rows, line=name)["packed_bytes"] for name in ("F2M", "KVUE", "KVOH"))
+    ratio = only_row(rows, line="PrivKVM")["packed_bytes"] / only_row(rows, line="KVUE")["packed_bytes"]
     return [
         Claim(
             "Sec. VI-A",
@@ -141,7 +143,8 @@ def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
             verdict(least < 16),
             f"F2M, KVUE and KVOH send at most {least:.2f} bytes a report in a packed file, once; "
             f"PrivKVM with ten rounds {ratio:.1f} times KVUE's, and {KEYS} means come down in each "
-            f"round. IOH with {IOH_KEYS} keys sends {one(rows, line='IOH')['packed_bytes']:.0f} bytes.",
+            f"round. IOH with {IOH_KEYS} keys sends "
+            f"{only_row(rows, line='IOH')['packed_bytes']:.0f} bytes.",
             NAME,
         ),
     ]

@@ -1,4 +1,4 @@
-"""What a folder keeps of a run: numbers, figures, and the finished settings of what is unfinished.
+"""The results of a run in a folder: numbers, figures, and finished settings of unfinished experiments.
 
 Everything carries a stamp of what made it (seed, versions, code, options, data). A run takes what has
 its own stamp and nothing else.
@@ -108,14 +108,14 @@ class ResultsFolder:
 
     def settings(self, name: str) -> dict[int, list[Row]]:
         """The settings that an interrupted run had finished, by number."""
-        found = {}
+        finished = {}
         with suppress(OSError):
             for line in self._unfinished(name).read_text("utf-8").splitlines():
                 with suppress(ValueError, KeyError, TypeError):  # the last line may be cut short
                     body = json.loads(line)
                     if body["mark"] == self._mark:
-                        found[int(body["setting"])] = list(body["rows"])
-        return found
+                        finished[int(body["setting"])] = list(body["rows"])
+        return finished
 
     def keep_setting(self, name: str, number: int, rows: list[Row]) -> None:
         """Add one finished setting."""
@@ -130,7 +130,7 @@ class ResultsFolder:
         body, text = _read_json(self._figures / f"{name}.json"), self._text(source)
         if text is None or not isinstance(body, dict) or body.get("mark") != self._figure_mark(text):
             return None
-        made = []
+        drawn = []
         try:
             for part in body["figures"]:
                 svg, png = (
@@ -139,19 +139,19 @@ class ResultsFolder:
                 )
                 if (_sha256(svg), _sha256(png)) != (part["svg"], part["png"] or _sha256(b"")):
                     return None
-                made.append(Drawn(name, part["name"], part["caption"], svg, png))
+                drawn.append(Drawn(name, part["name"], part["caption"], svg, png))
         except OSError:
             return None
-        return made
+        return drawn
 
     def keep_figures(self, name: str, source: str, figures: Sequence[Drawn]) -> None:
         """Write an experiment's figures, and of which numbers they are."""
         parts = []
         for figure in figures:
-            for form, made in (("svg", figure.svg), ("png", figure.png)):
+            for form, content in (("svg", figure.svg), ("png", figure.png)):
                 path = self._figures / f"{figure.name}.{form}"
-                if made:
-                    write_whole(path, made)
+                if content:
+                    write_whole(path, content)
                 else:
                     path.unlink(missing_ok=True)  # of an earlier run: not of these numbers
             sums = {"svg": _sha256(figure.svg), "png": _sha256(figure.png) if figure.png else ""}

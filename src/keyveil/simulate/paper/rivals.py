@@ -26,9 +26,9 @@ from .experiment import (
     Setup,
     below,
     number,
-    one,
     only_if,
-    picked,
+    only_row,
+    select_rows,
     verdict,
 )
 
@@ -61,7 +61,7 @@ LINES = {
     },
 }
 TELL_ONE = ("RAPPOR", "k-RR", "SHist")
-"""Those that tell one of the held keys."""
+"""Rivals that report one of the held keys."""
 PARTS = {"frequency": 0, "mass": 1}
 SLOW = {"rappor": 4.0, "shist": 4.0, "meanest": 6.0}
 """Mechanisms whose reports are not drawn in one go, and what that costs."""
@@ -91,7 +91,7 @@ def work(setup: Setup, what: dict[str, Any]) -> list[Row]:
     low = -1.0 if what["part"] == "mass" else 0.0
     slow = mechanism in SLOW
     runs = setup.runs(3 if what["line"] == "MeanEst" else 10, 1 if slow else 4)
-    made = []
+    rows = []
     for epsilon in QUICK if setup.quick else EPSILONS:
         plan = Plan.of(population.schema, mechanism, Decimal(str(epsilon)))
         coins = setup.coins(NAME, *what.values(), epsilon)
@@ -114,12 +114,12 @@ def work(setup: Setup, what: dict[str, Any]) -> list[Row]:
             off = np.clip(np.nan_to_num(values * times), low, 1.0) - truth
             row[name] = float((off**2).mean())
             row[f"se_{name}"] = float((off**2).std(ddof=1) / np.sqrt(off.size))
-        made.append(row)
-    return made
+        rows.append(row)
+    return rows
 
 
 def held_keys(population: KnownPopulation) -> float:
-    """How many keys those hold, on average, who hold any."""
+    """The average number of keys among people who hold any."""
     return float(population.frequency.sum() / (1 - population.sizes[0]))
 
 
@@ -129,8 +129,8 @@ def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
         for across, part in zip(grid, LINES, strict=True):
             for panel, data in zip(across, DATA, strict=True):
                 for place, label in enumerate(LINES[part]):
-                    some = picked(rows, part=part, data=data, line=label)
-                    figures.curve(panel, some, "epsilon", "mse", label, place + 2)
+                    own = select_rows(rows, part=part, data=data, line=label)
+                    figures.curve(panel, own, "epsilon", "mse", label, place + 2)
                 figures.errors(panel)
                 panel.set_title(f"{part}, {data}")
                 panel.set_ylabel("squared error")
@@ -159,21 +159,21 @@ def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
 
 
 def _claim(rows: list[Row], part: str, rivals: tuple[str, ...], place: str, what: str) -> Claim:
-    said = f"Squared error over {place}'s, median over epsilon: {_ratios(rows, part, rivals, place)}. "
+    words = f"Squared error over {place}'s, median over epsilon: {_ratios(rows, part, rivals, place)}. "
     if part == "frequency":
-        said += (
+        words += (
             "Most of the large ratios is a missing factor: one of some fifty held keys is told, and the "
             "published estimators are not multiplied by that number. Rescaled: "
             f"{_ratios(rows, part, rivals, place, 'mse_rescaled')}. "
         )
-    said += _where(rows, part, rivals, place)
+    words += _where(rows, part, rivals, place)
     if part == "mass":
-        zero = {data: picked(rows, part=part, data=data)[0]["mse_of_zero"] for data in DATA}
+        zero = {data: select_rows(rows, part=part, data=data)[0]["mse_of_zero"] for data in DATA}
         least = {
-            data: min(row["mse"] for row in picked(rows, part=part, data=data, line=place))
+            data: min(row["mse"] for row in select_rows(rows, part=part, data=data, line=place))
             for data in DATA
         }
-        said += (
+        words += (
             f" With the paper's own estimator, {_where(rows, part, rivals, 'PrivKV-A')} Raw PrivKV "
             "pulls means to 0, and 0 for every key is a good answer where keys are rare: its squared "
             "error is "
@@ -186,7 +186,7 @@ def _claim(rows: list[Row], part: str, rivals: tuple[str, ...], place: str, what
         "Sec. VI",
         f"PrivKV-based mechanisms have great advantages over {', '.join(rivals)} for the {what}.",
         _outcome(rows, part, rivals, place),
-        said,
+        words,
         f"{NAME}, {CSV}" if part == "frequency" else NAME,
     )
 
@@ -196,17 +196,18 @@ CSV = f"numbers/{NAME}.csv"
 
 def _ratios(rows: list[Row], part: str, rivals: tuple[str, ...], place: str, error: str = "mse") -> str:
     """Each rival's error over the paper's line's, in words."""
-    said = []
+    words = []
     for data in DATA:
-        found = []
+        medians = []
         for rival in rivals:
             ratios = [
-                row[error] / one(rows, part=part, data=data, line=place, epsilon=row["epsilon"])["mse"]
-                for row in picked(rows, part=part, data=data, line=rival)
+                row[error]
+                / only_row(rows, part=part, data=data, line=place, epsilon=row["epsilon"])["mse"]
+                for row in select_rows(rows, part=part, data=data, line=rival)
             ]
-            found.append(f"{rival} {number(float(np.median(ratios)))}")
-        said.append(f"{data}: {', '.join(found)}")
-    return "; ".join(said)
+            medians.append(f"{rival} {number(float(np.median(ratios)))}")
+        words.append(f"{data}: {', '.join(medians)}")
+    return "; ".join(words)
 
 
 Duel = set[tuple[str, float]]
@@ -215,12 +216,12 @@ Duel = set[tuple[str, float]]
 def _duels(rows: list[Row], part: str, rivals: tuple[str, ...], place: str) -> tuple[Duel, Duel]:
     """Data and epsilon where all rivals, rescaled too, are clearly worse, and where one is better."""
     better, worse = set(), set()
-    for row in picked(rows, part=part, line=place):
+    for row in select_rows(rows, part=part, line=place):
         at = (row["data"], row["epsilon"])
         others = [
             {"mse": other[error], "se_mse": other[f"se_{error}"]}
             for rival in rivals
-            for other in (one(rows, part=part, line=rival, data=at[0], epsilon=at[1]),)
+            for other in (only_row(rows, part=part, line=rival, data=at[0], epsilon=at[1]),)
             for error in ("mse", "mse_rescaled")
         ]
         if all(below(row, other, "mse") for other in others):
@@ -238,26 +239,26 @@ def _outcome(rows: list[Row], part: str, rivals: tuple[str, ...], place: str) ->
     data = {name for name, _ in better}
     lost_there = [e for name, e in worse if name in data]
     kind = {"Gaussian": "people hold many keys", "one key each": "people hold one key each"}
-    said = [kind[name] for name in data if len(data) < len(DATA)]
+    words = [kind[name] for name in data if len(data) < len(DATA)]
     if lost_there:
         if min(e for _, e in better) > max(lost_there):
-            said.append("epsilon is large")
+            words.append("epsilon is large")
         elif max(e for _, e in better) < min(lost_there):
-            said.append("epsilon is small")
+            words.append("epsilon is small")
         else:
-            said = ["people and epsilon are the right ones; who wins depends on both"]
-    return only_if(" and ".join(said))
+            words = ["people and epsilon are the right ones; who wins depends on both"]
+    return only_if(" and ".join(words))
 
 
 def _where(rows: list[Row], part: str, rivals: tuple[str, ...], place: str) -> str:
     """Where the paper's line wins and loses, in words."""
     better, worse = _duels(rows, part, rivals, place)
-    said = []
-    for words, found in (("better than all", better), ("worse than one", worse)):
-        each = [
-            f"{data} at epsilon {', '.join(f'{e:g}' for d, e in sorted(found) if d == data)}"
+    words_of = []
+    for words, settings in (("better than all", better), ("worse than one", worse)):
+        places = [
+            f"{data} at epsilon {', '.join(f'{e:g}' for d, e in sorted(settings) if d == data)}"
             for data in DATA
-            if any(d == data for d, _ in found)
+            if any(d == data for d, _ in settings)
         ]
-        said.append(f"clearly {words} of them: {'; '.join(each) or 'nowhere'}")
-    return f"{place} is " + ", and ".join(said) + "."
+        words_of.append(f"clearly {words} of them: {'; '.join(places) or 'nowhere'}")
+    return f"{place} is " + ", and ".join(words_of) + "."

@@ -1,7 +1,7 @@
-"""Runs experiments: settings over processes, numbers kept as they are finished, figures, claims.
+"""Runs experiments: settings in processes, then numbers, figures and claims.
 
 Every setting draws from coins of its own address, so numbers do not depend on the number of processes.
-What an earlier run with the same stamp had finished, down to single settings, is taken from the folder.
+Settings that an earlier run with the same stamp finished are taken from the folder.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ DRAWING = 4.0
 
 @dataclass(frozen=True)
 class ExperimentResult:
-    """All that a folder has of one seed and setting, after a run."""
+    """The results in a folder after a run."""
 
     setup: Setup
     asked: tuple[str, ...]
-    """The experiments that this run was asked for."""
+    """The experiments of this run."""
     names: tuple[str, ...]
-    """These, and what earlier runs with the same seed, options, code and data had finished."""
+    """The experiments of this run and of earlier runs with the same seed, options, code and data."""
     rows: dict[str, list[Row]]
     figures: list[Drawn]
     claims: dict[str, list[Claim]]
     taken: tuple[str, ...]
-    """Experiments whose numbers an earlier run had finished."""
+    """Experiments whose numbers come from an earlier run."""
     missing: dict[str, str]
-    """Experiments that are not here, and why."""
+    """Experiments without results, and why."""
 
 
 def prepared(seed: str = SEED, *, quick: bool = False, movielens: str | Path | None = None) -> Setup:
-    """What all experiments are given."""
+    """The seed, the size and the data of a run."""
     films, note = shipped() if movielens is None else of_folder(movielens)
     return Setup(seed, quick, films, note, gaussian(), uniform())
 
 
 def chosen(only: Sequence[str] | None, per_person: bool = False) -> tuple[str, ...]:
-    """The experiments to run, in their order; a name that does not exist is an error."""
+    """The experiments to run, in their order; unknown names are refused."""
     if only is not None:
         if not only:
             raise PlanError(f"no experiment is named; known: {', '.join(NAMES)}")

@@ -25,11 +25,11 @@ from .compared import (
     Line,
     Measurement,
     by_source,
-    found,
+    errors_of,
     measure_all,
     repetitions,
 )
-from .experiment import Figure, Job, Row, Setup, picked
+from .experiment import Figure, Job, Row, Setup, select_rows
 
 FREQUENCIES = {0.05: "extreme low", 0.2: "low", 0.6: "middle", 0.8: "high"}
 AVERAGES = {"low": -0.8, "middle": 0.0, "high": 0.8}
@@ -38,13 +38,13 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 OURS_TOO = tuple(line for line in MORE if line.whose == OURS)
 CLOSE = ("PrivKV-A", "F2M", "KVUE", "KVOH", SHRUNK, PLAIN)
-"""Lines whose errors are small enough to be shown again, closer."""
+"""Lines with small errors, which a second row of panels shows enlarged."""
 
 ONES = (
     Line("PrivKV, absent say 1", "privkv", "published"),
     Line("PrivKV-A, absent say 1", "privkv", "unbiased"),
 )
-"""Algorithm 1 with 1 in the place of the random value, decoded as printed."""
+"""Algorithm 1 with 1 instead of the random value, decoded as printed."""
 
 
 def box_jobs(with_ones: bool) -> list[Job]:
@@ -61,7 +61,7 @@ def box_jobs(with_ones: bool) -> list[Job]:
 def box_rows(setup: Setup, data: str, what: dict[str, Any], parts: tuple[str, ...]) -> list[Row]:
     """Quantiles of signed errors at every average."""
     lines = by_source((*SIX, *OURS_TOO, *ONES))[what["source"]]
-    made: list[Row] = []
+    rows: list[Row] = []
     for average in AVERAGES.values():
         population = data_set(setup, data, what["frequency"], average)
         coins = setup.coins("boxes", data, what["frequency"], average, what["source"])
@@ -73,12 +73,12 @@ def box_rows(setup: Setup, data: str, what: dict[str, Any], parts: tuple[str, ..
             found_by = measure_all(lines, population, EPSILON, REPORTS * KEYS, coins, runs)
         about = {"data": data, "frequency": what["frequency"], "mean": average}
         for line, made_by in zip(lines, found_by, strict=True):
-            made += [{**about, **_box(line, made_by, part)} for part in parts]
-    return made
+            rows += [{**about, **_box(line, made_by, part)} for part in parts]
+    return rows
 
 
 def _box(line: Line, made_by: Measurement, part: str) -> Row:
-    """Quantiles of one line's signed errors of frequency or mean, and what they sum up to."""
+    """Quantiles of one line's signed errors of frequency or mean, and their summary."""
     off = getattr(made_by, part)
     return {
         "part": part,
@@ -118,7 +118,7 @@ def _ones(population: StatedPopulation, line: Line, coins: Any, runs: range) -> 
         held, signed = _printed(counts.astype(np.float64), keep)
         frequency[place] = held / counts.sum(axis=1)
         mean[place] = raw_means(counts, keep) if line is ONES[0] else signed / held
-    return found(population, frequency, mean, EPSILON, "privkv, absent keys say 1")
+    return errors_of(population, frequency, mean, EPSILON, "privkv, absent keys say 1")
 
 
 def _printed(counts: Floats, keep: float) -> tuple[Floats, Floats]:
@@ -146,8 +146,8 @@ def box_figure(
     )
     for across, (part, labels, title) in zip(grid, bands, strict=True):
         for panel, (f, words) in zip(across, FREQUENCIES.items(), strict=True):
-            some = picked(rows, part=part, frequency=f)
-            figures.boxes(panel, some, labels, {f"{n} ({m:g})": m for n, m in AVERAGES.items()})
+            own = select_rows(rows, part=part, frequency=f)
+            figures.boxes(panel, own, labels, {f"{n} ({m:g})": m for n, m in AVERAGES.items()})
             if panel in grid[0]:
                 panel.set_title(f"{words} frequency, f = {f:g}")
             if panel in grid[-1]:
@@ -182,5 +182,5 @@ ABOUT = (
 
 
 def close(labels: list[str]) -> list[str]:
-    """The lines that are shown again, closer."""
+    """The lines of the enlarged panels."""
     return [label for label in labels if label in CLOSE]

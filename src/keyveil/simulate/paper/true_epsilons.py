@@ -10,7 +10,7 @@ from ...mechanisms import REGISTRY
 from ...people.schema import Schema
 from ...plan.plan import Plan
 from . import figures
-from .experiment import Claim, Figure, Job, Row, Setup, one, picked, verdict
+from .experiment import Claim, Figure, Job, Row, Setup, only_row, select_rows, verdict
 
 NAME = ROWS_OF = "privacy"
 TITLE = "Privacy: nominal beside true epsilon"
@@ -32,7 +32,7 @@ def work(setup: Setup, what: dict[str, Any]) -> list[Row]:
     if kind.name == "f2m":
         cases = [("f2m, default 1", {}), ("f2m, default 0", {"default": "0"})]
     keys = max(4, kind.fewest_keys)
-    made = []
+    rows = []
     for label, parameters in cases:
         for nominal in NOMINAL:
             try:
@@ -46,7 +46,7 @@ def work(setup: Setup, what: dict[str, Any]) -> list[Row]:
                     best = float(tight.proven) / float(tight.promised)
             except (PlanError, ChannelError):
                 continue  # a mechanism that cannot be had at this epsilon
-            made.append(
+            rows.append(
                 {
                     "mechanism": label,
                     "nominal": float(nominal),
@@ -55,20 +55,22 @@ def work(setup: Setup, what: dict[str, Any]) -> list[Row]:
                     "tight_share": best,
                 }
             )
-    return made
+    return rows
 
 
 def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
     names = list(dict.fromkeys(row["mechanism"] for row in rows))
-    wasteful = [name for name in names if min(r["share"] for r in picked(rows, mechanism=name)) < 0.999]
+    wasteful = [
+        name for name in names if min(r["share"] for r in select_rows(rows, mechanism=name)) < 0.999
+    ]
     with figures.look() as pyplot:
         figure, grid = figures.panels(
             pyplot, 1, 2, 11, max(4.2, 0.24 * len(names) + 1.2), left=1.4, top=0.4, across=0.9
         )
         left, right = grid[0]
         for place, name in enumerate(names):
-            some = [row for row in picked(rows, mechanism=name) if row["nominal"] == 1]
-            for row in some:
+            own = [row for row in select_rows(rows, mechanism=name) if row["nominal"] == 1]
+            for row in own:
                 left.plot([row["share"], 1], [place, place], color="#bbbbbb", lw=1, zorder=1)
                 colour = "#D55E00" if row["share"] < 0.999 else "#0072B2"
                 left.plot(row["share"], place, "o", color=colour, ms=6)
@@ -78,10 +80,10 @@ def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
         left.set_xlabel("true epsilon at a nominal 1")
         left.set_title("as published")
         for number_, name in enumerate(wasteful):
-            some = picked(rows, mechanism=name)
+            own = select_rows(rows, mechanism=name)
             right.plot(
-                [row["nominal"] for row in some],
-                [row["share"] for row in some],
+                [row["nominal"] for row in own],
+                [row["share"] for row in own],
                 marker="osD^vP"[number_ % 6],
                 color=figures.SPARE[number_ % len(figures.SPARE)],
                 label=name,
@@ -96,10 +98,10 @@ def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
 
 def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
     def at(name: str, nominal: float = 1.0) -> float:
-        return float(one(rows, mechanism=name, nominal=nominal)["true"])
+        return float(only_row(rows, mechanism=name, nominal=nominal)["true"])
 
     broken = [row["mechanism"] for row in rows if row["share"] > 1 + 1e-9]
-    made = [
+    verdicts = [
         Claim(
             "Sec. IV-B, IV-C, V",
             "KVUE, KVOH and IOH are epsilon-LDP.",
@@ -127,7 +129,7 @@ def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
         ),
     ]
     if broken:
-        made.append(
+        verdicts.append(
             Claim(
                 "Sec. II",
                 "No mechanism proves more than it promises.",
@@ -136,4 +138,4 @@ def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
                 NAME,
             )
         )
-    return made
+    return verdicts

@@ -1,7 +1,7 @@
-"""Calls over processes, or one after the other; whatever their order, results are the same.
+"""Runs calls in processes, or one after the other.
 
-Ctrl-C is for the first process alone: it ends the others at once, so that nobody waits for a setting
-to finish. If the first process is killed, the others leave too.
+Only the first process handles Ctrl-C. It ends the others at once, without waiting for a setting to
+finish. If the first process is killed, the others end too.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ...foundation.errors import KeyveilError
 from .experiment import Setup
 
 _SHARED: list[Setup] = []
-"""What forked processes find in their memory, so that populations are not sent to them."""
+"""The setup that forked processes inherit, so that populations are not sent to them."""
 
 
 def shared() -> Setup:
-    """What all experiments are given, here and in every process."""
+    """The setup of the run, in this process and in every worker."""
     return _SHARED[-1]
 
 
 class Workers:
-    """Calls whose results come as they finish; calls may be added meanwhile."""
+    """Calls whose results arrive as they finish; further calls may be added."""
 
     def __init__(self, setup: Setup, processes: int | None) -> None:
         self._setup = setup
@@ -64,14 +64,14 @@ class Workers:
                 signal.signal(signal.SIGINT, usual)
 
     def submit(self, call: Callable[..., Any], arguments: tuple[Any, ...], about: Any) -> None:
-        """One more call, and what it is about."""
+        """Add a call, with a label for its result."""
         if self._pool is None:
             self._queue.append((call, arguments, about))
         else:
             self._waiting[self._pool.submit(call, *arguments)] = about
 
     def results(self) -> Iterator[tuple[Any, Any]]:
-        """What calls were about, and what they made."""
+        """The label and the result of every call."""
         while self._queue:
             call, arguments, about = self._queue.pop(0)
             yield about, call(*arguments)
@@ -80,17 +80,17 @@ class Workers:
             for future in finished:
                 about = self._waiting.pop(future)
                 try:
-                    made = future.result()
+                    result = future.result()
                 except BrokenProcessPool:
                     raise KeyveilError(
                         "a process was ended from outside, perhaps for want of memory; what is "
                         "finished is kept: run again, with --processes 1 if it happens twice"
                     ) from None
-                yield about, made
+                yield about, result
 
 
 def _settle() -> None:
-    """A new process: deaf to Ctrl-C, and gone when the first process is."""
+    """Prepare a worker: it ignores Ctrl-C, and ends when the first process ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_follow, daemon=True).start()
 
