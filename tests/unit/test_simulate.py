@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from keyveil import Coins, People, Plan, PlanError, Schema
 from keyveil.channel import Subset
 from keyveil.estimate import bands
-from keyveil.simulate import tallies as module
+from keyveil.people import population as module
 from keyveil.simulate.chains import chain_bands, followed
 from keyveil.simulate.tallies import Population, simulate_runs
 
