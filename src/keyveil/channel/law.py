@@ -96,7 +96,7 @@ class HonestLimits:
     def of(
         cls, counts: Floats, least: Floats | float, most: Floats | float, states: Integers | None = None
     ) -> HonestLimits:
-        """HonestLimits that are each one number for all things, or an array."""
+        """Each end is one number for all things, or an array."""
         low, high = (np.broadcast_to(np.asarray(end, np.float64), counts.shape) for end in (least, most))
         return cls(counts, low, high, states)
 

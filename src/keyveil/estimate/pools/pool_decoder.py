@@ -3,12 +3,11 @@
 Under a seed every key has a low and a high cell: with ``collision`` the cells of its two items, with
 ``coco`` two mirrored ones. The share of reports that name either, less what chance gives, by what a
 holder adds, is the key's frequency; their difference is its mass. Over all hashes both are unbiased;
-over the fixed seeds of a pool items collide more or less often than by chance, which ``cores`` undoes.
-What it leaves (``poolerror``) is a fixed error that falls with the pool and not with reports. It counts
-in every covariance and forecast; where it matters, at millions of reports, a larger pool is worth its
-while. What items
-outside the core do is estimated from the tally (two reports with one seed agree more often than 1/t)
-and added to the variance.
+over the fixed seeds of a pool items collide more or less often than by chance, which
+``collision_matrix`` undoes. What it leaves (``pool_error``) is a fixed error that falls with the pool,
+not with reports. It counts in every covariance and forecast; where it matters, at millions of reports,
+a larger pool is worth its while. What items outside the core do is estimated from the tally (two
+reports with one seed agree more often than 1/t) and added to the variance.
 """
 
 from __future__ import annotations
