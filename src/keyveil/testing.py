@@ -95,6 +95,7 @@ def check_mechanism(name: str, draws: int = 20_000, seed: int = 0) -> None:
                 check_sampler(channel, draws, seed)
                 check_distances(channel)
                 check_limits(channel)
+                check_choices(channel)
                 check_simulation(channel, draws, seed)
             for record in ({}, {"0": 2.2}, {"0": 5, "1": 1.5}):
                 check_reports(plan, record, draws, seed)
@@ -438,6 +439,32 @@ def _admitted(plan: Plan, cells: tuple[int, ...]) -> bool:
     marked = np.flatnonzero(tally.counts).tolist()
     _require(marked == sorted(cells) and tally.reports == 1, f"{cells} left other marks")
     return True
+
+
+def check_choices(channel: Channel) -> None:
+    """The reports that fakes may choose from are exactly those that are admitted.
+
+    One by one where there are few; where there are many, sets of cells drawn at random.
+    """
+    choices = channel.choices()
+    if choices.outputs is not None:
+        _require(choices.outputs.size == channel.cells, "an output for every cell")
+        for cell in _spread(channel.cells, 64):
+            possible = bool(choices.outputs.flat[cell])
+            _require(channel.admits((cell,)) == possible, f"output {cell}: possible is {possible}")
+        return
+    _require(choices.positions * choices.marks == channel.cells, "positions do not make up the cells")
+    if channel.cells <= 16:
+        rows = (np.arange(1 << channel.cells)[:, None] >> np.arange(channel.cells) & 1).astype(np.uint8)
+    else:
+        generator = Coins.stated("choices").generator()
+        rows = (generator.random((4096, channel.cells)) < generator.random((4096, 1)) ** 2).astype(
+            np.uint8
+        )
+    marks = rows.reshape(len(rows), choices.positions, choices.marks).sum(axis=2)
+    chosen = (marks <= 1).all(axis=1) & ((choices.size is None) | (marks.sum(axis=1) == choices.size))
+    off = np.flatnonzero(channel.admits_rows(rows) != chosen)
+    _require(not len(off), f"admitted or a choice, not both: row {off[:1]}")
 
 
 # -- the sampler -----------------------------------------------------------------------------------

@@ -31,12 +31,13 @@ from keyveil.channel import (
     parse_channel,
 )
 from keyveil.channel.hash import hashed, mixed
+from keyveil.channel.law import ReportChoices
 from keyveil.channel.symbols import unplane
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.exact import at_most
 from keyveil.mechanisms.kvoh import flipped_bits
 from keyveil.people.views import Views
-from keyveil.testing import check_distances, check_limits, check_simulation
+from keyveil.testing import check_choices, check_distances, check_limits, check_simulation
 
 Q, H = WORD // 4, WORD // 2
 EPSILONS = ("0.01", "0.1", "0.5", "1", "3", "5", "10")
@@ -564,7 +565,7 @@ def test_a_shape_that_states_wrong_distances_is_rejected(name, method, monkeypat
 
 SIMULATED = {
     name: channel for name, channel in EVERY.items() if len(channel.output_law()) == channel.states
-} | {"subset: four of seventeen": Subset(17, 4, 3 * Q)}
+} | {"subset: five of twenty": Subset(20, 5, 3 * Q)}
 
 
 @pytest.mark.parametrize("name", SIMULATED)
@@ -573,7 +574,7 @@ def test_simulated_counts_follow_the_law(name):
     check_simulation(SIMULATED[name], 4_000)
 
 
-@pytest.mark.parametrize("name", ["thirteen bits", "subset: four of seventeen"])
+@pytest.mark.parametrize("name", ["thirteen bits", "subset: five of twenty"])
 def test_a_shape_without_a_simulation_of_its_own_is_simulated_by_its_sampler(name, monkeypatch):
     monkeypatch.setattr(type(SIMULATED[name]), "draw_counts", Channel.draw_counts)
     check_simulation(SIMULATED[name], 4_000)
@@ -664,6 +665,38 @@ def test_digits_of_a_product_are_counted_one_by_one():
     inner, counts = channel.digit_counts(channel.mix(state))
     np.testing.assert_allclose(counts, inner.expected()[digits], atol=1e-12)
     assert SYMMETRIC["two states"].digit_counts(np.ones(2)) is None
+
+
+# -- what one report can move -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SIMULATED)
+def test_the_reports_to_choose_from_are_those_that_are_admitted(name):
+    check_choices(SIMULATED[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("thirteen bits", ReportChoices(None, 13, size=5)),
+        ("eight of three symbols", ReportChoices(None, 16)),
+        ("subset: five of twenty", ReportChoices(None, 20)),
+        ("table: an empty column", ReportChoices(np.ones((1, 3)))),
+    ],
+)
+def test_choices_that_are_not_admitted_or_missing_are_rejected(name, wrong, monkeypatch):
+    monkeypatch.setattr(type(SIMULATED[name]), "choices", lambda channel: wrong)
+    with pytest.raises(AssertionError, match=r"admitted|possible"):
+        check_choices(SIMULATED[name])
+
+
+@pytest.mark.parametrize("name", [n for n, c in EVERY.items() if c.shape == "symbols"])
+def test_a_state_marks_its_own_position(name):
+    """No other position is more or less likely to be marked than without a state."""
+    channel = EVERY[name]
+    positions = channel.positions_of(np.arange(channel.states))
+    own = [channel.marked(state) for state in range(channel.states)]
+    assert all(one is None or one[0] == at for one, at in zip(own, positions, strict=True))
 
 
 # -- documents -------------------------------------------------------------------------------------

@@ -17,16 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyveil.cli.compare_command import (
-    _cells,
-    _headings,
-    _named,
-    _with_error,
-    expanded,
-    footnotes,
-    read_estimators,
-    read_mechanisms,
-)
+from keyveil.cli.compare_command import expanded, read_estimators, read_mechanisms
+from keyveil.cli.compare_table import cells, footnotes, headings, row_name, with_standard_error
 from keyveil.cli.output import counted
 from keyveil.foundation.errors import PlanError
 from keyveil.people.tables.top_keys import read_top
@@ -70,27 +62,27 @@ def row(mechanism="kvue", estimator="least_squares", epsilon=1.0, **more):
     ],
 )
 def test_errors_are_shown_with_their_standard_error(value, error, said):
-    assert _with_error(value, error) == said
+    assert with_standard_error(value, error) == said
 
 
 def test_a_row_has_a_cell_for_each_heading():
     for error in ("squared", "absolute"):
-        assert len(_cells(row(), error)) == len(_headings(error))
-    assert "3.16e-02 ±2%" in _cells(row(), "absolute")
+        assert len(cells(row(), error)) == len(headings(error))
+    assert "3.16e-02 ±2%" in cells(row(), "absolute")
 
 
 def test_coverage_says_how_many_intervals_were_bounded():
-    assert _cells(row(bounded_mean=0.83), "squared")[-1] == "95.1%, 95.1% of 83%"
-    assert _cells(row(bounded_mean=0.9999), "squared")[-1] == "95.1%, 95.1% of >99%"
-    assert _cells(row(coverage_mean=None, bounded_mean=0.0), "squared")[-1] == "95.1%, -"
+    assert cells(row(bounded_mean=0.83), "squared")[-1] == "95.1%, 95.1% of 83%"
+    assert cells(row(bounded_mean=0.9999), "squared")[-1] == "95.1%, 95.1% of >99%"
+    assert cells(row(coverage_mean=None, bounded_mean=0.0), "squared")[-1] == "95.1%, -"
     assert not any("bounded" in line for line in footnotes([row()]))
     assert any("bounded" in line for line in footnotes([row(), row(bounded_mean=0.83)]))
 
 
 def test_a_cap_that_leaves_keys_out_is_marked_and_told():
     cut = row("collision", bias_from_cap=True, left_out=0.25)
-    assert _cells(cut, "squared")[-1].endswith(" *")
-    assert not _cells(row(), "squared")[-1].endswith("*")
+    assert cells(cut, "squared")[-1].endswith(" *")
+    assert not cells(row(), "squared")[-1].endswith("*")
     told = [line for line in footnotes([row(), cut]) if line.startswith("*")]
     assert len(told) == 1
     assert "collision 25%" in told[0]
@@ -109,14 +101,14 @@ def test_one_is_not_several():
 
 
 def test_a_name_says_its_parameters_once():
-    assert _named(row("collision", chosen="collision:cap=9")) == "collision:cap=9"
-    assert _named(row("graded:levels=4", chosen="graded")) == "graded:levels=4"
-    assert _named(row("auto", chosen="kvue")) == "auto (kvue)"
+    assert row_name(row("collision", chosen="collision:cap=9")) == "collision:cap=9"
+    assert row_name(row("graded:levels=4", chosen="graded")) == "graded:levels=4"
+    assert row_name(row("auto", chosen="kvue")) == "auto (kvue)"
     long = [
         row("auto", chosen="kvue", epsilon=0.5),
         row("auto", chosen="optimal:spread=0.3+weight=0.25"),
     ]
-    assert _named(long[1]) == "auto (optimal)"
+    assert row_name(long[1]) == "auto (optimal)"
     assert footnotes(long)[0] == (
         "auto took kvue at epsilon 0.5; optimal:spread=0.3+weight=0.25 at epsilon 1."
     )

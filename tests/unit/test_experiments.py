@@ -8,11 +8,13 @@ from decimal import Decimal
 from functools import cache
 from itertools import product
 from math import inf, sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
+import keyveil
 from keyveil import Coins, FinishedError, Plan, PlanError, Schema, TableError, Tally, estimate
 from keyveil.estimate.together.conditional import Conditionals
 from keyveil.estimate.together.query import Query
@@ -34,6 +36,7 @@ from keyveil.people.synthetic import (
     uniform,
     uniform_values,
 )
+from keyveil.simulate.chains import chain_runs, raw_means, round_law
 from keyveil.simulate.paper import (
     NAMES,
     PER_PERSON,
@@ -68,8 +71,7 @@ from keyveil.simulate.paper.conditional_errors import answered
 from keyveil.simulate.paper.experiment import CONFIRMED, ONLY_IF, REFUTED, Setup, averages, below, pooled
 from keyveil.simulate.paper.html_report import all_claims, as_html, as_markdown, write_docs, write_report
 from keyveil.simulate.paper.movielens_summary import parsed, shipped, summarise
-from keyveil.simulate.paper.paper_chains import chain_runs, raw_means, round_law
-from keyveil.simulate.paper.results_folder import Kept, as_csv, of_csv
+from keyveil.simulate.paper.results_folder import PACKAGE, ResultsFolder, as_csv, of_csv
 from keyveil.simulate.paper.runner import chosen, prepared, run
 from keyveil.simulate.tallies import simulate, simulate_runs
 
@@ -795,19 +797,19 @@ def test_an_interrupted_run_keeps_single_settings_and_ends_with_the_same_numbers
     run(setup(), names, whole, processes=1, draw=False)
     told = []
 
-    def moved(done: int, _: int | None) -> None:
+    def on_progress(done: int, _: int | None) -> None:
         told.append(done)
         if len(told) == 6:
             raise Enough
 
     with pytest.raises(Enough):
-        run(setup(), names, cut, processes=1, draw=False, moved=moved)
+        run(setup(), names, cut, processes=1, draw=False, on_progress=on_progress)
     left = cut / "numbers" / "fig5.unfinished.jsonl"
     assert left.exists()
     assert not (cut / "numbers" / "fig5.json").exists()
-    kept = len(Kept(cut, setup()).settings("fig5"))
+    kept = len(ResultsFolder(cut, setup()).settings("fig5"))
     assert kept == 4, "the fifth was made, but not yet kept"
-    assert Kept(cut, prepared("another seed", quick=True)).settings("fig5") == {}
+    assert ResultsFolder(cut, prepared("another seed", quick=True)).settings("fig5") == {}
     left.write_text(left.read_text() + '\n{"mark": "cut sh')
     worked = []
     really = runner._worked
@@ -915,19 +917,23 @@ def test_a_quick_run_never_stands_in_for_a_whole_one(tmp_path):
 
 
 def test_an_interrupted_whole_run_is_not_replaced_by_a_quick_one(tmp_path):
-    Kept(tmp_path, replace(setup(), quick=False)).keep_setting("fig5", 0, [{"a": 1}])
+    ResultsFolder(tmp_path, replace(setup(), quick=False)).keep_setting("fig5", 0, [{"a": 1}])
     with pytest.raises(PlanError, match="holds a whole run"):
-        Kept(tmp_path, setup())
+        ResultsFolder(tmp_path, setup())
+
+
+def test_the_stamp_covers_the_code_of_the_whole_package():
+    assert Path(keyveil.__file__).parent == PACKAGE
 
 
 def test_what_differs_in_kept_numbers_is_named(tmp_path):
-    Kept(tmp_path, setup()).keep_rows("cost", [[{"a": 1}]])
+    ResultsFolder(tmp_path, setup()).keep_rows("cost", [[{"a": 1}]])
     path = tmp_path / "numbers" / "cost.json"
     stamp = path.read_text()
 
     def other(**changes: object) -> str | None:
         path.write_text(json.dumps({**json.loads(stamp), **changes}))
-        return Kept(tmp_path, setup()).others("cost")
+        return ResultsFolder(tmp_path, setup()).others("cost")
 
     assert other() is None
     assert other(seed="x") == "another seed"

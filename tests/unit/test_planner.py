@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from decimal import Decimal
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -19,12 +21,14 @@ from keyveil.estimate.forecast.pair_forecast import pair_errors
 from keyveil.estimate.forecast.variance import predicted
 from keyveil.mechanisms import REGISTRY
 from keyveil.people.prior import Prior, value_law
+from keyveil.planner import planner
 from keyveil.planner.curves import curves
 from keyveil.planner.final_choice import NEARER, EstimatorScores, answered, settled
 from keyveil.planner.options import ALIKE, SIMPLE, caps, options_for, scored
 from keyveil.planner.planner import advise
 from keyveil.testing import example_plan
 
+LONG = os.environ.get("KEYVEIL_LONG") == "1"
 EPSILONS = ("0.2", "1", "3")
 
 
@@ -142,9 +146,18 @@ def test_the_error_of_clipped_means_against_drawn_ratios(noise, bias):
 # -- choices ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("held", [2, 30, 80])
-@pytest.mark.parametrize("ask", ["both", "frequency", "mean"])
+HELD, ASKED = (2, 30, 80), ("both", "frequency", "mean")
+QUESTIONS = [
+    (epsilon, held, ASKED[(i + j + k) % 3])
+    for k in range(3 if LONG else 1)
+    for i, epsilon in enumerate(EPSILONS)
+    for j, held in enumerate(HELD)
+]
+"""Each epsilon with each number held and each question, and each of these two with the other: a Latin
+square; all 27 together under ``make test-long``."""
+
+
+@pytest.mark.parametrize(("epsilon", "held", "ask"), QUESTIONS)
 def test_the_choice_is_the_least_and_keeps_its_promise(epsilon, held, ask):
     found = advise(Schema.of(100), epsilon, 1e5, ask=ask, prior=Prior.of(100, held=held), brief=True)
     able = any(option.lacks <= 1 for option in found.options)
@@ -223,15 +236,16 @@ def test_a_plan_names_what_was_chosen():
     assert Plan.parse(plan.dumps()) == plan
 
 
-def test_nothing_works_and_the_refusal_says_what_would():
+def test_nothing_works_and_the_refusal_says_what_would(monkeypatch):
     schema = Schema.of(100)
-    found = advise(schema, "0.1", 10_000)
+    monkeypatch.setattr(planner, "advise", cache(advise))  # choose asks the same of it
+    found = planner.advise(schema, "0.1", 10_000, ask="both", prior=None)
     assert not found.answers
     with pytest.raises(PlanError, match=r"it takes about [\d,]+ people, or epsilon"):
         Plan.choose(schema, "0.1", 10_000)
     assert Plan.choose(schema, "0.1", 10_000, force=True).mechanism_name == found.best.mechanism
-    assert advise(schema, "0.1", found.people_needed * 1.01).answers
-    assert advise(schema, found.epsilon_needed, 10_000).answers
+    assert advise(schema, "0.1", found.people_needed * 1.01, brief=True).answers
+    assert advise(schema, found.epsilon_needed, 10_000, brief=True).answers
 
 
 @pytest.mark.parametrize(("epsilon", "people", "held"), [("0.3", 1e5, 1), ("0.5", 1e4, 3)])

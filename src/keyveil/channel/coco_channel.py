@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,7 +32,15 @@ from ..foundation.exact import at_most
 from ..foundation.search import largest_fitting
 from .hash import MOST_CELLS, item_words, words_of
 from .law import Proof
-from .seed_pool import MOST_ITEMS, SeedPool, runs_of
+from .seed_pool import (
+    MOST_ITEMS,
+    PairSquares,
+    SeedPool,
+    SumsOfSquares,
+    agreement,
+    pairs_of_reports,
+    runs_of,
+)
 
 MOST_SMALL = 1 << 21
 
@@ -96,14 +105,80 @@ class CoCo(SeedPool):
     @property
     def told(self) -> float:
         """The chance that a held key is not dropped."""
-        free = 1.0 - 2.0 / self.small
-        return (1.0 - free**self.held) / (self.held * (1.0 - free))
+        return float(_told(self.held, self.small))
 
     @property
     def gains(self) -> tuple[float, float]:
         """How much more often a held key's pair is met, and its sign than the opposite one."""
         met = (self.high + self.low) / WORD - 2.0 / self.small
         return met, (self.high - self.low) / WORD * self.told
+
+    @property
+    def places(self) -> int:
+        return self.small // 2
+
+    @property
+    def noise(self) -> Floats:
+        return np.array(_noise(self.small, *self.gains))
+
+    @property
+    def key_noise(self) -> Floats:
+        return self.noise
+
+    def told_under(self, words: np.ndarray) -> Floats:
+        """By seed, a key's chance not to be dropped over that under all seeds, from its words.
+
+        Where dummies rank evenly it is (1 - 2 rank / t)^(held - 1): over all seeds ``told``.
+        """
+        rank = (words & np.uint64(WORD - 1)).astype(np.float64) / WORD
+        return np.asarray((1.0 - 2.0 * rank / self.small) ** (self.held - 1) / self.told)
+
+    def pool_variance(self, of_frequency: float, of_mass: float = 0.0) -> Floats:
+        half = self.places
+        return np.array([of_frequency / (half - 1), of_mass / half]) / self.pool
+
+    def key_energy(self, squares: Floats) -> Floats:
+        return squares[..., 0]
+
+    def named_shares(self, values: Floats) -> tuple[Floats, Floats]:
+        both, apart = 2.0 / self.small + self.gains[0] * values[:, 0], self.gains[1] * values[:, 1]
+        named = np.stack([(both - apart) / 2, (both + apart) / 2], axis=1)
+        return named, np.zeros(len(values))
+
+    def cell_weights(self, values: Floats) -> Floats:
+        met, signed = self.gains
+        even = met / (1.0 - 2.0 / self.small) * values[:, 0] / 2  # of either cell of a key's pair
+        odd = signed / 2 * values[:, 1] * _told_under_seeds(self, len(values))
+        return np.stack([even - odd, even + odd], axis=-1)
+
+    def pair_squares(self, squared: SumsOfSquares, low: Floats, high: Floats) -> PairSquares:
+        held, signed = low + high, high - low
+        return PairSquares(squared(held, held), squared(signed, held) + squared(held, signed))
+
+    def second_order(self, squares: PairSquares, count: Floats) -> Floats:
+        """Of two keys that collide one lends its sign, so masses have half."""
+        own, signed, half = squares.own, squares.signed, self.places
+        assert signed is not None
+        made = np.zeros((*own.shape, 2, 2))
+        every = (own * count).sum(axis=-1, keepdims=True) / 2
+        made[..., 0, 0] = own / half + every / half**2
+        made[..., 1, 1] = signed / (2 * half)
+        return made / self.pool
+
+    def key_cells(self, keys: Integers) -> Integers:
+        high = self.hashes(keys)
+        return np.stack([self._mirror(high), high], axis=-1)
+
+    def energies(self, grid: Floats) -> tuple[float, float]:
+        low, high = grid[:, self.places :], grid[:, : self.places]
+        both, apart = low + high, high - low
+        met, signed = self.gains
+        pairs = pairs_of_reports(grid)
+        of_mass = float((apart**2 - both).sum()) / pairs if pairs > 0 else 0.0
+        return agreement(both, self.places) / met**2, of_mass / signed**2
+
+    def cores(self, keys: int) -> list[tuple[int, int]]:
+        return [(2 * keys, keys)]
 
     # -- the sampler -----------------------------------------------------------------------------
 
@@ -275,14 +350,28 @@ class CoCo(SeedPool):
         return Fraction(self.small * min(self.low, *left), WORD)
 
 
+def _told(held: int, cells: Any) -> Any:
+    """The chance that a held key is not dropped when so many keys claim one of cells / 2 pairs."""
+    free = 1.0 - 2.0 / cells
+    return (1.0 - free**held) / (held * (1.0 - free))
+
+
+def _noise(cells: Any, met: Any, signed: Any) -> tuple[Any, Any]:
+    """One report's variance of frequency and mass of a key that hardly anyone holds, by gains."""
+    part = 2.0 / cells
+    return part * (1.0 - part) / met**2, part / signed**2
+
+
+@lru_cache(maxsize=4)
+def _told_under_seeds(channel: CoCo, keys: int) -> Floats:
+    return channel.told_under(channel.words_under(np.arange(keys)))
+
+
 def variances(held: int, odds: float, cells: Any) -> tuple[Any, Any]:
     """For one report and keys that hardly anyone holds: variance of the mass, and of the frequency."""
     total = held * (odds + 1.0) + cells - 2 * held
-    free = 1.0 - 2.0 / cells
-    told = (1.0 - free**held) / (held * (1.0 - free))
-    mass = 2.0 / cells / ((odds - 1.0) * told / total) ** 2
-    frequency = 2.0 / cells * free / ((odds + 1.0) / total - 2.0 / cells) ** 2
-    return mass, frequency
+    met, signed = (odds + 1.0) / total - 2.0 / cells, (odds - 1.0) / total * _told(held, cells)
+    return _noise(cells, met, signed)[::-1]
 
 
 def best_cells(held: int, epsilon: Decimal, weight: float = 1 / 3) -> int:

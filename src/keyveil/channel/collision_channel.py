@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +28,7 @@ from ..foundation.exact import at_most, own_context
 from ..foundation.search import largest_fitting
 from .hash import MOST_CELLS, hashed, item_words
 from .law import Proof
-from .seed_pool import MOST_ITEMS, SeedPool, runs_of
+from .seed_pool import MOST_ITEMS, PairSquares, SeedPool, SumsOfSquares, agreement, runs_of
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,60 @@ class Collision(SeedPool):
     def gain(self) -> float:
         """By how much a held item is met more often than one that is not."""
         return self.keep - 1.0 / self.small
+
+    @property
+    def gains(self) -> tuple[float, float]:
+        return self.gain, self.gain
+
+    @property
+    def places(self) -> int:
+        return self.small
+
+    @property
+    def noise(self) -> Floats:
+        part = 1.0 / self.small
+        return np.full(2, part * (1 - part) / self.gain**2)
+
+    @property
+    def key_noise(self) -> Floats:
+        return 2.0 * self.noise
+
+    def item_pool_variance(self, energy: float) -> float:
+        """The variance over pools of an item's frequency by collisions left alone."""
+        return energy / ((self.small - 1) * self.pool)
+
+    def pool_variance(self, of_frequency: float, of_mass: float = 0.0) -> Floats:
+        return np.full(2, 2 * self.item_pool_variance(of_frequency))
+
+    def key_energy(self, squares: Floats) -> Floats:
+        return np.asarray(squares.mean(axis=-1))  # of low and high together
+
+    def named_shares(self, values: Floats) -> tuple[Floats, Floats]:
+        part, ends = 1.0 / self.small, _ends(values)
+        return part + self.gain * ends, part * (part + self.gain * ends.sum(axis=1))
+
+    def cell_weights(self, values: Floats) -> Floats:
+        return self.gain / (1.0 - 1.0 / self.small) * _ends(values)[None]
+
+    def pair_squares(self, squared: SumsOfSquares, low: Floats, high: Floats) -> PairSquares:
+        sums = [squared(one, two) for one, two in product((low, high), (low, high))]
+        return PairSquares(np.sum(sums, axis=0), None)
+
+    def second_order(self, squares: PairSquares, count: Floats) -> Floats:
+        own = squares.own
+        every = (own * count).sum(axis=-1, keepdims=True) / 2
+        both = own / self.small + 2 * every / self.small**2
+        return np.asarray(both[..., None, None] * np.eye(2) / self.pool)
+
+    def key_cells(self, keys: Integers) -> Integers:
+        items = np.stack([2 * keys, 2 * keys + 1], axis=1)
+        return self.hashes(items.ravel()).reshape(self.pool, -1, 2)
+
+    def energies(self, grid: Floats) -> tuple[float, float]:
+        return agreement(grid, self.small) / self.gain**2, 0.0
+
+    def cores(self, keys: int) -> list[tuple[int, int]]:
+        return [(self.items, self.items), (2 * keys, 2 * keys)]
 
     def row(self, occupied: tuple[int, ...]) -> list[int]:
         """The weights of all cells of a seed when these have an item."""
@@ -206,6 +261,12 @@ class Collision(SeedPool):
 
     def blanket(self) -> Fraction:
         return Fraction(self.small * min(int(self._lows.min()), self.high), WORD)
+
+
+def _ends(values: Floats) -> Floats:
+    """The shares of low and high, from frequency and mass."""
+    frequency, mass = values[..., 0], values[..., 1]
+    return np.stack([(frequency - mass) / 2, (frequency + mass) / 2], axis=-1)
 
 
 def best_small(held: int, epsilon: Decimal) -> int:

@@ -117,7 +117,6 @@ class Halfspace(Channel):
         return np.where(agree > 0, keep, np.where(agree < 0, 1 - keep, 0.5)) / 2 ** (self.signs - 1)
 
     def sign_decoder(self) -> Floats:
-        """Weights on cells, one column a sign, whose sum over a report is unbiased for the sign."""
         if self.one_cell:
             return np.asarray((self._vectors() * 2.0 - 1.0) / self.pull, np.float64)
         return np.concatenate([np.eye(self.signs) * 2.0, -np.ones((1, self.signs))]) / self.pull

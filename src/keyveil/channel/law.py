@@ -116,6 +116,19 @@ class MarkTotal:
     most: float
 
 
+@dataclass(frozen=True)
+class ReportChoices:
+    """What one report can mark: one possible output, or at most one cell of each position."""
+
+    outputs: Floats | None
+    """(seeds, outputs): 1 where an output can be sent; None where reports mark positions."""
+    positions: int = 0
+    marks: int = 1
+    """Cells of one position, which are neighbours."""
+    size: int | None = None
+    """Exactly so many positions are marked; None where any number may be."""
+
+
 class Channel(ABC):
     """A finite law held as integers over 2^32, in one of a few shapes.
 
@@ -303,6 +316,28 @@ class Channel(ABC):
         None where a state is not drawn digit by digit.
         """
         return None
+
+    # -- what one report can move ------------------------------------------------------------------
+
+    def choices(self) -> ReportChoices:
+        """All reports that a device, honest or not, can send; ``admits`` takes exactly these.
+
+        By default a report that marks many cells marks any set of them.
+        """
+        if self.one_cell:
+            return ReportChoices(self.possible.reshape(max(self.seeds, 1), -1).astype(np.float64))
+        return ReportChoices(None, self.cells, size=self.fixed_marks)
+
+    def positions_of(self, states: Integers) -> Integers | None:
+        """The position that each state marks; None where states have no positions of their own."""
+        return None
+
+    def sign_decoder(self) -> Floats:
+        """Weights on cells, one column a sign, whose sum over a report is unbiased for the sign.
+
+        For channels whose states are vectors of signs.
+        """
+        raise ChannelError(f"the states of a {self.shape} are no vectors of signs")
 
     # -- what the shuffle model asks ---------------------------------------------------------------
 

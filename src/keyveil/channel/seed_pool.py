@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain, combinations
 from math import comb
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -29,6 +29,17 @@ _BOUNDS = {
     "pool": (1, MOST_CELLS),
     "salt": (0, WORD - 1),
 }
+
+
+SumsOfSquares = Callable[[Floats, Floats], Floats]
+"""For each key the sum over other keys of the squared share of people with both of two marks."""
+
+
+class PairSquares(NamedTuple):
+    """Each key's sum of squares over pairs with others: as held, and with one of the two signed."""
+
+    own: Floats
+    signed: Floats | None
 
 
 @dataclass(frozen=True)
@@ -78,6 +89,85 @@ class SeedPool(Channel):
         As if no units remained (at most 2^-32 a cell).
         """
 
+    @property
+    @abstractmethod
+    def gains(self) -> tuple[float, float]:
+        """What a holder adds to the share of a key's cells, and of its sign's cell over the other's."""
+
+    @property
+    @abstractmethod
+    def places(self) -> int:
+        """How many places an item may fall into under a seed: cells, or mirrored pairs of cells."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> Floats:
+        """One report's variance of frequency and mass where no one holds anything, ``(2,)``.
+
+        In units of what is solved for: keys, or items, of which a key has two.
+        """
+
+    @property
+    @abstractmethod
+    def key_noise(self) -> Floats:
+        """The same of a key."""
+
+    @abstractmethod
+    def pool_variance(self, of_frequency: float, of_mass: float = 0.0) -> Floats:
+        """The variance over pools of a key's frequency and mass by collisions left alone, ``(2,)``.
+
+        The arguments are sums of squares as in ``energies``.
+        """
+
+    @abstractmethod
+    def key_energy(self, squares: Floats) -> Floats:
+        """Each key's part of the first sum of ``energies``, from its squared frequency and mass."""
+
+    @abstractmethod
+    def named_shares(self, values: Floats) -> tuple[Floats, Floats]:
+        """The expected shares of reports in each key's low and high cell, and in a cell that is both.
+
+        ``values`` are frequencies and masses, ``(keys, 2)``.
+        """
+
+    @abstractmethod
+    def cell_weights(self, values: Floats) -> Floats:
+        """What each key adds to its low and high cell under a seed, ``(seeds or 1, keys, 2)``.
+
+        A report's law is the sum over single keys, each with its frequency and mass, of what it adds
+        to its cells, less as much evenly.
+        """
+
+    @abstractmethod
+    def pair_squares(self, squared: SumsOfSquares, low: Floats, high: Floats) -> PairSquares:
+        """Sums of squares over pairs of keys, from who holds each with a low or a high value."""
+
+    @abstractmethod
+    def second_order(self, squares: PairSquares, count: Floats) -> Floats:
+        """The covariance over pools that pairs of held keys leave after collisions are undone.
+
+        ``count`` says how many keys each one stands for. The result is ``(..., keys, 2, 2)``.
+        """
+
+    @abstractmethod
+    def key_cells(self, keys: Integers) -> Integers:
+        """The cells of each key's low and high sign under every seed, ``(seeds, keys, 2)``."""
+
+    @abstractmethod
+    def energies(self, grid: Floats) -> tuple[float, float]:
+        """Estimated sums over items of squared frequencies, and over keys of squared masses.
+
+        ``grid`` has the counts of a tally, seed by cell. Reports of one seed agree more often than by
+        chance because of them. The second sum is 0 where the shape does not tell it.
+        """
+
+    @abstractmethod
+    def cores(self, keys: int) -> list[tuple[int, int]]:
+        """The numbers of items whose collisions may be undone, most first, for so many keys.
+
+        With each number goes the size of the linear system that undoes them.
+        """
+
     @abstractmethod
     def compiled_draw(self, loops: Any, keys: int, pairs: bool) -> tuple[Any, tuple[Any, ...]]:
         """The compiled loop that draws reports of sets of signed keys, and its constant arguments.
@@ -124,6 +214,32 @@ class SeedPool(Channel):
             raise ChannelError(f"a {self.shape} over so many items is not written out set by set")
         each = chain.from_iterable(combinations(range(self.items), j) for j in range(self.held + 1))
         return np.array([self.law_of(np.array(members, np.int64)) for members in each])
+
+
+def pool_of(channel: Channel) -> SeedPool:
+    """The channel, which must be one of sets under a seed of a pool."""
+    if not isinstance(channel, SeedPool):
+        raise ChannelError("this is for channels that speak of sets of items")
+    return channel
+
+
+def pairs_of_reports(grid: Floats) -> float:
+    """How many ordered pairs of reports have one seed; ``grid`` has the counts, seed by place."""
+    each = grid.sum(axis=1)
+    return float((each * (each - 1)).sum())
+
+
+def agreement(grid: Floats, places: int) -> float:
+    """How much more often two reports of one seed name one place than by chance, in [0, 1].
+
+    Scaled so that it estimates the sum of squared frequencies times the squared gain; 0 where no
+    two reports have one seed.
+    """
+    pairs, part = pairs_of_reports(grid), 1.0 / places
+    if pairs <= 0:
+        return 0.0
+    agree = float((grid * (grid - 1)).sum()) / pairs
+    return (agree - part) * (1.0 - part)
 
 
 def _called(name: str) -> str:

@@ -28,6 +28,7 @@ from .law import (
     Document,
     MarkTotal,
     Proof,
+    ReportChoices,
     as_states,
     cell_covariance,
     integer,
@@ -450,6 +451,14 @@ class Symbols(Channel):
             MarkTotal(int(total), self.positions - 1, *map(float, ends))
             for total, *ends in zip(totals, law[0], least, most, strict=True)
         ]
+
+    def choices(self) -> ReportChoices:
+        if self.one_cell:
+            return super().choices()
+        return ReportChoices(None, self.positions, self.alphabet - 1)
+
+    def positions_of(self, states: Integers) -> Integers | None:
+        return np.asarray((states - self.silent) // (len(self.laws) - 1))
 
     # -- what the shuffle model asks -------------------------------------------------------------
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +21,11 @@ from ..people.population import Population
 from ..people.prior import Prior
 from ..people.scale import Scale
 from ..people.schema import Schema
-from ..planner.competitor import parse_competitor
 from ..simulate.contest import AUTO, Contest, all_competitors
 from ..simulate.contest_row import on_scale
 from ..simulate.parallel import ContestResult, measure
 from .arguments import NO_RANGE, RANGE, read_count, read_range
+from .compare_table import SHORT, cells, footnotes, headings, row_name
 from .output import counted, print_table, progress
 from .output_files import OUTPUT, PICTURE, writes_files
 
@@ -38,9 +40,6 @@ POPULATIONS = {
 }
 """Stated populations by name, and what makes them."""
 ALL = "all"
-PARTS = ("frequency", "mean")
-SHORT = {"squared": "MSE", "absolute": "MAE"}
-"""Errors that can be shown, and what they are called in tables and JSON."""
 MANY_OUTSIDE = 0.2
 """From this share of clipped values on, the range itself is doubted."""
 
@@ -49,7 +48,7 @@ MANY_OUTSIDE = 0.2
 @click.option("--data", type=click.Path(), help="A table of people, keys and values.")
 @click.option(
     "--population",
-    "made_up",
+    "synthetic",
     type=click.Choice(POPULATIONS),
     help="Without a table: the paper's populations, or PCKV's.",
 )
@@ -68,7 +67,7 @@ MANY_OUTSIDE = 0.2
 )
 @click.option("--epsilon", default="1", show_default=True, help="Epsilons with commas between.")
 @click.option("--repeat", default=20, show_default=True, help="Repetitions.")
-@click.option("--conditional", "order", type=int, help="Keys together: 2 asks k given c.")
+@click.option("--conditional", "keys_together", type=int, help="Keys together: 2 asks k given c.")
 @click.option(
     "--calibrate",
     type=click.Choice(CALIBRATIONS),
@@ -96,108 +95,178 @@ MANY_OUTSIDE = 0.2
 @click.option("--plot", type=PICTURE, help="Also draw error against epsilon.")
 @click.option("--json", "output", type=OUTPUT, help="Also write the rows as JSON.")
 @writes_files
-def compare(
-    data: str | None,
-    made_up: str | None,
-    person: str,
-    key: str,
-    value: str,
-    ends: str | None,
-    top: int | None,
-    people: str,
-    mechanism: str | None,
-    epsilon: str,
-    repeat: int,
-    order: int | None,
-    calibrate: str | None,
-    estimator: str | None,
-    error: str,
-    prior: str,
-    processes: int | None,
-    stated: str | None,
-    plot: str | None,
-    output: str | None,
-) -> None:
+def compare(**options: Any) -> None:
     """Error and interval coverage of mechanisms, side by side, on your own table.
 
     Frequency and mean of every key; with --conditional, of every key given others.
     """
-    low, high = read_range(ends or RANGE)
+    given = CompareOptions(**options)
+    comparison = read_comparison(given)
+    with progress("comparing") as on_progress:
+        result = comparison.run(on_progress)
+        _tell_skipped(result)
+    show_rows(given, comparison, result)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """The options of ``compare``, as they are typed."""
+
+    data: str | None
+    synthetic: str | None
+    person: str
+    key: str
+    value: str
+    ends: str | None
+    top: int | None
+    people: str
+    mechanism: str | None
+    epsilon: str
+    repeat: int
+    keys_together: int | None
+    calibrate: str | None
+    estimator: str | None
+    error: str
+    prior: str
+    processes: int | None
+    stated: str | None
+    plot: str | None
+    output: str | None
+
+    @property
+    def range(self) -> tuple[Decimal, Decimal]:
+        """The lowest and the highest value."""
+        return read_range(self.ends or RANGE)
+
+    @property
+    def most_keys(self) -> int:
+        """The number of keys that are compared at most."""
+        if self.top is not None:
+            return self.top
+        return 8 if self.keys_together else 100
+
+    @property
+    def mechanisms(self) -> str:
+        usual = "ioh,auto" if self.keys_together else "kvue,pckv_ue,auto"
+        return self.mechanism or usual
+
+    @property
+    def calibration(self) -> str:
+        return self.calibrate or ("paper" if self.keys_together else "tight")
+
+
+@dataclass(frozen=True)
+class ContestQuestion:
+    """What is compared: a contest, its competitors and epsilons."""
+
+    contest: Contest
+    competitors: list[str]
+    """The names as they are typed; ``all`` stands for every mechanism."""
+    epsilons: list[str]
+    scale: Scale
+    """The scale of the values."""
+    processes: int | None = None
+
+    @property
+    def keys(self) -> int:
+        return len(self.contest.schema.keys)
+
+    def run(self, on_progress: Callable[[int, int], None]) -> ContestResult:
+        """The measured rows."""
+        return measure(
+            self.contest,
+            expanded(self.competitors, self.keys),
+            self.epsilons,
+            lenient=ALL in self.competitors,
+            processes=self.processes,
+            on_progress=on_progress,
+        )
+
+
+def read_comparison(given: CompareOptions) -> ContestQuestion:
+    """Check the options and read the people; the error stream says what was assumed."""
+    _check_options(given)
+    competitors = read_mechanisms(given.mechanisms)
+    estimators, epsilons = read_estimators(given.estimator), read_epsilons(given.epsilon)
+    if given.keys_together and ALL in competitors:
+        raise PlanError("--mechanism all is for single keys; name mechanisms for conditionals")
+    if given.keys_together and given.prior == "pilot":
+        raise PlanError("--prior pilot is for single keys; a pilot does not tell what goes together")
+    population = _population(given)
+    if given.repeat == 1:
+        _note("one repetition has no standard error; --repeat 20 tells how far figures can be trusted")
+    contest = Contest(
+        population,
+        read_count(given.people, "people"),
+        given.repeat,
+        Coins.secure() if given.stated is None else Coins.stated(given.stated),
+        given.calibration,
+        estimators,
+        Prior.of(len(population.schema.keys)) if given.prior == "default" else None,
+        pilot=given.prior == "pilot",
+        keys_together=given.keys_together or None,
+    )
+    low, high = given.range
+    scale = Scale(float(low), float(high)) if given.data is not None else Scale()
+    return ContestQuestion(contest, competitors, epsilons, scale, given.processes)
+
+
+def _check_options(given: CompareOptions) -> None:
+    low, high = given.range
     if low >= high:
         raise PlanError("a range is LOW,HIGH with LOW below HIGH")
-    if data is None and made_up is None:
+    if given.data is None and given.synthetic is None:
         raise click.UsageError("compare needs --data TABLE or --population NAME")
-    if data is not None and made_up is not None:
+    if given.data is not None and given.synthetic is not None:
         raise click.UsageError("compare takes --data or --population, not both")
-    number, most = read_count(people, "people"), top if top is not None else (8 if order else 100)
-    for name, given in (("repeat", repeat), ("top", most), ("processes", processes)):
-        if given is not None and given < 1:
-            raise PlanError(f"--{name} must be at least 1, not {given}")
-    names = read_mechanisms(mechanism or ("ioh,auto" if order else "kvue,pckv_ue,auto"))
-    asked, epsilons = read_estimators(estimator), read_epsilons(epsilon)
-    if order and ALL in names:
-        raise PlanError("--mechanism all is for single keys; name mechanisms for conditionals")
-    if order and prior == "pilot":
-        raise PlanError("--prior pilot is for single keys; a pilot does not tell what goes together")
-    if data is not None:
-        from ..people.tables.top_keys import read_top
+    read_count(given.people, "people")
+    numbers = {"repeat": given.repeat, "top": given.most_keys, "processes": given.processes}
+    for name, number in numbers.items():
+        if number is not None and number < 1:
+            raise PlanError(f"--{name} must be at least 1, not {number}")
 
-        read = read_top(data, person, key, value, (float(low), float(high)), most)
-        _tell(read, ends)
-        population = Population(Schema.of(read.keys, low, high), read.people).on_unit_scale()
-    else:
-        population = stated_population(str(made_up), most)
-    if repeat == 1:
-        _note("one repetition has no standard error; --repeat 20 tells how far figures can be trusted")
-    coins = Coins.secure() if stated is None else Coins.stated(stated)
-    keys = len(population.schema.keys)
-    believed = Prior.of(keys) if prior == "default" else None
-    with progress("comparing") as moved:
-        contest = Contest(
-            population,
-            number,
-            repeat,
-            coins,
-            calibrate or ("paper" if order else "tight"),
-            asked,
-            believed,
-            pilot=prior == "pilot",
-            keys_together=order or None,
-        )
-        found = measure(
-            contest,
-            expanded(names, keys),
-            epsilons,
-            lenient=ALL in names,
-            processes=processes,
-            on_progress=moved,
-        )
-        _tell_skipped(found)
-    scale = Scale(float(low), float(high)) if data is not None else Scale()
-    documents = [on_scale(row.document(), scale) for row in found.rows]
-    if output:
-        body = json.dumps(documents, indent=2, ensure_ascii=False, allow_nan=False)
-        write_whole(Path(output), body.encode())
-    if plot:
+
+def show_rows(given: CompareOptions, comparison: ContestQuestion, result: ContestResult) -> None:
+    """Write the rows as JSON, draw them and print the table, as the options say."""
+    rows = [on_scale(row.document(), comparison.scale) for row in result.rows]
+    if given.output:
+        body = json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False)
+        write_whole(Path(given.output), body.encode())
+    contest = comparison.contest
+    if given.plot:
         from ..plot import plot_rows
 
-        plot_rows(documents, plot, error, bool(order) or (asked is not None and len(asked) > 1))
+        several = contest.estimators is not None and len(contest.estimators) > 1
+        plot_rows(rows, given.plot, given.error, bool(contest.keys_together) or several)
     print_table(
-        _headings(error),
-        [_cells(row, error) for row in documents],
-        f"{counted(keys, 'key')}, {counted(number, 'person', 'people')}, "
-        f"{counted(repeat, 'repetition')}, means {scale}",
+        headings(given.error),
+        [cells(row, given.error) for row in rows],
+        f"{counted(comparison.keys, 'key')}, {counted(contest.people, 'person', 'people')}, "
+        f"{counted(contest.repetitions, 'repetition')}, means {comparison.scale}",
     )
-    for line in footnotes(documents):
+    for line in footnotes(rows):
         click.echo(line)
 
 
-def stated_population(name: str, keys: int) -> Population:
-    """One of the populations that are stated by their laws, as a table of people."""
-    from ..people import synthetic as populations
+def _population(given: CompareOptions) -> Population:
+    """The people of the table or of the stated population, with values on [-1, 1]."""
+    if given.data is None:
+        return synthetic_population(str(given.synthetic), given.most_keys)
+    from ..people.tables.top_keys import read_top
 
-    made = getattr(populations, POPULATIONS[name])(keys)
-    return Population(made.schema, made.people)
+    low, high = given.range
+    ends = (float(low), float(high))
+    table = read_top(given.data, given.person, given.key, given.value, ends, given.most_keys)
+    _tell_changes(table, given.ends)
+    return Population(Schema.of(table.keys, low, high), table.people).on_unit_scale()
+
+
+def synthetic_population(name: str, keys: int) -> Population:
+    """One of the populations that are stated by their laws, as a table of people."""
+    from ..people import synthetic
+
+    known = getattr(synthetic, POPULATIONS[name])(keys)
+    return Population(known.schema, known.people)
 
 
 def _note(words: str) -> None:
@@ -205,8 +274,8 @@ def _note(words: str) -> None:
     click.echo(words, err=True)
 
 
-def _tell(read: Read, ends: str | None) -> None:
-    """What was assumed and done to the table's rows, on the error stream: how many, never which."""
+def _tell_changes(read: Read, ends: str | None) -> None:
+    """Say what was assumed and how many rows of the table were changed, never which."""
     if ends is None:
         _note(NO_RANGE)
     held = len(read.people.values) + read.twice
@@ -223,16 +292,15 @@ def _tell(read: Read, ends: str | None) -> None:
         _note(f"{counted(read.twice, 'row')} {said}")
 
 
-def _tell_skipped(found: ContestResult) -> None:
-    """Which mechanisms and estimators were asked for and are not there."""
-    for name in dict.fromkeys(name for name, _ in found.skipped):
-        reason = next(why for (each, _), why in found.skipped.items() if each == name)
-        epsilons = [epsilon for each, epsilon in found.skipped if each == name]
-        there = any(row.mechanism == name for row in found.rows)
-        where = f" at epsilon {', '.join(epsilons)}" if there else ""
-        _note(f"{name} is left out{where}: {reason}")
-    for estimator in dict.fromkeys(e for row in found.rows for e in row.skipped):
-        without = dict.fromkeys(_named(r.document()) for r in found.rows if estimator in r.skipped)
+def _tell_skipped(result: ContestResult) -> None:
+    """Say which requested mechanisms and estimators are missing, and why."""
+    for name in dict.fromkeys(name for name, _ in result.skipped):
+        reasons = {epsilon: why for (other, epsilon), why in result.skipped.items() if other == name}
+        measured = any(row.mechanism == name for row in result.rows)
+        where = f" at epsilon {', '.join(reasons)}" if measured else ""
+        _note(f"{name} is left out{where}: {next(iter(reasons.values()))}")
+    for estimator in dict.fromkeys(e for row in result.rows for e in row.skipped):
+        without = dict.fromkeys(row_name(r.document()) for r in result.rows if estimator in r.skipped)
         _note(f"estimator {estimator} is left out where there is none: {', '.join(without)}")
 
 
@@ -242,19 +310,20 @@ def read_mechanisms(words: str) -> list[str]:
     if not names:
         raise PlanError("name at least one mechanism, like --mechanism kvue,auto")
     for name in names:
-        own = name.partition(":")[0]
-        if name not in ("auto", ALL):
-            mechanism_named(own, "auto", ALL)
+        if name not in (AUTO, ALL):
+            mechanism_named(name.partition(":")[0], AUTO, ALL)
     return names
 
 
 def expanded(names: list[str], keys: int) -> list[str]:
     """The names with every mechanism in the place of ``all``; the planner's choice last."""
-    made = dict.fromkeys(n for name in names for n in (all_competitors(keys) if name == ALL else [name]))
+    known = dict.fromkeys(
+        n for name in names for n in (all_competitors(keys) if name == ALL else [name])
+    )
     if ALL in names:
-        del made["auto"]
-        made["auto"] = None
-    return list(made)
+        del known[AUTO]
+        known[AUTO] = None
+    return list(known)
 
 
 def read_estimators(words: str | None) -> tuple[str, ...] | None:
@@ -275,130 +344,3 @@ def read_epsilons(words: str) -> list[str]:
     if not all(parts):
         raise PlanError("an epsilon is missing beside a comma; write them like --epsilon 0.5,1,2")
     return [text(epsilon_of(part)) for part in parts]
-
-
-def _headings(error: str) -> list[str]:
-    short = SHORT[error]
-    each = [[f"{short} {of}", *(["predicted"] if short == "MSE" else [])] for of in PARTS]
-    return ["mechanism", "estimator", "epsilon", "true", *each[0], *each[1], "coverage f, m"]
-
-
-def _named(row: dict[str, Any]) -> str:
-    """A mechanism with its parameters; ``auto`` with the mechanism that it stood for."""
-    name, chosen = row["mechanism"], row["chosen"]
-    taken, parameters = parse_competitor(chosen)
-    if name == AUTO:
-        return f"{name} ({taken})"
-    return str(chosen if len(parameters) > len(parse_competitor(name)[1]) else name)
-
-
-def _cells(row: dict[str, Any], error: str) -> list[str]:
-    part = "conditional_" if "mse_conditional_frequency" in row else ""
-    name, cells = SHORT[error].lower(), []
-    for of in PARTS:
-        cells.append(_with_error(row[f"{name}_{part}{of}"], row[f"{name}_{part}{of}_se"]))
-        if name == "mse":
-            cells.append(_with_error(row[f"predicted_{part}{of}"], None))
-    coverage = [_coverage(row[f"coverage_{of}"], row[f"bounded_{of}"]) for of in PARTS]
-    if row.get("bias_from_cap") and any(row[f"coverage_{of}"] is not None for of in PARTS):
-        coverage[-1] += " *"
-    return [
-        _named(row),
-        row["estimator"],
-        f"{row['epsilon']:g}",
-        f"{row['true_epsilon']:.4f}",
-        *cells,
-        ", ".join(coverage),
-    ]
-
-
-def _with_error(value: float | None, error: float | None) -> str:
-    """An error with its own standard error in per cent."""
-    if value is None:
-        return "-"
-    if error is None or not value:
-        return f"{value:.2e}"
-    share = 100 * error / value
-    return f"{value:.2e} ±{share:.{0 if share >= 1 else 1}f}%"
-
-
-def _coverage(coverage: float | None, bounded: float | None) -> str:
-    if coverage is None or bounded is None:
-        return "-"
-    return f"{coverage:.1%}" + (f" of {_share(bounded)}" if bounded < 1 else "")
-
-
-def _part(share: float) -> str:
-    """A small share in per cent."""
-    return f"{share:.2g}" if share < 1e-4 else f"{share:.2%}".replace(".00%", "%")
-
-
-def _share(share: float) -> str:
-    """A share in per cent that says neither none nor all where it is not."""
-    if 0 < share < 0.01:
-        return "<1%"
-    return ">99%" if 0.99 < share < 1 else f"{share:.0%}"
-
-
-def footnotes(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """What a reader of the table must know, of what is in it."""
-    lines = []
-    took = {f"{row['epsilon']:g}": row["chosen"] for row in rows if row["mechanism"] == "auto"}
-    if any(":" in chosen for chosen in took.values()):
-        told = "; ".join(f"{chosen} at epsilon {epsilon}" for epsilon, chosen in took.items())
-        scaled = any(Scale.parse(row.get("mean_scale")) != Scale() for row in rows)
-        of_values = scaled and any(f"{name}=" in told for name in ("spread", "mean"))
-        own = " (parameters are the plan's own: spread and mean on [-1, 1])" if of_values else ""
-        lines.append(f"auto took {told}{own}.")
-    piloted = {row["epsilon"]: row for row in rows if row.get("pilot") is not None}
-    if piloted:
-        asked = [row["pilot"] for row in piloted.values()]
-        least, most = _part(min(asked)), _part(max(asked))
-        lines.append(
-            f"In each repetition {least if least == most else f'{least} to {most}'} of the people were "
-            "asked first how many keys they hold, and auto is what the planner then took for the others"
-            + (
-                "; where not always the same, what it took most often."
-                if any(len(row["choices"]) > 1 for row in piloted.values())
-                else "."
-            )
-        )
-    planners: dict[str, list[str]] = {}
-    for epsilon, estimator in {
-        row["epsilon"]: row["planner_estimator"] for row in rows if row.get("planner_estimator")
-    }.items():
-        planners.setdefault(estimator, []).append(f"{epsilon:g}")
-    if planners:
-        named = "; ".join(f"{name} at epsilon {', '.join(at)}" for name, at in planners.items())
-        lines.append(
-            f"The planner's estimator: {named}. Rows with the same estimator compare mechanisms alone."
-        )
-    refused = list(dict.fromkeys(f"{row['epsilon']:g}" for row in rows if row.get("refused")))
-    if refused:
-        lines.append(
-            f"At epsilon {', '.join(refused)} the planner would refuse, because no plan can answer: "
-            "auto is what keyveil plan --anyway makes."
-        )
-    if any(row["repetitions"] > 1 for row in rows):
-        lines.append("± is the standard error over repetitions.")
-    if any((row[f"bounded_{of}"] or 1) < 1 for row in rows for of in PARTS):
-        lines.append(
-            "Coverage is of bounded intervals; 'of 83%' says how many were, where not all. "
-            "An unbounded one says that the data cannot tell."
-        )
-    left: dict[str, list[float]] = {}
-    for row in rows:
-        if row.get("bias_from_cap"):
-            left.setdefault(row["mechanism"], []).append(row["left_out"])
-    if left:
-        shares = (
-            f"{name} {' to '.join(dict.fromkeys(_share(share) for share in (min(of), max(of))))}"
-            for name, of in left.items()
-        )
-        lines.append(
-            "* Some people hold more keys than these count: frequencies lie below the truth, means are "
-            "of the keys that are kept, and intervals do not know of it, so that coverage falls. Left "
-            "out of all that is held: "
-            f"{', '.join(shares)}."
-        )
-    return lines

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +24,9 @@ from .output_files import OUTPUT, PICTURE, writes_files
 if TYPE_CHECKING:
     from ..people.prior import Prior
     from ..planner.planner import Advice
+
+AUTO = "auto"
+"""The name that stands for the planner's choice."""
 
 
 @click.command()
@@ -96,83 +101,166 @@ if TYPE_CHECKING:
 @as_json
 @click.pass_context
 @writes_files
-def plan(
-    context: click.Context,
-    keys: str | None,
-    ends: str | None,
-    epsilon: str | None,
-    mechanism: str | None,
-    calibrate: str | None,
-    given: tuple[str, ...],
-    chain: tuple[str, str] | None,
-    people: str | None,
-    ask: str | None,
-    held: str | None,
-    pilot: tuple[str, str] | None,
-    mean: str | None,
-    spread: str | None,
-    explain: bool,
-    plot: str | None,
-    anyway: bool,
-    output: str | None,
-    machine: bool,
-) -> None:
+def plan(context: click.Context, **options: Any) -> None:
     """Make the public contract: keys, mechanism, and integers that prove epsilon."""
-    _check_together(context, chain is not None, mechanism == "auto", people is not None)
-    count = None if people is None else read_count(people, "--people")
-    advice, expected = None, None
-    facts: dict[str, Any] = {}
-    notes: list[str] = []
-    if chain:
-        before = Plan.load(chain[0])
-        made = before.next(Tally.load(before, chain[1]))
+    given = PlanOptions(**options)
+    _check_together(context, given)
+    if given.chain:
+        result = _next_round(given, given.chain)
+    elif given.mechanism == AUTO:
+        result = _planner_choice(given)
     else:
-        believed = None
-        if pilot:
-            from .pilot_files import taken_from
-
-            schema, epsilon, believed = taken_from(pilot, keys, ends, epsilon, mean, spread)
-        else:
-            keys, epsilon = _assumed(keys, epsilon, machine)
-            schema = read_schema(keys, ends, notes)
-        if mechanism == "auto":
-            advice = _advice(
-                schema, epsilon, count, "both" if ask is None else ask, (held, mean, spread), believed
-            )
-            _show_advice(advice, explain, plot, output, anyway, machine)
-            made = advice.plan
-            facts["advice"] = advice.document()
-        else:
-            mechanism_named(str(mechanism), "auto")
-            made = Plan.of(schema, str(mechanism), epsilon, calibrate or "paper", **_parameters(given))
-    if advice is None and count is not None:
-        expected = _expected(made, count, (held, mean, spread))
-        facts |= expected.facts
-    for note in notes if output or not explain else ():
+        result = _named_plan(given)
+    for note in result.notes if given.output or not given.explain else ():
         click.echo(note, err=True)
-    if output:
-        made.save(output)
-    if machine:
-        print_json({**_facts(made), "written_to": output, "outlook": None, **facts})
-        return
-    if expected is not None and explain:
-        _explain_named(made, expected.said, count, (held, mean, spread))
-    elif expected is not None:
-        click.echo(expected.said, err=not output or not expected.answers)
-    if output:
+    if given.output:
+        result.plan.save(given.output)
+    if given.machine:
+        facts = {**_facts(result.plan), "written_to": given.output, "outlook": None}
+        print_json({**facts, **result.facts})
+    else:
+        _show(given, result)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """The options of ``plan``, as they are typed."""
+
+    keys: str | None
+    ends: str | None
+    epsilon: str | None
+    mechanism: str | None
+    calibrate: str | None
+    given: tuple[str, ...]
+    chain: tuple[str, str] | None
+    people: str | None
+    ask: str | None
+    held: str | None
+    pilot: tuple[str, str] | None
+    mean: str | None
+    spread: str | None
+    explain: bool
+    plot: str | None
+    anyway: bool
+    output: str | None
+    machine: bool
+
+    @property
+    def count(self) -> int | None:
+        """The number of people; None if it is not stated."""
+        return None if self.people is None else read_count(self.people, "--people")
+
+    def prior(self, schema: Schema) -> Prior:
+        """The prior that the options state."""
+        from .planner_output import prior_of
+
+        return prior_of(schema, self.held, self.mean, self.spread)
+
+
+@dataclass(frozen=True)
+class PlanResult:
+    """A plan, and what is said about it."""
+
+    plan: Plan
+    notes: Sequence[str] = ()
+    """What was assumed about the keys."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Members of the JSON besides those of every plan."""
+    expectation: Expectation | None = None
+
+
+class Expectation(NamedTuple):
+    """The errors that a number of people's answers to a plan will have."""
+
+    words: str
+    answers: bool
+    facts: dict[str, Any]
+    """As JSON."""
+
+
+# -- the next round, a named mechanism, the planner's choice -----------------------------------------
+
+
+def _next_round(given: PlanOptions, chain: tuple[str, str]) -> PlanResult:
+    """The plan of the next round of a chain."""
+    people = given.count
+    before = Plan.load(chain[0])
+    return _with_expectation(given, before.next(Tally.load(before, chain[1])), people, ())
+
+
+def _named_plan(given: PlanOptions) -> PlanResult:
+    """The plan of a mechanism that is named."""
+    people = given.count
+    schema, epsilon, _, notes = _read_schema(given)
+    mechanism_named(str(given.mechanism), AUTO)
+    calibrate, parameters = given.calibrate or "paper", _parameters(given.given)
+    made = Plan.of(schema, str(given.mechanism), epsilon, calibrate, **parameters)
+    return _with_expectation(given, made, people, notes)
+
+
+def _planner_choice(given: PlanOptions) -> PlanResult:
+    """The planner's choice; its reasons are shown, and a refusal is raised."""
+    from .planner_output import advice_for
+
+    people = given.count
+    assert people is not None
+    schema, epsilon, prior, notes = _read_schema(given)
+    ask = "both" if given.ask is None else given.ask
+    advice = advice_for(schema, epsilon, people, ask, prior or given.prior(schema))
+    _show_advice(advice, given)
+    return PlanResult(advice.plan, notes, {"advice": advice.document()})
+
+
+def _read_schema(given: PlanOptions) -> tuple[Schema, str, Prior | None, list[str]]:
+    """The schema, the epsilon, a pilot's prior, and notes of what was assumed."""
+    if given.pilot:
+        from .pilot_files import taken_from
+
+        keys, ends, epsilon = given.keys, given.ends, given.epsilon
+        return *taken_from(given.pilot, keys, ends, epsilon, given.mean, given.spread), []
+    keys, epsilon = _assumed(given)
+    notes: list[str] = []
+    return read_schema(keys, given.ends, notes), epsilon, None, notes
+
+
+def _with_expectation(
+    given: PlanOptions, made: Plan, people: int | None, notes: Sequence[str]
+) -> PlanResult:
+    """A plan with the errors to expect, if the number of people is stated."""
+    if people is None:
+        return PlanResult(made, notes)
+    expectation = _expectation(made, people, given.prior(made.schema))
+    return PlanResult(made, notes, expectation.facts, expectation)
+
+
+def _show(given: PlanOptions, result: PlanResult) -> None:
+    """Print what to expect and the plan, or where it was written."""
+    made, expectation = result.plan, result.expectation
+    if expectation is not None and given.explain:
+        from .planner_output import explain_plan
+
+        people = given.count
+        assert people is not None
+        explain_plan(made, expectation.words, people, given.prior(made.schema))
+    elif expectation is not None:
+        click.echo(expectation.words, err=not given.output or not expectation.answers)
+    if given.output:
         click.echo(
-            f"{output}: {made.mechanism_name}, {counted(len(made.schema.keys), 'key')}, "
+            f"{given.output}: {made.mechanism_name}, {counted(len(made.schema.keys), 'key')}, "
             f"promises epsilon {text(made.promised)}, "
             f"proves {made.proven:.9f}, {made.bits_per_report:.2f} bits a report"
         )
-    elif explain:
+    elif given.explain:
         click.echo("no plan was written: -o FILE writes it", err=True)
     else:
         click.echo(made.dumps())
 
 
+# -- options that fit together -----------------------------------------------------------------------
+
+
 ASSUMED = {"keys": "100", "epsilon": "1"}
-"""What an explanation is of where nothing is said."""
+"""The keys and the epsilon of an explanation where none are stated."""
 PRIOR = {"held", "mean", "spread"}
 ONLY_AUTO = {"ask", "plot", "anyway", "pilot"}
 OF_A_CHAIN = (
@@ -180,31 +268,31 @@ OF_A_CHAIN = (
 )
 
 
-def _check_together(context: click.Context, chain: bool, auto: bool, people: bool) -> None:
-    """Options that are missing, or that would be ignored beside the others: refuse, never ignore."""
+def _check_together(context: click.Context, given: PlanOptions) -> None:
+    """Refuse if options are missing, or if one would be ignored because of another."""
     names = {option.name: option.opts[-1] for option in context.command.params}
     used = {str(name): str(names[name]) for name in names if _is_given(context, str(name))}
-    if chain:
+    if given.chain is not None:
         _refuse(used, OF_A_CHAIN, "the next round takes this from PLAN")
         return
-    by_itself = context.params["explain"] and not context.params["output"]
+    by_itself = given.explain and not given.output
     spared = ASSUMED if by_itself or "pilot" in used else {}
     needed = [name for name in ("keys", "epsilon", "mechanism") if name not in spared]
     missing = [names[name] for name in needed if name not in used]
     if missing:
         raise click.UsageError(f"plan needs {', '.join(missing)} (or --next PLAN TALLY)")
-    if not auto:
+    if given.mechanism != AUTO:
         _refuse(used, ONLY_AUTO, "only for --mechanism auto")
-        if not people:
+        if given.people is None:
             _refuse(used, PRIOR | {"explain"}, "only with --people")
         return
-    if not people:
+    if given.people is None:
         raise click.UsageError("--mechanism auto needs --people: how many will answer")
     if "pilot" in used:
         _refuse(used, {"held"}, "the pilot tells how many keys are held")
     if "given" in used:
         raise PlanError("--set is for a mechanism that you name; auto sets the parameters itself")
-    if context.params["calibrate"] == "paper":
+    if given.calibrate == "paper":
         raise PlanError(
             "--calibrate paper is for a mechanism that you name; auto makes all tight, to compare them "
             "at equal true epsilon"
@@ -215,15 +303,16 @@ def _is_given(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
-def _assumed(keys: str | None, epsilon: str | None, machine: bool) -> tuple[str, str]:
-    """Keys and epsilon; an explanation that writes no plan takes its own where they are not given."""
-    given = {"keys": keys, "epsilon": epsilon}
-    used = {name: ASSUMED[name] if words is None else words for name, words in given.items()}
-    missing = [f"--{name}" for name, said in (("keys", keys), ("epsilon", epsilon)) if said is None]
+def _assumed(given: PlanOptions) -> tuple[str, str]:
+    """Keys and epsilon; an explanation without a plan has its own if they are not stated."""
+    stated = {"keys": given.keys, "epsilon": given.epsilon}
+    used = {name: ASSUMED[name] if words is None else words for name, words in stated.items()}
+    missing = [name for name, words in stated.items() if words is None]
     if missing:
-        what = {"--keys": f"{used['keys']} keys", "--epsilon": f"epsilon {used['epsilon']}"}
-        said = " and ".join(what[name] for name in missing)
-        click.echo(f"no {' and no '.join(missing)} given: explained for {said}", err=machine)
+        what = {"keys": f"{used['keys']} keys", "epsilon": f"epsilon {used['epsilon']}"}
+        options = " and no ".join(f"--{name}" for name in missing)
+        assumed = " and ".join(what[name] for name in missing)
+        click.echo(f"no {options} given: explained for {assumed}", err=given.machine)
     return used["keys"], used["epsilon"]
 
 
@@ -233,77 +322,42 @@ def _refuse(used: dict[str, str], names: set[str], why: str) -> None:
         raise click.UsageError(f"{', '.join(wrong)}: {why}")
 
 
-def _advice(
-    schema: Schema,
-    epsilon: str,
-    people: int | None,
-    ask: str,
-    stated: tuple[str | None, str | None, str | None],
-    believed: Prior | None,
-) -> Advice:
-    from .planner_output import advice_for, prior_of
-
-    assert people is not None
-    prior = believed or prior_of(schema, *stated)
-    return advice_for(schema, epsilon, people, ask, prior)
+# -- what is said ------------------------------------------------------------------------------------
 
 
-def _show_advice(
-    advice: Advice, explain: bool, plot: str | None, output: str | None, anyway: bool, machine: bool
-) -> None:
-    """Why this plan, in a line, a table or a picture; a refusal leaves after these."""
-    from .planner_output import explain as explained
-    from .planner_output import picture, refusal, sketch
+def _show_advice(advice: Advice, given: PlanOptions) -> None:
+    """Show the planner's reasons in a line, a table or a picture, and then raise a refusal."""
+    from .planner_output import explain, picture, refusal, sketch
 
-    refused = not advice.answers and not anyway
-    drawn = picture(advice, plot) if plot else None
-    if machine:
+    refused = not advice.answers and not given.anyway
+    drawn = picture(advice, given.plot) if given.plot else None
+    if given.machine:
         if refused:
             print_json({**advice.document(), "chosen": None})
-    elif explain:
-        explained(advice)
+    elif given.explain:
+        explain(advice)
         sketch(advice, drawn)
     if refused:
         raise refusal(advice)
-    if not machine and (not explain or not advice.answers):
-        click.echo(str(advice), err=not output or not advice.answers)
+    if not given.machine and (not given.explain or not advice.answers):
+        click.echo(str(advice), err=not given.output or not advice.answers)
 
 
-class _Expected(NamedTuple):
-    """What so many people's answers to a plan will be worth."""
-
-    said: str
-    answers: bool
-    facts: dict[str, Any]
-    """As JSON."""
-
-
-def _expected(made: Plan, people: int, believed: tuple[str | None, str | None, str | None]) -> _Expected:
+def _expectation(made: Plan, people: int, prior: Prior) -> Expectation:
     from ..planner.outlook import outlook
-    from .planner_output import expectation, prior_of
-    from .planner_output import expected as single
+    from .planner_output import expectation, expected
 
-    prior = prior_of(made.schema, *believed)
     try:
-        foreseen = outlook(made, people)
+        conditional = outlook(made, people)
     except KeyveilError:
-        foreseen = None  # its views hold several keys, but not to be asked together
-    if foreseen is not None:
-        return _Expected(str(foreseen), foreseen.answers, {"outlook": foreseen.document()})
+        conditional = None  # its views contain several keys, but not to be asked together
+    if conditional is not None:
+        return Expectation(str(conditional), conditional.answers, {"outlook": conditional.document()})
     try:
-        facts = single(made, people, prior)
+        facts = expected(made, people, prior)
     except KeyveilError as error:
-        return _Expected(f"nothing is said of what to expect: {error}", True, {"expected": None})
-    return _Expected(expectation(facts, Scale.of(made.schema)), True, {"expected": facts})
-
-
-def _explain_named(
-    made: Plan, said: str, people: int | None, believed: tuple[str | None, str | None, str | None]
-) -> None:
-    from .planner_output import explain_plan, prior_of
-
-    assert people is not None
-    explain_plan(made, said, people, prior_of(made.schema, *believed))
+        return Expectation(f"nothing is said of what to expect: {error}", True, {"expected": None})
+    return Expectation(expectation(facts, Scale.of(made.schema)), True, {"expected": facts})
 
 
 def _facts(made: Plan) -> dict[str, Any]:

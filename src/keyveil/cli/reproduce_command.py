@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..foundation.errors import PlanError
 from .output import as_json, print_json, print_table, progress
 from .output_files import check_folder
+
+if TYPE_CHECKING:
+    from ..simulate.paper.experiment import Claim
+    from ..simulate.paper.runner import ExperimentResult
 
 
 @click.command()
@@ -29,78 +36,112 @@ from .output_files import check_folder
 @click.option("--processes", type=click.IntRange(1), help="Processes; as many as cores if not said.")
 @click.option("-o", "--output", default="out", show_default=True, type=click.Path(), help="Folder.")
 @as_json
-def reproduce(
-    only: str | None,
-    quick: bool,
-    movielens: str | None,
-    per_person: bool,
-    seed: str | None,
-    fresh: bool,
-    processes: int | None,
-    output: str,
-    machine: bool,
-) -> int:
+def reproduce(**options: Any) -> int:
     """Make the paper's Section VI again: figures, numbers, and a report with a verdict per claim.
 
     What an interrupted run had finished is kept in the folder and taken from there. The report covers
     all that the folder has of the same seed, options, code and data, and names what is not run. A
     folder is of whole runs or of quick ones: neither replaces the other without --fresh.
     """
-    from ..simulate.paper.html_report import all_claims, write_report
+    began = perf_counter()
+    given = ReproduceOptions(**options)
+    try:
+        result, report = _run(given)
+    except KeyboardInterrupt:
+        click.echo(
+            f"keyveil: stopped; what is finished is kept in {given.output}: run again to go on", err=True
+        )
+        return 130
+    seconds = perf_counter() - began
+    if given.machine:
+        print_json(_document(result, report, seconds))
+    else:
+        _show(result, report, seconds)
+    return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproduceOptions:
+    """The options of ``reproduce``, as they are typed."""
+
+    only: str | None
+    quick: bool
+    movielens: str | None
+    per_person: bool
+    seed: str | None
+    fresh: bool
+    processes: int | None
+    output: str
+    machine: bool
+
+    @property
+    def named(self) -> list[str] | None:
+        """The experiments that are named; None for all."""
+        if self.only is None:
+            return None
+        return [part.strip() for part in self.only.split(",") if part.strip()]
+
+
+def _run(given: ReproduceOptions) -> tuple[ExperimentResult, Path]:
+    """Run the experiments and write the report; its path is returned too."""
+    from ..simulate.paper.html_report import write_report
     from ..simulate.paper.results_folder import REPORT, kinds_in
     from ..simulate.paper.runner import SEED, chosen, prepared, run
 
-    check_folder(output, movielens, bool(kinds_in(output)), REPORT)
-    listed = None if only is None else [part.strip() for part in only.split(",") if part.strip()]
-    names = chosen(listed, per_person)
-    if seed is not None and not seed.strip():
+    output = given.output
+    check_folder(output, given.movielens, bool(kinds_in(output)), REPORT)
+    names = chosen(given.named, given.per_person)
+    if given.seed is not None and not given.seed.strip():
         raise PlanError("a seed is a text of at least one letter or digit")
-    began = perf_counter()
-    setup = prepared(SEED if seed is None else seed, quick=quick, movielens=movielens)
-    try:
-        with progress("reproducing") as moved:
-            outcome = run(setup, names, output, processes=processes, moved=moved, fresh=fresh)
-        report = write_report(outcome, output)
-    except KeyboardInterrupt:
-        click.echo(
-            f"keyveil: stopped; what is finished is kept in {output}: run again to go on", err=True
+    seed = SEED if given.seed is None else given.seed
+    setup = prepared(seed, quick=given.quick, movielens=given.movielens)
+    with progress("reproducing") as on_progress:
+        result = run(
+            setup, names, output, processes=given.processes, on_progress=on_progress, fresh=given.fresh
         )
-        return 130
-    claims = [(name, claim) for name, claim in all_claims(outcome) if name in outcome.asked]
-    if machine:
-        print_json(
+    return result, write_report(result, output)
+
+
+def _claims(result: ExperimentResult) -> list[tuple[str, Claim]]:
+    """The claims of the experiments that were asked for."""
+    from ..simulate.paper.html_report import all_claims
+
+    return [(name, claim) for name, claim in all_claims(result) if name in result.asked]
+
+
+def _document(result: ExperimentResult, report: Path, seconds: float) -> dict[str, Any]:
+    return {
+        "report": str(report),
+        "seconds": round(seconds, 1),
+        "experiments": list(result.asked),
+        "taken_from_an_earlier_run": list(result.taken),
+        "in_the_report": list(result.names),
+        "not_in_the_report": result.missing,
+        "claims": [
             {
-                "report": str(report),
-                "seconds": round(perf_counter() - began, 1),
-                "experiments": list(outcome.asked),
-                "taken_from_an_earlier_run": list(outcome.taken),
-                "in_the_report": list(outcome.names),
-                "not_in_the_report": outcome.missing,
-                "claims": [
-                    {
-                        "experiment": name,
-                        "claim": claim.text,
-                        "place": claim.place,
-                        "verdict": claim.verdict,
-                        "evidence": claim.evidence,
-                    }
-                    for name, claim in claims
-                ],
+                "experiment": name,
+                "claim": claim.text,
+                "place": claim.place,
+                "verdict": claim.verdict,
+                "evidence": claim.evidence,
             }
-        )
-        return 0
+            for name, claim in _claims(result)
+        ],
+    }
+
+
+def _show(result: ExperimentResult, report: Path, seconds: float) -> None:
     print_table(
         ["verdict", "the paper says", "place"],
-        [[claim.verdict, claim.text, claim.place] for _, claim in claims],
+        [[claim.verdict, claim.text, claim.place] for _, claim in _claims(result)],
         "Claims",
     )
-    earlier = [name for name in outcome.names if name not in outcome.asked]
+    earlier = [name for name in result.names if name not in result.asked]
     with_earlier = f" and {len(earlier)} of earlier runs" if earlier else ""
-    taken = " (numbers of an earlier run)" if outcome.taken else ""
+    taken = " (numbers of an earlier run)" if result.taken else ""
     click.echo(
-        f"{report}: {len(outcome.asked)} experiments{taken}{with_earlier}, {len(outcome.figures)} "
-        f"figures, {perf_counter() - began:.0f} s"
+        f"{report}: {len(result.asked)} experiments{taken}{with_earlier}, {len(result.figures)} "
+        f"figures, {seconds:.0f} s"
     )
-    if outcome.missing:
-        click.echo(f"not in the report: {', '.join(f'{n} ({w})' for n, w in outcome.missing.items())}")
-    return 0
+    if result.missing:
+        click.echo(f"not in the report: {', '.join(f'{n} ({w})' for n, w in result.missing.items())}")

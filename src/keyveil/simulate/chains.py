@@ -24,6 +24,7 @@ from ..foundation.errors import FinishedError
 from ..mechanisms.privkv import keeps_of, privkv_rows
 from ..mechanisms.rounds import later_budgets
 from ..people.population import Population
+from ..people.synthetic import KnownPopulation
 from ..plan.tally import Tally
 from .tallies import simulate, simulate_runs
 
@@ -39,7 +40,7 @@ FEEDBACK = ("debiased", "published")
 # -- one round with feedback -------------------------------------------------------------------------
 
 
-def kept(epsilon: float) -> float:
+def keep_probability(epsilon: float) -> float:
     """How often randomised response keeps what it is given."""
     return exp(epsilon) / (exp(epsilon) + 1)
 
@@ -50,7 +51,7 @@ def round_law(laws: Floats, key_epsilon: float, value_epsilon: float, feedback: 
     Leading axes of ``feedback`` are repetitions, which are told different things.
     """
     rows = privkv_rows(key_epsilon, value_epsilon)
-    high = (1 + (2 * kept(value_epsilon) - 1) * feedback) / 2
+    high = (1 + (2 * keep_probability(value_epsilon) - 1) * feedback) / 2
     shown = rows[0, 1] + rows[0, 2]
     absent = np.stack([np.full(high.shape, rows[0, 0]), shown * (1 - high), shown * high], axis=-1)
     return np.asarray(laws[:, :1] * absent + laws[:, 1:] @ rows[1:])
@@ -83,6 +84,49 @@ def raw_means(counts: Integers | Floats, keep: float | Floats) -> Floats:
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray((high - low) / shown)
+
+
+# -- PrivKVM without plans ---------------------------------------------------------------------------
+
+
+def chain_runs(
+    population: KnownPopulation,
+    epsilon: float,
+    rounds: int,
+    people: int,
+    coins: Coins,
+    runs: range,
+    first_feedback: float = 0.0,
+) -> tuple[Floats, Floats]:
+    """PrivKVM's frequencies of the first round and raw means of the last, ``(runs, keys)`` each.
+
+    Rounds are drawn from their law, which is the plans' up to 2^-32. ``first_feedback`` is the mean that
+    absent keys report in the first round.
+    """
+    keys = len(population.schema.keys)
+    laws = np.array([population.law((key,)) for key in range(keys)])
+    key, value = epsilon / 2, epsilon / (2 * rounds)
+    frequency, mean = np.empty((len(runs), keys)), np.empty((len(runs), keys))
+    for place, run in enumerate(runs):
+        draw = coins.under("privkvm").generator(run)
+        feedback = np.full(keys, first_feedback)
+        for number in range(rounds):
+            share = key if number == 0 else 0.0
+            counts = one_round(draw, laws, share, value, feedback, people)
+            if number == 0:
+                frequency[place] = _frequency(counts, key)
+            means = raw_means(counts, keep_probability(value))
+            # Plans state means to six places. A key that no one reported keeps its feedback.
+            feedback = np.where(np.isfinite(means), np.round(means, 6), feedback)
+        mean[place] = means
+    return frequency, mean
+
+
+def _frequency(counts: Integers, key_epsilon: float) -> Floats:
+    keep = keep_probability(key_epsilon)
+    with np.errstate(invalid="ignore"):
+        shown = counts[:, 1:].sum(axis=1) / counts.sum(axis=1)
+    return np.asarray((shown + keep - 1) / (2 * keep - 1))
 
 
 # -- whole chains ------------------------------------------------------------------------------------
@@ -178,7 +222,7 @@ def _with_feedback(
             break
         at.told[going] = told[going]
         at.counts[going] = one_round(draw, laws, 0.0, value, told[going], people)
-        at.keep[going] = kept(value)
+        at.keep[going] = keep_probability(value)
     if ended_at_once.any():
         alone = first[ended_at_once]
         yield plan, {name: bands(plan, alone, name, LEVEL) for name in names}

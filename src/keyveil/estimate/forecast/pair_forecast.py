@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...channel import Channel, Collision
+from ...channel import Channel
+from ...channel.seed_pool import pool_of
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
 from ..decoding import state_decoding_of
@@ -146,8 +147,7 @@ def _ratios(spread: Floats, law: Floats) -> tuple[float, float]:
 
 def pair_in_sets(plan: Plan, people: float, prior: Prior, a: int, b: int) -> tuple[float, float, float]:
     """The same from sets: a pair has four items and a key two, nearly independent of each other."""
-    channel = plan.view_channels[0]
-    assert isinstance(channel, Collision)
+    channel = pool_of(plan.view_channels[0])
     number = np.arange(len(prior.sizes))
     cap = plan.cap
     kept = np.minimum(number, cap)
@@ -160,11 +160,11 @@ def pair_in_sets(plan: Plan, people: float, prior: Prior, a: int, b: int) -> tup
     lift = pairs / prior.held**2 * keys / (keys - 1) if prior.held > 0 else 1.0
     both = min(f * g * max(lift, 1.0), f, g)
     part = 1.0 / channel.small
-    item = part * (1 - part) / (channel.gain**2 * people)
+    item = channel.noise[0] / people
     energy = float(np.sum(prior.count * prior.frequency**2)) / 2 + prior.sizes @ kept**2 / keys
-    item += energy / ((channel.small - 1) * channel.pool)
+    item += channel.pool_variance(energy)[0] / 2  # of a key's two items one
     spread = np.zeros((6, 6))
-    spread[0, 0] = spread[1, 1] = 4 * item + both * two * part / (channel.gain * people)
+    spread[0, 0] = spread[1, 1] = 4 * item + both * two * part / (channel.gains[0] * people)
     spread[3, 3] = 2 * item
     if not both * two * g * one > 0:
         return np.inf, np.inf, 0.0

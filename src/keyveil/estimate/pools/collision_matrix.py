@@ -16,15 +16,18 @@ All of this depends on the channel alone: cells and the inverse of A are made on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, singledispatch
 from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...channel import CoCo, Collision
+from ...channel.coco_channel import CoCo
+from ...channel.collision_channel import Collision
+from ...channel.seed_pool import SeedPool
 from ...foundation.arrays import Floats, Integers
 from ...foundation.compiled import compiled
+from ...foundation.errors import PlanError
 from .padded_items import TURN
 
 MOST_CORE = 4096
@@ -41,34 +44,37 @@ _BLOCK = 1 << 22
 _SINGULAR = 1e6
 
 
-def core_size(channel: Collision, singles: int, told: float | Callable[[], float]) -> int:
-    """How many items, from item 0 on, are solved for; ``told`` is n gain^2 sum(x^2)."""
-    for count in (channel.items, singles):
+def core_size(channel: SeedPool, keys: int, energy: float | Callable[[], float]) -> int:
+    """How many items, from item 0 on, have their collisions undone; ``energy``: n gain^2 sum(x^2)."""
+    for items, count in channel.cores(keys):
         share = core_share(channel, count)
         if share > MOST_SHARE:
             continue
         if share <= SMALL_SHARE:
-            return count
-        told = told() if callable(told) else told
-        if told / channel.pool > share / (1 - share):
-            return count
+            return items
+        energy = energy() if callable(energy) else energy
+        if energy / channel.pool > share / (1 - share):
+            return items
     return 0
 
 
-def core_share(channel: Collision | CoCo, count: int) -> float:
+def core_share(channel: SeedPool, count: int) -> float:
     """The part of the variance that solving for so many items adds; infinite where it is too much."""
-    cells = channel.small if isinstance(channel, Collision) else channel.small // 2
-    if count > MOST_CORE or channel.pool * count**2 // (2 * cells) > MOST_PAIRS:
+    if count > MOST_CORE or channel.pool * count**2 // (2 * channel.places) > MOST_PAIRS:
         return inf
-    return count / (channel.pool * (cells - 1))
+    return count / (channel.pool * (channel.places - 1))
 
 
-def solves(channel: CoCo, keys: int, told: Callable[[], float]) -> bool:
-    """Whether CoCo's keys are solved for, by the same rule as a collision's items."""
-    share = core_share(channel, keys)
-    if share > MOST_SHARE:
-        return False
-    return share <= SMALL_SHARE or told() / channel.pool > share / (1 - share)
+def item_weights(channel: SeedPool, undo: Floats, place: int) -> Floats:
+    """The weights of items' scores, ``(2, items)``, whose sums are a key's frequency and mass.
+
+    ``undo`` is what undoes the collisions of these items.
+    """
+    if undo.ndim == 2:
+        return np.asarray(TURN @ undo[2 * place : 2 * place + 2])
+    # One matrix over keys for frequencies and one for masses: low counts against high.
+    weights = undo[:, place, :, None] * TURN[:, None, :]
+    return weights.reshape(2, -1)
 
 
 def excess(share: Floats, small: int) -> Floats:
@@ -128,15 +134,6 @@ def collided(hashes: np.ndarray, seen: Floats | None = None) -> Floats:
     return both
 
 
-def told_under(channel: CoCo, words: np.ndarray) -> Floats:
-    """By seed, a key's chance to be told over that under all seeds, from its words.
-
-    Where dummies rank evenly it is (1 - 2 rank / t)^(held - 1): over all seeds ``CoCo.told``.
-    """
-    rank = (words & np.uint64(0xFFFFFFFF)).astype(np.float64) / 4294967296.0
-    return np.asarray((1.0 - 2.0 * rank / channel.small) ** (channel.held - 1) / channel.told)
-
-
 def _mirrored(channel: CoCo, keys: int) -> tuple[Floats, Floats, Floats]:
     """Of CoCo's keys: shares of seeds on which two share a pair of cells; on which their cells are the
     same, less those on which they are mirrored; and these with the chance that the other key is told.
@@ -145,7 +142,7 @@ def _mirrored(channel: CoCo, keys: int) -> tuple[Floats, Floats, Floats]:
     """
     half, words = channel.small // 2, channel.words_under(np.arange(keys))
     cells = (words >> np.uint64(32)).astype(np.int64)
-    told = told_under(channel, words)
+    told = channel.told_under(words)
     together, agree, lent = (np.zeros((keys, keys)) for _ in range(3))
     loops: Any = compiled()
     if loops is not None:
@@ -164,28 +161,53 @@ def _mirrored(channel: CoCo, keys: int) -> tuple[Floats, Floats, Floats]:
 
 
 @lru_cache(maxsize=4)
-def undoing(channel: Collision | CoCo, count: int) -> tuple[Floats, Floats]:
+def undoing(channel: SeedPool, count: int) -> tuple[Floats, Floats]:
     """What undoes the collisions of the first ``count`` items, and what it adds to a key's covariance.
 
-    For a collision one matrix over items; for CoCo two over keys, of frequencies and of masses. The
-    second part, (keys, 2, 2), is in units of the variance that items have where no one holds any:
-    reports that are noise alone have the covariance A, and so their solution has that of the inverse.
+    The first part is one matrix over items, or two over keys, of frequencies and of masses. The
+    second part, (keys, 2, 2), is in units of ``SeedPool.noise``: reports that are noise alone have the
+    covariance A, and so their solution has that of the inverse.
     """
-    if isinstance(channel, CoCo):
-        keys = count // 2
-        together, agree, lent = _mirrored(channel, keys)
-        of_mass = undone(lent)
-        undo = np.stack([undone(excess(together, channel.small // 2)), of_mass])
-        more = np.zeros((keys, 2, 2))
-        more[:, 0, 0] = np.diag(undo[0]) - 1.0
-        more[:, 1, 1] = np.einsum("ij,jk,ik->i", of_mass, agree, of_mass, optimize=True) - 1.0
-        return undo, more
+    return _undoing(channel, count)
+
+
+@singledispatch
+def _undoing(channel: SeedPool, count: int) -> tuple[Floats, Floats]:
+    raise PlanError(f"the collisions of a {channel.shape} are not undone")
+
+
+@_undoing.register
+def _(channel: CoCo, count: int) -> tuple[Floats, Floats]:
+    keys = count // 2
+    together, agree, lent = _mirrored(channel, keys)
+    of_mass = undone(lent)
+    undo = np.stack([undone(excess(together, channel.places)), of_mass])
+    more = np.zeros((keys, 2, 2))
+    more[:, 0, 0] = np.diag(undo[0]) - 1.0
+    more[:, 1, 1] = np.einsum("ij,jk,ik->i", of_mass, agree, of_mass, optimize=True) - 1.0
+    return undo, more
+
+
+@_undoing.register
+def _(channel: Collision, count: int) -> tuple[Floats, Floats]:
     together = collided(channel.hashes(np.arange(count)).astype(np.int32))
-    left = excess(together / channel.pool, channel.small)
+    left = excess(together / channel.pool, channel.places)
     undo = undone(left)
     at = np.arange(count).reshape(-1, 2)
     block = (undo - left)[at[:, :, None], at[:, None, :]]
     return undo, TURN @ block @ TURN.T
+
+
+@singledispatch
+def undoing_over(channel: SeedPool, count: int, seeds: Integers) -> Floats | None:
+    """What undoes the collisions of the first ``count`` items under some seeds; None if not offered."""
+    return None
+
+
+@undoing_over.register
+def _(channel: Collision, count: int, seeds: Integers) -> Floats | None:
+    together = collided(channel.hashes(np.arange(count))[seeds].astype(np.int32))
+    return undone(excess(together / len(seeds), channel.small))
 
 
 class SeedCells(NamedTuple):
@@ -198,30 +220,26 @@ class SeedCells(NamedTuple):
     """Cell and key of every seed under which a key's low and high are one cell."""
 
 
-def _cells(channel: Collision | CoCo, keys: slice) -> SeedCells:
+def _cells(channel: SeedPool, keys: slice) -> SeedCells:
     first = np.arange(channel.pool, dtype=np.int64)[:, None, None] * channel.small
-    if isinstance(channel, CoCo):
-        high = channel.hashes(np.arange(keys.start, keys.stop))
-        both = np.stack([(high + channel.small // 2) % channel.small, high], axis=-1)
-        return SeedCells(keys, first + both, (np.empty(0, np.int64), np.empty(0, np.int64)))
-    both = channel.hashes(np.arange(2 * keys.start, 2 * keys.stop)).reshape(channel.pool, -1, 2)
+    both = channel.key_cells(np.arange(keys.start, keys.stop))
     seed, key = np.nonzero(both[:, :, 0] == both[:, :, 1])
     return SeedCells(keys, first + both, (seed * channel.small + both[seed, key, 0], key))
 
 
 @lru_cache(maxsize=4)
-def _kept_cells(channel: Collision | CoCo, keys: int) -> SeedCells:
+def _kept_cells(channel: SeedPool, keys: int) -> SeedCells:
     return _cells(channel, slice(0, keys))
 
 
 @lru_cache(maxsize=2)
-def other_cells(channel: Collision, first: int, last: int) -> Integers:
+def other_cells(channel: SeedPool, first: int, last: int) -> Integers:
     """The tally's cells of some items under every seed."""
-    hashes = channel.hashes(np.arange(first, last))
-    return np.asarray(np.arange(channel.pool)[:, None] * channel.small + hashes)
+    cells = channel.item_cells(np.arange(first, last))
+    return np.asarray(np.arange(channel.pool)[:, None] * channel.small + cells)
 
 
-def blocks(channel: Collision | CoCo, keys: int) -> Iterator[SeedCells]:
+def blocks(channel: SeedPool, keys: int) -> Iterator[SeedCells]:
     """The cells of all keys, in runs that fit into memory; kept where they are few."""
     if 2 * keys * channel.pool <= MOST_KEPT:
         yield _kept_cells(channel, keys)
@@ -229,18 +247,3 @@ def blocks(channel: Collision | CoCo, keys: int) -> Iterator[SeedCells]:
     step = max(1, _BLOCK // (2 * channel.pool))
     for start in range(0, keys, step):
         yield _cells(channel, slice(start, min(start + step, keys)))
-
-
-def gains_of(channel: Collision | CoCo) -> tuple[float, float]:
-    """What a holder adds to the share of a key's cells, and to that of its sign's over the other's."""
-    return channel.gains if isinstance(channel, CoCo) else (channel.gain, channel.gain)
-
-
-def noise_of(channel: Collision | CoCo) -> Floats:
-    """One report's variance of frequency and mass of a key where no one holds any; of items for a
-    collision, whose two items are a key's."""
-    part = 1.0 / channel.small
-    if isinstance(channel, CoCo):
-        met, told = channel.gains
-        return np.array([2 * part * (1 - 2 * part) / met**2, 2 * part / told**2])
-    return np.full(2, part * (1 - part) / channel.gain**2)

@@ -18,7 +18,6 @@ from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
 from ...plan.encoding import pair_item
 from .collision_matrix import collided, core_size, excess, undoing
-from .pool_decoder import energy_of
 
 if TYPE_CHECKING:
     from ...plan.plan import Plan
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 class Scores:
     """Items' frequencies from one collision's tally, with any of their covariances."""
 
-    def __init__(self, channel: Collision, counts: Integers, singles: int) -> None:
+    def __init__(self, channel: Collision, counts: Integers, keys: int) -> None:
         self.channel = channel
         self.reports = int(counts.sum())
         grid = np.asarray(counts, np.float64).reshape(channel.pool, channel.small)
@@ -36,7 +35,7 @@ class Scores:
         self.shares = grid / max(self.reports, 1)
         # One more report, spread evenly, for caution: one report alone has no spread.
         self._seen = (grid + 1.0 / channel.cells) / (self.reports + 1)
-        self.core = core_size(channel, singles, self.reports * channel.gain**2 * self.energy)
+        self.core = core_size(channel, keys, self.reports * channel.gain**2 * self.energy)
         self._core_hashes = channel.hashes(np.arange(self.core)).astype(np.int32)
 
     @cached_property
@@ -129,12 +128,12 @@ class Scores:
         if self.core:
             values, spread, _ = self._solved
             energy -= float((values**2 - np.diag(spread)).sum())
-        return max(energy, 0.0) / ((self.channel.small - 1) * self.channel.pool)
+        return self.channel.item_pool_variance(max(energy, 0.0))
 
     @property
     def energy(self) -> float:
         """The sum over all items of their squared frequencies: reports of one seed agree more for it."""
-        return energy_of(self.channel, self._grid)[0]
+        return self.channel.energies(self._grid)[0]
 
 
 # -- answers ---------------------------------------------------------------------------------------
@@ -146,7 +145,7 @@ def scores_of(plan: Plan, tally: Tally) -> Scores:
     channel = plan.view_channels[0]
     if not isinstance(channel, Collision):
         raise PlanError("this estimator is for plans that speak of sets of items")
-    return Scores(channel, tally.view_counts(0)[1], 2 * len(plan.schema.keys))
+    return Scores(channel, tally.view_counts(0)[1], len(plan.schema.keys))
 
 
 class PairEvidence:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...channel import CoCo, Collision
+from ...channel.collision_channel import Collision
+from ...channel.seed_pool import SeedPool, pool_of
 from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
 from ..forecast.key_forecast import Forecast
@@ -27,10 +28,7 @@ from .collision_matrix import (
     blocks,
     core_share,
     core_size,
-    gains_of,
-    noise_of,
     other_cells,
-    solves,
     undoing,
 )
 from .padded_items import ENDS, TURN
@@ -46,32 +44,11 @@ LITTLE = 0.02
 # -- of a tally ------------------------------------------------------------------------------------
 
 
-def energy_of(channel: Collision | CoCo, grid: Floats) -> tuple[float, float]:
-    """The sums over all items of squared frequencies, and for CoCo over keys of squared masses.
-
-    ``grid`` has the counts of a tally, seed by cell: reports of one seed agree more for them.
-    """
-    each = grid.sum(axis=1)
-    pairs = float((each * (each - 1)).sum())
-    if pairs <= 0:
-        return 0.0, 0.0
-    if isinstance(channel, CoCo):
-        half = channel.small // 2
-        low, high = grid[:, half:], grid[:, :half]
-        both, apart, part = low + high, high - low, 1.0 / half
-        met, told = channel.gains
-        of_mass = float((apart**2 - both).sum()) / pairs / told**2
-    else:
-        both, part, met, of_mass = grid, 1.0 / channel.small, channel.gain, 0.0
-    agree = float((both * (both - 1)).sum()) / pairs
-    return (agree - part) * (1.0 - part) / met**2, of_mass
-
-
 def pool_moments(plan: Plan, counts: Integers) -> Moments:
     """Frequency and mass of every key, of ``cap`` keys a person at the most, from ``(..., cells)``."""
-    channel, keys = plan.channels[0], len(plan.schema.keys)
-    if not isinstance(channel, Collision | CoCo):
+    if not plan.encoding.speaks_of_sets:
         raise PlanError("this estimator is for plans that speak of sets of items")
+    channel, keys = pool_of(plan.channels[0]), len(plan.schema.keys)
     rows = np.asarray(counts).reshape(-1, plan.layout.cells)
     named, same = np.empty((len(rows), keys, 2)), np.zeros((len(rows), keys))
     meetings = np.zeros(keys)
@@ -105,10 +82,10 @@ def pool_moments(plan: Plan, counts: Integers) -> Moments:
 
 
 def _raw(
-    channel: Collision | CoCo, named: Floats, same: Floats, meetings: Floats, reports: Floats
+    channel: SeedPool, named: Floats, same: Floats, meetings: Floats, reports: Floats
 ) -> tuple[Floats, Floats]:
     """Scores of frequency and mass, and their covariance, from how often low and high are named."""
-    part, gains = 1.0 / channel.small, np.array(gains_of(channel))
+    part, gains = 1.0 / channel.small, np.array(channel.gains)
     n = reports[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         values = ((named / n[..., None] - part) @ TURN.T) / gains
@@ -130,9 +107,7 @@ def _of_shares(named: Floats, same: Floats, gains: Floats) -> Floats:
     return made / (gains[:, None] * gains[None, :])
 
 
-def _corrected(
-    channel: Collision | CoCo, keys: int, row: Integers, values: Floats, spread: Floats
-) -> bool:
+def _corrected(channel: SeedPool, keys: int, row: Integers, values: Floats, spread: Floats) -> bool:
     """Undo the collisions of the core, and add what the others do: in place, for one tally.
 
     Whether any were undone.
@@ -143,39 +118,38 @@ def _corrected(
     def energies() -> tuple[float, float]:
         if not known:
             grid = row[1:].astype(np.float64).reshape(channel.pool, channel.small)
-            known.append(energy_of(channel, grid))
+            known.append(channel.energies(grid))
         return known[0]
 
-    if isinstance(channel, CoCo):
-        solved = solves(channel, keys, lambda: n * channel.gains[0] ** 2 * energies()[0])
-        if solved:
-            _, more = undoing(channel, 2 * keys)
-            values[:] = undo_collisions(channel, values)
-            spread += more * np.diag(noise_of(channel)) / n
-        else:
-            of_frequency, of_mass = (max(0.0, energy) for energy in energies())
-            half = channel.small // 2
-            spread[:, 0, 0] += of_frequency / ((half - 1) * channel.pool)
-            spread[:, 1, 1] += of_mass / (half * channel.pool)
-        return solved
-    core = core_size(channel, 2 * keys, lambda: n * channel.gain**2 * energies()[0])
+    core = core_size(channel, keys, lambda: n * channel.gains[0] ** 2 * energies()[0])
     inside = 0.0
     if core:
         undo, more = undoing(channel, core)
-        items = values @ ENDS
-        scores = items.reshape(-1)
-        if core > 2 * keys:
-            named = row[1:][other_cells(channel, 2 * keys, core)].sum(axis=0)
-            rest = (named / n - 1.0 / channel.small) / channel.gain
-            scores = np.concatenate([scores, rest])
-        solved_items = undo @ scores
-        values[:] = solved_items[: 2 * keys].reshape(-1, 2) @ TURN.T
-        spread += more[:keys] * noise_of(channel)[0] / n
-        inside = float((solved_items**2).sum() - np.trace(undo) * noise_of(channel)[0] / n)
+        noise = np.sqrt(np.outer(channel.noise, channel.noise))
+        values[:], inside = _solved(channel, undo, row, values)
+        spread += more[:keys] * noise / n
     if core < channel.items:
-        left = max(0.0, energies()[0] - inside)
-        spread += 2 * np.eye(2) * left / ((channel.small - 1) * channel.pool)
+        of_frequency, of_mass = energies()
+        left = channel.pool_variance(max(0.0, of_frequency - inside), max(0.0, of_mass))
+        spread += np.diag(left)
     return bool(core)
+
+
+def _solved(channel: SeedPool, undo: Floats, row: Integers, values: Floats) -> tuple[Floats, float]:
+    """Keys' frequencies and masses without collisions, and the energy of the items solved for.
+
+    The energy is not needed, and 0, where ``undo`` is about keys: then all of them are solved for.
+    """
+    keys, core, n = len(values), undo.shape[-1], float(row[0])
+    if undo.ndim == 3:
+        return undo_collisions(channel, values), 0.0
+    scores = (values @ ENDS).reshape(-1)
+    if core > 2 * keys:
+        named = row[1:][other_cells(channel, 2 * keys, core)].sum(axis=0)
+        scores = np.concatenate([scores, (named / n - 1.0 / channel.small) / channel.gains[0]])
+    items = undo @ scores
+    energy = float((items**2).sum() - np.trace(undo) * channel.noise[0] / n)
+    return items[: 2 * keys].reshape(-1, 2) @ TURN.T, energy
 
 
 # -- before anyone has answered --------------------------------------------------------------------
@@ -183,37 +157,23 @@ def _corrected(
 
 def pool_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
     """The error of ``least_squares``, with what the cap leaves out and what the pool adds."""
-    channel = plan.channels[0]
-    if not isinstance(channel, Collision | CoCo):
+    if not plan.encoding.speaks_of_sets:
         raise PlanError("this forecast is for plans that speak of sets of items")
-    keys, kept = len(plan.schema.keys), prior.capped(plan.cap)
-    ends = kept @ ENDS
-    gains, part = np.array(gains_of(channel)), 1.0 / channel.small
+    channel, keys = pool_of(plan.channels[0]), len(plan.schema.keys)
+    kept, gains = prior.capped(plan.cap), np.array(channel.gains)
     truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)
-    each = (ends**2).sum(axis=1)
-    if isinstance(channel, CoCo):
-        f, mass = kept.T
-        both, apart = 2 * part + gains[0] * f, gains[1] * mass
-        named, same = np.stack([(both - apart) / 2, (both + apart) / 2], axis=1), np.zeros(len(f))
-        energy, half = float(prior.count @ f**2), channel.small // 2
-        solved = solves(channel, keys, lambda: people * float(gains[0]) ** 2 * energy)
-        share = core_share(channel, keys) if solved else 0.0
-        left = np.array([energy / (half - 1), float(prior.count @ mass**2) / half])
-        added = left * (not solved) / channel.pool
-    else:
-        named = part + channel.gain * ends
-        same = part * (part + channel.gain * ends.sum(axis=1))  # collide under one seed in t
-        inside = float(prior.count @ each)
-        energy = inside
-        if plan.encoding.item_width > 1:  # pairs as if keys were independent
-            energy += (inside**2 - float(prior.count @ each**2)) / 2
-        core = core_size(channel, 2 * keys, people * channel.gain**2 * energy)
-        share = core_share(channel, core) if core else 0.0
-        outside = 0.0 if core == channel.items else energy - (inside if core else 0.0)
-        added = np.full(2, 2 * max(0.0, outside) / ((channel.small - 1) * channel.pool))
-    spread = _of_shares(named, same, gains) / people
-    noise = noise_of(channel) * (1.0 if isinstance(channel, CoCo) else 2.0)
-    spread += np.diag(noise * share / (1 - share) / people)
+    each = channel.key_energy(kept**2)
+    inside = energy = float(prior.count @ each)
+    if plan.encoding.item_width > 1:  # pairs as if keys were independent
+        energy += (inside**2 - float(prior.count @ each**2)) / 2
+    core = core_size(channel, keys, people * channel.gains[0] ** 2 * energy)
+    share = core_share(channel, dict(channel.cores(keys))[core]) if core else 0.0
+    added = np.zeros(2)
+    if core < channel.items:
+        of_mass = float(prior.count @ kept[:, 1] ** 2)
+        added = channel.pool_variance(max(0.0, energy - (inside if core else 0.0)), of_mass)
+    spread = _of_shares(*channel.named_shares(kept), gains) / people
+    spread += np.diag(channel.key_noise * share / (1 - share) / people)
     bias, left = kept - truth, np.broadcast_to(np.diag(added), spread.shape)
     if plan.encoding.item_width > 1:
         return Forecast(bias, spread + left)
@@ -238,7 +198,7 @@ def predicted_variance(
     part, gain = 1.0 / channel.small, channel.gain
     low, high = (part + gain * frequency * (1 + sign * mean) / 2 for sign in (-1, 1))
     both = part * (part + gain * frequency)  # the two ends collide under one seed in t
-    pool = energy / ((channel.small - 1) * channel.pool)
+    pool = channel.item_pool_variance(energy)
     scale = gain**2 * people
     of_frequency = (low + high + 2 * both - (low + high) ** 2) / scale + 2 * pool
     of_mass = (low + high - 2 * both - (high - low) ** 2) / scale + 2 * pool

@@ -16,10 +16,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...channel import CoCo, Collision
+from ...channel.seed_pool import PairSquares, SeedPool
 from ...foundation.arrays import Floats, Integers
 from ...people.table_sample import Sample
-from .collision_matrix import blocks, gains_of, told_under, undoing
+from .collision_matrix import blocks, undoing
 from .padded_items import ENDS, TURN
 
 FEW_KEYS = 32
@@ -30,10 +30,10 @@ MOST_KEYS = 1 << 8
 """Of so many keys every two are looked at in a sample."""
 
 
-def undo_collisions(channel: Collision | CoCo, values: Floats) -> Floats:
+def undo_collisions(channel: SeedPool, values: Floats) -> Floats:
     """Frequencies and masses ``(keys, 2)`` without what keys do to each other."""
     undo, _ = undoing(channel, 2 * len(values))
-    if isinstance(channel, CoCo):
+    if undo.ndim == 3:
         return np.stack([undo[0] @ values[:, 0], undo[1] @ values[:, 1]], axis=1)
     return np.asarray((undo @ (values @ ENDS).reshape(-1)).reshape(-1, 2) @ TURN.T)
 
@@ -41,7 +41,7 @@ def undo_collisions(channel: Collision | CoCo, values: Floats) -> Floats:
 # -- of a tally ------------------------------------------------------------------------------------
 
 
-def beyond(channel: Collision | CoCo, row: Integers, values: Floats, spread: Floats) -> Floats:
+def beyond(channel: SeedPool, row: Integers, values: Floats, spread: Floats) -> Floats:
     """What is to be added to frequencies' and masses' variances ``(keys, 2)``, of one tally.
 
     Every seed tells of a key by itself. Once what all keys explain is taken from the counts, what seeds
@@ -54,41 +54,25 @@ def beyond(channel: Collision | CoCo, row: Integers, values: Floats, spread: Flo
     left = (grid - under * _explained(channel, values).reshape(grid.shape)).ravel()
     made = np.empty((keys, 2))
     for of, cells, _ in blocks(channel, keys):
-        told = (left[cells] @ TURN.T) / (np.array(gains_of(channel)) * reports)
+        told = (left[cells] @ TURN.T) / (np.array(channel.gains) * reports)
         made[of] = np.einsum("skp,skp->kp", told, told)
     return np.maximum(made - np.diagonal(spread, axis1=1, axis2=2), 0.0)
 
 
-def _explained(channel: Collision | CoCo, values: Floats) -> Floats:
+def _explained(channel: SeedPool, values: Floats) -> Floats:
     """Pr[output] as a sum over single keys, with these frequencies and masses."""
-    keys, small = len(values), channel.small
-    if isinstance(channel, CoCo):
-        met, told = channel.gains
-        even = met / (1.0 - 2.0 / small) * values[:, 0] / 2  # of either cell of a key's pair
-        odd, evenly = told / 2 * values[:, 1] * _told_under_seeds(channel, keys), 2 * even.sum()
-    else:
-        weights = channel.gain / (1.0 - 1.0 / small) * (values @ ENDS)
-        evenly = weights.sum()
-    law = np.full(channel.cells, (1.0 - evenly) / small)
-    for of, cells, _ in blocks(channel, keys):
-        if isinstance(channel, CoCo):
-            each = np.stack([even[of] - odd[:, of], even[of] + odd[:, of]], axis=-1)
-        else:
-            each = np.broadcast_to(weights[of], cells.shape)
+    weights = channel.cell_weights(values)
+    law = np.full(channel.cells, (1.0 - weights[0].sum()) / channel.small)
+    for of, cells, _ in blocks(channel, len(values)):
+        each = np.broadcast_to(weights[:, of], cells.shape)
         law += np.bincount(cells.ravel(), each.ravel(), channel.cells)
     return law / channel.pool
-
-
-@lru_cache(maxsize=4)
-def _told_under_seeds(channel: CoCo, keys: int) -> Floats:
-    """``told_under`` of all keys, a row for every seed."""
-    return told_under(channel, channel.words_under(np.arange(keys)))
 
 
 # -- over pools ------------------------------------------------------------------------------------
 
 
-def second_order(channel: Collision | CoCo, square: Floats, count: Floats) -> Floats:
+def second_order(channel: SeedPool, square: Floats, count: Floats) -> Floats:
     """The covariance that pairs of held keys leave after collisions are undone, (..., keys, 2, 2).
 
     ``square`` are the squared frequencies and masses of keys, each standing for ``count``. Over pools
@@ -100,21 +84,16 @@ def second_order(channel: Collision | CoCo, square: Floats, count: Floats) -> Fl
     def beside(one: Floats, two: Floats) -> Floats:
         return one * np.maximum((two * count).sum(axis=-1, keepdims=True) - two, 0.0)
 
-    if isinstance(channel, CoCo):
-        f, mass = square[..., 0], square[..., 1]
-        signed: Floats | None = beside(mass, f) + beside(f, mass)
-        own = beside(f, f)
-    else:
-        each = square.mean(axis=-1)  # of low and high together
-        own, signed = beside(each, each), None
-    return _left(channel, own, signed, count)
+    f, mass, each = square[..., 0], square[..., 1], channel.key_energy(square)
+    squares = PairSquares(beside(each, each), beside(mass, f) + beside(f, mass))
+    return channel.second_order(squares, count)
 
 
 # -- of this pool ----------------------------------------------------------------------------------
 
 
 def pool_error(
-    channel: Collision | CoCo, keys: int, sample: Sample, undoes: bool
+    channel: SeedPool, keys: int, sample: Sample, undoes: bool
 ) -> tuple[Floats, Floats] | None:
     """Its part of the bias ``(keys, 2)``, and of the covariance ``(keys, 2, 2)``.
 
@@ -137,7 +116,7 @@ def _named(sample: Sample, cap: int, times: int | None = None) -> tuple[Integers
 
 
 @lru_cache(maxsize=64)
-def _own_error(channel: Collision | CoCo, keys: int, sample: Sample, undoes: bool) -> Floats:
+def _own_error(channel: SeedPool, keys: int, sample: Sample, undoes: bool) -> Floats:
     """What all reports say on average, less what is true; of some of the people if sets are many."""
     sets, shares, _ = _named(sample, channel.held)
     most = max(1, MOST_LOOKED // (channel.pool * channel.held))
@@ -147,14 +126,14 @@ def _own_error(channel: Collision | CoCo, keys: int, sample: Sample, undoes: boo
     weights = np.broadcast_to(shares[:, None], sets.shape)[sets >= 0]
     truth = np.bincount(sets[sets >= 0], weights, 2 * keys)
     named = np.concatenate([law[cells].sum(axis=0) for _, cells, _ in blocks(channel, keys)])
-    values = ((named - 1.0 / channel.small) @ TURN.T) / np.array(gains_of(channel))
+    values = ((named - 1.0 / channel.small) @ TURN.T) / np.array(channel.gains)
     if undoes:
         values = undo_collisions(channel, values)
     return np.asarray(values - truth.reshape(-1, 2) @ TURN.T)
 
 
 @lru_cache(maxsize=64)
-def paired(channel: Collision | CoCo, keys: int, sample: Sample) -> Floats:
+def paired(channel: SeedPool, keys: int, sample: Sample) -> Floats:
     """``second_order`` with keys held together as in a sample."""
     sets, shares, drawn = _named(sample, channel.held)
     marks = np.zeros((len(sets), 2 * keys + 1))
@@ -169,22 +148,4 @@ def paired(channel: Collision | CoCo, keys: int, sample: Sample) -> Floats:
         np.fill_diagonal(made, 0.0)
         return np.asarray(made.sum(axis=1))
 
-    if isinstance(channel, CoCo):
-        f, mass = low + high, high - low
-        return _left(channel, squared(f, f), squared(mass, f) + squared(f, mass), np.ones(keys))
-    own = squared(low, low) + squared(low, high) + squared(high, low) + squared(high, high)
-    return _left(channel, own, None, np.ones(keys))
-
-
-def _left(channel: Collision | CoCo, own: Floats, signed: Floats | None, count: Floats) -> Floats:
-    """From each key's sum of x^2 over its own pairs; for CoCo also with one of the two signed."""
-    made = np.zeros((*own.shape, 2, 2))
-    every = (own * count).sum(axis=-1, keepdims=True) / 2
-    if signed is not None:
-        half = channel.small // 2
-        made[..., 0, 0] = own / half + every / half**2
-        made[..., 1, 1] = signed / (2 * half)
-    else:
-        both = own / channel.small + 2 * every / channel.small**2
-        made[..., 0, 0] = made[..., 1, 1] = both
-    return made / channel.pool
+    return channel.second_order(channel.pair_squares(squared, low, high), np.ones(keys))

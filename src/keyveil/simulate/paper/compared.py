@@ -27,8 +27,8 @@ from ...people.synthetic import KnownPopulation, StatedPopulation, TablePopulati
 from ...plan.plan import Plan
 from ...planner.padding import padded_plan, padding_parameter
 from ...planner.planner import advise
+from ..chains import chain_runs, raw_means
 from ..tallies import simulate_runs
-from .paper_chains import chain_runs, raw_means
 
 PAPER, OTHERS, OURS = "the paper's", "others'", "ours"
 

@@ -18,7 +18,7 @@ from ...plan.tally import Tally
 from ..conditional_questions import true_value
 from ..tallies import simulate
 from . import figures
-from .experiment import Figure, Job, Row, Setup, averages, picked
+from .experiment import STATISTICS, Figure, Job, Row, Setup, averages, picked
 
 KEYS = (2, 4, 8)
 PEOPLE = (100_000, 1_000_000)
@@ -30,7 +30,6 @@ LINES = {
     "pairs": ("pairs", "pooled"),
 }
 """Label, then mechanism and estimator: the paper's, its naive way with epsilon / d a key, and ours."""
-KINDS = ("frequency", "mean")
 ABOUT = (
     "Keys held by 80 % with a mean of -0.8; two kinds of people tie them together (one kind holds 65 "
     "% and values lower, the other 95 %; the paper does not say how its keys go together). Errors are "
@@ -56,23 +55,24 @@ def conditional_rows(setup: Setup, what: dict[str, Any]) -> list[Row]:
     mechanism, estimator = LINES[what["line"]]
     names = population.schema.keys
     queries = {
-        kind: [Query(kind, k, ((c, True),)) for k in names for c in names if k != c] for kind in KINDS
+        kind: [Query(kind, k, ((c, True),)) for k in names for c in names if k != c]
+        for kind in STATISTICS
     }
-    truth = {kind: np.array([true_value(population, q) for q in queries[kind]]) for kind in KINDS}
+    truth = {kind: np.array([true_value(population, q) for q in queries[kind]]) for kind in STATISTICS}
     runs = setup.runs(20, 4)
     made = []
     for epsilon in QUICK if setup.quick else EPSILONS:
         plan = Plan.of(population.schema, mechanism, Decimal(str(epsilon)))
         coins = setup.coins("conditionals", *what.values(), epsilon)
-        off: dict[str, list[Any]] = {kind: [] for kind in KINDS}
+        off: dict[str, list[Any]] = {kind: [] for kind in STATISTICS}
         for run in runs:
             tally = simulate(plan, population, what["people"], coins, run)
-            for kind in KINDS:
+            for kind in STATISTICS:
                 low = 0.0 if kind == "frequency" else -1.0
                 values = answered(plan, tally, estimator, queries[kind])
                 values = np.clip(np.nan_to_num(values, nan=(low + 1) / 2), low, 1.0)
                 off[kind].append(values - truth[kind])
-        errors = {kind: np.array(off[kind]) for kind in KINDS}
+        errors = {kind: np.array(off[kind]) for kind in STATISTICS}
         made.append(
             {
                 **what,
@@ -97,7 +97,7 @@ def answered(plan: Plan, tally: Tally, estimator: str, queries: list[Query]) -> 
         for query in queries:
             target, given = query.places(plan.schema)
             found = paper_conditional(cells, len(plan.schema.keys), target, dict(given))
-            made.append(found[KINDS.index(query.kind)])
+            made.append(found[STATISTICS.index(query.kind)])
         return np.array(made)
     answers = Conditionals(plan, tally, estimator).answers(queries)
     return np.array([answer.estimate.value for answer in answers])

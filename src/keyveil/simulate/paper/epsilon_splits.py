@@ -15,9 +15,8 @@ from ...people.schema import Schema
 from ...people.synthetic import KnownPopulation
 from ...plan.plan import Plan
 from .compared import decimal_of
+from .experiment import EPSILONS, STATISTICS
 
-EPSILONS = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
-"""The paper's range, whatever a run leaves out."""
 UNEVEN = {"default": "0", "split": "0.3"}
 """F2M with three tenths of epsilon for the key."""
 DEFAULTS = ("-1", "-0.5", "0", "0.5", "1")
@@ -57,10 +56,7 @@ def variances(
     plan = _plan(mechanism, epsilon, calibrate, tuple((parameters or {}).items()))
     keys = zip(population.frequency.tolist(), population.mean.tolist(), strict=True)
     found = [predicted(plan, 1, f, m, decode=decode) for f, m in keys]
-    return Variances(*(float(np.mean([getattr(one, part) for one in found])) for part in PARTS))
-
-
-PARTS = ("frequency", "mean")
+    return Variances(*(float(np.mean([getattr(one, part) for one in found])) for part in STATISTICS))
 
 
 @lru_cache(maxsize=256)

@@ -12,14 +12,21 @@ import numpy as np
 from ...foundation.arrays import Floats
 from ...foundation.coins import Coins
 from ...people.synthetic import KnownPopulation
+from .. import contest_row
 
 Row = dict[str, Any]
 """One line of an experiment's numbers: names to texts, whole numbers and floats."""
 
 CONFIRMED, REFUTED, ONLY_IF = "confirmed", "not confirmed", "true only if"
 
+EPSILONS = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
+"""The paper's epsilons."""
+PEOPLE = 100_000
+"""The paper's number of people."""
+STATISTICS = tuple(contest_row.STATISTICS)
+"""The statistics whose errors are measured."""
 CLEAR = 4.0
-"""A difference is clear beyond so many of its standard errors: by luck alone about one in 30,000 is."""
+"""Number of standard errors beyond which a difference is clear. Chance exceeds it once in 30,000."""
 NOISE = (
     f"No verdict rests on noise: one error counts as below another only if the difference is more than "
     f"{CLEAR:g} of its standard errors (the columns se_... of the numbers)."

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import figures
 from .compared import ABOUT_AUTO, MORE, SIX, TRUE, Line, by_source, measure_all, repetitions, there
-from .experiment import Figure, Job, Row, Setup, averages, picked
+from .experiment import EPSILONS, PEOPLE, Figure, Job, Row, Setup, averages, picked
 from .fig1_claims import DATA, ENOUGH, FROM, PARTS, READINGS, claims
 
 __all__ = ["ABOUT", "NAME", "TITLE", "claims", "draw", "jobs", "setting", "work"]
@@ -25,9 +25,7 @@ ABOUT = (
     "keys and repetitions, estimates clipped to their range. " + ABOUT_AUTO
 )
 
-EPSILONS = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
 QUICK = (0.5, 4.0)
-PEOPLE = 100_000
 SLOW = {"auto": 12.0, "privkvm": 6.0, "pckv_ue": 4.0, "pckv_grr": 2.0}
 """Mechanisms that are not drawn in one go for all repetitions, and what they cost."""
 

@@ -7,6 +7,7 @@ from typing import Any
 from . import figures
 from .compared import SIX
 from .experiment import (
+    STATISTICS,
     Claim,
     Figure,
     Job,
@@ -26,8 +27,6 @@ __all__ = ["ABOUT", "NAME", "TITLE", "claims", "draw", "jobs", "work"]
 
 NAME = ROWS_OF = "fig2"
 TITLE = "Fig. 2: error of the frequency, Gaussian"
-RUN = ("frequency", "mean")
-"""Fig. 3 shows the means of the same run."""
 
 
 def jobs(setup: Setup) -> list[Job]:
@@ -35,7 +34,7 @@ def jobs(setup: Setup) -> list[Job]:
 
 
 def work(setup: Setup, what: dict[str, Any]) -> list[Row]:
-    return box_rows(setup, "Gaussian", what, RUN)
+    return box_rows(setup, "Gaussian", what, STATISTICS)
 
 
 def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
@@ -151,7 +150,7 @@ def _acceptable(rows: list[Row]) -> Claim:
         part: {
             name: pooled(picked(rows, part=part, line=name), "mae") for name in (*PROPOSED, *EXISTING)
         }
-        for part in RUN
+        for part in STATISTICS
     }
     worse = [
         (name, part)
@@ -160,7 +159,7 @@ def _acceptable(rows: list[Row]) -> Claim:
         if below(min((found[old] for old in EXISTING), key=lambda row: row["mae"]), found[name], "mae")
     ]
     outcome = verdict(not worse)
-    if worse and len(worse) < len(RUN) * len(PROPOSED):
+    if worse and len(worse) < len(STATISTICS) * len(PROPOSED):
         each = " and ".join(f"{name}'s {part}" for name, part in worse)
         outcome = only_if(f"{each} is left out, which is worse than PrivKV's")
     return Claim(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import figures
-from .experiment import Claim, Figure, Job, Row, Setup
+from .experiment import STATISTICS, Claim, Figure, Job, Row, Setup
 from .fig2 import not_influenced
 from .fig3 import steadier
 from .signed_errors import ABOUT, box_figure, box_jobs, box_rows, close, drawn
@@ -14,7 +14,6 @@ __all__ = ["ABOUT", "NAME", "TITLE", "claims", "draw", "jobs", "work"]
 
 NAME = ROWS_OF = "fig4"
 TITLE = "Fig. 4: errors on Uniform data"
-PARTS = ("frequency", "mean")
 
 
 def jobs(setup: Setup) -> list[Job]:
@@ -22,7 +21,7 @@ def jobs(setup: Setup) -> list[Job]:
 
 
 def work(setup: Setup, what: dict[str, Any]) -> list[Row]:
-    return box_rows(setup, "Uniform", what, PARTS)
+    return box_rows(setup, "Uniform", what, STATISTICS)
 
 
 def draw(setup: Setup, rows: list[Row]) -> list[Figure]:

@@ -20,6 +20,7 @@ from . import figures
 from .compared import SIX, decimal_of, found, line_named
 from .experiment import (
     CLEAR,
+    PEOPLE,
     Claim,
     Figure,
     Job,
@@ -40,7 +41,6 @@ ABOUT = (
     "draws the tallies from their law as all other figures do."
 )
 
-PEOPLE = 100_000
 EPSILONS = (0.5, 1.0, 2.0, 5.0)
 QUICK = (1.0, 5.0)
 PARTS = ("mae_frequency", "mae_mean")

@@ -25,6 +25,8 @@ from ...people.synthetic import KnownPopulation
 from .experiment import Row, Setup
 
 NUMBERS, FIGURES = "numbers", "figures"
+PACKAGE = Path(__file__).parents[2]
+"""The folder of the whole package, whose code the stamp covers."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,8 @@ class Drawn:
     """Empty after a quick run."""
 
 
-class Kept:
-    """A folder, seen by a run with one stamp."""
+class ResultsFolder:
+    """The results in a folder, as a run with one stamp sees them."""
 
     def __init__(self, folder: str | Path, setup: Setup) -> None:
         self._numbers, self._figures = Path(folder) / NUMBERS, Path(folder) / FIGURES
@@ -177,7 +179,7 @@ def kinds_in(folder: str | Path) -> set[bool]:
     return {bool(body["quick"]) for body in bodies if isinstance(body, dict) and "quick" in body}
 
 
-def cleared(folder: str | Path) -> None:
+def clear_results(folder: str | Path) -> None:
     """Remove what earlier runs left in a folder, and nothing else."""
     numbers, figures = Path(folder) / NUMBERS, Path(folder) / FIGURES
     for path in numbers.glob("*.unfinished.jsonl"):
@@ -226,11 +228,10 @@ def stamp_of(setup: Setup) -> dict[str, Any]:
 
 def _code() -> str:
     """A digest of the package's own files: other code, other numbers."""
-    root = Path(__file__).parents[1]
     total = hashlib.sha256()
-    for path in sorted((*root.rglob("*.py"), *root.rglob("*.json"))):
+    for path in sorted((*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.json"))):
         if "__pycache__" not in path.parts:
-            total.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+            total.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + path.read_bytes())
     return total.hexdigest()[:16]
 
 

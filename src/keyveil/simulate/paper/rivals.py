@@ -17,7 +17,20 @@ from ...plan.plan import Plan
 from ..tallies import simulate_runs
 from . import figures
 from .compared import decoded
-from .experiment import Claim, Figure, Job, Row, Setup, below, number, one, only_if, picked, verdict
+from .experiment import (
+    PEOPLE,
+    Claim,
+    Figure,
+    Job,
+    Row,
+    Setup,
+    below,
+    number,
+    one,
+    only_if,
+    picked,
+    verdict,
+)
 
 NAME = ROWS_OF = "rivals"
 TITLE = "Left out by the paper: RAPPOR, k-RR, SHist, Harmony, MeanEst"
@@ -28,7 +41,6 @@ ABOUT = (
     "estimators do not do that."
 )
 
-PEOPLE = 100_000
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 QUICK = (1.0, 4.0)
 DATA = ("one key each", "Gaussian")

@@ -14,18 +14,18 @@ from typing import Any
 from ...foundation.errors import PlanError
 from ...people.synthetic import gaussian, uniform
 from . import NAMES, PER_PERSON, experiment
-from .experiment import Claim, Row, Setup
+from .experiment import Claim, Job, Row, Setup
 from .movielens_summary import of_folder, shipped
-from .results_folder import Drawn, Kept, cleared
+from .results_folder import Drawn, ResultsFolder, clear_results
 from .workers import Workers, shared
 
 Progress = Callable[[int, int | None], None]
 
 SEED = "1907.05014"
 TICKS = 1000
-"""Progress is told in thousandths of the expected work."""
+"""Number of progress steps of the whole work."""
 DRAWING = 4.0
-"""What drawing an experiment's figures costs, beside its settings."""
+"""Cost of drawing an experiment's figures, in the unit of its settings' costs."""
 
 
 @dataclass(frozen=True)
@@ -73,107 +73,146 @@ def run(
     out: str | Path,
     *,
     processes: int | None = None,
-    moved: Progress | None = None,
+    on_progress: Progress | None = None,
     draw: bool = True,
     fresh: bool = False,
 ) -> ExperimentResult:
-    """Run experiments and write their numbers and, unless told not to draw, figures into a folder.
+    """Run experiments, and write their numbers and (with ``draw``) their figures into a folder.
 
-    A folder is of whole runs or of quick ones; ``fresh`` first removes what earlier runs left there.
+    A folder holds whole runs or quick ones. ``fresh`` first removes what earlier runs left there.
     """
     if fresh:
-        cleared(out)
-    kept = Kept(out, setup)
-    shown = list(names) if draw else []
-    sources = list(dict.fromkeys(source_of(name) for name in names))
-    rows = {name: found for name in sources if (found := kept.rows(name)) is not None}
-    taken = tuple(rows)
-    drawn = {
-        name: made_before
-        for name in shown
-        if (made_before := kept.figures(name, source_of(name))) is not None
-    }
-    jobs = {name: experiment(name).jobs(setup) for name in sources if name not in rows}
-    made = {name: kept.settings(name) for name in jobs}
-    todo = [
-        (name, number, job)
-        for name, listed in jobs.items()
-        for number, job in enumerate(listed)
-        if number not in made[name]
-    ]
-    left = sum(job.cost for *_, job in todo) + DRAWING * (len(shown) - len(drawn))
-    steps = _Steps(left, moved)
-    with Workers(setup, processes) as workers:
-
-        def finished(source: str) -> None:
-            """Draw what takes its numbers from here."""
-            for name in shown:
-                if source_of(name) == source and name not in drawn:
-                    workers.submit(_drawn, (name, rows[source]), (name, None, DRAWING))
-
-        def settled(source: str) -> None:
-            """Keep an experiment's numbers once all of its settings are there."""
-            if len(made[source]) == len(jobs[source]):
-                parts = [made[source][number] for number in range(len(jobs[source]))]
-                rows[source] = kept.keep_rows(source, parts)
-                finished(source)
-
-        for name, number, job in todo:
-            workers.submit(_worked, (name, job.what), (name, number, job.cost))
-        for name in taken:
-            finished(name)
-        for name in jobs:
-            settled(name)
-        for (name, number, cost), result in workers.results():
-            steps.done(cost)
-            if number is None:
-                kept.keep_figures(name, source_of(name), result)
-                drawn[name] = result
-            else:
-                kept.keep_setting(name, number, result)
-                made[name][number] = result
-                settled(name)
-    every = _with_earlier(kept, names, rows, drawn) if draw else tuple(names)
-    missing = {
-        name: f"here with {other}" if (other := kept.others(source_of(name))) else "not run"
-        for name in NAMES
-        if name not in every
-    }
-    figures = [figure for name in every if draw for figure in drawn[name]]
-    claims = {name: experiment(name).claims(setup, rows[source_of(name)]) for name in every}
-    return ExperimentResult(setup, tuple(names), every, rows, figures, claims, taken, missing)
+        clear_results(out)
+    experiments = _Run(setup, names, ResultsFolder(out, setup), draw)
+    experiments.work(processes, on_progress)
+    return experiments.result()
 
 
 def source_of(name: str) -> str:
-    """The experiment whose numbers one shows."""
+    """The experiment whose numbers an experiment shows."""
     return experiment(name).ROWS_OF
 
 
-def _with_earlier(
-    kept: Kept, names: Sequence[str], rows: dict[str, list[Row]], drawn: dict[str, list[Drawn]]
-) -> tuple[str, ...]:
-    """The experiments of this run, and with the same stamp of earlier ones, whose parts are added."""
-    for name in (*NAMES, PER_PERSON):
-        if name in names:
-            continue
-        found, figures = kept.rows(source_of(name)), kept.figures(name, source_of(name))
-        if found is not None and figures is not None:
-            rows[source_of(name)], drawn[name] = found, figures
-    return tuple(name for name in (*NAMES, PER_PERSON) if name in drawn)
+class _Run:
+    """One run: what the folder has already, what is still to do, and the results so far."""
+
+    def __init__(self, setup: Setup, names: Sequence[str], folder: ResultsFolder, draw: bool) -> None:
+        self._setup, self._names, self._folder, self._draw = setup, tuple(names), folder, draw
+        sources = list(dict.fromkeys(map(source_of, names)))
+        self._rows = {name: rows for name in sources if (rows := folder.rows(name)) is not None}
+        """By source: the finished numbers."""
+        self._taken = tuple(self._rows)
+        self._jobs = {name: experiment(name).jobs(setup) for name in sources if name not in self._rows}
+        self._settings = {name: folder.settings(name) for name in self._jobs}
+        """By source: the rows of finished settings, by number."""
+        self._figures: dict[str, list[Drawn]] = {}
+        for name in self._names if draw else ():
+            figures = folder.figures(name, source_of(name))
+            if figures is not None:
+                self._figures[name] = figures
+
+    # -- work ----------------------------------------------------------------------------------------
+
+    def work(self, processes: int | None, on_progress: Progress | None) -> None:
+        """Run every setting and draw every figure that the folder does not have."""
+        settings = self._missing_settings()
+        total = sum(job.cost for *_, job in settings) + DRAWING * len(self._missing_figures())
+        steps = _Steps(total, on_progress)
+        with Workers(self._setup, processes) as workers:
+            for name, number, job in settings:
+                workers.submit(_worked, (name, job.what), (name, number, job.cost))
+            for source in self._taken:
+                self._draw_figures(source, workers)
+            for source in self._jobs:
+                self._finish_source(source, workers)
+            for (name, number, cost), result in workers.results():
+                steps.done(cost)
+                if number is None:
+                    self._keep_figures(name, result)
+                else:
+                    self._keep_setting(name, number, result)
+                    self._finish_source(name, workers)
+
+    def _missing_settings(self) -> list[tuple[str, int, Job]]:
+        return [
+            (name, number, job)
+            for name, jobs in self._jobs.items()
+            for number, job in enumerate(jobs)
+            if number not in self._settings[name]
+        ]
+
+    def _missing_figures(self) -> list[str]:
+        return [name for name in self._names if self._draw and name not in self._figures]
+
+    def _keep_setting(self, source: str, number: int, rows: list[Row]) -> None:
+        self._folder.keep_setting(source, number, rows)
+        self._settings[source][number] = rows
+
+    def _keep_figures(self, name: str, figures: list[Drawn]) -> None:
+        self._folder.keep_figures(name, source_of(name), figures)
+        self._figures[name] = figures
+
+    def _finish_source(self, source: str, workers: Workers) -> None:
+        """Keep the numbers of a source once all of its settings are finished, and draw them."""
+        settings, count = self._settings[source], len(self._jobs[source])
+        if len(settings) == count:
+            parts = [settings[number] for number in range(count)]
+            self._rows[source] = self._folder.keep_rows(source, parts)
+            self._draw_figures(source, workers)
+
+    def _draw_figures(self, source: str, workers: Workers) -> None:
+        """Draw the missing figures that show the numbers of a source."""
+        for name in self._missing_figures():
+            if source_of(name) == source:
+                workers.submit(_drawn, (name, self._rows[source]), (name, None, DRAWING))
+
+    # -- the result ----------------------------------------------------------------------------------
+
+    def result(self) -> ExperimentResult:
+        """All that the folder has after the run."""
+        names = self._with_earlier() if self._draw else self._names
+        missing = {
+            name: f"here with {other}" if (other := self._folder.others(source_of(name))) else "not run"
+            for name in NAMES
+            if name not in names
+        }
+        return ExperimentResult(
+            setup=self._setup,
+            asked=self._names,
+            names=names,
+            rows=self._rows,
+            figures=[figure for name in names if self._draw for figure in self._figures[name]],
+            claims={
+                name: experiment(name).claims(self._setup, self._rows[source_of(name)]) for name in names
+            },
+            taken=self._taken,
+            missing=missing,
+        )
+
+    def _with_earlier(self) -> tuple[str, ...]:
+        """The experiments of this run and of earlier runs with the same stamp, whose rows are added."""
+        for name in (*NAMES, PER_PERSON):
+            if name in self._names:
+                continue
+            rows = self._folder.rows(source_of(name))
+            figures = self._folder.figures(name, source_of(name))
+            if rows is not None and figures is not None:
+                self._rows[source_of(name)], self._figures[name] = rows, figures
+        return tuple(name for name in (*NAMES, PER_PERSON) if name in self._figures)
 
 
 class _Steps:
-    """Progress in thousandths of the work that is expected."""
+    """Progress in thousandths of the expected work."""
 
-    def __init__(self, total: float, moved: Progress | None) -> None:
-        self._total, self._moved, self._sum = total, moved, 0.0
-        if moved is not None:
-            moved(0, TICKS)
+    def __init__(self, total: float, on_progress: Progress | None) -> None:
+        self._total, self._on_progress, self._sum = total, on_progress, 0.0
+        if on_progress is not None:
+            on_progress(0, TICKS)
 
     def done(self, cost: float) -> None:
         self._sum += cost
-        if self._moved is not None:
-            self._moved(min(TICKS, round(TICKS * self._sum / self._total)), TICKS)
+        if self._on_progress is not None:
+            self._on_progress(min(TICKS, round(TICKS * self._sum / self._total)), TICKS)
 
 
 # -- what processes do -------------------------------------------------------------------------------
@@ -186,11 +225,11 @@ def _worked(name: str, what: dict[str, Any]) -> list[Row]:
 def _drawn(name: str, rows: list[Row]) -> list[Drawn]:
     from . import figures
 
-    made = []
+    files = []
     for figure in experiment(name).draw(shared(), rows):
         with figures.look():
             svg = figures.as_bytes(figure.made, "svg")
-            # A quick look is at the report, which holds the SVG.
+            # The report of a quick run holds the SVG alone.
             png = b"" if shared().quick else figures.as_bytes(figure.made, "png")
-        made.append(Drawn(name, figure.name, figure.caption, svg, png))
-    return made
+        files.append(Drawn(name, figure.name, figure.caption, svg, png))
+    return files

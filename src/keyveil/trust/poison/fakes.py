@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...channel import Channel, Halfspace, Symbols
+from ...channel import Channel
 from ...foundation.arrays import Integers
 from ...foundation.coins import Coins, address
 from ...foundation.errors import PlanError
@@ -126,12 +126,11 @@ def _nothing(channel: Channel, cells: Integers, count: int, draw: Any) -> None:
 
 def _anything(channel: Channel, cells: Integers, count: int, draw: Any) -> None:
     """Add the marks of so many reports, each any that is valid, to a view's cells."""
-    if channel.one_cell:
-        cells += draw.multinomial(count, channel.possible / channel.possible.sum())
-    elif isinstance(channel, Symbols):
-        law = np.full(channel.alphabet, 1.0 / channel.alphabet)
-        cells += draw.multinomial(np.full(channel.positions, count), law)[:, 1:].ravel()
-    elif isinstance(channel, Halfspace):
-        cells += draw.binomial(count, 0.5, channel.cells)
+    choices = channel.choices()
+    if choices.outputs is not None:
+        cells += draw.multinomial(count, choices.outputs.ravel() / choices.outputs.sum())
+    elif choices.size is None:
+        law = np.full(choices.marks + 1, 1.0 / (choices.marks + 1))
+        cells += draw.multinomial(np.full(choices.positions, count), law)[:, 1:].ravel()
     else:
         raise PlanError(f"fakes for reports of shape {channel.shape} are not offered")

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ...channel import Channel, CoCo, Collision, Halfspace, Hash, Subset, Symbols, Symmetric
+from ...channel import Channel
+from ...channel.seed_pool import pool_of
 from ...estimate.decoding import decoding_of, moments_of
 from ...estimate.linear import key_weights
 from ...estimate.pools.collision_matrix import (
@@ -22,11 +23,10 @@ from ...estimate.pools.collision_matrix import (
     SMALL_SHARE,
     core_share,
     core_size,
-    gains_of,
-    solves,
+    item_weights,
     undoing,
 )
-from ...estimate.pools.pool_decoder import energy_of
+from ...estimate.pools.padded_items import TURN
 from ...estimate.together.joint import lifted
 from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
@@ -142,8 +142,6 @@ class Options:
             best: CellInfluence | Positions = set_worth(plan, places, core)
         elif plan.encode == "signs":
             best = _of_signs(plan, places)
-        elif isinstance(plan.channels[0], Hash):
-            best = _of_hash(plan, places)
         elif plan.encode in ("item", "padded"):
             best = _of_named(plan, places)
         else:
@@ -284,16 +282,19 @@ def view_worth(plan: Plan, number: int, size: int) -> Floats:
 
 def output_options(channel: Channel, worth: Floats) -> CellInfluence | Positions:
     """The options of a channel, given what its cells are worth, ``(cells, targets, 2)``."""
-    if channel.one_cell:
-        return CellInfluence(worth[None], channel.possible.astype(np.float64))
+    choices = channel.choices()
+    if choices.outputs is not None:
+        return _of_outputs(choices.outputs, worth)
     cells, own = worth[:-1], worth[-1]
-    per = channel.alphabet - 1 if isinstance(channel, Symbols) else 1
-    if not isinstance(channel, Symbols | Subset):
-        raise PlanError(f"what fakes could do to reports of shape {channel.shape} is not offered")
-    shown = cells.reshape(-1, per, *cells.shape[1:])
+    shown = cells.reshape(choices.positions, choices.marks, *cells.shape[1:])
     nothing = np.where(np.isnan(shown[:, :1]), np.nan, 0.0)
-    size = channel.size if isinstance(channel, Subset) else None
-    return Positions(own, np.concatenate([nothing, shown], axis=1), np.arange(len(shown)), size)
+    every = np.arange(choices.positions)
+    return Positions(own, np.concatenate([nothing, shown], axis=1), every, choices.size)
+
+
+def _of_outputs(possible: Floats, worth: Floats) -> CellInfluence:
+    """One output each: ``possible`` by seed and cell, ``worth`` of every output."""
+    return CellInfluence(worth.reshape(*possible.shape, *worth.shape[1:]), possible[0])
 
 
 def _single(cells: Integers, count: int) -> Integers:
@@ -311,10 +312,9 @@ def _moments(plan: Plan, counts: Integers) -> Floats:
 
 def _of_named(plan: Plan, places: list[int]) -> CellInfluence | Positions:
     """Channels whose outputs or positions each stand for a key: those of the targets, and one other."""
-    channel = plan.channels[0]
-    per = 1 if plan.encode == "item" else 2
-    if isinstance(channel, Symmetric) and channel.cells > _FEW:
-        first = 1 if plan.encode == "item" else 0
+    channel, outputs = plan.channels[0], plan.channels[0].choices().outputs
+    per, first = (1, 1) if plan.encode == "item" else (2, 0)
+    if channel.names_states and channel.cells > _FEW:
         named = [first + per * place + i for place in places for i in range(per)]
         other = next(cell for cell in range(channel.cells) if cell not in set(named))
         cells = np.array([*named, other])
@@ -322,41 +322,36 @@ def _of_named(plan: Plan, places: list[int]) -> CellInfluence | Positions:
         return CellInfluence(
             worth[None], np.array([1.0] * len(named) + [channel.cells - len(named)]), cells
         )
-    if channel.one_cell and plan.encode == "item":
+    if outputs is not None and plan.encode == "item":
         weights = np.zeros((channel.states, len(places)))
-        weights[[1 + place for place in places], np.arange(len(places))] = 1.0
-        return CellInfluence(
-            _frequencies(channel.decoder(weights))[None], channel.possible.astype(np.float64)
-        )
-    if channel.one_cell:
+        weights[[first + place for place in places], np.arange(len(places))] = 1.0
+        return _of_outputs(outputs, _frequencies(channel.decoder(weights)))
+    if outputs is not None:
         every = np.arange(channel.cells)
         runs = [every[i : i + _FEW] for i in range(0, len(every), _FEW)]
         found = [_moments(plan, _single(run, channel.cells))[:, places] for run in runs]
-        return CellInfluence(np.concatenate(found)[None], channel.possible.astype(np.float64))
-    if not isinstance(channel, Symbols):
+        return _of_outputs(outputs, np.concatenate(found))
+    return _of_positions(plan, places, channel.positions_of(first + per * np.array(places)))
+
+
+def _of_positions(plan: Plan, places: list[int], own_positions: Integers | None) -> Positions:
+    """Positions of which each target has one: these, and one other."""
+    channel = plan.channels[0]
+    choices = channel.choices()
+    if own_positions is None:
         raise PlanError(f"what fakes could do to reports of shape {channel.shape} is not offered")
-    marks, positions = channel.alphabet - 1, list(places)
-    if len(positions) < channel.positions:
-        positions.append(next(p for p in range(channel.positions) if p not in set(places)))
+    marks, positions = choices.marks, own_positions.tolist()
+    if len(positions) < choices.positions:
+        positions.append(next(p for p in range(choices.positions) if p not in set(positions)))
     cells = (np.array(positions)[:, None] * marks + np.arange(marks)).ravel()
     nothing = np.zeros((1, channel.cells + 1), np.int64)
     nothing[0, 0] = 1
     values = _moments(plan, np.concatenate([nothing, _single(cells, channel.cells)]))[:, places]
     own, shown = values[0], (values[1:] - values[0]).reshape(len(positions), marks, len(places), 2)
-    kinds = np.full(channel.positions, len(positions) - 1)
-    kinds[places] = np.arange(len(places))
+    kinds = np.full(choices.positions, len(positions) - 1)
+    kinds[own_positions] = np.arange(len(places))
     blank = np.where(np.isnan(shown[:, :1]), np.nan, 0.0)
     return Positions(own, np.concatenate([blank, shown], axis=1), kinds)
-
-
-def _of_hash(plan: Plan, places: list[int]) -> CellInfluence:
-    """An item's seed and cell."""
-    channel = plan.channels[0]
-    assert isinstance(channel, Hash)
-    weights = np.zeros((channel.states, len(places)))
-    weights[[channel.silent + place for place in places], np.arange(len(places))] = 1.0
-    solved = channel.decoder(weights).reshape(channel.pool, channel.inner.cells, len(places))
-    return CellInfluence(_frequencies(solved), np.ones(channel.inner.cells))
 
 
 def _frequencies(worth: Floats) -> Floats:
@@ -367,14 +362,13 @@ def _frequencies(worth: Floats) -> Floats:
 def _of_signs(plan: Plan, places: list[int]) -> CellInfluence | Positions:
     """A sign for each target."""
     channel = plan.channels[0]
-    assert isinstance(channel, Halfspace)
-    solved = channel.sign_decoder()[:, places]
+    choices, solved = channel.choices(), channel.sign_decoder()[:, places]
     worth = np.stack([np.full_like(solved, np.nan), solved], axis=-1)
-    if channel.one_cell:
-        return CellInfluence(worth[None], np.ones(channel.cells))
+    if choices.outputs is not None:
+        return _of_outputs(choices.outputs, worth)
     # A sign that is no target's is worth nothing to them.
     shown = np.concatenate([worth[places], worth[-1:] * 0.0])[:, None]
-    kinds = np.full(channel.signs, len(places))
+    kinds = np.full(choices.positions, len(places))
     kinds[places] = np.arange(len(places))
     return Positions(worth[-1], np.concatenate([shown * 0.0, shown], axis=1), kinds)
 
@@ -385,12 +379,10 @@ def possible_cores(plan: Plan) -> list[int]:
     A single 0 for plans without a pool of sets. More than ``MOST_SOLVED`` are only looked at where a
     tally has them undone (``core_of``): that takes a minute, and moves worths by a few per cent.
     """
-    channel, keys = plan.channels[0], len(plan.schema.keys)
-    if plan.encode not in SETS or not isinstance(channel, Collision | CoCo):
+    if plan.encode not in SETS:
         return [0]
-    mirrored = isinstance(channel, CoCo)
-    found: list[int] = []
-    for items, count in ((2 * keys, keys),) if mirrored else ((channel.items,) * 2, (2 * keys,) * 2):
+    channel, found = pool_of(plan.channels[0]), list[int]()
+    for items, count in channel.cores(len(plan.schema.keys)):
         share = core_share(channel, count)
         if share <= SMALL_SHARE:
             return list(dict.fromkeys([*found, items]))
@@ -401,17 +393,13 @@ def possible_cores(plan: Plan) -> list[int]:
 
 def core_of(plan: Plan, tally: Tally) -> int:
     """The number of items whose collisions the estimator undoes in this tally."""
-    channel, keys = plan.channels[0], len(plan.schema.keys)
-    if not isinstance(channel, Collision | CoCo):
+    if plan.encode not in SETS:
         return 0
+    channel = pool_of(plan.channels[0])
     n, cells = tally.view_counts(0)
     grid = cells.astype(np.float64).reshape(channel.pool, channel.small)
-    if isinstance(channel, CoCo):
-        gain = channel.gains[0]
-        return (
-            2 * keys if solves(channel, keys, lambda: n * gain**2 * energy_of(channel, grid)[0]) else 0
-        )
-    return core_size(channel, 2 * keys, lambda: n * channel.gain**2 * energy_of(channel, grid)[0])
+    energy = n * channel.gains[0] ** 2 * channel.energies(grid)[0]
+    return core_size(channel, len(plan.schema.keys), energy)
 
 
 def set_worth(plan: Plan, places: list[int], core: int, undo: Floats | None = None) -> CellInfluence:
@@ -419,40 +407,23 @@ def set_worth(plan: Plan, places: list[int], core: int, undo: Floats | None = No
 
     The collisions of ``core`` items are undone, by ``undo`` where it is not the whole pool's.
     """
-    channel, keys = plan.channels[0], len(plan.schema.keys)
-    if not isinstance(channel, Collision | CoCo):
-        raise PlanError(f"what fakes could do to {plan.mechanism_name} is not offered")
+    channel = pool_of(plan.channels[0])
     if channel.cells * len(places) * 2 > MOST_WORTHS:
         raise PlanError("so many targets are too many for this plan's pool; take fewer")
     rows = np.array(places)
-    seeds = np.arange(channel.pool)[:, None] * channel.small
-    gains = gains_of(channel)
+    if core and undo is None:
+        undo = undoing(channel, core)[0]
+    every = np.sort(np.concatenate([2 * rows, 2 * rows + 1])) if undo is None else np.arange(core)
+    cells = np.arange(channel.pool)[:, None] * channel.small + channel.item_cells(every)
     worth = np.empty((len(places), 2, channel.cells))
-    if isinstance(channel, CoCo):
-        half = channel.small // 2
-        undo = undoing(channel, core)[0] if core else None
-        every = np.arange(keys) if core else rows
-        high = channel.hashes(every)
-        low = (high + half) % channel.small
-        for row, place in enumerate(places):
-            for part, sign in ((0, 1.0), (1, -1.0)):
-                lent = undo[part][place] if undo is not None else (every == place).astype(float)
-                grid = _spread(seeds + high, lent, channel.cells)
-                grid += _spread(seeds + low, sign * lent, channel.cells)
-                even = 2.0 * lent.sum() / channel.small if part == 0 else 0.0
-                worth[row, part] = (grid - even) / gains[part]
-    else:
-        undo = undoing(channel, core)[0] if core and undo is None else undo
-        every = np.arange(core) if core else np.sort(np.concatenate([2 * rows, 2 * rows + 1]))
-        cells = seeds + channel.hashes(every)
-        for row, place in enumerate(places):
-            low, high = (
-                undo[2 * place + i] if undo is not None else (every == 2 * place + i).astype(float)
-                for i in (0, 1)
-            )
-            for part, lent in ((0, low + high), (1, high - low)):
-                even = lent.sum() / channel.small
-                worth[row, part] = (_spread(cells, lent, channel.cells) - even) / gains[part]
+    for row, place in enumerate(places):
+        if undo is None:
+            lent = TURN @ (every == np.array([[2 * place], [2 * place + 1]]))
+        else:
+            lent = item_weights(channel, undo, place)
+        for part, gain in enumerate(channel.gains):
+            even = lent[part].sum() / channel.small
+            worth[row, part] = (_spread(cells, lent[part], channel.cells) - even) / gain
     shaped = worth.reshape(len(places), 2, channel.pool, channel.small)
     return CellInfluence(np.moveaxis(shaped, (2, 3), (0, 1)), np.ones(channel.small))
 

@@ -18,15 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from ...channel import CoCo, Collision
+from ...channel.seed_pool import pool_of
 from ...estimate.answer import quantile
 from ...estimate.decoding import moments_of
 from ...estimate.linear import Moments
-from ...estimate.pools.collision_matrix import collided, excess, undone
-from ...estimate.pools.pool_decoder import energy_of
+from ...estimate.pools.collision_matrix import undoing_over
 from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
 from ...foundation.tails import above
+from ...plan.encoding import SETS
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .attack import check
@@ -106,10 +106,10 @@ def repair(
     kind, counts, weights = "nothing", np.array([tally.reports]), np.ones(1)
     if len(plan.views) > 1:
         kind, counts, weights = "views", tally.counts[plan.layout.own], plan.views.shares
-    elif isinstance(channel, Collision | CoCo):
+    elif plan.encode in SETS:
         kind = "seeds"
-        counts = tally.view_counts(0)[1].reshape(channel.pool, -1).sum(axis=1)
-        weights = np.full(channel.pool, 1.0 / channel.pool)
+        counts = tally.view_counts(0)[1].reshape(channel.seeds, -1).sum(axis=1)
+        weights = np.full(channel.seeds, 1.0 / channel.seeds)
     odd = too_many(counts, weights, rate)
     moments = moments_of(plan, tally.counts)
     source = _without_seeds if kind == "seeds" and len(odd) else _without_views
@@ -222,29 +222,18 @@ def _without_seeds(
     level: float,
 ) -> Repaired:
     """A key's answers from the reports with other seeds, decoded with the collisions of these alone."""
-    channel, items = plan.channels[0], 2 * len(plan.schema.keys)
-    assert isinstance(channel, Collision | CoCo)
+    channel, items = pool_of(plan.channels[0]), 2 * len(plan.schema.keys)
     rest = np.delete(np.arange(channel.pool), odd)
     n, cells = tally.view_counts(0)
     grid = cells.reshape(channel.pool, -1)[rest].astype(np.float64)
-    best = _kept_worth(plan, place, rest, items)
+    undo = undoing_over(channel, items, rest) if items <= MOST_SOLVED else None
+    best = set_worth(plan, [place], 0 if undo is None else items, undo)
+    best = CellInfluence(best.worth[rest], best.many)
     source = ShiftSource([ReportGroup([0], [0], best)], np.array([grid.sum()]), np.ones(1), grid.sum())
     source.heard([grid])
-    left = max(0.0, energy_of(channel, grid)[0])
-    if plan.encode == "items" and isinstance(channel, Collision) and items <= MOST_SOLVED:
+    left = max(0.0, channel.energies(grid)[0])
+    if plan.encode == "items" and undo is not None:
         left = 0.0  # all collisions are undone
-    per = channel.small - 1 if isinstance(channel, Collision) else channel.small // 2 - 1
-    source.spreads[0] = source.spreads[0] + 2 * np.eye(2) * left / (per * len(rest))
+    source.spreads[0] = source.spreads[0] + 2 * np.eye(2) * left / ((channel.places - 1) * len(rest))
     source.spreads.append(np.nan_to_num(moments.covariance[place]) * n / grid.sum())
     return _repaired(plan, place, source, source.drawn(share), level, float(grid.sum() / n))
-
-
-def _kept_worth(plan: Plan, place: int, rest: Integers, items: int) -> CellInfluence:
-    """What reports with the kept seeds are worth to a key."""
-    channel = plan.channels[0]
-    undo, core = None, 0
-    if isinstance(channel, Collision) and items <= MOST_SOLVED:
-        together = collided(channel.hashes(np.arange(items))[rest].astype(np.int32))
-        undo, core = undone(excess(together / len(rest), channel.small)), items
-    best = set_worth(plan, [place], core, undo)
-    return CellInfluence(best.worth[rest], best.many)

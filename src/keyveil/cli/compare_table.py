@@ -1,0 +1,186 @@
+"""The table of ``keyveil compare``: headings, cells and footnotes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..people.scale import Scale
+from ..planner.competitor import parse_competitor
+from ..simulate.contest import AUTO
+from ..simulate.contest_row import STATISTICS
+
+SHORT = {"squared": "MSE", "absolute": "MAE"}
+"""Errors that can be shown, and their names in tables and JSON."""
+
+Rows = Sequence[dict[str, Any]]
+"""Documents of contest rows."""
+
+
+def headings(error: str) -> list[str]:
+    """The names of the columns."""
+    short = SHORT[error]
+    columns = ["mechanism", "estimator", "epsilon", "true"]
+    for statistic in STATISTICS:
+        columns += [f"{short} {statistic}", *(["predicted"] if short == "MSE" else [])]
+    return [*columns, "coverage f, m"]
+
+
+def row_name(row: dict[str, Any]) -> str:
+    """A mechanism with its parameters; ``auto`` with the mechanism that the planner chose."""
+    name, chosen = row["mechanism"], row["chosen"]
+    mechanism, parameters = parse_competitor(chosen)
+    if name == AUTO:
+        return f"{name} ({mechanism})"
+    return str(chosen if len(parameters) > len(parse_competitor(name)[1]) else name)
+
+
+def cells(row: dict[str, Any], error: str) -> list[str]:
+    """The cells of one row."""
+    part = "conditional_" if "mse_conditional_frequency" in row else ""
+    name, errors = SHORT[error].lower(), []
+    for statistic in STATISTICS:
+        member = f"{name}_{part}{statistic}"
+        errors.append(with_standard_error(row[member], row[f"{member}_se"]))
+        if name == "mse":
+            errors.append(with_standard_error(row[f"predicted_{part}{statistic}"], None))
+    coverage = [_coverage(row[f"coverage_{of}"], row[f"bounded_{of}"]) for of in STATISTICS]
+    if row.get("bias_from_cap") and any(row[f"coverage_{of}"] is not None for of in STATISTICS):
+        coverage[-1] += " *"
+    return [
+        row_name(row),
+        row["estimator"],
+        f"{row['epsilon']:g}",
+        f"{row['true_epsilon']:.4f}",
+        *errors,
+        ", ".join(coverage),
+    ]
+
+
+def with_standard_error(value: float | None, error: float | None) -> str:
+    """A number with its standard error in per cent."""
+    if value is None:
+        return "-"
+    if error is None or not value:
+        return f"{value:.2e}"
+    share = 100 * error / value
+    return f"{value:.2e} ±{share:.{0 if share >= 1 else 1}f}%"
+
+
+def _coverage(coverage: float | None, bounded: float | None) -> str:
+    if coverage is None or bounded is None:
+        return "-"
+    return f"{coverage:.1%}" + (f" of {_share(bounded)}" if bounded < 1 else "")
+
+
+def _small_share(share: float) -> str:
+    """A small share in per cent."""
+    return f"{share:.2g}" if share < 1e-4 else f"{share:.2%}".replace(".00%", "%")
+
+
+def _share(share: float) -> str:
+    """A share in per cent; 0% and 100% only if it is exactly that."""
+    if 0 < share < 0.01:
+        return "<1%"
+    return ">99%" if 0.99 < share < 1 else f"{share:.0%}"
+
+
+# -- footnotes ---------------------------------------------------------------------------------------
+
+
+def footnotes(rows: Rows) -> list[str]:
+    """The sentences below the table, those that apply to its rows."""
+    return [sentence for footnote in FOOTNOTES if (sentence := footnote(rows)) is not None]
+
+
+def _planner_choices(rows: Rows) -> str | None:
+    """The parameters of the planner's choice, which the first column leaves out."""
+    chosen = {f"{row['epsilon']:g}": row["chosen"] for row in rows if row["mechanism"] == AUTO}
+    if not any(":" in name for name in chosen.values()):
+        return None
+    words = "; ".join(f"{name} at epsilon {epsilon}" for epsilon, name in chosen.items())
+    scaled = any(Scale.parse(row.get("mean_scale")) != Scale() for row in rows)
+    of_values = scaled and any(f"{name}=" in words for name in ("spread", "mean"))
+    scale = " (parameters are the plan's own: spread and mean on [-1, 1])" if of_values else ""
+    return f"auto took {words}{scale}."
+
+
+def _pilots(rows: Rows) -> str | None:
+    piloted = {row["epsilon"]: row for row in rows if row.get("pilot") is not None}
+    if not piloted:
+        return None
+    shares = [row["pilot"] for row in piloted.values()]
+    least, most = _small_share(min(shares)), _small_share(max(shares))
+    several = any(len(row["choices"]) > 1 for row in piloted.values())
+    return (
+        f"In each repetition {least if least == most else f'{least} to {most}'} of the people were "
+        "asked first how many keys they hold, and auto is what the planner then took for the others"
+        + ("; where not always the same, what it took most often." if several else ".")
+    )
+
+
+def _planner_estimators(rows: Rows) -> str | None:
+    by_epsilon = {
+        row["epsilon"]: row["planner_estimator"] for row in rows if row.get("planner_estimator")
+    }
+    if not by_epsilon:
+        return None
+    epsilons: dict[str, list[str]] = {}
+    for epsilon, estimator in by_epsilon.items():
+        epsilons.setdefault(estimator, []).append(f"{epsilon:g}")
+    words = "; ".join(f"{name} at epsilon {', '.join(at)}" for name, at in epsilons.items())
+    return f"The planner's estimator: {words}. Rows with the same estimator compare mechanisms alone."
+
+
+def _refusals(rows: Rows) -> str | None:
+    refused = list(dict.fromkeys(f"{row['epsilon']:g}" for row in rows if row.get("refused")))
+    if not refused:
+        return None
+    return (
+        f"At epsilon {', '.join(refused)} the planner would refuse, because no plan can answer: "
+        "auto is what keyveil plan --anyway makes."
+    )
+
+
+def _standard_errors(rows: Rows) -> str | None:
+    repeated = any(row["repetitions"] > 1 for row in rows)
+    return "± is the standard error over repetitions." if repeated else None
+
+
+def _unbounded(rows: Rows) -> str | None:
+    if not any((row[f"bounded_{of}"] or 1) < 1 for row in rows for of in STATISTICS):
+        return None
+    return (
+        "Coverage is of bounded intervals; 'of 83%' says how many were, where not all. "
+        "An unbounded one says that the data cannot tell."
+    )
+
+
+def _left_out(rows: Rows) -> str | None:
+    shares: dict[str, list[float]] = {}
+    for row in rows:
+        if row.get("bias_from_cap"):
+            shares.setdefault(row["mechanism"], []).append(row["left_out"])
+    if not shares:
+        return None
+    words = (
+        f"{name} {' to '.join(dict.fromkeys(_share(share) for share in (min(of), max(of))))}"
+        for name, of in shares.items()
+    )
+    return (
+        "* Some people hold more keys than these count: frequencies lie below the truth, means are "
+        "of the keys that are kept, and intervals do not know of it, so that coverage falls. Left "
+        f"out of all that is held: {', '.join(words)}."
+    )
+
+
+FOOTNOTES: tuple[Callable[[Rows], str | None], ...] = (
+    _planner_choices,
+    _pilots,
+    _planner_estimators,
+    _refusals,
+    _standard_errors,
+    _unbounded,
+    _left_out,
+)
+"""Every footnote in its order: the sentence, or None where it does not apply."""
