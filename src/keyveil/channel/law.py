@@ -167,12 +167,6 @@ class Channel(ABC):
     align: ClassVar[int] = 1
     """The channel's words begin at the next multiple of this."""
 
-    decodes_states: ClassVar[bool] = True
-    """Whether ``decoder`` speaks of states; False where the parts of a state are decoded apart."""
-
-    has_signs: ClassVar[bool] = False
-    """Whether a state is a vector of signs."""
-
     names_states: ClassVar[bool] = False
     """Whether output i says "state i", as in k-RR."""
 
