@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from keyveil import Coins, People, Plan, Schema, Tally
 from keyveil.estimate import bands
-from keyveil.estimate.forecast.by_draws import shrunk_errors
-from keyveil.estimate.forecast.key_forecast import Forecast, Mixed, forecast
+from keyveil.estimate.forecast.by_draws import forecast_by_draws
+from keyveil.estimate.forecast.key_forecast import forecast
+from keyveil.estimate.forecast.result import Forecast, Mixed
 from keyveil.estimate.forecast.round_forecast import POINTS, FeedbackForecast, FeedbackRound
 from keyveil.mechanisms.designed import _cells, cyclic_views
 from keyveil.mechanisms.privkv import asked_once
@@ -259,8 +260,8 @@ def test_chains_are_forecast_as_measured(name, epsilon, given_):
     )
     for estimator, made in (("debiased", told), ("published", told.published)):
         for part, low, truth, said in (
-            ("frequency", 0.0, prior.frequency, made.clipped_frequency(prior)),
-            ("mean", -1.0, prior.mean, made.clipped_mean(prior)),
+            ("frequency", 0.0, prior.frequency, made.clipped_frequency),
+            ("mean", -1.0, prior.mean, made.clipped_mean),
         ):
             values = np.concatenate([getattr(group[estimator], part).value for _, group in runs])
             values = np.nan_to_num(values, nan=(low + 1) / 2)
@@ -274,7 +275,7 @@ def test_where_a_chain_may_end_its_forecast_is_a_mixture():
     prior, schema = Prior.of(100, held=50, between=0.2), Schema.of(100)
     at_once = forecast(Plan.of(schema, "privkvm_plus", 4, cost="2"), 1e5, prior)
     raw = asked_once(Plan.of(schema, "privkvm_plus", 4), 1e5, prior, np.ones(1)).error(prior.mean)
-    assert at_once.published.clipped_mean(prior) == pytest.approx(raw)
+    assert at_once.published.clipped_mean == pytest.approx(raw)
     never = forecast(Plan.of(schema, "privkvm_plus", 4, cost="0"), 1e5, prior)
     assert not isinstance(never, Mixed)
     last = never.last  # of ten rounds
@@ -290,12 +291,14 @@ def test_where_a_chain_may_end_its_forecast_is_a_mixture():
 
 def test_a_mixture_is_the_average_of_its_parts():
     prior = Prior.of(5)
-    one, two = (Forecast(np.zeros((15, 2)), np.tile(v * np.eye(2), (15, 1, 1))) for v in (0.01, 0.04))
+    one, two = (
+        Forecast(prior, np.zeros((15, 2)), np.tile(v * np.eye(2), (15, 1, 1))) for v in (0.01, 0.04)
+    )
     mixed = Mixed.of([(0.25, one), (0.75, two)])
     assert mixed.covariance is two.covariance
     for part in ("clipped_frequency", "clipped_mean"):
-        by_hand = 0.25 * getattr(one, part)(prior) + 0.75 * getattr(two, part)(prior)
-        assert getattr(mixed, part)(prior) == pytest.approx(by_hand)
+        by_hand = 0.25 * getattr(one, part) + 0.75 * getattr(two, part)
+        assert getattr(mixed, part) == pytest.approx(by_hand)
     assert mixed.published is None
     assert Mixed.of([(1.0, one)]) is one
 
@@ -309,7 +312,7 @@ def test_a_later_round_is_forecast_from_what_its_plan_says():
     told = forecast(second, 30_000, prior)
     stated = [float(row[1]) ** 2 for row in second.chain["frequency"]]
     assert told.covariance[:, 0, 0] == pytest.approx(stated)
-    assert np.isfinite(told.clipped_mean(prior)).all()
+    assert np.isfinite(told.clipped_mean).all()
 
 
 # -- published -------------------------------------------------------------------------------------
@@ -327,8 +330,8 @@ def test_published_answers_are_forecast_as_measured(name):
     found = bands(plan, counts, "published")
     told = forecast(plan, 20_000, prior).published
     for value, low, truth, said in (
-        (found.frequency.value, 0.0, prior.frequency, told.clipped_frequency(prior)),
-        (found.mean.value, -1.0, prior.mean, told.clipped_mean(prior)),
+        (found.frequency.value, 0.0, prior.frequency, told.clipped_frequency),
+        (found.mean.value, -1.0, prior.mean, told.clipped_mean),
     ):
         squares = ((np.clip(value, low, 1) - truth) ** 2).mean(axis=1)
         error = squares.std() / np.sqrt(len(squares)) + 0.01 * squares.mean()
@@ -381,9 +384,9 @@ def test_shrunk_answers_are_forecast_as_measured(name):
 def test_shrunk_errors_are_the_same_every_time_and_near_the_raw_ones_with_many_people():
     prior, plan = Prior.of(30), Plan.of(Schema.of(30), "kvue", 2)
     told = forecast(plan, 1e8, prior)
-    made = shrunk_errors(plan, told, 1e8, prior)
-    assert made == shrunk_errors(plan, told, 1e8, prior)
-    raw = prior.weight @ told.clipped_frequency(prior), prior.weight @ told.clipped_mean(prior)
+    made = forecast_by_draws(plan, told, 1e8, ["shrunk"])["shrunk"]
+    assert made == forecast_by_draws(plan, told, 1e8, ["shrunk"])["shrunk"]
+    raw = prior.weight @ told.clipped_frequency, prior.weight @ told.clipped_mean
     assert made == pytest.approx(raw, rel=0.02)
 
 
@@ -398,7 +401,7 @@ def test_every_mechanism_has_a_prediction_for_its_first_estimator():
         plan = contest.plan(name, "1")
         told = forecast(plan, 20_000, contest.known)
         for part in set(plan.mechanism.answers) & {"frequency", "mean"}:
-            assert np.isfinite(getattr(told, f"clipped_{part}")(contest.known)).all(), name
+            assert np.isfinite(getattr(told, f"clipped_{part}")).all(), name
 
 
 def test_rows_have_predictions_for_first_published_and_shrunk_answers():

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from keyveil import Coins, People, Plan, PlanError, Schema
 from keyveil.estimate import estimators_of
-from keyveil.estimate.forecast.by_draws import drawn_errors, shrunk_errors
-from keyveil.estimate.forecast.key_forecast import Forecast, clipped, forecast
-from keyveil.estimate.forecast.pair_forecast import pair_errors
-from keyveil.estimate.forecast.variance import predicted
+from keyveil.estimate.forecast.by_draws import forecast_by_draws
+from keyveil.estimate.forecast.key_forecast import forecast, forecast_key
+from keyveil.estimate.forecast.normal_law import clipped
+from keyveil.estimate.forecast.pair_forecast import forecast_pairs
+from keyveil.estimate.forecast.result import Forecast
 from keyveil.mechanisms import REGISTRY
 from keyveil.people.prior import Prior, value_law
 from keyveil.planner.curves import curves
@@ -53,10 +54,10 @@ def test_single_keys_are_forecast_as_predicted(name, epsilon):
     plan = Plan.of(Schema.of(7), name, epsilon, calibrate="tight")
     prior = one_kind(7, 0.3, 0.4)
     told = forecast(plan, 10_000, prior)
-    exact = predicted(plan, 10_000, 0.3, 0.4, law=prior.states(2)[0])
+    exact = forecast_key(plan, 10_000, 0.3, 0.4, law=prior.states(2)[0])
     assert told.frequency[0] == pytest.approx(exact.frequency)
     assert told.mass[0] == pytest.approx(exact.mass)
-    assert told.mean(prior)[0] == pytest.approx(exact.mean)
+    assert told.mean[0] == pytest.approx(exact.mean)
 
 
 @pytest.mark.parametrize("name", list(REGISTRY))
@@ -131,9 +132,9 @@ def test_the_error_of_clipped_means_against_drawn_ratios(noise, bias):
     truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)
     covariance = noise**2 * np.array([[1.0, 0.4], [0.4, 0.8]])
     off = np.tile([bias * 0.5, bias], (len(truth), 1))
-    told = Forecast(off, np.tile(covariance, (len(truth), 1, 1)))
+    told = Forecast(prior, off, np.tile(covariance, (len(truth), 1, 1)))
     draws = np.random.default_rng(11).multivariate_normal([0, 0], covariance, 200_000)
-    for k, (own, made) in enumerate(zip(truth + off, told.clipped_mean(prior), strict=True)):
+    for k, (own, made) in enumerate(zip(truth + off, told.clipped_mean, strict=True)):
         f, mass = (own + draws).T
         value = np.where(f > 0, np.clip(mass / np.where(f > 0, f, 1), -1, 1), 0.0)
         assert made == pytest.approx(((value - prior.mean[k]) ** 2).mean(), rel=0.02)
@@ -203,7 +204,8 @@ def test_conditionals_are_forecast_as_keys_go_together():
     plan = Plan.of(schema, "pairs", 4, "tight")
     alone = replace(told, sample=None)
     # Of those who hold b all hold a: nothing is left to chance but the channel's noise.
-    assert pair_errors(plan, 1e5, told)[0] < 0.8 * pair_errors(plan, 1e5, alone)[0]
+    known, apart = (forecast_pairs(plan, 1e5, each).errors().frequency for each in (told, alone))
+    assert known < 0.8 * apart
     with pytest.raises(PlanError, match="table"):
         alone.pair(2, 0, 1)
 
@@ -324,7 +326,7 @@ def test_shrinkage_is_not_chosen_where_keys_lie_in_camps_that_are_known():
     """And it is where they are not: the same keys with a fiftieth of the people."""
     prior, plan = camps(16)
     told = forecast(plan, 100_000, prior)
-    assert shrunk_errors(plan, told, 100_000, prior)[1] > told.clipped_mean(prior).mean()
+    assert forecast_by_draws(plan, told, 100_000, ["shrunk"])["shrunk"][1] > told.clipped_mean.mean()
     assert best_answer(plan, 100_000, "mean", prior).estimator == "corrected"
     assert best_answer(plan, 2_000, "mean", prior).estimator == "shrunk"
 
@@ -368,7 +370,7 @@ def test_corrected_means_are_not_taken_where_clipping_does_better():
     prior = Prior(np.ones(3), np.full(3, 0.05), laws, np.array([0.85, 0.15, 0.0, 0.0]))
     plan = Plan.of(Schema.of(3), "kvue", 1, "tight")
     made = best_answer(plan, 100_000, "both", prior)
-    errors = drawn_errors(plan, forecast(plan, 100_000, prior), 100_000, prior, ["corrected"])
+    errors = forecast_by_draws(plan, forecast(plan, 100_000, prior), 100_000, ["corrected"])
     assert made.estimator == "least_squares"
     assert made.mean < errors["corrected"][1]
     inner = Prior(np.ones(3), np.full(3, 0.05), np.array([value_law(0.1, 0.05)] * 3), prior.sizes)

@@ -213,12 +213,12 @@ def expected(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
     The mean's error is on the scale of the plan's values, the mass's on [-1, 1].
     """
     scale = Scale.of(plan.schema)
-    told = forecast(plan, people, prior)
+    predicted = forecast(plan, people, prior)
     answers, weight = plan.mechanism.answers, prior.weight
     errors = {
-        "frequency": told.clipped_frequency(prior) if "frequency" in answers else None,
-        "mean": scale.half**2 * told.clipped_mean(prior) if "mean" in answers else None,
-        "mass": told.covariance[:, 1, 1] + told.bias[:, 1] ** 2 if "mass" in answers else None,
+        "frequency": predicted.clipped_frequency if "frequency" in answers else None,
+        "mean": scale.half**2 * predicted.clipped_mean if "mean" in answers else None,
+        "mass": predicted.mass if "mass" in answers else None,
     }
     return {
         "people": people,

@@ -31,7 +31,7 @@ from ..plan.encoding import items_of, most_held
 from .mechanism import Draft, Mechanism, Parameter
 
 if TYPE_CHECKING:
-    from ..estimate.forecast.key_forecast import Forecast
+    from ..estimate.forecast.result import Forecast
     from ..people.prior import Prior
     from ..plan.plan import Plan
 

@@ -18,7 +18,7 @@ import numpy as np
 from ..channel import Channel, Symmetric
 from ..channel.design.patterns import decoder_at
 from ..channel.design.value_channels import LEVELS, Design
-from ..estimate.forecast.key_forecast import Forecast
+from ..estimate.forecast.result import Forecast
 from ..estimate.linear import Moments, key_weights, single_keys, view_moments
 from ..estimate.together.joint import lifted
 from ..foundation.arrays import Floats, Integers
@@ -150,4 +150,4 @@ def designed_forecast(plan: Plan, people: float, prior: Prior, design: Design | 
     bias[:, :width] = 0.0
     covariance[:, :width, :width] = (square - middle[:, :, None] * middle[:, None, :]) / reports
     together = float(_together(seen * prior.count[:, None], places)) if size > 1 else 1.0
-    return Forecast(bias, covariance, together=together)
+    return Forecast(prior, bias, covariance, together=together)

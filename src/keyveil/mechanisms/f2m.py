@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..channel import Channel, Table
-from ..estimate.forecast.key_forecast import Beside, by_decoder, by_shape
+from ..estimate.forecast.key_forecast import by_decoder, by_shape
+from ..estimate.forecast.result import WithPublished
 from ..estimate.likelihood import likelihood
 from ..estimate.linear import answers_of, key_answers, least_squares, single_moments
 from ..foundation.arrays import Floats
@@ -27,7 +28,7 @@ from .mechanism import Draft, Mechanism, Parameter, fitted, largest
 
 if TYPE_CHECKING:
     from ..estimate.answer import Answers
-    from ..estimate.forecast.key_forecast import Forecast
+    from ..estimate.forecast.result import Forecast
     from ..people.prior import Prior
     from ..plan.plan import Plan
     from ..plan.tally import Tally
@@ -87,5 +88,6 @@ class F2M(Mechanism):
         return Draft(schema.at(2), views, "views", (table,), epsilon)
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
-        made = by_shape(plan, people, prior)
-        return Beside(made.bias, made.covariance, by_decoder(plan, people, prior, by_two_bits))
+        forecast = by_shape(plan, people, prior)
+        published = by_decoder(plan, people, prior, by_two_bits)
+        return WithPublished(prior, forecast.bias, forecast.covariance, published)

@@ -17,13 +17,14 @@ from typing import Any
 
 from ..channel import Channel, Subset
 from ..channel.layout import MOST_CELLS
-from ..estimate.forecast.variance import prior_law, query_variance
+from ..estimate.forecast.query_forecast import query_variance
 from ..estimate.together.averaged_views import pooled_answers
 from ..estimate.together.conditional import query_weights
 from ..estimate.together.joint import lifted
 from ..estimate.together.query import Query
 from ..foundation.arrays import WORD
 from ..foundation.errors import PlanError
+from ..people.prior import independent_law
 from ..people.schema import Schema
 from ..people.views import Views
 from .mechanism import Choice, Draft, Mechanism, Text
@@ -100,7 +101,7 @@ class Workload(Mechanism):
         order = {size: number for number, size in enumerate(channels)}
         errors = []
         for view, wanted in needs.items():
-            channel, law = channels[len(view)], prior_law(2, len(view))
+            channel, law = channels[len(view)], independent_law(2, len(view))
             errors.append(
                 sum(
                     query_variance(channel, law, _weights(schema, query, keys, view))

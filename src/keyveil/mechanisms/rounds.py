@@ -15,7 +15,9 @@ import numpy as np
 
 from ..channel import Table
 from ..estimate.answer import Estimate, KeyAnswer, biased, plain, ratio, shifted
-from ..estimate.forecast.key_forecast import Forecast, Mixed, area, by_shape
+from ..estimate.forecast.key_forecast import by_shape
+from ..estimate.forecast.normal_law import below
+from ..estimate.forecast.result import Forecast, Mixed
 from ..estimate.forecast.round_forecast import Debiased, FeedbackRound, first_round
 from ..estimate.linear import answers_of, key_answers, on_scale, single_moments
 from ..foundation.arrays import Floats
@@ -235,7 +237,7 @@ def chain_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
     for value in later_budgets(plan):
         if cost is not None:
             average, spread = at.change()
-            ends = float(area(np.array((cost - average) / np.sqrt(max(spread, 1e-300)))))
+            ends = float(below(np.array((cost - average) / np.sqrt(max(spread, 1e-300)))))
             parts.append((left * ends, made))
             left *= 1.0 - ends
             if left < UNLIKELY:

@@ -25,7 +25,7 @@ import numpy as np
 
 from ..channel import Channel, Symmetric
 from ..channel.design.view_channels import best_subset
-from ..estimate.forecast.key_forecast import Mixed
+from ..estimate.forecast.result import Mixed
 from ..estimate.linear import Moments, least_squares
 from ..estimate.projection import onto_simplex
 from ..foundation.arrays import Floats, Integers
@@ -42,7 +42,7 @@ from .mechanism import Choice, Draft, Mechanism, Parameter, with_parameters
 from .rounds import parent_fault
 
 if TYPE_CHECKING:
-    from ..estimate.forecast.key_forecast import Forecast
+    from ..estimate.forecast.result import Forecast
     from ..people.prior import Prior
     from ..plan.tally import Tally
 

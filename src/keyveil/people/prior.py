@@ -38,15 +38,23 @@ POINTS = 841
 GRID = np.linspace(-1.0, 1.0, POINTS)
 
 HELD = 0.3
+"""The default share of people who hold a key; also that of every design and example without a prior."""
 SPREAD = 0.5
+"""The default standard deviation of a key's values on [-1, 1]."""
 BETWEEN = 0.4
+"""The default distance of keys' means to either side of their middle."""
 SHAPE = 2.0
+"""The smaller shape of the default beta-binomial law of how many keys a person holds."""
 CLASSES = 5
-"""How many representatives the law of frequencies gets, for each of three means."""
+"""The number of representative frequencies; each comes with three means."""
 MOST_TOGETHER = 1 << 22
-"""Cells of keys by numbers of keys that are still kept."""
-MOST_VIEWS, FEWEST_SAMPLED, MOST_LOOKED = 1 << 10, 1 << 9, 1 << 20
-"""So many views are looked at, in so many people at the least, with about so many looks."""
+"""The most cells (keys by numbers of keys) of a table that a prior keeps."""
+MOST_VIEWS = 1 << 10
+"""The number of views that are sampled, where there are more."""
+FEWEST_SAMPLED = 1 << 9
+"""The least number of people per sampled view."""
+MOST_LOOKED = 1 << 20
+"""The target number of (person, view) samples."""
 
 
 @dataclass(frozen=True)
@@ -297,6 +305,22 @@ class Prior:
     def quantile(self, share: float) -> int:
         """The number of keys that this share of people does not exceed."""
         return int(np.searchsorted(np.cumsum(self.sizes), share - 1e-12))
+
+
+def independent_law(levels: int, keys: int, frequency: float = HELD, mean: float = 0.0) -> Floats:
+    """The joint law of independent keys, flat, each held by ``frequency`` with values at the two ends.
+
+    The default is what plans assume when nothing is known: the choice of a channel hardly depends on
+    it (a uniform law instead costs a few per cent at most).
+    """
+    states = np.zeros(levels + 1)
+    states[0] = 1 - frequency
+    states[1] += frequency * (1 - mean) / 2
+    states[-1] += frequency * (1 + mean) / 2
+    law: Floats = np.ones(1)
+    for _ in range(keys):
+        law = np.asarray(np.kron(law, states), np.float64)
+    return law
 
 
 def _keys_of(keys: int | Schema) -> tuple[int, Scale]:

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from ..estimate.forecast.pair_forecast import pair_errors
+from ..estimate.forecast.pair_forecast import forecast_pairs
 from ..estimate.together.query import Query
 from ..people.scale import Scale
 from ..people.schema import Schema
@@ -82,7 +82,6 @@ def curves(
 
 def _pair_or_single(plan: Plan, people: int, advice: Advice) -> tuple[float, float]:
     if advice.ask == "conditional":
-        frequency, mean, _ = pair_errors(plan, people, advice.prior)
-        return frequency, mean
+        return forecast_pairs(plan, people, advice.prior).errors()
     made = errors(plan, people, advice.prior)
     return made[0] if made is not None else (float("nan"), float("nan"))

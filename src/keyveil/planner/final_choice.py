@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..estimate import estimators_of
-from ..estimate.forecast.by_draws import drawn_errors
-from ..estimate.forecast.key_forecast import Forecast, forecast
+from ..estimate.forecast.by_draws import forecast_by_draws
+from ..estimate.forecast.key_forecast import forecast
+from ..estimate.forecast.result import Forecast
 from ..estimate.shrink.shrinkage import FEWEST
 from ..people.prior import Prior
 from ..people.schema import Schema
@@ -63,13 +64,11 @@ def answered(
     ratio's bias, unless clipping takes more of it off. ``share`` of the draws are made.
     """
     first, *others = estimators_of(plan)
-    held = prior.weight * (prior.frequency > 0)
-    raw = prior.weight @ told.clipped_frequency(prior), held @ told.clipped_mean(prior) / held.sum()
-    alone = EstimatorScores(first, *map(float, raw))
+    alone = EstimatorScores(first, *told.errors())
     drawn = [name for name in (CORRECTED,) if name in others and ask != "frequency"]
     if SHRUNK in others and len(plan.schema.keys) >= FEWEST:
         drawn.append(SHRUNK)
-    found = drawn_errors(plan, told, people, prior, drawn, share) if drawn else {}
+    found = forecast_by_draws(plan, told, people, drawn, share) if drawn else {}
     if CORRECTED in found and found[CORRECTED][1] < alone.mean:
         alone = EstimatorScores(CORRECTED, alone.frequency, found[CORRECTED][1])
     if SHRUNK not in found:

@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from ..estimate.forecast.key_forecast import Forecast, forecast
-from ..estimate.forecast.pair_forecast import pair_errors
+from ..estimate.forecast.key_forecast import forecast
+from ..estimate.forecast.pair_forecast import forecast_pairs
+from ..estimate.forecast.result import Forecast
 from ..estimate.together.query import Query, split_queries
 from ..foundation.arrays import Floats
 from ..foundation.errors import ChannelError, PlanError
@@ -232,7 +233,7 @@ def errors(plan: Plan, people: int, prior: Prior) -> Errors | None:
         told = forecast(plan, people, prior)
     except PlanError:
         return None
-    of_f, of_m = told.covariance[:, 0, 0], told.mean(prior)
+    of_f, of_m = told.covariance[:, 0, 0], told.mean
     across_f, across_m = prior.across()
     weight = prior.weight
     middle_f, middle_m = float(weight @ prior.frequency) - 0.5, float(weight @ prior.mean)
@@ -240,7 +241,7 @@ def errors(plan: Plan, people: int, prior: Prior) -> Errors | None:
     shrunk_m = _shrunk(of_m, max(across_m, LEAST), prior.count, (ANYWHERE_M, middle_m))
     shrunk_f = shrunk_f + told.bias[:, 0] ** 2 + cap_counts_more(prior, told)
     parts = float(weight @ shrunk_f), float(weight @ shrunk_m)
-    raw = float(weight @ told.clipped_frequency(prior)), float(weight @ told.clipped_mean(prior))
+    raw = float(weight @ told.clipped_frequency), float(weight @ told.clipped_mean)
     return raw, parts, lacking(told, prior)
 
 
@@ -276,7 +277,7 @@ def lacking(told: Forecast, prior: Prior) -> dict[str, float]:
         room = prior.frequency**2 - SURE**2 * told.bias[:, 0] ** 2
         frequency = SURE**2 * told.covariance[:, 0, 0] / np.maximum(room, 1e-24)
         frequency = np.where(room <= 0, np.inf, frequency)
-        mean = told.mean(prior) / COARSE**2
+        mean = told.mean / COARSE**2
     wanted = {"frequency": frequency, "mean": np.maximum(frequency, mean)}
     made = {name: _at_share(factor, prior.weight) for name, factor in wanted.items()}
     return {**made, "both": made["mean"]}
@@ -293,7 +294,7 @@ def _at_share(factor: Floats, weight: Floats) -> float:
 def lacks(plan: Plan, people: int, ask: str, prior: Prior) -> float:
     """By what factor people would have to be more, as it looks from this many."""
     if ask == "conditional":
-        return pair_errors(plan, people, prior)[2]
+        return forecast_pairs(plan, people, prior).people_factor
     made = errors(plan, people, prior)
     return inf if made is None else made[2][ask]
 
@@ -330,8 +331,8 @@ def _conditional_options(
             plan = made_tight(schema, mechanism, epsilon, parameters)
         except (PlanError, ChannelError):
             continue
-        frequency, mean, lacks = pair_errors(plan, people, prior)
-        found.append((plan, frequency, mean, lacks))
+        pairs = forecast_pairs(plan, people, prior)
+        found.append((plan, *pairs.errors(), pairs.people_factor))
     if not found:
         raise PlanError("no plan can answer these conditionals; ask of fewer keys together")
     _, base_f, base_m, _ = found[0]

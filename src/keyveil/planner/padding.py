@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..estimate import estimators_of
-from ..estimate.forecast.by_draws import MADE as DRAWN_FOR
-from ..estimate.forecast.by_draws import drawn_errors
-from ..estimate.forecast.key_forecast import Forecast, forecast
+from ..estimate.forecast.by_draws import DRAWN_ESTIMATORS, forecast_by_draws
+from ..estimate.forecast.key_forecast import forecast
+from ..estimate.forecast.result import Errors
 from ..foundation.errors import ChannelError, PlanError
 from ..mechanisms import REGISTRY
 from ..mechanisms.mechanism import Parameter
@@ -26,7 +26,7 @@ from ..plan.plan import Plan
 
 NAMES = ("cap", "length")
 """What the parameter is called."""
-PADDED_FOR = ("published", *DRAWN_FOR)
+PADDED_FOR = ("published", *DRAWN_ESTIMATORS)
 """Estimators with a forecast of their own; all others get the length of the mechanism's first."""
 USUAL = 0.9
 """Without a forecast: the length that this share of people does not exceed."""
@@ -71,12 +71,12 @@ def padded_plan(
     usual = min(max(1, prior.quantile(USUAL)), longest)
     try:
         kvue = Plan.of(schema, "kvue", epsilon, calibrate)
-        base = predicted_errors(kvue, people, prior, estimator, DRAWS)
+        base = forecast_errors(kvue, people, prior, estimator, DRAWS)
 
         @cache
         def score(length: int) -> float:
             plan = plan_with({called: length})
-            return _relative(predicted_errors(plan, people, prior, estimator, DRAWS), base, ask)
+            return _relative(forecast_errors(plan, people, prior, estimator, DRAWS), base, ask)
 
         return plan_with({called: _least(score, usual, longest)})
     except (PlanError, ChannelError):
@@ -104,29 +104,16 @@ def _least(score: Callable[[int], float], usual: int, longest: int) -> int:
         lengths = sorted({*lengths, *fresh})
 
 
-Errors = tuple[float, float]
-"""Mean squared error of frequencies and of means, averaged over keys; NaN for what is not answered."""
-
-
-def predicted_errors(
+def forecast_errors(
     plan: Plan, people: int, prior: Prior, estimator: str | None, share: float = 1.0
 ) -> Errors:
-    """What one estimator will get wrong, or the plan's first where the forecast does not tell of it."""
-    told = forecast(plan, people, prior)
-    if estimator in DRAWN_FOR and estimator in estimators_of(plan):
-        return drawn_errors(plan, told, people, prior, (estimator,), share)[estimator]
+    """The predicted errors of one estimator, or of the plan's first if that one has no forecast."""
+    predicted = forecast(plan, people, prior)
+    if estimator in DRAWN_ESTIMATORS and estimator in estimators_of(plan):
+        return forecast_by_draws(plan, predicted, people, (estimator,), share)[estimator]
     if estimator == "published":
-        told = told.published or told
-    return forecast_errors(told, prior)
-
-
-def forecast_errors(told: Forecast, prior: Prior) -> Errors:
-    """A forecast's errors once answers are clipped to their range."""
-    held = prior.weight * (prior.frequency > 0)
-    frequency = float(prior.weight @ told.clipped_frequency(prior))
-    if not held.any():
-        return frequency, float("nan")
-    return frequency, float(held @ told.clipped_mean(prior) / held.sum())
+        predicted = predicted.published or predicted
+    return predicted.errors()
 
 
 def _relative(errors: Errors, base: Errors, ask: str) -> float:

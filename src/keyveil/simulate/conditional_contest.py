@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..estimate.forecast.key_forecast import clipped
+from ..estimate.forecast.normal_law import clipped
+from ..estimate.forecast.query_forecast import FORECAST_ESTIMATORS, QueryForecast
 from ..estimate.together.conditional import Conditionals, query_weights
 from ..estimate.together.query import Query
 from ..foundation.arrays import Floats
@@ -19,7 +20,6 @@ from ..people.population import Population
 from ..people.prior import Prior
 from ..people.schema import Schema
 from ..plan.plan import Plan
-from ..planner.outlook import FORESEEN, Foreseen
 from ..planner.planner import advise
 from .measured_row import AnyRow, Measured, measured
 from .tallies import simulate
@@ -224,12 +224,12 @@ def _predicted(
     plan: Plan, population: Population, people: int, estimator: str, asked: dict[str, _Asked]
 ) -> dict[str, float | None]:
     """The mean squared error that the plan predicts, of values clipped to their range."""
-    if estimator not in FORESEEN or plan.encode != "views":
+    if estimator not in FORECAST_ESTIMATORS or plan.encode != "views":
         return dict.fromkeys(asked)
-    foreseen = Foreseen(plan, population.law, people, estimator)
+    forecast = QueryForecast(plan, population.law, people, estimator)
     made: dict[str, float | None] = {}
     for kind, one in asked.items():
-        variances = [foreseen.variance(query) for query in one.queries]
+        variances = [forecast.variance(query) for query in one.queries]
         known = [variance for variance in variances if variance is not None]
         whole = len(known) == len(variances)
         errors = clipped(np.array(known), one.truth, one.low, 1.0) if whole else np.empty(0)

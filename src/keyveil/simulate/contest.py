@@ -16,9 +16,9 @@ import numpy as np
 
 from ..estimate import KeyBands, bands, estimators_of
 from ..estimate.answer import Band
-from ..estimate.forecast.by_draws import MADE as DRAWN_FOR
-from ..estimate.forecast.by_draws import drawn_errors
-from ..estimate.forecast.key_forecast import Forecast, forecast
+from ..estimate.forecast.by_draws import DRAWN_ESTIMATORS, forecast_by_draws
+from ..estimate.forecast.key_forecast import forecast
+from ..estimate.forecast.result import Forecast
 from ..foundation.arrays import Floats, Integers
 from ..foundation.coins import Coins
 from ..foundation.errors import PlanError
@@ -282,13 +282,13 @@ class Contest:
         known = self.known
         if estimator == "published":
             told = None if told is None else told.published
-        elif told is not None and estimator in DRAWN_FOR:
-            made = drawn_errors(plan, told, self.people, known, (estimator,))[estimator]
+        elif told is not None and estimator in DRAWN_ESTIMATORS:
+            made = forecast_by_draws(plan, told, self.people, (estimator,))[estimator]
             return _number(made[0]), _number(made[1])
         if told is None or estimator not in (next(iter(estimators_of(plan))), "published"):
             return None, None
         held = known.frequency > 0
-        of_frequency, of_mean = told.clipped_frequency(known), told.clipped_mean(known)
+        of_frequency, of_mean = told.clipped_frequency, told.clipped_mean
         return _number(of_frequency.mean()), _number(of_mean[held].mean())
 
     def _row(

@@ -9,13 +9,15 @@ so that the mean stays what it is: with noise that is normal, all weights have a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import erf, pi
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ...foundation.arrays import Floats
-from .key_forecast import NODES, REACH, WEIGHTS, Beside, Forecast, area, clipped, height
+from .normal_law import NODES, REACH, WEIGHTS, below, clipped, density
+from .result import Forecast, WithPublished
 
 if TYPE_CHECKING:
     from ...people.prior import Prior
@@ -104,14 +106,16 @@ class RawMeans(Forecast):
 
     last: FeedbackRound
 
-    def clipped_mean(self, prior: Prior) -> Floats:
-        """The mean squared error of each mean, which is clipped as it is made."""
-        return self.last.error(prior.mean)
+    @cached_property
+    def clipped_mean(self) -> Floats:
+        """The mean squared error of each mean, which the estimator itself clips."""
+        return self.last.error(self.truth.mean)
 
 
 def first_round(alone: Forecast, at: FeedbackRound) -> Forecast:
-    """Of a round that stands alone: its least squares, and beside them its raw means."""
-    return Beside(alone.bias, alone.covariance, RawMeans(alone.bias, alone.covariance, at))
+    """The forecast of a first round: least squares, with raw means as the published estimator."""
+    parts = alone.truth, alone.bias, alone.covariance
+    return WithPublished(*parts, RawMeans(*parts, at))
 
 
 @dataclass(frozen=True)
@@ -130,26 +134,28 @@ class Debiased(Forecast):
         covariance[:, 0, 0] = frequency
         covariance[:, 0, 1] = covariance[:, 1, 0] = m * frequency
         covariance[:, 1, 1] = m**2 * frequency + share + apart * frequency
-        return cls(np.zeros((len(f), 2)), covariance, last)
+        return cls(prior, np.zeros((len(f), 2)), covariance, last)
 
     @property
     def published(self) -> Forecast:
         """Means with the pull."""
-        return RawMeans(self.bias, self.covariance, self.last)
+        return RawMeans(self.truth, self.bias, self.covariance, self.last)
 
-    def clipped_mean(self, prior: Prior) -> Floats:
-        """The mean squared error of each mean once it is clipped to [-1, 1].
+    @cached_property
+    def clipped_mean(self) -> Floats:
+        """The mean squared error of each mean after clipping to [-1, 1].
 
-        Whatever the frequency is and whatever was told, the rest is normal: a sum over both. The
-        middle of the range is taken where the frequency is not above zero.
+        Given the frequency and the feedback, the rest is normal: this is a sum over both. The mean is 0
+        if the estimated frequency is not above zero.
         """
-        truth, size = prior.mean[:, None, None], np.sqrt(np.maximum(self.covariance[:, 0, 0], 1e-300))
-        first = np.clip(-prior.frequency / size, -REACH, REACH)
+        frequency, mean = self.truth.frequency, self.truth.mean
+        truth, size = mean[:, None, None], np.sqrt(np.maximum(self.covariance[:, 0, 0], 1e-300))
+        first = np.clip(-frequency / size, -REACH, REACH)
         half = (REACH - first)[:, None] / 2
         z = first[:, None] + half * (1.0 + NODES)
-        f = np.maximum(prior.frequency[:, None] + size[:, None] * z, 1e-12)[:, None, :]
+        f = np.maximum(frequency[:, None] + size[:, None] * z, 1e-12)[:, None, :]
         told = self.last.told.at[:, :, None]
         middle = told + (self.last.middle[:, :, None] - told) / f
         off = clipped(self.last.variance[:, :, None] / f**2, truth, -1.0, 1.0, middle - truth)
-        each = np.einsum("kji,kj->ki", off, self.last.told.chance)
-        return np.asarray((each * height(z) * half) @ WEIGHTS + area(first) * prior.mean**2)
+        errors = np.einsum("kji,kj->ki", off, self.last.told.chance)
+        return np.asarray((errors * density(z) * half) @ WEIGHTS + below(first) * mean**2)

@@ -21,8 +21,7 @@ from ...channel import CoCo, Collision
 from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
 from ...plan.encoding import SETS
-from ..forecast.key_forecast import Forecast
-from ..forecast.variance import Predicted
+from ..forecast.result import Forecast, StatedTruth
 from ..linear import Moments
 from .collision_matrix import (
     blocks,
@@ -217,34 +216,29 @@ def pool_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
     spread += np.diag(noise * share / (1 - share) / people)
     bias, left = kept - truth, np.broadcast_to(np.diag(added), spread.shape)
     if plan.encode != "items":
-        return Forecast(bias, spread + left)
+        return Forecast(prior, bias, spread + left)
     claimed = left + second_order(channel, kept**2, prior.count)
     # Two keys are held together at most as often as the root of f_i f_j says.
     most = left + second_order(channel, kept[:, :1].repeat(2, axis=1), prior.count)
     if prior.sample is None or most.sum() <= LITTLE * spread.sum():
-        return Forecast(bias, spread + claimed)
+        return Forecast(prior, bias, spread + claimed)
     fixed, about = pool_error(channel, keys, prior.sample, bool(share)) or (np.zeros((keys, 2)), claimed)
     if share and keys <= MOST_KEYS:
         claimed = paired(channel, keys, prior.sample)  # a tally tells how large it is over seeds
-    return Forecast(bias + fixed, spread + about, claimed=spread + claimed, fixed=fixed)
+    return Forecast(prior, bias + fixed, spread + about, claimed=spread + claimed, fixed=fixed)
 
 
-def predicted_variance(
+def forecast_pool_key(
     channel: Collision, people: float, frequency: float, mean: float, energy: float = 0.0
-) -> Predicted:
-    """Variances of a key's answers when ``people`` answer; those of a pair are of the same form.
+) -> Forecast:
+    """The forecast of one key with a stated frequency and mean, without a row axis.
 
-    ``energy`` is the sum of squared frequencies of items that decoding does not correct for.
+    ``energy`` is the sum of squared frequencies of items that decoding does not correct for. A pair of
+    keys has the same form.
     """
     part, gain = 1.0 / channel.small, channel.gain
-    low, high = (part + gain * frequency * (1 + sign * mean) / 2 for sign in (-1, 1))
-    both = part * (part + gain * frequency)  # the two ends collide under one seed in t
-    pool = energy / ((channel.small - 1) * channel.pool)
-    scale = gain**2 * people
-    of_frequency = (low + high + 2 * both - (low + high) ** 2) / scale + 2 * pool
-    of_mass = (low + high - 2 * both - (high - low) ** 2) / scale + 2 * pool
-    shared = (high - low - (high**2 - low**2)) / scale
-    if frequency <= 0:
-        return Predicted(of_frequency, float("nan"), of_mass)
-    of_mean = (of_mass - 2 * mean * shared + mean**2 * of_frequency) / frequency**2
-    return Predicted(of_frequency, of_mean, of_mass)
+    shares = part + gain * (np.array([frequency, frequency * mean]) @ ENDS)
+    same = np.asarray(part * (part + gain * frequency))  # the two ends collide under one seed in t
+    pool = 2 * energy / ((channel.small - 1) * channel.pool)
+    covariance = _of_shares(shares, same, np.array(gains_of(channel))) / people + pool * np.eye(2)
+    return Forecast(StatedTruth.of_key(frequency, mean), np.zeros(2), covariance)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...estimate.forecast.variance import predicted
+from ...estimate.forecast.key_forecast import forecast_key
 from ...estimate.linear import Decoder, by_least_squares
 from ...mechanisms.f2m import by_two_bits
 from ...people.schema import Schema
@@ -56,7 +56,7 @@ def variances(
     """The exact variances of one report for each key, averaged."""
     plan = _plan(mechanism, epsilon, calibrate, tuple((parameters or {}).items()))
     keys = zip(population.frequency.tolist(), population.mean.tolist(), strict=True)
-    found = [predicted(plan, 1, f, m, decode=decode) for f, m in keys]
+    found = [forecast_key(plan, 1, f, m, decode=decode) for f, m in keys]
     return Variances(*(float(np.mean([getattr(one, part) for one in found])) for part in PARTS))
 
 

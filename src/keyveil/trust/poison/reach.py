@@ -13,9 +13,9 @@ import numpy as np
 
 from ...estimate.answer import quantile
 from ...estimate.decoding import moments_of
-from ...estimate.forecast.variance import prior_law
 from ...estimate.linear import Moments
 from ...foundation.arrays import Floats
+from ...people.prior import independent_law
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .attack import check
@@ -259,7 +259,7 @@ def _precision(plan: Plan, group: ReportGroup) -> float:
     view = group.members[0]
     channel, size = plan.view_channels[view], len(plan.views.keys[view])
     assert isinstance(group.best, CellInfluence)
-    law = channel.mix(prior_law(plan.schema.levels, size)[None, :])[0]
+    law = channel.mix(independent_law(plan.schema.levels, size)[None, :])[0]
     worth = group.best.worth[0, :, 0, 0]
     return 1.0 / max(float(law @ worth**2 - (law @ worth) ** 2), 1e-300)
 
