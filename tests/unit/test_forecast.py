@@ -16,7 +16,7 @@ from keyveil.estimate.forecast.by_draws import forecast_by_draws
 from keyveil.estimate.forecast.key_forecast import forecast
 from keyveil.estimate.forecast.result import Forecast, Mixed
 from keyveil.estimate.forecast.round_forecast import POINTS, FeedbackForecast, FeedbackRound
-from keyveil.mechanisms.designed import _cells, cyclic_views
+from keyveil.mechanisms.designed import cyclic_views
 from keyveil.mechanisms.privkv import asked_once
 from keyveil.people.prior import Prior
 from keyveil.people.synthetic import gaussian, normal_values, of_keys
@@ -45,25 +45,38 @@ def friends(people=600, keys=5, levels=4):
     return schema, People(np.arange(people), starts, places.astype(np.uint16), values)
 
 
+def estimates_of_one_report(plan):
+    """What the plan's own estimator says of the first view's keys, for each output of one report alone.
+
+    An array (outputs, places of the view, frequency and mass).
+    """
+    own, outputs = plan.layout.own[0], plan.channels[0].cells
+    counts = np.zeros((outputs, plan.layout.cells), np.int64)
+    counts[:, own] = 1
+    counts[np.arange(outputs), own + 1 + np.arange(outputs)] = 1
+    return plan.mechanism.moments(plan, counts).values[:, list(plan.views.keys[0])]
+
+
 @pytest.mark.parametrize(
     ("name", "size", "levels", "epsilon"),
     [("several", 2, 4, 5), ("several", 2, 4, 3), ("several_rr", 2, 1, 3), ("several_rr", 3, 1, 5)],
 )
 def test_views_of_a_table_are_forecast_at_the_law_that_the_table_has(name, size, levels, epsilon):
-    """Every view's law counted from the table, and the estimator's own weights at every place."""
+    """Every output of every view, with its chance counted from the table and the estimate it gives."""
     schema, people = friends()
     prior = Prior.of_people(schema, people)
     plan = Plan.of(schema, name, epsilon, keys=size)
     crowd, channel = Population(schema, people, levels), plan.channels[0]
-    cells = _cells(channel, levels, size, plan.mechanism.design(plan.parameters))
-    width = cells.shape[-1]
+    width = 1 if levels == 1 else 2
+    estimates = estimates_of_one_report(plan)[..., :width]
+    truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)[:, :width]
     square, count = np.zeros((5, width, width)), np.zeros(5)
     for view in plan.views.keys:
         seen = crowd.law(view) @ channel.expected()
         for place, key in enumerate(view):
-            square[key] += np.einsum("c,ci,cj->ij", seen, cells[place], cells[place])
+            assert seen @ estimates[:, place] == pytest.approx(truth[key], abs=1e-9), "unbiased"
+            square[key] += np.einsum("c,ci,cj->ij", seen, estimates[:, place], estimates[:, place])
             count[key] += 1
-    truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)[:, :width]
     by_hand = square / count[:, None, None] - truth[:, :, None] * truth[:, None, :]
     told = forecast(plan, 5000, prior).covariance[:, :width, :width]
     assert told == pytest.approx(by_hand * 5 / (5000 * size), rel=1e-6)
@@ -92,7 +105,7 @@ def test_keys_of_one_report_err_together_where_people_hold_all_or_nothing(size, 
     schema, people = all_or_nothing()
     plan = Plan.of(schema, "several", 5, keys=size, levels=levels)
     crowd, channel = Population(schema, people, levels), plan.channels[0]
-    cells = _cells(channel, levels, size, plan.mechanism.design(plan.parameters))[:, :, 0]
+    cells = estimates_of_one_report(plan)[:, :, 0].T
     of_sum = alone = 0.0
     for view in plan.views.keys:
         seen = crowd.law(view) @ channel.expected()
@@ -164,10 +177,10 @@ def test_laws_of_views_keep_every_keys_own_law(levels, size):
     views = cyclic_views(5, size).keys
     for prior in (Prior.of_people(schema, people), Prior.of(5)):
         states = prior.states(levels)
-        law = prior.beside(levels, views).reshape(len(states), levels + 1, -1)
+        law = prior.view_laws(levels, views).reshape(len(states), levels + 1, -1)
         assert law.sum(axis=2) == pytest.approx(states)
         assert law.min() >= 0
-        assert prior.beside(levels, views) is prior.beside(levels, views), "found once"
+        assert prior.view_laws(levels, views) is prior.view_laws(levels, views), "found once"
 
 
 def test_a_large_table_is_sampled_and_says_nearly_the_same():
@@ -177,7 +190,7 @@ def test_a_large_table_is_sampled_and_says_nearly_the_same():
     prior = Prior.of_people(made.schema, people)
     assert prior.sample.people == MOST_SAMPLED
     views = cyclic_views(10, 2).keys
-    law = prior.beside(2, views).reshape(10, 3, 3)
+    law = prior.view_laws(2, views).reshape(10, 3, 3)
     crowd = Population(made.schema, people)
     whole = np.zeros((10, 3, 3))
     for one, two in views:

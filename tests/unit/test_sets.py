@@ -41,7 +41,7 @@ from keyveil.foundation.coins import Stream, address
 from keyveil.foundation.compiled import compiled
 from keyveil.mechanisms.pckv import padded_symmetric
 from keyveil.mechanisms.signed_ue import best_pair, signed_symbols, variances
-from keyveil.mechanisms.sized import CAPS, bucket_law, sizes_of
+from keyveil.mechanisms.sized import CAP_NAMES, bucket_law, sizes_of
 from keyveil.people.prior import Prior
 from keyveil.people.views import Views
 from keyveil.plan.encoding import (
@@ -759,7 +759,7 @@ def test_the_second_plan_has_the_cap_that_the_first_found(then):
         assert Decimal(second.chain["spent"]) == first.proven, "for who answers both"
         assert Plan.parse(second.dumps()) == second
         assert Plan.parse(first.dumps()) == first
-        alone = Plan.of(Schema.of(40), then, 1, **{CAPS[then]: cap})
+        alone = Plan.of(Schema.of(40), then, 1, **{CAP_NAMES[then]: cap})
         assert second.channels == alone.channels
         with pytest.raises(FinishedError):
             second.next(Tally(second))

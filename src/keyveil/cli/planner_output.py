@@ -132,7 +132,7 @@ def _outside(made: Plan, people: int, ask: str, prior: Prior) -> None:
 
 def _answers(option: Option, advice: Advice) -> str:
     """Whether it can answer, and with how many more people it could."""
-    if option.lacks <= 1:
+    if option.people_factor <= 1:
         return "yes"
     factor = advice.factor(option)
     if not isfinite(factor):

@@ -46,14 +46,14 @@ if TYPE_CHECKING:
     from ..people.prior import Prior
     from ..plan.tally import Tally
 
-CAPS = {
+CAP_NAMES = {
     "collision": "cap",
     "coco": "cap",
     "pckv_ue": "length",
     "pckv_grr": "length",
     "signed_ue": "length",
 }
-"""The mechanisms that may come second, and what each calls its cap."""
+"""Mechanisms for whole sets of keys, and what each calls its cap or padding length."""
 
 DRAWS = 24
 """First rounds that a forecast looks at, to see which caps they find; an even number."""
@@ -73,7 +73,7 @@ class Sized(Mechanism):
     )
     bits = "log2 of the sets of buckets; then those of the second mechanism"
     parameters = {
-        "then": Choice("collision", tuple(CAPS), "what the second plan asks with"),
+        "then": Choice("collision", tuple(CAP_NAMES), "what the second plan asks with"),
         "rule": Choice("best", ("best", "quantile"), "how the cap is chosen from the sizes"),
         "quantile": Parameter("0.9", "0.01", "1", "the part of people who hold no more than the cap"),
         "share": Parameter("0.1", "0.001", "0.9", "the part of all people who are asked for sizes"),
@@ -129,7 +129,7 @@ class Sized(Mechanism):
         self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any], cap: int
     ) -> Draft:
         kind = _kind(chosen["then"])
-        own = kind.chosen({CAPS[kind.name]: cap})
+        own = kind.chosen({CAP_NAMES[kind.name]: cap})
         return kind.draft(schema, epsilon, tight, own)
 
     def _cap(self, plan: Plan, sizes: Floats, people: float) -> int:
@@ -214,7 +214,7 @@ class Sized(Mechanism):
 @lru_cache(maxsize=64)
 def _capped(schema: Schema, name: str, promised: Decimal, calibrate: str, cap: int) -> Plan:
     """The plan that comes second if this cap is found."""
-    given: dict[str, Any] = {CAPS[name]: cap}
+    given: dict[str, Any] = {CAP_NAMES[name]: cap}
     return Plan.of(schema, name, promised, calibrate, **given)
 
 

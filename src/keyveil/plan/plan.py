@@ -156,16 +156,17 @@ class Plan:
         prior: Prior | None = None,
         force: bool = False,
     ) -> Plan:
-        """The plan with the least predicted error when so many people answer; see ``planner.advise``.
+        """The plan with the least predicted error when this number of people answer.
 
-        Refused where nothing can answer, with what it would take; ``force`` makes the best all the same.
+        See ``planner.advise``. A PlanError says what it would take if no plan can answer; with ``force``
+        the best one is returned all the same.
         """
         from ..planner.planner import advise
 
-        found = advise(schema, epsilon, people, ask=ask, prior=prior, brief=True)
-        if not found.answers and not force:
-            raise PlanError(str(advise(schema, epsilon, people, ask=ask, prior=prior)))
-        return found.plan
+        advice = advise(schema, epsilon, people, ask=ask, prior=prior, brief=force)
+        if not advice.answers and not force:
+            raise PlanError(str(advice))
+        return advice.plan
 
     @classmethod
     def _drafted(cls, kind: Recipe, drafted: Draft, calibrate: str) -> Plan:

@@ -20,6 +20,7 @@ With ever more people the law is the one that they told; with none it is the def
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,7 +32,7 @@ from ..estimate.projection import onto_simplex
 from ..foundation.arrays import Floats
 from ..foundation.errors import PlanError
 from ..mechanisms.sized import noise_of, shares_of
-from ..people.prior import Prior
+from ..people.prior import MOST_HELD, Prior, beta_binomial
 from ..plan.encoding import bucket_ends, bucket_of
 
 if TYPE_CHECKING:
@@ -56,8 +57,6 @@ EVEN = (0.5, 1.0, 2.0, 6.0, np.inf)
 """Shapes of beta-binomials, from very uneven to people who all hold about as many."""
 PARTS = (0.05, 0.1, 0.2, 0.4)
 """In mixtures the part of people who hold many."""
-MOST = 4096
-"""The most keys that a law speaks of."""
 NO_ONE = 1e-6
 """Less than this share of people is no one, but for rounding."""
 VAGUE = 0.1
@@ -97,26 +96,26 @@ def pilot_prior(
 
 def learned(plan: Plan, tally: Tally) -> Floats:
     """The share of people who hold 0, 1, 2, ... keys, from a pilot's tally."""
-    keys, told = len(plan.schema.keys), shares_of(plan, tally.counts)
-    guesses = _guesses(keys, len(told))
+    shares = shares_of(plan, tally.counts)
+    guesses = guesses_for(len(plan.schema.keys), len(shares))
     noise = noise_of(plan, guesses.buckets) / tally.reports
     least = np.clip(guesses.buckets, LEAST, 1.0 - LEAST)
     slack = least * (1.0 - least) / (SEEN + 1.0)
-    off, spread = told - guesses.buckets, slack + noise
+    off, spread = shares - guesses.buckets, slack + noise
     likely = -0.5 * (off**2 / spread + np.log(spread)).sum(axis=1)
     top = float(likely.max())
     weight = guesses.weight * np.exp(likely - top)
     if np.exp(likely[0] - top) * ODDS >= weight.sum():
         weight = np.zeros(len(weight))
         weight[0] = 1.0
-    some = np.flatnonzero(weight >= COUNTS * weight.max())
-    weight = weight[some] / weight[some].sum()
-    found = onto_simplex((guesses.buckets + off * slack / spread)[some])
-    law = np.sqrt(weight @ found**2)
-    within = weight @ (found[:, guesses.bucket] * guesses.within(some))
-    apart = np.bincount(guesses.bucket, within, len(law))
-    made = within * (law / np.where(apart > 0, apart, 1.0))[guesses.bucket]
-    return np.asarray(made / made.sum())
+    rows = np.flatnonzero(weight >= COUNTS * weight.max())
+    weight = weight[rows] / weight[rows].sum()
+    posterior = onto_simplex((guesses.buckets + off * slack / spread)[rows])
+    law = np.sqrt(weight @ posterior**2)
+    within = weight @ (posterior[:, guesses.bucket] * guesses.within(rows))
+    sums = np.bincount(guesses.bucket, within, len(law))
+    sizes = within * (law / np.where(sums > 0, sums, 1.0))[guesses.bucket]
+    return np.asarray(sizes / sizes.sum())
 
 
 class PilotAnswer(NamedTuple):
@@ -167,85 +166,90 @@ def check_pilot(plan: Plan) -> None:
 # -- guesses -------------------------------------------------------------------------------------------
 
 
-class _Guesses(NamedTuple):
-    """Laws that are plausible before anyone has told; the default prior's first."""
+class Guesses(NamedTuple):
+    """Laws of the number of keys that are plausible beforehand; the default prior's comes first.
+
+    A guess is a mixture of two laws (the same one twice if it is none).
+    """
 
     laws: Floats
-    """Laws of the number of keys, 0 and up; mixtures are of two of them."""
+    """Laws of the number of keys, from 0 on."""
     first: np.ndarray
     second: np.ndarray
     part: Floats
-    """A guess is the first law but for a part, which is the second."""
+    """The share of people who follow the second law."""
     buckets: Floats
-    """The guesses' laws of buckets."""
+    """Each guess as a law of buckets."""
     bucket: np.ndarray
     """The bucket of each number of keys."""
     weight: Floats
+    """The prior probability of each guess."""
 
-    def within(self, some: np.ndarray) -> Floats:
-        """Of some guesses, the law within each bucket; even where a guess has no one."""
-        part = self.part[some, None]
-        laws = (1.0 - part) * self.laws[self.first[some]] + part * self.laws[self.second[some]]
-        whole = self.buckets[some][:, self.bucket]
+    def within(self, rows: np.ndarray) -> Floats:
+        """The law within each bucket, for some guesses; uniform where a guess has no one."""
+        part = self.part[rows, None]
+        laws = (1.0 - part) * self.laws[self.first[rows]] + part * self.laws[self.second[rows]]
+        whole = self.buckets[rows][:, self.bucket]
         even = 1.0 / np.bincount(self.bucket)[self.bucket]
         known = whole > 1e-12
         return np.asarray(np.where(known, laws / np.where(known, whole, 1.0), even))
 
 
+class _Law(NamedTuple):
+    """A law of the number of keys, its weight among unmixed guesses, and its role in mixtures."""
+
+    law: Floats
+    weight: float = 1.0
+    few: bool = False
+    many: bool = False
+
+
 @lru_cache(maxsize=8)
-def _guesses(keys: int, buckets: int) -> _Guesses:
-    most = min(keys, MOST)
-    default = Prior.of(keys).sizes
-    one, every = np.zeros((2, most + 1))
-    one[1] = every[most] = 1.0
-    laws = [np.pad(default, (0, max(0, most + 1 - len(default))))[: most + 1], one, every]
-    few, many, worth = [1], [], [1.0] * len(laws)
-    equal = np.geomspace(0.5, 0.97 * keys, AVERAGES).tolist()
-    above = sum(held >= MOSTLY[0] * keys for held in equal)
-    for held in (*equal, *(share * keys for share in MOSTLY)):
-        here = len(laws)
-        for even in EVEN:
-            at = len(laws)
-            laws.append(_law(held / keys, keys, even, most))
-            if held > 1:  # everyone holds at least one
-                rest = _law((held - 1) / (keys - 1), keys - 1, even, most - 1)
-                laws.append(np.concatenate([[0.0], rest]))
-            if held not in equal:
-                continue  # mixtures have enough
-            if held < 0.2 * keys and even in (1.0, np.inf):
-                few += range(at, len(laws))
-            if held >= max(2.0, 0.1 * keys) and even in (1.0, 6.0):
-                many.append(at)
-        # more averages are guessed up there, but none the likelier for it
-        each = above / (above + len(MOSTLY)) if held >= MOSTLY[0] * keys else 1.0
-        worth += [each] * (len(laws) - here)
-    alone, mixed = len(laws), [(a, b, part) for a in few for b in many for part in PARTS]
-    first, second = ([*range(alone), *(each[place] for each in mixed)] for place in (0, 1))
-    part = np.array([0.0] * alone + [each[2] for each in mixed])
-    made = np.array(laws)
+def guesses_for(keys: int, buckets: int) -> Guesses:
+    """The guesses for this number of keys and of buckets."""
+    most = min(keys, MOST_HELD)
+    rows = [*_extreme_laws(keys, most), *_beta_laws(keys, most)]
+    alone = range(len(rows))
+    mixtures = [
+        (few, many, part)
+        for few in alone
+        if rows[few].few
+        for many in alone
+        if rows[many].many
+        for part in PARTS
+    ]
+    first, second = ([*alone, *(mixture[place] for mixture in mixtures)] for place in (0, 1))
+    part = np.array([0.0] * len(rows) + [share for _, _, share in mixtures])
+    laws = np.array([row.law for row in rows])
     bucket = np.minimum(bucket_of(np.arange(most + 1)), buckets - 1)
-    lumped = made @ np.eye(buckets)[bucket]
+    lumped = laws @ np.eye(buckets)[bucket]
     joined = (1.0 - part[:, None]) * lumped[first] + part[:, None] * lumped[second]
-    share = 0.5 if mixed else 1.0
-    weight = np.concatenate(
-        [share * np.array(worth) / sum(worth), np.full(len(mixed), 0.5 / max(1, len(mixed)))]
-    )
-    return _Guesses(made, np.array(first), np.array(second), part, joined, bucket, weight)
+    weight = np.array([row.weight for row in rows])
+    weight *= (0.5 if mixtures else 1.0) / sum(weight.tolist())
+    weight = np.concatenate([weight, np.full(len(mixtures), 0.5 / max(1, len(mixtures)))])
+    return Guesses(laws, np.array(first), np.array(second), part, joined, bucket, weight)
 
 
-def _law(share: float, keys: int, even: float, most: int) -> Floats:
-    """A beta-binomial of ``keys`` keys that holds this share of them, cut beyond ``most``.
+def _extreme_laws(keys: int, most: int) -> Iterator[_Law]:
+    """The default prior's law, everyone holds one key, and everyone holds all."""
+    default = Prior.of(keys).sizes
+    yield _Law(np.pad(default, (0, max(0, most + 1 - len(default))))[: most + 1])
+    yield _Law(np.eye(most + 1)[1], few=True)
+    yield _Law(np.eye(most + 1)[most])
 
-    ``even`` is the smaller of its two shapes; if infinite it is a binomial.
-    """
-    number = np.arange(most, dtype=np.float64)
-    if np.isinf(even):
-        odds = np.full(most, share / (1.0 - share))
-    else:
-        small, large = even, even * max(share, 1.0 - share) / min(share, 1.0 - share)
-        one, two = (small, large) if share < 0.5 else (large, small)
-        odds = (one + number) / (keys - 1.0 - number + two)
-    steps = np.log((keys - number) / (number + 1.0) * odds)  # p(j + 1) / p(j)
-    heights = np.concatenate([[0.0], np.cumsum(steps)])
-    law = np.exp(heights - heights.max())
-    return np.asarray(law / law.sum())
+
+def _beta_laws(keys: int, most: int) -> Iterator[_Law]:
+    """Beta-binomials of every average and shape, each also with everyone holding at least one key."""
+    averages = np.geomspace(0.5, 0.97 * keys, AVERAGES).tolist()
+    above = sum(held >= MOSTLY[0] * keys for held in averages)
+    for held in (*averages, *(share * keys for share in MOSTLY)):
+        # The added averages near all keys do not make that region likelier.
+        weight = above / (above + len(MOSTLY)) if held >= MOSTLY[0] * keys else 1.0
+        mixes = held in averages  # the added averages are in no mixture
+        for even in EVEN:
+            few = mixes and held < 0.2 * keys and even in (1.0, np.inf)
+            many = mixes and held >= max(2.0, 0.1 * keys) and even in (1.0, 6.0)
+            yield _Law(beta_binomial(held / keys, keys, even, most), weight, few, many)
+            if held > 1:
+                rest = beta_binomial((held - 1) / (keys - 1), keys - 1, even, most - 1)
+                yield _Law(np.concatenate([[0.0], rest]), weight, few)

@@ -22,8 +22,8 @@ from ..people.prior import Prior
 from ..people.scale import Scale
 from ..people.schema import Schema
 from ..plan.plan import Plan
-from .final_choice import settled
-from .options import ALIKE, Option, counted_of, lacks, options_for
+from .final_choice import choose_by_simulation
+from .options import ALIKE, Option, counted_of, options_for, people_factor
 
 ASKS = ("both", "frequency", "mean", "conditional")
 EPSILONS = ("0.1", "0.2", "0.3", "0.5", "0.7", "1", "1.5", "2", "3", "4", "5", "6", "8", "10")
@@ -59,7 +59,7 @@ class Advice:
     @property
     def answers(self) -> bool:
         """Whether some plan can answer."""
-        return _least_lacking(self.options) <= 1
+        return _least_factor(self.options) <= 1
 
     @property
     def estimator(self) -> str | None:
@@ -78,15 +78,15 @@ class Advice:
 
         Errors do not fall quite as people rise, so the number is found step by step.
         """
-        people, factor = self.people, option.lacks
+        people, factor = self.people, option.people_factor
         for _ in range(STEPS):
             if not factor > 1 or not np.isfinite(people * factor) or people * factor > MOST_PEOPLE:
                 break
             people = ceil(people * max(factor, 1.02))
-            factor = lacks(option.plan, people, self.ask, self.prior)
+            factor = people_factor(option.plan, people, self.ask, self.prior)
         if factor > 1:
             return inf
-        return option.lacks if people == self.people else people / self.people
+        return option.people_factor if people == self.people else people / self.people
 
     def __str__(self) -> str:
         best = self.best
@@ -97,15 +97,16 @@ class Advice:
                 f"{text(self.epsilon)} no plan can answer; "
                 f"it takes about {self.people_needed:,} people{either}"
             )
-        others = [o for o in self.runners_up() if o.mechanism != best.mechanism and o.lacks <= 1]
+        able = [option for option in self.options if option.people_factor <= 1]
+        others = [option for option in self.runners_up() if option.mechanism != best.mechanism]
+        others = [option for option in others if option.people_factor <= 1]
         least = f"{best.name} has the least predicted error"
-        if best.lacks > 1:
-            able = next(option for option in self.options if option.lacks <= 1)
+        if best.people_factor > 1:
             return (
                 f"{least}; it answers with about {ceil(self.people * self.factor(best)):,} people, "
-                f"{able.name} now, with {able.score / best.score:.2f} times the error"
+                f"{able[0].name} now, with {able[0].score / best.score:.2f} times the error"
             )
-        if any(ALIKE * option.score < best.score and option.lacks > 1 for option in self.options):
+        if any(ALIKE * option.score < best.score for option in self.options if option.people_factor > 1):
             least += " of those that can answer"
         if not others or not best.score > 0:
             return least
@@ -160,14 +161,14 @@ def advise(
     kind, queries = _asked(ask, schema)
     options = options_for(schema, promised, int(people), kind, queries, prior)
     if kind != "conditional":
-        options = settled(options, schema, promised, int(people), kind, prior)
-    needed, count = None, ceil(people * _least_lacking(options))
-    if not brief and _least_lacking(options) > 1:
+        options = choose_by_simulation(options, schema, promised, int(people), kind, prior)
+    needed, count = None, ceil(people * _least_factor(options))
+    if not brief and _least_factor(options) > 1:
         count = _enough(schema, promised, count, kind, queries, prior)
 
         def works(larger: str) -> bool:
             found = options_for(schema, Decimal(larger), int(people), kind, queries, prior)
-            return found[0].lacks <= 1
+            return found[0].people_factor <= 1
 
         needed = _least_epsilon(promised, works)
     counted = counted_of(queries) if kind in ("both", "conditional") else (kind,)
@@ -208,20 +209,20 @@ def _enough(
     """So many people, or as many more as it takes for the plan that is then chosen to answer."""
     for _ in range(STEPS):
         options = options_for(schema, epsilon, people, ask, queries, prior)
-        factor = _least_lacking(options)
+        factor = _least_factor(options)
         if factor <= 1:
             if ask != "conditional":
-                options = settled(options, schema, epsilon, people, ask, prior)
-            factor = options[0].lacks
+                options = choose_by_simulation(options, schema, epsilon, people, ask, prior)
+            factor = options[0].people_factor
         if factor <= 1 or people * factor > MOST_PEOPLE:
             break
         people = ceil(people * max(factor, 1.02))
     return people
 
 
-def _least_lacking(options: Sequence[Option]) -> float:
+def _least_factor(options: Sequence[Option]) -> float:
     """The factor of people for the option that needs the fewest; one with a cap may never answer."""
-    return min(option.lacks for option in options)
+    return min(option.people_factor for option in options)
 
 
 def _asked(ask: str | Sequence[str], schema: Schema) -> tuple[str, tuple[Query, ...]]:

@@ -92,7 +92,7 @@ def _of_views(plan: Plan, people: float, prior: Prior) -> Forecast:
         for size, views in groups.items():
             if channel.states > MOST_STATES:
                 raise PlanError("views of so many keys are not forecast")
-            laws = prior.beside(levels, tuple(plan.views.keys[view] for view in views))
+            laws = prior.view_laws(levels, tuple(plan.views.keys[view] for view in views))
             one = _told(channel, laws, weights[:, known], size, levels)
             share = float(sum(plan.views.shares[view] for view in views))
             reports = people * share * size / keys

@@ -18,7 +18,9 @@ import numpy as np
 from ...channel import Channel, Collision
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
-from ..together.joint import digits, lifted
+from ...people.views import digits
+from ..pools.collision_matrix import noise_of, pool_variance
+from ..together.joint import lifted
 from .normal_law import clipped
 from .result import Errors, Forecast, StatedTruth
 
@@ -203,9 +205,9 @@ def _of_collision(
     lift = pairs / prior.held**2 * keys / (keys - 1) if prior.held > 0 else 1.0
     both = min(f * g * max(lift, 1.0), f, g)
     part = 1.0 / channel.small
-    item = part * (1 - part) / (channel.gain**2 * people)
+    item = noise_of(channel)[0] / people
     energy = float(np.sum(prior.count * prior.frequency**2)) / 2 + prior.sizes @ kept**2 / keys
-    item += energy / ((channel.small - 1) * channel.pool)
+    item += pool_variance(channel, energy)
     of_pair, of_key = 4 * item + both * kept_pairs * part / (channel.gain * people), 2 * item
     if not both * kept_pairs * g * kept_keys > 0:
         return np.inf, np.inf, 0.0

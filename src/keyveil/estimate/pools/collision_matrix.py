@@ -244,3 +244,11 @@ def noise_of(channel: Collision | CoCo) -> Floats:
         met, told = channel.gains
         return np.array([2 * part * (1 - 2 * part) / met**2, 2 * part / told**2])
     return np.full(2, part * (1 - part) / channel.gain**2)
+
+
+def pool_variance(channel: Collision, energy: float) -> float:
+    """The variance of an item over random pools that other items cause by colliding with it.
+
+    ``energy`` is the sum of those items' squared frequencies.
+    """
+    return energy / ((channel.small - 1) * channel.pool)

@@ -19,6 +19,7 @@ from ...channel import Channel, Symbols, Symmetric
 from ...foundation.arrays import WORD, Floats, Integers
 from ...foundation.errors import PlanError
 from ..answer import Band, KeyBands
+from ..caution import with_one_more
 from ..estimator import on_arrays
 from ..forecast.normal_law import NODES, REACH, WEIGHTS, density
 from ..forecast.result import Forecast
@@ -125,8 +126,7 @@ def padded_moments(plan: Plan, counts: Integers, summed: bool = True) -> Moments
     n = reports[..., None, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         seen = marks / n
-        # One more report without a key, for caution: one report alone has no spread.
-        careful = (marks + _seen(channel, np.zeros(2))) / (n + 1.0)
+        careful = with_one_more(marks, _seen(channel, np.zeros(2)), n)  # a report without a key
         parts = _plain(_found(channel, seen), _spread(channel, careful))
         if summed and isinstance(channel, Symbols):  # k-RR's shares sum to one already
             parts = _summed(parts, np.ones(keys + length))

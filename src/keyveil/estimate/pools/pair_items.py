@@ -17,7 +17,8 @@ from ...channel import Collision
 from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
 from ...plan.encoding import SETS, pair_item
-from .collision_matrix import collided, core_size, excess, undoing
+from ..caution import with_one_more
+from .collision_matrix import collided, core_size, excess, pool_variance, undoing
 from .pool_decoder import energy_of
 
 if TYPE_CHECKING:
@@ -34,8 +35,7 @@ class Scores:
         grid = np.asarray(counts, np.float64).reshape(channel.pool, channel.small)
         self._grid = grid
         self.shares = grid / max(self.reports, 1)
-        # One more report, spread evenly, for caution: one report alone has no spread.
-        self._seen = (grid + 1.0 / channel.cells) / (self.reports + 1)
+        self._seen = with_one_more(grid, 1.0 / channel.cells, self.reports)
         self.core = core_size(channel, singles, self.reports * channel.gain**2 * self.energy)
         self._core_hashes = channel.hashes(np.arange(self.core)).astype(np.int32)
 
@@ -129,7 +129,7 @@ class Scores:
         if self.core:
             values, spread, _ = self._solved
             energy -= float((values**2 - np.diag(spread)).sum())
-        return max(energy, 0.0) / ((self.channel.small - 1) * self.channel.pool)
+        return pool_variance(self.channel, max(energy, 0.0))
 
     @property
     def energy(self) -> float:

@@ -1,19 +1,22 @@
-"""Decoding hash pools: how often each key's two cells are named, and what the pool's collisions explain.
+"""Decoding hash pools: how often the two cells of each key are reported, less the pool's collisions.
 
 Under a seed every key has a low and a high cell: with ``collision`` the cells of its two items, with
-``coco`` two mirrored ones. The share of reports that name either, less what chance gives, by what a
-holder adds, is the key's frequency; their difference is its mass. Over all hashes both are unbiased;
-over the fixed seeds of a pool items collide more or less often than by chance, which ``cores`` undoes.
-What it leaves (``poolerror``) is a fixed error that falls with the pool and not with reports. It counts
-in every covariance and forecast; where it matters, at millions of reports, a larger pool is worth its
-while. What items
-outside the core do is estimated from the tally (two reports with one seed agree more often than 1/t)
-and added to the variance.
+``coco`` two mirrored ones. The share of reports that name either, less what chance gives, divided by
+what a holder adds, is the key's frequency; their difference is its mass. Both are unbiased over all
+hashes. Over the fixed seeds of a pool, items collide more or less often than by chance, which
+``collision_matrix`` undoes for the most important items, the core.
+
+What that leaves (``pool_error``) is a fixed error that falls with the pool and not with reports. It
+counts in every covariance and forecast. With millions of reports it matters, and a larger pool pays.
+The effect of items outside the core is estimated from the tally (two reports with one seed agree more
+often than 1/t) and added to the variance.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,6 +24,7 @@ from ...channel import CoCo, Collision
 from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
 from ...plan.encoding import SETS
+from ..caution import with_one_more
 from ..forecast.result import Forecast, StatedTruth
 from ..linear import Moments
 from .collision_matrix import (
@@ -30,6 +34,7 @@ from .collision_matrix import (
     gains_of,
     noise_of,
     other_cells,
+    pool_variance,
     solves,
     undoing,
 )
@@ -41,7 +46,7 @@ if TYPE_CHECKING:
     from ...plan.plan import Plan
 
 LITTLE = 0.02
-"""What a pool leaves is not looked at more closely where it adds no more than this to the variance."""
+"""The share of the variance up to which the error of a pool is taken from its closed form."""
 
 # -- of a tally ------------------------------------------------------------------------------------
 
@@ -86,7 +91,9 @@ def pool_moments(plan: Plan, counts: Integers) -> Moments:
     for number, row in enumerate(rows):
         if not n[number]:
             continue
-        undone = _corrected(channel, keys, row, values[number], spread[number])
+        values[number], spread[number], undone = _corrected(
+            channel, keys, row, values[number], spread[number]
+        )
         if plan.encode != "items":
             continue
         if undone:
@@ -112,9 +119,8 @@ def _raw(
     n = reports[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         values = ((named / n[..., None] - part) @ TURN.T) / gains
-        # One more report, spread evenly, for caution: one report alone has no spread.
-        shares = (named + part) / (n[..., None] + 1)
-        meet = (same + meetings / channel.cells) / (n + 1)
+        shares = with_one_more(named, part, n[..., None])
+        meet = with_one_more(same, meetings / channel.cells, n)
         spread = _of_shares(shares, meet, gains) / n[..., None, None]
     return values, spread
 
@@ -132,89 +138,97 @@ def _of_shares(named: Floats, same: Floats, gains: Floats) -> Floats:
 
 def _corrected(
     channel: Collision | CoCo, keys: int, row: Integers, values: Floats, spread: Floats
-) -> bool:
-    """Undo the collisions of the core, and add what the others do: in place, for one tally.
+) -> tuple[Floats, Floats, bool]:
+    """Values and covariance of one tally without the core's collisions, and whether any were undone.
 
-    Whether any were undone.
+    The covariance includes what items outside the core do.
     """
-    n = float(row[0])
-    known: list[tuple[float, float]] = []
 
+    @cache
     def energies() -> tuple[float, float]:
-        if not known:
-            grid = row[1:].astype(np.float64).reshape(channel.pool, channel.small)
-            known.append(energy_of(channel, grid))
-        return known[0]
+        grid = row[1:].astype(np.float64).reshape(channel.pool, channel.small)
+        return energy_of(channel, grid)
 
     if isinstance(channel, CoCo):
-        solved = solves(channel, keys, lambda: n * channel.gains[0] ** 2 * energies()[0])
-        if solved:
-            _, more = undoing(channel, 2 * keys)
-            values[:] = undo_collisions(channel, values)
-            spread += more * np.diag(noise_of(channel)) / n
-        else:
-            of_frequency, of_mass = (max(0.0, energy) for energy in energies())
-            half = channel.small // 2
-            spread[:, 0, 0] += of_frequency / ((half - 1) * channel.pool)
-            spread[:, 1, 1] += of_mass / (half * channel.pool)
-        return solved
+        return _corrected_coco(channel, keys, float(row[0]), values, spread, energies)
+    return _corrected_collision(channel, keys, row, values, spread, energies)
+
+
+Energies = Callable[[], tuple[float, float]]
+"""Returns the result of ``energy_of`` for a tally, computed at most once."""
+
+
+def _corrected_coco(
+    channel: CoCo, keys: int, n: float, values: Floats, spread: Floats, energies: Energies
+) -> tuple[Floats, Floats, bool]:
+    """All keys are in the core, or none is."""
+    if solves(channel, keys, lambda: n * channel.gains[0] ** 2 * energies()[0]):
+        _, more = undoing(channel, 2 * keys)
+        noise = more * np.diag(noise_of(channel)) / n
+        return undo_collisions(channel, values), spread + noise, True
+    of_frequency, of_mass = (max(0.0, energy) for energy in energies())
+    half = channel.small // 2
+    left = [of_frequency / ((half - 1) * channel.pool), of_mass / (half * channel.pool)]
+    return values, spread + np.diag(left), False
+
+
+def _corrected_collision(
+    channel: Collision, keys: int, row: Integers, values: Floats, spread: Floats, energies: Energies
+) -> tuple[Floats, Floats, bool]:
+    """The core holds the keys' items first, then other items (pairs of keys)."""
+    n = float(row[0])
     core = core_size(channel, 2 * keys, lambda: n * channel.gain**2 * energies()[0])
     inside = 0.0
     if core:
         undo, more = undoing(channel, core)
-        items = values @ ENDS
-        scores = items.reshape(-1)
+        scores = (values @ ENDS).reshape(-1)
         if core > 2 * keys:
             named = row[1:][other_cells(channel, 2 * keys, core)].sum(axis=0)
             rest = (named / n - 1.0 / channel.small) / channel.gain
             scores = np.concatenate([scores, rest])
-        solved_items = undo @ scores
-        values[:] = solved_items[: 2 * keys].reshape(-1, 2) @ TURN.T
-        spread += more[:keys] * noise_of(channel)[0] / n
-        inside = float((solved_items**2).sum() - np.trace(undo) * noise_of(channel)[0] / n)
+        solved = undo @ scores
+        values = solved[: 2 * keys].reshape(-1, 2) @ TURN.T
+        noise = noise_of(channel)[0]
+        spread = spread + more[:keys] * noise / n
+        inside = float((solved**2).sum() - np.trace(undo) * noise / n)
     if core < channel.items:
         left = max(0.0, energies()[0] - inside)
-        spread += 2 * np.eye(2) * left / ((channel.small - 1) * channel.pool)
-    return bool(core)
+        spread = spread + 2 * np.eye(2) * pool_variance(channel, left)
+    return values, spread, bool(core)
 
 
 # -- before anyone has answered --------------------------------------------------------------------
 
 
+class _Shares(NamedTuple):
+    """What a prior says of the counts of each representative key."""
+
+    named: Floats
+    """The shares of reports that name the low and the high cell."""
+    same: Floats
+    """The share of reports that name both at once."""
+    core: float
+    """The part of noise that undoing the core's collisions adds, of the whole; 0 without a core."""
+    left: Floats
+    """The variances of frequency and mass that items outside the core leave."""
+
+
 def pool_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
-    """The error of ``least_squares``, with what the cap leaves out and what the pool adds."""
+    """The error of ``least_squares``, with the bias of a cap and the error of the pool."""
     channel = plan.channels[0]
-    if not isinstance(channel, Collision | CoCo):
+    if isinstance(channel, CoCo):
+        shares = _coco_shares(channel, plan, people, prior)
+        noise = noise_of(channel)
+    elif isinstance(channel, Collision):
+        shares = _collision_shares(channel, plan, people, prior)
+        noise = noise_of(channel) * 2.0
+    else:
         raise PlanError("this forecast is for plans that speak of sets of items")
     keys, kept = len(plan.schema.keys), prior.capped(plan.cap)
-    ends = kept @ ENDS
-    gains, part = np.array(gains_of(channel)), 1.0 / channel.small
-    truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)
-    each = (ends**2).sum(axis=1)
-    if isinstance(channel, CoCo):
-        f, mass = kept.T
-        both, apart = 2 * part + gains[0] * f, gains[1] * mass
-        named, same = np.stack([(both - apart) / 2, (both + apart) / 2], axis=1), np.zeros(len(f))
-        energy, half = float(prior.count @ f**2), channel.small // 2
-        solved = solves(channel, keys, lambda: people * float(gains[0]) ** 2 * energy)
-        share = core_share(channel, keys) if solved else 0.0
-        left = np.array([energy / (half - 1), float(prior.count @ mass**2) / half])
-        added = left * (not solved) / channel.pool
-    else:
-        named = part + channel.gain * ends
-        same = part * (part + channel.gain * ends.sum(axis=1))  # collide under one seed in t
-        inside = float(prior.count @ each)
-        energy = inside
-        if plan.encode == "pair_items":  # pairs as if keys were independent
-            energy += (inside**2 - float(prior.count @ each**2)) / 2
-        core = core_size(channel, 2 * keys, people * channel.gain**2 * energy)
-        share = core_share(channel, core) if core else 0.0
-        outside = 0.0 if core == channel.items else energy - (inside if core else 0.0)
-        added = np.full(2, 2 * max(0.0, outside) / ((channel.small - 1) * channel.pool))
-    spread = _of_shares(named, same, gains) / people
-    noise = noise_of(channel) * (1.0 if isinstance(channel, CoCo) else 2.0)
-    spread += np.diag(noise * share / (1 - share) / people)
-    bias, left = kept - truth, np.broadcast_to(np.diag(added), spread.shape)
+    spread = _of_shares(shares.named, shares.same, np.array(gains_of(channel))) / people
+    spread += np.diag(noise * shares.core / (1 - shares.core) / people)
+    bias = kept - np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)
+    left = np.broadcast_to(np.diag(shares.left), spread.shape)
     if plan.encode != "items":
         return Forecast(prior, bias, spread + left)
     claimed = left + second_order(channel, kept**2, prior.count)
@@ -222,10 +236,40 @@ def pool_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
     most = left + second_order(channel, kept[:, :1].repeat(2, axis=1), prior.count)
     if prior.sample is None or most.sum() <= LITTLE * spread.sum():
         return Forecast(prior, bias, spread + claimed)
-    fixed, about = pool_error(channel, keys, prior.sample, bool(share)) or (np.zeros((keys, 2)), claimed)
-    if share and keys <= MOST_KEYS:
-        claimed = paired(channel, keys, prior.sample)  # a tally tells how large it is over seeds
-    return Forecast(prior, bias + fixed, spread + about, claimed=spread + claimed, fixed=fixed)
+    known = pool_error(channel, keys, prior.sample, bool(shares.core))
+    fixed, variance = known or (np.zeros((keys, 2)), claimed)
+    if shares.core and keys <= MOST_KEYS:
+        claimed = paired(channel, keys, prior.sample)  # the estimator learns its size over seeds
+    return Forecast(prior, bias + fixed, spread + variance, claimed=spread + claimed, fixed=fixed)
+
+
+def _coco_shares(channel: CoCo, plan: Plan, people: float, prior: Prior) -> _Shares:
+    """The shares for CoCo: a report names one of a key's two cells, never both."""
+    keys, (f, mass) = len(plan.schema.keys), prior.capped(plan.cap).T
+    gains = np.array(gains_of(channel))
+    both, difference = 2 * (1.0 / channel.small) + gains[0] * f, gains[1] * mass
+    named = np.stack([(both - difference) / 2, (both + difference) / 2], axis=1)
+    energy, half = float(prior.count @ f**2), channel.small // 2
+    if solves(channel, keys, lambda: people * float(gains[0]) ** 2 * energy):
+        return _Shares(named, np.zeros(len(f)), core_share(channel, keys), np.zeros(2))
+    left = np.array([energy / (half - 1), float(prior.count @ mass**2) / half])
+    return _Shares(named, np.zeros(len(f)), 0.0, left / channel.pool)
+
+
+def _collision_shares(channel: Collision, plan: Plan, people: float, prior: Prior) -> _Shares:
+    """The shares for collision: a key's two items collide under one seed in t."""
+    keys, ends = len(plan.schema.keys), prior.capped(plan.cap) @ ENDS
+    part, squares = 1.0 / channel.small, (ends**2).sum(axis=1)
+    named = part + channel.gain * ends
+    same = part * (part + channel.gain * ends.sum(axis=1))
+    inside = float(prior.count @ squares)
+    energy = inside
+    if plan.encode == "pair_items":  # pairs as if keys were independent
+        energy += (inside**2 - float(prior.count @ squares**2)) / 2
+    core = core_size(channel, 2 * keys, people * channel.gain**2 * energy)
+    outside = 0.0 if core == channel.items else energy - (inside if core else 0.0)
+    left = np.full(2, 2 * pool_variance(channel, max(0.0, outside)))
+    return _Shares(named, same, core_share(channel, core) if core else 0.0, left)
 
 
 def forecast_pool_key(
@@ -239,6 +283,6 @@ def forecast_pool_key(
     part, gain = 1.0 / channel.small, channel.gain
     shares = part + gain * (np.array([frequency, frequency * mean]) @ ENDS)
     same = np.asarray(part * (part + gain * frequency))  # the two ends collide under one seed in t
-    pool = 2 * energy / ((channel.small - 1) * channel.pool)
-    covariance = _of_shares(shares, same, np.array(gains_of(channel))) / people + pool * np.eye(2)
+    pool = 2 * pool_variance(channel, energy) * np.eye(2)
+    covariance = _of_shares(shares, same, np.array(gains_of(channel))) / people + pool
     return Forecast(StatedTruth.of_key(frequency, mean), np.zeros(2), covariance)
