@@ -18,7 +18,7 @@ from keyveil.estimate.together.conditional import Conditionals
 from keyveil.estimate.together.query import Query
 from keyveil.mechanisms.ioh import paper_conditional, paper_order
 from keyveil.mechanisms.kvoh import by_bits
-from keyveil.mechanisms.privkv import raw_means as plan_raw_means
+from keyveil.mechanisms.privkv import raw_means, sign_means
 from keyveil.people.people import People
 from keyveil.people.prior import GRID
 from keyveil.people.synthetic import (
@@ -34,6 +34,7 @@ from keyveil.people.synthetic import (
     uniform,
     uniform_values,
 )
+from keyveil.simulate.chains import round_law
 from keyveil.simulate.paper import (
     NAMES,
     PER_PERSON,
@@ -68,7 +69,7 @@ from keyveil.simulate.paper.conditional_errors import answered
 from keyveil.simulate.paper.experiment import CONFIRMED, ONLY_IF, REFUTED, Setup, averages, below, pooled
 from keyveil.simulate.paper.html_report import all_claims, as_html, as_markdown, write_docs, write_report
 from keyveil.simulate.paper.movielens_summary import parsed, shipped, summarise
-from keyveil.simulate.paper.paper_chains import chain_runs, raw_means, round_law
+from keyveil.simulate.paper.paper_chains import chain_runs
 from keyveil.simulate.paper.results_folder import Kept, as_csv, of_csv
 from keyveil.simulate.paper.runner import chosen, prepared, run
 from keyveil.simulate.tallies import simulate, simulate_runs
@@ -303,9 +304,7 @@ def test_fast_raw_means_are_the_plans():
     keep = keeps_of(plan.channels[0])[1]
     for row in counts:
         cells = row.reshape(3, 4)[:, 1:]
-        assert raw_means(cells, keep) == pytest.approx(
-            plan_raw_means(plan, Tally(plan, row)), nan_ok=True
-        )
+        assert sign_means(cells, keep) == pytest.approx(raw_means(plan, Tally(plan, row)), nan_ok=True)
 
 
 @pytest.mark.parametrize("mechanism", ["privkv", "f2m", "kvue", "kvoh", "pairs"])

@@ -20,7 +20,6 @@ from keyveil.channel.design.patterns import (
     best_mixture,
     classes_of,
     decoder_at,
-    digits,
     error_at,
     every,
     favours,
@@ -51,6 +50,7 @@ from keyveil.foundation.compiled import compiled
 from keyveil.mechanisms.blend import blended
 from keyveil.mechanisms.designed import cyclic_views, design_of
 from keyveil.people.prior import Prior
+from keyveil.people.views import digits
 from keyveil.simulate.tallies import Population, simulate
 
 NINE = np.linspace(-1, 1, 9)

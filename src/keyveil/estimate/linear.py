@@ -13,6 +13,7 @@ from ..foundation.arrays import Floats, Integers
 from ..foundation.errors import PlanError
 from ..people.schema import Schema
 from .answer import Band, KeyAnswer, KeyBands
+from .caution import law_with_one_more, mean_with_one_more, with_one_more
 from .decoding import moments_of
 from .estimator import answers_from, answers_of, on_arrays, on_scale
 from .projection import onto_simplex
@@ -109,12 +110,12 @@ def _spread(channel: Channel, shares: Floats, reports: Floats, cells: Floats) ->
     """Each row's covariance of one report's sums, at the likely law that its shares point to.
 
     Shares themselves may be those of no law at all (one report has no spread), so the covariance is
-    taken at the nearest law of the states, with one more report from each state for caution.
+    taken at the nearest law of the states, with one more report from each state.
     """
     law = channel.expected()
     nearest = onto_simplex(np.nan_to_num(shares) @ np.linalg.pinv(law))
     n = reports[:, None]
-    seen = (n * nearest + 1.0) / (n + channel.states) @ law
+    seen = law_with_one_more(nearest, n, channel.states) @ law
     average = seen @ cells
     square = np.einsum("vc,cij->vij", seen, cells[:, :, None] * cells[:, None, :])
     return np.asarray(square - average[:, :, None] * average[:, None, :])
@@ -125,13 +126,12 @@ def item_moments(plan: Plan, counts: Integers) -> Moments:
     channel = plan.channels[0]
     rows = np.asarray(counts).reshape(-1, plan.layout.cells)
     made = Moments.unknown((len(rows),), len(plan.schema.keys))
-    # One more report from an average state, for caution: one report alone has no spread.
     average = channel.mix(np.full(channel.states, 1.0 / channel.states))[: channel.cells]
     made.reports[:] = rows[:, :1]
     some = np.flatnonzero(rows[:, 0])
     n, cells = rows[some, :1].astype(np.float64), rows[some, 1:]
     made.values[some, :, 0] = channel.state_estimates(cells / n)[0][:, 1:]
-    variances = channel.state_estimates((cells + average) / (n + 1))[1]
+    variances = channel.state_estimates(with_one_more(cells, average, n))[1]
     made.covariance[some, :, 0, 0] = variances[:, 1:] / n
     return _shaped(made, np.shape(counts)[:-1])
 
@@ -150,8 +150,9 @@ def sign_moments(plan: Plan, counts: Integers) -> Moments:
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = rows[:, 1:] / n if channel.one_cell else np.append(rows[:, 1:] / n, n / n, axis=1)
         means = shares @ channel.sign_decoder()
-        # A sent sign is always -1 or +1; one more fair one, for caution.
-        variances = (1.0 / channel.pull**2 - (np.clip(means, -1, 1) * n / (n + 1)) ** 2) / n
+        # A sent sign is always -1 or +1.
+        careful = mean_with_one_more(np.clip(means, -1, 1), n)
+        variances = (1.0 / channel.pull**2 - careful**2) / n
     made.values[:, :, 1] = means
     made.covariance[:, :, 1, 1] = variances
     return _shaped(made, np.shape(counts)[:-1])

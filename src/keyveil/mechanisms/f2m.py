@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from math import exp
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from ..foundation.arrays import Floats
 from ..people.schema import Schema
 from ..people.views import Views
 from .mechanism import Draft, Mechanism, Parameter, fitted, largest
+from .privkv import keep_probability
 
 if TYPE_CHECKING:
     from ..estimate.answer import Answers
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 def f2m_rows(key_epsilon: float, value_epsilon: float, default: float) -> Floats:
     """Rows absent, low, high over outputs (key bit, value bit) = 00, 01, 10, 11."""
-    keep_key, keep = (exp(e) / (exp(e) + 1) for e in (key_epsilon, value_epsilon))
+    keep_key, keep = keep_probability(key_epsilon), keep_probability(value_epsilon)
     high = (1 + (2 * keep - 1) * default) / 2
     rows = []
     for key, value in ((1 - keep_key, high), (keep_key, 1 - keep), (keep_key, keep)):

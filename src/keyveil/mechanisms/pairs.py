@@ -16,6 +16,13 @@ from math import comb, sqrt
 from typing import Any
 
 from ..channel import Channel, Subset
+from ..channel.design.view_channels import (
+    VIEW_CHANNELS,
+    candidates,
+    choose,
+    default_prior,
+    over_subset,
+)
 from ..channel.layout import MOST_CELLS
 from ..estimate.forecast.query_forecast import query_variance
 from ..estimate.together.averaged_views import pooled_answers
@@ -29,7 +36,8 @@ from ..people.schema import Schema
 from ..people.views import Views
 from .mechanism import Choice, Draft, Mechanism, Text
 
-CHANNELS = ("best", "grr", "subset", "bits", "hadamard", "optimal")
+CHANNELS = ("best", *(name for name in VIEW_CHANNELS if name != "solved"))
+"""Channels that a plan may name; one that is solved anew is no plan's default."""
 
 _CHANNEL = Choice("best", CHANNELS, "the channel on a view; best takes the least predicted error")
 
@@ -146,7 +154,6 @@ def view_channel(size: int, epsilon: Decimal, name: str, views: Sequence[tuple[i
 
     How much other views tell of a view's keys goes by how many views hold a key.
     """
-    from ..channel.design.view_channels import candidates, choose, default_prior, over_subset
 
     if name == "optimal" and size != 2:
         name = "best"  # there is an optimal channel for pairs alone

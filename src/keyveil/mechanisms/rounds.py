@@ -26,7 +26,7 @@ from ..people.schema import Schema
 from ..people.views import Views
 from ..plan.report import is_hex
 from .mechanism import Draft, fitted
-from .privkv import asked_once, keeps_of, privkv_rows, raw_means
+from .privkv import asked_once, keeps_of, privkv_rows, raw_means, share_variance
 
 if TYPE_CHECKING:
     from ..estimate.answer import Answers
@@ -180,8 +180,7 @@ def _mean(
     keep = keeps_of(plan.view_channels[place])[1]
     average = (high - low) / shown
     share = average / (2 * keep - 1)
-    # One more fair report, for caution: one report alone has no spread.
-    spread = (1 - (average * shown / (shown + 1)) ** 2) / shown / (2 * keep - 1) ** 2
+    spread = share_variance(average, float(shown), keep)
     # The two rounds' noise is independent.
     covariance = np.diag([spread, frequency.stderr**2])
     apart = ratio(share - told, frequency.value, covariance, shown, level)

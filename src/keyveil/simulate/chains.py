@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import exp
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +20,14 @@ from ..estimate.linear import view_counts, view_moments
 from ..foundation.arrays import Floats, Integers
 from ..foundation.coins import Coins
 from ..foundation.errors import FinishedError
-from ..mechanisms.privkv import keeps_of, privkv_rows
+from ..mechanisms.privkv import (
+    absent_law,
+    keep_probability,
+    keeps_of,
+    privkv_rows,
+    share_variance,
+    sign_means,
+)
 from ..mechanisms.rounds import later_budgets
 from ..people.population import Population
 from ..plan.tally import Tally
@@ -39,20 +45,13 @@ FEEDBACK = ("debiased", "published")
 # -- one round with feedback -------------------------------------------------------------------------
 
 
-def kept(epsilon: float) -> float:
-    """How often randomised response keeps what it is given."""
-    return exp(epsilon) / (exp(epsilon) + 1)
-
-
 def round_law(laws: Floats, key_epsilon: float, value_epsilon: float, feedback: Floats) -> Floats:
     """The law ``(..., keys, 3)`` of a round's outputs, given states' laws and what absent keys say.
 
-    Leading axes of ``feedback`` are repetitions, which are told different things.
+    Leading axes of ``feedback`` are repetitions, which get different feedback.
     """
     rows = privkv_rows(key_epsilon, value_epsilon)
-    high = (1 + (2 * kept(value_epsilon) - 1) * feedback) / 2
-    shown = rows[0, 1] + rows[0, 2]
-    absent = np.stack([np.full(high.shape, rows[0, 0]), shown * (1 - high), shown * high], axis=-1)
+    absent = absent_law(key_epsilon, value_epsilon, feedback)
     return np.asarray(laws[:, :1] * absent + laws[:, 1:] @ rows[1:])
 
 
@@ -69,20 +68,6 @@ def one_round(
     even = np.full(len(laws), 1.0 / len(laws))
     reports = draw.multinomial(people, even, size=feedback.shape[:-1])
     return draw.multinomial(reports, seen / seen.sum(axis=-1, keepdims=True))
-
-
-def raw_means(counts: Integers | Floats, keep: float | Floats) -> Floats:
-    """PrivKV's own means from counts ``(..., 3)`` of absent, low and high.
-
-    Signs are debiased among the shown, whoever they are; ``keep`` is how often a sign is kept.
-    """
-    keep = np.asarray(keep)
-    shown = counts[..., 1:].sum(axis=-1)
-    low, high = (
-        np.clip(((keep - 1) * shown + counts[..., place]) / (2 * keep - 1), 0, shown) for place in (1, 2)
-    )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray((high - low) / shown)
 
 
 # -- whole chains ------------------------------------------------------------------------------------
@@ -169,7 +154,7 @@ def _with_feedback(
     cost = float(plan.parameters.get("cost", -1))
     going, ended_at_once = np.ones(runs, bool), np.zeros(runs, bool)
     for number, value in enumerate(later_budgets(plan)):
-        means = raw_means(at.counts, at.keep[:, None]).round(6)  # plans tell six places
+        means = sign_means(at.counts, at.keep[:, None]).round(6)  # plans tell six places
         told = np.where(np.isfinite(means), means, at.told)
         going = going & (np.abs(told - at.told).mean(axis=1) > cost)
         if number == 0:
@@ -178,7 +163,7 @@ def _with_feedback(
             break
         at.told[going] = told[going]
         at.counts[going] = one_round(draw, laws, 0.0, value, told[going], people)
-        at.keep[going] = kept(value)
+        at.keep[going] = keep_probability(value)
     if ended_at_once.any():
         alone = first[ended_at_once]
         yield plan, {name: bands(plan, alone, name, LEVEL) for name in names}
@@ -201,7 +186,7 @@ def _answers(plan: Plan, first: Integers, at: _Rounds, names: Sequence[str]) -> 
 
 
 def _published(at: _Rounds) -> Band:
-    means = raw_means(at.counts, at.keep[:, None])
+    means = sign_means(at.counts, at.keep[:, None])
     nothing = np.full(means.shape, np.nan)
     return Band(means, nothing, nothing, nothing)
 
@@ -212,8 +197,7 @@ def _debiased(at: _Rounds, frequency: Floats, variance: Floats) -> Band:
     shown, sign = low + high, (2 * at.keep - 1)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         average = (high - low) / shown
-        # One more fair report, for caution: one report alone has no spread.
-        noise = (1 - (average * shown / (shown + 1)) ** 2) / shown / sign**2
+        noise = share_variance(average, shown.astype(np.float64), at.keep[:, None])
         covariance = np.zeros((*shown.shape, 2, 2))
         covariance[..., 0, 0], covariance[..., 1, 1] = noise, np.maximum(variance, 0.0)
         apart = Band.ratio(average / sign - at.told, frequency, covariance, shown, LEVEL)

@@ -20,7 +20,7 @@ from ...foundation.coins import Coins
 from ...mechanisms import REGISTRY
 from ...mechanisms.f2m import by_two_bits
 from ...mechanisms.kvoh import by_bits
-from ...mechanisms.privkv import keeps_of
+from ...mechanisms.privkv import keeps_of, sign_means
 from ...people.prior import Prior
 from ...people.schema import Schema
 from ...people.synthetic import KnownPopulation, StatedPopulation, TablePopulation
@@ -29,7 +29,7 @@ from ...plan.plan import Plan
 from ...planner.padding import padded_plan, padding_parameter
 from ...planner.planner import advise
 from ..tallies import simulate_runs
-from .paper_chains import chain_runs, raw_means
+from .paper_chains import chain_runs
 
 PAPER, OTHERS, OURS = "the paper's", "others'", "ours"
 
@@ -233,7 +233,7 @@ def decoded(plan: Plan, counts: Integers, estimator: str | None) -> tuple[Floats
         frequency, mass = np.moveaxis(shares @ decoder(channel, key_weights(plan.schema)), -1, 0)
         mean = np.where(frequency > 0, mass / frequency, np.nan)
     if plan.mechanism_name == "privkv" and estimator == "published":
-        mean = raw_means(cells, keeps_of(channel)[1])
+        mean = sign_means(cells, keeps_of(channel)[1])
     return frequency, mean
 
 

@@ -10,10 +10,9 @@ import numpy as np
 
 from ...foundation.arrays import Floats, Integers
 from ...foundation.coins import Coins
+from ...mechanisms.privkv import keep_probability, sign_means
 from ...people.synthetic import KnownPopulation
-from ..chains import kept, one_round, raw_means, round_law
-
-__all__ = ["chain_runs", "kept", "one_round", "raw_means", "round_law"]
+from ..chains import one_round
 
 
 def chain_runs(
@@ -41,7 +40,7 @@ def chain_runs(
             counts = one_round(draw, laws, share, value, feedback, people)
             if number == 0:
                 frequency[place] = _frequency(counts, key)
-            means = raw_means(counts, kept(value))
+            means = sign_means(counts, keep_probability(value))
             # Plans tell means to six places; a key that no one showed keeps its feedback.
             feedback = np.where(np.isfinite(means), np.round(means, 6), feedback)
         mean[place] = means
@@ -49,7 +48,7 @@ def chain_runs(
 
 
 def _frequency(counts: Integers, key_epsilon: float) -> Floats:
-    keep = kept(key_epsilon)
+    keep = keep_probability(key_epsilon)
     with np.errstate(invalid="ignore"):
         shown = counts[:, 1:].sum(axis=1) / counts.sum(axis=1)
     return np.asarray((shown + keep - 1) / (2 * keep - 1))

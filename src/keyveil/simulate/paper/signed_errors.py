@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from ...foundation.arrays import Floats
+from ...mechanisms.privkv import keep_probability, sign_means
 from ...people.synthetic import StatedPopulation, normal_values, of_keys, uniform_values
+from ..chains import one_round
 from . import figures
 from .compared import (
     ABOUT_AUTO,
@@ -29,7 +31,6 @@ from .compared import (
     repetitions,
 )
 from .experiment import Figure, Job, Row, Setup, picked
-from .paper_chains import kept, one_round, raw_means
 
 FREQUENCIES = {0.05: "extreme low", 0.2: "low", 0.6: "middle", 0.8: "high"}
 AVERAGES = {"low": -0.8, "middle": 0.0, "high": 0.8}
@@ -111,13 +112,13 @@ def data_set(setup: Setup, data: str, frequency: float, average: float) -> State
 def _ones(population: StatedPopulation, line: Line, coins: Any, runs: range) -> Measurement:
     laws = np.array([population.law((key,)) for key in range(KEYS)])
     half = EPSILON / 2
-    keep = kept(half)
+    keep = keep_probability(half)
     frequency, mean = np.empty((len(runs), KEYS)), np.empty((len(runs), KEYS))
     for place, run in enumerate(runs):
         counts = one_round(coins.generator(run), laws, half, half, np.ones(KEYS), REPORTS * KEYS)
         held, signed = _printed(counts.astype(np.float64), keep)
         frequency[place] = held / counts.sum(axis=1)
-        mean[place] = raw_means(counts, keep) if line is ONES[0] else signed / held
+        mean[place] = sign_means(counts, keep) if line is ONES[0] else signed / held
     return found(population, frequency, mean, EPSILON, "privkv, absent keys say 1")
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...estimate.answer import quantile
+from ...estimate.caution import with_one_more
 from ...estimate.decoding import moments_of
 from ...estimate.linear import Moments
 from ...foundation.arrays import Floats
@@ -275,12 +276,12 @@ def _counted(tally: Tally, group: ReportGroup) -> Floats | None:
 
 
 def _seen(best: CellInfluence | Positions, law: Floats) -> tuple[Floats, Floats]:
-    """The mean and covariance of what reports are worth, with one more report for caution."""
+    """The mean and covariance of the influence of reports, the latter with one more report."""
     assert isinstance(best, CellInfluence)
     n, worth = float(law.sum()), best.worth[:, :, 0]
     middle = np.einsum("sc,sci->i", law, worth) / max(n, 1.0)
     even = np.broadcast_to(best.many, law.shape) / (best.many.sum() * len(law))
-    law = (law + even) / (n + 1.0)
+    law = with_one_more(law, even, n)
     first = np.einsum("sc,sci->i", law, worth)
     return middle, np.einsum("sc,sci,scj->ij", law, worth, worth) - first[:, None] * first
 
