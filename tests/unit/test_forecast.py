@@ -292,7 +292,7 @@ def test_where_a_chain_may_end_its_forecast_is_a_mixture():
     never = forecast(Plan.of(schema, "privkvm_plus", 4, cost="0"), 1e5, prior)
     assert not isinstance(never, Mixed)
     last = never.last  # of ten rounds
-    assert last.told.at.shape == (15, POINTS)
+    assert last.feedback.at.shape == (15, POINTS)
     # Half of all chains end with the first round if that changes means by the cost on average.
     start = asked_once(Plan.of(schema, "privkvm_plus", 4), 1e5, prior, np.ones(1))
     cost = f"{start.change()[0]:.9f}"

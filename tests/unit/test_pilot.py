@@ -18,11 +18,11 @@ from keyveil.planner.pilot import (
     AVERAGES,
     KNOWN,
     SHARE,
+    bucket_shares,
     guesses_for,
     learned,
     pilot_people,
     pilot_prior,
-    told_sizes,
 )
 from keyveil.planner.planner import advise
 from keyveil.simulate.contest import Contest
@@ -143,7 +143,7 @@ def test_more_averages_up_there_are_none_the_likelier_together(keys):
 def test_what_was_told_has_its_buckets_and_intervals(epsilon):
     plan = pilot(20, epsilon)
     law = np.bincount([1, 1, 1, 2, 9, 20, 20, 0], minlength=21) / 8
-    made = told_sizes(plan, told(plan, law, 10**9), 0.9)
+    made = bucket_shares(plan, told(plan, law, 10**9), 0.9)
     ends = [(each.least, each.most) for each in made]
     assert ends == [(n, n) for n in range(8)] + [
         (8, 9),
@@ -161,9 +161,9 @@ def test_what_was_told_has_its_buckets_and_intervals(epsilon):
     shares = of_buckets(law, plan.channels[0].states)
     exact = np.sqrt(noise_of(plan, shares) / 10**9)
     assert [each.share.stderr for each in made] == pytest.approx(exact, rel=1e-3)
-    assert told_sizes(pilot(100), told(pilot(100), np.eye(101)[70]))[-1][:2] == (64, 100)
+    assert bucket_shares(pilot(100), told(pilot(100), np.eye(101)[70]))[-1][:2] == (64, 100)
     with pytest.raises(PlanError, match="tally is empty"):
-        told_sizes(plan, Tally(plan))
+        bucket_shares(plan, Tally(plan))
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "2", "5"])

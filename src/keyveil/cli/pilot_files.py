@@ -14,7 +14,7 @@ from ..people.prior import Prior
 from ..people.schema import Schema
 from ..plan.plan import Plan
 from ..plan.tally import Tally
-from ..planner.pilot import check_pilot, pilot_prior, told_sizes
+from ..planner.pilot import bucket_shares, check_pilot, pilot_prior
 from .arguments import read_range, read_schema
 from .output import print_json, print_table
 
@@ -76,24 +76,24 @@ def _plan_first(paths: tuple[str, str]) -> Plan:
 
 
 def show_sizes(paths: tuple[str, str], pilot: Plan, level: float, machine: bool) -> None:
-    """How many keys people hold, as a pilot's tally tells it, and what comes next."""
-    told = told_sizes(pilot, Tally.load(pilot, paths[1]), level)
+    """Print how many keys people hold, from a pilot's tally, and what comes next."""
+    shares = bucket_shares(pilot, Tally.load(pilot, paths[1]), level)
     next_ = f"keyveil plan --mechanism auto --people N --pilot {paths[0]} {paths[1]}"
     note = f"a pilot tells only how many keys are held; to ask about keys, plan for the others: {next_}"
     if machine:
         facts = {"mechanism": pilot.mechanism_name, "level": level, "note": note}
-        print_json([{**each.document(), **facts} for each in told])
+        print_json([{**bucket.document(), **facts} for bucket in shares])
         return
     print_table(
         ["keys held", "share of people", "± stderr", f"{level:.0%} interval"],
         [
             [
-                str(each.least) if each.least == each.most else f"{each.least} to {each.most}",
-                f"{each.share.value:.4f}",
-                f"{each.share.stderr:.4f}",
-                f"[{each.share.low:.4f}, {each.share.high:.4f}]",
+                str(bucket.least) if bucket.least == bucket.most else f"{bucket.least} to {bucket.most}",
+                f"{bucket.share.value:.4f}",
+                f"{bucket.share.stderr:.4f}",
+                f"[{bucket.share.low:.4f}, {bucket.share.high:.4f}]",
             ]
-            for each in told
+            for bucket in shares
         ],
     )
     click.echo(f"note: {note}")

@@ -162,12 +162,12 @@ class PrivKV(Mechanism):
         return first_round(by_shape(plan, people, prior), asked_once(plan, people, prior, np.zeros(1)))
 
 
-def asked_once(plan: Plan, people: float, prior: Prior, told: Floats) -> FeedbackRound:
-    """What the raw means of one round will be, absent keys saying ``told``."""
+def asked_once(plan: Plan, people: float, prior: Prior, feedback: Floats) -> FeedbackRound:
+    """The law of the raw means of one round in which absent keys say ``feedback``."""
     show, keep = keeps_of(plan.view_channels[0])
     f = prior.frequency
     shown = f * show + (1.0 - f) * (1.0 - show)
-    said = FeedbackForecast.surely(np.broadcast_to(told, f.shape))
+    certain = FeedbackForecast.surely(np.broadcast_to(feedback, f.shape))
     return FeedbackRound.of(
-        said, f * show / shown, prior.mean, people / len(plan.schema.keys) * shown, 2 * keep - 1
+        certain, f * show / shown, prior.mean, people / len(plan.schema.keys) * shown, 2 * keep - 1
     )

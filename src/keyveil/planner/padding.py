@@ -1,7 +1,7 @@
-"""Padding: the cap or padding length with which a mechanism for sets has the least predicted error.
+"""Padding: the cap or padding length with the least predicted error, for mechanisms for sets.
 
-A short length leaves keys of large sets out, a long one adds noise. The best one depends on the people,
-on epsilon and on the estimator: shrinkage takes noise away and no bias, so it wants longer ones.
+A short length leaves out keys of large sets, a long one adds noise. The best one depends on the people,
+on epsilon and on the estimator: shrinkage reduces noise but not bias, so it prefers longer ones.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from ..people.schema import Schema
 from ..plan.plan import Plan
 
 NAMES = ("cap", "length")
-"""What the parameter is called."""
+"""The names that the parameter can have."""
 PADDED_FOR = ("published", *DRAWN_ESTIMATORS)
-"""Estimators with a forecast of their own; all others get the length of the mechanism's first."""
+"""Estimators with a forecast of their own; any other gets the length of the mechanism's first."""
 USUAL = 0.9
-"""Without a forecast: the length that this share of people does not exceed."""
+"""The share of people who do not exceed the length that is taken without a forecast."""
 DRAWS = 0.2
-"""The share of draws with which lengths are compared; all lengths have the same ones."""
+"""The share of the usual number of draws; all lengths have the same draws."""
 FINE = 0.1
-"""The search ends when the lengths beside the best one lie within this share of it."""
+"""The search ends when the next lengths tried lie within this share of the best one."""
 
 
 def padding_parameter(mechanism: str) -> str | None:
-    """What a mechanism calls its cap or padding length; None for one that has none."""
+    """The name of a mechanism's cap or padding length; None if it has none."""
     return next((name for name in NAMES if name in REGISTRY[mechanism].parameters), None)
 
 
@@ -96,8 +96,8 @@ def _least(score: Callable[[int], float], usual: int, longest: int) -> int:
     while True:
         best = min(lengths, key=score)
         place = lengths.index(best)
-        beside = [lengths[i] for i in (place - 1, place + 1) if 0 <= i < len(lengths)]
-        between = {(best + other) // 2 for other in beside if abs(best - other) > max(1.0, FINE * best)}
+        nearest = [lengths[i] for i in (place - 1, place + 1) if 0 <= i < len(lengths)]
+        between = {(best + other) // 2 for other in nearest if abs(best - other) > max(1.0, FINE * best)}
         fresh = between - set(lengths)
         if not fresh:
             return best
@@ -117,7 +117,7 @@ def forecast_errors(
 
 
 def _relative(errors: Errors, base: Errors, ask: str) -> float:
-    """Errors over KVUE's, of what is asked about; of what is answered where both are asked."""
+    """Errors relative to KVUE's: of what is asked about, or the sum of those that are answered."""
     ratios = [error / other for error, other in zip(errors, base, strict=True)]
     if ask in ("frequency", "mean"):
         return ratios[ask == "mean"]

@@ -1,21 +1,22 @@
-"""Pilot: a few people tell how many keys they hold, and the planner chooses for everyone else.
+"""Pilot: a few people report how many keys they hold, and the planner chooses for everyone else.
 
-The pilot's plan is the first of ``sized``: the number of keys, in buckets, under all of epsilon.
-Everyone answers one plan, the pilot's or the one that follows, so that the whole costs epsilon once.
+The pilot's plan is the first of ``sized``: the number of keys, in buckets, with all of epsilon. Everyone
+answers one plan, the pilot's or the one that follows, so the whole costs epsilon once.
 
-What is learned is a law of how many keys people hold. Its unbiased estimate alone is no prior: at a
+A pilot estimates the law of how many keys people hold. Its unbiased estimate alone is no prior: at a
 small epsilon it is mostly noise, and noise in the buckets of many keys looks like people who hold many.
 So it is weighed against *guesses*, laws that are plausible beforehand: beta-binomials of every average
-and unevenness, with and without people who hold nothing, and mixtures of few keys and many. Around a
-guess the true law may vary as if the guess had been seen in ``SEEN`` people. Then:
+and unevenness, with and without people who hold nothing, and mixtures of few keys and many. The true
+law may vary around a guess as if the guess had been seen in ``SEEN`` people. Then:
 
-- Unless the guesses together are ``ODDS`` times as likely as the default prior's own law, that one
-  stays; otherwise each counts by how likely it is.
-- Under each guess every bucket lies between what was guessed and what was told, by their precisions.
-- Guesses are joined by root mean square, not by their mean: a cap on keys costs the square of what it
-  leaves out, so what may be there is rather expected than not.
+- The default prior's own law stays, unless all guesses together are ``ODDS`` times as likely. Otherwise
+  each guess counts by its posterior probability.
+- Under each guess, the estimate of a bucket is the average of the guess and the report, weighted by
+  their precisions.
+- Guesses are averaged by root mean square, which leans towards people who hold many keys: a cap costs
+  the square of what it leaves out.
 
-With ever more people the law is the one that they told; with none it is the default's.
+The law approaches the reported one as people grow; without any it is the default's.
 """
 
 from __future__ import annotations
@@ -40,33 +41,33 @@ if TYPE_CHECKING:
     from ..plan.tally import Tally
 
 SHARE = 0.05
-"""The largest part of all people that a pilot takes unless told otherwise: what it costs the others."""
+"""The largest share of all people that a pilot takes by default."""
 KNOWN = 0.003
-"""A pilot takes no more people than tell a bucket's share to this standard error."""
+"""A pilot takes no more people than give a bucket's share this standard error."""
 SEEN = 30.0
-"""As if a guess had been seen in so many people."""
+"""The weight of a guess, as a number of people in whom it was seen."""
 LEAST = 1e-5
-"""In a bucket where a guess has no one there may still be so many."""
+"""The least share of a bucket under a guess, for its variance."""
 ODDS = 7.0
-"""By how much the guesses must be likelier than the default's law to take its place."""
+"""How many times likelier than the default's law the guesses must be to replace it."""
 AVERAGES = 14
-"""Averages that are guessed, from half a key to nearly all, by equal factors."""
+"""The number of averages that are guessed, from half a key to nearly all, in equal ratios."""
 MOSTLY = (0.5, 0.6, 0.7, 0.8, 0.9)
-"""Shares of all keys that are averages too: up there equal factors leave gaps wider than a bucket."""
+"""More averages, as shares of all keys, where equal ratios leave gaps wider than a bucket."""
 EVEN = (0.5, 1.0, 2.0, 6.0, np.inf)
-"""Shapes of beta-binomials, from very uneven to people who all hold about as many."""
+"""Shapes of beta-binomials, from very uneven to a binomial."""
 PARTS = (0.05, 0.1, 0.2, 0.4)
-"""In mixtures the part of people who hold many."""
+"""The shares of people who hold many keys, in mixtures."""
 NO_ONE = 1e-6
-"""Less than this share of people is no one, but for rounding."""
+"""A share of people that is zero but for rounding."""
 VAGUE = 0.1
-"""Where at least this share of people is in the last bucket, it is said that this has no end."""
+"""The share of people in the last bucket from which the prior's source says that it has no end."""
 COUNTS = 0.05
-"""Guesses count that are at least so likely, relative to the likeliest."""
+"""Guesses below this probability, relative to the likeliest, are dropped."""
 
 
 def pilot_people(plan: Plan, people: int) -> int:
-    """How many of so many people a pilot should ask: enough to know, and few of all."""
+    """The number of people that a pilot should ask: enough to know the shares, and few of all people."""
     check_pilot(plan)
     states = plan.channels[0].states
     enough = float(noise_of(plan, np.full(states, 1.0 / states))[0]) / KNOWN**2
@@ -76,22 +77,22 @@ def pilot_people(plan: Plan, people: int) -> int:
 def pilot_prior(
     plan: Plan, tally: Tally, mean: float | None = None, spread: float | None = None
 ) -> Prior:
-    """The prior that a pilot's tally gives: how many keys are held, and the rest as stated.
+    """The prior from a pilot's tally: how many keys are held; ``mean`` and ``spread`` as stated.
 
-    ``mean`` and ``spread`` are on the scale of the plan's values.
+    They are on the scale of the plan's values.
     """
     check_pilot(plan)
     tally.belongs_to(plan)
-    _check_told(tally)
+    _check_reports(tally)
     sizes = learned(plan, tally)
     if sizes[1:].sum() < NO_ONE:
         raise PlanError("as far as the pilot tells, no one holds a key: there is nothing to plan for")
-    made = Prior.of(plan.schema, sizes=sizes, mean=mean, spread=spread)
+    prior = Prior.of(plan.schema, sizes=sizes, mean=mean, spread=spread)
     people = f"{tally.reports:,} {'people' if tally.reports > 1 else 'person'}"
     last = int(bucket_ends(plan.channels[0].states)[-1])
     if len(plan.schema.keys) > last and sizes[last:].sum() >= VAGUE:
         people += f", which does not tell {last} keys from more"
-    return replace(made, source=f"{made.source} (from a pilot of {people})")
+    return replace(prior, source=f"{prior.source} (from a pilot of {people})")
 
 
 def learned(plan: Plan, tally: Tally) -> Floats:
@@ -119,7 +120,7 @@ def learned(plan: Plan, tally: Tally) -> Floats:
 
 
 class PilotAnswer(NamedTuple):
-    """The share of people who hold some number of keys, as a pilot told it."""
+    """The share of people who hold ``least`` to ``most`` keys, from a pilot."""
 
     least: int
     most: int
@@ -130,11 +131,11 @@ class PilotAnswer(NamedTuple):
         return {"held": [self.least, self.most], "share": self.share.document()}
 
 
-def told_sizes(plan: Plan, tally: Tally, level: float = 0.95) -> list[PilotAnswer]:
-    """What a pilot told, bucket by bucket: unbiased shares that may lie below 0, with intervals."""
+def bucket_shares(plan: Plan, tally: Tally, level: float = 0.95) -> list[PilotAnswer]:
+    """The unbiased share of every bucket, which may lie below 0, with its interval."""
     check_pilot(plan)
     tally.belongs_to(plan)
-    _check_told(tally)
+    _check_reports(tally)
     shares = shares_of(plan, tally.counts)
     noise = noise_of(plan, np.clip(shares, 0.0, 1.0)) / tally.reports
     last = bucket_ends(len(shares)).tolist()[:-1]
@@ -150,13 +151,13 @@ def told_sizes(plan: Plan, tally: Tally, level: float = 0.95) -> list[PilotAnswe
     ]
 
 
-def _check_told(tally: Tally) -> None:
+def _check_reports(tally: Tally) -> None:
     if not tally.reports:
         raise PlanError("the pilot's tally is empty: no one has told how many keys they hold")
 
 
 def check_pilot(plan: Plan) -> None:
-    """Refuse a plan that does not ask how many keys are held."""
+    """Raise a PlanError unless the plan asks how many keys are held."""
     if plan.encode != "size":
         name = plan.mechanism_name
         other = "; this is its second" if name == "sized" else f", not {name}"
@@ -166,7 +167,7 @@ def check_pilot(plan: Plan) -> None:
 # -- guesses -------------------------------------------------------------------------------------------
 
 
-class Guesses(NamedTuple):
+class SizeGuesses(NamedTuple):
     """Laws of the number of keys that are plausible beforehand; the default prior's comes first.
 
     A guess is a mixture of two laws (the same one twice if it is none).
@@ -205,7 +206,7 @@ class _Law(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def guesses_for(keys: int, buckets: int) -> Guesses:
+def guesses_for(keys: int, buckets: int) -> SizeGuesses:
     """The guesses for this number of keys and of buckets."""
     most = min(keys, MOST_HELD)
     rows = [*_extreme_laws(keys, most), *_beta_laws(keys, most)]
@@ -227,7 +228,7 @@ def guesses_for(keys: int, buckets: int) -> Guesses:
     weight = np.array([row.weight for row in rows])
     weight *= (0.5 if mixtures else 1.0) / sum(weight.tolist())
     weight = np.concatenate([weight, np.full(len(mixtures), 0.5 / max(1, len(mixtures)))])
-    return Guesses(laws, np.array(first), np.array(second), part, joined, bucket, weight)
+    return SizeGuesses(laws, np.array(first), np.array(second), part, joined, bucket, weight)
 
 
 def _extreme_laws(keys: int, most: int) -> Iterator[_Law]:

@@ -1,7 +1,7 @@
-"""Planner: of all mechanisms and their parameters, the plan with the least predicted error.
+"""Planner: the plan with the least predicted error among all mechanisms and their parameters.
 
-Predictions come from the channels' own laws at a stated ``Prior``; nothing is tried out on data. What
-is predicted and compared: ``options``.
+Predictions come from the channels' own laws at a stated ``Prior``; no data is used. ``options`` says
+what is predicted and compared.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ from .final_choice import choose_by_simulation
 from .options import ALIKE, Option, counted_of, options_for, people_factor
 
 ASKS = ("both", "frequency", "mean", "conditional")
+"""What may be asked about."""
 EPSILONS = ("0.1", "0.2", "0.3", "0.5", "0.7", "1", "1.5", "2", "3", "4", "5", "6", "8", "10")
+"""The epsilons that are tried first when no plan can answer."""
 STEPS = 8
-"""In which the number of people is found that a plan or the planner's choice needs."""
+"""The most steps of the search for the number of people that a plan needs."""
 MOST_PEOPLE = 1e15
+"""The search for a number of people ends here."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,11 @@ class Advice:
     ask: str
     prior: Prior
     epsilon_needed: str | None = None
-    """Where nothing answers: the least epsilon of two digits at which something does."""
+    """If no plan can answer: the least epsilon of two digits at which one can."""
     people_needed: int = 0
-    """With how many people the planner's choice answers."""
+    """The number of people with which the planner's choice can answer."""
     counted: tuple[str, ...] = ("frequency", "mean")
-    """Which errors count in the score."""
+    """The errors that count in the score."""
 
     @property
     def best(self) -> Option:
@@ -58,12 +61,12 @@ class Advice:
 
     @property
     def answers(self) -> bool:
-        """Whether some plan can answer."""
+        """Whether any plan can answer."""
         return _least_factor(self.options) <= 1
 
     @property
     def estimator(self) -> str | None:
-        """How answers should be made: shrunk across keys where that pays; None for conditionals."""
+        """The estimator with the least predicted error; None for conditionals."""
         return self.best.estimator
 
     def runners_up(self, most: int = 8) -> list[Option]:
@@ -74,9 +77,9 @@ class Advice:
         return list(seen.values())[:most]
 
     def factor(self, option: Option) -> float:
-        """How many times the people an option needs to answer; at most 1 if it can already.
+        """The factor of people that an option needs to answer; at most 1 if it can already.
 
-        Errors do not fall quite as people rise, so the number is found step by step.
+        Errors do not fall exactly as people rise, so it is found step by step.
         """
         people, factor = self.people, option.people_factor
         for _ in range(STEPS):
@@ -145,8 +148,8 @@ def advise(
     """Every option with its predicted error, best first.
 
     ``ask`` is "both" (frequency and mean of every key), "frequency", "mean", "conditional" (every key
-    given every other), or a list of queries. ``brief`` saves time: no larger epsilon is
-    looked for when nothing answers.
+    given every other), or a list of queries. ``brief`` saves time: if no plan can answer, no larger
+    epsilon is searched for.
     """
     promised = epsilon_of(epsilon)
     if not isinstance(schema, Schema):
@@ -167,8 +170,8 @@ def advise(
         count = _enough(schema, promised, count, kind, queries, prior)
 
         def works(larger: str) -> bool:
-            found = options_for(schema, Decimal(larger), int(people), kind, queries, prior)
-            return found[0].people_factor <= 1
+            options = options_for(schema, Decimal(larger), int(people), kind, queries, prior)
+            return options[0].people_factor <= 1
 
         needed = _least_epsilon(promised, works)
     counted = counted_of(queries) if kind in ("both", "conditional") else (kind,)
@@ -176,37 +179,37 @@ def advise(
 
 
 def _least_epsilon(promised: Decimal, works: Callable[[str], bool]) -> str | None:
-    """The least epsilon of two digits above the promise that works; None if none of the usual does."""
+    """The least epsilon of two digits above the promise that works; None if no usual one does."""
     below = promised
-    for each in EPSILONS:
-        if Decimal(each) <= promised:
+    for epsilon in EPSILONS:
+        if Decimal(epsilon) <= promised:
             continue
-        if works(each):
-            between = _two_digits(below, Decimal(each))
+        if works(epsilon):
+            between = _two_digits(below, Decimal(epsilon))
             low, high = 0, len(between) - 1  # the last one works
             while low < high:
                 middle = (low + high) // 2
                 low, high = (low, middle) if works(between[middle]) else (middle + 1, high)
             return between[high]
-        below = Decimal(each)
+        below = Decimal(epsilon)
     return None
 
 
 def _two_digits(below: Decimal, most: Decimal) -> list[str]:
-    """Numbers of at most two digits above one number, up to another."""
-    made, at = [text(most)], most
+    """The numbers of at most two digits above ``below``, up to ``most``."""
+    numbers, at = [text(most)], most
     while True:
         step = Decimal(1).scaleb((at - at / 1000).adjusted() - 1)
         at = (at - step).quantize(step)
         if at <= below:
-            return made[::-1]
-        made.append(text(at))
+            return numbers[::-1]
+        numbers.append(text(at))
 
 
 def _enough(
     schema: Schema, epsilon: Decimal, people: int, ask: str, queries: tuple[Query, ...], prior: Prior
 ) -> int:
-    """So many people, or as many more as it takes for the plan that is then chosen to answer."""
+    """The least number of people, from ``people`` on, with which the plan that is chosen can answer."""
     for _ in range(STEPS):
         options = options_for(schema, epsilon, people, ask, queries, prior)
         factor = _least_factor(options)
@@ -221,17 +224,18 @@ def _enough(
 
 
 def _least_factor(options: Sequence[Option]) -> float:
-    """The factor of people for the option that needs the fewest; one with a cap may never answer."""
+    """The least factor of people among the options."""
     return min(option.people_factor for option in options)
 
 
 def _asked(ask: str | Sequence[str], schema: Schema) -> tuple[str, tuple[Query, ...]]:
-    words = isinstance(ask, Sequence) and all(isinstance(each, str) for each in ask)
+    """What kind of answer is asked for, and the queries if they are conditionals."""
+    words = isinstance(ask, Sequence) and all(isinstance(word, str) for word in ask)
     if not words or (isinstance(ask, str) and ask not in ASKS):
         raise PlanError(f"ask is one of {', '.join(ASKS)}, or a list of queries")
     if isinstance(ask, str):
         return ask, ()
-    queries = tuple(Query.parse(each) for each in ask)
+    queries = tuple(Query.parse(word) for word in ask)
     for query in queries:
         query.places(schema)  # an unknown key is refused here, with the nearest name
     if not queries:

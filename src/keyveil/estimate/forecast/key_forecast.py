@@ -80,7 +80,7 @@ def by_shape(plan: Plan, people: float, prior: Prior) -> Forecast:
 
 
 def _of_views(plan: Plan, people: float, prior: Prior) -> Forecast:
-    """One report of a view tells of each of its keys; all that tell of a key are pooled by precision."""
+    """Every report of a view is about each of its keys; reports on a key are pooled by precision."""
     keys, kinds, levels = len(plan.schema.keys), len(prior.count), plan.schema.levels
     weights = key_weights(plan.schema)
     known = ~np.isnan(weights).any(axis=0)
@@ -93,10 +93,10 @@ def _of_views(plan: Plan, people: float, prior: Prior) -> Forecast:
             if channel.states > MOST_STATES:
                 raise PlanError("views of so many keys are not forecast")
             laws = prior.view_laws(levels, tuple(plan.views.keys[view] for view in views))
-            one = _told(channel, laws, weights[:, known], size, levels)
+            precision_of_one = _precision(channel, laws, weights[:, known], size, levels)
             share = float(sum(plan.views.shares[view] for view in views))
             reports = people * share * size / keys
-            precision += reports * one
+            precision += reports * precision_of_one
     answered = np.zeros(2, bool)
     answered[known] = (np.diagonal(precision, axis1=1, axis2=2) > 0).all(axis=0)
     covariance = np.full((kinds, 2, 2), np.nan)
@@ -114,26 +114,26 @@ def by_decoder(plan: Plan, people: float, prior: Prior, decode: Decoder) -> Fore
     return Forecast(prior, np.zeros((len(laws), 2)), spread / reports)
 
 
-def _told(channel: Channel, laws: Floats, weights: Floats, size: int, levels: int) -> Floats:
-    """What one report of a view of ``size`` keys tells of its first key: the precision, each kind's.
+def _precision(channel: Channel, laws: Floats, weights: Floats, size: int, levels: int) -> Floats:
+    """The precision of one report of a view of ``size`` keys about its first key.
 
-    ``laws`` are those of the view's states, one for each kind of first key.
+    ``laws`` are those of the view's states, a row for each representative as first key.
     """
     lifted_weights = lifted(weights.reshape(-1, weights.shape[1]), (0,), tuple(range(size)), levels)
     cells = channel.decoder(lifted_weights)
     answered = ~np.isnan(cells).any(axis=0)
-    made = np.zeros((len(laws), weights.shape[1], weights.shape[1]))
+    precision = np.zeros((len(laws), weights.shape[1], weights.shape[1]))
     if not answered.any():
-        return made
+        return precision
     pick = np.ix_(answered, answered)
     for kind, law in enumerate(laws):
         spread = channel.covariance(cells[:, answered], law)
-        made[kind][pick] = np.linalg.pinv(spread, hermitian=True)
-    return made
+        precision[kind][pick] = np.linalg.pinv(spread, hermitian=True)
+    return precision
 
 
 def _of_items(plan: Plan, people: float, prior: Prior) -> Forecast:
-    """One held key is drawn: frequencies of those who hold several are told too low."""
+    """One held key is drawn from each person, so the frequencies of people with several are too low."""
     channel = plan.channels[0]
     drawn = prior.capped(1)[:, 0]
     law = np.repeat(drawn, np.maximum(np.round(prior.count).astype(int), 1))[: channel.states - 1]
@@ -150,6 +150,7 @@ def _of_items(plan: Plan, people: float, prior: Prior) -> Forecast:
 
 
 def _of_signs(plan: Plan, people: float, prior: Prior) -> Forecast:
+    """A report is a vector of signs, one for each key, about masses alone."""
     channel = plan.channels[0]
     assert isinstance(channel, Halfspace)
     bias = np.full((len(prior.count), 2), np.nan)
