@@ -49,9 +49,9 @@ def curves(
     places = tuple(sorted({*map(float, epsilons or EPSILONS[:-2]), float(advice.epsilon)}))
     by_epsilon = {option.mechanism: _Line(scale) for option in best}
     for epsilon in places:
-        found = _best_at(schema, Decimal(str(epsilon)), advice, list(by_epsilon))
+        errors = _best_at(schema, Decimal(str(epsilon)), advice, list(by_epsilon))
         for name, line in by_epsilon.items():
-            line.add(found.get(name, UNKNOWN))
+            line.add(errors.get(name, UNKNOWN))
     counts = (max(1, int(advice.people * 10**power)) for power in np.linspace(-2, 2, 9))
     people = tuple(sorted(set(counts)))
     by_people = {option.mechanism: _Line(scale) for option in best}
@@ -88,8 +88,8 @@ def _best_at(
     queries = next((stated["queries"] for stated in plans if "queries" in stated), "")
     asked = Query.parse_all(str(queries))
     options = options_for(schema, epsilon, advice.people, advice.ask, asked, advice.prior, names)
-    found = Advice(options, epsilon, advice.people, advice.ask, advice.prior).runners_up(99)
-    return {option.mechanism: Errors(option.frequency, option.mean) for option in found}
+    best = Advice(options, epsilon, advice.people, advice.ask, advice.prior).runners_up(99)
+    return {option.mechanism: Errors(option.frequency, option.mean) for option in best}
 
 
 def _errors(plan: Plan, people: int, advice: Advice) -> Errors:
