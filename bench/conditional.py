@@ -18,7 +18,7 @@ from time import perf_counter
 import numpy as np
 
 from keyveil import Coins, People, Plan, Query, Schema
-from keyveil.channel.design.view_channels import CLOSED_FORMS, conditional_errors, default_prior
+from keyveil.channel.design.view_channels import CLOSED_FORMS, conditional_variances, default_prior
 from keyveil.estimate.together.conditional import Conditionals
 from keyveil.people.tables.top_keys import read_top
 from keyveil.simulate.conditional_questions import true_value
@@ -89,7 +89,7 @@ def channels(population: Population, people: int, repeat: int) -> list[str]:
             for kind, values in zip(kinds, np.array(runs).T, strict=True):
                 errors[kind].append(values)
             predicted.append(
-                conditional_errors(plan.channels[0], default_prior(2, 2), 2, len(schema.keys) - 1)
+                conditional_variances(plan.channels[0], default_prior(2, 2), 2, len(schema.keys) - 1)
             )
         for column, kind in enumerate(kinds):
             error = np.mean(errors[kind], axis=1)

@@ -18,7 +18,7 @@ import numpy as np
 
 from keyveil import REGISTRY, Answers, Coins, KeyveilError, Plan, Schema, Tally, estimate
 from keyveil.channel import Halfspace, Hash, Symbols, Symmetric
-from keyveil.estimate.forecast.variance import state_law
+from keyveil.estimate.forecast.key_forecast import state_law
 from keyveil.mechanisms.rounds import frequencies, round_draft, told_next
 
 from .table import Outcome, Table, rows

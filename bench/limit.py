@@ -180,7 +180,7 @@ def several() -> list[str]:
                     design["spread"] = str(SPREAD)
                 errors = forecast(Plan.of(schema, mechanism, epsilon, **given, **design), 1e6, prior)
                 f = float((errors.frequency / base.frequency).mean())
-                m = float((errors.mean(prior) / base.mean(prior)).mean())
+                m = float((errors.mean / base.mean).mean())
                 said = ", ".join(str(given[x]) for x in ("keys", "levels") if x in given)
                 only = name in ("rr", "several_rr (keys)")
                 candidates.append((f if only else f + m, f, m, only, f" ({said})" if said else ""))

@@ -22,7 +22,7 @@ from .channel.law import MOST_WRITTEN, as_laws
 from .channel.seed_pool import pool_of
 from .estimate import estimate
 from .estimate.decoding import decoding_of
-from .estimate.forecast.variance import predicted
+from .estimate.forecast.key_forecast import forecast_key
 from .estimate.linear import by_least_squares, key_weights, single_moments
 from .foundation.arrays import WORD, Floats, Integers
 from .foundation.coins import Coins, Stream, address
@@ -377,11 +377,13 @@ def _check_plug_in(plan: Plan) -> None:
     tally, _ = ideal_tally(plan, shares, means)
     moments = single_moments(plan, tally)
     for view, (place,) in enumerate(plan.views.keys):
-        told = predicted(plan, tally.reports, float(shares[place]), float(means[place]), view=view)
+        forecast = forecast_key(
+            plan, tally.reports, float(shares[place]), float(means[place]), view=view
+        )
         spread = moments.covariance[place]
         for name, value, goal in (
-            ("frequency", spread[0, 0], told.frequency),
-            ("mass", spread[1, 1], told.mass),
+            ("frequency", spread[0, 0], forecast.frequency),
+            ("mass", spread[1, 1], forecast.mass),
         ):
             if isnan(goal):
                 _require(isnan(value), f"{name} cannot be known, yet has a variance")

@@ -12,7 +12,7 @@ import pytest
 
 from keyveil import Coins, Plan, Schema
 from keyveil.cli.command import run
-from keyveil.planner.options import ALIKE, lacks
+from keyveil.planner.options import ALIKE, people_factor
 from keyveil.planner.planner import _two_digits, advise
 
 
@@ -360,23 +360,23 @@ def test_a_refusal_agrees_with_its_table(at, capsys):
     for option in advice.runners_up():
         factor = advice.factor(option)
         assert f"with {factor:.1f} times the people" in told.out
-        assert lacks(option.plan, round(factor * 10_000), "both", advice.prior) <= 1
+        assert people_factor(option.plan, round(factor * 10_000), "both", advice.prior) <= 1
     times = advice.people_needed / 10_000
     assert f"which answer with {times:.1f} times the people" in told.out
     assert (
         f"it takes about {advice.people_needed:,} people, or epsilon {advice.epsilon_needed}" in told.err
     )
-    assert advise(schema, "0.1", advice.people_needed, brief=True).best.lacks <= 1
-    assert advise(schema, "0.1", 0.9 * advice.people_needed, brief=True).best.lacks > 1
+    assert advise(schema, "0.1", advice.people_needed, brief=True).best.people_factor <= 1
+    assert advise(schema, "0.1", 0.9 * advice.people_needed, brief=True).best.people_factor > 1
     assert Decimal("0.6") < Decimal(advice.epsilon_needed) < 1
-    assert advise(schema, advice.epsilon_needed, 10_000, brief=True).best.lacks <= 1
+    assert advise(schema, advice.epsilon_needed, 10_000, brief=True).best.people_factor <= 1
     less = Decimal(advice.epsilon_needed) - Decimal("0.01")
-    assert advise(schema, less, 10_000, brief=True).best.lacks > 1
+    assert advise(schema, less, 10_000, brief=True).best.people_factor > 1
 
 
 def test_nothing_is_refused_where_something_can_answer():
     advice = advise(Schema.of(100, 1, 5), "0.1", 650_000, brief=True)
-    able = [option for option in advice.options if option.lacks <= 1]
+    able = [option for option in advice.options if option.people_factor <= 1]
     assert 0 < len(able) < len(advice.options)
     assert advice.answers
     assert advice.best.cost <= ALIKE * min(option.cost for option in advice.options)

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from keyveil import Plan, Schema
-from keyveil.estimate.forecast.variance import state_law
+from keyveil.estimate.forecast.key_forecast import state_law
 from keyveil.estimate.published_bounds import (
     f2m_frequency,
     f2m_mean,

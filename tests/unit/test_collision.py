@@ -21,7 +21,7 @@ from keyveil.channel.collision_channel import best_small
 from keyveil.estimate.forecast.key_forecast import forecast
 from keyveil.estimate.pools.collision_matrix import _mirrored, collided, core_size
 from keyveil.estimate.pools.pair_items import PairEvidence, Scores, scores_of
-from keyveil.estimate.pools.pool_decoder import pool_moments, predicted_variance
+from keyveil.estimate.pools.pool_decoder import forecast_pool_key, pool_moments
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.coins import Stream, address
 from keyveil.mechanisms.collision import LEAST_POOL, fitting, pool_for
@@ -600,7 +600,7 @@ def test_answers_lie_within_their_errors_and_these_are_as_predicted(scale):
         off += [(answer.frequency.value - truth) / answer.frequency.stderr]
         if answer.mean.bounded:
             off += [(answer.mean.value - mean) / answer.mean.stderr]
-        expected = predicted_variance(plan.channels[0], count, truth, mean).frequency
+        expected = forecast_pool_key(plan.channels[0], count, truth, mean).frequency
         ratio.append(answer.frequency.stderr**2 / expected)
     assert len(off) > 50
     assert 0.8 < np.std(off) < 1.2  # of about 60 numbers, whose spread has a deviation of 0.1

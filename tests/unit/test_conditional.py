@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyveil import REGISTRY, Coins, People, Plan, PlanError, Schema, Tally, estimate
-from keyveil.estimate.forecast.variance import query_variance
+from keyveil.estimate.forecast.query_forecast import MANY, QueryForecast, expected_tally, query_variance
 from keyveil.estimate.together.conditional import (
     Conditionals,
     _lift,
@@ -35,7 +35,7 @@ from keyveil.mechanisms.ioh import (
     sum_operator,
 )
 from keyveil.people.prior import Prior
-from keyveil.planner.outlook import MANY, Foreseen, expected_tally, outlook
+from keyveil.planner.outlook import outlook
 from keyveil.simulate.conditional_questions import conditional_queries, true_value
 from keyveil.simulate.contest import Contest
 from keyveil.simulate.parallel import measure
@@ -523,7 +523,7 @@ def test_pairs_beat_ioh_and_cover_on_correlated_keys():
 
 def test_foreseen_error_of_one_view_is_its_channels_own():
     plan = Plan.of(KEYS, "pairs", 1)
-    foreseen = Foreseen(plan, POPULATION.law, 1000, "least_squares")
+    foreseen = QueryForecast(plan, POPULATION.law, 1000, "least_squares")
     for query in (Query.of("frequency", "b", ["d"]), Query.of("mean", "a", (), ["c"])):
         target, ((other, _),) = query.places(KEYS)
         view = tuple(sorted((target, other)))
@@ -532,7 +532,7 @@ def test_foreseen_error_of_one_view_is_its_channels_own():
         share = float(plan.views.shares[plan.views.keys.index(view)])
         # Whole counts out of 2^50, and one more report from every state.
         assert foreseen.variance(query) == pytest.approx(alone / (1000 * share), rel=1e-9)
-    pooled = Foreseen(plan, POPULATION.law, 1000)
+    pooled = QueryForecast(plan, POPULATION.law, 1000)
     assert pooled.variance(query) < foreseen.variance(query), "other views know the keys too"
 
 
@@ -540,7 +540,9 @@ def test_foreseen_error_of_one_view_is_its_channels_own():
 def test_foreseen_values_are_the_truth(name):
     asked = {"queries": "mean(a | b)"} if name == "workload" else {}
     plan = Plan.of(KEYS, name, 1, **asked)
-    found = Foreseen(plan, POPULATION.law, 1000).evidence.moments((0, 1), np.eye(9).reshape(3, 3, 9))
+    found = QueryForecast(plan, POPULATION.law, 1000).evidence.moments(
+        (0, 1), np.eye(9).reshape(3, 3, 9)
+    )
     np.testing.assert_allclose(found.values, POPULATION.law((0, 1)), atol=1e-9)  # counts out of 2^50
     assert expected_tally(plan, POPULATION.law).reports == pytest.approx(MANY, rel=1e-9)
 
@@ -570,10 +572,10 @@ def test_what_is_not_predicted_is_null():
     assert predicted["ioh", "simplex"] is None
     assert predicted["pair_collision", "pooled"] is None
     assert predicted["ioh", "printed"] > predicted["ioh", "pooled"] > 0
-    with pytest.raises(PlanError, match="not foreseen"):
-        Foreseen(Plan.of(KEYS, "ioh", 1), POPULATION.law, 10, "simplex")
-    with pytest.raises(PlanError, match="lift is not foreseen"):
-        Foreseen(Plan.of(KEYS, "ioh", 1), POPULATION.law, 10).variance(Query.of("lift", "a", ["b"]))
+    with pytest.raises(PlanError, match="not forecast"):
+        QueryForecast(Plan.of(KEYS, "ioh", 1), POPULATION.law, 10, "simplex")
+    with pytest.raises(PlanError, match="lift is not forecast"):
+        QueryForecast(Plan.of(KEYS, "ioh", 1), POPULATION.law, 10).variance(Query.of("lift", "a", ["b"]))
 
 
 @settings(max_examples=15)

@@ -11,7 +11,7 @@ from keyveil import Coins, People, Plan, PlanError, Schema
 from keyveil.mechanisms import REGISTRY
 from keyveil.people.synthetic import gaussian
 from keyveil.planner.competitor import competitor_name, parse_competitor
-from keyveil.planner.padding import NAMES, _least, padded_plan, padding_parameter, predicted_errors
+from keyveil.planner.padding import NAMES, _least, forecast_errors, padded_plan, padding_parameter
 from keyveil.plot.comparison_plots import all_series
 from keyveil.simulate.contest import Contest
 from keyveil.simulate.parallel import measure
@@ -47,13 +47,13 @@ def contest(population, people=50_000, repetitions=4, **more):
 
 def scores(each, name, epsilon, estimator):
     """By padding length, the predicted error of frequency and mean relative to KVUE's."""
-    base = predicted_errors(
+    base = forecast_errors(
         Plan.of(each.schema, "kvue", epsilon, "tight"), each.people, each.table_prior, estimator
     )
     made = {}
     for length in range(1, 13):
         plan = Plan.of(each.schema, name, epsilon, "tight", **{padding_parameter(name): length})
-        f, m = predicted_errors(plan, each.people, each.table_prior, estimator)
+        f, m = forecast_errors(plan, each.people, each.table_prior, estimator)
         made[length] = f / base[0] + m / base[1]
     return made
 

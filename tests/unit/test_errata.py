@@ -25,7 +25,7 @@ from keyveil import (
 )
 from keyveil.channel import Channel, Symbols, Symmetric, Table
 from keyveil.estimate import published_bounds as bounds
-from keyveil.estimate.forecast.variance import predicted, state_law
+from keyveil.estimate.forecast.key_forecast import forecast_key, state_law
 from keyveil.estimate.linear import key_weights
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.coins import Stream
@@ -384,7 +384,7 @@ def test_erratum_21_privkv_is_no_better_at_high_means(m):
     plan = plan_of("privkv")
     bias = [raw_means(plan, expected_tally(plan, 0.2, s * m))[0] - s * m for s in (1, -1)]
     assert bias[0] == pytest.approx(-bias[1], abs=1e-9)
-    spread = [predicted(plan, 1, 0.2, s * m).mean for s in (1, -1)]
+    spread = [forecast_key(plan, 1, 0.2, s * m).mean for s in (1, -1)]
     assert spread[0] == pytest.approx(spread[1], rel=1e-9), "nor PrivKV-A"
     # Absent keys that say 1 would do what the paper's figures show.
     rows = privkv_rows(0.5, 0.5, 1.0)
@@ -496,9 +496,9 @@ def test_erratum_28_who_wins_against_rappor_depends_on_how_many_keys_people_hold
     whole = np.zeros((keys + 1, 1))
     whole[1] = 1
     bits = rappor.covariance(rappor.decoder(whole), law)[0, 0] / n
-    sampled = predicted(Plan.of(Schema.of(keys), "privkv", 1), n, f, 0).frequency
+    sampled = forecast_key(Plan.of(Schema.of(keys), "privkv", 1), n, f, 0).frequency
     assert 99 < sampled / bits < 101
-    best = predicted(Plan.of(Schema.of(keys), "kvue", 1), n, f, 0).frequency
+    best = forecast_key(Plan.of(Schema.of(keys), "kvue", 1), n, f, 0).frequency
     assert best / bits > 40
 
 
@@ -529,19 +529,20 @@ def test_erratum_30_mean_bounds_need_enough_reports():
 @pytest.mark.parametrize(("f", "m", "ratio"), [(0.8, 0.8, 1.78), (0.2, 0.8, 1.79)])
 def test_erratum_31_the_default_value_matters(f, m, ratio):
     spread = {
-        v: predicted(plan_of("f2m", 1, default=v), 1, f, m, decode=by_two_bits).mean for v in (-1, 0, 1)
+        v: forecast_key(plan_of("f2m", 1, default=v), 1, f, m, decode=by_two_bits).mean
+        for v in (-1, 0, 1)
     }
     assert spread[-1] / spread[1] == pytest.approx(ratio, abs=0.01)
-    tight = predicted(plan_of("f2m", 1, calibrate="tight", default=0), 1, f, m, decode=by_two_bits)
+    tight = forecast_key(plan_of("f2m", 1, calibrate="tight", default=0), 1, f, m, decode=by_two_bits)
     assert tight.mean < 0.8 * min(spread.values()), "0 at the same true epsilon beats them all"
 
 
 def test_erratum_32_an_error_of_a_twentieth_needs_more_reports():
     plan = Plan.of(Schema.of(100), "kvue", "0.4")
-    made = predicted(plan, 100_000, 0.5, 0)
+    made = forecast_key(plan, 100_000, 0.5, 0)
     assert sqrt(made.frequency) == pytest.approx(0.108, abs=5e-4)
     assert sqrt(made.mean) == pytest.approx(0.360, abs=5e-4)
-    alone = predicted(Plan.of(ONE_KEY, "kvue", "0.4"), 100_000, 0.5, 0)
+    alone = forecast_key(Plan.of(ONE_KEY, "kvue", "0.4"), 100_000, 0.5, 0)
     assert sqrt(alone.mean) < 0.05
     raw = plan_of("privkv", "0.6")
     bias = 0.25 - raw_means(raw, expected_tally(raw, 0.5, 0.25))[0]
@@ -604,14 +605,14 @@ def test_erratum_35_more_outputs_do_not_by_themselves_tell_more():
             ("-1", "-0.5", "0", "0.5", "1"), (0.02, 0.6, 0.98), (-0.99, -0.4, 0.0, 0.8)
         ):
             four = plan_of("f2m", epsilon, calibrate="tight", default=default)
-            assert predicted(four, 1, f, m).mean > predicted(three, 1, f, m).mean
-            smaller = predicted(four, 1, f, m).frequency < predicted(three, 1, f, m).frequency
+            assert forecast_key(four, 1, f, m).mean > forecast_key(three, 1, f, m).mean
+            smaller = forecast_key(four, 1, f, m).frequency < forecast_key(three, 1, f, m).frequency
             if default == "0" and f == 0.6:
                 assert smaller == (epsilon <= 1)
     means, frequencies = [], []
     for epsilon in ("0.1", "0.5", "1", "2"):
         three, four, kvue = (
-            predicted(plan, 1, 0.6, 0.4)
+            forecast_key(plan, 1, 0.6, 0.4)
             for plan in (
                 plan_of("privkv", epsilon, calibrate="tight"),
                 plan_of("f2m", epsilon, **UNEVEN),

@@ -14,7 +14,7 @@ from keyveil import REGISTRY, Plan, PlanError, QueryError, ReportError, Schema, 
 from keyveil.channel import Halfspace, Symmetric, Table
 from keyveil.estimate import likelihood as by_likelihood
 from keyveil.estimate.answer import Estimate, biased, plain, quantile, ratio, shifted
-from keyveil.estimate.forecast.variance import predicted, state_law
+from keyveil.estimate.forecast.key_forecast import forecast_key, state_law
 from keyveil.estimate.likelihood import SLACK, _better, covariance, fit
 from keyveil.estimate.linear import by_least_squares, key_weights, single_moments
 from keyveil.estimate.projection import onto_simplex
@@ -218,11 +218,11 @@ def test_the_stated_standard_error_is_that_of_the_exact_law(name):
 
 @pytest.mark.parametrize("name", ["rr", "privkv", "kvue", "kvoh", "bisample", "f2m", "harmony"])
 @pytest.mark.parametrize(("f", "m"), [(0.1, 0.0), (0.5, 0.8), (0.9, -0.3)])
-def test_predicted_variance_is_that_of_all_outputs_written_out(name, f, m):
+def test_forecast_of_a_key_is_that_of_all_outputs_written_out(name, f, m):
     plan = Plan.of(WIDE, name, 1)
     channel = plan.channels[0]
     law = state_law(plan, f, m)
-    told = predicted(plan, 1000, f, m)
+    told = forecast_key(plan, 1000, f, m)
     weights = np.nan_to_num(key_weights(plan.schema))
     cells = by_least_squares(channel, key_weights(plan.schema))
     seen = law @ channel.expected()
@@ -238,20 +238,22 @@ def test_predicted_variance_is_that_of_all_outputs_written_out(name, f, m):
         assert told.mean == pytest.approx(float(seen @ scores**2) / 500, rel=1e-9)
 
 
-def test_predicted_variance_takes_another_decoder_and_law():
+def test_forecast_of_a_key_takes_another_decoder_and_law():
     plan = Plan.of(ONE, "kvoh", 1)
-    per_bit = predicted(plan, 1000, 0.5, 0, decode=by_bits)
-    assert per_bit.frequency > predicted(plan, 1000, 0.5, 0).frequency
-    same = predicted(plan, 1000, 0.3, 0.3, law=state_law(plan, 0.5, 0))
-    assert same == predicted(plan, 1000, 0.5, 0)
+    per_bit = forecast_key(plan, 1000, 0.5, 0, decode=by_bits)
+    assert per_bit.frequency > forecast_key(plan, 1000, 0.5, 0).frequency
+    same = forecast_key(plan, 1000, 0.3, 0.3, law=state_law(plan, 0.5, 0))
+    other = forecast_key(plan, 1000, 0.5, 0)
+    assert (same.covariance == other.covariance).all()
+    assert same.mean == other.mean
 
 
-def test_predicted_variance_is_refused_where_it_means_nothing():
+def test_forecast_of_a_key_is_refused_where_it_means_nothing():
     with pytest.raises(PlanError, match="one key at a time"):
-        predicted(Plan.of(WIDE, "grr", 1), 100, 0.5, 0)
+        forecast_key(Plan.of(WIDE, "grr", 1), 100, 0.5, 0)
     with pytest.raises(PlanError, match=r"in \[0, 1\]"):
-        predicted(Plan.of(WIDE, "kvue", 1), 100, 1.5, 0)
-    assert isnan(predicted(Plan.of(WIDE, "kvue", 1), 100, 0.0, 0).mean)
+        forecast_key(Plan.of(WIDE, "kvue", 1), 100, 1.5, 0)
+    assert forecast_key(Plan.of(WIDE, "kvue", 1), 100, 0.0, 0).mean == inf, "no one holds it"
 
 
 # -- maximum likelihood ----------------------------------------------------------------------------

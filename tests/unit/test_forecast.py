@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from keyveil import Coins, People, Plan, Schema, Tally
 from keyveil.estimate import bands
-from keyveil.estimate.forecast.by_draws import shrunk_errors
-from keyveil.estimate.forecast.key_forecast import Forecast, Mixed, forecast
+from keyveil.estimate.forecast.by_draws import forecast_by_draws
+from keyveil.estimate.forecast.key_forecast import forecast
+from keyveil.estimate.forecast.result import Forecast, Mixed
 from keyveil.estimate.forecast.round_forecast import POINTS, FeedbackForecast, FeedbackRound
-from keyveil.mechanisms.designed import _cells, cyclic_views
+from keyveil.mechanisms.designed import cyclic_views
 from keyveil.mechanisms.privkv import asked_once
 from keyveil.people.prior import Prior
 from keyveil.people.synthetic import gaussian, normal_values, of_keys
@@ -44,25 +45,38 @@ def friends(people=600, keys=5, levels=4):
     return schema, People(np.arange(people), starts, places.astype(np.uint16), values)
 
 
+def estimates_of_one_report(plan):
+    """What the plan's own estimator says of the first view's keys, for each output of one report alone.
+
+    An array (outputs, places of the view, frequency and mass).
+    """
+    own, outputs = plan.layout.own[0], plan.channels[0].cells
+    counts = np.zeros((outputs, plan.layout.cells), np.int64)
+    counts[:, own] = 1
+    counts[np.arange(outputs), own + 1 + np.arange(outputs)] = 1
+    return plan.mechanism.moments(plan, counts).values[:, list(plan.views.keys[0])]
+
+
 @pytest.mark.parametrize(
     ("name", "size", "levels", "epsilon"),
     [("several", 2, 4, 5), ("several", 2, 4, 3), ("several_rr", 2, 1, 3), ("several_rr", 3, 1, 5)],
 )
 def test_views_of_a_table_are_forecast_at_the_law_that_the_table_has(name, size, levels, epsilon):
-    """Every view's law counted from the table, and the estimator's own weights at every place."""
+    """Every output of every view, with its chance counted from the table and the estimate it gives."""
     schema, people = friends()
     prior = Prior.of_people(schema, people)
     plan = Plan.of(schema, name, epsilon, keys=size)
     crowd, channel = Population(schema, people, levels), plan.channels[0]
-    cells = _cells(channel, levels, size, plan.mechanism.design(plan.parameters))
-    width = cells.shape[-1]
+    width = 1 if levels == 1 else 2
+    estimates = estimates_of_one_report(plan)[..., :width]
+    truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)[:, :width]
     square, count = np.zeros((5, width, width)), np.zeros(5)
     for view in plan.views.keys:
         seen = crowd.law(view) @ channel.expected()
         for place, key in enumerate(view):
-            square[key] += np.einsum("c,ci,cj->ij", seen, cells[place], cells[place])
+            assert seen @ estimates[:, place] == pytest.approx(truth[key], abs=1e-9), "unbiased"
+            square[key] += np.einsum("c,ci,cj->ij", seen, estimates[:, place], estimates[:, place])
             count[key] += 1
-    truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)[:, :width]
     by_hand = square / count[:, None, None] - truth[:, :, None] * truth[:, None, :]
     told = forecast(plan, 5000, prior).covariance[:, :width, :width]
     assert told == pytest.approx(by_hand * 5 / (5000 * size), rel=1e-6)
@@ -91,7 +105,7 @@ def test_keys_of_one_report_err_together_where_people_hold_all_or_nothing(size, 
     schema, people = all_or_nothing()
     plan = Plan.of(schema, "several", 5, keys=size, levels=levels)
     crowd, channel = Population(schema, people, levels), plan.channels[0]
-    cells = _cells(channel, levels, size, plan.mechanism.design(plan.parameters))[:, :, 0]
+    cells = estimates_of_one_report(plan)[:, :, 0].T
     of_sum = alone = 0.0
     for view in plan.views.keys:
         seen = crowd.law(view) @ channel.expected()
@@ -120,7 +134,7 @@ def test_shrunk_frequencies_leave_open_what_keys_err_by_together(monkeypatch):
     contest = Contest(crowd, 100_000, 200, Coins.stated("open"), estimators=("shrunk",))
     plan = contest.plan("several:keys=4+levels=2", "5")
     counts = simulate_runs(plan, crowd.at(2), contest.people, contest.coins, contest.repetitions)
-    truth = contest.truth[0]
+    truth = contest.questions.truth["frequency"]
     wide = bands(plan, counts, "shrunk").frequency
     held = ((wide.low <= truth) & (truth <= wide.high)).mean()
     assert held > 0.94
@@ -163,10 +177,10 @@ def test_laws_of_views_keep_every_keys_own_law(levels, size):
     views = cyclic_views(5, size).keys
     for prior in (Prior.of_people(schema, people), Prior.of(5)):
         states = prior.states(levels)
-        law = prior.beside(levels, views).reshape(len(states), levels + 1, -1)
+        law = prior.view_laws(levels, views).reshape(len(states), levels + 1, -1)
         assert law.sum(axis=2) == pytest.approx(states)
         assert law.min() >= 0
-        assert prior.beside(levels, views) is prior.beside(levels, views), "found once"
+        assert prior.view_laws(levels, views) is prior.view_laws(levels, views), "found once"
 
 
 def test_a_large_table_is_sampled_and_says_nearly_the_same():
@@ -176,7 +190,7 @@ def test_a_large_table_is_sampled_and_says_nearly_the_same():
     prior = Prior.of_people(made.schema, people)
     assert prior.sample.people == MOST_SAMPLED
     views = cyclic_views(10, 2).keys
-    law = prior.beside(2, views).reshape(10, 3, 3)
+    law = prior.view_laws(2, views).reshape(10, 3, 3)
     crowd = Population(made.schema, people)
     whole = np.zeros((10, 3, 3))
     for one, two in views:
@@ -259,8 +273,8 @@ def test_chains_are_forecast_as_measured(name, epsilon, given_):
     )
     for estimator, made in (("debiased", told), ("published", told.published)):
         for part, low, truth, said in (
-            ("frequency", 0.0, prior.frequency, made.clipped_frequency(prior)),
-            ("mean", -1.0, prior.mean, made.clipped_mean(prior)),
+            ("frequency", 0.0, prior.frequency, made.clipped_frequency),
+            ("mean", -1.0, prior.mean, made.clipped_mean),
         ):
             values = np.concatenate([getattr(group[estimator], part).value for _, group in runs])
             values = np.nan_to_num(values, nan=(low + 1) / 2)
@@ -274,11 +288,11 @@ def test_where_a_chain_may_end_its_forecast_is_a_mixture():
     prior, schema = Prior.of(100, held=50, between=0.2), Schema.of(100)
     at_once = forecast(Plan.of(schema, "privkvm_plus", 4, cost="2"), 1e5, prior)
     raw = asked_once(Plan.of(schema, "privkvm_plus", 4), 1e5, prior, np.ones(1)).error(prior.mean)
-    assert at_once.published.clipped_mean(prior) == pytest.approx(raw)
+    assert at_once.published.clipped_mean == pytest.approx(raw)
     never = forecast(Plan.of(schema, "privkvm_plus", 4, cost="0"), 1e5, prior)
     assert not isinstance(never, Mixed)
     last = never.last  # of ten rounds
-    assert last.told.at.shape == (15, POINTS)
+    assert last.feedback.at.shape == (15, POINTS)
     # Half of all chains end with the first round if that changes means by the cost on average.
     start = asked_once(Plan.of(schema, "privkvm_plus", 4), 1e5, prior, np.ones(1))
     cost = f"{start.change()[0]:.9f}"
@@ -290,12 +304,14 @@ def test_where_a_chain_may_end_its_forecast_is_a_mixture():
 
 def test_a_mixture_is_the_average_of_its_parts():
     prior = Prior.of(5)
-    one, two = (Forecast(np.zeros((15, 2)), np.tile(v * np.eye(2), (15, 1, 1))) for v in (0.01, 0.04))
+    one, two = (
+        Forecast(prior, np.zeros((15, 2)), np.tile(v * np.eye(2), (15, 1, 1))) for v in (0.01, 0.04)
+    )
     mixed = Mixed.of([(0.25, one), (0.75, two)])
     assert mixed.covariance is two.covariance
     for part in ("clipped_frequency", "clipped_mean"):
-        by_hand = 0.25 * getattr(one, part)(prior) + 0.75 * getattr(two, part)(prior)
-        assert getattr(mixed, part)(prior) == pytest.approx(by_hand)
+        by_hand = 0.25 * getattr(one, part) + 0.75 * getattr(two, part)
+        assert getattr(mixed, part) == pytest.approx(by_hand)
     assert mixed.published is None
     assert Mixed.of([(1.0, one)]) is one
 
@@ -309,7 +325,7 @@ def test_a_later_round_is_forecast_from_what_its_plan_says():
     told = forecast(second, 30_000, prior)
     stated = [float(row[1]) ** 2 for row in second.chain["frequency"]]
     assert told.covariance[:, 0, 0] == pytest.approx(stated)
-    assert np.isfinite(told.clipped_mean(prior)).all()
+    assert np.isfinite(told.clipped_mean).all()
 
 
 # -- published -------------------------------------------------------------------------------------
@@ -327,8 +343,8 @@ def test_published_answers_are_forecast_as_measured(name):
     found = bands(plan, counts, "published")
     told = forecast(plan, 20_000, prior).published
     for value, low, truth, said in (
-        (found.frequency.value, 0.0, prior.frequency, told.clipped_frequency(prior)),
-        (found.mean.value, -1.0, prior.mean, told.clipped_mean(prior)),
+        (found.frequency.value, 0.0, prior.frequency, told.clipped_frequency),
+        (found.mean.value, -1.0, prior.mean, told.clipped_mean),
     ):
         squares = ((np.clip(value, low, 1) - truth) ** 2).mean(axis=1)
         error = squares.std() / np.sqrt(len(squares)) + 0.01 * squares.mean()
@@ -381,9 +397,9 @@ def test_shrunk_answers_are_forecast_as_measured(name):
 def test_shrunk_errors_are_the_same_every_time_and_near_the_raw_ones_with_many_people():
     prior, plan = Prior.of(30), Plan.of(Schema.of(30), "kvue", 2)
     told = forecast(plan, 1e8, prior)
-    made = shrunk_errors(plan, told, 1e8, prior)
-    assert made == shrunk_errors(plan, told, 1e8, prior)
-    raw = prior.weight @ told.clipped_frequency(prior), prior.weight @ told.clipped_mean(prior)
+    made = forecast_by_draws(plan, told, 1e8, ["shrunk"])["shrunk"]
+    assert made == forecast_by_draws(plan, told, 1e8, ["shrunk"])["shrunk"]
+    raw = prior.weight @ told.clipped_frequency, prior.weight @ told.clipped_mean
     assert made == pytest.approx(raw, rel=0.02)
 
 
@@ -398,7 +414,7 @@ def test_every_mechanism_has_a_prediction_for_its_first_estimator():
         plan = contest.plan(name, "1")
         told = forecast(plan, 20_000, contest.table_prior)
         for part in set(plan.mechanism.answers) & {"frequency", "mean"}:
-            assert np.isfinite(getattr(told, f"clipped_{part}")(contest.table_prior)).all(), name
+            assert np.isfinite(getattr(told, f"clipped_{part}")).all(), name
 
 
 def test_rows_have_predictions_for_first_published_and_shrunk_answers():

@@ -12,18 +12,17 @@ from hypothesis import strategies as st
 from keyveil import Coins, People, Plan, PlanError, ReportError, Schema, Tally, estimate
 from keyveil.mechanisms.encodings.set_size import bucket_of
 from keyveil.mechanisms.sized import noise_of, shares_of
-from keyveil.people.prior import Prior
+from keyveil.people.prior import Prior, beta_binomial
 from keyveil.people.synthetic import pckv_uniform
 from keyveil.planner.pilot import (
     AVERAGES,
     KNOWN,
     SHARE,
-    _guesses,
-    _law,
+    bucket_shares,
+    guesses_for,
     learned,
     pilot_people,
     pilot_prior,
-    told_sizes,
 )
 from keyveil.planner.planner import advise
 from keyveil.simulate.contest import Contest
@@ -109,7 +108,7 @@ def test_averages_between_half_of_the_keys_and_all_are_known(share, epsilon):
     """Of 30 keys to a twentieth of them: told by so many people that a bucket is known to 0.03."""
     plan = pilot(epsilon=epsilon)
     people = round(float(noise_of(plan, np.zeros(1))[0]) / 0.03**2)
-    law = _law(share, 30, np.inf, 30) if share < 1 else LAWS["all of them"]
+    law = beta_binomial(share, 30, np.inf, 30) if share < 1 else LAWS["all of them"]
     assert pilot_prior(plan, told(plan, law, people)).held == pytest.approx(30 * share, abs=1.5)
 
 
@@ -117,7 +116,7 @@ def test_averages_between_half_of_the_keys_and_all_are_known(share, epsilon):
 def test_what_lies_in_the_last_bucket_is_said_to_be_vague(epsilon):
     """Of 100 keys people hold 80, or all: 64 and more are one bucket, and neither end is believed."""
     plan = pilot(100, epsilon)
-    for law in (_law(0.8, 100, np.inf, 100), np.eye(101)[100]):
+    for law in (beta_binomial(0.8, 100, np.inf, 100), np.eye(101)[100]):
         made = pilot_prior(plan, told(plan, law, 9000))
         assert 80 < made.held < 95
         assert "from a pilot of 9,000 people, which does not tell 64 keys from more" in made.source
@@ -131,7 +130,7 @@ def test_what_lies_in_the_last_bucket_is_said_to_be_vague(epsilon):
 @pytest.mark.parametrize("keys", [5, 30, 100])
 def test_more_averages_up_there_are_none_the_likelier_together(keys):
     """Laws of few keys keep their share: those of half the keys and more weigh as equal factors do."""
-    guesses = _guesses(keys, pilot(keys).channels[0].states)
+    guesses = guesses_for(keys, pilot(keys).channels[0].states)
     single = guesses.part == 0
     held = guesses.laws @ np.arange(keys + 1)
     weight = guesses.weight[single]
@@ -144,7 +143,7 @@ def test_more_averages_up_there_are_none_the_likelier_together(keys):
 def test_what_was_told_has_its_buckets_and_intervals(epsilon):
     plan = pilot(20, epsilon)
     law = np.bincount([1, 1, 1, 2, 9, 20, 20, 0], minlength=21) / 8
-    made = told_sizes(plan, told(plan, law, 10**9), 0.9)
+    made = bucket_shares(plan, told(plan, law, 10**9), 0.9)
     ends = [(each.least, each.most) for each in made]
     assert ends == [(n, n) for n in range(8)] + [
         (8, 9),
@@ -162,9 +161,9 @@ def test_what_was_told_has_its_buckets_and_intervals(epsilon):
     shares = of_buckets(law, plan.channels[0].states)
     exact = np.sqrt(noise_of(plan, shares) / 10**9)
     assert [each.share.stderr for each in made] == pytest.approx(exact, rel=1e-3)
-    assert told_sizes(pilot(100), told(pilot(100), np.eye(101)[70]))[-1][:2] == (64, 100)
+    assert bucket_shares(pilot(100), told(pilot(100), np.eye(101)[70]))[-1][:2] == (64, 100)
     with pytest.raises(PlanError, match="tally is empty"):
-        told_sizes(plan, Tally(plan))
+        bucket_shares(plan, Tally(plan))
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "2", "5"])
@@ -178,7 +177,7 @@ def test_the_noise_is_that_of_the_channel(epsilon):
 
 @given(st.floats(0.01, 0.99), st.integers(1, 80), st.sampled_from([0.5, 1.0, 6.0, np.inf]))
 def test_a_guess_is_a_law_with_its_average(share, keys, even):
-    law = _law(share, keys, even, keys)
+    law = beta_binomial(share, keys, even, keys)
     assert law.sum() == pytest.approx(1)
     assert law @ np.arange(keys + 1) == pytest.approx(share * keys, rel=1e-6)
 
@@ -186,7 +185,7 @@ def test_a_guess_is_a_law_with_its_average(share, keys, even):
 @pytest.mark.parametrize("keys", [1, 2, 5, 100, 5000])
 def test_guesses_are_laws_and_the_default_is_the_first(keys):
     states = pilot(keys).channels[0].states
-    guesses = _guesses(keys, states)
+    guesses = guesses_for(keys, states)
     assert guesses.buckets.sum(axis=1) == pytest.approx(1)
     assert guesses.weight.sum() == pytest.approx(1)
     assert guesses.buckets[0] == pytest.approx(of_buckets(Prior.of(keys).sizes, states))

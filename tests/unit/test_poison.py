@@ -12,15 +12,14 @@ import pytest
 from keyveil import REGISTRY, Coins, People, Plan, PlanError, QueryError, Schema, Tally
 from keyveil.channel import Collision, Subset, Symbols
 from keyveil.cli.command import run
-from keyveil.estimate.forecast.variance import prior_law
+from keyveil.estimate.forecast.query_forecast import MANY, expected_tally
 from keyveil.estimate.linear import key_weights
 from keyveil.estimate.together.conditional import Conditionals
 from keyveil.estimate.together.joint import lifted
 from keyveil.estimate.together.query import Query
 from keyveil.foundation.arrays import WORD
-from keyveil.people.prior import Prior
+from keyveil.people.prior import Prior, independent_law
 from keyveil.people.views import Views
-from keyveil.planner.outlook import MANY, expected_tally
 from keyveil.trust.poison import (
     ATTACKS,
     GOALS,
@@ -438,7 +437,7 @@ def test_a_conditional_is_raised_by_the_best_of_all_reports(name, words, paramet
     """Every output in turn, added to a tally without noise and decoded by the estimator itself."""
     plan = Plan.of(Schema.of(3, 1, 5), name, 2, **parameters)
     query, share = Query.parse(words), 0.01
-    honest = expected_tally(plan, lambda keys: prior_law(plan.schema.levels, len(keys)))
+    honest = expected_tally(plan, lambda keys: independent_law(plan.schema.levels, len(keys)))
     target, given = query.places(plan.schema)
     held = {target, *(place for place, _ in given)}
     view = next(v for v, keys in enumerate(plan.views.keys) if held <= set(keys))

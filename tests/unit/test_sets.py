@@ -44,7 +44,7 @@ from keyveil.mechanisms.encodings.set_size import SetSize, bucket_ends, bucket_o
 from keyveil.mechanisms.encodings.view_state import ViewState
 from keyveil.mechanisms.pckv import padded_symmetric
 from keyveil.mechanisms.signed_ue import best_pair, signed_symbols, variances
-from keyveil.mechanisms.sized import CAPS, bucket_law, sizes_of
+from keyveil.mechanisms.sized import CAP_NAMES, bucket_law, sizes_of
 from keyveil.people.prior import Prior
 from keyveil.people.views import Views
 from keyveil.simulate.tallies import Population, simulate, simulate_runs
@@ -754,7 +754,7 @@ def test_the_second_plan_has_the_cap_that_the_first_found(then):
         assert Decimal(second.chain["spent"]) == first.proven, "for who answers both"
         assert Plan.parse(second.dumps()) == second
         assert Plan.parse(first.dumps()) == first
-        alone = Plan.of(Schema.of(40), then, 1, **{CAPS[then]: cap})
+        alone = Plan.of(Schema.of(40), then, 1, **{CAP_NAMES[then]: cap})
         assert second.channels == alone.channels
         with pytest.raises(FinishedError):
             second.next(Tally(second))

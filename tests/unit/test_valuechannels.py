@@ -20,7 +20,6 @@ from keyveil.channel.design.patterns import (
     best_mixture,
     classes_of,
     decoder_at,
-    digits,
     every,
     favours,
     intervals,
@@ -43,14 +42,14 @@ from keyveil.channel.design.value_channels import (
     tabled,
     value_law_at,
 )
-from keyveil.estimate.forecast.key_forecast import forecast
-from keyveil.estimate.forecast.variance import predicted
+from keyveil.estimate.forecast.key_forecast import forecast, forecast_key
 from keyveil.estimate.linear import key_weights
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.compiled import compiled
 from keyveil.mechanisms.blend import blended
 from keyveil.mechanisms.designed import cyclic_views, design_of
 from keyveil.people.prior import Prior
+from keyveil.people.views import digits
 from keyveil.simulate.tallies import Population, simulate
 
 NINE = np.linspace(-1, 1, 9)
@@ -419,7 +418,7 @@ def test_predicted_error_takes_the_law_of_any_levels(name, given_):
     plan = Plan.of(Schema.of(1), name, 2, **given_)
     levels = plan.schema.levels
     law = key_law(levels, 0.4, 0.2, 0.5)
-    told = predicted(plan, 1000, 0.4, 0.2, law=law)
+    told = forecast_key(plan, 1000, 0.4, 0.2, law=law)
     channel, weights = plan.channels[0], key_weights(plan.schema)
     spread = channel.covariance(channel.decoder(weights), law) / 1000
     assert told.frequency == pytest.approx(spread[0, 0], rel=1e-9)
@@ -647,7 +646,7 @@ def test_several_keys_pay_for_frequencies_from_epsilon_2_on_and_for_means_from_3
     def errors(epsilon, name, **given_):
         plan = Plan.of(Schema.of(40), name, epsilon, **given_)
         told = forecast(plan, 10**6, prior)
-        mean = np.nan if plan.schema.levels == 1 else told.mean(prior).mean()
+        mean = np.nan if plan.schema.levels == 1 else told.mean.mean()
         return np.array([told.frequency.mean(), mean])
 
     assert errors(1, "several_rr")[0] > 0.99 * errors(1, "rr")[0]
@@ -692,7 +691,7 @@ def test_candidates_near_a_prior_have_the_best_one_among_them():
                     told = forecast(plan, 10**5, prior)
                     made.append(
                         told.frequency.mean() / base.frequency.mean()
-                        + told.mean(prior).mean() / base.mean(prior).mean()
+                        + told.mean.mean() / base.mean.mean()
                     )
             scores[kind] = min(made)
         assert scores["near"] <= 1.01 * scores["all"]

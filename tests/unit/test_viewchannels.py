@@ -19,20 +19,19 @@ from keyveil.channel.design.pair_channels import (
     DESIGNED,
     MOVES,
     designs,
-    moved,
-    orbit,
     solve_pair,
     tabled,
     tabled_pair,
 )
+from keyveil.channel.design.patterns import moved, orbit
 from keyveil.channel.design.view_channels import (
     ABSENT,
-    CHANNELS,
     CLOSED_FORMS,
+    VIEW_CHANNELS,
     best_subset,
     candidates,
     choose,
-    conditional_errors,
+    conditional_variances,
     default_prior,
     held_levels,
     over_subset,
@@ -128,7 +127,7 @@ def test_the_size_of_a_subset_is_the_one_with_the_least_error(states: int, epsil
     prior = np.full(states, 1 / states)
 
     def error(size: int) -> float:
-        return sum(conditional_errors(Subset.of(states, epsilon, size), prior, 1))
+        return sum(conditional_variances(Subset.of(states, epsilon, size), prior, 1))
 
     assert best_subset(states, epsilon).size == min(range(1, states), key=error)
 
@@ -179,7 +178,7 @@ def test_the_error_of_one_key_is_the_exact_variance():
     """k-RR of three states has as many outputs as states: one unbiased estimator, by hand."""
     channel = Symmetric.of(3, Decimal(1))
     law = np.array([0.5, 0.2, 0.3])
-    found = conditional_errors(channel, law, 1)
+    found = conditional_variances(channel, law, 1)
     seen = law @ channel.expected()
     slopes = ([0.0, 1.0, 1.0], np.array([0.0, -1.0 - 0.2, 1.0 - 0.2]) / 0.5)  # m = 0.1 / 0.5
     for error, slope in zip(found, slopes, strict=True):
@@ -195,7 +194,7 @@ def test_marks_and_whole_sets_predict_the_same_where_all_states_are_alike():
     show = channel.show / WORD
     fake = (3 - show) / 26
     information = 27 * 26 / (3 * 24) * (show - fake) ** 2  # of each contrast between states
-    for error, columns in zip(conditional_errors(channel, law, 3), workload(law, 3), strict=True):
+    for error, columns in zip(conditional_variances(channel, law, 3), workload(law, 3), strict=True):
         assert error == pytest.approx((columns**2).sum() / information, rel=1e-6)
 
 
@@ -209,7 +208,7 @@ def test_with_other_views_the_error_is_what_the_pooled_estimator_says_it_has(key
     for own in plan.layout.own:
         tally.counts[own], tally.counts[own + 1 : own + 1 + channel.cells] = counts.sum(), counts
     spread = ViewEvidence(plan, tally).groups[0].covariance[0] * reports
-    predicted = conditional_errors(channel, UNIFORM, 2, views=keys - 1)
+    predicted = conditional_variances(channel, UNIFORM, 2, views=keys - 1)
     for columns, error in zip(workload(UNIFORM, 2), predicted, strict=True):
         assert np.trace(columns.T @ spread @ columns) == pytest.approx(error, rel=1e-4)
 
@@ -223,14 +222,14 @@ def test_when_single_keys_are_known_only_how_they_go_together_is_left():
     information = (given_state / (PRIOR @ given_state)) @ given_state.T
     left = directions @ np.linalg.inv(directions.T @ information @ directions) @ directions.T
     for columns, error in zip(
-        workload(PRIOR, 2), conditional_errors(channel, PRIOR, 2, views=10**9), strict=True
+        workload(PRIOR, 2), conditional_variances(channel, PRIOR, 2, views=10**9), strict=True
     ):
         assert error == pytest.approx(np.trace(columns.T @ left @ columns), rel=1e-6)
 
 
 def test_what_cannot_be_estimated_has_infinite_error():
     blind = Table(((WORD // 2, WORD // 2),) * 9)
-    assert conditional_errors(blind, UNIFORM, 2) == (np.inf, np.inf)
+    assert conditional_variances(blind, UNIFORM, 2) == (np.inf, np.inf)
     assert over_subset(blind, Decimal(1), UNIFORM, 2, views=7) == np.inf
 
 
@@ -269,7 +268,7 @@ def test_the_tables_list_one_pattern_of_each_class_and_small_blanks():
         for epsilon, classes in channels.items():
             patterns = [pattern for pattern, _ in classes]
             assert patterns == sorted(set(patterns))
-            assert all(0 < pattern < 511 and pattern == orbit(pattern)[0] for pattern in patterns)
+            assert all(0 < pattern < 511 and pattern == orbit(pattern, MOVES)[0] for pattern in patterns)
             blank = [row[-1] for row in tabled_pair(epsilon, views).rows]
             assert 0 < max(blank) < WORD // 100_000
 
@@ -295,7 +294,7 @@ def test_moves_are_a_group_on_the_states():
         for then in MOVES:
             assert tuple(then[state] for state in move) in MOVES
     assert moved(0b1, MOVES[0]) == 0b1
-    assert len({orbit(pattern) for pattern in range(1, 511)}) == 100
+    assert len({orbit(pattern, MOVES) for pattern in range(1, 511)}) == 100
 
 
 @pytest.mark.parametrize("views", DESIGNED)
@@ -409,7 +408,7 @@ def random_staircase(draw: np.random.Generator, epsilon: Decimal) -> np.ndarray:
     """A few random classes of patterns, as often as leaves every row the same total."""
     high = float(epsilon.exp())
     while True:
-        picked = [orbit(int(p)) for p in draw.integers(1, 511, 8)]
+        picked = [orbit(int(p), MOVES) for p in draw.integers(1, 511, 8)]
         columns = [np.where((np.array(c)[:, None] >> np.arange(9)) & 1, high, 1.0) for c in picked]
         sums = np.array([column.sum(axis=0) for column in columns])
         shares, rest = nnls(sums.T, np.ones(9))
@@ -490,7 +489,7 @@ def test_the_choice_for_one_key_and_for_triples_is_the_best_closed_form():
     assert choose(2, 4, Decimal(1))[1].states == 25
 
 
-@pytest.mark.parametrize("name", CHANNELS)
+@pytest.mark.parametrize("name", VIEW_CHANNELS)
 def test_every_name_makes_its_channel(name: str):
     found, channel = choose(2, 2, Decimal(1), channel=name)
     assert found == name
@@ -508,7 +507,7 @@ def test_bad_choices_are_refused_in_one_line():
     with pytest.raises(PlanError, match="up to epsilon 10"):
         choose(2, 2, Decimal(11), channel="solved")
     with pytest.raises(PlanError, match="not for a view of 2 keys"):
-        conditional_errors(Symmetric.of(10, Decimal(1)), np.full(10, 0.1), 2)
+        conditional_variances(Symmetric.of(10, Decimal(1)), np.full(10, 0.1), 2)
     for bad in (np.ones(9), np.full(3, 1 / 3), [2.0, -1.0, *[0.0] * 7], np.full(9, np.nan)):
         with pytest.raises(PlanError, match="a prior is 9 shares"):
             choose(2, 2, Decimal(1), bad)

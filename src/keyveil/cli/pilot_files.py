@@ -14,7 +14,7 @@ from ..people.prior import Prior
 from ..people.schema import Schema
 from ..plan.plan import Plan
 from ..plan.tally import Tally
-from ..planner.pilot import check_pilot, pilot_prior, told_sizes
+from ..planner.pilot import bucket_shares, check_pilot, pilot_prior
 from .arguments import read_range, read_schema
 from .output import print_json, print_table
 
@@ -76,24 +76,24 @@ def _plan_first(paths: tuple[str, str]) -> Plan:
 
 
 def show_sizes(paths: tuple[str, str], pilot: Plan, level: float, machine: bool) -> None:
-    """Show the number of keys that people hold, from a pilot's tally, and the next command."""
-    sizes = told_sizes(pilot, Tally.load(pilot, paths[1]), level)
+    """Print how many keys people hold, from a pilot's tally, and the next command."""
+    shares = bucket_shares(pilot, Tally.load(pilot, paths[1]), level)
     next_ = f"keyveil plan --mechanism auto --people N --pilot {paths[0]} {paths[1]}"
     note = f"a pilot tells only how many keys are held; to ask about keys, plan for the others: {next_}"
     if machine:
         facts = {"mechanism": pilot.mechanism_name, "level": level, "note": note}
-        print_json([{**size.document(), **facts} for size in sizes])
+        print_json([{**bucket.document(), **facts} for bucket in shares])
         return
     print_table(
         ["keys held", "share of people", "± stderr", f"{level:.0%} interval"],
         [
             [
-                str(size.least) if size.least == size.most else f"{size.least} to {size.most}",
-                f"{size.share.value:.4f}",
-                f"{size.share.stderr:.4f}",
-                f"[{size.share.low:.4f}, {size.share.high:.4f}]",
+                str(bucket.least) if bucket.least == bucket.most else f"{bucket.least} to {bucket.most}",
+                f"{bucket.share.value:.4f}",
+                f"{bucket.share.stderr:.4f}",
+                f"[{bucket.share.low:.4f}, {bucket.share.high:.4f}]",
             ]
-            for size in sizes
+            for bucket in shares
         ],
     )
     click.echo(f"note: {note}")

@@ -132,7 +132,7 @@ def _outside(plan: Plan, people: int, ask: str, prior: Prior) -> None:
 
 def _answers(option: Option, advice: Advice) -> str:
     """Whether an option can answer, or the people it would need."""
-    if option.lacks <= 1:
+    if option.people_factor <= 1:
         return "yes"
     factor = advice.factor(option)
     if not isfinite(factor):
@@ -216,9 +216,9 @@ def expected(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
     predicted = forecast(plan, people, prior)
     answers, weight = plan.mechanism.answers, prior.weight
     errors = {
-        "frequency": predicted.clipped_frequency(prior) if "frequency" in answers else None,
-        "mean": scale.half**2 * predicted.clipped_mean(prior) if "mean" in answers else None,
-        "mass": predicted.covariance[:, 1, 1] + predicted.bias[:, 1] ** 2 if "mass" in answers else None,
+        "frequency": predicted.clipped_frequency if "frequency" in answers else None,
+        "mean": scale.half**2 * predicted.clipped_mean if "mean" in answers else None,
+        "mass": predicted.mass if "mass" in answers else None,
     }
     return {
         "people": people,

@@ -13,7 +13,7 @@ from .answer import Answers
 if TYPE_CHECKING:
     from ..foundation.arrays import Floats, Integers
     from ..people.prior import Prior
-    from .forecast.key_forecast import Forecast
+    from .forecast.result import Forecast
     from .linear import Moments
     from .together.joint import Evidence
 

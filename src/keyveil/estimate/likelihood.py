@@ -20,6 +20,7 @@ from ..channel import Channel
 from ..foundation.arrays import Floats, Integers
 from ..foundation.errors import PlanError
 from .answer import KeyBands
+from .caution import law_with_one_more
 from .estimator import on_arrays
 from .linear import Moments, key_bands, key_weights, single_keys, view_counts
 from .projection import onto_simplex
@@ -186,7 +187,7 @@ def likely_moments(plan: Plan, counts: Integers) -> Moments:
         rows = held.reshape(-1, channel.cells)
         n = rows.sum(axis=1)
         laws = fit(channel, rows).laws
-        likely = (n[:, None] * laws + 1.0) / (n[:, None] + channel.states)  # one more, for caution
+        likely = law_with_one_more(laws, n[:, None], channel.states)
         with np.errstate(divide="ignore", invalid="ignore"):
             spread = covariance(channel, likely, weights) / n[:, None, None]
         values = np.where(n[:, None] > 0, laws @ weights, np.nan)

@@ -13,6 +13,7 @@ from ..foundation.arrays import Floats, Integers
 from ..foundation.errors import PlanError
 from ..people.schema import Schema
 from .answer import Band, KeyAnswer, KeyBands
+from .caution import law_with_one_more
 from .decoding import moments_of
 from .estimator import answers_from, answers_of, on_arrays, on_scale
 from .projection import onto_simplex
@@ -118,12 +119,12 @@ def _spread(channel: Channel, shares: Floats, reports: Floats, cells: Floats) ->
     """Each row's covariance of one report's sums, at the likely law that its shares point to.
 
     Shares themselves may be those of no law at all (one report has no spread), so the covariance is
-    taken at the nearest law of the states, with one more report from each state for caution.
+    taken at the nearest law of the states, with one more report from each state.
     """
     law = channel.expected()
     nearest = onto_simplex(np.nan_to_num(shares) @ np.linalg.pinv(law))
     n = reports[:, None]
-    seen = (n * nearest + 1.0) / (n + channel.states) @ law
+    seen = law_with_one_more(nearest, n, channel.states) @ law
     average = seen @ cells
     square = np.einsum("vc,cij->vij", seen, cells[:, :, None] * cells[:, None, :])
     return np.asarray(square - average[:, :, None] * average[:, None, :])

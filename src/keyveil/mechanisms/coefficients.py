@@ -17,13 +17,13 @@ import numpy as np
 
 from ..channel import Table
 from ..estimate.together.averaged_views import pooled_answers
-from ..estimate.together.joint import Evidence, digits
+from ..estimate.together.joint import Evidence
 from ..estimate.together.monomials import SumEvidence
 from ..foundation.arrays import WORD
 from ..foundation.errors import PlanError
 from ..foundation.exact import most_lies
 from ..people.schema import Schema
-from ..people.views import Views
+from ..people.views import Views, digits
 from .mechanism import Draft, Mechanism, Parameter
 
 if TYPE_CHECKING:

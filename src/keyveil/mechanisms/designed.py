@@ -18,10 +18,12 @@ import numpy as np
 from ..channel import Channel
 from ..channel.design.patterns import decoder_at
 from ..channel.design.value_channels import LEVELS, Design
-from ..estimate.forecast.key_forecast import Forecast
+from ..estimate.caution import with_one_more
+from ..estimate.forecast.result import Forecast
 from ..estimate.linear import Moments, key_weights, single_keys, view_moments
 from ..estimate.together.joint import lifted
 from ..foundation.arrays import Floats, Integers
+from ..people.prior import HELD
 from ..people.schema import Schema
 from ..people.views import Views
 from .mechanism import Parameter
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from ..plan.plan import Plan
 
 DESIGN = {
-    "frequency": Parameter("0.3", "0.001", "0.999", "how often keys are expected to be held"),
+    "frequency": Parameter(str(HELD), "0.001", "0.999", "how often keys are expected to be held"),
     "spread": Parameter("0.5", "0.05", "0.95", "expected spread of a key's values on [-1, 1]"),
     "mean": Parameter("0", "-0.9", "0.9", "expected mean of keys' values on [-1, 1]"),
     "weight": Parameter("0.5", "0.05", "0.95", "how much the mean counts beside the frequency"),
@@ -99,7 +101,6 @@ def designed_moments(plan: Plan, counts: Integers, design: Design | None) -> Mom
     reports = np.zeros((*shape, keys))
     sums = np.zeros((*shape, keys, width))
     squares = np.zeros((*shape, keys, width, width))
-    # One more report from an average state, for caution: one report alone has no spread.
     even = channel.mix(np.full(channel.states, 1.0 / channel.states))
     for place in range(size):
         who = np.array([view[place] for view in plan.views.keys])
@@ -116,8 +117,8 @@ def designed_moments(plan: Plan, counts: Integers, design: Design | None) -> Mom
     with np.errstate(invalid="ignore", divide="ignore"):
         made.values[..., :width] = sums / n
         more = np.einsum("c,cij->ij", even, cells[0][:, :, None] * cells[0][:, None, :])
-        middle = (sums + even @ cells[0]) / (n + 1)
-        spread = (squares + more) / (n + 1)[..., None] - middle[..., :, None] * middle[..., None, :]
+        middle = with_one_more(sums, even @ cells[0], n)
+        spread = with_one_more(squares, more, n[..., None]) - middle[..., :, None] * middle[..., None, :]
         made.covariance[..., :width, :width] = spread / n[..., None]
     return replace(made, together=_together(block, cells))
 
@@ -142,7 +143,7 @@ def designed_forecast(plan: Plan, people: float, prior: Prior, design: Design | 
     places = _cells(channel, levels, size, design)
     cells = places[0]
     kinds, width = len(prior.count), cells.shape[-1]
-    seen = channel.mix(prior.beside(levels, plan.views.keys))
+    seen = channel.mix(prior.view_laws(levels, plan.views.keys))
     middle = seen @ cells
     square = np.einsum("kc,ci,cj->kij", seen, cells, cells, optimize=True)
     reports = people * size / len(plan.schema.keys)
@@ -150,4 +151,4 @@ def designed_forecast(plan: Plan, people: float, prior: Prior, design: Design | 
     bias[:, :width] = 0.0
     covariance[:, :width, :width] = (square - middle[:, :, None] * middle[:, None, :]) / reports
     together = float(_together(seen * prior.count[:, None], places)) if size > 1 else 1.0
-    return Forecast(bias, covariance, together=together)
+    return Forecast(prior, bias, covariance, together=together)

@@ -11,23 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from math import exp
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..channel import Channel, Table
-from ..estimate.forecast.key_forecast import Beside, by_decoder
+from ..estimate.forecast.key_forecast import by_decoder
+from ..estimate.forecast.result import WithPublished
 from ..estimate.likelihood import likelihood
 from ..estimate.linear import answers_of, key_answers, least_squares, single_moments
 from ..foundation.arrays import Floats
 from ..people.schema import Schema
 from ..people.views import Views
 from .mechanism import Draft, Mechanism, Parameter, fitted, largest
+from .privkv import keep_probability
 
 if TYPE_CHECKING:
     from ..estimate.answer import Answers
-    from ..estimate.forecast.key_forecast import Forecast
+    from ..estimate.forecast.result import Forecast
     from ..people.prior import Prior
     from ..plan.plan import Plan
     from ..plan.tally import Tally
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 def f2m_rows(key_epsilon: float, value_epsilon: float, default: float) -> Floats:
     """Rows absent, low, high over outputs (key bit, value bit) = 00, 01, 10, 11."""
-    keep_key, keep = (exp(e) / (exp(e) + 1) for e in (key_epsilon, value_epsilon))
+    keep_key, keep = keep_probability(key_epsilon), keep_probability(value_epsilon)
     high = (1 + (2 * keep - 1) * default) / 2
     rows = []
     for key, value in ((1 - keep_key, high), (keep_key, 1 - keep), (keep_key, keep)):
@@ -87,5 +88,6 @@ class F2M(Mechanism):
         return Draft(schema.at(2), views, "views", (table,), epsilon)
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
-        made = super().forecast(plan, people, prior)
-        return Beside(made.bias, made.covariance, by_decoder(plan, people, prior, by_two_bits))
+        forecast = super().forecast(plan, people, prior)
+        published = by_decoder(plan, people, prior, by_two_bits)
+        return WithPublished(prior, forecast.bias, forecast.covariance, published)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ..plan.plan import Plan
     from ..plan.tally import Tally
 
-MOST_CAP = 32
+MOST_KEPT = 32
+"""The largest cap on the keys of a person: 496 pairs."""
 
 
 class PairCollision(Sets):
@@ -35,7 +36,7 @@ class PairCollision(Sets):
     )
     encoding = PairItemSet()
     parameters = {
-        "cap": Parameter(6, 1, MOST_CAP, "keys of a person that count; who holds more keeps so many"),
+        "cap": Parameter(6, 1, MOST_KEPT, "keys of a person that count; who holds more keeps so many"),
         "pool": POOL,
         "cells": CELLS,
     }

@@ -16,19 +16,28 @@ from math import comb, sqrt
 from typing import Any
 
 from ..channel import Channel, Subset
+from ..channel.design.view_channels import (
+    VIEW_CHANNELS,
+    candidates,
+    choose,
+    default_prior,
+    over_subset,
+)
 from ..channel.layout import MOST_CELLS
-from ..estimate.forecast.variance import prior_law, query_variance
+from ..estimate.forecast.query_forecast import query_variance
 from ..estimate.together.averaged_views import pooled_answers
 from ..estimate.together.conditional import query_weights
 from ..estimate.together.joint import lifted
 from ..estimate.together.query import Query
 from ..foundation.arrays import WORD
 from ..foundation.errors import PlanError
+from ..people.prior import independent_law
 from ..people.schema import Schema
 from ..people.views import Views
 from .mechanism import Choice, Draft, Mechanism, Text
 
-CHANNELS = ("best", "grr", "subset", "bits", "hadamard", "optimal")
+CHANNELS = ("best", *(name for name in VIEW_CHANNELS if name != "solved"))
+"""Channels that a plan may name; one that is solved anew is no plan's default."""
 
 _CHANNEL = Choice("best", CHANNELS, "the channel on a view; best takes the least predicted error")
 
@@ -100,7 +109,7 @@ class Workload(Mechanism):
         order = {size: number for number, size in enumerate(channels)}
         errors = []
         for view, wanted in needs.items():
-            channel, law = channels[len(view)], prior_law(2, len(view))
+            channel, law = channels[len(view)], independent_law(2, len(view))
             errors.append(
                 sum(
                     query_variance(channel, law, _weights(schema, query, keys, view))
@@ -145,7 +154,6 @@ def view_channel(size: int, epsilon: Decimal, name: str, views: Sequence[tuple[i
 
     How much other views tell of a view's keys goes by how many views hold a key.
     """
-    from ..channel.design.view_channels import candidates, choose, default_prior, over_subset
 
     if name == "optimal" and size != 2:
         name = "best"  # there is an optimal channel for pairs alone

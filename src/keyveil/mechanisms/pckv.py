@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from ..channel import Channel, Symbols, Symmetric
-from ..estimate.forecast.key_forecast import Beside
+from ..estimate.forecast.result import WithPublished
 from ..estimate.linear import least_squares
 from ..estimate.pools.padded_items import (
     Published,
@@ -39,7 +39,7 @@ from .encodings.padded_item import PaddedItem
 from .mechanism import Draft, Mechanism, Parameter
 
 if TYPE_CHECKING:
-    from ..estimate.forecast.key_forecast import Forecast
+    from ..estimate.forecast.result import Forecast
     from ..people.prior import Prior
     from ..plan.plan import Plan
 
@@ -70,11 +70,12 @@ class Padded(Mechanism):
         return Draft(schema.at(2), Views.whole(keys), ENCODING.name, (channel,), epsilon)
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
-        made = super().forecast(plan, people, prior)
+        forecast = super().forecast(plan, people, prior)
         if "published" not in self.estimators:
-            return made
+            return forecast
         alone = padded_forecast(plan, people, prior, summed=False)
-        return Beside(made.bias, made.covariance, Published(alone.bias, alone.covariance))
+        published = Published(prior, alone.bias, alone.covariance)
+        return WithPublished(prior, forecast.bias, forecast.covariance, published)
 
     def true_epsilon(self, epsilon: Decimal) -> Decimal:
         with own_context():

@@ -15,24 +15,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from math import exp, log, nan
+from math import exp, log
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..channel import Channel, Table
 from ..estimate.answer import KeyAnswer, biased
+from ..estimate.caution import Number, mean_with_one_more
 from ..estimate.forecast.round_forecast import FeedbackForecast, FeedbackRound, first_round
 from ..estimate.likelihood import likelihood
 from ..estimate.linear import answers_of, key_answers, on_scale, single_moments
-from ..foundation.arrays import Floats
+from ..foundation.arrays import Floats, Integers
 from ..people.schema import Schema
 from ..people.views import Views
 from .mechanism import Draft, Mechanism, fitted
 
 if TYPE_CHECKING:
     from ..estimate.answer import Answers
-    from ..estimate.forecast.key_forecast import Forecast
+    from ..estimate.forecast.result import Forecast
     from ..people.prior import Prior
     from ..plan.plan import Plan
     from ..plan.tally import Tally
@@ -40,13 +41,25 @@ if TYPE_CHECKING:
 VIRTUAL_ROUNDS = 10
 
 
+def keep_probability(epsilon: float) -> float:
+    """How often binary randomised response keeps the truth: e^epsilon / (e^epsilon + 1)."""
+    return exp(epsilon) / (exp(epsilon) + 1)
+
+
+def absent_law(key_epsilon: float, value_epsilon: float, feedback: Floats | float) -> Floats:
+    """The law ``(..., 3)`` of absent, low and high for an absent key that says ``feedback`` if shown."""
+    keep_key, keep = keep_probability(key_epsilon), keep_probability(value_epsilon)
+    high = np.asarray((1 + (2 * keep - 1) * feedback) / 2)
+    shown = 1 - keep_key
+    return np.stack([np.full(high.shape, keep_key), shown * (1 - high), shown * high], axis=-1)
+
+
 def privkv_rows(key_epsilon: float, value_epsilon: float, feedback: float = 0.0) -> Floats:
     """Rows absent, low, high over outputs absent, low, high; ``feedback`` is what absent keys say."""
-    keep_key, keep = (exp(e) / (exp(e) + 1) for e in (key_epsilon, value_epsilon))
-    high = (1 + (2 * keep - 1) * feedback) / 2
+    keep_key, keep = keep_probability(key_epsilon), keep_probability(value_epsilon)
     return np.array(
         [
-            [keep_key, (1 - keep_key) * (1 - high), (1 - keep_key) * high],
+            absent_law(key_epsilon, value_epsilon, feedback),
             [1 - keep_key, keep_key * keep, keep_key * (1 - keep)],
             [1 - keep_key, keep_key * (1 - keep), keep_key * keep],
         ]
@@ -61,18 +74,29 @@ def keeps_of(channel: Channel) -> tuple[float, float]:
 
 
 def raw_means(plan: Plan, tally: Tally) -> Floats:
-    """PrivKV's own means on [-1, 1]: signs debiased among the shown, whoever they are, and clipped."""
-    means = []
-    for view, channel in enumerate(plan.view_channels):
-        _, (_, low, high) = tally.view_counts(view)
-        keep = keeps_of(channel)[1]
-        shown = int(low) + int(high)
-        highs, lows = (
-            min(max(((keep - 1) * shown + count) / (2 * keep - 1), 0.0), float(shown))
-            for count in (int(high), int(low))
-        )
-        means.append((highs - lows) / shown if shown else nan)
-    return np.array(means)
+    """PrivKV's own mean of every key, on [-1, 1]; NaN without reports that show it."""
+    views = range(len(plan.views))
+    counts = np.array([tally.view_counts(view)[1] for view in views])
+    return sign_means(counts, np.array([keeps_of(channel)[1] for channel in plan.view_channels]))
+
+
+def sign_means(counts: Integers | Floats, keep: float | Floats) -> Floats:
+    """PrivKV's own means from counts ``(..., 3)`` of absent, low and high.
+
+    Signs are debiased among all that are shown, and clipped; ``keep`` is how often a sign is kept.
+    """
+    keep = np.asarray(keep)
+    shown = counts[..., 1:].sum(axis=-1)
+    low, high = (
+        np.clip(((keep - 1) * shown + counts[..., place]) / (2 * keep - 1), 0, shown) for place in (1, 2)
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray((high - low) / shown)
+
+
+def share_variance(average: Number, shown: Number, keep: Number) -> Number:
+    """The variance of the debiased mean sign ``average / (2 keep - 1)`` of ``shown`` reports."""
+    return (1 - mean_with_one_more(average, shown) ** 2) / shown / (2 * keep - 1) ** 2
 
 
 def unbiased(plan: Plan, tally: Tally, level: float) -> Answers:
@@ -139,12 +163,12 @@ class PrivKV(Mechanism):
         )
 
 
-def asked_once(plan: Plan, people: float, prior: Prior, told: Floats) -> FeedbackRound:
-    """What the raw means of one round will be, absent keys saying ``told``."""
+def asked_once(plan: Plan, people: float, prior: Prior, feedback: Floats) -> FeedbackRound:
+    """The law of the raw means of one round in which absent keys say ``feedback``."""
     show, keep = keeps_of(plan.view_channels[0])
     f = prior.frequency
     shown = f * show + (1.0 - f) * (1.0 - show)
-    said = FeedbackForecast.surely(np.broadcast_to(told, f.shape))
+    certain = FeedbackForecast.surely(np.broadcast_to(feedback, f.shape))
     return FeedbackRound.of(
-        said, f * show / shown, prior.mean, people / len(plan.schema.keys) * shown, 2 * keep - 1
+        certain, f * show / shown, prior.mean, people / len(plan.schema.keys) * shown, 2 * keep - 1
     )

@@ -33,7 +33,7 @@ from .rounds import (
 )
 
 if TYPE_CHECKING:
-    from ..estimate.forecast.key_forecast import Forecast
+    from ..estimate.forecast.result import Forecast
     from ..people.prior import Prior
     from ..plan.plan import Plan
     from ..plan.tally import Tally

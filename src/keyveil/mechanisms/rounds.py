@@ -16,7 +16,8 @@ import numpy as np
 from ..channel import Table
 from ..estimate.answer import Estimate, KeyAnswer, biased, plain, ratio, shifted
 from ..estimate.decoding import state_decoding_of
-from ..estimate.forecast.key_forecast import Forecast, Mixed, area
+from ..estimate.forecast.normal_law import below
+from ..estimate.forecast.result import Forecast, Mixed
 from ..estimate.forecast.round_forecast import Debiased, FeedbackRound, first_round
 from ..estimate.linear import answers_of, key_answers, on_scale, single_moments
 from ..foundation.arrays import Floats
@@ -25,7 +26,7 @@ from ..people.schema import Schema
 from ..people.views import Views
 from ..plan.report import is_hex
 from .mechanism import Draft, fitted
-from .privkv import asked_once, keeps_of, privkv_rows, raw_means
+from .privkv import asked_once, keeps_of, privkv_rows, raw_means, share_variance
 
 if TYPE_CHECKING:
     from ..estimate.answer import Answers
@@ -179,8 +180,7 @@ def _mean(
     keep = keeps_of(plan.view_channels[place])[1]
     average = (high - low) / shown
     share = average / (2 * keep - 1)
-    # One more fair report, for caution: one report alone has no spread.
-    spread = (1 - (average * shown / (shown + 1)) ** 2) / shown / (2 * keep - 1) ** 2
+    spread = share_variance(average, float(shown), keep)
     # The two rounds' noise is independent.
     covariance = np.diag([spread, frequency.stderr**2])
     apart = ratio(share - told, frequency.value, covariance, shown, level)
@@ -236,7 +236,7 @@ def chain_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
     for value in later_budgets(plan):
         if cost is not None:
             average, spread = at.change()
-            ends = float(area(np.array((cost - average) / np.sqrt(max(spread, 1e-300)))))
+            ends = float(below(np.array((cost - average) / np.sqrt(max(spread, 1e-300)))))
             parts.append((left * ends, made))
             left *= 1.0 - ends
             if left < UNLIKELY:

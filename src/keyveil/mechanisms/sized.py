@@ -25,7 +25,7 @@ import numpy as np
 
 from ..channel import Channel, Symmetric
 from ..channel.design.view_channels import best_subset
-from ..estimate.forecast.key_forecast import Mixed
+from ..estimate.forecast.result import Mixed
 from ..estimate.linear import least_squares
 from ..estimate.projection import onto_simplex
 from ..foundation.arrays import Floats, Integers
@@ -42,18 +42,18 @@ from .mechanism import Choice, Draft, Mechanism, Parameter, with_parameters
 from .rounds import parent_fault
 
 if TYPE_CHECKING:
-    from ..estimate.forecast.key_forecast import Forecast
+    from ..estimate.forecast.result import Forecast
     from ..people.prior import Prior
     from ..plan.tally import Tally
 
-CAPS = {
+CAP_NAMES = {
     "collision": "cap",
     "coco": "cap",
     "pckv_ue": "length",
     "pckv_grr": "length",
     "signed_ue": "length",
 }
-"""The mechanisms that may come second, and what each calls its cap."""
+"""Mechanisms for whole sets of keys, and what each calls its cap or padding length."""
 
 DRAWS = 24
 """First rounds that a forecast looks at, to see which caps they find; an even number."""
@@ -73,7 +73,7 @@ class Sized(Mechanism):
     )
     bits = "log2 of the sets of buckets; then those of the second mechanism"
     parameters = {
-        "then": Choice("collision", tuple(CAPS), "what the second plan asks with"),
+        "then": Choice("collision", tuple(CAP_NAMES), "what the second plan asks with"),
         "rule": Choice("best", ("best", "quantile"), "how the cap is chosen from the sizes"),
         "quantile": Parameter("0.9", "0.01", "1", "the part of people who hold no more than the cap"),
         "share": Parameter("0.1", "0.001", "0.9", "the part of all people who are asked for sizes"),
@@ -129,7 +129,7 @@ class Sized(Mechanism):
         self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any], cap: int
     ) -> Draft:
         kind = _kind(chosen["then"])
-        own = kind.chosen({CAPS[kind.name]: cap})
+        own = kind.chosen({CAP_NAMES[kind.name]: cap})
         return kind.draft(schema, epsilon, tight, own)
 
     def _cap(self, plan: Plan, sizes: Floats, people: float) -> int:
@@ -208,7 +208,7 @@ class Sized(Mechanism):
 @lru_cache(maxsize=64)
 def _capped(schema: Schema, name: str, promised: Decimal, calibrate: str, cap: int) -> Plan:
     """The plan that comes second if this cap is found."""
-    given: dict[str, Any] = {CAPS[name]: cap}
+    given: dict[str, Any] = {CAP_NAMES[name]: cap}
     return Plan.of(schema, name, promised, calibrate, **given)
 
 

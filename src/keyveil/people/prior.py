@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import lgamma
 from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
@@ -39,15 +38,25 @@ POINTS = 841
 GRID = np.linspace(-1.0, 1.0, POINTS)
 
 HELD = 0.3
+"""The default share of people who hold a key; also that of every design and example without a prior."""
 SPREAD = 0.5
+"""The default standard deviation of a key's values on [-1, 1]."""
 BETWEEN = 0.4
+"""The default distance of keys' means to either side of their middle."""
 SHAPE = 2.0
+"""The smaller shape of the default beta-binomial law of how many keys a person holds."""
+MOST_HELD = 4096
+"""The most keys that a law of held keys speaks of, if nothing else is stated."""
 CLASSES = 5
-"""How many representatives the law of frequencies gets, for each of three means."""
+"""The number of representative frequencies; each comes with three means."""
 MOST_TOGETHER = 1 << 22
-"""Cells of keys by numbers of keys that are still kept."""
-MOST_VIEWS, FEWEST_SAMPLED, MOST_LOOKED = 1 << 10, 1 << 9, 1 << 20
-"""So many views are looked at, in so many people at the least, with about so many looks."""
+"""The most cells (keys by numbers of keys) of a table that a prior keeps."""
+MOST_VIEWS = 1 << 10
+"""The number of views that are sampled, where there are more."""
+FEWEST_SAMPLED = 1 << 9
+"""The least number of people per sampled view."""
+MOST_LOOKED = 1 << 20
+"""The target number of (person, view) samples."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,7 @@ class Prior:
     hold the one and have the other, and the sum of their values (of its key, on [-1, 1])."""
     sample: Sample | None = field(default=None, repr=False, compare=False)
     """Where a table tells: some of its people, who say how keys go together."""
-    _beside: dict[tuple[int, tuple[tuple[int, ...], ...]], Floats] = field(
+    _view_laws: dict[tuple[int, tuple[tuple[int, ...], ...]], Floats] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
     _pairs: dict[tuple[int, int, int], Floats] = field(
@@ -194,19 +203,20 @@ class Prior:
         law[:, 1:] = self.frequency[:, None] * (self.values @ rounding(GRID, levels))
         return law
 
-    def beside(self, levels: int, views: Sequence[tuple[int, ...]]) -> Floats:
-        """For each representative the law of a view's states, its own first, on average over its views.
+    def view_laws(self, levels: int, views: Sequence[tuple[int, ...]]) -> Floats:
+        """For each representative, the law of a view's states averaged over the views that hold it.
 
-        ``views`` are as many keys each. A table says how keys go together (some of its people, and of
-        many views some, drawn once for all); without one the other keys of a view are average ones,
-        held independently of it and of each other.
+        A row is flat, with the representative's own state as the most significant digit. All ``views``
+        hold the same number of keys. A table says how keys go together: a sample of its people, and of
+        its views if there are many, drawn once. Without a table the other keys of a view are average
+        ones, held independently.
         """
         name = (levels, tuple(views))
-        if name not in self._beside:
-            self._beside[name] = self._found_beside(levels, name[1])
-        return self._beside[name]
+        if name not in self._view_laws:
+            self._view_laws[name] = self._sampled_view_laws(levels, name[1])
+        return self._view_laws[name]
 
-    def _found_beside(self, levels: int, views: tuple[tuple[int, ...], ...]) -> Floats:
+    def _sampled_view_laws(self, levels: int, views: tuple[tuple[int, ...], ...]) -> Floats:
         states, size = self.states(levels), len(views[0])
         rest = np.ones(1)
         for _ in range(size - 1):
@@ -287,6 +297,22 @@ class Prior:
     def quantile(self, share: float) -> int:
         """The number of keys that this share of people does not exceed."""
         return int(np.searchsorted(np.cumsum(self.sizes), share - 1e-12))
+
+
+def independent_law(levels: int, keys: int, frequency: float = HELD, mean: float = 0.0) -> Floats:
+    """The joint law of independent keys, flat, each held by ``frequency`` with values at the two ends.
+
+    The default is what plans assume when nothing is known: the choice of a channel hardly depends on
+    it (a uniform law instead costs a few per cent at most).
+    """
+    states = np.zeros(levels + 1)
+    states[0] = 1 - frequency
+    states[1] += frequency * (1 - mean) / 2
+    states[-1] += frequency * (1 + mean) / 2
+    law: Floats = np.ones(1)
+    for _ in range(keys):
+        law = np.asarray(np.kron(law, states), np.float64)
+    return law
 
 
 def _keys_of(keys: int | Schema) -> tuple[int, Scale]:
@@ -372,28 +398,30 @@ def _frequencies(share: float, classes: int) -> Floats:
 
 
 def _sizes(share: float, keys: int) -> Floats:
-    """A beta-binomial with mean share * keys, the smaller of its two shapes 2."""
+    """The default law of how many keys a person holds, cut where next to no one is left."""
     if share >= 1:
         return np.concatenate([np.zeros(keys), [1.0]])
-    most = min(keys, 4096)
-    one, two = (
-        (SHAPE, SHAPE * (1 - share) / share) if share < 0.5 else (SHAPE * share / (1 - share), SHAPE)
-    )
-    number = np.arange(most + 1)
-    log = np.array(
-        [
-            lgamma(keys + 1)
-            - lgamma(j + 1)
-            - lgamma(keys - j + 1)
-            + lgamma(j + one)
-            + lgamma(keys - j + two)
-            for j in number.tolist()
-        ]
-    )
-    law = np.exp(log - log.max())
-    law /= law.sum()
+    law = beta_binomial(share, keys, SHAPE, min(keys, MOST_HELD))
     last = int(np.searchsorted(np.cumsum(law), 1 - 1e-9)) + 1
     return np.asarray(law[:last] / law[:last].sum())
+
+
+def beta_binomial(share: float, keys: int, shape: float, most: int) -> Floats:
+    """The beta-binomial law of 0 .. ``most`` held keys whose mean is ``share`` of all keys.
+
+    ``shape`` is the smaller of its two shapes; infinity makes it a binomial.
+    """
+    number = np.arange(most, dtype=np.float64)
+    if np.isinf(shape):
+        odds = np.full(most, share / (1.0 - share))
+    else:
+        larger = shape * max(share, 1.0 - share) / min(share, 1.0 - share)
+        first, second = (shape, larger) if share < 0.5 else (larger, shape)
+        odds = (first + number) / (keys - 1.0 - number + second)
+    steps = np.log((keys - number) / (number + 1.0) * odds)  # p(j + 1) / p(j)
+    heights = np.concatenate([[0.0], np.cumsum(steps)])
+    law = np.exp(heights - heights.max())
+    return np.asarray(law / law.sum())
 
 
 def _checked_sizes(sizes: ArrayLike | Sequence[float], keys: int) -> Floats:

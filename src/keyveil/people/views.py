@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,17 @@ from ..foundation.arrays import WORD, Integers, Words
 from ..foundation.errors import PlanError
 
 MOST_VIEWS = 1 << 20
+
+
+@lru_cache(maxsize=16)
+def digits(levels: int, keys: int) -> Integers:
+    """The digits of every state of a view, a row each, read-only: 0 not held, then the levels.
+
+    The first key comes first and is the most significant digit.
+    """
+    rows = np.array(list(product(range(levels + 1), repeat=keys)), np.int64).reshape(-1, keys)
+    rows.flags.writeable = False
+    return rows
 
 
 @dataclass(frozen=True)

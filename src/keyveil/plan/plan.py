@@ -129,9 +129,9 @@ class Plan:
         """
         from ..planner.planner import advise
 
-        advice = advise(schema, epsilon, people, ask=ask, prior=prior, brief=True)
+        advice = advise(schema, epsilon, people, ask=ask, prior=prior, brief=force)
         if not advice.answers and not force:
-            raise PlanError(str(advise(schema, epsilon, people, ask=ask, prior=prior)))
+            raise PlanError(str(advice))
         return advice.plan
 
     @classmethod

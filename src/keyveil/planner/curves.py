@@ -1,4 +1,4 @@
-"""Curves: the best options' predicted errors against epsilon and against people, for pictures."""
+"""Curves: the predicted errors of the best options against epsilon and against people."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from decimal import Decimal
 
 import numpy as np
 
-from ..estimate.forecast.pair_forecast import pair_errors
+from ..estimate.forecast.pair_forecast import forecast_pairs
+from ..estimate.forecast.result import Errors
 from ..estimate.together.query import Query
 from ..people.scale import Scale
 from ..people.schema import Schema
 from ..plan.plan import Plan
-from .options import errors, options_for
+from .options import key_scores, options_for
 from .planner import EPSILONS, Advice
 
 A_FEW = ("0.1", "0.2", "0.5", "1", "2", "4", "6")
-"""Epsilons enough for a small picture."""
+"""Epsilons for a small picture."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,11 @@ class Curves:
     epsilons: tuple[float, ...]
     people: tuple[int, ...]
     by_epsilon: dict[str, dict[str, list[float]]]
-    """Mechanism, then "frequency" and "mean", then one mean squared error for each epsilon."""
+    """By mechanism, then "frequency" or "mean": a mean squared error for each epsilon."""
     by_people: dict[str, dict[str, list[float]]]
     ask: str
     first: str
-    """What the first mechanism is: chosen, or where none answers that of least error."""
+    """Why the first mechanism is first: it is "chosen", or none answers and it has the "least error"."""
     scale: Scale = field(default_factory=Scale)
     """The scale of the means' errors."""
 
@@ -39,50 +40,60 @@ class Curves:
 def curves(
     schema: Schema, advice: Advice, most: int = 5, epsilons: Sequence[str] | None = None
 ) -> Curves:
-    """The best options' errors around the promise and the number of people that were asked about.
+    """The best options' errors around the epsilon and the number of people that were asked about.
 
-    Against epsilon every mechanism takes its best parameters anew. Means are on the schema's scale.
+    At every epsilon each mechanism takes its best parameters. Means are on the schema's scale.
     """
     scale = Scale.of(schema)
-    unit = {"frequency": 1.0, "mean": scale.half**2}
-    names = [option.mechanism for option in advice.runners_up(most)]
+    best = advice.runners_up(most)
     places = tuple(sorted({*map(float, epsilons or EPSILONS[:-2]), float(advice.epsilon)}))
-    parts = ("frequency", "mean")
-    asked = next(
-        (str(o.plan.parameters["queries"]) for o in advice.options if "queries" in o.plan.parameters), ""
-    )
-    queries = Query.parse_all(asked)
-    by_epsilon: dict[str, dict[str, list[float]]] = {
-        name: {part: [] for part in parts} for name in names
-    }
-    for promised in (Decimal(str(epsilon)) for epsilon in places):
-        made = Advice(
-            options_for(schema, promised, advice.people, advice.ask, queries, advice.prior, names),
-            promised,
-            advice.people,
-            advice.ask,
-            advice.prior,
-        )
-        found = {option.mechanism: option for option in made.runners_up(99)}
-        for name in names:
-            for part in parts:
-                value = getattr(found[name], part) if name in found else float("nan")
-                by_epsilon[name][part].append(unit[part] * value)
+    by_epsilon = {option.mechanism: _Line(scale) for option in best}
+    for epsilon in places:
+        errors = _best_at(schema, Decimal(str(epsilon)), advice, list(by_epsilon))
+        for name, line in by_epsilon.items():
+            line.add(errors.get(name, UNKNOWN))
     counts = (max(1, int(advice.people * 10**power)) for power in np.linspace(-2, 2, 9))
     people = tuple(sorted(set(counts)))
-    by_people: dict[str, dict[str, list[float]]] = {name: {part: [] for part in parts} for name in names}
-    for option in advice.runners_up(most):
+    by_people = {option.mechanism: _Line(scale) for option in best}
+    for option in best:
         for count in people:
-            made_errors = _pair_or_single(option.plan, count, advice)
-            for part, value in zip(parts, made_errors, strict=True):
-                by_people[option.mechanism][part].append(unit[part] * value)
+            by_people[option.mechanism].add(_errors(option.plan, count, advice))
     first = "chosen" if advice.answers else "least error"
-    return Curves(places, people, by_epsilon, by_people, advice.ask, first, scale)
+    against_epsilon, against_people = (
+        {name: line.errors for name, line in lines.items()} for lines in (by_epsilon, by_people)
+    )
+    return Curves(places, people, against_epsilon, against_people, advice.ask, first, scale)
 
 
-def _pair_or_single(plan: Plan, people: int, advice: Advice) -> tuple[float, float]:
+UNKNOWN = Errors(float("nan"), float("nan"))
+
+
+class _Line:
+    """One mechanism's errors along an axis, means on the schema's scale."""
+
+    def __init__(self, scale: Scale) -> None:
+        self.errors: dict[str, list[float]] = {"frequency": [], "mean": []}
+        self.unit = Errors(1.0, scale.half**2)
+
+    def add(self, errors: Errors) -> None:
+        for part, values in self.errors.items():
+            values.append(getattr(self.unit, part) * getattr(errors, part))
+
+
+def _best_at(
+    schema: Schema, epsilon: Decimal, advice: Advice, names: Sequence[str]
+) -> dict[str, Errors]:
+    """The errors of each mechanism's best option at another epsilon."""
+    plans = (option.plan.parameters for option in advice.options)
+    queries = next((stated["queries"] for stated in plans if "queries" in stated), "")
+    asked = Query.parse_all(str(queries))
+    options = options_for(schema, epsilon, advice.people, advice.ask, asked, advice.prior, names)
+    best = Advice(options, epsilon, advice.people, advice.ask, advice.prior).runners_up(99)
+    return {option.mechanism: Errors(option.frequency, option.mean) for option in best}
+
+
+def _errors(plan: Plan, people: int, advice: Advice) -> Errors:
     if advice.ask == "conditional":
-        frequency, mean, _ = pair_errors(plan, people, advice.prior)
-        return frequency, mean
-    made = errors(plan, people, advice.prior)
-    return made[0] if made is not None else (float("nan"), float("nan"))
+        return forecast_pairs(plan, people, advice.prior).errors()
+    scores = key_scores(plan, people, advice.prior)
+    return UNKNOWN if scores is None else scores.raw

@@ -1,22 +1,23 @@
-"""The last choice: options near each other, by the error that their answers will have.
+"""The final choice among options: by the error of the estimator itself, on simulated draws.
 
-What shrinkage leaves is reckoned in closed form for all options (``options``), which is quick, and
-misses it by a tenth or two where keys are few or lost in noise. That is enough to find a mechanism's
-parameters. Mechanisms are compared by the estimator itself, on fixed draws of what each forecast says.
+``options`` predicts what shrinkage leaves in closed form. That is quick, and off by a tenth or two where
+keys are few or lost in noise: good enough to find a mechanism's parameters, but not to choose between
+mechanisms. Those are compared by running the estimator on fixed draws of each plan's forecast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
 
 from ..estimate import estimators_of
-from ..estimate.forecast.by_draws import drawn_errors
-from ..estimate.forecast.key_forecast import Forecast, forecast
+from ..estimate.forecast.by_draws import forecast_by_draws
+from ..estimate.forecast.key_forecast import forecast
+from ..estimate.forecast.result import Forecast
 from ..estimate.shrink.shrinkage import FEWEST
 from ..people.prior import Prior
 from ..people.schema import Schema
@@ -26,111 +27,147 @@ from .options import (
     CORRECTED,
     SHRUNK,
     Option,
-    cap_counts_more,
+    cap_penalty,
     cost_among,
-    made_tight,
     ordered,
     scored,
+    tight_plan,
 )
 
 FAR = 2.0
-"""Mechanisms whose error in closed form is beyond this factor of the least are not drawn for."""
+"""Mechanisms with an error in closed form beyond this factor of the least are not simulated."""
 NEAR = 1.15
-"""Mechanisms whose errors lie within this factor by a few draws are compared by more of them."""
+"""Mechanisms with an error within this factor of the least get a second simulation, with more draws."""
 MOST = 6
-"""So many of them at most."""
-FARTHER, NEARER = 0.2, 1.0
-"""The share of draws that the first look takes, and the second."""
+"""The most mechanisms that are simulated a second time."""
+FIRST_SHARE, SECOND_SHARE = 0.2, 1.0
+"""The shares of the usual number of draws in the two simulations."""
 TRUST = 0.5
-"""How far the first look moves errors from the closed form: of many rough numbers the least is luck."""
+"""Weight of the first simulation against the closed form. Below 1, because the smallest of many noisy
+estimates is biased low."""
 
 
-class EstimatorScores(NamedTuple):
-    """The estimator that is predicted to serve better, and its mean squared errors."""
+class EstimatorErrors(NamedTuple):
+    """An estimator, and its predicted mean squared errors averaged over keys."""
 
     estimator: str
     frequency: float
     mean: float
 
 
-def answered(
-    plan: Plan, told: Forecast, people: int, ask: str, prior: Prior, share: float = 1.0
-) -> EstimatorScores:
-    """Shrunk across keys where that is predicted to pay, else each key by itself.
+def best_estimator(
+    plan: Plan, predicted: Forecast, people: int, ask: str, share: float = 1.0
+) -> EstimatorErrors:
+    """The estimator with the least predicted error: ``shrunk`` where that pays, else each key by itself.
 
-    Where keys' own reports tell enough, what all have in common adds next to nothing; and keys whose
-    law is far from any that shrinkage knows may even lose by it. Means are then corrected for the
-    ratio's bias, unless clipping takes more of it off. ``share`` of the draws are made.
+    Shrinkage adds next to nothing where keys have enough reports of their own, and can lose where keys'
+    law is far from any that it fits. Means are then corrected for the bias of a ratio, unless clipping
+    removes more of it. ``share`` is the part of the usual number of draws to make.
     """
     first, *others = estimators_of(plan)
-    held = prior.weight * (prior.frequency > 0)
-    raw = prior.weight @ told.clipped_frequency(prior), held @ told.clipped_mean(prior) / held.sum()
-    alone = EstimatorScores(first, *map(float, raw))
+    alone = EstimatorErrors(first, *predicted.errors())
     drawn = [name for name in (CORRECTED,) if name in others and ask != "frequency"]
     if SHRUNK in others and len(plan.schema.keys) >= FEWEST:
         drawn.append(SHRUNK)
-    found = drawn_errors(plan, told, people, prior, drawn, share) if drawn else {}
-    if CORRECTED in found and found[CORRECTED][1] < alone.mean:
-        alone = EstimatorScores(CORRECTED, alone.frequency, found[CORRECTED][1])
-    if SHRUNK not in found:
+    errors = forecast_by_draws(plan, predicted, people, drawn, share) if drawn else {}
+    if CORRECTED in errors and errors[CORRECTED].mean < alone.mean:
+        alone = EstimatorErrors(CORRECTED, alone.frequency, errors[CORRECTED].mean)
+    if SHRUNK not in errors:
         return alone
-    of_f, of_m = found[SHRUNK][0] / alone.frequency, found[SHRUNK][1] / alone.mean
+    of_f, of_m = errors[SHRUNK].frequency / alone.frequency, errors[SHRUNK].mean / alone.mean
     ratio = {"frequency": of_f, "mean": of_m}.get(ask, (of_f + of_m) / 2)
-    return EstimatorScores(SHRUNK, *found[SHRUNK]) if ALIKE * ratio < 1 else alone
+    return EstimatorErrors(SHRUNK, *errors[SHRUNK]) if ALIKE * ratio < 1 else alone
 
 
-def settled(
+class SimulatedScore(NamedTuple):
+    """A mechanism's simulated score over the one in closed form, and its best estimator."""
+
+    ratio: float
+    estimator: str | None
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """The first option of every mechanism, and the question that they are simulated for."""
+
+    first: Mapping[str, Option]
+    kvue: Plan
+    people: int
+    ask: str
+    prior: Prior
+
+    def scores(self, share: float, names: Collection[str]) -> dict[str, SimulatedScore]:
+        """The simulated scores of these mechanisms, by ``share`` of the usual number of draws."""
+        base = self._errors(self.kvue, share)
+        scores = {}
+        for name in names:
+            option = self.first[name]
+            errors = base if name == "kvue" else self._errors(option.plan, share)
+            score = scored(self.ask, errors.frequency / base.frequency, errors.mean / base.mean)
+            scores[name] = SimulatedScore(score / option.score, errors.estimator)
+        return scores
+
+    def _errors(self, plan: Plan, share: float) -> EstimatorErrors:
+        """The errors of the best estimator, with the penalty for a cap that ``options`` adds."""
+        predicted = forecast(plan, self.people, self.prior)
+        errors = best_estimator(plan, predicted, self.people, self.ask, share)
+        penalty = float(self.prior.weight @ cap_penalty(self.prior, predicted))
+        return errors._replace(frequency=errors.frequency + penalty)
+
+
+def choose_by_simulation(
     options: Sequence[Option], schema: Schema, epsilon: Decimal, people: int, ask: str, prior: Prior
 ) -> tuple[Option, ...]:
-    """Options for single keys once more, by draws: best first again.
+    """Options for single keys, best first, with scores by simulation.
 
-    Of each mechanism its first option is looked at; its others go with it. Those that are not far are
-    looked at by a few draws; those that are near the best by these, and KVUE, by more of them, and one
-    of these is chosen.
+    Each mechanism is simulated at its first option; its other options take over the change. Mechanisms
+    that are not far from the best get a few draws. Those that are then near the best, and KVUE, get
+    more, and the choice is among these.
     """
     first: dict[str, Option] = {}
     for option in options:
         first.setdefault(option.mechanism, option)
-    kvue = made_tight(schema, "kvue", epsilon, {})
-
-    def looked_at(share: float, names: Collection[str]) -> dict[str, tuple[float, str]]:
-        """Each mechanism's score over what it is in closed form, and its better estimator."""
-        base = _with_cap(kvue, people, ask, prior, share)
-        made = {}
-        for name in names:
-            plan = first[name].plan
-            one = base if name == "kvue" else _with_cap(plan, people, ask, prior, share)
-            score = scored(ask, one.frequency / base.frequency, one.mean / base.mean)
-            made[name] = score / first[name].score, one.estimator
-        return made
-
+    kvue = tight_plan(schema, "kvue", epsilon, {})
+    simulation = Simulation(first, kvue, people, ask, prior)
     cost = cost_among(options)
     least = min(map(cost, first.values()))
-    some = [name for name, option in first.items() if name == "kvue" or cost(option) <= FAR * least]
-    found = looked_at(FARTHER, some)
-    costs = {name: cost(first[name]) * ratio**TRUST for name, (ratio, _) in found.items()}
-    best = min(costs.values())
-    near = [name for name in sorted(costs, key=costs.__getitem__) if costs[name] <= NEAR * best][:MOST]
+    close = [name for name, option in first.items() if name == "kvue" or cost(option) <= FAR * least]
+    scores = simulation.scores(FIRST_SHARE, close)
+    near = _nearest({name: cost(first[name]) * score.ratio**TRUST for name, score in scores.items()})
     if "kvue" in first and "kvue" not in near:
         near.append("kvue")
-    again = looked_at(NEARER, near)
-    # More draws move all to the same side; what was not drawn again goes with them.
-    moved = [np.log(again[name][0] / found[name][0]) for name in near if name != "kvue"]
-    side = float(np.exp(np.mean(moved))) if moved else 1.0
-    found = {name: (side * ratio, estimator) for name, (ratio, estimator) in found.items()}
-    found |= again
-    made = []
+    return _ranked(options, first, near, scores, simulation.scores(SECOND_SHARE, near))
+
+
+def _nearest(costs: Mapping[str, float]) -> list[str]:
+    """The mechanisms with a cost near the least, best first."""
+    best = min(costs.values())
+    return [name for name in sorted(costs, key=costs.__getitem__) if costs[name] <= NEAR * best][:MOST]
+
+
+def _ranked(
+    options: Sequence[Option],
+    first: Mapping[str, Option],
+    near: Sequence[str],
+    few_draws: Mapping[str, SimulatedScore],
+    many_draws: Mapping[str, SimulatedScore],
+) -> tuple[Option, ...]:
+    """Options with simulated scores: the best of the ``near`` mechanisms, then all others in order.
+
+    More draws change all scores to the same side on average. Mechanisms without a second simulation get
+    that average change.
+    """
+    changes = [np.log(many_draws[name].ratio / few_draws[name].ratio) for name in near if name != "kvue"]
+    change = float(np.exp(np.mean(changes))) if changes else 1.0
+    scores = {name: score._replace(ratio=change * score.ratio) for name, score in few_draws.items()}
+    scores |= many_draws
+    rescored = []
     for option in options:
-        ratio, estimator = found.get(option.mechanism, (side, None))
+        ratio, estimator = scores.get(option.mechanism, SimulatedScore(change, None))
         own = option.mechanism in near and first[option.mechanism] is option
-        made.append(replace(option, score=option.score * ratio, estimator=estimator if own else None))
-    chosen = ordered([option for option in made if option.mechanism in near])[0]
-    return chosen, *ordered([option for option in made if option is not chosen], simple=False)
-
-
-def _with_cap(plan: Plan, people: int, ask: str, prior: Prior, share: float) -> EstimatorScores:
-    """The better estimator's errors, what a cap leaves out counted as ``options`` does."""
-    told = forecast(plan, people, prior)
-    made = answered(plan, told, people, ask, prior, share)
-    more = float(prior.weight @ cap_counts_more(prior, told))
-    return made._replace(frequency=made.frequency + more)
+        rescored.append(
+            replace(option, score=option.score * ratio, estimator=estimator if own else None)
+        )
+    chosen = ordered([option for option in rescored if option.mechanism in near])[0]
+    others = ordered([option for option in rescored if option is not chosen], simple=False)
+    return chosen, *others

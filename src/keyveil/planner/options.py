@@ -1,10 +1,9 @@
-"""Options: every plan that could be taken, with the error it will have, best first.
+"""Options: every plan that could be taken, with its predicted error, best first.
 
-What is compared, at equal proven epsilon, is the error that answers will have after shrinkage across
-keys (the planner's own estimator): an error v on a number that varies by t^2 across keys comes down
-to v t^2 / (v + t^2), and to that comes the error of what keys have in common, which must itself be
-learned. Frequency and mean count alike, each relative to KVUE's: the sum of the two ratios is the
-*score*, so KVUE has 2 and less is better.
+Plans are compared at equal proven epsilon, by the predicted error after shrinkage across keys (the
+planner's own estimator). Shrinkage reduces an error v to v t^2 / (v + t^2), where t^2 is the variance
+across keys, and adds the error of the common mean, which must itself be estimated. The *score* is the
+squared error of the frequency plus that of the mean, each divided by KVUE's: KVUE has 2, less is better.
 """
 
 from __future__ import annotations
@@ -14,83 +13,77 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import product
 from math import inf, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..estimate.forecast.key_forecast import Forecast, forecast
-from ..estimate.forecast.pair_forecast import pair_errors
+from ..estimate.forecast.key_forecast import forecast
+from ..estimate.forecast.pair_forecast import forecast_pairs
+from ..estimate.forecast.result import Errors, Forecast
 from ..estimate.together.query import Query, split_queries
 from ..foundation.arrays import Floats
 from ..foundation.errors import ChannelError, PlanError
 from ..mechanisms import REGISTRY
-from ..mechanisms.collision import MOST_CAP
+from ..mechanisms.sized import CAP_NAMES
 from ..people.prior import Prior
 from ..people.scale import Scale
 from ..people.schema import Schema
+from ..plan.encoding import MOST_CAP
 from ..plan.plan import Plan
 from .competitor import stated_parameters
 
-CAPS = (0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
-"""Caps and padding lengths that are tried: how many keys this share of people does not exceed."""
+CAP_SHARES = (0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+"""Caps and padding lengths to try: the numbers of keys that these shares of people do not exceed."""
 MOST_PAIRED = 12
-"""Of pairs of held keys: 78 items a person."""
+"""The largest cap for mechanisms that report pairs of held keys: 78 items per person."""
 MOST_TRIPLED = 24
-"""With more keys every three of them are no option for questions about two: 2,024 views."""
-SETS = {
-    "collision": "cap",
-    "coco": "cap",
-    "signed_ue": "length",
-    "pckv_ue": "length",
-    "pckv_grr": "length",
-}
-"""Mechanisms that speak of the whole set, and what their cap is called."""
+"""The most keys for which views of three keys are an option for questions about two: 2,024 views."""
 SHRUNK, CORRECTED = "shrunk", "corrected"
 PUBLISHED = ("privkv", "f2m", "kvoh", "bisample")
-"""Weighed beside the others, though one of those is as good or better."""
+"""Published mechanisms that are listed, though another option is always as good or better."""
 MANY = 2_000_000
+"""The number of people from which a larger pool of seeds is tried too."""
 POOLS: tuple[dict[str, int], ...] = ({}, {"pool": 1 << 14})
-"""With so many people what a pool of seeds leaves may be more than noise: a larger one is tried too."""
-LEAST = 1e-3
-"""Keys' means are taken to vary by at least so much, or shrinkage would make all plans alike."""
+"""Parameters for the pool. With many people the fixed error of a small pool can exceed the noise."""
+LEAST_ACROSS = 1e-3
+"""The least assumed variance of means across keys; without it shrinkage would make all plans alike."""
 ANYWHERE_F, ANYWHERE_M = 1 / 12, 1 / 3
-"""The variance of a number that may lie anywhere in its range, for a frequency and for a mean."""
-BIAS, TOLD_BIAS = 4.0, 2.0
-"""What a cap leaves out counts so many times its square: it does not average out, no shrinkage takes it
-away, and intervals do not know of it. Less where a table tells how much it is."""
+"""The variance of a uniform frequency on [0, 1], and of a uniform mean on [-1, 1]."""
+CAP_WEIGHT, KNOWN_CAP_WEIGHT = 4.0, 2.0
+"""Weight of the squared bias that a cap causes; the second one if a table gives its size. It is above 1
+because neither more people nor shrinkage reduce that bias, and intervals do not include it."""
 LOSS = 0.5
-"""What a frequency or a mean that is worse than KVUE's costs beside what the other one gains;"""
+"""Penalty per unit by which a frequency or mean is worse than KVUE's, in units of KVUE's error."""
 MOST_LOSS = 0.02
-"""but no more than this share of both: it decides between options that are near each other."""
+"""The largest penalty as a share of the score: it decides only between options near each other."""
 ALIKE = 1.03
-"""Options whose errors differ by less are as good as each other: predictions after shrinkage are no
-closer than that."""
+"""Options whose errors differ by less than this factor are alike: predictions are no more exact."""
 SIMPLE = ("rr", "kvue", "pairs")
-"""Of options that are as good the first of these is taken."""
+"""Simple mechanisms; the first of these is taken among options that are alike."""
 TELLING = 0.1
-"""A plan can answer if at least this share of its keys is told from nothing."""
+"""A plan can answer if at least this share of its keys has a useful answer."""
 SURE = 2.0
-"""Standard errors by which a frequency is told from zero."""
+"""A useful frequency exceeds this many standard errors."""
 COARSE = 0.5
-"""The largest standard error of a mean on [-1, 1] that still says something."""
+"""The largest standard error of a useful mean, on [-1, 1]."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """One plan that could be taken, and the error it will have."""
+    """A plan that could be taken, and its predicted error."""
 
     plan: Plan
     frequency: float
-    """The mean squared error of frequencies as estimated, averaged over keys."""
+    """The mean squared error of frequencies before shrinkage, averaged over keys."""
     mean: float
-    """The same of means on [-1, 1], clipped to it."""
+    """The mean squared error of means on [-1, 1] before shrinkage, averaged over keys."""
     score: float
-    """What is compared: errors after shrinkage relative to KVUE's, frequency's and mean's summed."""
-    lacks: float
-    """By how much people would have to be more for the plan to answer, as it looks from this many:
-    more than 1 if it cannot. ``Advice.factor`` says how many it takes in the end."""
+    """Errors after shrinkage relative to KVUE's, frequency plus mean; less is better."""
+    people_factor: float
+    """The factor of people that the plan needs to answer, to first order; above 1 if it cannot answer.
+    ``Advice.factor`` refines it."""
     estimator: str | None = None
-    """The better one of its estimators, where that was looked at."""
+    """Its best estimator, if that was simulated."""
 
     @property
     def mechanism(self) -> str:
@@ -98,8 +91,8 @@ class Option:
 
     @property
     def cost(self) -> float:
-        """The score, times how many times too large errors are to answer, where they are."""
-        return self.score * sqrt(max(1.0, self.lacks))
+        """The score, times the factor by which standard errors are too large to answer."""
+        return self.score * sqrt(max(1.0, self.people_factor))
 
     @property
     def name(self) -> str:
@@ -121,7 +114,7 @@ class Option:
             "mse_mean": _number(self.mean * half**2),
             "score": _number(self.score),
             "bits_per_report": round(self.plan.bits_per_report, 4),
-            "answers": self.lacks <= 1,
+            "answers": self.people_factor <= 1,
         }
 
 
@@ -140,168 +133,175 @@ def options_for(
     prior: Prior,
     only: Collection[str] = REGISTRY,
 ) -> tuple[Option, ...]:
-    """Options best first; for single keys ``only`` of some mechanisms, which saves time."""
+    """Options, best first; for single keys, ``only`` those of some mechanisms, which saves time."""
     if ask == "conditional":
         return _conditional_options(schema, epsilon, people, queries, prior)
-    base = errors(made_tight(schema, "kvue", epsilon, {}), people, prior)
+    base = key_scores(tight_plan(schema, "kvue", epsilon, {}), people, prior)
     assert base is not None
-    found = []
+    options = []
     for mechanism, parameters in candidates(epsilon, ask, prior, people):
         if mechanism not in only:
             continue
         try:
-            plan = made_tight(schema, mechanism, epsilon, parameters)
+            plan = tight_plan(schema, mechanism, epsilon, parameters)
         except (PlanError, ChannelError):
-            continue  # a mechanism that cannot be had here is no option
-        made = errors(plan, people, prior)
-        if made is None:
+            continue  # not available for this schema and epsilon
+        scores = key_scores(plan, people, prior)
+        if scores is None:
             continue
-        (f, m), parts, _ = made
-        of_f, of_m = parts[0] / base[1][0], parts[1] / base[1][1]
-        score = scored(ask, of_f, of_m)
+        ratios = (own / kvue for own, kvue in zip(scores.shrunk, base.shrunk, strict=True))
+        score = scored(ask, *ratios)
         if np.isfinite(score):
-            found.append(Option(plan, f, m, float(score), made[2][ask]))
-    if not found:
+            options.append(Option(plan, *scores.raw, float(score), scores.people_factors[ask]))
+    if not options:
         raise PlanError("no mechanism can be planned here; take fewer keys")
-    return ordered(found)
+    return ordered(options)
 
 
 def scored(ask: str, of_f: float, of_m: float) -> float:
-    """The score of errors that are stated relative to KVUE's; KVUE has 2."""
-    lost = max(0.0, of_f - 1.0) + max(0.0, of_m - 1.0)
+    """The score, from errors of frequency and mean relative to KVUE's; KVUE has 2."""
+    loss = max(0.0, of_f - 1.0) + max(0.0, of_m - 1.0)
     both = of_f + of_m
-    costs = min(LOSS * lost, MOST_LOSS * both)
-    return {"both": both + costs, "frequency": 2 * of_f}.get(ask, 2 * of_m)
+    penalty = min(LOSS * loss, MOST_LOSS * both)
+    return {"both": both + penalty, "frequency": 2 * of_f}.get(ask, 2 * of_m)
 
 
 def ordered(options: list[Option], *, simple: bool = True) -> tuple[Option, ...]:
-    """Best first, where ``simple`` a simple one before all that are hardly better.
-
-    Where some can answer and some cannot, an option pays for what it lacks; where none can, all are in
-    the same boat, and only errors count.
-    """
+    """Options, best first; if ``simple``, a simple one comes before all that are hardly better."""
     cost = cost_among(options)
-    made = sorted(options, key=lambda option: (cost(option), option.score))
+    ranked = sorted(options, key=lambda option: (cost(option), option.score))
     for name in SIMPLE if simple else ():
-        for place, option in enumerate(made):
-            if option.mechanism == name and cost(option) <= ALIKE * cost(made[0]):
-                return (option, *made[:place], *made[place + 1 :])
-    return tuple(made)
+        for place, option in enumerate(ranked):
+            if option.mechanism == name and cost(option) <= ALIKE * cost(ranked[0]):
+                return (option, *ranked[:place], *ranked[place + 1 :])
+    return tuple(ranked)
 
 
 def cost_among(options: Collection[Option]) -> Callable[[Option], float]:
-    """What options are ordered by."""
-    some = any(option.lacks <= 1 for option in options)
-    return lambda option: option.cost if some else option.score
+    """What options are ordered by: their cost if any can answer, their score if none can."""
+    answerable = any(option.people_factor <= 1 for option in options)
+    return lambda option: option.cost if answerable else option.score
 
 
-def made_tight(schema: Schema, mechanism: str, epsilon: Decimal, parameters: Mapping[str, Any]) -> Plan:
+def tight_plan(schema: Schema, mechanism: str, epsilon: Decimal, parameters: Mapping[str, Any]) -> Plan:
+    """The mechanism's plan that proves all of epsilon."""
     return Plan.of(schema, mechanism, epsilon, calibrate="tight", **parameters)
 
 
 def candidates(
     epsilon: Decimal, ask: str, prior: Prior, people: int = 0
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Mechanisms and parameters worth looking at for single keys."""
+    """Mechanisms and parameters to compare for single keys."""
     if ask == "frequency":
         yield "rr", {}
     from ..channel.design.value_channels import candidates as singles
 
     yield from singles(epsilon, prior)
     yield from ((mechanism, {}) for mechanism in PUBLISHED)
-    for mechanism, called in SETS.items():
+    for mechanism, called in CAP_NAMES.items():
         pools = POOLS if people >= MANY and "pool" in REGISTRY[mechanism].parameters else ({},)
         for cap, pool in product(caps(prior), pools):
             yield mechanism, {called: cap, **pool}
 
 
 def caps(prior: Prior) -> list[int]:
-    """Caps on the keys that a person keeps, worth looking at."""
+    """Caps on the keys of a person to compare."""
     most = min(MOST_CAP, prior.keys)
-    return sorted({min(max(1, prior.quantile(share)), most) for share in CAPS})
+    return sorted({min(max(1, prior.quantile(share)), most) for share in CAP_SHARES})
 
 
-Errors = tuple[tuple[float, float], tuple[float, float], dict[str, float]]
-"""Frequency's and mean's as estimated, the same after shrinkage, and people's factor lacking."""
+class KeyScores(NamedTuple):
+    """Predicted errors of a plan for single keys, averaged over keys, and what it needs to answer."""
+
+    raw: Errors
+    """Before shrinkage, clipped to the range."""
+    shrunk: Errors
+    """After shrinkage, in closed form, with the penalty for a cap."""
+    people_factors: dict[str, float]
+    """The factor of people that the plan needs to answer, for each thing that may be asked."""
 
 
-def errors(plan: Plan, people: int, prior: Prior) -> Errors | None:
-    """Frequency's and mean's error as estimated, after shrinkage, and how many more people it takes."""
+def key_scores(plan: Plan, people: int, prior: Prior) -> KeyScores | None:
+    """The predicted errors and people factors of a plan for single keys; None without a forecast."""
     try:
-        told = forecast(plan, people, prior)
+        predicted = forecast(plan, people, prior)
     except PlanError:
         return None
-    of_f, of_m = told.covariance[:, 0, 0], told.mean(prior)
     across_f, across_m = prior.across()
     weight = prior.weight
-    middle_f, middle_m = float(weight @ prior.frequency) - 0.5, float(weight @ prior.mean)
-    shrunk_f = _shrunk(of_f, max(across_f, 1e-12), prior.count, (ANYWHERE_F, middle_f), told.together)
-    shrunk_m = _shrunk(of_m, max(across_m, LEAST), prior.count, (ANYWHERE_M, middle_m))
-    shrunk_f = shrunk_f + told.bias[:, 0] ** 2 + cap_counts_more(prior, told)
-    parts = float(weight @ shrunk_f), float(weight @ shrunk_m)
-    raw = float(weight @ told.clipped_frequency(prior)), float(weight @ told.clipped_mean(prior))
-    return raw, parts, lacking(told, prior)
+    off_f, off_m = float(weight @ prior.frequency) - 0.5, float(weight @ prior.mean)
+    noise, count = predicted.covariance[:, 0, 0], prior.count
+    shrunk_f = _shrunk(noise, max(across_f, 1e-12), count, (ANYWHERE_F, off_f), predicted.together)
+    shrunk_m = _shrunk(predicted.mean, max(across_m, LEAST_ACROSS), count, (ANYWHERE_M, off_m))
+    shrunk_f = shrunk_f + predicted.bias[:, 0] ** 2 + cap_penalty(prior, predicted)
+    raw = predicted.clipped_frequency, predicted.clipped_mean
+    return KeyScores(
+        Errors(*(float(weight @ error) for error in raw)),
+        Errors(*(float(weight @ error) for error in (shrunk_f, shrunk_m))),
+        people_factors(predicted, prior),
+    )
 
 
-def cap_counts_more(prior: Prior, told: Forecast) -> Floats:
-    """What a cap leaves out of frequencies counts several times: so much more than its square."""
-    times = BIAS if prior.together is None else TOLD_BIAS
-    return np.asarray((times - 1) * told.left_out[:, 0] ** 2)
+def cap_penalty(prior: Prior, predicted: Forecast) -> Floats:
+    """The penalty on each frequency's squared error for the bias that a cap causes."""
+    times = CAP_WEIGHT if prior.together is None else KNOWN_CAP_WEIGHT
+    return np.asarray((times - 1) * predicted.left_out[:, 0] ** 2)
 
 
 def _shrunk(
     error: Floats, across: float, count: Floats, anywhere: tuple[float, float], together: float = 1.0
 ) -> Floats:
-    """The error that is left when numbers that vary by ``across`` are shrunk towards each other.
+    """The error after shrinkage of numbers whose variance across keys is ``across``.
 
-    What they have in common is known to ``common``, errors that keys share counted; of itself it is
-    believed to lie ``anywhere`` around the middle of the range, from which it is so far.
+    ``anywhere`` is the prior variance of the keys' common mean, and its distance from the middle of the
+    range; ``together`` is the factor by which errors that keys share raise the variance of their mean.
     """
     error = np.where(np.isinf(error), 1e12, error)
     common = together / float((count / (error + across)).sum())
     variance, off = anywhere
     trust = variance / (common + variance)
     common = trust**2 * common + (1.0 - trust) ** 2 * off**2
-    kept = across / (error + across)
-    return np.asarray(error * kept + (1.0 - kept) ** 2 * common)
+    own = across / (error + across)
+    return np.asarray(error * own + (1.0 - own) ** 2 * common)
 
 
-def lacking(told: Forecast, prior: Prior) -> dict[str, float]:
-    """By what factor people would have to be more, for each thing that may be asked.
+def people_factors(predicted: Forecast, prior: Prior) -> dict[str, float]:
+    """The factor of people that a plan needs to answer, for each thing that may be asked.
 
-    A frequency must lie above both its noise and what a cap leaves out, which no more people take away.
+    A frequency must exceed its noise and the bias that a cap causes; no number of people reduces the
+    latter.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        room = prior.frequency**2 - SURE**2 * told.bias[:, 0] ** 2
-        frequency = SURE**2 * told.covariance[:, 0, 0] / np.maximum(room, 1e-24)
+        room = prior.frequency**2 - SURE**2 * predicted.bias[:, 0] ** 2
+        frequency = SURE**2 * predicted.covariance[:, 0, 0] / np.maximum(room, 1e-24)
         frequency = np.where(room <= 0, np.inf, frequency)
-        mean = told.mean(prior) / COARSE**2
+        mean = predicted.mean / COARSE**2
     wanted = {"frequency": frequency, "mean": np.maximum(frequency, mean)}
-    made = {name: _at_share(factor, prior.weight) for name, factor in wanted.items()}
-    return {**made, "both": made["mean"]}
+    factors = {name: _at_share(factor, prior.weight) for name, factor in wanted.items()}
+    return {**factors, "both": factors["mean"]}
 
 
 def _at_share(factor: Floats, weight: Floats) -> float:
-    """The factor that the best-known ``TELLING`` of keys stay below."""
+    """The factor that suffices for the best-known ``TELLING`` of keys."""
     factor = np.where(np.isnan(factor), np.inf, factor)
     order = np.argsort(factor)
     reached = int(np.searchsorted(np.cumsum(weight[order]), TELLING - 1e-12))
     return float(factor[order][min(reached, len(order) - 1)])
 
 
-def lacks(plan: Plan, people: int, ask: str, prior: Prior) -> float:
-    """By what factor people would have to be more, as it looks from this many."""
+def people_factor(plan: Plan, people: int, ask: str, prior: Prior) -> float:
+    """The factor of people that a plan needs to answer, to first order."""
     if ask == "conditional":
-        return pair_errors(plan, people, prior)[2]
-    made = errors(plan, people, prior)
-    return inf if made is None else made[2][ask]
+        return forecast_pairs(plan, people, prior).people_factor
+    scores = key_scores(plan, people, prior)
+    return inf if scores is None else scores.people_factors[ask]
 
 
 # -- conditionals ----------------------------------------------------------------------------------
 
 
 def counted_of(queries: Sequence[Query]) -> tuple[str, ...]:
-    """Which errors count: of frequencies (lifts are made of them), of means, or of both."""
+    """The errors that count: those of frequencies (lifts too), of means, or of both."""
     kinds = {"mean" if query.kind == "mean" else "frequency" for query in queries}
     return tuple(part for part in ("frequency", "mean") if part in kinds or not kinds)
 
@@ -323,22 +323,23 @@ def _conditional_options(
         tried.append(("triples", {}))
     if width == 2:
         tried += [("pair_collision", {"cap": cap}) for cap in caps(prior) if 2 <= cap <= MOST_PAIRED]
-    found: list[tuple[Plan, float, float, float]] = []
+    forecasts: list[tuple[Plan, Errors, float]] = []
     for mechanism, parameters in tried:
         try:
-            plan = made_tight(schema, mechanism, epsilon, parameters)
+            plan = tight_plan(schema, mechanism, epsilon, parameters)
         except (PlanError, ChannelError):
             continue
-        frequency, mean, lacks = pair_errors(plan, people, prior)
-        found.append((plan, frequency, mean, lacks))
-    if not found:
+        pairs = forecast_pairs(plan, people, prior)
+        forecasts.append((plan, pairs.errors(), pairs.people_factor))
+    if not forecasts:
         raise PlanError("no plan can answer these conditionals; ask of fewer keys together")
-    _, base_f, base_m, _ = found[0]
-    made, parts = [], counted_of(queries)
-    for plan, f, m, lacks in found:
-        of = {"frequency": f / base_f, "mean": m / base_m}
-        made.append(Option(plan, f, m, sum(of[part] for part in parts) * 2 / len(parts), lacks))
-    return ordered(made)
+    base, parts = forecasts[0][1], counted_of(queries)
+    options = []
+    for plan, errors, factor in forecasts:
+        ratios = {"frequency": errors.frequency / base.frequency, "mean": errors.mean / base.mean}
+        score = sum(ratios[part] for part in parts) * 2 / len(parts)
+        options.append(Option(plan, *errors, score, factor))
+    return ordered(options)
 
 
 def _number(value: float) -> float | None:

@@ -1,7 +1,7 @@
-"""Padding: the cap or padding length with which a mechanism for sets has the least predicted error.
+"""Padding: the cap or padding length with the least predicted error, for mechanisms for sets.
 
-A short length leaves keys of large sets out, a long one adds noise. The best one depends on the people,
-on epsilon and on the estimator: shrinkage takes noise away and no bias, so it wants longer ones.
+A short length leaves out keys of large sets, a long one adds noise. The best one depends on the people,
+on epsilon and on the estimator: shrinkage reduces noise but not bias, so it prefers longer ones.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..estimate import estimators_of
-from ..estimate.forecast.by_draws import MADE as DRAWN_FOR
-from ..estimate.forecast.by_draws import drawn_errors
-from ..estimate.forecast.key_forecast import Forecast, forecast
+from ..estimate.forecast.by_draws import DRAWN_ESTIMATORS, forecast_by_draws
+from ..estimate.forecast.key_forecast import forecast
+from ..estimate.forecast.result import Errors
 from ..foundation.errors import ChannelError, PlanError
 from ..mechanisms import REGISTRY
 from ..mechanisms.mechanism import Parameter
@@ -25,19 +25,19 @@ from ..people.schema import Schema
 from ..plan.plan import Plan
 
 NAMES = ("cap", "length")
-"""What the parameter is called."""
-PADDED_FOR = ("published", *DRAWN_FOR)
-"""Estimators with a forecast of their own; all others get the length of the mechanism's first."""
+"""The names that the parameter can have."""
+PADDED_FOR = ("published", *DRAWN_ESTIMATORS)
+"""Estimators with a forecast of their own; any other gets the length of the mechanism's first."""
 USUAL = 0.9
-"""Without a forecast: the length that this share of people does not exceed."""
+"""The share of people who do not exceed the length that is taken without a forecast."""
 DRAWS = 0.2
-"""The share of draws with which lengths are compared; all lengths have the same ones."""
+"""The share of the usual number of draws; all lengths have the same draws."""
 FINE = 0.1
-"""The search ends when the lengths beside the best one lie within this share of it."""
+"""The search ends when the next lengths tried lie within this share of the best one."""
 
 
 def padding_parameter(mechanism: str) -> str | None:
-    """What a mechanism calls its cap or padding length; None for one that has none."""
+    """The name of a mechanism's cap or padding length; None if it has none."""
     return next((name for name in NAMES if name in REGISTRY[mechanism].parameters), None)
 
 
@@ -71,12 +71,12 @@ def padded_plan(
     usual = min(max(1, prior.quantile(USUAL)), longest)
     try:
         kvue = Plan.of(schema, "kvue", epsilon, calibrate)
-        base = predicted_errors(kvue, people, prior, estimator, DRAWS)
+        base = forecast_errors(kvue, people, prior, estimator, DRAWS)
 
         @cache
         def score(length: int) -> float:
             plan = plan_with({called: length})
-            return _relative(predicted_errors(plan, people, prior, estimator, DRAWS), base, ask)
+            return _relative(forecast_errors(plan, people, prior, estimator, DRAWS), base, ask)
 
         return plan_with({called: _least(score, usual, longest)})
     except (PlanError, ChannelError):
@@ -96,41 +96,28 @@ def _least(score: Callable[[int], float], usual: int, longest: int) -> int:
     while True:
         best = min(lengths, key=score)
         place = lengths.index(best)
-        beside = [lengths[i] for i in (place - 1, place + 1) if 0 <= i < len(lengths)]
-        between = {(best + other) // 2 for other in beside if abs(best - other) > max(1.0, FINE * best)}
+        nearest = [lengths[i] for i in (place - 1, place + 1) if 0 <= i < len(lengths)]
+        between = {(best + other) // 2 for other in nearest if abs(best - other) > max(1.0, FINE * best)}
         fresh = between - set(lengths)
         if not fresh:
             return best
         lengths = sorted({*lengths, *fresh})
 
 
-Errors = tuple[float, float]
-"""Mean squared error of frequencies and of means, averaged over keys; NaN for what is not answered."""
-
-
-def predicted_errors(
+def forecast_errors(
     plan: Plan, people: int, prior: Prior, estimator: str | None, share: float = 1.0
 ) -> Errors:
-    """What one estimator will get wrong, or the plan's first where the forecast does not tell of it."""
-    told = forecast(plan, people, prior)
-    if estimator in DRAWN_FOR and estimator in estimators_of(plan):
-        return drawn_errors(plan, told, people, prior, (estimator,), share)[estimator]
+    """The predicted errors of one estimator, or of the plan's first if that one has no forecast."""
+    predicted = forecast(plan, people, prior)
+    if estimator in DRAWN_ESTIMATORS and estimator in estimators_of(plan):
+        return forecast_by_draws(plan, predicted, people, (estimator,), share)[estimator]
     if estimator == "published":
-        told = told.published or told
-    return forecast_errors(told, prior)
-
-
-def forecast_errors(told: Forecast, prior: Prior) -> Errors:
-    """A forecast's errors once answers are clipped to their range."""
-    held = prior.weight * (prior.frequency > 0)
-    frequency = float(prior.weight @ told.clipped_frequency(prior))
-    if not held.any():
-        return frequency, float("nan")
-    return frequency, float(held @ told.clipped_mean(prior) / held.sum())
+        predicted = predicted.published or predicted
+    return predicted.errors()
 
 
 def _relative(errors: Errors, base: Errors, ask: str) -> float:
-    """Errors over KVUE's, of what is asked about; of what is answered where both are asked."""
+    """Errors relative to KVUE's: of what is asked about, or the sum of those that are answered."""
     ratios = [error / other for error, other in zip(errors, base, strict=True)]
     if ask in ("frequency", "mean"):
         return ratios[ask == "mean"]

@@ -1,25 +1,27 @@
-"""Pilot: a few people tell how many keys they hold, and the planner chooses for everyone else.
+"""Pilot: a few people report how many keys they hold, and the planner chooses for everyone else.
 
-The pilot's plan is the first of ``sized``: the number of keys, in buckets, under all of epsilon.
-Everyone answers one plan, the pilot's or the one that follows, so that the whole costs epsilon once.
+The pilot's plan is the first of ``sized``: the number of keys, in buckets, with all of epsilon. Everyone
+answers one plan, the pilot's or the one that follows, so the whole costs epsilon once.
 
-What is learned is a law of how many keys people hold. Its unbiased estimate alone is no prior: at a
+A pilot estimates the law of how many keys people hold. Its unbiased estimate alone is no prior: at a
 small epsilon it is mostly noise, and noise in the buckets of many keys looks like people who hold many.
 So it is weighed against *guesses*, laws that are plausible beforehand: beta-binomials of every average
-and unevenness, with and without people who hold nothing, and mixtures of few keys and many. Around a
-guess the true law may vary as if the guess had been seen in ``SEEN`` people. Then:
+and unevenness, with and without people who hold nothing, and mixtures of few keys and many. The true
+law may vary around a guess as if the guess had been seen in ``SEEN`` people. Then:
 
-- Unless the guesses together are ``ODDS`` times as likely as the default prior's own law, that one
-  stays; otherwise each counts by how likely it is.
-- Under each guess every bucket lies between what was guessed and what was told, by their precisions.
-- Guesses are joined by root mean square, not by their mean: a cap on keys costs the square of what it
-  leaves out, so what may be there is rather expected than not.
+- The default prior's own law stays, unless all guesses together are ``ODDS`` times as likely. Otherwise
+  each guess counts by its posterior probability.
+- Under each guess, the estimate of a bucket is the average of the guess and the report, weighted by
+  their precisions.
+- Guesses are averaged by root mean square, which leans towards people who hold many keys: a cap costs
+  the square of what it leaves out.
 
-With ever more people the law is the one that they told; with none it is the default's.
+The law approaches the reported one as people grow; without any it is the default's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,42 +34,40 @@ from ..foundation.arrays import Floats
 from ..foundation.errors import PlanError
 from ..mechanisms.encodings.set_size import bucket_ends, bucket_of
 from ..mechanisms.sized import noise_of, shares_of
-from ..people.prior import Prior
+from ..people.prior import MOST_HELD, Prior, beta_binomial
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan
     from ..plan.tally import Tally
 
 SHARE = 0.05
-"""The largest part of all people that a pilot takes unless told otherwise: what it costs the others."""
+"""The largest share of all people that a pilot takes by default."""
 KNOWN = 0.003
-"""A pilot takes no more people than tell a bucket's share to this standard error."""
+"""A pilot takes no more people than give a bucket's share this standard error."""
 SEEN = 30.0
-"""As if a guess had been seen in so many people."""
+"""The weight of a guess, as a number of people in whom it was seen."""
 LEAST = 1e-5
-"""In a bucket where a guess has no one there may still be so many."""
+"""The least share of a bucket under a guess, for its variance."""
 ODDS = 7.0
-"""By how much the guesses must be likelier than the default's law to take its place."""
+"""How many times likelier than the default's law the guesses must be to replace it."""
 AVERAGES = 14
-"""Averages that are guessed, from half a key to nearly all, by equal factors."""
+"""The number of averages that are guessed, from half a key to nearly all, in equal ratios."""
 MOSTLY = (0.5, 0.6, 0.7, 0.8, 0.9)
-"""Shares of all keys that are averages too: up there equal factors leave gaps wider than a bucket."""
+"""More averages, as shares of all keys, where equal ratios leave gaps wider than a bucket."""
 EVEN = (0.5, 1.0, 2.0, 6.0, np.inf)
-"""Shapes of beta-binomials, from very uneven to people who all hold about as many."""
+"""Shapes of beta-binomials, from very uneven to a binomial."""
 PARTS = (0.05, 0.1, 0.2, 0.4)
-"""In mixtures the part of people who hold many."""
-MOST = 4096
-"""The most keys that a law speaks of."""
+"""The shares of people who hold many keys, in mixtures."""
 NO_ONE = 1e-6
-"""Less than this share of people is no one, but for rounding."""
+"""A share of people that is zero but for rounding."""
 VAGUE = 0.1
-"""Where at least this share of people is in the last bucket, it is said that this has no end."""
+"""The share of people in the last bucket from which the prior's source says that it has no end."""
 COUNTS = 0.05
-"""Guesses count that are at least so likely, relative to the likeliest."""
+"""Guesses below this probability, relative to the likeliest, are dropped."""
 
 
 def pilot_people(plan: Plan, people: int) -> int:
-    """How many of so many people a pilot should ask: enough to know, and few of all."""
+    """The number of people that a pilot should ask: enough to know the shares, and few of all people."""
     check_pilot(plan)
     states = plan.channels[0].states
     enough = float(noise_of(plan, np.full(states, 1.0 / states))[0]) / KNOWN**2
@@ -77,50 +77,50 @@ def pilot_people(plan: Plan, people: int) -> int:
 def pilot_prior(
     plan: Plan, tally: Tally, mean: float | None = None, spread: float | None = None
 ) -> Prior:
-    """The prior that a pilot's tally gives: how many keys are held, and the rest as stated.
+    """The prior from a pilot's tally: how many keys are held; ``mean`` and ``spread`` as stated.
 
-    ``mean`` and ``spread`` are on the scale of the plan's values.
+    They are on the scale of the plan's values.
     """
     check_pilot(plan)
     tally.belongs_to(plan)
-    _check_told(tally)
+    _check_reports(tally)
     sizes = learned(plan, tally)
     if sizes[1:].sum() < NO_ONE:
         raise PlanError("as far as the pilot tells, no one holds a key: there is nothing to plan for")
-    made = Prior.of(plan.schema, sizes=sizes, mean=mean, spread=spread)
+    prior = Prior.of(plan.schema, sizes=sizes, mean=mean, spread=spread)
     people = f"{tally.reports:,} {'people' if tally.reports > 1 else 'person'}"
     last = int(bucket_ends(plan.channels[0].states)[-1])
     if len(plan.schema.keys) > last and sizes[last:].sum() >= VAGUE:
         people += f", which does not tell {last} keys from more"
-    return replace(made, source=f"{made.source} (from a pilot of {people})")
+    return replace(prior, source=f"{prior.source} (from a pilot of {people})")
 
 
 def learned(plan: Plan, tally: Tally) -> Floats:
     """The share of people who hold 0, 1, 2, ... keys, from a pilot's tally."""
-    keys, told = len(plan.schema.keys), shares_of(plan, tally.counts)
-    guesses = _guesses(keys, len(told))
+    shares = shares_of(plan, tally.counts)
+    guesses = guesses_for(len(plan.schema.keys), len(shares))
     noise = noise_of(plan, guesses.buckets) / tally.reports
     least = np.clip(guesses.buckets, LEAST, 1.0 - LEAST)
     slack = least * (1.0 - least) / (SEEN + 1.0)
-    off, spread = told - guesses.buckets, slack + noise
+    off, spread = shares - guesses.buckets, slack + noise
     likely = -0.5 * (off**2 / spread + np.log(spread)).sum(axis=1)
     top = float(likely.max())
     weight = guesses.weight * np.exp(likely - top)
     if np.exp(likely[0] - top) * ODDS >= weight.sum():
         weight = np.zeros(len(weight))
         weight[0] = 1.0
-    some = np.flatnonzero(weight >= COUNTS * weight.max())
-    weight = weight[some] / weight[some].sum()
-    found = onto_simplex((guesses.buckets + off * slack / spread)[some])
-    law = np.sqrt(weight @ found**2)
-    within = weight @ (found[:, guesses.bucket] * guesses.within(some))
-    apart = np.bincount(guesses.bucket, within, len(law))
-    made = within * (law / np.where(apart > 0, apart, 1.0))[guesses.bucket]
-    return np.asarray(made / made.sum())
+    rows = np.flatnonzero(weight >= COUNTS * weight.max())
+    weight = weight[rows] / weight[rows].sum()
+    posterior = onto_simplex((guesses.buckets + off * slack / spread)[rows])
+    law = np.sqrt(weight @ posterior**2)
+    within = weight @ (posterior[:, guesses.bucket] * guesses.within(rows))
+    sums = np.bincount(guesses.bucket, within, len(law))
+    sizes = within * (law / np.where(sums > 0, sums, 1.0))[guesses.bucket]
+    return np.asarray(sizes / sizes.sum())
 
 
 class PilotAnswer(NamedTuple):
-    """The share of people who hold some number of keys, as a pilot told it."""
+    """The share of people who hold ``least`` to ``most`` keys, from a pilot."""
 
     least: int
     most: int
@@ -131,11 +131,11 @@ class PilotAnswer(NamedTuple):
         return {"held": [self.least, self.most], "share": self.share.document()}
 
 
-def told_sizes(plan: Plan, tally: Tally, level: float = 0.95) -> list[PilotAnswer]:
-    """What a pilot told, bucket by bucket: unbiased shares that may lie below 0, with intervals."""
+def bucket_shares(plan: Plan, tally: Tally, level: float = 0.95) -> list[PilotAnswer]:
+    """The unbiased share of every bucket, which may lie below 0, with its interval."""
     check_pilot(plan)
     tally.belongs_to(plan)
-    _check_told(tally)
+    _check_reports(tally)
     shares = shares_of(plan, tally.counts)
     noise = noise_of(plan, np.clip(shares, 0.0, 1.0)) / tally.reports
     last = bucket_ends(len(shares)).tolist()[:-1]
@@ -151,13 +151,13 @@ def told_sizes(plan: Plan, tally: Tally, level: float = 0.95) -> list[PilotAnswe
     ]
 
 
-def _check_told(tally: Tally) -> None:
+def _check_reports(tally: Tally) -> None:
     if not tally.reports:
         raise PlanError("the pilot's tally is empty: no one has told how many keys they hold")
 
 
 def check_pilot(plan: Plan) -> None:
-    """Refuse a plan that does not ask how many keys are held."""
+    """Raise a PlanError unless the plan asks how many keys are held."""
     if not plan.encoding.speaks_of_size:
         name = plan.mechanism_name
         other = "; this is its second" if name == "sized" else f", not {name}"
@@ -167,85 +167,90 @@ def check_pilot(plan: Plan) -> None:
 # -- guesses -------------------------------------------------------------------------------------------
 
 
-class _Guesses(NamedTuple):
-    """Laws that are plausible before anyone has told; the default prior's first."""
+class SizeGuesses(NamedTuple):
+    """Laws of the number of keys that are plausible beforehand; the default prior's comes first.
+
+    A guess is a mixture of two laws (the same one twice if it is none).
+    """
 
     laws: Floats
-    """Laws of the number of keys, 0 and up; mixtures are of two of them."""
+    """Laws of the number of keys, from 0 on."""
     first: np.ndarray
     second: np.ndarray
     part: Floats
-    """A guess is the first law but for a part, which is the second."""
+    """The share of people who follow the second law."""
     buckets: Floats
-    """The guesses' laws of buckets."""
+    """Each guess as a law of buckets."""
     bucket: np.ndarray
     """The bucket of each number of keys."""
     weight: Floats
+    """The prior probability of each guess."""
 
-    def within(self, some: np.ndarray) -> Floats:
-        """Of some guesses, the law within each bucket; even where a guess has no one."""
-        part = self.part[some, None]
-        laws = (1.0 - part) * self.laws[self.first[some]] + part * self.laws[self.second[some]]
-        whole = self.buckets[some][:, self.bucket]
+    def within(self, rows: np.ndarray) -> Floats:
+        """The law within each bucket, for some guesses; uniform where a guess has no one."""
+        part = self.part[rows, None]
+        laws = (1.0 - part) * self.laws[self.first[rows]] + part * self.laws[self.second[rows]]
+        whole = self.buckets[rows][:, self.bucket]
         even = 1.0 / np.bincount(self.bucket)[self.bucket]
         known = whole > 1e-12
         return np.asarray(np.where(known, laws / np.where(known, whole, 1.0), even))
 
 
+class _Law(NamedTuple):
+    """A law of the number of keys, its weight among unmixed guesses, and its role in mixtures."""
+
+    law: Floats
+    weight: float = 1.0
+    few: bool = False
+    many: bool = False
+
+
 @lru_cache(maxsize=8)
-def _guesses(keys: int, buckets: int) -> _Guesses:
-    most = min(keys, MOST)
-    default = Prior.of(keys).sizes
-    one, every = np.zeros((2, most + 1))
-    one[1] = every[most] = 1.0
-    laws = [np.pad(default, (0, max(0, most + 1 - len(default))))[: most + 1], one, every]
-    few, many, worth = [1], [], [1.0] * len(laws)
-    equal = np.geomspace(0.5, 0.97 * keys, AVERAGES).tolist()
-    above = sum(held >= MOSTLY[0] * keys for held in equal)
-    for held in (*equal, *(share * keys for share in MOSTLY)):
-        here = len(laws)
-        for even in EVEN:
-            at = len(laws)
-            laws.append(_law(held / keys, keys, even, most))
-            if held > 1:  # everyone holds at least one
-                rest = _law((held - 1) / (keys - 1), keys - 1, even, most - 1)
-                laws.append(np.concatenate([[0.0], rest]))
-            if held not in equal:
-                continue  # mixtures have enough
-            if held < 0.2 * keys and even in (1.0, np.inf):
-                few += range(at, len(laws))
-            if held >= max(2.0, 0.1 * keys) and even in (1.0, 6.0):
-                many.append(at)
-        # more averages are guessed up there, but none the likelier for it
-        each = above / (above + len(MOSTLY)) if held >= MOSTLY[0] * keys else 1.0
-        worth += [each] * (len(laws) - here)
-    alone, mixed = len(laws), [(a, b, part) for a in few for b in many for part in PARTS]
-    first, second = ([*range(alone), *(each[place] for each in mixed)] for place in (0, 1))
-    part = np.array([0.0] * alone + [each[2] for each in mixed])
-    made = np.array(laws)
+def guesses_for(keys: int, buckets: int) -> SizeGuesses:
+    """The guesses for this number of keys and of buckets."""
+    most = min(keys, MOST_HELD)
+    rows = [*_extreme_laws(keys, most), *_beta_laws(keys, most)]
+    alone = range(len(rows))
+    mixtures = [
+        (few, many, part)
+        for few in alone
+        if rows[few].few
+        for many in alone
+        if rows[many].many
+        for part in PARTS
+    ]
+    first, second = ([*alone, *(mixture[place] for mixture in mixtures)] for place in (0, 1))
+    part = np.array([0.0] * len(rows) + [share for _, _, share in mixtures])
+    laws = np.array([row.law for row in rows])
     bucket = np.minimum(bucket_of(np.arange(most + 1)), buckets - 1)
-    lumped = made @ np.eye(buckets)[bucket]
+    lumped = laws @ np.eye(buckets)[bucket]
     joined = (1.0 - part[:, None]) * lumped[first] + part[:, None] * lumped[second]
-    share = 0.5 if mixed else 1.0
-    weight = np.concatenate(
-        [share * np.array(worth) / sum(worth), np.full(len(mixed), 0.5 / max(1, len(mixed)))]
-    )
-    return _Guesses(made, np.array(first), np.array(second), part, joined, bucket, weight)
+    weight = np.array([row.weight for row in rows])
+    weight *= (0.5 if mixtures else 1.0) / sum(weight.tolist())
+    weight = np.concatenate([weight, np.full(len(mixtures), 0.5 / max(1, len(mixtures)))])
+    return SizeGuesses(laws, np.array(first), np.array(second), part, joined, bucket, weight)
 
 
-def _law(share: float, keys: int, even: float, most: int) -> Floats:
-    """A beta-binomial of ``keys`` keys that holds this share of them, cut beyond ``most``.
+def _extreme_laws(keys: int, most: int) -> Iterator[_Law]:
+    """The default prior's law, everyone holds one key, and everyone holds all."""
+    default = Prior.of(keys).sizes
+    yield _Law(np.pad(default, (0, max(0, most + 1 - len(default))))[: most + 1])
+    yield _Law(np.eye(most + 1)[1], few=True)
+    yield _Law(np.eye(most + 1)[most])
 
-    ``even`` is the smaller of its two shapes; if infinite it is a binomial.
-    """
-    number = np.arange(most, dtype=np.float64)
-    if np.isinf(even):
-        odds = np.full(most, share / (1.0 - share))
-    else:
-        small, large = even, even * max(share, 1.0 - share) / min(share, 1.0 - share)
-        one, two = (small, large) if share < 0.5 else (large, small)
-        odds = (one + number) / (keys - 1.0 - number + two)
-    steps = np.log((keys - number) / (number + 1.0) * odds)  # p(j + 1) / p(j)
-    heights = np.concatenate([[0.0], np.cumsum(steps)])
-    law = np.exp(heights - heights.max())
-    return np.asarray(law / law.sum())
+
+def _beta_laws(keys: int, most: int) -> Iterator[_Law]:
+    """Beta-binomials of every average and shape, each also with everyone holding at least one key."""
+    averages = np.geomspace(0.5, 0.97 * keys, AVERAGES).tolist()
+    above = sum(held >= MOSTLY[0] * keys for held in averages)
+    for held in (*averages, *(share * keys for share in MOSTLY)):
+        # The added averages near all keys do not make that region likelier.
+        weight = above / (above + len(MOSTLY)) if held >= MOSTLY[0] * keys else 1.0
+        mixes = held in averages  # the added averages are in no mixture
+        for even in EVEN:
+            few = mixes and held < 0.2 * keys and even in (1.0, np.inf)
+            many = mixes and held >= max(2.0, 0.1 * keys) and even in (1.0, 6.0)
+            yield _Law(beta_binomial(held / keys, keys, even, most), weight, few, many)
+            if held > 1:
+                rest = beta_binomial((held - 1) / (keys - 1), keys - 1, even, most - 1)
+                yield _Law(np.concatenate([[0.0], rest]), weight, few)

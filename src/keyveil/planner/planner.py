@@ -1,7 +1,7 @@
-"""Planner: of all mechanisms and their parameters, the plan with the least predicted error.
+"""Planner: the plan with the least predicted error among all mechanisms and their parameters.
 
-Predictions come from the channels' own laws at a stated ``Prior``; nothing is tried out on data. What
-is predicted and compared: ``options``.
+Predictions come from the channels' own laws at a stated ``Prior``; no data is used. ``options`` says
+what is predicted and compared.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from ..people.prior import Prior
 from ..people.scale import Scale
 from ..people.schema import Schema
 from ..plan.plan import Plan
-from .final_choice import settled
-from .options import ALIKE, Option, counted_of, lacks, options_for
+from .final_choice import choose_by_simulation
+from .options import ALIKE, Option, counted_of, options_for, people_factor
 
 ASKS = ("both", "frequency", "mean", "conditional")
+"""What may be asked about."""
 EPSILONS = ("0.1", "0.2", "0.3", "0.5", "0.7", "1", "1.5", "2", "3", "4", "5", "6", "8", "10")
+"""The epsilons that are tried first when no plan can answer."""
 STEPS = 8
-"""In which the number of people is found that a plan or the planner's choice needs."""
+"""The most steps of the search for the number of people that a plan needs."""
 MOST_PEOPLE = 1e15
+"""The search for a number of people ends here."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,11 @@ class Advice:
     ask: str
     prior: Prior
     epsilon_needed: str | None = None
-    """Where nothing answers: the least epsilon of two digits at which something does."""
+    """If no plan can answer: the least epsilon of two digits at which one can."""
     people_needed: int = 0
-    """With how many people the planner's choice answers."""
+    """The number of people with which the planner's choice can answer."""
     counted: tuple[str, ...] = ("frequency", "mean")
-    """Which errors count in the score."""
+    """The errors that count in the score."""
 
     @property
     def best(self) -> Option:
@@ -59,12 +62,12 @@ class Advice:
 
     @property
     def answers(self) -> bool:
-        """Whether some plan can answer."""
-        return _least_lacking(self.options) <= 1
+        """Whether any plan can answer."""
+        return _least_factor(self.options) <= 1
 
     @property
     def estimator(self) -> str | None:
-        """How answers should be made: shrunk across keys where that pays; None for conditionals."""
+        """The estimator with the least predicted error; None for conditionals."""
         return self.best.estimator
 
     def runners_up(self, most: int = 8) -> list[Option]:
@@ -75,19 +78,19 @@ class Advice:
         return list(seen.values())[:most]
 
     def factor(self, option: Option) -> float:
-        """How many times the people an option needs to answer; at most 1 if it can already.
+        """The factor of people that an option needs to answer; at most 1 if it can already.
 
-        Errors do not fall quite as people rise, so the number is found step by step.
+        Errors do not fall exactly as people rise, so it is found step by step.
         """
-        people, factor = self.people, option.lacks
+        people, factor = self.people, option.people_factor
         for _ in range(STEPS):
             if not factor > 1 or not np.isfinite(people * factor) or people * factor > MOST_PEOPLE:
                 break
             people = ceil(people * max(factor, 1.02))
-            factor = lacks(option.plan, people, self.ask, self.prior)
+            factor = people_factor(option.plan, people, self.ask, self.prior)
         if factor > 1:
             return inf
-        return option.lacks if people == self.people else people / self.people
+        return option.people_factor if people == self.people else people / self.people
 
     def __str__(self) -> str:
         best = self.best
@@ -98,15 +101,16 @@ class Advice:
                 f"{text(self.epsilon)} no plan can answer; "
                 f"it takes about {self.people_needed:,} people{either}"
             )
-        others = [o for o in self.runners_up() if o.mechanism != best.mechanism and o.lacks <= 1]
+        able = [option for option in self.options if option.people_factor <= 1]
+        others = [option for option in self.runners_up() if option.mechanism != best.mechanism]
+        others = [option for option in others if option.people_factor <= 1]
         least = f"{best.name} has the least predicted error"
-        if best.lacks > 1:
-            able = next(option for option in self.options if option.lacks <= 1)
+        if best.people_factor > 1:
             return (
                 f"{least}; it answers with about {ceil(self.people * self.factor(best)):,} people, "
-                f"{able.name} now, with {able.score / best.score:.2f} times the error"
+                f"{able[0].name} now, with {able[0].score / best.score:.2f} times the error"
             )
-        if any(ALIKE * option.score < best.score and option.lacks > 1 for option in self.options):
+        if any(ALIKE * option.score < best.score for option in self.options if option.people_factor > 1):
             least += " of those that can answer"
         if not others or not best.score > 0:
             return least
@@ -145,8 +149,8 @@ def advise(
     """Every option with its predicted error, best first.
 
     ``ask`` is "both" (frequency and mean of every key), "frequency", "mean", "conditional" (every key
-    given every other), or a list of queries. ``brief`` saves time: no larger epsilon is
-    looked for when nothing answers.
+    given every other), or a list of queries. ``brief`` saves time: if no plan can answer, no larger
+    epsilon is searched for.
     """
     promised = epsilon_of(epsilon)
     if not isinstance(schema, Schema):
@@ -161,14 +165,14 @@ def advise(
     kind, queries = _asked(ask, schema)
     options = options_for(schema, promised, int(people), kind, queries, prior)
     if kind != "conditional":
-        options = settled(options, schema, promised, int(people), kind, prior)
-    needed, count = None, ceil(people * _least_lacking(options))
-    if not brief and _least_lacking(options) > 1:
+        options = choose_by_simulation(options, schema, promised, int(people), kind, prior)
+    needed, count = None, ceil(people * _least_factor(options))
+    if not brief and _least_factor(options) > 1:
         count = _enough(schema, promised, count, kind, queries, prior)
 
         def works(larger: str) -> bool:
-            found = options_for(schema, Decimal(larger), int(people), kind, queries, prior)
-            return found[0].lacks <= 1
+            options = options_for(schema, Decimal(larger), int(people), kind, queries, prior)
+            return options[0].people_factor <= 1
 
         needed = _least_epsilon(promised, works)
     counted = counted_of(queries) if kind in ("both", "conditional") else (kind,)
@@ -176,14 +180,14 @@ def advise(
 
 
 def _least_epsilon(promised: Decimal, works: Callable[[str], bool]) -> str | None:
-    """The least epsilon of two digits above the promise that works; None if none of the usual does."""
+    """The least epsilon of two digits above the promise that works; None if no usual one does."""
     below = promised
-    for each in EPSILONS:
-        if Decimal(each) <= promised:
+    for epsilon in EPSILONS:
+        if Decimal(epsilon) <= promised:
             continue
-        if works(each):
-            return _first(_two_digits(below, Decimal(each)), works)
-        below = Decimal(each)
+        if works(epsilon):
+            return _first(_two_digits(below, Decimal(epsilon)), works)
+        below = Decimal(epsilon)
     return None
 
 
@@ -193,45 +197,46 @@ def _first(epsilons: list[str], works: Callable[[str], bool]) -> str:
 
 
 def _two_digits(below: Decimal, most: Decimal) -> list[str]:
-    """Numbers of at most two digits above one number, up to another."""
-    made, at = [text(most)], most
+    """The numbers of at most two digits above ``below``, up to ``most``."""
+    numbers, at = [text(most)], most
     while True:
         step = Decimal(1).scaleb((at - at / 1000).adjusted() - 1)
         at = (at - step).quantize(step)
         if at <= below:
-            return made[::-1]
-        made.append(text(at))
+            return numbers[::-1]
+        numbers.append(text(at))
 
 
 def _enough(
     schema: Schema, epsilon: Decimal, people: int, ask: str, queries: tuple[Query, ...], prior: Prior
 ) -> int:
-    """So many people, or as many more as it takes for the plan that is then chosen to answer."""
+    """The least number of people, from ``people`` on, with which the plan that is chosen can answer."""
     for _ in range(STEPS):
         options = options_for(schema, epsilon, people, ask, queries, prior)
-        factor = _least_lacking(options)
+        factor = _least_factor(options)
         if factor <= 1:
             if ask != "conditional":
-                options = settled(options, schema, epsilon, people, ask, prior)
-            factor = options[0].lacks
+                options = choose_by_simulation(options, schema, epsilon, people, ask, prior)
+            factor = options[0].people_factor
         if factor <= 1 or people * factor > MOST_PEOPLE:
             break
         people = ceil(people * max(factor, 1.02))
     return people
 
 
-def _least_lacking(options: Sequence[Option]) -> float:
-    """The factor of people for the option that needs the fewest; one with a cap may never answer."""
-    return min(option.lacks for option in options)
+def _least_factor(options: Sequence[Option]) -> float:
+    """The least factor of people among the options."""
+    return min(option.people_factor for option in options)
 
 
 def _asked(ask: str | Sequence[str], schema: Schema) -> tuple[str, tuple[Query, ...]]:
-    words = isinstance(ask, Sequence) and all(isinstance(each, str) for each in ask)
+    """What kind of answer is asked for, and the queries if they are conditionals."""
+    words = isinstance(ask, Sequence) and all(isinstance(word, str) for word in ask)
     if not words or (isinstance(ask, str) and ask not in ASKS):
         raise PlanError(f"ask is one of {', '.join(ASKS)}, or a list of queries")
     if isinstance(ask, str):
         return ask, ()
-    queries = tuple(Query.parse(each) for each in ask)
+    queries = tuple(Query.parse(word) for word in ask)
     for query in queries:
         query.places(schema)  # an unknown key is refused here, with the nearest name
     if not queries:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import exp
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +20,14 @@ from ..estimate.linear import view_counts, view_moments
 from ..foundation.arrays import Floats, Integers
 from ..foundation.coins import Coins
 from ..foundation.errors import FinishedError
-from ..mechanisms.privkv import keeps_of, privkv_rows
+from ..mechanisms.privkv import (
+    absent_law,
+    keep_probability,
+    keeps_of,
+    privkv_rows,
+    share_variance,
+    sign_means,
+)
 from ..mechanisms.rounds import later_budgets
 from ..people.population import Population
 from ..people.synthetic import KnownPopulation
@@ -40,20 +46,13 @@ FEEDBACK = ("debiased", "published")
 # -- one round with feedback -------------------------------------------------------------------------
 
 
-def keep_probability(epsilon: float) -> float:
-    """The probability that randomised response reports the true bit."""
-    return exp(epsilon) / (exp(epsilon) + 1)
-
-
 def round_law(laws: Floats, key_epsilon: float, value_epsilon: float, feedback: Floats) -> Floats:
     """The law ``(..., keys, 3)`` of a round's outputs, from the laws of states and the feedback.
 
     ``feedback`` has the mean that absent keys report; its leading axes are repetitions.
     """
     rows = privkv_rows(key_epsilon, value_epsilon)
-    high = (1 + (2 * keep_probability(value_epsilon) - 1) * feedback) / 2
-    shown = rows[0, 1] + rows[0, 2]
-    absent = np.stack([np.full(high.shape, rows[0, 0]), shown * (1 - high), shown * high], axis=-1)
+    absent = absent_law(key_epsilon, value_epsilon, feedback)
     return np.asarray(laws[:, :1] * absent + laws[:, 1:] @ rows[1:])
 
 
@@ -70,20 +69,6 @@ def one_round(
     even = np.full(len(laws), 1.0 / len(laws))
     reports = draw.multinomial(people, even, size=feedback.shape[:-1])
     return draw.multinomial(reports, seen / seen.sum(axis=-1, keepdims=True))
-
-
-def raw_means(counts: Integers | Floats, keep: float | Floats) -> Floats:
-    """PrivKV's own means from counts ``(..., 3)`` of absent, low and high.
-
-    Signs are debiased among all who report a value; ``keep`` is the probability of the true sign.
-    """
-    keep = np.asarray(keep)
-    shown = counts[..., 1:].sum(axis=-1)
-    low, high = (
-        np.clip(((keep - 1) * shown + counts[..., place]) / (2 * keep - 1), 0, shown) for place in (1, 2)
-    )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray((high - low) / shown)
 
 
 # -- PrivKVM without plans ---------------------------------------------------------------------------
@@ -115,7 +100,7 @@ def chain_runs(
             counts = one_round(draw, laws, share, value, feedback, people)
             if number == 0:
                 frequency[place] = _frequency(counts, key)
-            means = raw_means(counts, keep_probability(value))
+            means = sign_means(counts, keep_probability(value))
             # Plans state means to six places. A key that no one reported keeps its feedback.
             feedback = np.where(np.isfinite(means), np.round(means, 6), feedback)
         mean[place] = means
@@ -215,7 +200,7 @@ def _with_feedback(
     cost = float(plan.parameters.get("cost", -1))
     going, ended_at_once = np.ones(runs, bool), np.zeros(runs, bool)
     for number, value in enumerate(later_budgets(plan)):
-        means = raw_means(at.counts, at.keep[:, None]).round(6)  # plans tell six places
+        means = sign_means(at.counts, at.keep[:, None]).round(6)  # plans state six places
         feedback = np.where(np.isfinite(means), means, at.feedback)
         going = going & (np.abs(feedback - at.feedback).mean(axis=1) > cost)
         if number == 0:
@@ -247,7 +232,7 @@ def _answers(plan: Plan, first: Integers, at: _Rounds, names: Sequence[str]) -> 
 
 
 def _published(at: _Rounds) -> Band:
-    means = raw_means(at.counts, at.keep[:, None])
+    means = sign_means(at.counts, at.keep[:, None])
     nothing = np.full(means.shape, np.nan)
     return Band(means, nothing, nothing, nothing)
 
@@ -258,8 +243,7 @@ def _debiased(at: _Rounds, frequency: Floats, variance: Floats) -> Band:
     shown, sign = low + high, (2 * at.keep - 1)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         average = (high - low) / shown
-        # One more fair report, for caution: one report alone has no spread.
-        noise = (1 - (average * shown / (shown + 1)) ** 2) / shown / sign**2
+        noise = share_variance(average, shown.astype(np.float64), at.keep[:, None])
         covariance = np.zeros((*shown.shape, 2, 2))
         covariance[..., 0, 0], covariance[..., 1, 1] = noise, np.maximum(variance, 0.0)
         apart = Band.ratio(average / sign - at.feedback, frequency, covariance, shown, LEVEL)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..estimate.answer import Band
-from ..estimate.forecast.key_forecast import clipped
+from ..estimate.forecast.normal_law import clipped
+from ..estimate.forecast.query_forecast import FORECAST_ESTIMATORS, QueryForecast
 from ..estimate.linear import single_keys
 from ..estimate.together.conditional import ESTIMATORS, Conditionals, query_weights
 from ..estimate.together.joint import evidence
@@ -22,7 +23,6 @@ from ..people.population import Population
 from ..people.schema import Schema
 from ..plan.plan import Plan
 from ..plan.tally import Tally
-from ..planner.outlook import FORESEEN, Foreseen
 from .contest_row import STATISTICS
 from .questions import AnswerGroup, Questions, StatisticBands
 from .tallies import simulate
@@ -160,12 +160,12 @@ class ConditionalQuestions(Questions):
             name: dict.fromkeys(STATISTICS) for name in estimators
         }
         for name in estimators:
-            if name in FORESEEN and plan.encoding.speaks_of_views:
-                forecast = Foreseen(plan, self.population.law, people, name)
+            if name in FORECAST_ESTIMATORS and plan.encoding.speaks_of_views:
+                forecast = QueryForecast(plan, self.population.law, people, name)
                 errors[name] = {kind: self._clipped_error(forecast, kind) for kind in STATISTICS}
         return errors
 
-    def _clipped_error(self, forecast: Foreseen, statistic: str) -> float | None:
+    def _clipped_error(self, forecast: QueryForecast, statistic: str) -> float | None:
         """The error of one statistic, averaged over queries; None if a query has no forecast."""
         variances = [forecast.variance(query) for query in self.queries[statistic]]
         known = [variance for variance in variances if variance is not None]

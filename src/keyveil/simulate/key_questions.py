@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..estimate import KeyBands, bands, estimators_of
-from ..estimate.forecast.by_draws import MADE as DRAWN_FOR
-from ..estimate.forecast.by_draws import drawn_errors
-from ..estimate.forecast.key_forecast import Forecast, forecast
+from ..estimate.forecast.by_draws import DRAWN_ESTIMATORS, forecast_by_draws
+from ..estimate.forecast.key_forecast import forecast
+from ..estimate.forecast.result import Forecast
 from ..foundation.arrays import Floats, Integers
 from ..foundation.errors import PlanError
 from ..plan.plan import Plan
@@ -108,8 +108,8 @@ class KeyQuestions(Questions):
         except PlanError:
             return errors
         for name in estimators:
-            if name in DRAWN_FOR:
-                pair = drawn_errors(plan, first, people, self.table_prior, (name,))[name]
+            if name in DRAWN_ESTIMATORS:
+                pair = forecast_by_draws(plan, first, people, (name,))[name]
                 errors[name] = dict(zip(STATISTICS, map(_finite, pair), strict=True))
             elif name == "published" and first.published is not None:
                 errors[name] = self._clipped_errors(first.published)
@@ -119,10 +119,9 @@ class KeyQuestions(Questions):
 
     def _clipped_errors(self, forecast: Forecast) -> dict[str, float | None]:
         """The forecast errors of answers that are clipped to their range, averaged over keys."""
-        prior = self.table_prior
-        mean = forecast.clipped_mean(prior)[prior.frequency > 0]
+        mean = forecast.clipped_mean[self.table_prior.frequency > 0]
         return {
-            "frequency": _finite(forecast.clipped_frequency(prior).mean()),
+            "frequency": _finite(forecast.clipped_frequency.mean()),
             "mean": _finite(mean.mean()),
         }
 

@@ -32,11 +32,10 @@ about two minutes, the same bytes each time with the same solver.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache
 from importlib.resources import files
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,7 +46,7 @@ from ...foundation.arrays import WORD, Floats
 from ...foundation.errors import ChannelError, PlanError
 from ...foundation.exact import at_most, text
 from .. import Table
-from .patterns import minimise, solving
+from .patterns import minimise, moves, orbit, rows_with_blank, solving
 from .view_channels import best_subset, checked_prior, default_prior, held_levels, workload
 
 STATES = 9
@@ -62,52 +61,18 @@ TINY = 1e-6
 ASIDE = 0.01
 """The weight of the error of E[v_a v_b], over that of subset selection, beside the workload's."""
 
-Move = tuple[int, ...]
-"""Where each state goes."""
+MOVES = moves(2, 2, True)
+"""Swap the keys, turn round the values of the first, of the second: eight moves in all."""
 
 
-def _moves() -> tuple[Move, ...]:
-    """Swap the keys, turn round the values of the first, of the second: eight moves in all."""
-    turned = (0, 2, 1)
-    moves = []
-    for first, second, swap in product((False, True), repeat=3):
-        move = []
-        for a, b in product(range(3), repeat=2):
-            a_, b_ = turned[a] if first else a, turned[b] if second else b
-            move.append(3 * b_ + a_ if swap else 3 * a_ + b_)
-        moves.append(tuple(move))
-    return tuple(moves)
-
-
-MOVES = _moves()
-
-
-def moved(pattern: int, move: Move) -> int:
-    """The pattern that favours the states where this one's states go."""
-    return sum(1 << move[state] for state in range(STATES) if pattern >> state & 1)
-
-
-def orbit(pattern: int, moves: Iterable[Move] = MOVES) -> tuple[int, ...]:
-    """All patterns that the moves make of this one, in order."""
-    return tuple(sorted({moved(pattern, move) for move in moves}))
-
-
-def table_of(weights: Mapping[int, int], epsilon: Decimal) -> Table:
-    """The channel that sends each pattern with its low weight; what is left of a row sends a blank.
+def pair_table(weights: Mapping[int, int], epsilon: Decimal) -> Table:
+    """The channel that sends each pattern with its low weight; the rest of a row is a blank.
 
     ``weights`` are of all patterns, not of one in each class. Outputs stand in the patterns' order,
     the blank last.
     """
-    lows = sorted(weights.items())
-    highs = [at_most(low, epsilon) for _, low in lows]
-    rows = []
-    for state in range(STATES):
-        row = [
-            high if pattern >> state & 1 else low
-            for (pattern, low), high in zip(lows, highs, strict=True)
-        ]
-        rows.append((*row, WORD - sum(row)))
-    return Table(tuple(rows))
+    patterns, lows = zip(*sorted(weights.items()), strict=True)
+    return Table(rows_with_blank(patterns, lows, [at_most(low, epsilon) for low in lows], STATES))
 
 
 # -- the shipped table ---------------------------------------------------------------------------
@@ -129,7 +94,8 @@ def tabled() -> dict[int, dict[Decimal, list[list[int]]]]:
 @cache
 def tabled_pair(epsilon: Decimal, views: int) -> Table:
     """The channel at a tabled epsilon and number of views."""
-    return table_of({p: low for one, low in tabled()[views][epsilon] for p in orbit(one)}, epsilon)
+    known = tabled()[views][epsilon]
+    return pair_table({p: low for first, low in known for p in orbit(first, MOVES)}, epsilon)
 
 
 def designs(epsilon: Decimal) -> list[Table]:
@@ -148,7 +114,7 @@ def solve_pair(epsilon: Decimal, prior: ArrayLike | None = None, views: float = 
     """The channel with the least ``over_subset`` at the prior (but for E[v_a v_b], see above)."""
     law = default_prior(2, 2) if prior is None else checked_prior(prior, STATES)
     weights = {p: low for members, low in _solved(epsilon, law, views) for p in members}
-    table = table_of(weights, epsilon)
+    table = pair_table(weights, epsilon)
     table.check(epsilon)
     return table
 
@@ -158,15 +124,15 @@ def _solved(epsilon: Decimal, law: Floats, views: float) -> list[tuple[tuple[int
     if epsilon > LARGEST_SOLVED:
         raise PlanError(f"optimal channels are solved up to epsilon {LARGEST_SOLVED}; use grr above")
     # Only moves that leave the prior as it is leave the best channel as it is.
-    moves = [m for m in MOVES if np.allclose(law[list(m)], law, rtol=0, atol=1e-12)]
-    classes = sorted({orbit(pattern, moves) for pattern in range(1, (1 << STATES) - 1)})
+    group = [m for m in MOVES if np.allclose(law[list(m)], law, rtol=0, atol=1e-12)]
+    classes = sorted({orbit(pattern, group) for pattern in range(1, (1 << STATES) - 1)})
     odds = float(epsilon.exp())
     # For each class the sum over its members of their columns with low weight 1, and their seen share.
     columns = [_columns(members, odds) for members in classes]
     sums = np.array([column.sum(axis=0) for column in columns])
     seen = sums @ law
     information = np.array([_information(column.T, law) for column in columns])
-    states = sorted({min(move[state] for move in moves) for state in range(STATES)})
+    states = sorted({min(move[state] for move in group) for state in range(STATES)})
     shares = _minimise(
         information / seen[:, None, None],
         sums[:, states] / seen[:, None],

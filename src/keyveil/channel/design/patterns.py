@@ -24,9 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.arrays import WORD, Floats
 from ...foundation.errors import ChannelError, PlanError
 from ...foundation.exact import own_context, text
+from ...people.views import digits
 from .. import Channel, Table
 from ..law import nan_where_biased
 
@@ -41,11 +42,6 @@ FINE = 10**6
 
 
 # -- states, moves, patterns -----------------------------------------------------------------------
-
-
-def digits(levels: int, keys: int) -> Integers:
-    """The digits of every state, one row each: 0 not held, then the levels; the first key first."""
-    return np.array(list(product(range(levels + 1), repeat=keys)), np.int64).reshape(-1, keys)
 
 
 @cache
@@ -130,17 +126,23 @@ def table_of(weights: Mapping[int, int], states: int, epsilon: Decimal) -> Table
             if min(lows) < 1:
                 break
             highs = [int(low * odds) for low in lows]
-            rows = [
-                [
-                    high if p >> x & 1 else low
-                    for (p, _), low, high in zip(mixed, lows, highs, strict=True)
-                ]
-                for x in range(states)
-            ]
-            left = [WORD - sum(row) for row in rows]
+            rows = rows_with_blank([pattern for pattern, _ in mixed], lows, highs, states)
+            left = [row[-1] for row in rows]
             if min(left) > 0 and max(left) <= int(min(left) * odds):
-                return Table(tuple((*row, rest) for row, rest in zip(rows, left, strict=True)))
+                return Table(rows)
     raise ChannelError(f"2^32 is too coarse for this channel at epsilon {text(epsilon)}")
+
+
+def rows_with_blank(
+    patterns: Sequence[int], lows: Sequence[int], highs: Sequence[int], states: int
+) -> tuple[tuple[int, ...], ...]:
+    """Rows of a channel that sends each pattern with its two weights; a blank has the rest of a row."""
+    rows = []
+    for state in range(states):
+        weights = zip(patterns, lows, highs, strict=True)
+        row = [high if pattern >> state & 1 else low for pattern, low, high in weights]
+        rows.append((*row, WORD - sum(row)))
+    return tuple(rows)
 
 
 def decoder_at(channel: Channel, weights: Floats, law: Floats) -> Floats:

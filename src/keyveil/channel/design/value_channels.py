@@ -35,10 +35,11 @@ import numpy as np
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
 from ...foundation.exact import text
-from ...people.prior import BETWEEN, GRID, Prior, value_law
+from ...people.prior import BETWEEN, GRID, HELD, Prior, value_law
 from ...people.rounding import rounding
+from ...people.views import digits
 from .. import Channel, Symmetric, Table
-from .patterns import best_mixture, classes_of, digits, intervals, moves, orbit, table_of
+from .patterns import best_mixture, classes_of, intervals, moves, orbit, table_of
 
 LEVELS = {1: 9, 2: 4}
 """By how many keys a report speaks of: the levels of tabled channels that look at values."""
@@ -64,7 +65,7 @@ SMALLEST_OF_SEVERAL = Decimal("1.5")
 class Design:
     """What a channel is made for: decimals, as they stand in a plan."""
 
-    frequency: Decimal = Decimal("0.3")
+    frequency: Decimal = Decimal(str(HELD))
     spread: Decimal = Decimal("0.5")
     mean: Decimal = Decimal(0)
     weight: Decimal = Decimal("0.5")

@@ -16,9 +16,11 @@ from math import ceil, floor
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.arrays import WORD, Floats
 from ...foundation.errors import ChannelError, PlanError
 from ...foundation.exact import most_lies
+from ...people.prior import HELD
+from ...people.views import digits
 from .. import Channel, Subset, Symbols, Symmetric, Table
 
 MOST_INVERTED = 729
@@ -81,7 +83,7 @@ CLOSED_FORMS: dict[str, Callable[[int, Decimal], Channel]] = {
     "bits": optimal_bits,
     "hadamard": hadamard,
 }
-CHANNELS = (*CLOSED_FORMS, "optimal", "solved")
+VIEW_CHANNELS = (*CLOSED_FORMS, "optimal", "solved")
 """What ``choose`` knows by name, besides "best"."""
 
 
@@ -106,8 +108,8 @@ def workload(prior: ArrayLike, keys: int) -> tuple[Floats, Floats]:
     """
     law = np.asarray(prior, np.float64)
     levels = round(len(law) ** (1.0 / keys)) - 1
-    digits = _digits(keys, levels)
-    held = digits > 0
+    rows = digits(levels, keys)
+    held = rows > 0
     worth = np.concatenate([[0.0], np.linspace(-1.0, 1.0, levels)])
     frequencies, means, counts = [], [], []
     for key in range(keys):
@@ -119,7 +121,7 @@ def workload(prior: ArrayLike, keys: int) -> tuple[Floats, Floats]:
                 continue  # a prior without such people cares for no answer about them
             counts.append(1.0 if all(pattern) else ABSENT)
             frequencies.append(_slope(law, both, condition))
-            means.append(_slope(law, both * worth[digits[:, key]], both))
+            means.append(_slope(law, both * worth[rows[:, key]], both))
     scale = np.sqrt(np.array(counts) / sum(counts))[:, None]
     of_means = (np.array(means) * scale).T if levels > 1 else np.zeros((len(law), 0))
     return (np.array(frequencies) * scale).T, of_means
@@ -132,40 +134,36 @@ def _slope(law: Floats, above: ArrayLike, below: ArrayLike) -> Floats:
     return np.asarray((top - (law @ top) / share * bottom) / share)
 
 
-def _digits(keys: int, levels: int) -> Integers:
-    return np.array(list(product(range(levels + 1), repeat=keys)), np.int64).reshape(-1, keys)
-
-
 def held_levels(keys: int, levels: int) -> list[Floats]:
     """For each key of a view, weights on the states: a column for each level it may be held at."""
-    return [(of[:, None] == np.arange(1, levels + 1)) * 1.0 for of in _digits(keys, levels).T]
+    return [(of[:, None] == np.arange(1, levels + 1)) * 1.0 for of in digits(levels, keys).T]
 
 
 def default_prior(keys: int, levels: int) -> Floats:
-    """Half uniform over the states, half independent keys that 30 % hold at any level alike.
+    """Half uniform over the states, half independent keys: ``HELD`` hold each, at any level alike.
 
     A prior only steers the choice; estimates never use it. Real keys are mostly held by a minority,
     but a prior that believed so alone would give up dense keys (two fifths more error at f = 0.8 and
     epsilon 1 or 2, where three views hold each key); this one stays within 15 % of the channel
     designed for f = 0.8 or f = 0.2 there.
     """
-    one = np.concatenate([[0.7], np.full(levels, 0.3 / levels)])
+    states = np.concatenate([[1.0 - HELD], np.full(levels, HELD / levels)])
     law = np.ones(1)
     for _ in range(keys):
-        law = np.outer(law, one).ravel()
+        law = np.outer(law, states).ravel()
     return (law + 1.0 / len(law)) / 2.0
 
 
-def conditional_errors(
+def conditional_variances(
     channel: Channel, prior: ArrayLike, keys: int, views: float = 1
 ) -> tuple[float, float]:
-    """The predicted errors of one report on a view: of conditional frequencies, and of means.
+    """The variances of one report on a view, averaged over the ``workload``: of frequencies, of means.
 
-    Average variances over the ``workload``; divide by the number of reports on the view. ``views``
-    says how many views hold each key: as the pooled estimator does, what the others know of it, from
-    as many reports each through the same channel, is folded in. Where a report is one cell these
-    are errors of the best estimator at the prior, which maximum likelihood reaches; otherwise those
-    of least squares. Infinite where some answer cannot be estimated at all.
+    Divide them by the number of reports on the view. ``views`` is the number of views that hold each
+    key: what the others know of it, from as many reports each through the same channel, is folded in,
+    as the pooled estimator does. Where a report is one cell these are variances of the best estimator
+    at the prior, which maximum likelihood reaches; otherwise those of least squares. Infinite if some
+    answer cannot be estimated at all.
     """
     base = round(channel.states ** (1.0 / keys))
     if base < 2 or base**keys != channel.states:
@@ -210,8 +208,8 @@ def over_subset(
 
     The one number that ``choose`` goes by, and that the optimal channels have least.
     """
-    base = conditional_errors(best_subset(channel.states, epsilon), prior, keys, views)
-    errors = conditional_errors(channel, prior, keys, views)
+    base = conditional_variances(best_subset(channel.states, epsilon), prior, keys, views)
+    errors = conditional_variances(channel, prior, keys, views)
     return max(error / beside for error, beside in zip(errors, base, strict=True) if beside > 0)
 
 
@@ -236,7 +234,7 @@ def choose(
     if channel in CLOSED_FORMS:
         return channel, CLOSED_FORMS[channel](states, epsilon)
     if channel not in ("best", "optimal", "solved"):
-        raise PlanError(f"unknown channel {channel!r}; known: best, {', '.join(CHANNELS)}")
+        raise PlanError(f"unknown channel {channel!r}; known: best, {', '.join(VIEW_CHANNELS)}")
     pair = (keys, levels) == (2, 2)
     if channel != "best" and not pair:
         raise PlanError(f"the channel {channel!r} is for views of two keys at two levels")

@@ -1,5 +1,6 @@
-"""Predicted error: of single keys, of pairs, by closed form or by simulated draws."""
+"""Predicted error: one result, ``Forecast``, of single keys or pairs, in closed form or by draws."""
 
-from .key_forecast import Forecast, forecast
+from .key_forecast import forecast
+from .result import Errors, Forecast
 
-__all__ = ["Forecast", "forecast"]
+__all__ = ["Errors", "Forecast", "forecast"]

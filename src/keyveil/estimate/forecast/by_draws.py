@@ -1,9 +1,9 @@
-"""The error of shrunk and of corrected answers, before anyone has answered: computed on fixed draws.
+"""Forecast by simulated draws, for estimators whose error has no closed form.
 
-Shrinkage learns from all keys together, so that its error has no closed form. The estimator itself is
-run, on a few draws of what a forecast says of frequency and mass (normal, each key for itself). How the
-raw answers' error on these draws lies beside what is known of it without draws takes out most of their
-chance.
+Shrinkage learns from all keys together, so its error has no closed form. The estimator itself runs on
+a few fixed draws of frequency and mass, normal with the bias and covariance of a closed-form forecast
+and independent between keys. The error of the raw answers on the same draws is a control variate: its
+expectation is known, so it removes most of the noise of the draws.
 """
 
 from __future__ import annotations
@@ -21,136 +21,155 @@ from ..linear import Moments, key_bands
 from ..ratio_bias import corrected_bands
 from ..shrink.noise_line import Noise
 from ..shrink.shrinkage import shrunk_bands
-from .key_forecast import Forecast, Mixed
+from .result import Errors, Forecast, Mixed
 
 if TYPE_CHECKING:
-    from ...people.prior import Prior
     from ...plan.plan import Plan
 
 DRAWN = 1 << 12
-"""So many keys are drawn in all, in no fewer draws than the least and no more than the most."""
-LEAST, MOST = 32, 128
+"""The target number of (draw, key) samples."""
+FEWEST, MOST = 32, 128
+"""The least and the largest number of draws."""
 MOST_KEYS = 512
-"""Of more keys so many are drawn, evenly spaced: what they have in common is well known by then."""
+"""The most keys that are drawn. More keys are sampled evenly: their common law is well known by then."""
 FEWEST_DRAWS = 6
+"""The least number of draws for a part of a mixture."""
 _LEVEL = 0.95
-MADE: dict[str, Callable[[KeyBands, Moments], KeyBands]] = {
+DRAWN_ESTIMATORS: dict[str, Callable[[KeyBands, Moments], KeyBands]] = {
     "shrunk": lambda raw, moments: shrunk_bands(raw, moments, _LEVEL),
     "corrected": corrected_bands,
 }
-"""Estimators whose error has no closed form: how each makes its answers of the raw ones."""
+"""Estimators whose error has no closed form, and how each makes its answers from the raw ones."""
 
 
-def shrunk_errors(
-    plan: Plan, told: Forecast, people: float, prior: Prior, share: float = 1.0
-) -> tuple[float, float]:
-    """Mean squared error of frequencies and of means after shrinkage, averaged over keys."""
-    return drawn_errors(plan, told, people, prior, ("shrunk",), share)["shrunk"]
-
-
-def drawn_errors(
+def forecast_by_draws(
     plan: Plan,
-    told: Forecast,
+    forecast: Forecast,
     people: float,
-    prior: Prior,
-    estimators: Sequence[str] = tuple(MADE),
+    estimators: Sequence[str] = tuple(DRAWN_ESTIMATORS),
     share: float = 1.0,
-) -> dict[str, tuple[float, float]]:
-    """Mean squared error of frequencies and of means, averaged over keys, for each of the estimators.
+) -> dict[str, Errors]:
+    """The predicted errors of each estimator, averaged over keys; of means, over keys that are held.
 
-    Only of keys that someone holds where it is about means; NaN for what the plan does not answer.
-    ``share`` of the draws are made, where it is one of several that may come.
+    ``forecast`` is the plan's own for the same number of people; ``share`` is the part of the usual
+    number of draws to make.
     """
-    if isinstance(told, Mixed):
-        parts = [
-            (chance, drawn_errors(plan, part, people, prior, estimators, max(chance, 0.25) * share))
-            for chance, part in told.parts
-        ]
-        mixed = {
-            name: [float(sum(chance * each[name][place] for chance, each in parts)) for place in (0, 1)]
-            for name in estimators
-        }
-        return {name: (first, second) for name, (first, second) in mixed.items()}
-    some = _keys(prior)
-    truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)[some]
-    covariance, middle = told.covariance[some], truth + told.bias[some]
-    draws = max(round(share * min(max(DRAWN // len(some), LEAST), MOST)), FEWEST_DRAWS)
-    errors = _draws(covariance, draws, plan.encoding.dummies(plan.cap))
-    common = (told.together - 1.0) / max(prior.keys - 1, 1)
-    values = middle + (_in_common(errors, covariance, common) if common > 0 else errors)
-    claimed = covariance if told.claimed is None else told.claimed[some]
-    moments = _moments(plan, values, middle, claimed, people)
-    raw = key_bands(plan, moments, _LEVEL)
-    found: dict[str, tuple[float, float]] = {}
+    if not isinstance(forecast, Mixed):
+        return _unmixed(plan, forecast, people, estimators, share)
+    parts = [
+        (chance, forecast_by_draws(plan, part, people, estimators, max(chance, 0.25) * share))
+        for chance, part in forecast.parts
+    ]
+    return {
+        name: Errors(
+            *(float(sum(chance * errors[name][place] for chance, errors in parts)) for place in (0, 1))
+        )
+        for name in estimators
+    }
+
+
+def _unmixed(
+    plan: Plan, forecast: Forecast, people: float, estimators: Sequence[str], share: float
+) -> dict[str, Errors]:
+    """The same for a forecast that is no mixture."""
+    rows = _rows(forecast)
+    raw, moments = _raw_answers(plan, forecast, people, rows, share)
+    frequency, mean = forecast.truth.frequency, forecast.truth.mean
+    parts = (
+        ("frequency", frequency[rows], 0.0, forecast.clipped_frequency[rows]),
+        ("mean", np.where(frequency > 0, mean, np.nan)[rows], -1.0, forecast.clipped_mean[rows]),
+    )
+    errors = {}
     for estimator in estimators:
-        made = MADE[estimator](raw, moments)
-        each = []
-        for name, true, low, known in (
-            ("frequency", prior.frequency, 0.0, told.clipped_frequency),
-            ("mean", np.where(prior.frequency > 0, prior.mean, np.nan), -1.0, told.clipped_mean),
-        ):
-            before, after = getattr(raw, name), getattr(made, name)
-            if after is None:
-                each.append(np.nan)
-                continue
-            held = np.isfinite(true[some])
-            made_off, raw_off = (
-                _squares(band.value[:, held], true[some][held], low) for band in (after, before)
-            )
-            each.append(_adjusted(made_off, raw_off, float(known(prior)[some][held].mean())))
-        found[estimator] = each[0], each[1]
-    return found
+        answers = DRAWN_ESTIMATORS[estimator](raw, moments)
+        errors[estimator] = Errors(*(_error(answers, raw, *part) for part in parts))
+    return errors
 
 
-def _keys(prior: Prior) -> np.ndarray:
-    """Which representative each key is drawn from."""
-    each = np.repeat(np.arange(len(prior.count)), np.maximum(np.round(prior.count).astype(int), 1))
-    return each[np.arange(MOST_KEYS) * len(each) // MOST_KEYS] if len(each) > MOST_KEYS else each
+def _raw_answers(
+    plan: Plan, forecast: Forecast, people: float, rows: np.ndarray, share: float
+) -> tuple[KeyBands, Moments]:
+    """Least-squares answers on every draw ``(draws, keys)``, and the moments an estimator would see."""
+    frequency, mean = forecast.truth.frequency, forecast.truth.mean
+    center = np.stack([frequency, frequency * mean], axis=1)[rows] + forecast.bias[rows]
+    covariance = forecast.covariance[rows]
+    draws = max(round(share * min(max(DRAWN // len(rows), FEWEST), MOST)), FEWEST_DRAWS)
+    errors = _draws(covariance, draws, plan.encoding.dummies(plan.cap))
+    keys = round(float(forecast.truth.count.sum()))
+    common = (forecast.together - 1.0) / max(keys - 1, 1)
+    values = center + (_in_common(errors, covariance, common) if common > 0 else errors)
+    claimed = covariance if forecast.claimed is None else forecast.claimed[rows]
+    moments = _moments(plan, values, center, claimed, people)
+    return key_bands(plan, moments, _LEVEL), moments
+
+
+def _error(
+    answers: KeyBands, raw: KeyBands, name: str, truth: Floats, low: float, raw_error: Floats
+) -> float:
+    """The mean squared error of one statistic over keys with a truth; NaN if it is not answered."""
+    after, before = getattr(answers, name), getattr(raw, name)
+    if after is None:
+        return float("nan")
+    held = np.isfinite(truth)
+    squares = [_squares(band.value[:, held], truth[held], low) for band in (after, before)]
+    return _controlled(squares[0], squares[1], float(raw_error[held].mean()))
+
+
+def _rows(forecast: Forecast) -> np.ndarray:
+    """The representative of every drawn key."""
+    count = np.maximum(np.round(forecast.truth.count).astype(int), 1)
+    rows = np.repeat(np.arange(len(count)), count)
+    return rows[np.arange(MOST_KEYS) * len(rows) // MOST_KEYS] if len(rows) > MOST_KEYS else rows
+
+
+def _normal_quantiles(draws: int) -> Floats:
+    """Evenly spaced quantiles of the normal law, scaled to variance 1."""
+    normal = NormalDist()
+    quantiles = np.array([normal.inv_cdf((j + 0.5) / draws) for j in range(draws)])
+    return np.asarray(quantiles / np.sqrt((quantiles**2).mean()))
 
 
 def _draws(covariance: Floats, draws: int, dummies: int) -> Floats:
-    """Normal errors ``(draws, keys, 2)``, the same every time; NaN where there is no answer.
+    """Normal errors ``(draws, keys, 2)``, the same on every call; NaN where there is no answer.
 
-    Each key has as many draws in each part of the normal law, in an order of its own: no key is lucky.
-    With ``dummies`` the frequencies of all keys and so many dummies sum to what they must.
+    Every key gets the same quantiles in a random order of its own, so no key is lucky. With ``dummies``
+    the errors of all frequencies, those of this number of dummies included, sum to zero.
     """
     known = np.isfinite(covariance)
     values, turn = np.linalg.eigh(np.where(known, covariance, 0.0))
     root = turn * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-    keys, normal = len(covariance), NormalDist()
-    parts = np.array([normal.inv_cdf((j + 0.5) / draws) for j in range(draws)])
-    parts /= np.sqrt((parts**2).mean())
-    every = np.broadcast_to(parts[:, None, None], (draws, keys + dummies, 2))
-    drawn = Coins.stated("draws of a forecast").generator().permuted(every, axis=0)
-    made = np.einsum("kij,rkj->rki", root, drawn[:, :keys])
+    keys = len(covariance)
+    shape = (draws, keys + dummies, 2)
+    quantiles = np.broadcast_to(_normal_quantiles(draws)[:, None, None], shape)
+    drawn = Coins.stated("draws of a forecast").generator().permuted(quantiles, axis=0)
+    errors = np.einsum("kij,rkj->rki", root, drawn[:, :keys])
     if dummies:
         rest = drawn[:, keys:, 0].sum(axis=1) * np.sqrt(covariance[:, 0, 0].mean())
         size = keys + dummies
-        made[..., 0] -= ((made[..., 0].sum(axis=1) + rest) / size)[:, None]
-        made[..., 0] *= np.sqrt(size / (size - 1.0))
-    return np.where(np.diagonal(known, axis1=1, axis2=2), made, np.nan)
+        errors[..., 0] -= ((errors[..., 0].sum(axis=1) + rest) / size)[:, None]
+        errors[..., 0] *= np.sqrt(size / (size - 1.0))
+    return np.where(np.diagonal(known, axis1=1, axis2=2), errors, np.nan)
 
 
 def _in_common(errors: Floats, covariance: Floats, share: float) -> Floats:
-    """The same errors, a share of the variance of frequencies being the same for all keys."""
-    draws = len(errors)
-    parts = np.array([NormalDist().inv_cdf((j + 0.5) / draws) for j in range(draws)])
-    parts /= np.sqrt((parts**2).mean())
-    same = Coins.stated("draws in common").generator().permuted(parts)[:, None]
+    """The errors with a share of the frequencies' variance that is common to all keys."""
+    common = (
+        Coins.stated("draws in common").generator().permuted(_normal_quantiles(len(errors)))[:, None]
+    )
     noise = covariance[:, 0, 0]
-    moved = (np.sqrt(1.0 - share) - 1.0) * errors[..., 0] + np.sqrt(share * noise) * same
+    change = (np.sqrt(1.0 - share) - 1.0) * errors[..., 0] + np.sqrt(share * noise) * common
     slope = covariance[:, 0, 1] / np.maximum(noise, 1e-300)
-    return errors + np.stack([moved, slope * moved], axis=-1)
+    return errors + np.stack([change, slope * change], axis=-1)
 
 
-def _moments(plan: Plan, values: Floats, middle: Floats, covariance: Floats, people: float) -> Moments:
-    """What an estimator would see: the covariance at what was drawn, not at what is true."""
+def _moments(plan: Plan, values: Floats, center: Floats, covariance: Floats, people: float) -> Moments:
+    """The moments an estimator would see, with the covariance at the drawn values, not at the truth."""
     share = plan.encoding.key_share(plan.views, len(plan.schema.keys))
     reports = np.full((1, values.shape[1]), max(1, round(people * share)))
-    known = np.asarray(np.isfinite(middle).all(axis=-1))[None, :]
+    known = np.asarray(np.isfinite(center).all(axis=-1))[None, :]
     spread = np.broadcast_to(covariance, (len(values), *covariance.shape)).copy()
     if known.any():
-        noise = Noise.of(middle[None], covariance[None], reports, known)
+        noise = Noise.of(center[None], covariance[None], reports, known)
         f = np.clip(values[..., 0], 0.0, 1.0)
         s = np.clip(values[..., 1], -f, f)
         for i, j in ((0, 0), (0, 1), (1, 0), (1, 1)):
@@ -160,14 +179,14 @@ def _moments(plan: Plan, values: Floats, middle: Floats, covariance: Floats, peo
 
 
 def _squares(values: Floats, truth: Floats, low: float) -> Floats:
-    """Each draw's mean squared error; an unknown value counts as the middle of its range."""
-    made = np.nan_to_num(values, nan=(low + 1) / 2, posinf=1.0, neginf=low)
-    return np.asarray(((np.clip(made, low, 1.0) - truth) ** 2).mean(axis=1))
+    """The mean squared error of each draw; an unknown value counts as the middle of its range."""
+    known = np.nan_to_num(values, nan=(low + 1) / 2, posinf=1.0, neginf=low)
+    return np.asarray(((np.clip(known, low, 1.0) - truth) ** 2).mean(axis=1))
 
 
-def _adjusted(after: Floats, before: Floats, known: float) -> float:
-    """The average of ``after``, less what chance did to it as ``before`` tells, whose mean is known."""
-    apart = before - before.mean()
-    slope = float(apart @ after / (apart @ apart)) if apart.any() else 0.0
-    made = float(after.mean()) - slope * (float(before.mean()) - known)
-    return made if made > 0 else float(after.mean())
+def _controlled(values: Floats, control: Floats, expectation: float) -> float:
+    """The average of ``values``, with ``control`` of known expectation as a control variate."""
+    deviation = control - control.mean()
+    slope = float(deviation @ values / (deviation @ deviation)) if deviation.any() else 0.0
+    average = float(values.mean()) - slope * (float(control.mean()) - expectation)
+    return average if average > 0 else float(values.mean())

@@ -1,173 +1,66 @@
-"""Forecast: the error that a plan's answers will have, before anyone has answered.
+"""Forecast of single keys in closed form, from the channel's own law.
 
 For every representative key of a ``Prior``: bias and exact covariance of frequency and mass under the
-least-squares estimator, from the channel's own law. From these follow the errors people ask about.
+least-squares estimator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from math import erf, pi
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
+from ...people.prior import independent_law
 from ..decoding import decoding_of
-from ..linear import Decoder, key_weights
+from ..linear import Decoder, by_least_squares, key_weights
+from .result import Forecast, StatedTruth
 
 if TYPE_CHECKING:
     from ...people.prior import Prior
     from ...plan.plan import Plan
 
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(32)
-REACH = 6.0
-"""So many standard deviations of a normal law are summed over, in so many points."""
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """Bias and covariance of (frequency, mass) for each representative key; NaN where unanswered."""
-
-    bias: Floats
-    covariance: Floats
-    together: float = field(default=1.0, kw_only=True)
-    """As in ``Moments``."""
-    claimed: Floats | None = field(default=None, kw_only=True)
-    """The covariance that the estimator will claim, where it is not the one there is."""
-    fixed: Floats | None = field(default=None, kw_only=True)
-    """The part of the bias that seeds leave and more of them would take away; none unless given."""
-
-    @property
-    def left_out(self) -> Floats:
-        """The other part of the bias: what a cap on keys leaves out."""
-        return self.bias if self.fixed is None else np.asarray(self.bias - self.fixed)
-
-    @property
-    def frequency(self) -> Floats:
-        """The mean squared error of each frequency."""
-        return np.asarray(self.bias[:, 0] ** 2 + self.covariance[:, 0, 0])
-
-    def mean(self, prior: Prior) -> Floats:
-        """The mean squared error of each mean, by the delta method, on [-1, 1]."""
-        f, mass = prior.frequency, prior.frequency * prior.mean
-        with np.errstate(divide="ignore", invalid="ignore"):
-            f, mass = f + self.bias[:, 0], mass + self.bias[:, 1]
-            m = mass / f
-            c = self.covariance
-            variance = (c[:, 1, 1] - 2 * m * c[:, 0, 1] + m**2 * c[:, 0, 0]) / f**2
-            return np.asarray(np.where(~(f <= 0), variance + (m - prior.mean) ** 2, np.inf))
-
-    def clipped_frequency(self, prior: Prior) -> Floats:
-        """The mean squared error of each frequency once it is clipped to [0, 1]."""
-        return clipped(self.covariance[:, 0, 0], prior.frequency, 0.0, 1.0, self.bias[:, 0])
-
-    def clipped_mean(self, prior: Prior) -> Floats:
-        """The mean squared error of each mean once it is clipped to [-1, 1].
-
-        Frequency and mass are taken as normal, their ratio as what it is: whatever the frequency is
-        told to be, the mass is normal again. A frequency that is not above zero tells of no mean,
-        and the middle of the range is taken.
-        """
-        c, truth = self.covariance, prior.mean[:, None]
-        middle, size = prior.frequency + self.bias[:, 0], np.sqrt(np.maximum(c[:, 0, 0], 1e-300))
-        first = np.clip(-middle / size, -REACH, REACH)  # from here on it is above zero
-        half = (REACH - first)[:, None] / 2
-        z = first[:, None] + half * (1.0 + NODES)
-        f = np.maximum(middle[:, None] + size[:, None] * z, 1e-12)
-        mass = (prior.frequency * prior.mean + self.bias[:, 1])[:, None]
-        mass = mass + (c[:, 0, 1] / size)[:, None] * z
-        rest = np.maximum(c[:, 1, 1] - (c[:, 0, 1] / size) ** 2, 0.0)[:, None]
-        off = clipped(rest / f**2, truth, -1.0, 1.0, mass / f - truth)
-        told = (off * height(z) * half) @ WEIGHTS
-        return np.asarray(told + area(first) * prior.mean**2)
-
-    @property
-    def mass(self) -> Floats:
-        """The mean squared error of each mass."""
-        return np.asarray(self.bias[:, 1] ** 2 + self.covariance[:, 1, 1])
-
-    @property
-    def published(self) -> Forecast | None:
-        """The same of the mechanism's estimator ``published``; None where that is not known."""
-        return None
-
-
-@dataclass(frozen=True)
-class Beside(Forecast):
-    """A forecast with that of the published estimator beside it."""
-
-    other: Forecast
-
-    @property
-    def published(self) -> Forecast:
-        """The other one."""
-        return self.other
-
-
-@dataclass(frozen=True)
-class Mixed(Forecast):
-    """One of several forecasts, each with its chance; bias and covariance are the likeliest one's."""
-
-    parts: tuple[tuple[float, Forecast], ...]
-
-    @classmethod
-    def of(cls, parts: Sequence[tuple[float, Forecast]]) -> Forecast:
-        """Their mixture, or the only one."""
-        likeliest = max(parts, key=lambda part: part[0])[1]
-        return likeliest if len(parts) == 1 else cls(likeliest.bias, likeliest.covariance, tuple(parts))
-
-    def clipped_frequency(self, prior: Prior) -> Floats:
-        """The mean squared error of each frequency once it is clipped to [0, 1]."""
-        return np.asarray(sum(chance * part.clipped_frequency(prior) for chance, part in self.parts))
-
-    def clipped_mean(self, prior: Prior) -> Floats:
-        """The mean squared error of each mean once it is clipped to [-1, 1]."""
-        return np.asarray(sum(chance * part.clipped_mean(prior) for chance, part in self.parts))
-
-    @property
-    def published(self) -> Forecast | None:
-        """The mixture of the published ones, if all parts have one."""
-        made = [(chance, part.published) for chance, part in self.parts]
-        found = [(chance, part) for chance, part in made if part is not None]
-        return Mixed.of(found) if len(found) == len(made) else None
-
-
-def clipped(
-    variance: Floats, truth: Floats, low: float, high: float, bias: Floats | float = 0.0
-) -> Floats:
-    """The mean squared error that is left of a normal error when values are clipped to a range."""
-    known = np.isfinite(variance)
-    size = np.sqrt(np.maximum(np.where(known, variance, 1.0), 1e-300))
-    below, above = (low - truth - bias) / size, (high - truth - bias) / size
-    under, over = area(below), area(-above)
-    at_low, at_high = height(below), height(above)
-    within = 1.0 - under - over
-    inner = size**2 * (within + below * at_low - above * at_high)
-    inner += 2 * bias * size * (at_low - at_high) + bias**2 * within
-    made = inner + under * (low - truth) ** 2 + over * (high - truth) ** 2
-    ends = ((low - truth) ** 2 + (high - truth) ** 2) / 2  # an error without end lands on either
-    return np.asarray(np.where(np.isinf(variance), ends, np.where(known, made, np.nan)))
-
-
-def area(z: Floats) -> Floats:
-    """The normal law below z."""
-    flat = [erf(each) for each in (np.clip(z, -40, 40) / np.sqrt(2.0)).ravel().tolist()]
-    return np.asarray((0.5 + 0.5 * np.array(flat)).reshape(np.shape(z)))
-
-
-def height(z: Floats) -> Floats:
-    """The normal density at z."""
-    return np.asarray(np.exp(-np.minimum(z**2, 1400.0) / 2) / np.sqrt(2 * pi))
-
 
 def forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
-    """What ``people`` answers to the plan will tell of each representative key."""
+    """The predicted error of every representative key when ``people`` answer the plan.
+
+    It is that of the mechanism's first estimator; ``by_draws`` has the estimators without closed form.
+    """
     if prior.keys != len(plan.schema.keys):
         raise PlanError(f"the prior is for {prior.keys} keys, the plan for {len(plan.schema.keys)}")
     return decoding_of(plan).forecast(plan, people, prior)
+
+
+def forecast_key(
+    plan: Plan,
+    people: float,
+    frequency: float,
+    mean: float,
+    *,
+    view: int = 0,
+    law: Floats | None = None,
+    decode: Decoder = by_least_squares,
+) -> Forecast:
+    """The forecast of one key with a stated frequency and mean, without a row axis.
+
+    Values lie at the two ends of the range, or as ``law`` (of the key's states) says.
+    """
+    if not plan.encoding.speaks_of_views or len(plan.views.keys[view]) != 1:
+        raise PlanError("a forecast of one key is for plans that speak of one key at a time")
+    states = state_law(plan, frequency, mean) if law is None else np.asarray(law, np.float64)
+    channel, weights = plan.view_channels[view], key_weights(plan.schema)
+    f, mass = states @ np.nan_to_num(weights)
+    truth = StatedTruth.of_key(f, mass / f if f > 0 else np.nan)
+    spread = channel.covariance(decode(channel, weights), states)
+    return Forecast(truth, np.zeros(2), spread / (people * float(plan.views.shares[view])))
+
+
+def state_law(plan: Plan, frequency: float, mean: float) -> Floats:
+    """The law of a key's states when its values lie at the two ends of the range."""
+    if not 0 <= frequency <= 1 or not -1 <= mean <= 1:
+        raise PlanError("a frequency lies in [0, 1] and a mean in [-1, 1]")
+    return independent_law(plan.schema.levels, 1, frequency, mean)
 
 
 def by_decoder(plan: Plan, people: float, prior: Prior, decode: Decoder) -> Forecast:
@@ -176,4 +69,4 @@ def by_decoder(plan: Plan, people: float, prior: Prior, decode: Decoder) -> Fore
     cells, reports = decode(channel, weights), people / len(plan.schema.keys)
     laws = prior.states(plan.schema.levels)
     spread = np.array([channel.covariance(cells, law) for law in laws])
-    return Forecast(np.zeros((len(laws), 2)), spread / reports)
+    return Forecast(prior, np.zeros((len(laws), 2)), spread / reports)

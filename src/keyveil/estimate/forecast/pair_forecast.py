@@ -1,14 +1,15 @@
-"""The error that conditionals of two keys will have, before anyone has answered.
+"""Forecast of conditionals of two keys, frequency(a | b) and mean(a | b), in closed form.
 
-For a target a and a condition b, that go together as a table's people say or else are independent: the
-variance of the shares of people who hold both, and of their values' sum, with what all other reports
-tell of the two keys folded in as ``pooled`` does; then frequency(a | b) and mean(a | b) by the delta
-method.
+The two keys go together as the people of the prior's table hold them, or else are independent. First
+comes the covariance of the share of people who hold both and of the sum of their values; reports on
+only one of the two keys are folded in, as the estimator ``pooled`` does. The delta method then gives
+the variances of the two ratios.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -18,49 +19,88 @@ from ...channel import Channel
 from ...channel.seed_pool import pool_of
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
+from ...people.views import digits
 from ..decoding import state_decoding_of
-from ..together.joint import digits, lifted
-from .key_forecast import clipped
+from ..together.joint import lifted
+from .normal_law import clipped
+from .result import Errors, Forecast, StatedTruth
 
 if TYPE_CHECKING:
     from ...people.prior import Prior
     from ...plan.plan import Plan
 
 HOPELESS = 0.25
-"""With a larger standard error, a 95 % interval for a frequency is as wide as all frequencies."""
+"""The largest useful standard error of a frequency: beyond it a 95 % interval is as wide as [0, 1]."""
 MOST_KINDS = 8
+"""The most representative keys of which all pairs are forecast."""
 
 
-def pair_errors(plan: Plan, people: float, prior: Prior) -> tuple[float, float, float]:
-    """Errors of conditional frequency and mean, clipped to their range, and people's factor lacking.
+@dataclass(frozen=True)
+class PairForecast(Forecast):
+    """The forecast of conditionals: a row for each ordered pair of representative keys.
 
-    Averaged over ordered pairs of the representatives that are held most, which are half of all keys.
+    Frequency and mean are those of the first key among the holders of the second; the row's count is
+    the pair's share of all pairs. Only the frequency's variance is in ``covariance``.
+    """
+
+    mean_variance: Floats
+
+    @property
+    def mean(self) -> Floats:
+        """The variance of each conditional mean, by the delta method."""
+        return self.mean_variance
+
+    @cached_property
+    def clipped_mean(self) -> Floats:
+        """The mean squared error of each conditional mean after clipping to [-1, 1]."""
+        return clipped(self.mean_variance, self.truth.mean, -1.0, 1.0)
+
+    def errors(self) -> Errors:
+        """The errors of clipped answers, averaged over pairs; infinite without any pair."""
+        share = self.truth.count
+        if not len(share):
+            return Errors(np.inf, np.inf)
+        frequency, mean = (
+            sum((share * errors).tolist()) / sum(share.tolist())
+            for errors in (self.clipped_frequency, self.clipped_mean)
+        )
+        return Errors(frequency, mean)
+
+    @property
+    def people_factor(self) -> float:
+        """The factor of people at which half of the pairs have a useful frequency; at most 1 if so."""
+        factor, share = self.covariance[:, 0, 0] / HOPELESS**2, self.truth.count
+        if not len(share):
+            return np.inf
+        order = np.lexsort((share, factor))
+        reached = np.searchsorted(np.cumsum(share[order]), 0.5)
+        return float(factor[order][min(int(reached), len(order) - 1)])
+
+
+def forecast_pairs(plan: Plan, people: float, prior: Prior) -> PairForecast:
+    """The forecast of conditionals between the most frequent half of all keys.
+
+    Pairs that no one holds together have no mean, and no row.
     """
     kinds = _popular(prior)
     weight = prior.weight[kinds] / prior.weight[kinds].sum()
-    frequency = mean = total = 0.0
-    worst: list[tuple[float, float]] = []
-    for one, two in product(range(len(kinds)), repeat=2):
-        a, b = kinds[one], kinds[two]
+    rows = []
+    for first, second in product(range(len(kinds)), repeat=2):
+        a, b = kinds[first], kinds[second]
         if a == b and prior.sample is not None and len(kinds) > 1:
-            continue  # of a table every kind is one key
-        share = float(weight[one] * weight[two])
-        of_f, of_m, off_f = state_decoding_of(plan).pair_forecast(plan, people, prior, a, b)
-        f, m = _told(_law(prior, 2, 2, a, b))
-        if not np.isfinite(m):
-            continue  # no one holds both, so that there is no mean to ask for
-        frequency += share * float(clipped(np.array([of_f]), np.array([f]), 0.0, 1.0, off_f)[0])
-        mean += share * float(clipped(np.array([of_m]), np.array([m]), -1.0, 1.0)[0])
-        total += share
-        worst.append((of_f / HOPELESS**2, share))
-    if not total:
-        return np.inf, np.inf, np.inf
-    worst.sort()
-    reached = np.searchsorted(np.cumsum([share for _, share in worst]), 0.5)
-    return frequency / total, mean / total, worst[min(int(reached), len(worst) - 1)][0]
+            continue  # a representative of a table is a single key
+        variances = state_decoding_of(plan).pair_forecast(plan, people, prior, a, b)
+        f, m = _conditionals(_law(prior, 2, 2, a, b))
+        if np.isfinite(m):
+            rows.append((float(weight[first] * weight[second]), f, m, *variances))
+    share, frequency, mean, of_f, of_m, off_f = np.array(rows).reshape(-1, 6).T
+    bias, covariance = np.zeros((len(rows), 2)), np.full((len(rows), 2, 2), np.nan)
+    bias[:, 0], covariance[:, 0, 0] = off_f, of_f
+    return PairForecast(StatedTruth(frequency, mean, share), bias, covariance, of_m)
 
 
 def _popular(prior: Prior) -> list[int]:
+    """The representatives that are held most and stand for half of all keys, at most ``MOST_KINDS``."""
     order = np.argsort(-prior.frequency, kind="stable")
     half = int(np.searchsorted(np.cumsum(prior.weight[order]), 0.5)) + 1
     picked = order[:half]
@@ -87,8 +127,8 @@ def pair_in_views(plan: Plan, people: float, prior: Prior, a: int, b: int) -> tu
     law = _law(prior, levels, size, a, b)
     spread = _functionals(channel, law, size, levels) / both
     if alone > 0 and plan.mechanism.name != "workload":
-        told = spread[2:, 2:]
-        gain = spread[:, 2:] @ np.linalg.pinv(told + told * both / alone, hermitian=True)
+        singles = spread[2:, 2:]
+        gain = spread[:, 2:] @ np.linalg.pinv(singles + singles * both / alone, hermitian=True)
         spread = spread - gain @ spread[2:, :]
     return (*_ratios(spread, _law(prior, levels, 2, a, b)), 0.0)
 
@@ -112,7 +152,7 @@ def _functionals(channel: Channel, law: Floats, size: int, levels: int) -> Float
 
 @lru_cache(maxsize=4)
 def _decoder(channel: Channel, size: int, levels: int) -> Floats:
-    """What each output adds to them; the same for every two keys of a plan, and dear."""
+    """The weights on outputs that estimate them; cached, because all pairs of a plan share them."""
     rows = digits(levels, 2)
     held = (rows > 0).astype(np.float64)
     worth = np.concatenate([[0.0], np.linspace(-1.0, 1.0, levels)])[rows]
@@ -122,7 +162,7 @@ def _decoder(channel: Channel, size: int, levels: int) -> Floats:
     return channel.decoder(lifted(weights, (0, 1), tuple(range(size)), levels))
 
 
-def _told(law: Floats) -> tuple[float, float]:
+def _conditionals(law: Floats) -> tuple[float, float]:
     """frequency(a | b) and mean(a | b) under a law of the two."""
     levels = round(len(law) ** 0.5) - 1
     shares = law.reshape(levels + 1, levels + 1)[:, 1:].sum(axis=1)
@@ -136,7 +176,7 @@ def _ratios(spread: Floats, law: Floats) -> tuple[float, float]:
     """Variances of P(ab) / f_b and S_a 1(b) / P(ab) by the delta method."""
     levels = round(len(law) ** 0.5) - 1
     g = float(law.reshape(levels + 1, levels + 1)[:, 1:].sum())
-    f, m = _told(law)
+    f, m = _conditionals(law)
     both = f * g
     if not both > 0:
         return np.inf, np.inf
@@ -152,23 +192,22 @@ def pair_in_sets(plan: Plan, people: float, prior: Prior, a: int, b: int) -> tup
     cap = plan.cap
     kept = np.minimum(number, cap)
     keys = max(prior.keys, 2)
-    one = float(prior.sizes @ kept) / max(prior.held, 1e-12)
+    kept_keys = float(prior.sizes @ kept) / max(prior.held, 1e-12)
     pairs = float(prior.sizes @ (number * (number - 1.0)))
-    two = float(prior.sizes @ (kept * (kept - 1.0))) / pairs if pairs > 0 else 1.0
+    kept_pairs = float(prior.sizes @ (kept * (kept - 1.0))) / pairs if pairs > 0 else 1.0
     f, g, m = prior.frequency[a], prior.frequency[b], prior.mean[a]
-    # People who hold many keys hold more of each two than independence has it.
+    # People who hold many keys raise the share of every pair above independence.
     lift = pairs / prior.held**2 * keys / (keys - 1) if prior.held > 0 else 1.0
     both = min(f * g * max(lift, 1.0), f, g)
     part = 1.0 / channel.small
     item = channel.noise[0] / people
     energy = float(np.sum(prior.count * prior.frequency**2)) / 2 + prior.sizes @ kept**2 / keys
     item += channel.pool_variance(energy)[0] / 2  # of a key's two items one
-    spread = np.zeros((6, 6))
-    spread[0, 0] = spread[1, 1] = 4 * item + both * two * part / (channel.gains[0] * people)
-    spread[3, 3] = 2 * item
-    if not both * two * g * one > 0:
+    of_pair = 4 * item + both * kept_pairs * part / (channel.gains[0] * people)
+    of_key = 2 * item
+    if not both * kept_pairs * g * kept_keys > 0:
         return np.inf, np.inf, 0.0
-    told = both * two / (g * one)
-    of_f = (spread[0, 0] + told**2 * spread[3, 3]) / (g * one) ** 2
-    of_m = (1 + m**2) * spread[1, 1] / (both * two) ** 2
-    return float(of_f), float(of_m), float(told - both / g)
+    conditional = both * kept_pairs / (g * kept_keys)
+    of_f = (of_pair + conditional**2 * of_key) / (g * kept_keys) ** 2
+    of_m = (1 + m**2) * of_pair / (both * kept_pairs) ** 2
+    return float(of_f), float(of_m), float(conditional - both / g)

@@ -1,27 +1,29 @@
-"""The law of rounds with feedback, where absent keys repeat the mean that the round before found.
+"""Forecast of rounds with feedback, where absent keys repeat the mean that the last round estimated.
 
-A round's raw mean is t' = f m + (1 - f) t + noise, clipped to [-1, 1], for a key held with frequency f
-and mean m that was told t. So the law of what a round is told follows from that of the round before; it
-is kept as weights on an even grid for each key. A point between two of the grid's is split between both,
-so that the mean stays what it is: with noise that is normal, all weights have a closed form.
+A round's raw mean is t' = f m + (1 - f) t + noise, clipped to [-1, 1], for a key with frequency f, mean
+m and feedback t. So the law of each round's feedback follows from that of the round before. It is kept
+as weights on an even grid for each key. A value between two grid points is split between both, which
+preserves the mean; with normal noise all weights have a closed form.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import erf, pi
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ...foundation.arrays import Floats
-from .key_forecast import NODES, REACH, WEIGHTS, Beside, Forecast, area, clipped, height
+from .normal_law import NODES, REACH, WEIGHTS, below, clipped, density
+from .result import Forecast, WithPublished
 
 if TYPE_CHECKING:
     from ...people.prior import Prior
 
 POINTS = 49
-"""Of the grid; it reaches over ``REACH`` standard deviations to both sides, or to the ends."""
+"""Points of the grid. It spans ``REACH`` standard deviations to both sides, or to the ends."""
 _FAR = 9.0
 _AT = np.linspace(-_FAR, _FAR, (1 << 14) + 1)
 _ABOVE = np.exp(-(_AT**2) / 2) / np.sqrt(2 * pi) + _AT * np.array(
@@ -31,63 +33,63 @@ _ABOVE = np.exp(-(_AT**2) / 2) / np.sqrt(2 * pi) + _AT * np.array(
 
 
 class FeedbackForecast(NamedTuple):
-    """What each key is told: points, ascending, and the chance of each, ``(keys, points)``."""
+    """The law of each key's feedback: ascending points and their probabilities, ``(keys, points)``."""
 
     at: Floats
     chance: Floats
 
     @classmethod
-    def surely(cls, told: Floats) -> FeedbackForecast:
-        """The same whatever happened."""
-        return cls(told[:, None], np.ones((len(told), 1)))
+    def surely(cls, feedback: Floats) -> FeedbackForecast:
+        """Feedback that is certain."""
+        return cls(feedback[:, None], np.ones((len(feedback), 1)))
 
     def expect(self, values: Floats) -> Floats:
-        """Each key's average of values at the points."""
+        """The expectation of values at the points, for each key."""
         return np.asarray((self.chance * values).sum(axis=1))
 
 
 @dataclass(frozen=True)
 class FeedbackRound:
-    """One round: mean and variance of the raw mean before clipping, ``(keys, points of told)``."""
+    """A round: mean and variance of the raw mean before clipping, ``(keys, points of feedback)``."""
 
-    told: FeedbackForecast
+    feedback: FeedbackForecast
     middle: Floats
     variance: Floats
 
     @classmethod
     def of(
-        cls, told: FeedbackForecast, held: Floats, mean: Floats, shown: Floats, gain: float
+        cls, feedback: FeedbackForecast, held: Floats, mean: Floats, shown: Floats, gain: float
     ) -> FeedbackRound:
         """``held`` is the share of holders among the shown, ``gain`` twice the sign's keep less one."""
-        middle = held[:, None] * mean[:, None] + (1.0 - held[:, None]) * told.at
-        return cls(told, middle, (1.0 / gain**2 - middle**2) / shown[:, None])
+        middle = held[:, None] * mean[:, None] + (1.0 - held[:, None]) * feedback.at
+        return cls(feedback, middle, (1.0 / gain**2 - middle**2) / shown[:, None])
 
     def error(self, truth: Floats) -> Floats:
         """The mean squared error of the clipped raw mean."""
         at = truth[:, None]
-        return self.told.expect(clipped(self.variance, at, -1.0, 1.0, self.middle - at))
+        return self.feedback.expect(clipped(self.variance, at, -1.0, 1.0, self.middle - at))
 
     def change(self) -> tuple[float, float]:
-        """By how much the raw mean lies from what was told, averaged over keys: mean and variance."""
-        size, at = np.sqrt(self.variance), self.told.at
+        """Expectation and variance of the raw mean's distance from the feedback, averaged over keys."""
+        size, at = np.sqrt(self.variance), self.feedback.at
         # E|y - t| = 2 E(y - t)+ - E(y - t), of a normal y clipped to [-1, 1].
         most, least = (size * _above((self.middle - end) / size) for end in (1.0, -1.0))
         beyond = size * _above((self.middle - at) / size) - most
-        apart = self.told.expect(2 * beyond - (-1.0 + least - most - at))
-        square = self.told.expect(clipped(self.variance, at, -1.0, 1.0, self.middle - at))
+        apart = self.feedback.expect(2 * beyond - (-1.0 + least - most - at))
+        square = self.feedback.expect(clipped(self.variance, at, -1.0, 1.0, self.middle - at))
         return float(apart.mean()), float(np.maximum(square - apart**2, 0.0).mean() / len(at))
 
     def next(self) -> FeedbackForecast:
-        """The law of the clipped raw mean, which the next round is told."""
-        average = self.told.expect(self.middle)
-        size = np.sqrt(self.told.expect(self.variance + (self.middle - average[:, None]) ** 2))
+        """The law of the clipped raw mean, which is the next round's feedback."""
+        average = self.feedback.expect(self.middle)
+        size = np.sqrt(self.feedback.expect(self.variance + (self.middle - average[:, None]) ** 2))
         low, high = np.clip(average - REACH * size, -1, 1), np.clip(average + REACH * size, -1, 1)
         low, high = np.minimum(low, 1 - 1e-6), np.maximum(high, low + 1e-6)
         at = np.linspace(low, high, POINTS, axis=1)
         step = ((high - low) / (POINTS - 1))[:, None]
         spread = np.sqrt(self.variance)[:, :, None]
         z = (self.middle[:, :, None] - at[:, None, :]) / spread
-        above = np.einsum("kj,kji->ki", self.told.chance, spread * _above(z))
+        above = np.einsum("kj,kji->ki", self.feedback.chance, spread * _above(z))
         fall = (above[:, :-1] - above[:, 1:]) / step  # the chance to lie above, averaged over a step
         chance = np.concatenate([1.0 - fall[:, :1], fall[:, :-1] - fall[:, 1:], fall[:, -1:]], axis=1)
         chance = np.maximum(chance, 0.0)
@@ -95,28 +97,31 @@ class FeedbackRound:
 
 
 def _above(z: Floats) -> Floats:
+    """The expected part above zero of normal numbers with means z and variance 1."""
     return np.asarray(np.where(z > _FAR, z, np.interp(z, _AT, _ABOVE)))
 
 
 @dataclass(frozen=True)
 class RawMeans(Forecast):
-    """Means as they come out of a round, whoever sent them."""
+    """The forecast of raw means: all shown signs, of holders and others."""
 
     last: FeedbackRound
 
-    def clipped_mean(self, prior: Prior) -> Floats:
-        """The mean squared error of each mean, which is clipped as it is made."""
-        return self.last.error(prior.mean)
+    @cached_property
+    def clipped_mean(self) -> Floats:
+        """The mean squared error of each mean, which the estimator itself clips."""
+        return self.last.error(self.truth.mean)
 
 
 def first_round(alone: Forecast, at: FeedbackRound) -> Forecast:
-    """Of a round that stands alone: its least squares, and beside them its raw means."""
-    return Beside(alone.bias, alone.covariance, RawMeans(alone.bias, alone.covariance, at))
+    """The forecast of a first round: least squares, with raw means as the published estimator."""
+    parts = alone.truth, alone.bias, alone.covariance
+    return WithPublished(*parts, RawMeans(*parts, at))
 
 
 @dataclass(frozen=True)
 class Debiased(Forecast):
-    """Means without the pull of what was told, t + (share - t) / f, f from an earlier round."""
+    """The forecast of means without the feedback's pull, t + (share - t) / f; f is the first round's."""
 
     last: FeedbackRound
 
@@ -124,32 +129,34 @@ class Debiased(Forecast):
     def of(cls, frequency: Floats, last: FeedbackRound, prior: Prior) -> Debiased:
         """``frequency`` is the variance of each frequency; the rest to first order in the noise."""
         f, m = np.maximum(prior.frequency, 1e-12), prior.mean
-        share = last.told.expect(last.variance)
-        apart = last.told.expect((last.told.at - m[:, None]) ** 2)
+        share = last.feedback.expect(last.variance)
+        apart = last.feedback.expect((last.feedback.at - m[:, None]) ** 2)
         covariance = np.empty((len(f), 2, 2))
         covariance[:, 0, 0] = frequency
         covariance[:, 0, 1] = covariance[:, 1, 0] = m * frequency
         covariance[:, 1, 1] = m**2 * frequency + share + apart * frequency
-        return cls(np.zeros((len(f), 2)), covariance, last)
+        return cls(prior, np.zeros((len(f), 2)), covariance, last)
 
     @property
     def published(self) -> Forecast:
-        """Means with the pull."""
-        return RawMeans(self.bias, self.covariance, self.last)
+        """The forecast of means with the pull."""
+        return RawMeans(self.truth, self.bias, self.covariance, self.last)
 
-    def clipped_mean(self, prior: Prior) -> Floats:
-        """The mean squared error of each mean once it is clipped to [-1, 1].
+    @cached_property
+    def clipped_mean(self) -> Floats:
+        """The mean squared error of each mean after clipping to [-1, 1].
 
-        Whatever the frequency is and whatever was told, the rest is normal: a sum over both. The
-        middle of the range is taken where the frequency is not above zero.
+        Given the frequency and the feedback, the rest is normal: this is a sum over both. The mean is 0
+        if the estimated frequency is not above zero.
         """
-        truth, size = prior.mean[:, None, None], np.sqrt(np.maximum(self.covariance[:, 0, 0], 1e-300))
-        first = np.clip(-prior.frequency / size, -REACH, REACH)
+        frequency, mean = self.truth.frequency, self.truth.mean
+        truth, size = mean[:, None, None], np.sqrt(np.maximum(self.covariance[:, 0, 0], 1e-300))
+        first = np.clip(-frequency / size, -REACH, REACH)
         half = (REACH - first)[:, None] / 2
         z = first[:, None] + half * (1.0 + NODES)
-        f = np.maximum(prior.frequency[:, None] + size[:, None] * z, 1e-12)[:, None, :]
-        told = self.last.told.at[:, :, None]
-        middle = told + (self.last.middle[:, :, None] - told) / f
+        f = np.maximum(frequency[:, None] + size[:, None] * z, 1e-12)[:, None, :]
+        feedback = self.last.feedback.at[:, :, None]
+        middle = feedback + (self.last.middle[:, :, None] - feedback) / f
         off = clipped(self.last.variance[:, :, None] / f**2, truth, -1.0, 1.0, middle - truth)
-        each = np.einsum("kji,kj->ki", off, self.last.told.chance)
-        return np.asarray((each * height(z) * half) @ WEIGHTS + area(first) * prior.mean**2)
+        errors = np.einsum("kji,kj->ki", off, self.last.feedback.chance)
+        return np.asarray((errors * density(z) * half) @ WEIGHTS + below(first) * mean**2)

@@ -10,6 +10,7 @@ two signs; ``least_squares`` also uses that the shares of all positions, dummies
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,8 +19,10 @@ from ...channel import Channel
 from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
 from ..answer import Band, KeyBands
+from ..caution import with_one_more
 from ..estimator import on_arrays
-from ..forecast.key_forecast import NODES, REACH, WEIGHTS, Forecast, height
+from ..forecast.normal_law import NODES, REACH, WEIGHTS, density
+from ..forecast.result import Forecast
 from ..linear import Moments, key_bands
 
 if TYPE_CHECKING:
@@ -101,8 +104,7 @@ def padded_moments(plan: Plan, counts: Integers, summed: bool = True) -> Moments
     n = reports[..., None, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         seen = marks / n
-        # One more report without a key, for caution: one report alone has no spread.
-        careful = (marks + _seen(channel, np.zeros(2))) / (n + 1.0)
+        careful = with_one_more(marks, _seen(channel, np.zeros(2)), n)  # a report without a key
         parts = _plain(channel.group_shares(seen), _spread(channel, careful))
         if summed and not channel.names_states:  # k-RR's shares sum to one already
             parts = _summed(parts, np.ones(keys + length))
@@ -127,7 +129,7 @@ def padded_forecast(plan: Plan, people: float, prior: Prior, summed: bool = True
     if summed and not channel.names_states:
         parts = _summed(parts, many)
     truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)
-    return Forecast(kept - truth, length**2 * parts.covariance[:-1] / people)
+    return Forecast(prior, kept - truth, length**2 * parts.covariance[:-1] / people)
 
 
 # -- as published ----------------------------------------------------------------------------------
@@ -141,23 +143,25 @@ class Published(Forecast):
     clipped to all people, and the mean is their difference.
     """
 
-    def clipped_mean(self, prior: Prior) -> Floats:
-        """The mean squared error of each mean, which is clipped as it is made."""
+    @cached_property
+    def clipped_mean(self) -> Floats:
+        """The mean squared error of each mean, which the estimator itself clips."""
+        truth = self.truth
         c, size = self.covariance, np.sqrt(np.maximum(self.covariance[:, 0, 0], 1e-300))
-        middle = prior.frequency + self.bias[:, 0]
+        middle = truth.frequency + self.bias[:, 0]
         first = np.clip((1.0 - middle) / size, -REACH, REACH)  # from here on the frequency is above 1
         half = (REACH - first)[:, None] / 2
         z = first[:, None] + half * (1.0 + NODES)
         f = (middle[:, None] + size[:, None] * z)[..., None]
-        mass = (prior.frequency * prior.mean + self.bias[:, 1])[:, None]
+        mass = (truth.frequency * truth.mean + self.bias[:, 1])[:, None]
         mass = mass + (c[:, 0, 1] / size)[:, None] * z
         rest = np.sqrt(np.maximum(c[:, 1, 1] - (c[:, 0, 1] / size) ** 2, 0.0))
         mass = mass[..., None] + rest[:, None, None] * REACH * NODES
         both = np.clip((f + mass) / 2, 0.0, 1.0) - np.clip((f - mass) / 2, 0.0, 1.0)
-        truth = prior.mean[:, None, None]
-        more = (both - truth) ** 2 - (np.clip(mass / f, -1.0, 1.0) - truth) ** 2
-        inner = more @ (WEIGHTS * REACH * height(REACH * NODES))
-        return np.asarray(super().clipped_mean(prior) + (inner * height(z) * half) @ WEIGHTS)
+        mean = truth.mean[:, None, None]
+        more = (both - mean) ** 2 - (np.clip(mass / f, -1.0, 1.0) - mean) ** 2
+        inner = more @ (WEIGHTS * REACH * density(REACH * NODES))
+        return np.asarray(self.clipped_ratio() + (inner * density(z) * half) @ WEIGHTS)
 
 
 def _letters(channel: Channel) -> tuple[float, float, float]:

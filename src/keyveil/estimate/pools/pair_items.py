@@ -17,6 +17,7 @@ from ...channel import Collision
 from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
 from ...plan.encoding import pair_item
+from ..caution import with_one_more
 from .collision_matrix import collided, core_size, excess, undoing
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ class Scores:
         grid = np.asarray(counts, np.float64).reshape(channel.pool, channel.small)
         self._grid = grid
         self.shares = grid / max(self.reports, 1)
-        # One more report, spread evenly, for caution: one report alone has no spread.
-        self._seen = (grid + 1.0 / channel.cells) / (self.reports + 1)
+        self._seen = with_one_more(grid, 1.0 / channel.cells, self.reports)
         self.core = core_size(channel, keys, self.reports * channel.gain**2 * self.energy)
         self._core_hashes = channel.hashes(np.arange(self.core)).astype(np.int32)
 

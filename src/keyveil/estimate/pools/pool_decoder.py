@@ -1,18 +1,21 @@
-"""Decoding hash pools: how often each key's two cells are named, and what the pool's collisions explain.
+"""Decoding hash pools: how often the two cells of each key are reported, less the pool's collisions.
 
 Under a seed every key has a low and a high cell: with ``collision`` the cells of its two items, with
-``coco`` two mirrored ones. The share of reports that name either, less what chance gives, by what a
-holder adds, is the key's frequency; their difference is its mass. Over all hashes both are unbiased;
-over the fixed seeds of a pool items collide more or less often than by chance, which
-``collision_matrix`` undoes. What it leaves (``pool_error``) is a fixed error that falls with the pool,
-not with reports. It counts in every covariance and forecast; where it matters, at millions of reports,
-a larger pool is worth its while. What items outside the core do is estimated from the tally (two
-reports with one seed agree more often than 1/t) and added to the variance.
+``coco`` two mirrored ones. The share of reports that name either, less what chance gives, divided by
+what a holder adds, is the key's frequency; their difference is its mass. Both are unbiased over all
+hashes. Over the fixed seeds of a pool, items collide more or less often than by chance, which
+``collision_matrix`` undoes for the most important items, the core.
+
+What that leaves (``pool_error``) is a fixed error that falls with the pool and not with reports. It
+counts in every covariance and forecast. With millions of reports it matters, and a larger pool pays.
+The effect of items outside the core is estimated from the tally (two reports with one seed agree more
+often than 1/t) and added to the variance.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,8 +23,8 @@ from ...channel.collision_channel import Collision
 from ...channel.seed_pool import SeedPool, pool_of
 from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
-from ..forecast.key_forecast import Forecast
-from ..forecast.variance import Predicted
+from ..caution import with_one_more
+from ..forecast.result import Forecast, StatedTruth
 from ..linear import Moments
 from .collision_matrix import (
     blocks,
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from ...plan.plan import Plan
 
 LITTLE = 0.02
-"""What a pool leaves is not looked at more closely where it adds no more than this to the variance."""
+"""The share of the variance up to which the error of a pool is taken from its closed form."""
 
 # -- of a tally ------------------------------------------------------------------------------------
 
@@ -62,7 +65,9 @@ def pool_moments(plan: Plan, counts: Integers) -> Moments:
     for number, row in enumerate(rows):
         if not n[number]:
             continue
-        undone = _corrected(channel, keys, row, values[number], spread[number])
+        values[number], spread[number], undone = _corrected(
+            channel, keys, row, values[number], spread[number]
+        )
         if plan.encoding.item_width > 1:
             continue
         if undone:
@@ -88,9 +93,8 @@ def _raw(
     n = reports[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         values = ((named / n[..., None] - part) @ TURN.T) / gains
-        # One more report, spread evenly, for caution: one report alone has no spread.
-        shares = (named + part) / (n[..., None] + 1)
-        meet = (same + meetings / channel.cells) / (n + 1)
+        shares = with_one_more(named, part, n[..., None])
+        meet = with_one_more(same, meetings / channel.cells, n)
         spread = _of_shares(shares, meet, gains) / n[..., None, None]
     return values, spread
 
@@ -106,32 +110,31 @@ def _of_shares(named: Floats, same: Floats, gains: Floats) -> Floats:
     return made / (gains[:, None] * gains[None, :])
 
 
-def _corrected(channel: SeedPool, keys: int, row: Integers, values: Floats, spread: Floats) -> bool:
-    """Undo the collisions of the core, and add what the others do: in place, for one tally.
+def _corrected(
+    channel: SeedPool, keys: int, row: Integers, values: Floats, spread: Floats
+) -> tuple[Floats, Floats, bool]:
+    """Values and covariance of one tally without the core's collisions, and whether any were undone.
 
-    Whether any were undone.
+    The covariance includes what items outside the core do.
     """
-    n = float(row[0])
-    known: list[tuple[float, float]] = []
 
+    @cache
     def energies() -> tuple[float, float]:
-        if not known:
-            grid = row[1:].astype(np.float64).reshape(channel.pool, channel.small)
-            known.append(channel.energies(grid))
-        return known[0]
+        return channel.energies(row[1:].astype(np.float64).reshape(channel.pool, channel.small))
 
+    n = float(row[0])
     core = core_size(channel, keys, lambda: n * channel.gains[0] ** 2 * energies()[0])
     inside = 0.0
     if core:
         undo, more = undoing(channel, core)
         noise = np.sqrt(np.outer(channel.noise, channel.noise))
-        values[:], inside = _solved(channel, undo, row, values)
-        spread += more[:keys] * noise / n
+        values, inside = _solved(channel, undo, row, values)
+        spread = spread + more[:keys] * noise / n
     if core < channel.items:
         of_frequency, of_mass = energies()
         left = channel.pool_variance(max(0.0, of_frequency - inside), max(0.0, of_mass))
-        spread += np.diag(left)
-    return bool(core)
+        spread = spread + np.diag(left)
+    return values, spread, bool(core)
 
 
 def _solved(channel: SeedPool, undo: Floats, row: Integers, values: Floats) -> tuple[Floats, float]:
@@ -154,55 +157,67 @@ def _solved(channel: SeedPool, undo: Floats, row: Integers, values: Floats) -> t
 # -- before anyone has answered --------------------------------------------------------------------
 
 
+class _Core(NamedTuple):
+    """What undoing the collisions of the core is expected to cost and to leave."""
+
+    share: float
+    """The part of noise that undoing them adds, of the whole; 0 without a core."""
+    left: Floats
+    """The variances of frequency and mass that items outside the core leave."""
+
+
 def pool_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
-    """The error of ``least_squares``, with what the cap leaves out and what the pool adds."""
+    """The error of ``least_squares``, with the bias of a cap and the error of the pool."""
     if not plan.encoding.speaks_of_sets:
         raise PlanError("this forecast is for plans that speak of sets of items")
     channel, keys = pool_of(plan.channels[0]), len(plan.schema.keys)
     kept, gains = prior.capped(plan.cap), np.array(channel.gains)
-    truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)
-    each = channel.key_energy(kept**2)
-    inside = energy = float(prior.count @ each)
-    if plan.encoding.item_width > 1:  # pairs as if keys were independent
-        energy += (inside**2 - float(prior.count @ each**2)) / 2
-    core = core_size(channel, keys, people * channel.gains[0] ** 2 * energy)
-    share = core_share(channel, dict(channel.cores(keys))[core]) if core else 0.0
-    added = np.zeros(2)
-    if core < channel.items:
-        of_mass = float(prior.count @ kept[:, 1] ** 2)
-        added = channel.pool_variance(max(0.0, energy - (inside if core else 0.0)), of_mass)
+    core = _forecast_core(channel, plan, people, prior)
     spread = _of_shares(*channel.named_shares(kept), gains) / people
-    spread += np.diag(channel.key_noise * share / (1 - share) / people)
-    bias, left = kept - truth, np.broadcast_to(np.diag(added), spread.shape)
+    spread += np.diag(channel.key_noise * core.share / (1 - core.share) / people)
+    bias = kept - np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)
+    left = np.broadcast_to(np.diag(core.left), spread.shape)
     if plan.encoding.item_width > 1:
-        return Forecast(bias, spread + left)
+        return Forecast(prior, bias, spread + left)
     claimed = left + second_order(channel, kept**2, prior.count)
     # Two keys are held together at most as often as the root of f_i f_j says.
     most = left + second_order(channel, kept[:, :1].repeat(2, axis=1), prior.count)
     if prior.sample is None or most.sum() <= LITTLE * spread.sum():
-        return Forecast(bias, spread + claimed)
-    fixed, about = pool_error(channel, keys, prior.sample, bool(share)) or (np.zeros((keys, 2)), claimed)
-    if share and keys <= MOST_KEYS:
-        claimed = paired(channel, keys, prior.sample)  # a tally tells how large it is over seeds
-    return Forecast(bias + fixed, spread + about, claimed=spread + claimed, fixed=fixed)
+        return Forecast(prior, bias, spread + claimed)
+    known = pool_error(channel, keys, prior.sample, bool(core.share))
+    fixed, variance = known or (np.zeros((keys, 2)), claimed)
+    if core.share and keys <= MOST_KEYS:
+        claimed = paired(channel, keys, prior.sample)  # the estimator learns its size over seeds
+    return Forecast(prior, bias + fixed, spread + variance, claimed=spread + claimed, fixed=fixed)
 
 
-def predicted_variance(
+def _forecast_core(channel: SeedPool, plan: Plan, people: float, prior: Prior) -> _Core:
+    """The core that the decoder would choose if counts were as the prior says."""
+    keys, kept = len(plan.schema.keys), prior.capped(plan.cap)
+    key_energy = channel.key_energy(kept**2)
+    inside = energy = float(prior.count @ key_energy)
+    if plan.encoding.item_width > 1:  # pairs as if keys were independent
+        energy += (inside**2 - float(prior.count @ key_energy**2)) / 2
+    core = core_size(channel, keys, people * channel.gains[0] ** 2 * energy)
+    share = core_share(channel, dict(channel.cores(keys))[core]) if core else 0.0
+    if core >= channel.items:
+        return _Core(share, np.zeros(2))
+    of_mass = float(prior.count @ kept[:, 1] ** 2)
+    outside = max(0.0, energy - (inside if core else 0.0))
+    return _Core(share, channel.pool_variance(outside, of_mass))
+
+
+def forecast_pool_key(
     channel: Collision, people: float, frequency: float, mean: float, energy: float = 0.0
-) -> Predicted:
-    """Variances of a key's answers when ``people`` answer; those of a pair are of the same form.
+) -> Forecast:
+    """The forecast of one key with a stated frequency and mean, without a row axis.
 
-    ``energy`` is the sum of squared frequencies of items that decoding does not correct for.
+    ``energy`` is the sum of squared frequencies of items that decoding does not correct for. A pair of
+    keys has the same form.
     """
     part, gain = 1.0 / channel.small, channel.gain
-    low, high = (part + gain * frequency * (1 + sign * mean) / 2 for sign in (-1, 1))
-    both = part * (part + gain * frequency)  # the two ends collide under one seed in t
-    pool = channel.item_pool_variance(energy)
-    scale = gain**2 * people
-    of_frequency = (low + high + 2 * both - (low + high) ** 2) / scale + 2 * pool
-    of_mass = (low + high - 2 * both - (high - low) ** 2) / scale + 2 * pool
-    shared = (high - low - (high**2 - low**2)) / scale
-    if frequency <= 0:
-        return Predicted(of_frequency, float("nan"), of_mass)
-    of_mean = (of_mass - 2 * mean * shared + mean**2 * of_frequency) / frequency**2
-    return Predicted(of_frequency, of_mean, of_mass)
+    shares = part + gain * (np.array([frequency, frequency * mean]) @ ENDS)
+    same = np.asarray(part * (part + gain * frequency))  # the two ends collide under one seed in t
+    pool = 2 * channel.item_pool_variance(energy) * np.eye(2)
+    covariance = _of_shares(shares, same, np.array(channel.gains)) / people + pool
+    return Forecast(StatedTruth.of_key(frequency, mean), np.zeros(2), covariance)

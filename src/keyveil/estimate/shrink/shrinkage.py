@@ -17,7 +17,7 @@ more reports the answer becomes the raw one.
 from __future__ import annotations
 
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -263,10 +263,42 @@ def _scaled(found: Posterior, raw: Floats, noise: Floats, below: Floats, known: 
 # -- mean ------------------------------------------------------------------------------------------
 
 
+class _Masses(NamedTuple):
+    """What masses say of means: at nodes of each frequency, and at its middle node."""
+
+    nodes: Floats
+    """Frequencies that stand for each posterior, ``(repetition, key, node)``."""
+    likelihood: Floats
+    """Of every node and grid value of the mean, up to a factor for each key."""
+    held: Held
+    smoothing: Floats
+    """The factor by which the noise was raised to be no narrower than the grid is, inverted."""
+
+
 def _mean(
     values: Floats, noise_law: Noise, known: Flags, frequency: Posterior
 ) -> tuple[Posterior, Posterior]:
     """Frequencies with what the masses add to them, and means."""
+    masses = _masses(values, noise_law, known, frequency)
+    held = masses.held
+    likelihood = masses.likelihood.mean(axis=-2)
+    offset, left_open = offsets(held, known)
+    order, counted, shift = classes(offset)
+    laws = beta_laws(held.centre(offset, known), shift / 2, VALUES)
+    classed = np.take_along_axis(likelihood, order.reshape(len(order), -1)[..., None], axis=1)
+    classed = classed.reshape(*order.shape, VALUES)
+    prior = settle(classed, laws, counted * taken(known, order))
+    found = posterior(classed, prior, 2 * points(VALUES) - 1)
+    by_key = Posterior(*(back(part, order, values.shape[:2]) for part in found))
+    likely = back(prior.likely, order, (*values.shape[:2], VALUES))
+    mass = np.where(known, values[..., 1], 0.0)
+    mean = _widened(by_key, masses, mass, frequency.variance, left_open, known)
+    weight = np.einsum("rkjc,rkc->rkj", masses.likelihood, likely)
+    return _told(frequency, masses.nodes, weight), mean
+
+
+def _masses(values: Floats, noise_law: Noise, known: Flags, frequency: Posterior) -> _Masses:
+    """The likelihood of means, given the masses, at nodes of each frequency's posterior."""
     at = 2 * points(VALUES) - 1
     seen = np.where(known, values[..., 0], 0.0)
     mass = np.where(known, values[..., 1], 0.0)
@@ -282,30 +314,25 @@ def _mean(
     noise = rest / below[..., None]
     height = (left[..., None] - nodes[..., None] * at) ** 2 / (2 * noise[..., None])
     height += 0.5 * np.log(noise)[..., None]
-    each = np.exp(height.min(axis=(-1, -2), keepdims=True) - height)
-    each[~known] = 1.0
-    likelihood = each.mean(axis=-2)
-
+    likelihood = np.exp(height.min(axis=(-1, -2), keepdims=True) - height)
+    likelihood[~known] = 1.0
     held = Held(mass - slope[..., middle] * (seen - f), f, near, frequency.variance, slope[..., middle])
-    offset, left_open = offsets(held, known)
-    order, counted, shift = classes(offset)
-    laws = beta_laws(held.centre(offset, known), shift / 2, VALUES)
-    classed = np.take_along_axis(likelihood, order.reshape(len(order), -1)[..., None], axis=1)
-    classed = classed.reshape(*order.shape, VALUES)
-    prior = settle(classed, laws, counted * taken(known, order))
-    found = posterior(classed, prior, at)
-    mean, variance, skew = (back(part, order, values.shape[:2]) for part in found)
-    likely = back(prior.likely, order, (*values.shape[:2], VALUES))
-    # In the units of the mean, and with what is left open of the frequency.
-    unsure = frequency.variance * (mean - held.slope) ** 2
-    total, wider = (near + unsure) / f**2, (near / below + unsure) / f**2
-    scaled = _scaled(Posterior(mean, variance, skew), mass / f, total, total / wider, known)
+    return _Masses(nodes, likelihood, held, below)
+
+
+def _widened(
+    found: Posterior, masses: _Masses, mass: Floats, variance: Floats, left_open: Floats, known: Flags
+) -> Posterior:
+    """Means with the variance of the frequency, and with that of what other keys have in common."""
+    held, f = masses.held, masses.held.f
+    unsure = variance * (found.mean - held.slope) ** 2
+    total, wider = (held.noise + unsure) / f**2, (held.noise / masses.smoothing + unsure) / f**2
+    scaled = _scaled(found, mass / f, total, total / wider, known)
     # What is taken from other keys may be off by as much as they differ from keys of this frequency.
     borrowed = np.where(known, 1.0 - np.minimum(scaled.variance / total, 1.0), 1.0)
     wide = scaled.variance + borrowed**2 * left_open
     less_skew = scaled.skew * (scaled.variance / wide) ** 1.5
-    made = Posterior(np.clip(scaled.mean, -1.0, 1.0), wide, less_skew)
-    return _told(frequency, nodes, np.einsum("rkjc,rkc->rkj", each, likely)), made
+    return Posterior(np.clip(scaled.mean, -1.0, 1.0), wide, less_skew)
 
 
 def _nodes(f: Floats, variance: Floats) -> Floats:

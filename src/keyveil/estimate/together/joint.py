@@ -10,14 +10,13 @@ products of signs and presences.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
-from itertools import product
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from ...foundation.arrays import Floats, Integers
+from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
+from ...people.views import digits
 from ..decoding import decoding_of, state_decoding_of
 from ..projection import nearest_law
 
@@ -42,14 +41,6 @@ class Evidence(Protocol):
 
     def law(self, keys: tuple[int, ...]) -> Floats | None:
         """The likeliest joint law of the keys, a proper probability array, if it is known."""
-
-
-@lru_cache(maxsize=16)
-def digits(levels: int, keys: int) -> Integers:
-    """The digits of every state of a view, one row each, the first key first; not to be changed."""
-    rows = np.array(list(product(range(levels + 1), repeat=keys)), np.int64).reshape(-1, keys)
-    rows.flags.writeable = False
-    return rows
 
 
 def lifted(weights: Floats, keys: tuple[int, ...], view: tuple[int, ...], levels: int) -> Floats:

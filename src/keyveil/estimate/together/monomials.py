@@ -10,7 +10,8 @@ import numpy as np
 from ...channel import Channel
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
-from .joint import JointMoments, digits, nearest_of
+from ...people.views import digits
+from .joint import JointMoments, nearest_of
 
 if TYPE_CHECKING:
     from ...plan.plan import Plan

@@ -18,8 +18,10 @@ import numpy as np
 from ...channel import Channel
 from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
+from ...people.views import digits
+from ..caution import law_with_one_more
 from ..projection import nearest_law, onto_simplex
-from .joint import JointMoments, digits, lifted, not_together
+from .joint import JointMoments, lifted, not_together
 
 if TYPE_CHECKING:
     from ...plan.plan import Plan
@@ -334,7 +336,7 @@ def _likely(
     n = np.maximum(reports, 1)[:, None].astype(np.float64)
     shares = np.where(reports[:, None] > 0, counts / n, channel.expected().mean(axis=0))
     laws = shares @ decoder
-    return laws, (n * onto_simplex(laws) + 1.0) / (n + channel.states), decoder
+    return laws, law_with_one_more(onto_simplex(laws), n, channel.states), decoder
 
 
 def key_information(

@@ -20,7 +20,7 @@ from ...people.views import Views
 from ...plan.encoding import Encoding, Held, StateLaw, word_share
 
 if TYPE_CHECKING:
-    from ...estimate.forecast.key_forecast import Forecast
+    from ...estimate.forecast.result import Forecast
     from ...estimate.linear import Moments
     from ...people.population import Population
     from ...people.prior import Prior
@@ -83,18 +83,18 @@ class OneItem(Encoding, StateDecoding):
 
     def moments(self, plan: Plan, counts: Integers) -> Moments:
         """Frequencies; nothing is known of values."""
+        from ...estimate.caution import with_one_more
         from ...estimate.linear import Moments
 
         channel = plan.channels[0]
         rows = np.asarray(counts).reshape(-1, plan.layout.cells)
         moments = Moments.unknown((len(rows),), len(plan.schema.keys))
-        # One more report from an average state, for caution: one report alone has no spread.
         average = channel.mix(np.full(channel.states, 1.0 / channel.states))[: channel.cells]
         moments.reports[:] = rows[:, :1]
         answered = np.flatnonzero(rows[:, 0])
         n, cells = rows[answered, :1].astype(np.float64), rows[answered, 1:]
         moments.values[answered, :, 0] = channel.state_estimates(cells / n)[0][:, 1:]
-        variances = channel.state_estimates((cells + average) / (n + 1))[1]
+        variances = channel.state_estimates(with_one_more(cells, average, n))[1]
         moments.covariance[answered, :, 0, 0] = variances[:, 1:] / n
         return moments.shaped(np.shape(counts)[:-1])
 
@@ -110,7 +110,7 @@ class OneItem(Encoding, StateDecoding):
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
         """The bias is that of drawing one key: those who hold several count for each in part."""
-        from ...estimate.forecast.key_forecast import Forecast
+        from ...estimate.forecast.result import Forecast
 
         channel, kinds = plan.channels[0], len(prior.count)
         drawn = prior.capped(1)[:, 0]
@@ -124,4 +124,4 @@ class OneItem(Encoding, StateDecoding):
         bias, covariance = np.full((kinds, 2), np.nan), np.full((kinds, 2, 2), np.nan)
         bias[:, 0] = drawn - prior.frequency
         covariance[:, 0, 0] = variances[np.minimum(first, len(variances) - 1)] / people
-        return Forecast(bias, covariance)
+        return Forecast(prior, bias, covariance)

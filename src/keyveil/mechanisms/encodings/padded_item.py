@@ -23,7 +23,7 @@ from ...people.views import Views
 from ...plan.encoding import Encoding, Held, StateLaw, digit_law, word_share
 
 if TYPE_CHECKING:
-    from ...estimate.forecast.key_forecast import Forecast
+    from ...estimate.forecast.result import Forecast
     from ...estimate.linear import Moments
     from ...people.population import Population
     from ...people.prior import Prior

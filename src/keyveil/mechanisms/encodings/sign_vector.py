@@ -20,7 +20,7 @@ from ...people.views import Views
 from ...plan.encoding import Encoding, Held, StateLaw, digit_law, joint_law
 
 if TYPE_CHECKING:
-    from ...estimate.forecast.key_forecast import Forecast
+    from ...estimate.forecast.result import Forecast
     from ...estimate.linear import Moments
     from ...people.prior import Prior
     from ...plan.plan import Plan
@@ -74,6 +74,7 @@ class SignVector(Encoding, StateDecoding):
 
     def moments(self, plan: Plan, counts: Integers) -> Moments:
         """Masses; nothing is known of frequencies."""
+        from ...estimate.caution import mean_with_one_more
         from ...estimate.linear import Moments
 
         channel = plan.channels[0]
@@ -86,14 +87,14 @@ class SignVector(Encoding, StateDecoding):
             shares = rows[:, 1:] / n
             shares = shares if channel.one_cell else np.append(shares, n / n, axis=1)
             masses = shares @ channel.sign_decoder()
-            # A sent sign is always -1 or +1; one more fair one, for caution.
-            variances = (1.0 / channel.pull**2 - (np.clip(masses, -1, 1) * n / (n + 1)) ** 2) / n
+            cautious = mean_with_one_more(np.clip(masses, -1, 1), n)
+            variances = (1.0 / channel.pull**2 - cautious**2) / n  # a sent sign is always -1 or +1
         moments.values[:, :, 1] = masses
         moments.covariance[:, :, 1, 1] = variances
         return moments.shaped(np.shape(counts)[:-1])
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
-        from ...estimate.forecast.key_forecast import Forecast
+        from ...estimate.forecast.result import Forecast
 
         channel, kinds = plan.channels[0], len(prior.count)
         assert isinstance(channel, Halfspace)
@@ -101,4 +102,4 @@ class SignVector(Encoding, StateDecoding):
         bias[:, 1] = 0.0
         mass = prior.frequency * prior.mean
         covariance[:, 1, 1] = (1.0 / channel.pull**2 - mass**2) / people
-        return Forecast(bias, covariance)
+        return Forecast(prior, bias, covariance)

@@ -21,7 +21,7 @@ from ...people.views import Views
 from ...plan.encoding import Encoding, Held, StateLaw, digit_law, joint_law
 
 if TYPE_CHECKING:
-    from ...estimate.forecast.key_forecast import Forecast
+    from ...estimate.forecast.result import Forecast
     from ...estimate.linear import Moments
     from ...estimate.together.joint import Evidence
     from ...people.population import Population
@@ -146,7 +146,7 @@ class ViewState(Encoding, StateDecoding):
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
         """A report of a view tells of each of its keys; reports about a key are pooled by precision."""
-        from ...estimate.forecast.key_forecast import Forecast
+        from ...estimate.forecast.result import Forecast
         from ...estimate.linear import key_weights
 
         keys, kinds, levels = len(plan.schema.keys), len(prior.count), plan.schema.levels
@@ -160,7 +160,7 @@ class ViewState(Encoding, StateDecoding):
             for size, views in groups.items():
                 if channel.states > MOST_FORECAST:
                     raise PlanError("views of so many keys are not forecast")
-                laws = prior.beside(levels, tuple(plan.views.keys[view] for view in views))
+                laws = prior.view_laws(levels, tuple(plan.views.keys[view] for view in views))
                 share = float(sum(plan.views.shares[view] for view in views))
                 reports = people * share * size / keys
                 precision += reports * _precision(channel, laws, weights[:, known], size, levels)
@@ -169,7 +169,7 @@ class ViewState(Encoding, StateDecoding):
         covariance = np.full((kinds, 2, 2), np.nan)
         inside = np.ix_(np.arange(kinds), answered[known], answered[known])
         covariance[np.ix_(np.arange(kinds), answered, answered)] = np.linalg.inv(precision[inside])
-        return Forecast(np.where(answered, 0.0, np.nan) * np.ones((kinds, 2)), covariance)
+        return Forecast(prior, np.where(answered, 0.0, np.nan) * np.ones((kinds, 2)), covariance)
 
     def pair_forecast(
         self, plan: Plan, people: float, prior: Prior, first: int, second: int

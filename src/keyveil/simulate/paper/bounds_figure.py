@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...estimate import published_bounds as bounds
-from ...estimate.forecast.variance import state_law
+from ...estimate.forecast.key_forecast import state_law
 from ...estimate.linear import Decoder, by_least_squares, key_weights
 from ...foundation.arrays import Floats
 from ...mechanisms.f2m import by_two_bits

@@ -20,7 +20,7 @@ from ...foundation.coins import Coins
 from ...mechanisms import REGISTRY
 from ...mechanisms.f2m import by_two_bits
 from ...mechanisms.kvoh import by_bits
-from ...mechanisms.privkv import keeps_of
+from ...mechanisms.privkv import keeps_of, sign_means
 from ...people.prior import Prior
 from ...people.schema import Schema
 from ...people.synthetic import KnownPopulation, StatedPopulation, TablePopulation
@@ -28,7 +28,7 @@ from ...plan.plan import Plan
 from ...planner.competitor import stated_parameters
 from ...planner.padding import padded_plan, padding_parameter
 from ...planner.planner import advise
-from ..chains import chain_runs, raw_means
+from ..chains import chain_runs
 from ..tallies import simulate_runs
 
 PAPER, OTHERS, OURS = "the paper's", "others'", "ours"
@@ -235,7 +235,7 @@ def decoded(plan: Plan, counts: Integers, estimator: str | None) -> tuple[Floats
         frequency, mass = np.moveaxis(shares @ decoder(channel, key_weights(plan.schema)), -1, 0)
         mean = np.where(frequency > 0, mass / frequency, np.nan)
     if plan.mechanism_name == "privkv" and estimator == "published":
-        mean = raw_means(cells, keeps_of(channel)[1])
+        mean = sign_means(cells, keeps_of(channel)[1])
     return frequency, mean
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...estimate.forecast.variance import predicted
+from ...estimate.forecast.key_forecast import forecast_key
 from ...estimate.linear import Decoder, by_least_squares
 from ...mechanisms.f2m import by_two_bits
 from ...people.schema import Schema
@@ -55,9 +55,9 @@ def variances(
     """The exact variances of one report for each key, averaged."""
     plan = _plan(mechanism, epsilon, calibrate, tuple((parameters or {}).items()))
     keys = zip(population.frequency.tolist(), population.mean.tolist(), strict=True)
-    by_key = [predicted(plan, 1, f, m, decode=decode) for f, m in keys]
+    by_key = [forecast_key(plan, 1, f, m, decode=decode) for f, m in keys]
     return Variances(
-        *(float(np.mean([getattr(variance, part) for variance in by_key])) for part in STATISTICS)
+        *(float(np.mean([getattr(forecast, part) for forecast in by_key])) for part in STATISTICS)
     )
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from ...foundation.arrays import Floats
+from ...mechanisms.privkv import keep_probability, sign_means
 from ...people.synthetic import StatedPopulation, normal_values, of_keys, uniform_values
-from ..chains import keep_probability, one_round, raw_means
+from ..chains import one_round
 from . import figures
 from .compared import (
     ABOUT_AUTO,
@@ -117,7 +118,7 @@ def _ones(population: StatedPopulation, line: Line, coins: Any, runs: range) -> 
         counts = one_round(coins.generator(run), laws, half, half, np.ones(KEYS), REPORTS * KEYS)
         held, signed = _printed(counts.astype(np.float64), keep)
         frequency[place] = held / counts.sum(axis=1)
-        mean[place] = raw_means(counts, keep) if line is ONES[0] else signed / held
+        mean[place] = sign_means(counts, keep) if line is ONES[0] else signed / held
     return errors_of(population, frequency, mean, EPSILON, "privkv, absent keys say 1")
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from ...estimate.decoding import moments_of
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
+from ...people.prior import HELD
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .averaged_attack import AveragedViews, is_pooled
@@ -19,8 +20,8 @@ from .influence import Options, core_of, possible_cores
 GOALS = ("raise-frequency", "lower-frequency", "raise-mean", "lower-mean")
 ATTACKS = ("crafted", "random", "pairs")
 CHOICES = {"seeds": ("chosen", "assigned"), "views": ("chosen", "drawn")}
-FREQUENCY, MEAN = 0.3, 0.0
-"""Of a key of which nothing is known."""
+FREQUENCY, MEAN = HELD, 0.0
+"""The frequency and mean of a key about which nothing is known."""
 
 
 def places_of(plan: Plan, targets: Sequence[str]) -> list[int]:

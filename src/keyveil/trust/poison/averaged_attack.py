@@ -16,13 +16,13 @@ import numpy as np
 
 from ...channel import Channel
 from ...estimate.decoding import decoding_of
-from ...estimate.forecast.variance import prior_law
+from ...estimate.forecast.query_forecast import expected_tally
 from ...estimate.linear import key_weights, single_keys
 from ...estimate.together.view_laws import key_information
 from ...foundation.arrays import Floats, Integers
+from ...people.prior import independent_law
 from ...plan.plan import Plan
 from ...plan.tally import Tally
-from ...planner.outlook import expected_tally
 
 Score = Callable[[Floats], Floats]
 """How well values ``(..., targets, 2)`` serve a goal."""
@@ -75,7 +75,9 @@ class AveragedViews:
     ) -> None:
         levels = plan.schema.levels
         if tally is None:
-            laws = {size: prior_law(levels, size, frequency, mean) for size in set(plan.views.sizes)}
+            laws = {
+                size: independent_law(levels, size, frequency, mean) for size in set(plan.views.sizes)
+            }
             tally = expected_tally(plan, lambda keys: laws[len(keys)])
         self.plan, self.targets, self.levels = plan, len(places), levels
         self.reports = float(tally.reports)

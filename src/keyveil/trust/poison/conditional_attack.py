@@ -7,12 +7,12 @@ from math import inf
 
 import numpy as np
 
-from ...estimate.forecast.variance import prior_law
 from ...estimate.together.conditional import query_weights
 from ...estimate.together.joint import lifted
 from ...estimate.together.query import Query
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
+from ...people.prior import independent_law
 from ...plan.plan import Plan
 from .attack import FREQUENCY, MEAN, Aimed, best_ratio, check, ratio
 from .gains import Change
@@ -52,7 +52,7 @@ def raised_conditional(
     asked = query if query.kind == "mean" else replace(query, kind="frequency")
     # The denominator first, as a frequency stands before its mass.
     flat = lifted(query_weights(plan.schema, asked), keys, view, levels)[:, ::-1]
-    before = (prior_law(levels, len(view), frequency, mean) @ flat)[None, :]
+    before = (independent_law(levels, len(view), frequency, mean) @ flat)[None, :]
     options = output_options(channel, channel.decoder(flat)[:, None])
     told = float(plan.views.shares[holding].sum())
     fakes = share if views == "drawn" else share / (share + (1 - share) * told)

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...estimate.answer import quantile
+from ...estimate.caution import with_one_more
 from ...estimate.decoding import moments_of
-from ...estimate.forecast.variance import prior_law
 from ...estimate.linear import Moments
 from ...foundation.arrays import Floats
+from ...people.prior import independent_law
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .attack import check
@@ -259,7 +260,7 @@ def _precision(plan: Plan, group: ReportGroup) -> float:
     view = group.members[0]
     channel, size = plan.view_channels[view], len(plan.views.keys[view])
     assert isinstance(group.best, CellInfluence)
-    law = channel.mix(prior_law(plan.schema.levels, size)[None, :])[0]
+    law = channel.mix(independent_law(plan.schema.levels, size)[None, :])[0]
     worth = group.best.worth[0, :, 0, 0]
     return 1.0 / max(float(law @ worth**2 - (law @ worth) ** 2), 1e-300)
 
@@ -275,12 +276,12 @@ def _counted(tally: Tally, group: ReportGroup) -> Floats | None:
 
 
 def _seen(best: CellInfluence | Positions, law: Floats) -> tuple[Floats, Floats]:
-    """The mean and covariance of what reports are worth, with one more report for caution."""
+    """The mean and covariance of the influence of reports, the latter with one more report."""
     assert isinstance(best, CellInfluence)
     n, worth = float(law.sum()), best.worth[:, :, 0]
     middle = np.einsum("sc,sci->i", law, worth) / max(n, 1.0)
     even = np.broadcast_to(best.many, law.shape) / (best.many.sum() * len(law))
-    law = (law + even) / (n + 1.0)
+    law = with_one_more(law, even, n)
     first = np.einsum("sc,sci->i", law, worth)
     return middle, np.einsum("sc,sci,scj->ij", law, worth, worth) - first[:, None] * first
 

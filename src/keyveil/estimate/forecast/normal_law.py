@@ -1,0 +1,45 @@
+"""The normal law: distribution function, density, and the error of a clipped normal number."""
+
+from __future__ import annotations
+
+from math import erf, pi
+
+import numpy as np
+
+from ...foundation.arrays import Floats
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(32)
+"""Gauss-Legendre nodes and weights on [-1, 1], for integrals over a normal law."""
+REACH = 6.0
+"""Integrals over a normal law stop at this many standard deviations from its mean."""
+
+
+def below(z: Floats) -> Floats:
+    """The probability that a standard normal number lies below z."""
+    flat = [erf(point) for point in (np.clip(z, -40, 40) / np.sqrt(2.0)).ravel().tolist()]
+    return np.asarray((0.5 + 0.5 * np.array(flat)).reshape(np.shape(z)))
+
+
+def density(z: Floats) -> Floats:
+    """The standard normal density at z."""
+    return np.asarray(np.exp(-np.minimum(z**2, 1400.0) / 2) / np.sqrt(2 * pi))
+
+
+def clipped(
+    variance: Floats, truth: Floats, low: float, high: float, bias: Floats | float = 0.0
+) -> Floats:
+    """The mean squared error of normal estimates that are clipped to [low, high].
+
+    An infinite variance puts half of the estimates at each end. NaN stays NaN.
+    """
+    known = np.isfinite(variance)
+    size = np.sqrt(np.maximum(np.where(known, variance, 1.0), 1e-300))
+    to_low, to_high = (low - truth - bias) / size, (high - truth - bias) / size
+    under, over = below(to_low), below(-to_high)
+    at_low, at_high = density(to_low), density(to_high)
+    within = 1.0 - under - over
+    error = size**2 * (within + to_low * at_low - to_high * at_high)
+    error += 2 * bias * size * (at_low - at_high) + bias**2 * within
+    error = error + under * (low - truth) ** 2 + over * (high - truth) ** 2
+    ends = ((low - truth) ** 2 + (high - truth) ** 2) / 2
+    return np.asarray(np.where(np.isinf(variance), ends, np.where(known, error, np.nan)))
