@@ -10,7 +10,7 @@ from ...foundation.errors import PlanError, QueryError
 from ..answer import Estimate, plain
 from ..linear import single_keys
 from ..together.conditional import Conditionals, entropy_law, entropy_moments, known_parts
-from ..together.identified_range import IdentifiedRange, told
+from ..together.identified_range import IdentifiedRange, known_moments
 from ..together.joint import Evidence, JointMoments
 from .exact_statistics import ExactEvidence
 
@@ -118,7 +118,7 @@ class Released:
     def identified(self, keys: tuple[int, ...], above: Floats, below: Floats) -> Estimate:
         """The identified range of a ratio of shares; no value, and unbounded ends without SciPy."""
         if keys not in self._ranges:
-            found = told(self.evidence.moments, self._parts(keys), keys, self.schema.levels)
+            found = known_moments(self.evidence.moments, self._parts(keys), keys, self.schema.levels)
             reports = min(known.reports for known in found.values())
             self._ranges[keys] = IdentifiedRange(keys, self.states, found, self.level), reports
         ranges, reports = self._ranges[keys]

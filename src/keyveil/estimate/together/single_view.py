@@ -1,9 +1,9 @@
 """Evidence from one view of all keys, with many states: IOH and split, as printed and improved.
 
-A query speaks of a few keys and so its weights are the same in all states that differ in other keys
-alone. Then the 3^d cells need not be decoded for each query: bits (IOH) and digits (split) are folded,
-each set of keys once, into cells of the keys asked about, and the few folded cells are decoded. The
-answers and their covariance are those of the long way, in another order of summation.
+A query is about few keys, so its weights are equal in all states that differ only in other keys. Then
+the 3^d cells need not be decoded for each query. Bits (IOH) and digits (split) are summed, once per set
+of keys, into cells of the keys in the query, and these few cells are decoded. Answers and covariances
+are the same as without folding, up to the order of summation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class WholeEvidence:
-    """One view of all keys with many states; cells are folded and decoded as they are asked for."""
+    """Evidence from one view of all keys; cells are folded and decoded when a query needs them."""
 
     def __init__(self, plan: Plan, tally: Tally) -> None:
         self.plan, self.levels = plan, plan.schema.levels
@@ -37,14 +37,14 @@ class WholeEvidence:
 
     @cached_property
     def raw(self) -> Floats:
-        """The unbiased law of the states, which sums to one."""
+        """The unbiased law of the states; it sums to one."""
         if self.channel.one_cell:
             return self.channel.unmixed(self.shares)
         return self.channel.state_estimates(self.shares)[0]
 
     @cached_property
     def states(self) -> Floats:
-        """The nearest proper law of all states (Norm-Sub of the unbiased one)."""
+        """The proper law nearest to the unbiased law of all states (Norm-Sub)."""
         return onto_simplex(self.raw[None, :])[0]
 
     def speaks_of(self, keys: tuple[int, ...]) -> bool:
@@ -58,7 +58,7 @@ class WholeEvidence:
         if is_bits(self.channel):
             values, spread = self._of_bits(keys, flat)
         elif isinstance(self.channel, Product) and isinstance(self.channel.inner, Symmetric):
-            # An inner law that is a circle leaves constants alone: other digits just add up.
+            # The symmetric inner law keeps constants, so the other digits only add up.
             few = Product(len(keys), self.channel.inner)
             decoder = few.decoder(flat)
             values = self.folded("shares", keys) @ decoder
@@ -73,25 +73,27 @@ class WholeEvidence:
         """Values and one report's covariance from folded bits; see ``Symbols.position_decoder``."""
         fake, show = (law[1] / WORD for law in self.channel.laws)  # type: ignore[attr-defined]
         lift, offset = show - fake, self._offset(weights)
-        wanted, law = weights - offset, self.folded("states", keys)
-        apart = len(self.shares) // len(law)  # cells that were folded into one
-        bits = (self.folded("shares", keys) - apart * fake) / lift
-        noise = apart * fake * (1 - fake) + law * (show * (1 - show) - fake * (1 - fake) + lift**2)
-        mean = law @ wanted
-        spread = (wanted * noise[:, None]).T @ wanted / lift**2 - np.outer(mean, mean)
-        return bits @ wanted + offset, spread
+        centred, law = weights - offset, self.folded("states", keys)
+        cells_folded = len(self.shares) // len(law)  # cells folded into one
+        bits = (self.folded("shares", keys) - cells_folded * fake) / lift
+        noise = cells_folded * fake * (1 - fake) + law * (
+            show * (1 - show) - fake * (1 - fake) + lift**2
+        )
+        average = law @ centred
+        spread = (centred * noise[:, None]).T @ centred / lift**2 - np.outer(average, average)
+        return bits @ centred + offset, spread
 
     def _offset(self, weights: Floats) -> Floats:
-        """What is taken from all weights and given back with the report: that states sum to one."""
+        """A constant taken from all weights and added back once, because shares sum to one."""
         return np.asarray(weights.mean(axis=0))
 
     def folded(self, name: str, keys: tuple[int, ...]) -> Floats:
-        """``shares`` or ``states`` summed over all other keys, flat, the keys in their order."""
+        """``shares`` or ``states`` summed over all other keys, flat, in the order of ``keys``."""
         if (name, keys) not in self._folds:
-            whole = getattr(self, name).reshape((self.levels + 1,) * len(self.view))
+            table = getattr(self, name).reshape((self.levels + 1,) * len(self.view))
             others = tuple(axis for axis, key in enumerate(self.view) if key not in keys)
-            kept = [key for key in self.view if key in keys]
-            part = whole.sum(axis=others).transpose([kept.index(key) for key in keys])
+            order = [key for key in self.view if key in keys]
+            part = table.sum(axis=others).transpose([order.index(key) for key in keys])
             self._folds[name, keys] = np.ascontiguousarray(part).reshape(-1)
         return self._folds[name, keys]
 
@@ -102,7 +104,7 @@ class WholeEvidence:
 
 
 class PrintedEvidence(WholeEvidence):
-    """IOH as the paper prints it: every cell from its own bit, with no constraint on their sum."""
+    """IOH as the paper prints it: every cell from its own bit, without a constraint on the sum."""
 
     def __init__(self, plan: Plan, tally: Tally) -> None:
         super().__init__(plan, tally)
@@ -123,7 +125,7 @@ class SimplexEvidence(WholeEvidence):
 
 
 def is_bits(channel: Channel) -> bool:
-    """Whether every state has a bit of its own, and a report marks each bit that is set."""
+    """Whether every state has its own bit, and a report marks each bit that is set."""
     if not isinstance(channel, Symbols) or channel.one_cell or channel.silent:
         return False
     return channel.alphabet == len(channel.laws) == 2 and channel.laws[0] != channel.laws[1]
