@@ -1,16 +1,17 @@
-"""The core of a hash pool: the items whose collisions are undone, and what undoes them.
+"""The collision matrix of a hash pool and its inverse, for the items of the core.
 
-Over the fixed seeds of a pool the scores of items with frequencies x are on average A x, where
-A_ij = (c_ij - 1/t) / (1 - 1/t) and c_ij is the share of seeds on which items i and j collide: the best
-linear prediction for any sizes of sets, and exact for sets of one. (CoCo: the frequencies' A is that of
-the t / 2 pairs of cells; the masses' counts seeds with equal cells less those with mirrored ones.)
+Over the fixed seeds of a pool, items with frequencies x have expected scores A x, where
+A_ij = (c_ij - 1/t) / (1 - 1/t) and c_ij is the share of seeds under which items i and j collide. This is
+the best linear prediction for sets of any size, and exact for sets of one item. For CoCo, frequencies
+have the A of the t / 2 pairs of cells. Masses count seeds with equal cells minus seeds with mirrored
+cells.
 
-The *core* are the items whose A is undone by a dense solve: all items, or only the single keys, or
-none, the first of these that is affordable and takes away more than it costs. Left alone, the pool adds
-a part n gain^2 sum(x^2) / G to the variance; undoing it for k items adds about k / (G (t - 1)), and is
-always done where that is at most ``SMALL_SHARE``.
+The *core* is the set of items for which A is inverted: all items, or only single keys, or none. It is
+the first of these that is affordable and reduces the variance. Without inversion, the pool increases the
+variance by a share n gain^2 sum(x^2) / G. Inversion for k items increases it by a share of about
+k / (G (t - 1)). If that is at most ``SMALL_SHARE``, A is always inverted.
 
-All of this depends on the channel alone: cells and the inverse of A are made once and kept.
+All of this depends only on the channel, so cells and the inverse of A are cached.
 """
 
 from __future__ import annotations
@@ -28,47 +29,49 @@ from ...foundation.compiled import compiled
 from .padded_items import TURN
 
 MOST_CORE = 4096
-"""Items of a dense solve."""
+"""Largest number of items of the core."""
 MOST_SHARE = 1 / 4
-"""Items of the core by cells of the pool: more would blow up the noise."""
+"""Largest share of variance that inversion may add; beyond it the noise grows without limit."""
 SMALL_SHARE = 1 / 64
-"""Up to so many the solve costs next to nothing."""
+"""Share of added variance up to which inversion is always done."""
 MOST_PAIRS = 1 << 29
-"""Collisions that are counted one by one for a core."""
+"""Largest number of collisions that are counted for a core."""
 MOST_KEPT = 1 << 24
-"""Cells of keys under all seeds that are kept between tallies."""
+"""Largest number of cells of keys under all seeds that are cached between tallies."""
 _BLOCK = 1 << 22
+"""Number of array elements processed at once."""
 _SINGULAR = 1e6
+"""Largest entry of an inverse; a matrix with a larger one counts as singular."""
 
 
-def core_size(channel: Collision, singles: int, told: float | Callable[[], float]) -> int:
-    """How many items, from item 0 on, are solved for; ``told`` is n gain^2 sum(x^2)."""
+def core_size(channel: Collision, singles: int, signal: float | Callable[[], float]) -> int:
+    """Number of items of the core, from item 0 on; ``signal`` is n gain^2 sum(x^2)."""
     for count in (channel.items, singles):
         share = core_share(channel, count)
         if share > MOST_SHARE:
             continue
         if share <= SMALL_SHARE:
             return count
-        told = told() if callable(told) else told
-        if told / channel.pool > share / (1 - share):
+        signal = signal() if callable(signal) else signal
+        if signal / channel.pool > share / (1 - share):
             return count
     return 0
 
 
 def core_share(channel: Collision | CoCo, count: int) -> float:
-    """The part of the variance that solving for so many items adds; infinite where it is too much."""
+    """Share of variance that inversion for ``count`` items adds; infinite if it is not affordable."""
     cells = channel.small if isinstance(channel, Collision) else channel.small // 2
     if count > MOST_CORE or channel.pool * count**2 // (2 * cells) > MOST_PAIRS:
         return inf
     return count / (channel.pool * (cells - 1))
 
 
-def solves(channel: CoCo, keys: int, told: Callable[[], float]) -> bool:
-    """Whether CoCo's keys are solved for, by the same rule as a collision's items."""
+def solves(channel: CoCo, keys: int, signal: Callable[[], float]) -> bool:
+    """Whether the collision matrix of CoCo's keys is inverted, by the same rule as for items."""
     share = core_share(channel, keys)
     if share > MOST_SHARE:
         return False
-    return share <= SMALL_SHARE or told() / channel.pool > share / (1 - share)
+    return share <= SMALL_SHARE or signal() / channel.pool > share / (1 - share)
 
 
 def excess(share: Floats, small: int) -> Floats:
@@ -77,7 +80,7 @@ def excess(share: Floats, small: int) -> Floats:
 
 
 def undone(excess: Floats) -> Floats:
-    """The inverse; of a pool that cannot tell some items apart, the inverse where it can."""
+    """The inverse, or the pseudo-inverse if the pool does not distinguish all items."""
     try:
         undo = np.asarray(np.linalg.inv(excess), np.float64)
     except np.linalg.LinAlgError:
@@ -88,10 +91,10 @@ def undone(excess: Floats) -> Floats:
 
 
 def meetings(hashes: np.ndarray) -> Iterator[tuple[Integers, Integers, Integers]]:
-    """Every two items that share a cell under a seed: seeds, and the two items, in several runs.
+    """Every two items that share a cell under a seed: seeds, first items, second items, in blocks.
 
-    Items are sorted by their cell, seed by seed: those that collide are then neighbours, next ones,
-    next but one, and so on until no two are so far apart in one cell.
+    Items are sorted by their cell, seed by seed, so items that collide are neighbours. Neighbours at
+    distance 1, 2 and so on are compared, until no two share a cell.
     """
     seeds, items = hashes.shape
     step = max(1, _BLOCK // max(items, 1))
@@ -99,18 +102,18 @@ def meetings(hashes: np.ndarray) -> Iterator[tuple[Integers, Integers, Integers]
         block = hashes[first : first + step]
         order = np.argsort(block, axis=1, kind="stable")
         cells = np.take_along_axis(block, order, axis=1)
-        found = []
+        neighbours = []
         for lag in range(1, items):
             seed, place = np.nonzero(cells[:, lag:] == cells[:, :-lag])
             if not len(seed):
                 break
-            found.append((first + seed, order[seed, place], order[seed, place + lag]))
-        if found:
-            yield tuple(np.concatenate(part) for part in zip(*found, strict=True))  # type: ignore[misc]
+            neighbours.append((first + seed, order[seed, place], order[seed, place + lag]))
+        if neighbours:
+            yield tuple(np.concatenate(part) for part in zip(*neighbours, strict=True))  # type: ignore[misc]
 
 
 def collided(hashes: np.ndarray, seen: Floats | None = None) -> Floats:
-    """On how many seeds items collide; or the share of reports in the cells where they do."""
+    """Number of seeds under which items collide; with ``seen``, share of reports in common cells."""
     seeds, items = hashes.shape
     loops: Any = compiled()
     if loops is not None and seen is None:
@@ -118,9 +121,9 @@ def collided(hashes: np.ndarray, seen: Floats | None = None) -> Floats:
         loops.collide(hashes, int(hashes.max()) + 1, both)
     else:
         total = np.zeros(items * items)
-        for seed, one, two in meetings(hashes):
-            weights = None if seen is None else seen[seed, hashes[seed, one]]
-            total += np.bincount(one * items + two, weights, items * items)
+        for seed, first, second in meetings(hashes):
+            weights = None if seen is None else seen[seed, hashes[seed, first]]
+            total += np.bincount(first * items + second, weights, items * items)
         both = total.reshape(items, items)
     both = both + both.T
     own = seeds if seen is None else seen[np.arange(seeds)[:, None], hashes].sum(axis=0)
@@ -128,48 +131,49 @@ def collided(hashes: np.ndarray, seen: Floats | None = None) -> Floats:
     return both
 
 
-def told_under(channel: CoCo, words: np.ndarray) -> Floats:
-    """By seed, a key's chance to be told over that under all seeds, from its words.
+def report_chances(channel: CoCo, words: np.ndarray) -> Floats:
+    """Chance that a key is reported under each seed, divided by its average over all seeds.
 
-    Where dummies rank evenly it is (1 - 2 rank / t)^(held - 1): over all seeds ``CoCo.told``.
+    With evenly ranked dummies it is (1 - 2 rank / t)^(held - 1); its average is ``CoCo.told``.
     """
     rank = (words & np.uint64(0xFFFFFFFF)).astype(np.float64) / 4294967296.0
     return np.asarray((1.0 - 2.0 * rank / channel.small) ** (channel.held - 1) / channel.told)
 
 
 def _mirrored(channel: CoCo, keys: int) -> tuple[Floats, Floats, Floats]:
-    """Of CoCo's keys: shares of seeds on which two share a pair of cells; on which their cells are the
-    same, less those on which they are mirrored; and these with the chance that the other key is told.
+    """Three matrices over CoCo's keys, as shares of seeds.
 
-    A key that is told lends its sign to whoever shares its pair.
+    Seeds under which two keys share a pair of cells; seeds with equal cells minus seeds with mirrored
+    cells; and the same weighted by the chance that the other key is reported. The reported key gives
+    its sign to all keys that share its pair.
     """
     half, words = channel.small // 2, channel.words_under(np.arange(keys))
     cells = (words >> np.uint64(32)).astype(np.int64)
-    told = told_under(channel, words)
+    chances = report_chances(channel, words)
     together, agree, lent = (np.zeros((keys, keys)) for _ in range(3))
     loops: Any = compiled()
     if loops is not None:
-        loops.collide_signed(cells, half, told, together, agree, lent)
+        loops.collide_signed(cells, half, chances, together, agree, lent)
     else:
-        for seed, one, two in meetings((cells % half).astype(np.int32)):
-            sign = np.where(cells[seed, one] == cells[seed, two], 1.0, -1.0)
-            np.add.at(together, (one, two), 1.0)
-            np.add.at(agree, (one, two), sign)
-            np.add.at(lent, (one, two), sign * told[seed, two])
-            np.add.at(lent, (two, one), sign * told[seed, one])
-    made = [part / channel.pool for part in (together + together.T, agree + agree.T, lent)]
-    for part, own in zip(made, (1.0, 1.0, told.mean(axis=0)), strict=True):
+        for seed, first, second in meetings((cells % half).astype(np.int32)):
+            sign = np.where(cells[seed, first] == cells[seed, second], 1.0, -1.0)
+            np.add.at(together, (first, second), 1.0)
+            np.add.at(agree, (first, second), sign)
+            np.add.at(lent, (first, second), sign * chances[seed, second])
+            np.add.at(lent, (second, first), sign * chances[seed, first])
+    shares = [part / channel.pool for part in (together + together.T, agree + agree.T, lent)]
+    for part, own in zip(shares, (1.0, 1.0, chances.mean(axis=0)), strict=True):
         np.fill_diagonal(part, own)
-    return made[0], made[1], made[2]
+    return shares[0], shares[1], shares[2]
 
 
 @lru_cache(maxsize=4)
 def undoing(channel: Collision | CoCo, count: int) -> tuple[Floats, Floats]:
-    """What undoes the collisions of the first ``count`` items, and what it adds to a key's covariance.
+    """Inverse of the collision matrix of the first ``count`` items, and its addition to covariances.
 
-    For a collision one matrix over items; for CoCo two over keys, of frequencies and of masses. The
-    second part, (keys, 2, 2), is in units of the variance that items have where no one holds any:
-    reports that are noise alone have the covariance A, and so their solution has that of the inverse.
+    Collision has one matrix over items; CoCo has two over keys, for frequencies and for masses. The
+    addition, (keys, 2, 2), is in units of the variance of an item that nobody holds. Scores from noise
+    alone have covariance A, so their solution has the inverse as covariance.
     """
     if isinstance(channel, CoCo):
         keys = count // 2
@@ -189,13 +193,13 @@ def undoing(channel: Collision | CoCo, count: int) -> tuple[Floats, Floats]:
 
 
 class SeedCells(NamedTuple):
-    """Some keys' cells in the tally, low and high under every seed, and where the two are one."""
+    """Cells of a range of keys in the tally, low and high under every seed."""
 
     keys: slice
     cells: Integers
-    """(seeds, keys, 2)."""
+    """Positions in the tally, (seeds, keys, 2)."""
     meet: tuple[Integers, Integers]
-    """Cell and key of every seed under which a key's low and high are one cell."""
+    """Cells and keys for the seeds under which low and high of a key share a cell."""
 
 
 def _cells(channel: Collision | CoCo, keys: slice) -> SeedCells:
@@ -216,13 +220,13 @@ def _kept_cells(channel: Collision | CoCo, keys: int) -> SeedCells:
 
 @lru_cache(maxsize=2)
 def other_cells(channel: Collision, first: int, last: int) -> Integers:
-    """The tally's cells of some items under every seed."""
+    """Cells of items ``first`` to ``last`` in the tally, (seeds, items)."""
     hashes = channel.hashes(np.arange(first, last))
     return np.asarray(np.arange(channel.pool)[:, None] * channel.small + hashes)
 
 
 def blocks(channel: Collision | CoCo, keys: int) -> Iterator[SeedCells]:
-    """The cells of all keys, in runs that fit into memory; kept where they are few."""
+    """The cells of all keys, in blocks that fit into memory; cached if there are few."""
     if 2 * keys * channel.pool <= MOST_KEPT:
         yield _kept_cells(channel, keys)
         return
@@ -232,15 +236,17 @@ def blocks(channel: Collision | CoCo, keys: int) -> Iterator[SeedCells]:
 
 
 def gains_of(channel: Collision | CoCo) -> tuple[float, float]:
-    """What a holder adds to the share of a key's cells, and to that of its sign's over the other's."""
+    """What a holder adds to the share of the key's cells, and to the difference of its two cells."""
     return channel.gains if isinstance(channel, CoCo) else (channel.gain, channel.gain)
 
 
 def noise_of(channel: Collision | CoCo) -> Floats:
-    """One report's variance of frequency and mass of a key where no one holds any; of items for a
-    collision, whose two items are a key's."""
+    """Variance of one report for the frequency and mass of a key that nobody holds.
+
+    For a collision, of the two items of a key.
+    """
     part = 1.0 / channel.small
     if isinstance(channel, CoCo):
-        met, told = channel.gains
-        return np.array([2 * part * (1 - 2 * part) / met**2, 2 * part / told**2])
+        key_gain, sign_gain = channel.gains
+        return np.array([2 * part * (1 - 2 * part) / key_gain**2, 2 * part / sign_gain**2])
     return np.full(2, part * (1 - part) / channel.gain**2)

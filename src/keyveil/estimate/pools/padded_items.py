@@ -1,11 +1,11 @@
 """Decoding padding and sampling: one signed key of each person, real or dummy, through a channel.
 
-A held key is drawn by one in max(h, length) of those who hold h keys. So the share of reports that
-speak of it, times the length, is its frequency among people who hold no more keys than the length;
-of those who hold h more keys than that it counts only length / h.
+A person who holds h keys draws each of them with chance 1 / max(h, length). So the share of reports
+about a key, times the length, estimates its frequency. It is unbiased if nobody holds more keys than the
+length; a person with h > length keys counts as length / h.
 
-What a position shows (symbols), or how often an item is named (k-RR), gives the shares of the key's
-two signs; ``least_squares`` also uses that the shares of all positions, dummies included, sum to one.
+The symbols of a position, or the counts of an item (k-RR), give the shares of the two signs of the key.
+``least_squares`` also uses that the shares of all positions, dummies included, sum to one.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ ENDS = np.linalg.inv(TURN).T
 
 
 def marks_of(plan: Plan, counts: Integers) -> tuple[Floats, Floats]:
-    """Reports ``(...,)``, and how often each position showed each symbol, ``(..., positions, symbols)``.
+    """Reports ``(...,)``, and counts of each symbol at each position ``(..., positions, symbols)``.
 
-    For k-RR an item is a symbol of its key's position: low, then high.
+    For k-RR the two items of a key are the symbols of its position: low, then high.
     """
     channel = plan.channels[0]
     if not plan.encoding.dummies(plan.cap):
@@ -51,8 +51,8 @@ def marks_of(plan: Plan, counts: Integers) -> tuple[Floats, Floats]:
 # -- shares of the two signs -----------------------------------------------------------------------
 
 
-def _seen(channel: Channel, states: Floats) -> Floats:
-    """What positions show when their low and high have these shares, ``(..., positions, 2)``."""
+def _symbol_shares(channel: Channel, states: Floats) -> Floats:
+    """Expected shares of symbols when low and high have these shares, ``(..., positions, 2)``."""
     if isinstance(channel, Symmetric):
         keep, lie = channel.keep / WORD, (WORD - channel.keep) / (channel.states - 1) / WORD
         return np.asarray(lie + (keep - lie) * states)
@@ -61,8 +61,8 @@ def _seen(channel: Channel, states: Floats) -> Floats:
     return np.asarray(law[0, 1:] + states @ (law[1:, 1:] - law[0, 1:]))
 
 
-def _found(channel: Channel, seen: Floats) -> Floats:
-    """The unbiased shares of low and high that positions' symbols point to."""
+def _sign_shares(channel: Channel, seen: Floats) -> Floats:
+    """Unbiased shares of low and high at each position, from the shares of symbols."""
     if isinstance(channel, Symmetric):
         flat = seen.reshape(*seen.shape[:-2], -1)
         return np.asarray(channel.unmixed_rows(flat).reshape(seen.shape))
@@ -72,7 +72,7 @@ def _found(channel: Channel, seen: Floats) -> Floats:
 
 
 def _spread(channel: Channel, seen: Floats) -> Floats:
-    """Covariance of one report's (low, high), from what positions show."""
+    """Covariance of (low, high) of one report at each position, from the shares of symbols."""
     if isinstance(channel, Symmetric):
         gain = (channel.keep - (WORD - channel.keep) / (channel.states - 1)) / WORD
         undo = np.eye(2) / gain
@@ -85,7 +85,7 @@ def _spread(channel: Channel, seen: Floats) -> Floats:
 
 
 class _Parts(NamedTuple):
-    """Shares of frequency and mass of every position, and the covariance of one report's."""
+    """Shares of frequency and mass of every position, and their covariance for one report."""
 
     values: Floats
     covariance: Floats
@@ -96,20 +96,20 @@ def _plain(values: Floats, spread: Floats) -> _Parts:
 
 
 def _summed(parts: _Parts, many: Floats) -> _Parts:
-    """The same after the shares are made to sum to one, each position taking an equal part.
+    """The same after the shares are made to sum to one by an equal correction of all positions.
 
-    ``many`` says how many positions each one stands for.
+    ``many`` is the number of positions that each row stands for.
     """
     values, covariance = parts.values.copy(), parts.covariance.copy()
     size = many.sum()
-    of_one = np.clip(values[..., 0], 0.0, 1.0)
-    # Two positions share a report only by the state, which is at one of them: covariance - x y.
-    told = covariance[..., 0] - np.clip(values, -1.0, 1.0) * (1.0 - of_one)[..., None]
-    whole = (told[..., 0] @ many)[..., None]  # the variance of the sum
+    inside = np.clip(values[..., 0], 0.0, 1.0)
+    # A report has its state at one position only, so two positions have covariance - x y.
+    with_sum = covariance[..., 0] - np.clip(values, -1.0, 1.0) * (1.0 - inside)[..., None]
+    sum_variance = (with_sum[..., 0] @ many)[..., None]  # variance of the sum
     values[..., 0] += (1.0 - (values[..., 0] @ many)[..., None]) / size
-    covariance[..., 0, 0] += whole / size**2 - 2 * told[..., 0] / size
-    covariance[..., 0, 1] -= told[..., 1] / size
-    covariance[..., 1, 0] -= told[..., 1] / size
+    covariance[..., 0, 0] += sum_variance / size**2 - 2 * with_sum[..., 0] / size
+    covariance[..., 0, 1] -= with_sum[..., 1] / size
+    covariance[..., 1, 0] -= with_sum[..., 1] / size
     return _Parts(values, covariance)
 
 
@@ -122,34 +122,34 @@ def padded_moments(plan: Plan, counts: Integers, summed: bool = True) -> Moments
     reports, marks = marks_of(plan, counts)
     n = reports[..., None, None]
     with np.errstate(invalid="ignore", divide="ignore"):
-        seen = marks / n
-        # One more report without a key, for caution: one report alone has no spread.
-        careful = (marks + _seen(channel, np.zeros(2))) / (n + 1.0)
-        parts = _plain(_found(channel, seen), _spread(channel, careful))
+        observed = marks / n
+        # One report without a key is added, because a single report has no spread.
+        careful = (marks + _symbol_shares(channel, np.zeros(2))) / (n + 1.0)
+        parts = _plain(_sign_shares(channel, observed), _spread(channel, careful))
         if summed and isinstance(channel, Symbols):  # k-RR's shares sum to one already
             parts = _summed(parts, np.ones(keys + length))
         values = length * parts.values[..., :keys, :]
         covariance = length**2 * parts.covariance[..., :keys, :, :] / n[..., None]
-    each = np.broadcast_to(reports[..., None], values.shape[:-1]).astype(np.int64)
-    return Moments(each, values, covariance)
+    key_reports = np.broadcast_to(reports[..., None], values.shape[:-1]).astype(np.int64)
+    return Moments(key_reports, values, covariance)
 
 
 def padded_forecast(plan: Plan, people: float, prior: Prior, summed: bool = True) -> Forecast:
-    """The error of ``least_squares``: the law of states of a prior, and what padding leaves out.
+    """The error of ``least_squares``, with the bias from keys beyond the padding length.
 
-    Without ``summed`` that of ``baseline``.
+    Without ``summed``, the error of ``baseline``.
     """
     channel, length = plan.channels[0], plan.cap
-    kept = prior.capped(length)
-    states = kept @ ENDS / length
+    capped = prior.capped(length)
+    states = capped @ ENDS / length
     dummy = max(0.0, 1.0 - float(prior.count @ states.sum(axis=1))) / (2 * length)
-    every = np.concatenate([states, np.full((1, 2), dummy)])
+    all_states = np.concatenate([states, np.full((1, 2), dummy)])
     many = np.concatenate([prior.count, [length]])
-    parts = _plain(every, _spread(channel, _seen(channel, every)))
+    parts = _plain(all_states, _spread(channel, _symbol_shares(channel, all_states)))
     if summed and isinstance(channel, Symbols):
         parts = _summed(parts, many)
     truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)
-    return Forecast(kept - truth, length**2 * parts.covariance[:-1] / people)
+    return Forecast(capped - truth, length**2 * parts.covariance[:-1] / people)
 
 
 # -- as published ----------------------------------------------------------------------------------
@@ -158,16 +158,16 @@ def padded_forecast(plan: Plan, people: float, prior: Prior, summed: bool = True
 class Published(Forecast):
     """The error of ``published``, from the moments of ``baseline``.
 
-    A count of one sign that is clipped to nothing, or to all holders, is a mean that is clipped to an
-    end of its range: nothing else, unless the frequency is clipped to 1. Then both signs' counts are
-    clipped to all people, and the mean is their difference.
+    A count of one sign that is clipped to zero, or to all holders, is the same as a mean clipped to an
+    end of its range, unless the frequency is clipped to 1. Then the counts of both signs are clipped to
+    all people, and the mean is their difference.
     """
 
     def clipped_mean(self, prior: Prior) -> Floats:
-        """The mean squared error of each mean, which is clipped as it is made."""
+        """The mean squared error of each mean, which the estimator clips."""
         c, size = self.covariance, np.sqrt(np.maximum(self.covariance[:, 0, 0], 1e-300))
         middle = prior.frequency + self.bias[:, 0]
-        first = np.clip((1.0 - middle) / size, -REACH, REACH)  # from here on the frequency is above 1
+        first = np.clip((1.0 - middle) / size, -REACH, REACH)  # above this the frequency is above 1
         half = (REACH - first)[:, None] / 2
         z = first[:, None] + half * (1.0 + NODES)
         f = (middle[:, None] + size[:, None] * z)[..., None]
@@ -182,8 +182,8 @@ class Published(Forecast):
         return np.asarray(super().clipped_mean(prior) + (inner * height(z) * half) @ WEIGHTS)
 
 
-def _letters(channel: Channel) -> tuple[float, float, float]:
-    """The paper's a, b and p: show the key, fake another, keep the sign."""
+def _published_parameters(channel: Channel) -> tuple[float, float, float]:
+    """The paper's a, b and p: the chances to show the key, to fake another, and to keep the sign."""
     if isinstance(channel, Symmetric):
         keep, flip, fake = channel.keep, channel.lie, channel.lie
     else:
@@ -196,8 +196,8 @@ def _letters(channel: Channel) -> tuple[float, float, float]:
 
 @on_arrays("published", "as published, clipped counts and frequencies: biased, without intervals")
 def published(plan: Plan, counts: Integers, level: float) -> KeyBands:
-    """PCKV's frequency, clipped to [1 / n, 1], and improved mean, of counts clipped to [1, n f / l]."""
-    show, fake, keep = _letters(plan.channels[0])
+    """PCKV's frequency, clipped to [1 / n, 1], and mean, from counts clipped to [1, n f / l]."""
+    show, fake, keep = _published_parameters(plan.channels[0])
     keys, length = len(plan.schema.keys), plan.cap
     reports, marks = marks_of(plan, counts)
     n = reports[..., None]
@@ -217,17 +217,17 @@ def published(plan: Plan, counts: Integers, level: float) -> KeyBands:
         holders = np.stack([low, high], axis=-1) - n[..., None] * fake / 2
         holders = np.minimum(np.maximum(holders @ undo, 1.0), most[..., None])
         mean = (holders[..., 1] - holders[..., 0]) / most
-    each = np.broadcast_to(n, frequency.shape).astype(np.int64)
-    return KeyBands(each, _unclaimed(frequency), _unclaimed(mean))
+    key_reports = np.broadcast_to(n, frequency.shape).astype(np.int64)
+    return KeyBands(key_reports, _without_interval(frequency), _without_interval(mean))
 
 
-def _unclaimed(value: Floats) -> Band:
-    """Values that claim neither standard error nor interval."""
+def _without_interval(value: Floats) -> Band:
+    """Values without standard errors and intervals."""
     nothing = np.full(value.shape, np.nan)
     return Band(value, nothing, nothing, nothing)
 
 
 @on_arrays("baseline")
 def baseline(plan: Plan, counts: Integers, level: float) -> KeyBands:
-    """PCKV's unbiased counts of every key by itself, and their ratio."""
+    """PCKV's unbiased counts of every key, and their ratio."""
     return key_bands(plan, padded_moments(plan, counts, summed=False), level)

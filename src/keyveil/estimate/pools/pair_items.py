@@ -1,9 +1,8 @@
-"""Decoding collisions of items and pairs of items: any of their frequencies, with any covariance.
+"""Decoding of items and pairs of items under hashing: their frequencies and covariances.
 
-The scores are those of ``pools``, the core that of ``cores``. Items outside it are relieved of what
-collides with the core; what they do to each other is estimated from the tally and added to their
-variance.
-Covariances are those of the tally's own cell weights: sums over cells of weight x weight x share.
+Scores are defined in ``pool_decoder``, the core in ``collision_matrix``. Collisions of the other items
+with the core are subtracted. Collisions among the other items are estimated from the tally and added to
+their variance. Covariances are sums over cells of weight x weight x observed share.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Scores:
-    """Items' frequencies from one collision's tally, with any of their covariances."""
+    """Frequencies of items from a tally, with their covariances."""
 
     def __init__(self, channel: Collision, counts: Integers, singles: int) -> None:
         self.channel = channel
@@ -34,7 +33,7 @@ class Scores:
         grid = np.asarray(counts, np.float64).reshape(channel.pool, channel.small)
         self._grid = grid
         self.shares = grid / max(self.reports, 1)
-        # One more report, spread evenly, for caution: one report alone has no spread.
+        # One report, spread evenly, is added, because a single report has no spread.
         self._seen = (grid + 1.0 / channel.cells) / (self.reports + 1)
         self.core = core_size(channel, singles, self.reports * channel.gain**2 * self.energy)
         self._core_hashes = channel.hashes(np.arange(self.core)).astype(np.int32)
@@ -49,17 +48,17 @@ class Scores:
 
     @cached_property
     def _core_named(self) -> Floats:
-        """The share of reports in each core item's cells."""
+        """The share of reports in the cells of each core item."""
         return np.asarray(self._seen[self._seeds, self._core_hashes].sum(axis=0))
 
     def _scored(self, hashes: np.ndarray) -> Floats:
-        """Scores from the share of reports in each item's cells."""
+        """Scores of items, from the share of reports in their cells."""
         named = self.shares[self._seeds, hashes].sum(axis=0)
         return np.asarray((named - 1.0 / self.channel.small) / self.channel.gain)
 
     @cached_property
     def _solved(self) -> tuple[Floats, Floats, Floats]:
-        """The core's frequencies, their covariance, and the matrix that undoes its collisions."""
+        """Frequencies of the core, their covariance, and the inverse of the collision matrix."""
         hashes = self._core_hashes
         weighted = collided(hashes, self._seen)
         undo = undoing(self.channel, self.core)[0]
@@ -67,24 +66,24 @@ class Scores:
         spread: Floats = undo @ self._spread(weighted, np.diag(weighted), np.diag(weighted)) @ undo.T
         return values, spread, undo
 
-    def _spread(self, both: Floats, one: Floats, two: Floats) -> Floats:
-        """Covariance of scores, from how often both cells, and how often each, is named."""
+    def _spread(self, both: Floats, first: Floats, second: Floats) -> Floats:
+        """Covariance of scores, from the shares of reports in both cells and in each."""
         scale = self.channel.gain**2 * max(self.reports, 1)
-        return np.asarray((both - np.outer(one, two)) / scale)
+        return np.asarray((both - np.outer(first, second)) / scale)
 
     def _met(self, hashes: np.ndarray, others: np.ndarray) -> tuple[Floats, Floats]:
-        """For items by items: the share of seeds on which they collide, and of reports in that cell."""
+        """Share of seeds under which items collide, and share of reports in their common cells."""
         named = self._seen[self._seeds, hashes]
-        share = np.empty((hashes.shape[1], others.shape[1]))
-        both = np.empty_like(share)
+        collisions = np.empty((hashes.shape[1], others.shape[1]))
+        both = np.empty_like(collisions)
         cells, others = hashes.astype(np.int32), others.astype(np.int32, copy=False)
         for i in range(hashes.shape[1]):
             same = (others == cells[:, i, None]).astype(np.float64)
-            share[i], both[i] = np.stack([self._even, named[:, i]]) @ same
-        return share, both
+            collisions[i], both[i] = np.stack([self._even, named[:, i]]) @ same
+        return collisions, both
 
     def of(self, items: Integers) -> tuple[Floats, Floats]:
-        """Estimated frequencies of some items, each once, and their covariance."""
+        """Estimated frequencies of distinct items, and their covariance."""
         items = np.asarray(items, np.int64)
         inside = items < self.core
         own, other = items[inside], items[~inside]
@@ -103,26 +102,24 @@ class Scores:
         return values, spread
 
     def _outside(self, items: Integers) -> tuple[Floats, Floats, Floats]:
-        """Items outside the core: frequencies, covariance with the core's, covariance of their own."""
+        """Frequencies of items outside the core, their covariance with the core, and their own."""
         hashes = self.channel.hashes(items)
-        values, one = self._scored(hashes), self._seen[self._seeds, hashes].sum(axis=0)
+        values, named = self._scored(hashes), self._seen[self._seeds, hashes].sum(axis=0)
         _, both = self._met(hashes, hashes)
-        spread = self._spread(both, one, one) + self.pool_variance * np.eye(len(items))
+        spread = self._spread(both, named, named) + self.pool_variance * np.eye(len(items))
         if not self.core:
             return values, np.zeros((len(items), 0)), spread
         core, of_core, undo = self._solved
         share, both = self._met(hashes, self._core_hashes)
         pull = excess(share, self.channel.small)
-        told = (
-            self._spread(both, one, self._core_named) @ undo.T
-        )  # covariance of these scores with the core
-        cross = told - pull @ of_core
-        spread = spread - told @ pull.T - pull @ told.T + pull @ of_core @ pull.T
+        with_core = self._spread(both, named, self._core_named) @ undo.T
+        cross = with_core - pull @ of_core
+        spread = spread - with_core @ pull.T - pull @ with_core.T + pull @ of_core @ pull.T
         return values - pull @ core, cross, spread
 
     @cached_property
     def pool_variance(self) -> float:
-        """What items outside the core do to each other by colliding: a variance over random pools."""
+        """Variance over random pools from collisions among items outside the core."""
         if self.core == self.channel.items:
             return 0.0
         energy = self.energy
@@ -133,7 +130,7 @@ class Scores:
 
     @property
     def energy(self) -> float:
-        """The sum over all items of their squared frequencies: reports of one seed agree more for it."""
+        """The sum over all items of their squared frequencies."""
         return energy_of(self.channel, self._grid)[0]
 
 
@@ -141,16 +138,16 @@ class Scores:
 
 
 def scores_of(plan: Plan, tally: Tally) -> Scores:
-    """The scores of a tally of a plan that speaks of sets."""
+    """The scores of a tally whose reports are about sets of items."""
     tally.belongs_to(plan)
     channel = plan.view_channels[0]
     if not isinstance(channel, Collision):
-        raise PlanError("this estimator is for plans that speak of sets of items")
+        raise PlanError("this estimator is for plans whose reports are about sets of items")
     return Scores(channel, tally.view_counts(0)[1], 2 * len(plan.schema.keys))
 
 
 class PairEvidence:
-    """What a tally says of one key, or of two keys together, as estimates with their covariance."""
+    """Evidence of a tally about one key or about two keys together."""
 
     def __init__(self, plan: Plan, tally: Tally) -> None:
         self.plan = plan
@@ -160,8 +157,8 @@ class PairEvidence:
     def moments(self, keys: tuple[int, ...], weights: Floats) -> tuple[Floats, Floats] | None:
         """Estimates of E[weights(joint state of the keys)], and their covariance.
 
-        ``weights`` has an axis of 3 for each key (0 not held, 1 low, 2 high), and a last one for the
-        functionals. None if the reports do not speak of so many keys at a time.
+        ``weights`` has an axis of 3 for each key (0 not held, 1 low, 2 high) and a last axis for the
+        functionals. None if the reports are not about this number of keys together.
         """
         width = len(keys)
         if not 1 <= width <= self.plan.encoding.item_width or len(set(keys)) != width:
@@ -176,14 +173,16 @@ class PairEvidence:
         return constant + values @ worth, worth.T @ spread @ worth
 
     def _expanded(self, keys: tuple[int, ...], weights: Floats) -> tuple[Integers, Floats]:
-        """The items that a functional is made of, and its weight on each; not held = 1 - low - high."""
+        """The items of a functional and its weights on them, with not held = 1 - low - high."""
         if len(keys) == 1:
             return 2 * keys[0] + np.arange(2), weights[1:] - weights[0]
         if keys[0] > keys[1]:
             keys, weights = (keys[1], keys[0]), weights.swapaxes(0, 1)
-        one, two = keys
-        none, of_one, of_two = weights[0, 0], weights[1:, 0], weights[0, 1:]
-        of_both = weights[1:, 1:] - of_one[:, None] - of_two[None, :] + none
-        first = pair_item(len(self.plan.schema.keys), one, two)
-        items = np.concatenate([2 * one + np.arange(2), 2 * two + np.arange(2), first + np.arange(4)])
-        return items, np.concatenate([of_one - none, of_two - none, of_both.reshape(4, -1)])
+        first_key, second_key = keys
+        none, of_first, of_second = weights[0, 0], weights[1:, 0], weights[0, 1:]
+        of_both = weights[1:, 1:] - of_first[:, None] - of_second[None, :] + none
+        first = pair_item(len(self.plan.schema.keys), first_key, second_key)
+        items = np.concatenate(
+            [2 * first_key + np.arange(2), 2 * second_key + np.arange(2), first + np.arange(4)]
+        )
+        return items, np.concatenate([of_first - none, of_second - none, of_both.reshape(4, -1)])

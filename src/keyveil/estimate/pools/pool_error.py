@@ -1,13 +1,14 @@
-"""What a hash pool leaves after collisions are undone: of second order, two items held at a time.
+"""The error that a hash pool leaves after collisions are undone: of second order, from pairs of items.
 
-Who holds both of two keys that collide names their cell once, not twice, which no sum over single keys
-knows. It is a fixed error, of the pool's own seeds: it falls with the pool and not with reports.
+A person who holds two colliding keys names their cell once, not twice. A sum over single keys does not
+include this. The error is fixed by the seeds of the pool: it falls with the size of the pool, not with
+the number of reports.
 
-* ``beyond``: how far counts lie from what single keys explain, seed by seed: what a tally itself tells.
-* ``second_order``: its size on average over pools, keys being held independently.
-* ``pool_error``: what it is under these seeds and for these people, where a table says what sets they
-  hold: by the channel's own law where keys are few; otherwise the luck of the seeds averages out, and
-  its size is told, from how often every two keys are held together.
+* ``pair_variance``: its size in a tally, from the residuals of counts after single keys, seed by seed.
+* ``second_order``: its average size over pools, if keys are held independently.
+* ``pool_error``: its value for given seeds and people, if a table gives the sets that they hold. With
+  few keys it follows from the law of the channel. With more keys only its size is computed, from how
+  often every two keys are held together.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ import numpy as np
 from ...channel import CoCo, Collision
 from ...foundation.arrays import Floats, Integers
 from ...people.table_sample import Sample
-from .collision_matrix import blocks, gains_of, told_under, undoing
+from .collision_matrix import blocks, gains_of, report_chances, undoing
 from .padded_items import ENDS, TURN
 
 FEW_KEYS = 32
-"""With more keys the luck of the seeds is left out."""
+"""Largest number of keys for which the error of the given seeds is always computed."""
 MOST_LOOKED = 1 << 22
-"""Seeds times items of all sets that are looked at one by one; of more a part."""
+"""Largest number of seeds times items of all sets that are enumerated; of more, a sample is taken."""
 MOST_KEYS = 1 << 8
-"""Of so many keys every two are looked at in a sample."""
+"""Largest number of keys for which every pair is counted in a sample."""
 
 
 def undo_collisions(channel: Collision | CoCo, values: Floats) -> Floats:
-    """Frequencies and masses ``(keys, 2)`` without what keys do to each other."""
+    """Frequencies and masses ``(keys, 2)`` without the collisions of keys."""
     undo, _ = undoing(channel, 2 * len(values))
     if isinstance(channel, CoCo):
         return np.stack([undo[0] @ values[:, 0], undo[1] @ values[:, 1]], axis=1)
@@ -41,73 +42,76 @@ def undo_collisions(channel: Collision | CoCo, values: Floats) -> Floats:
 # -- of a tally ------------------------------------------------------------------------------------
 
 
-def beyond(channel: Collision | CoCo, row: Integers, values: Floats, spread: Floats) -> Floats:
-    """What is to be added to frequencies' and masses' variances ``(keys, 2)``, of one tally.
+def pair_variance(channel: Collision | CoCo, row: Integers, values: Floats, spread: Floats) -> Floats:
+    """Additional variance of frequencies and masses ``(keys, 2)`` from pairs of keys, for one tally.
 
-    Every seed tells of a key by itself. Once what all keys explain is taken from the counts, what seeds
-    tell differs by chance, which is in ``spread``, and by what pairs of keys do under each: so the sum
-    of its squares over seeds is the variance, whatever keys are held together.
+    Every seed gives its own estimate of a key. After subtraction of the part that single keys explain,
+    the estimates differ by chance, which ``spread`` includes, and by pairs of keys. So the sum of their
+    squares over seeds is the variance, whatever keys are held together.
     """
     keys, reports = len(values), float(row[0])
     grid = row[1:].reshape(channel.pool, channel.small)
-    under = grid.sum(axis=1, keepdims=True) * channel.pool  # chance also gives seeds unlike numbers
-    left = (grid - under * _explained(channel, values).reshape(grid.shape)).ravel()
-    made = np.empty((keys, 2))
+    under = grid.sum(axis=1, keepdims=True) * channel.pool  # seeds have different numbers of reports
+    residual = (grid - under * _explained(channel, values).reshape(grid.shape)).ravel()
+    variance = np.empty((keys, 2))
     for of, cells, _ in blocks(channel, keys):
-        told = (left[cells] @ TURN.T) / (np.array(gains_of(channel)) * reports)
-        made[of] = np.einsum("skp,skp->kp", told, told)
-    return np.maximum(made - np.diagonal(spread, axis1=1, axis2=2), 0.0)
+        by_seed = (residual[cells] @ TURN.T) / (np.array(gains_of(channel)) * reports)
+        variance[of] = np.einsum("skp,skp->kp", by_seed, by_seed)
+    return np.maximum(variance - np.diagonal(spread, axis1=1, axis2=2), 0.0)
 
 
 def _explained(channel: Collision | CoCo, values: Floats) -> Floats:
-    """Pr[output] as a sum over single keys, with these frequencies and masses."""
+    """Probabilities of the outputs as a sum over single keys, with these frequencies and masses."""
     keys, small = len(values), channel.small
     if isinstance(channel, CoCo):
-        met, told = channel.gains
-        even = met / (1.0 - 2.0 / small) * values[:, 0] / 2  # of either cell of a key's pair
-        odd, evenly = told / 2 * values[:, 1] * _told_under_seeds(channel, keys), 2 * even.sum()
+        key_gain, sign_gain = channel.gains
+        even = key_gain / (1.0 - 2.0 / small) * values[:, 0] / 2  # for either cell of the pair of a key
+        odd, total = (
+            sign_gain / 2 * values[:, 1] * _report_chances_by_seed(channel, keys),
+            2 * even.sum(),
+        )
     else:
         weights = channel.gain / (1.0 - 1.0 / small) * (values @ ENDS)
-        evenly = weights.sum()
-    law = np.full(channel.cells, (1.0 - evenly) / small)
+        total = weights.sum()
+    law = np.full(channel.cells, (1.0 - total) / small)
     for of, cells, _ in blocks(channel, keys):
         if isinstance(channel, CoCo):
-            each = np.stack([even[of] - odd[:, of], even[of] + odd[:, of]], axis=-1)
+            weight = np.stack([even[of] - odd[:, of], even[of] + odd[:, of]], axis=-1)
         else:
-            each = np.broadcast_to(weights[of], cells.shape)
-        law += np.bincount(cells.ravel(), each.ravel(), channel.cells)
+            weight = np.broadcast_to(weights[of], cells.shape)
+        law += np.bincount(cells.ravel(), weight.ravel(), channel.cells)
     return law / channel.pool
 
 
 @lru_cache(maxsize=4)
-def _told_under_seeds(channel: CoCo, keys: int) -> Floats:
-    """``told_under`` of all keys, a row for every seed."""
-    return told_under(channel, channel.words_under(np.arange(keys)))
+def _report_chances_by_seed(channel: CoCo, keys: int) -> Floats:
+    """``report_chances`` of all keys, a row for every seed."""
+    return report_chances(channel, channel.words_under(np.arange(keys)))
 
 
 # -- over pools ------------------------------------------------------------------------------------
 
 
 def second_order(channel: Collision | CoCo, square: Floats, count: Floats) -> Floats:
-    """The covariance that pairs of held keys leave after collisions are undone, (..., keys, 2, 2).
+    """Covariance from pairs of held keys after collisions are undone, (..., keys, 2, 2).
 
-    ``square`` are the squared frequencies and masses of keys, each standing for ``count``. Over pools
-    it is a random error of x_ij^2 / t / G for every pair i, j of a key's own, and of x_jk^2 / t^2 / G
-    for every other pair. (CoCo: of t / 2 pairs of cells for frequencies; of two that collide one lends
-    its sign, so masses have half.)
+    ``square`` holds the squared frequencies and masses of keys; each stands for ``count`` keys. Over
+    pools, key i has a random error of x_ij^2 / t / G for every pair i, j that contains it, and of
+    x_jk^2 / t^2 / G for every other pair. CoCo has t / 2 pairs of cells for frequencies. Of two
+    colliding keys only one gives the sign, so masses have half of the error.
     """
 
-    def beside(one: Floats, two: Floats) -> Floats:
-        return one * np.maximum((two * count).sum(axis=-1, keepdims=True) - two, 0.0)
+    def with_others(own: Floats, other: Floats) -> Floats:
+        return own * np.maximum((other * count).sum(axis=-1, keepdims=True) - other, 0.0)
 
     if isinstance(channel, CoCo):
         f, mass = square[..., 0], square[..., 1]
-        signed: Floats | None = beside(mass, f) + beside(f, mass)
-        own = beside(f, f)
+        signed: Floats | None = with_others(mass, f) + with_others(f, mass)
+        own = with_others(f, f)
     else:
-        each = square.mean(axis=-1)  # of low and high together
-        own, signed = beside(each, each), None
-    return _left(channel, own, signed, count)
+        item_square = square.mean(axis=-1)  # average of low and high
+        own, signed = with_others(item_square, item_square), None
+    return _pair_covariance(channel, own, signed, count)
 
 
 # -- of this pool ----------------------------------------------------------------------------------
@@ -116,11 +120,11 @@ def second_order(channel: Collision | CoCo, square: Floats, count: Floats) -> Fl
 def pool_error(
     channel: Collision | CoCo, keys: int, sample: Sample, undoes: bool
 ) -> tuple[Floats, Floats] | None:
-    """Its part of the bias ``(keys, 2)``, and of the covariance ``(keys, 2, 2)``.
+    """Bias ``(keys, 2)`` and covariance ``(keys, 2, 2)`` from pairs of keys; one of the two is zero.
 
-    ``undoes`` says whether collisions are undone; one of both is zero. None where keys are too many.
+    ``undoes`` says whether collisions are undone. None if there are too many keys.
     """
-    sets, _, _ = _named(sample, channel.held)
+    sets, _, _ = _sampled_sets(sample, channel.held)
     if keys <= FEW_KEYS or channel.pool * sets.size <= MOST_LOOKED:
         return _own_error(channel, keys, sample, undoes), np.zeros((keys, 2, 2))
     if keys > MOST_KEYS or not undoes:
@@ -129,8 +133,8 @@ def pool_error(
 
 
 @lru_cache(maxsize=32)
-def _named(sample: Sample, cap: int, times: int | None = None) -> tuple[Integers, Floats, int]:
-    """The sets that people name, the share that does, and how many were drawn."""
+def _sampled_sets(sample: Sample, cap: int, times: int | None = None) -> tuple[Integers, Floats, int]:
+    """Distinct sets that people name, the share of people for each, and the number of sets drawn."""
     drawn = sample.sets(cap, times)
     sets, number = np.unique(drawn, axis=0, return_counts=True)
     return sets, number / len(drawn), len(drawn)
@@ -138,11 +142,11 @@ def _named(sample: Sample, cap: int, times: int | None = None) -> tuple[Integers
 
 @lru_cache(maxsize=64)
 def _own_error(channel: Collision | CoCo, keys: int, sample: Sample, undoes: bool) -> Floats:
-    """What all reports say on average, less what is true; of some of the people if sets are many."""
-    sets, shares, _ = _named(sample, channel.held)
+    """Expected answers minus the truth ``(keys, 2)``; from a part of the sample if sets are many."""
+    sets, shares, _ = _sampled_sets(sample, channel.held)
     most = max(1, MOST_LOOKED // (channel.pool * channel.held))
     if len(sets) > most:
-        sets, shares, _ = _named(sample.fewer(most), channel.held, 1)
+        sets, shares, _ = _sampled_sets(sample.fewer(most), channel.held, 1)
     law = channel.mixture(sets, shares)
     weights = np.broadcast_to(shares[:, None], sets.shape)[sets >= 0]
     truth = np.bincount(sets[sets >= 0], weights, 2 * keys)
@@ -155,36 +159,43 @@ def _own_error(channel: Collision | CoCo, keys: int, sample: Sample, undoes: boo
 
 @lru_cache(maxsize=64)
 def paired(channel: Collision | CoCo, keys: int, sample: Sample) -> Floats:
-    """``second_order`` with keys held together as in a sample."""
-    sets, shares, drawn = _named(sample, channel.held)
+    """``second_order`` with keys held together as in a sample, ``(keys, 2, 2)``."""
+    sets, shares, drawn = _sampled_sets(sample, channel.held)
     marks = np.zeros((len(sets), 2 * keys + 1))
     np.put_along_axis(marks, np.where(sets < 0, 2 * keys, sets), 1.0, axis=1)
     low, high = marks[:, 0:-1:2], marks[:, 1:-1:2]
 
-    def squared(one: Floats, two: Floats) -> Floats:
-        """For each key the sum over others of x^2, less what chance adds to it."""
-        share = one.T @ (two * shares[:, None])
-        chance = np.abs(one).T @ (np.abs(two) * shares[:, None]) / drawn
-        made = np.maximum(share**2 - chance, 0.0)
-        np.fill_diagonal(made, 0.0)
-        return np.asarray(made.sum(axis=1))
+    def squared(first: Floats, second: Floats) -> Floats:
+        """For each key, the sum over other keys of x^2, minus its expected sampling error."""
+        share = first.T @ (second * shares[:, None])
+        chance = np.abs(first).T @ (np.abs(second) * shares[:, None]) / drawn
+        squares = np.maximum(share**2 - chance, 0.0)
+        np.fill_diagonal(squares, 0.0)
+        return np.asarray(squares.sum(axis=1))
 
     if isinstance(channel, CoCo):
         f, mass = low + high, high - low
-        return _left(channel, squared(f, f), squared(mass, f) + squared(f, mass), np.ones(keys))
+        return _pair_covariance(
+            channel, squared(f, f), squared(mass, f) + squared(f, mass), np.ones(keys)
+        )
     own = squared(low, low) + squared(low, high) + squared(high, low) + squared(high, high)
-    return _left(channel, own, None, np.ones(keys))
+    return _pair_covariance(channel, own, None, np.ones(keys))
 
 
-def _left(channel: Collision | CoCo, own: Floats, signed: Floats | None, count: Floats) -> Floats:
-    """From each key's sum of x^2 over its own pairs; for CoCo also with one of the two signed."""
-    made = np.zeros((*own.shape, 2, 2))
+def _pair_covariance(
+    channel: Collision | CoCo, own: Floats, signed: Floats | None, count: Floats
+) -> Floats:
+    """Covariance from the sum of x^2 over the pairs of each key.
+
+    ``signed`` is the sum for CoCo with the sign of one of the two keys.
+    """
+    covariance = np.zeros((*own.shape, 2, 2))
     every = (own * count).sum(axis=-1, keepdims=True) / 2
     if signed is not None:
         half = channel.small // 2
-        made[..., 0, 0] = own / half + every / half**2
-        made[..., 1, 1] = signed / (2 * half)
+        covariance[..., 0, 0] = own / half + every / half**2
+        covariance[..., 1, 1] = signed / (2 * half)
     else:
         both = own / channel.small + 2 * every / channel.small**2
-        made[..., 0, 0] = made[..., 1, 1] = both
-    return made / channel.pool
+        covariance[..., 0, 0] = covariance[..., 1, 1] = both
+    return covariance / channel.pool
