@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class OneItem(Encoding, StateDecoding):
-    """One held key; people who hold several count for each of them in part."""
+    """One held key; a person with several keys counts for each of them in part."""
 
     name = "item"
     draws_held_key = True
@@ -78,13 +78,13 @@ class OneItem(Encoding, StateDecoding):
     # -- tallies of the states ---------------------------------------------------------------------
 
     def moments(self, plan: Plan, counts: Integers) -> Moments:
-        """Frequencies; nothing is known of values."""
+        """Frequencies; masses are NaN."""
         from ...estimate.linear import Moments
 
         channel = plan.channels[0]
         rows = np.asarray(counts).reshape(-1, plan.layout.cells)
         moments = Moments.unknown((len(rows),), len(plan.schema.keys))
-        # One more report from an average state, for caution: one report alone has no spread.
+        # One report from an average state is added, because a single report has no spread.
         average = channel.mix(np.full(channel.states, 1.0 / channel.states))[: channel.cells]
         moments.reports[:] = rows[:, :1]
         answered = np.flatnonzero(rows[:, 0])
@@ -105,7 +105,7 @@ class OneItem(Encoding, StateDecoding):
         return answers
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
-        """The bias is that of drawing one key: those who hold several count for each in part."""
+        """The error, with the bias of drawing one key: several held keys count in part."""
         from ...estimate.forecast.key_forecast import Forecast
 
         channel, kinds = plan.channels[0], len(prior.count)
