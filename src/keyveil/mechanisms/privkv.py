@@ -1,14 +1,14 @@
-"""PrivKV: flip whether the key is held; if it is then shown, send its value's flipped sign.
+"""PrivKV: flip whether the key is held; if it is shown, send the flipped sign of its value.
 
 Ye, Hu, Meng, Zheng, "PrivKV: Key-value data collection with LDP", IEEE S&P 2019 (Algorithms 1 and 2 of
 Sun et al.). An absent key that is shown gets a random value. Paper letters: p1 keeps the key, p2 the
 sign, epsilon_1 = epsilon_2 = epsilon / 2. That is truly max{e2, e1 + ln(2 / (1 + e^-e2))}, 0.719 at a
-nominal 1; ``tight`` takes e2 = epsilon and e1 = ln((e^epsilon + 1) / 2), which proves all of it.
+nominal 1; ``tight`` takes e2 = epsilon and e1 = ln((e^epsilon + 1) / 2), which uses all of epsilon.
 
-Three estimators: ``unbiased`` is the paper's PrivKV-A (least squares: the channel is square, so
-there is only one unbiased estimator), ``published`` is PrivKV's own mean, which forgets that absent
-keys also send values and so shrinks towards 0, ``virtual`` iterates that on the collector's side
-and approaches ``unbiased``.
+It has three estimators. ``unbiased`` is the paper's PrivKV-A. (It is least squares: the channel is
+square, so only one estimator is unbiased.) ``published`` is PrivKV's own mean; it ignores that absent
+keys also send values, and so shrinks towards 0. ``virtual`` iterates ``published`` at the collector and
+approaches ``unbiased``.
 """
 
 from __future__ import annotations
@@ -38,10 +38,14 @@ if TYPE_CHECKING:
     from ..plan.tally import Tally
 
 VIRTUAL_ROUNDS = 10
+"""Number of rounds of ``virtual``, the first included."""
 
 
 def privkv_rows(key_epsilon: float, value_epsilon: float, feedback: float = 0.0) -> Floats:
-    """Rows absent, low, high over outputs absent, low, high; ``feedback`` is what absent keys say."""
+    """The law: rows absent, low, high; columns absent, low, high.
+
+    ``feedback`` is the value that absent keys send.
+    """
     keep_key, keep = (exp(e) / (exp(e) + 1) for e in (key_epsilon, value_epsilon))
     high = (1 + (2 * keep - 1) * feedback) / 2
     return np.array(
@@ -54,24 +58,24 @@ def privkv_rows(key_epsilon: float, value_epsilon: float, feedback: float = 0.0)
 
 
 def keeps_of(channel: Channel) -> tuple[float, float]:
-    """How often the key and the sign are kept, read off the channel."""
+    """Probabilities that the channel keeps the key, and the sign of a shown key."""
     rows = channel.expected()
     shown = rows[1, 1] + rows[1, 2]
     return float(shown), float(rows[1, 1] / shown)
 
 
 def raw_means(plan: Plan, tally: Tally) -> Floats:
-    """PrivKV's own means on [-1, 1]: signs debiased among the shown, whoever they are, and clipped."""
+    """PrivKV's own means on [-1, 1]: debiased signs of all shown keys, held or not, clipped."""
     means = []
     for view, channel in enumerate(plan.view_channels):
         _, (_, low, high) = tally.view_counts(view)
         keep = keeps_of(channel)[1]
-        shown = int(low) + int(high)
-        highs, lows = (
-            min(max(((keep - 1) * shown + count) / (2 * keep - 1), 0.0), float(shown))
+        shown_count = int(low) + int(high)
+        high_count, low_count = (
+            min(max(((keep - 1) * shown_count + count) / (2 * keep - 1), 0.0), float(shown_count))
             for count in (int(high), int(low))
         )
-        means.append((highs - lows) / shown if shown else nan)
+        means.append((high_count - low_count) / shown_count if shown_count else nan)
     return np.array(means)
 
 
@@ -82,14 +86,14 @@ def unbiased(plan: Plan, tally: Tally, level: float) -> Answers:
 
 
 def published(plan: Plan, tally: Tally, level: float) -> Answers:
-    """PrivKV's frequency, with its interval, and its biased mean, without one."""
+    """PrivKV's frequency with an interval, and its biased mean without one."""
     return _with_means(plan, tally, level, raw_means(plan, tally), "published")
 
 
 def virtual(plan: Plan, tally: Tally, level: float) -> Answers:
     """Virtual iterations: m_r = f* m^ + (1 - f*) m_(r-1) from the published mean, ten rounds in all.
 
-    In closed form m^ + (1 - f*)^9 (m_1 - m^), with m^ the unbiased mean that they approach.
+    The closed form is m^ + (1 - f*)^9 (m_1 - m^), where m^ is the unbiased mean, the limit.
     """
     moments = single_moments(plan, tally)
     first = raw_means(plan, tally)
@@ -139,12 +143,12 @@ class PrivKV(Mechanism):
         )
 
 
-def asked_once(plan: Plan, people: float, prior: Prior, told: Floats) -> FeedbackRound:
-    """What the raw means of one round will be, absent keys saying ``told``."""
+def asked_once(plan: Plan, people: float, prior: Prior, feedback: Floats) -> FeedbackRound:
+    """Forecast of the raw means of one round in which absent keys send ``feedback``."""
     show, keep = keeps_of(plan.view_channels[0])
     f = prior.frequency
     shown = f * show + (1.0 - f) * (1.0 - show)
-    said = FeedbackForecast.surely(np.broadcast_to(told, f.shape))
+    forecast = FeedbackForecast.surely(np.broadcast_to(feedback, f.shape))
     return FeedbackRound.of(
-        said, f * show / shown, prior.mean, people / len(plan.schema.keys) * shown, 2 * keep - 1
+        forecast, f * show / shown, prior.mean, people / len(plan.schema.keys) * shown, 2 * keep - 1
     )
