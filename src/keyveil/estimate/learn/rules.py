@@ -89,23 +89,19 @@ def rules(
     names = released.schema.keys if keys is None else tuple(keys)
     for name in names:
         released.place(name)
-    tested = []
-    for query in _candidates(names, SIGNS[given], conditions):
-        moments = _moments(released, query)
-        if moments is not None:
-            tested.append((query, moments, p_value(moments, min_lift)))
+    tested = _tested(released, _candidates(names, SIGNS[given], conditions), min_lift)
     adjusted = adjust([p for _, _, p in tested], control)
     discoveries = [
         _rule(released, query, moments, p, float(q))
         for (query, moments, p), q in zip(tested, adjusted, strict=True)
         if q <= false_discovery
     ]
-    listed = [
+    ranked = sorted(discoveries, key=lambda rule: (-rule.lift.low, -rule.lift.value))
+    return [
         rule
-        for rule in discoveries
+        for rule in ranked
         if rule.frequency.value >= min_frequency and rule.support.value >= min_support
     ]
-    return sorted(listed, key=lambda rule: (-rule.lift.low, -rule.lift.value))
 
 
 def _check(
@@ -131,6 +127,14 @@ def _candidates(names: Sequence[str], signs: Sequence[bool], conditions: int) ->
             for chosen in combinations(others, size):
                 for held in product(signs, repeat=size):
                     yield Query("lift", target, tuple(zip(chosen, held, strict=True)))
+
+
+def _tested(
+    released: Released, queries: Iterable[Query], min_lift: float
+) -> list[tuple[Query, JointMoments, float]]:
+    """The queries whose keys a view holds, with their moments and p-values."""
+    known = ((query, _moments(released, query)) for query in queries)
+    return [(query, joint, p_value(joint, min_lift)) for query, joint in known if joint is not None]
 
 
 def _moments(released: Released, query: Query) -> JointMoments | None:

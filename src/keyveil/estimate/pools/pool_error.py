@@ -66,10 +66,8 @@ def _explained(channel: Collision | CoCo, values: Floats) -> Floats:
     if isinstance(channel, CoCo):
         key_gain, sign_gain = channel.gains
         even = key_gain / (1.0 - 2.0 / small) * values[:, 0] / 2  # for either cell of the pair of a key
-        odd, total = (
-            sign_gain / 2 * values[:, 1] * _report_chances_by_seed(channel, keys),
-            2 * even.sum(),
-        )
+        odd = sign_gain / 2 * values[:, 1] * _report_chances_by_seed(channel, keys)
+        total = 2 * even.sum()
     else:
         weights = channel.gain / (1.0 - 1.0 / small) * (values @ ENDS)
         total = weights.sum()

@@ -57,8 +57,8 @@ NOTE = (
     "not for each key by itself"
 )
 FEW_NOTE = (
-    f"nothing was shrunk: fewer than {FEWEST} keys have reports that tell of them, too few to have "
-    "anything in common; values and intervals are the raw ones, clipped to their range"
+    f"nothing was shrunk: fewer than {FEWEST} keys have reports, too few to learn what they have in "
+    "common; values and intervals are the raw ones, clipped to their range"
 )
 
 
@@ -137,10 +137,8 @@ def _where_learned(posterior: Posterior, raw: Band, low: float, level: float) ->
     has_posterior = np.isfinite(posterior.mean)
     stderr, reach = np.sqrt(posterior.variance), quantile(level)
     skew_shift = posterior.skew * (reach**2 - 1) / 6
-    below, above = (
-        posterior.mean + (skew_shift - reach) * stderr,
-        posterior.mean + (skew_shift + reach) * stderr,
-    )
+    below = posterior.mean + (skew_shift - reach) * stderr
+    above = posterior.mean + (skew_shift + reach) * stderr
     near = END * (1.0 - low)
     below = np.where((raw.low <= low) & (below < low + near), low, below)
     above = np.where((raw.high >= 1.0) & (above > 1.0 - near), 1.0, above)

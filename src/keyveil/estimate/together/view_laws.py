@@ -216,11 +216,11 @@ class ViewEvidence:
         places = np.array([[view.index(key) for key in keys] for view in views])
         for order in np.unique(places, axis=0):
             same_places = (places == order).all(axis=1)
-            views_rows, share = rows[same_places], shares[same_places]
-            view = self.plan.views.keys[int(group.views[views_rows[0]])]
+            same_rows, share = rows[same_places], shares[same_places]
+            view = self.plan.views.keys[int(group.views[same_rows[0]])]
             pick = lifted(_states(self.levels, len(keys)), keys, view, self.levels)
-            law += share @ group.laws[views_rows] @ pick
-            covariance += pick.T @ np.tensordot(share**2, group.covariance[views_rows], 1) @ pick
+            law += share @ group.laws[same_rows] @ pick
+            covariance += pick.T @ np.tensordot(share**2, group.covariance[same_rows], 1) @ pick
         return law, _inverse(covariance)
 
     def _row(self, groups: list[ViewGroup], view: int) -> tuple[int, Floats, Floats]:
