@@ -192,8 +192,8 @@ def likely_moments(plan: Plan, counts: Integers) -> Moments:
     shape = np.shape(counts)[:-1]
     moments = Moments.unknown(shape, len(plan.schema.keys))
     for number, channel in enumerate(plan.channels):
-        places, held = view_counts(plan, counts, number)
-        rows = held.reshape(-1, channel.cells)
+        places, key_counts = view_counts(plan, counts, number)
+        rows = key_counts.reshape(-1, channel.cells)
         n = rows.sum(axis=1)
         laws = fit(channel, rows).laws
         likely = (n[:, None] * laws + 1.0) / (n[:, None] + channel.states)  # one more report per state

@@ -28,8 +28,8 @@ Decoder = Callable[[Channel, Floats], Floats]
 def key_weights(schema: Schema) -> Floats:
     """Weights ``(states, 2)`` on the states of a single key; their sums are frequency and mass."""
     held = np.concatenate([[0.0], np.ones(schema.levels)])
-    worth = np.concatenate([[0.0], schema.values if schema.levels > 1 else [np.nan]])
-    return np.stack([held, worth], axis=1)
+    value = np.concatenate([[0.0], schema.values if schema.levels > 1 else [np.nan]])
+    return np.stack([held, value], axis=1)
 
 
 def by_least_squares(channel: Channel, weights: Floats) -> Floats:
@@ -99,8 +99,8 @@ def view_moments(plan: Plan, counts: Integers, decode: Decoder = by_least_square
     shape = np.shape(counts)[:-1]
     moments = Moments.unknown(shape, len(plan.schema.keys))
     for number, channel in enumerate(plan.channels):
-        places, held = view_counts(plan, counts, number)
-        rows = held.reshape(-1, channel.cells)
+        places, key_counts = view_counts(plan, counts, number)
+        rows = key_counts.reshape(-1, channel.cells)
         n = rows.sum(axis=1)
         cells = decode(channel, weights)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -123,23 +123,23 @@ def _spread(channel: Channel, shares: Floats, reports: Floats, cells: Floats) ->
     law = channel.expected()
     nearest = onto_simplex(np.nan_to_num(shares) @ np.linalg.pinv(law))
     n = reports[:, None]
-    seen = (n * nearest + 1.0) / (n + channel.states) @ law
-    mean = seen @ cells
-    square = np.einsum("vc,cij->vij", seen, cells[:, :, None] * cells[:, None, :])
+    outputs = (n * nearest + 1.0) / (n + channel.states) @ law
+    mean = outputs @ cells
+    square = np.einsum("vc,cij->vij", outputs, cells[:, :, None] * cells[:, None, :])
     return np.asarray(square - mean[:, :, None] * mean[:, None, :])
 
 
 def key_bands(plan: Plan, moments: Moments, level: float) -> KeyBands:
     """Bands of every key for the statistics that the mechanism answers."""
-    wanted = plan.mechanism.answers
+    statistics = plan.mechanism.answers
     frequency, mass = moments.values[..., 0], moments.values[..., 1]
     spread, n = moments.covariance, moments.reports
     bands: dict[str, Band] = {}
-    if "frequency" in wanted:
+    if "frequency" in statistics:
         bands["frequency"] = Band.plain(frequency, spread[..., 0, 0], n, level)
-    if "mean" in wanted:
+    if "mean" in statistics:
         bands["mean"] = Band.ratio(mass, frequency, spread[..., ::-1, ::-1], n, level)
-    if "mass" in wanted:
+    if "mass" in statistics:
         bands["mass"] = Band.plain(mass, spread[..., 1, 1], n, level)
     return KeyBands(n, **bands)
 

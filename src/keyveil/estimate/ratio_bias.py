@@ -58,9 +58,9 @@ def jackknife(plan: Plan, counts: Integers, level: float) -> KeyBands:
     raw = key_bands(plan, moments_of(plan, counts), level)
     means = np.full(raw.reports.shape, np.nan)
     for number, channel in enumerate(plan.channels):
-        places, held = view_counts(plan, counts, number)
+        places, key_counts = view_counts(plan, counts, number)
         below, above = by_least_squares(channel, key_weights(plan.schema)).T
-        means[..., places] = _left_out(held, above, below)
+        means[..., places] = _left_out(key_counts, above, below)
     if raw.mean is not None:  # without one report, a frequency near zero may be zero
         means = np.where(np.isfinite(raw.mean.low), means, raw.mean.value)
     return _with_means(raw, means)

@@ -44,9 +44,15 @@ class Blend(Mechanism):
 
 def blended(share: Decimal, epsilon: Decimal) -> Channel:
     """The channel for a share; KVUE's if 2^32 is too coarse for five patterns."""
-    whole = 10 ** max(0, -int(share.normalize().as_tuple().exponent))
-    both = int(share * whole)
-    if both == 0 or epsilon > LARGEST:
+    denominator = 10 ** max(0, -int(share.normalize().as_tuple().exponent))
+    numerator = int(share * denominator)
+    if numerator == 0 or epsilon > LARGEST:
         return Symmetric.of(3, epsilon)
-    weights = {ABSENT: whole - both, LOW: whole, HIGH: whole, ABSENT | LOW: both, ABSENT | HIGH: both}
+    weights = {
+        ABSENT: denominator - numerator,
+        LOW: denominator,
+        HIGH: denominator,
+        ABSENT | LOW: numerator,
+        ABSENT | HIGH: numerator,
+    }
     return table_of({pattern: weight for pattern, weight in weights.items() if weight}, 3, epsilon)

@@ -75,10 +75,10 @@ class Sets(Mechanism):
         held = self.encoding.most_held(cap)
         if pool & (pool - 1):
             raise PlanError("pool must be a power of two")
-        asked, least = int(chosen["cells"]), self.least(held)
-        if asked and asked < least:
+        wanted, least = int(chosen["cells"]), self.least(held)
+        if wanted and wanted < least:
             raise PlanError(f"cells must be at least {least} for this cap, or 0 for the best number")
-        pool, cells = fitting(pool, asked or self.best(held, epsilon))
+        pool, cells = fitting(pool, wanted or self.best(held, epsilon))
         channel = self.channel(self.encoding.items(keys), held, epsilon, pool, max(cells, least))
         return Draft(schema.at(2), Views.whole(keys), self.encoding.name, (channel,), epsilon)
 

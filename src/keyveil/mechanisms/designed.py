@@ -47,8 +47,8 @@ every key to share views with many others."""
 
 def design_of(chosen: Mapping[str, Any], keys: int = 1, levels: int = LEVELS[1]) -> Design:
     """The design of a channel, from the parameters of a plan."""
-    held, spread, mean, weight = (Decimal(chosen[name]) for name in DESIGN)
-    return Design(held, spread, mean, weight, keys, levels)
+    frequency, spread, mean, weight = (Decimal(chosen[name]) for name in DESIGN)
+    return Design(frequency, spread, mean, weight, keys, levels)
 
 
 def cyclic_views(keys: int, size: int) -> Views:
@@ -106,12 +106,12 @@ def designed_moments(plan: Plan, counts: Integers, design: Design | None) -> Mom
     for place in range(size):
         who = np.array([view[place] for view in plan.views.keys])
         square = cells[place][:, :, None] * cells[place][:, None, :]
-        keys_here = np.unique(who)
-        order = np.argsort(who, kind="stable").reshape(len(keys_here), -1)
-        reports[..., keys_here] += block.sum(axis=-1)[..., order].sum(axis=-1)
-        sums[..., keys_here, :] += (block @ cells[place])[..., order, :].sum(axis=-2)
+        keys_at_place = np.unique(who)
+        order = np.argsort(who, kind="stable").reshape(len(keys_at_place), -1)
+        reports[..., keys_at_place] += block.sum(axis=-1)[..., order].sum(axis=-1)
+        sums[..., keys_at_place, :] += (block @ cells[place])[..., order, :].sum(axis=-2)
         products = np.tensordot(block, square, axes=1)
-        squares[..., keys_here, :, :] += products[..., order, :, :].sum(axis=-3)
+        squares[..., keys_at_place, :, :] += products[..., order, :, :].sum(axis=-3)
     moments = Moments.unknown(shape, keys)
     moments.reports[...] = reports.astype(np.int64)
     n = reports[..., None]

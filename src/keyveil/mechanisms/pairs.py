@@ -90,7 +90,7 @@ class Workload(Mechanism):
         queries = Query.parse_all(str(chosen["queries"]))
         if not queries:
             raise PlanError(
-                "workload needs the queries that it must answer, separated by ;, like "
+                "workload needs to know what it must answer: give queries, separated by ;, like "
                 "'mean(A | B); frequency(C | !D)'"
             )
         needs = self._needs(schema, queries)
@@ -125,7 +125,7 @@ class Workload(Mechanism):
         self, schema: Schema, queries: Sequence[Query]
     ) -> dict[tuple[int, ...], list[tuple[Query, tuple[int, ...]]]]:
         """The views, and the queries that each must answer; a subset of a view uses that view."""
-        wanted = []
+        query_keys = []
         for query in queries:
             target, given = query.places(schema)
             keys = (target, *(place for place, _ in given))
@@ -133,11 +133,11 @@ class Workload(Mechanism):
                 raise PlanError(
                     f"{query} names {len(keys)} keys; a view holds at most 4: ask about fewer together"
                 )
-            wanted.append((query, keys))
+            query_keys.append((query, keys))
         needs: dict[tuple[int, ...], list[tuple[Query, tuple[int, ...]]]] = {}
-        for query, keys in sorted(wanted, key=lambda item: -len(item[1])):
-            home = next((view for view in needs if set(keys) <= set(view)), tuple(sorted(keys)))
-            needs.setdefault(home, []).append((query, keys))
+        for query, keys in sorted(query_keys, key=lambda item: -len(item[1])):
+            view_of = next((view for view in needs if set(keys) <= set(view)), tuple(sorted(keys)))
+            needs.setdefault(view_of, []).append((query, keys))
         return needs
 
 

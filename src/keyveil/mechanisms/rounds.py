@@ -89,9 +89,9 @@ def chain_fault(chain: object, keys: int, members: set[str]) -> str:
     lists = isinstance(feedback, list) and isinstance(frequency, list) and len(feedback) == keys
     if not (valid_round and texts and lists and len(frequency) == (keys if chain["round"] > 1 else 0)):
         return "the plan's chain does not fit its keys and round"
-    wrong = parent_fault(chain["round"], chain["parent"])
-    if wrong:
-        return wrong
+    fault = parent_fault(chain["round"], chain["parent"])
+    if fault:
+        return fault
     try:
         numbers = [decimal(n, "a chain's number") for n in (*feedback, chain["total"], chain["spent"])]
         inside = all(-1 <= number <= 1 for number in numbers[: len(feedback)])

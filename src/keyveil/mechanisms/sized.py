@@ -189,12 +189,12 @@ class Sized(Mechanism):
         if not isinstance(chain, dict) or set(chain) != MEMBERS:
             return f"the plan's chain has {', '.join(sorted(MEMBERS))}"
         number, cap = chain["round"], chain["cap"]
-        whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (number, cap))
-        if not whole or number not in (1, 2) or not 0 <= cap <= keys or (number == 2) != (cap > 0):
+        integers = all(isinstance(n, int) and not isinstance(n, bool) for n in (number, cap))
+        if not integers or number not in (1, 2) or not 0 <= cap <= keys or (number == 2) != (cap > 0):
             return "the plan's chain does not fit its keys and round"
-        wrong = parent_fault(number, chain["parent"])
-        if wrong:
-            return wrong
+        fault = parent_fault(number, chain["parent"])
+        if fault:
+            return fault
         try:
             numbers = [decimal(chain[name], name) for name in ("total", "spent", "share")]
             if all(isinstance(chain[n], str) for n in MEMBERS - {"round", "cap"}) and min(numbers) >= 0:

@@ -44,10 +44,10 @@ def bond(released: Released, first: int, second: int) -> Bond:
         return Bond(independent, 1.0, 0.0)
     dependence, spread = _dependence(moments.values.reshape(states, states), moments.covariance)
     # Presence: the excess of people who hold both, spread over levels as if these were independent.
-    shape = np.kron(_contrast(margins[0]), _contrast(margins[1]))
+    contrast = np.kron(_contrast(margins[0]), _contrast(margins[1]))
     both = np.kron(np.arange(states) > 0, np.arange(states) > 0).astype(np.float64)
-    presence = shape * (both @ dependence)
-    rest = np.eye(len(dependence)) - np.outer(shape, both)
+    presence = contrast * (both @ dependence)
+    rest = np.eye(len(dependence)) - np.outer(contrast, both)
     tests = [
         _size(np.array([both @ dependence]), np.array([[both @ spread @ both]])),
         _size(dependence - presence, rest @ spread @ rest.T),

@@ -140,15 +140,15 @@ class DecisionTree(Classifier):
         multiplied by the number of classes and of splits tried.
         """
         keys = (*(k for k in path if k != split.key), split.key, classes.place)
-        here = np.ones((1,) * len(keys))
+        on_path = np.ones((1,) * len(keys))
         for axis, key in enumerate(keys[:-1]):
-            here = here * _along(path.get(key, np.ones(released.states)), axis, len(keys))
-        here = here * np.ones((released.states,) * len(keys))
-        yes = here * _along(split.digits, len(keys) - 2, len(keys))
+            on_path = on_path * _along(path.get(key, np.ones(released.states)), axis, len(keys))
+        on_path = on_path * np.ones((released.states,) * len(keys))
+        yes = on_path * _along(split.digits, len(keys) - 2, len(keys))
         worst = 1.0
         for digits in classes.digits.T[1:]:
             inside = _along(digits, len(keys) - 1, len(keys))
-            weights = np.stack([yes * inside, here, yes, here * inside], axis=-1)
+            weights = np.stack([yes * inside, on_path, yes, on_path * inside], axis=-1)
             moments = released.moments(keys, weights)
             joint, everyone, yes_share, class_share = moments.values
             slope = np.array([everyone, joint, -class_share, -yes_share])
@@ -210,12 +210,12 @@ class DecisionTree(Classifier):
 def _questions(released: Released, key: int, allowed: Floats | None) -> Iterator[TreeSplit]:
     """The questions about a key: held, at a level or higher, held below a level."""
     digits, names = np.arange(released.states), released.names
-    asked = [("held", digits > 0)]
+    questions = [("held", digits > 0)]
     for level in range(2, released.states):
         higher = names[level] if level == released.states - 1 else f"{names[level]} or higher"
         lower = names[1] if level == 2 else f"held below {names[level]}"
-        asked += [(higher, digits >= level), (lower, (digits > 0) & (digits < level))]
-    for words, mask in asked:
+        questions += [(higher, digits >= level), (lower, (digits > 0) & (digits < level))]
+    for words, mask in questions:
         inside = mask if allowed is None else mask[allowed > 0]
         if inside.any() and not inside.all():
             yield TreeSplit(key, mask.astype(np.float64), words)

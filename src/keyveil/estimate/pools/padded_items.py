@@ -95,18 +95,18 @@ def _plain(values: Floats, spread: Floats) -> _Parts:
     return _Parts(values @ TURN.T, TURN @ spread @ TURN.T)
 
 
-def _summed(parts: _Parts, many: Floats) -> _Parts:
+def _summed(parts: _Parts, counts: Floats) -> _Parts:
     """The same after the shares are made to sum to one by an equal correction of all positions.
 
     ``many`` is the number of positions that each row stands for.
     """
     values, covariance = parts.values.copy(), parts.covariance.copy()
-    size = many.sum()
+    size = counts.sum()
     inside = np.clip(values[..., 0], 0.0, 1.0)
     # A report has its state at one position only, so two positions have covariance - x y.
     with_sum = covariance[..., 0] - np.clip(values, -1.0, 1.0) * (1.0 - inside)[..., None]
-    sum_variance = (with_sum[..., 0] @ many)[..., None]  # variance of the sum
-    values[..., 0] += (1.0 - (values[..., 0] @ many)[..., None]) / size
+    sum_variance = (with_sum[..., 0] @ counts)[..., None]  # variance of the sum
+    values[..., 0] += (1.0 - (values[..., 0] @ counts)[..., None]) / size
     covariance[..., 0, 0] += sum_variance / size**2 - 2 * with_sum[..., 0] / size
     covariance[..., 0, 1] -= with_sum[..., 1] / size
     covariance[..., 1, 0] -= with_sum[..., 1] / size
@@ -144,10 +144,10 @@ def padded_forecast(plan: Plan, people: float, prior: Prior, summed: bool = True
     states = capped @ ENDS / length
     dummy = max(0.0, 1.0 - float(prior.count @ states.sum(axis=1))) / (2 * length)
     all_states = np.concatenate([states, np.full((1, 2), dummy)])
-    many = np.concatenate([prior.count, [length]])
+    counts = np.concatenate([prior.count, [length]])
     parts = _plain(all_states, _spread(channel, _symbol_shares(channel, all_states)))
     if summed and isinstance(channel, Symbols):
-        parts = _summed(parts, many)
+        parts = _summed(parts, counts)
     truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)
     return Forecast(capped - truth, length**2 * parts.covariance[:-1] / people)
 

@@ -111,11 +111,16 @@ class Scores:
             return values, np.zeros((len(items), 0)), spread
         core, of_core, undo = self._solved
         share, both = self._met(hashes, self._core_hashes)
-        pull = excess(share, self.channel.small)
+        excess_share = excess(share, self.channel.small)
         with_core = self._spread(both, named, self._core_named) @ undo.T
-        cross = with_core - pull @ of_core
-        spread = spread - with_core @ pull.T - pull @ with_core.T + pull @ of_core @ pull.T
-        return values - pull @ core, cross, spread
+        cross = with_core - excess_share @ of_core
+        spread = (
+            spread
+            - with_core @ excess_share.T
+            - excess_share @ with_core.T
+            + excess_share @ of_core @ excess_share.T
+        )
+        return values - excess_share @ core, cross, spread
 
     @cached_property
     def pool_variance(self) -> float:
@@ -167,10 +172,10 @@ class PairEvidence:
         if not self.reports:
             count = weights.shape[-1]
             return np.full(count, np.nan), np.full((count, count), np.nan)
-        items, worth = self._expanded(keys, weights)
+        items, item_weights = self._expanded(keys, weights)
         values, spread = self._scores.of(items)
         constant = weights[(0,) * width]
-        return constant + values @ worth, worth.T @ spread @ worth
+        return constant + values @ item_weights, item_weights.T @ spread @ item_weights
 
     def _expanded(self, keys: tuple[int, ...], weights: Floats) -> tuple[Integers, Floats]:
         """The items of a functional and its weights on them, with not held = 1 - low - high."""

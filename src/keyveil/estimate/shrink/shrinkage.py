@@ -238,8 +238,8 @@ def _frequency(values: Floats, noise_law: Noise, known: Flags, common_mean: Floa
         mean = np.clip((weight * seen).sum(axis=-1) / weight.sum(axis=-1).clip(1e-300), 0.001, 0.999)
         middle = np.repeat(mean[:, None], len(widths), axis=1)
         for _ in range(2):
-            held = np.clip(middle, 0.001, 0.999)
-            across = (widths**2 * held * (1 - held))[..., None]
+            clipped = np.clip(middle, 0.001, 0.999)
+            across = (widths**2 * clipped * (1 - clipped))[..., None]
             weight = known[:, None] / (near[:, None] + across)
             total = weight.sum(axis=-1).clip(1e-300)
             middle = (weight * seen[:, None]).sum(axis=-1) / total

@@ -100,13 +100,13 @@ def query_weights(schema: Schema, query: Query) -> Floats:
         shape[axis] = states
         condition = condition * (held if is_held else 1 - held).reshape(shape)
     first = [states] + [1] * (keys - 1)
-    has, worth = held.reshape(first), value.reshape(first)
+    target_held, target_value = held.reshape(first), value.reshape(first)
     if query.kind == "frequency":
-        parts = [has * condition, condition]
+        parts = [target_held * condition, condition]
     elif query.kind == "mean":
-        parts = [worth * condition, has * condition]
+        parts = [target_value * condition, target_held * condition]
     else:
-        parts = [has * condition, has * np.ones_like(condition), condition]
+        parts = [target_held * condition, target_held * np.ones_like(condition), condition]
     return np.stack(parts, axis=-1)
 
 

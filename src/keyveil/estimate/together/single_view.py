@@ -59,14 +59,14 @@ class WholeEvidence:
             values, spread = self._of_bits(keys, flat)
         elif isinstance(self.channel, Product) and isinstance(self.channel.inner, Symmetric):
             # The symmetric inner law keeps constants, so the other digits only add up.
-            few = Product(len(keys), self.channel.inner)
-            decoder = few.decoder(flat)
+            folded_channel = Product(len(keys), self.channel.inner)
+            decoder = folded_channel.decoder(flat)
             values = self.folded("shares", keys) @ decoder
-            spread = few.covariance(decoder, self.folded("states", keys))
+            spread = folded_channel.covariance(decoder, self.folded("states", keys))
         else:
             decoder = self.channel.decoder(lifted(weights, keys, self.view, self.levels))
-            marks = self.shares if self.channel.one_cell else np.append(self.shares, 1.0)
-            values, spread = marks @ decoder, self.channel.covariance(decoder, self.states)
+            outputs = self.shares if self.channel.one_cell else np.append(self.shares, 1.0)
+            values, spread = outputs @ decoder, self.channel.covariance(decoder, self.states)
         return JointMoments(values, spread / self.reports, self.reports)
 
     def _of_bits(self, keys: tuple[int, ...], weights: Floats) -> tuple[Floats, Floats]:
