@@ -31,6 +31,7 @@ def estimators_of(plan: Plan) -> dict[str, Estimator]:
 
 
 def _general(plan: Plan) -> dict[str, Estimator]:
+    """The general estimators of a plan by name; none for a plan of a chain or without moments."""
     from .linear import single_keys
     from .ratio_bias import corrected, jackknife
     from .shrink.shrinkage import shrunk

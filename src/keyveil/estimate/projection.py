@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..plan.tally import Tally
 
 Step = Callable[["Plan", "Tally", Answers], Answers]
+"""A step of post-processing."""
 
 
 def onto_simplex(points: Floats) -> Floats:

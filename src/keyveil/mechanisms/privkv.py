@@ -104,6 +104,7 @@ def virtual(plan: Plan, tally: Tally, level: float) -> Answers:
 
 
 def _with_means(plan: Plan, tally: Tally, level: float, means: Floats, name: str) -> Answers:
+    """Unbiased frequencies with intervals, and given means on [-1, 1] without intervals."""
     moments = single_moments(plan, tally)
     keys = []
     for place, answer in enumerate(key_answers(plan, moments, level)):

@@ -72,6 +72,8 @@ def round_draft(
 
 
 def _round_table(key_epsilon: float, value_epsilon: float, feedback: float, promised: Decimal) -> Table:
+    """The channel of keys with this feedback, scaled to keep the promise."""
+
     def build(nominal: float) -> Table:
         scale = nominal / (key_epsilon + value_epsilon)
         return Table.rounded(privkv_rows(key_epsilon * scale, value_epsilon * scale, feedback))
@@ -139,6 +141,7 @@ def frequencies(plan: Plan, tally: Tally) -> list[list[Any]]:
 
 
 def _frequency(row: Sequence[Any], level: float) -> Estimate:
+    """The estimate of a frequency from its value, standard error and number of reports."""
     value, stderr, reports = float(row[0]), float(row[1]), int(row[2])
     return plain(value, stderr**2, reports, level)
 
@@ -175,6 +178,7 @@ def debiased(plan: Plan, tally: Tally, level: float) -> Answers:
 def _mean(
     plan: Plan, place: int, low: int, high: int, feedback: float, frequency: Estimate, level: float
 ) -> Estimate:
+    """The debiased mean of a key on [-1, 1], from its counts of low and high."""
     shown = low + high
     if not shown or not isfinite(frequency.value):
         return ratio(nan, nan, _NOTHING, 0, level)

@@ -121,6 +121,7 @@ def _check(
 
 
 def _candidates(names: Sequence[str], signs: Sequence[bool], conditions: int) -> Iterator[Query]:
+    """The lift of every target given every set of up to ``conditions`` conditions."""
     for target in names:
         others = [name for name in names if name != target]
         for size in range(1, conditions + 1):

@@ -203,6 +203,7 @@ class SeedCells(NamedTuple):
 
 
 def _cells(channel: Collision | CoCo, keys: slice) -> SeedCells:
+    """The cells of a range of keys under every seed."""
     first = np.arange(channel.pool, dtype=np.int64)[:, None, None] * channel.small
     if isinstance(channel, CoCo):
         high = channel.hashes(np.arange(keys.start, keys.stop))

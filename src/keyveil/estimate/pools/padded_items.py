@@ -92,6 +92,7 @@ class _Parts(NamedTuple):
 
 
 def _plain(values: Floats, spread: Floats) -> _Parts:
+    """Shares of low and high and their covariance, as frequency and mass."""
     return _Parts(values @ TURN.T, TURN @ spread @ TURN.T)
 
 

@@ -194,6 +194,7 @@ def _alone(values: Floats, variances: Floats, reports: Integers, known: Flags) -
 
 
 def _blank(posterior: Posterior, known: Flags) -> Posterior:
+    """The posterior, with NaN for repetitions with fewer than ``FEWEST`` known keys."""
     few = known.sum(axis=-1, keepdims=True) < FEWEST
     return Posterior(*(np.where(few, np.nan, part) for part in posterior))
 

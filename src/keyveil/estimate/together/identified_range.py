@@ -20,6 +20,7 @@ from ...foundation.arrays import Floats
 from .joint import JointMoments
 
 Keys = tuple[int, ...]
+"""Places of keys in a schema."""
 
 
 class FunctionalEstimator(Protocol):

@@ -19,12 +19,15 @@ from ...foundation.errors import QueryError, nearest
 from ...people.schema import MOST_LETTERS, Schema
 
 KINDS = ("frequency", "mean", "lift")
+"""Names of the statistics."""
 _MARKS = '()|,!"'
+"""Characters that end a bare key."""
 MOST_TEXT = 1 << 16
 """Largest number of characters of a query."""
 _QUOTATION = re.compile(r"""[^"\\]*(?:\\.[^"\\]*)*\"""", re.DOTALL)
 """The text after an opening quote, up to and including the closing quote."""
 _SPLIT = re.compile('[;"]')
+"""The end of a query, or the start of a quotation."""
 
 
 @dataclass(frozen=True)

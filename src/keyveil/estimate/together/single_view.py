@@ -137,3 +137,4 @@ WHOLE = {
     "printed": PrintedEvidence,
     "simplex": SimplexEvidence,
 }
+"""Evidence by the name of the estimator."""
