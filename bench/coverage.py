@@ -19,7 +19,7 @@ import numpy as np
 from keyveil import REGISTRY, Answers, Coins, KeyveilError, Plan, Schema, Tally, estimate
 from keyveil.channel import Halfspace, Hash, Symbols, Symmetric
 from keyveil.estimate.forecast.key_forecast import state_law
-from keyveil.mechanisms.rounds import frequencies, round_draft, told_next
+from keyveil.mechanisms.rounds import frequencies, next_feedback, round_draft
 
 from .table import Outcome, Table, rows
 
@@ -248,7 +248,7 @@ def _second_round(
     Feedback is rounded to two places, so that keys share channels and large plans stay small.
     """
     assert plan.chain is not None
-    feedback = [str(round(Decimal(value), 2)) for value in told_next(plan, tally)]
+    feedback = [str(round(Decimal(value), 2)) for value in next_feedback(plan, tally)]
     chain = {**plan.chain, "round": 2, "parent": plan.hash, "frequency": frequencies(plan, tally)}
     left = Decimal(plan.chain["total"]) / 2
     value = left / (2 if plan.mechanism_name == "privkvm_plus" else int(plan.parameters["rounds"]))

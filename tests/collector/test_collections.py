@@ -197,7 +197,9 @@ def test_an_interactive_mechanism_runs_in_rounds(desk):
 def test_a_cap_that_people_tell_opens_the_second_round(file_desk):
     plan = plan_of("sized")
     file_desk.create(plan=plan)
-    assert reason(file_desk.post("/v1/collections/menu/rounds"))[0] == 409, "no one has told a size yet"
+    assert reason(file_desk.post("/v1/collections/menu/rounds"))[0] == 409, (
+        "the first plan has no reports yet"
+    )
     file_desk.send(fresh(200, plan), plan=plan.hash)
     assert file_desk.post("/v1/collections/menu/rounds").json()["round"] == 2
     assert Plan.parse(file_desk.get("/v1/collections/menu/plan").content).chain["parent"] == plan.hash

@@ -579,7 +579,7 @@ def test_learn_a_cube(meals):
         (["tree", "p.json", "t.kv", "Fries", "--depth", "9"], 1, "from 0 to 6"),
         (["tree", "p.json", "t.kv", "Fries", "--min-share", "0.7"], 1, "below 0.5"),
         (["tree", "p.json", "t.kv", "Fries", "--significance", "0"], 1, "between 0 and 1"),
-        (["tree", "p.json", "none.kv", "Fries"], 1, "no report that speaks of 'Fries'"),
+        (["tree", "p.json", "none.kv", "Fries"], 1, "no report about 'Fries'"),
         (["tree", "single.json", "single.kv", "Fries"], 1, "one key at a time"),
         (["cube", "p.json", "t.kv"], 2, "Missing argument"),
         (["cube", "p.json", "t.kv", "Fries", "Fries"], 1, "each once"),
@@ -591,7 +591,7 @@ def test_learn_a_cube(meals):
         (["cube", "p.json", "t.kv", "Fries", "--dice", "Fries=,"], 1, "at least one part"),
         (["cube", "p.json", "t.kv", "Fries", "--roll-up", "Fries=low"], 1, "all or held"),
         (["cube", "p.json", "t.kv", "Fries", "--people", "1.5"], 1, "whole number"),
-        (["cube", "p.json", "none.kv", "Fries", "Pepsi"], 1, "no report that speaks of"),
+        (["cube", "p.json", "none.kv", "Fries", "Pepsi"], 1, "no report about"),
         (["forest", "p.json", "t.kv"], 2, "No such command"),
     ],
 )

@@ -472,7 +472,9 @@ def test_the_covariance_is_that_of_the_cells_weights(core):
 @pytest.mark.parametrize("pool", [64, 1024])
 def test_the_moments_of_single_keys_are_those_of_the_cells_weights(name, pool, monkeypatch):
     # What pairs of held keys leave has nothing to do with the cells' weights.
-    monkeypatch.setattr(sys.modules["keyveil.estimate.pools.pool_decoder"], "beyond", lambda *_: 0.0)
+    monkeypatch.setattr(
+        sys.modules["keyveil.estimate.pools.pool_decoder"], "pair_variance", lambda *_: 0.0
+    )
     plan = Plan.of(SCHEMA, name, 1, pool=pool, cap=3)
     records = [{"a": 5, "b": 1}, {"c": 5}, {"a": 1, "b": 5, "d": 2}] * 3000
     tally = Tally(plan).add(plan.privatise(People.of_records(SCHEMA, records), Coins.stated("cov")))
@@ -667,7 +669,7 @@ def test_what_pairs_of_held_keys_leave_is_in_the_covariance_and_the_forecast(nam
         error.append((off**2).mean(axis=(0, 1)))
         told.append(np.diagonal(found.covariance.mean(axis=(0, 1))))
         with monkeypatch.context() as blind:
-            blind.setattr(pools, "beyond", lambda *_: 0.0)
+            blind.setattr(pools, "pair_variance", lambda *_: 0.0)
             alone.append(np.diagonal(plan.mechanism.moments(plan, counts).covariance.mean(axis=(0, 1))))
         foreseen = forecast(plan, 1e7, prior)
         claimed.append(np.diagonal(foreseen.claimed.mean(axis=0)))

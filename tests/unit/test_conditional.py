@@ -21,7 +21,7 @@ from keyveil.estimate.together.conditional import (
     known_parts,
     query_weights,
 )
-from keyveil.estimate.together.identified_range import possible_range, told
+from keyveil.estimate.together.identified_range import known_moments, possible_range
 from keyveil.estimate.together.joint import JointMoments, evidence, lifted
 from keyveil.estimate.together.query import Query
 from keyveil.estimate.together.view_laws import ViewEvidence
@@ -274,7 +274,7 @@ def test_the_possible_range_of_three_keys_held_or_not_is_the_closed_form(cells):
         flat = asked.reshape(part.size, -1)
         return JointMoments(part.reshape(-1) @ flat, np.zeros((flat.shape[1],) * 2), 1)
 
-    found = told(exactly, dict.fromkeys(combinations(keys, 2)), keys, 2)
+    found = known_moments(exactly, dict.fromkeys(combinations(keys, 2)), keys, 2)
     low, high = possible_range(keys, weights, found, 0.95)
     a, b, c = held.sum((1, 2))[1], held.sum((0, 2))[1], held.sum((0, 1))[1]
     ab, ac, bc = held.sum(2)[1, 1], held.sum(1)[1, 1], held.sum(0)[1, 1]

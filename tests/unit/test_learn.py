@@ -408,8 +408,8 @@ def test_errors_name_what_is_wrong(meals):
         (lambda: DecisionTree("Fries", criterion="x"), "gini, entropy"),
         (lambda: DecisionTree("Fries", max_depth=9), "0 to 6"),
         (lambda: DecisionTree("Fries", min_share=0.5), "min_share"),
-        (lambda: DecisionTree("Fries").predict([{}]), "fit comes before"),
-        (lambda: ChowLiu().sample(1, Coins.stated(0)), "fit comes before"),
+        (lambda: DecisionTree("Fries").predict([{}]), "call fit"),
+        (lambda: ChowLiu().sample(1, Coins.stated(0)), "call fit"),
     ):
         with pytest.raises(QueryError, match=words):
             ask()
@@ -425,7 +425,7 @@ def test_plans_that_know_too_little_say_so(meals):
     with pytest.raises(PlanError, match="kvue speaks of one key at a time"):
         rules(Conditionals(single, Tally(single)))
     pairs = Plan.of(meals.schema, "pairs", 1)
-    with pytest.raises(PlanError, match="no report that speaks of 'Fries'"):
+    with pytest.raises(PlanError, match="no report about 'Fries'"):
         DecisionTree("Fries").fit(Conditionals(pairs, Tally(pairs)))
     assert rules(Conditionals(pairs, Tally(pairs))) == []
 
@@ -434,7 +434,7 @@ def test_keys_that_no_view_holds_are_not_asked_about(meals):
     source = private(meals, 2, 100_000, mechanism="workload", queries="frequency(Fries | Hamburger)")
     for learner in (DecisionTree("Fries"), NaiveBayes("Fries")):
         assert learner.fit(source).score(meals.people) == pytest.approx(0.9)
-    with pytest.raises(PlanError, match="no report that speaks of 'Pepsi'"):
+    with pytest.raises(PlanError, match="no report about 'Pepsi'"):
         ChowLiu().fit(source)
 
 

@@ -17,7 +17,7 @@ from keyveil.estimate.forecast.key_forecast import forecast
 from keyveil.estimate.pools import pool_error as poolerror
 from keyveil.estimate.pools.padded_items import TURN
 from keyveil.estimate.pools.pool_decoder import pool_moments
-from keyveil.estimate.pools.pool_error import beyond, paired, pool_error, second_order
+from keyveil.estimate.pools.pool_error import pair_variance, paired, pool_error, second_order
 from keyveil.people.prior import Prior
 from keyveil.people.table_sample import MOST_SAMPLED, Sample
 from keyveil.simulate.tallies import Population, simulate_runs
@@ -117,7 +117,7 @@ def test_intervals_cover_whatever_keys_are_held_together(name, monkeypatch):
         left = second_order(channel, values**2, np.ones(2))
         return np.diagonal(left, axis1=1, axis2=2)
 
-    monkeypatch.setattr(sys.modules["keyveil.estimate.pools.pool_decoder"], "beyond", independent)
+    monkeypatch.setattr(sys.modules["keyveil.estimate.pools.pool_decoder"], "pair_variance", independent)
     assert covered() < 0.75, "the broken twin"
 
 
@@ -128,7 +128,7 @@ def test_what_tallies_say_of_pools_is_on_average_what_pools_do(name):
     records = [dict.fromkeys(three, 0.5) for three in combinations("abcdef", 3)]
     sample = Prior.of_people(schema, People.of_records(schema, records)).sample
     own = Plan.of(schema, name, 2, "tight", cap=3).channels[0]
-    sets, shares, _ = poolerror._named(sample, 3)
+    sets, shares, _ = poolerror._sampled_sets(sample, 3)
     weights = np.broadcast_to(shares[:, None], sets.shape)
     truth = np.bincount(sets.ravel(), weights.ravel(), 12).reshape(-1, 2) @ TURN.T
     error, told = [], []
@@ -137,7 +137,7 @@ def test_what_tallies_say_of_pools_is_on_average_what_pools_do(name):
         bias, _ = pool_error(channel, 6, sample, undoes=True)
         error.append((bias**2).mean(axis=0))
         row = 1e12 * np.append(1.0, channel.mixture(sets, shares))
-        told.append(beyond(channel, row, truth + bias, np.zeros((6, 2, 2))).mean(axis=0))
+        told.append(pair_variance(channel, row, truth + bias, np.zeros((6, 2, 2))).mean(axis=0))
     seen, told = np.mean(error, axis=0), np.mean(told, axis=0)
     assert (seen / told < 1.5).all()
     assert (seen / told > 1 / 1.5).all()

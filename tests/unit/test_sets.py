@@ -789,9 +789,9 @@ def test_the_chain_answers_in_its_second_round():
     assert told.frequency.mean() == pytest.approx(alone.frequency.mean(), rel=0.1)
 
 
-def test_no_one_has_told_a_size_yet():
+def test_a_cap_needs_reports_of_sizes():
     plan = Plan.of(SCHEMA, "sized", 1)
-    with pytest.raises(PlanError, match="no one has told"):
+    with pytest.raises(PlanError, match="has no reports yet"):
         plan.next(Tally(plan))
 
 

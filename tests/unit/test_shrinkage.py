@@ -275,7 +275,7 @@ def test_the_posterior_is_that_of_every_law_and_share_of_strays_summed_up():
     at = common.points(20)
     likelihood = np.exp(-((coins(3).uniform(0.1, 0.7, (9, 1)) - at) ** 2) / 0.02)
     laws = common.beta_laws(near_two_fifths, np.zeros((1, 1)), 20)
-    prior = common.settle(likelihood[None, None], laws, np.ones((1, 1, 9)))
+    prior = common.learn_prior(likelihood[None, None], laws, np.ones((1, 1, 9)))
     found = common.posterior(likelihood[None, None], prior, at)
     np.testing.assert_allclose(found.mean[0, 0], summed_up(likelihood, laws, at), rtol=1e-9)  # doubles
 
@@ -288,7 +288,7 @@ def test_where_hardly_any_key_tells_of_itself_the_others_may_lie_anywhere(monkey
     laws = common.beta_laws(near_two_fifths, np.zeros((1, 1)), 40)
 
     def settled():
-        return common.settle(likelihood[None, None], laws, np.ones((1, 1, 9)))
+        return common.learn_prior(likelihood[None, None], laws, np.ones((1, 1, 9)))
 
     prior = settled()
     law = likelihood / likelihood.sum(axis=1, keepdims=True)
@@ -307,7 +307,7 @@ def test_a_posterior_has_the_moments_of_its_law():
     """Written out point by point; around the likely mean, under the wider prior."""
     at, draw = common.points(30), coins(11)
     likelihood, likely, wide = draw.random((3, 1, 1, 4, 30))
-    found = common.posterior(likelihood, common.Settled(likely, wide), at)
+    found = common.posterior(likelihood, common.LearnedPrior(likely, wide), at)
     for key in range(4):
         one, other = (likelihood[0, 0, key] * prior[0, 0, key] for prior in (likely, wide))
         one, other = one / one.sum(), other / other.sum()
@@ -606,6 +606,6 @@ def test_intervals_reach_the_end_of_the_range_where_everyone_holds_every_key():
     made = shrunk_bands(key_bands(plan, moments, 0.95), moments, 0.95).frequency
     assert (made.high < 1).sum() < 20
     assert (made.low > 0.99).all()
-    found = shrink.learned(key_bands(plan, moments, 0.95), moments)["frequency"]
+    found = shrink.learn(key_bands(plan, moments, 0.95), moments)["frequency"]
     left = found[0] + 2.3 * np.sqrt(found[1])  # wider than any 95 % interval
     assert (left < 1).sum() > 40, "the broken twin"

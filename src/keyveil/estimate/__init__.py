@@ -20,35 +20,35 @@ if TYPE_CHECKING:
 
 
 def estimators_of(plan: Plan) -> dict[str, Estimator]:
-    """Every estimator that a plan has: the mechanism's own, its default first, then the general ones.
+    """Every estimator of a plan by name: those of the mechanism, its default first, then general ones.
 
-    General are those made from moments, whatever the mechanism: ``shrunk`` and, for means,
-    ``corrected`` and ``jackknife``.
+    General estimators need only moments: ``shrunk`` and, for means, ``corrected`` and ``jackknife``.
     """
     known = dict(decoding_of(plan).estimators)
-    for name, made in _general(plan).items():
-        known.setdefault(name, made)
+    for name, estimator in _general(plan).items():
+        known.setdefault(name, estimator)
     return known
 
 
 def _general(plan: Plan) -> dict[str, Estimator]:
+    """The general estimators of a plan by name; none for a plan of a chain or without moments."""
     from .linear import single_keys
     from .ratio_bias import corrected, jackknife
     from .shrink.shrinkage import shrunk
 
     if plan.chain is not None or not decoding_of(plan).has_moments(plan):
-        return {}  # a later round's answers lean on an earlier one's
-    made: dict[str, Estimator] = {"shrunk": shrunk}
+        return {}  # answers of a later round depend on those of an earlier round
+    estimators: dict[str, Estimator] = {"shrunk": shrunk}
     if "mean" in plan.mechanism.answers:
-        made["corrected"] = corrected
+        estimators["corrected"] = corrected
         plain = not decoding_of(plan).has_own_moments
         if plain and single_keys(plan) and plan.layout.one_cell:
-            made["jackknife"] = jackknife
-    return made
+            estimators["jackknife"] = jackknife
+    return estimators
 
 
 def estimator_named(plan: Plan, name: str | None) -> Estimator:
-    """A plan's estimator by name; without a name the mechanism's first."""
+    """A plan's estimator by name; without a name, the default of the mechanism."""
     known = estimators_of(plan)
     name = next(iter(known)) if name is None else name
     if name not in known:
@@ -67,7 +67,11 @@ def estimate(
     level: float = 0.95,
     after: Sequence[str] = (),
 ) -> Answers:
-    """Answers for every key; ``estimator`` defaults to the mechanism's first, ``after`` to none."""
+    """Answers for every key.
+
+    Without a name of an ``estimator`` the default of the mechanism is used. ``after`` names steps of
+    post-processing.
+    """
     tally.belongs_to(plan)
     answers = estimator_named(plan, estimator)(plan, tally, level)
     for step in after:
@@ -78,9 +82,9 @@ def estimate(
 
 
 def bands(plan: Plan, counts: Integers, estimator: str | None = None, level: float = 0.95) -> KeyBands:
-    """The same answers as arrays on the [-1, 1] scale, from counts ``(..., cells)`` of many tallies.
+    """Answers as arrays ``(..., keys)`` on the [-1, 1] scale, from counts ``(..., cells)``.
 
-    Estimators that are defined for one tally only are called for each in turn.
+    An estimator of single tallies is called once per tally.
     """
     if np.shape(counts)[-1:] != (plan.layout.cells,):
         raise ReportError(f"counts of this plan have {plan.layout.cells} cells along their last axis")
@@ -90,8 +94,8 @@ def bands(plan: Plan, counts: Integers, estimator: str | None = None, level: flo
     from ..plan.tally import Tally
 
     rows = np.asarray(counts).reshape(-1, plan.layout.cells)
-    made = [chosen(plan, Tally(plan, row), level) for row in rows]
-    return bands_from(plan, made, np.shape(counts)[:-1])
+    answers = [chosen(plan, Tally(plan, row), level) for row in rows]
+    return bands_from(plan, answers, np.shape(counts)[:-1])
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Estimate: a value with its standard error and interval; and the answers for every key."""
+"""Estimate: a value with its standard error and interval. Answers: the estimates of every key."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ..people.schema import unknown_key
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value, its standard error, and an interval that holds the truth at the stated level.
+    """A value, its standard error, and an interval that contains the truth at the stated level.
 
-    An interval from minus to plus infinity says that the data cannot tell. NaN for the ends says
-    that the estimator claims no interval, because it is biased. NaN for the value says that the data
-    give a range and no value inside it.
+    An interval from minus to plus infinity means that the data do not determine the value. Ends of NaN
+    mean that the estimator is biased and gives no interval. A value of NaN means that the data
+    determine only a range.
     """
 
     value: float
@@ -37,36 +37,36 @@ class Estimate:
 
     @property
     def bounded(self) -> bool:
-        """Whether the interval says anything."""
+        """Whether both ends of the interval are finite."""
         return isfinite(self.low) and isfinite(self.high)
 
     def document(self) -> dict[str, Any]:
-        """As JSON, with null for what is unknown or unbounded."""
-        claim = "bounded" if self.bounded else "none" if isnan(self.low) else "unbounded"
+        """The estimate as a JSON object; null for what is unknown or unbounded."""
+        interval = "bounded" if self.bounded else "none" if isnan(self.low) else "unbounded"
         return {
             "value": _number(self.value),
             "stderr": _number(self.stderr),
             "low": _number(self.low),
             "high": _number(self.high),
-            "interval": claim,
+            "interval": interval,
             "reports": self.reports,
         }
 
 
 @dataclass(frozen=True)
 class KeyAnswer:
-    """What is known of one key; None for what the mechanism cannot answer."""
+    """The estimates for one key; None for what the mechanism cannot answer."""
 
     key: str
     frequency: Estimate | None = None
     """The share of people who hold the key."""
     mean: Estimate | None = None
-    """The mean value among those who hold it, on the key's own scale."""
+    """The mean value among the people who hold the key, on the key's own scale."""
     mass: Estimate | None = None
-    """Frequency times mean, an absent key counting as 0, on the [-1, 1] scale."""
+    """Frequency times mean on the [-1, 1] scale: the mean over all people, 0 for an absent key."""
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """The answer as a JSON object."""
         parts = {"frequency": self.frequency, "mean": self.mean, "mass": self.mass}
         body: dict[str, Any] = {"key": self.key}
         body.update({n: None if e is None else e.document() for n, e in parts.items()})
@@ -75,7 +75,7 @@ class KeyAnswer:
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers of one tally, key by key, and how they were made."""
+    """The answers from one tally, key by key, and how they were computed."""
 
     keys: tuple[KeyAnswer, ...]
     mechanism: str
@@ -83,7 +83,7 @@ class Answers:
     level: float
     note: str = ""
     after: tuple[str, ...] = ()
-    """Post-processing that was applied, in order."""
+    """Names of the post-processing steps, in the order in which they were applied."""
 
     @cached_property
     def _by_name(self) -> dict[str, KeyAnswer]:
@@ -101,7 +101,7 @@ class Answers:
         return len(self.keys)
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """The answers as a JSON object."""
         return {
             "mechanism": self.mechanism,
             "estimator": self.estimator,
@@ -117,15 +117,15 @@ class Answers:
 
 
 def quantile(level: float) -> float:
-    """How many standard errors reach on either side at a level."""
-    if not 1e-9 <= level <= 1 - 1e-9:  # nearer to either end there is no number for it
+    """Half the width of a normal interval at a level, in standard errors."""
+    if not 1e-9 <= level <= 1 - 1e-9:  # closer to an end a double cannot hold the result
         raise PlanError("a level lies between 0 and 1, like 0.95")
     return NormalDist().inv_cdf(0.5 + level / 2)
 
 
 @dataclass(frozen=True)
 class Band:
-    """Estimates as arrays of one shape: values, standard errors and the two ends of intervals."""
+    """Estimates as arrays of one shape: values, standard errors and both ends of the intervals."""
 
     value: Floats
     stderr: Floats
@@ -134,7 +134,7 @@ class Band:
 
     @classmethod
     def plain(cls, value: Floats, variance: Floats, reports: Integers, level: float) -> Band:
-        """Unbiased estimates with normal intervals; nothing is known without reports."""
+        """Unbiased estimates with normal intervals; without reports the value is NaN."""
         unknown = (np.asarray(reports) == 0) | np.isnan(value)
         value = np.where(unknown, nan, value)
         stderr = np.where(unknown, inf, np.sqrt(np.maximum(variance, 0.0)))
@@ -146,9 +146,10 @@ class Band:
     def ratio(
         cls, above: Floats, below: Floats, covariance: Floats, reports: Integers, level: float
     ) -> Band:
-        """``above / below`` with Fieller's intervals, unbounded unless ``below`` is clearly above zero.
+        """``above / below`` with Fieller's intervals.
 
-        ``covariance`` holds a 2 x 2 matrix of the two for each.
+        An interval is unbounded unless ``below`` is significantly above zero. ``covariance`` is that of
+        the two, ``(..., 2, 2)``.
         """
         reach = quantile(level)
         va, cov, vb = covariance[..., 0, 0], covariance[..., 0, 1], covariance[..., 1, 1]
@@ -175,10 +176,10 @@ class Band:
 
 @dataclass(frozen=True)
 class KeyBands:
-    """What is known of every key, on the [-1, 1] scale, as arrays ``(..., keys)``.
+    """The estimates of every key on the [-1, 1] scale, as arrays ``(..., keys)``.
 
-    Leading axes are tallies that were estimated at once, such as a simulation's repetitions. None
-    stands for what the mechanism cannot answer.
+    Leading axes are tallies estimated at once, such as the repetitions of a simulation. None stands for
+    what the mechanism cannot answer.
     """
 
     reports: Integers
@@ -188,24 +189,27 @@ class KeyBands:
 
 
 def plain(value: float, variance: float, reports: int, level: float) -> Estimate:
-    """An unbiased estimate with a normal interval; nothing is known without reports."""
-    made = Band.plain(np.asarray(value), np.asarray(variance), np.asarray(reports), level)
-    return made.estimate((), reports)
+    """An unbiased estimate with a normal interval; without reports its value is NaN."""
+    band = Band.plain(np.asarray(value), np.asarray(variance), np.asarray(reports), level)
+    return band.estimate((), reports)
 
 
 def ratio(above: float, below: float, covariance: Floats, reports: int, level: float) -> Estimate:
-    """``above / below`` with Fieller's interval, unbounded unless ``below`` is clearly above zero."""
-    made = Band.ratio(np.asarray(above), np.asarray(below), covariance, np.asarray(reports), level)
-    return made.estimate((), reports)
+    """``above / below`` with Fieller's interval.
+
+    The interval is unbounded unless ``below`` is significantly above zero.
+    """
+    band = Band.ratio(np.asarray(above), np.asarray(below), covariance, np.asarray(reports), level)
+    return band.estimate((), reports)
 
 
 def biased(value: float, reports: int) -> Estimate:
-    """A value whose estimator claims neither standard error nor interval."""
+    """A value without standard error and interval, from a biased estimator."""
     return Estimate(value, nan, nan, nan, reports)
 
 
 def shifted(estimate: Estimate, low: float, high: float) -> Estimate:
-    """An estimate on [-1, 1], on the scale from ``low`` to ``high``."""
+    """Converts an estimate on [-1, 1] to the scale from ``low`` to ``high``."""
     half = (high - low) / 2
 
     def place(x: float) -> float:

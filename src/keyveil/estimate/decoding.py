@@ -22,7 +22,7 @@ Estimator = Callable[[Plan, Tally, float], Answers]
 
 
 class Decoding:
-    """The half of a mechanism that reads tallies; the other half, ``Recipe``, makes the plans."""
+    """The part of a mechanism that reads tallies; the other part, ``Recipe``, makes plans."""
 
     estimators: ClassVar[Mapping[str, Estimator]]
     """Estimators by name, the default first."""
@@ -33,12 +33,12 @@ class Decoding:
 
     @property
     def has_own_moments(self) -> bool:
-        """Whether the mechanism decodes single keys in a way of its own."""
+        """Whether the mechanism has its own method to decode single keys."""
         return type(self).moments is not Decoding.moments
 
     @property
     def has_own_evidence(self) -> bool:
-        """Whether the mechanism decodes keys together in a way of its own."""
+        """Whether the mechanism has its own method to decode keys together."""
         return type(self).evidence is not Decoding.evidence
 
     def has_moments(self, plan: Plan) -> bool:
@@ -46,7 +46,7 @@ class Decoding:
         return self.has_own_moments or state_decoding_of(plan).has_moments
 
     def evidence(self, plan: Plan, tally: Tally) -> Evidence | None:
-        """What a tally says about several keys together; None to read it as the encoding does."""
+        """Evidence of a tally about several keys together; None to use that of the encoding."""
         return None
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
@@ -55,30 +55,30 @@ class Decoding:
 
 
 class StateDecoding:
-    """The half of an encoding that reads tallies; the other half, ``Encoding``, makes the states.
+    """The part of an encoding that reads tallies; the other part, ``Encoding``, makes states.
 
-    It is what a mechanism does unless it has a way of its own. Every method of this class refuses.
+    A mechanism uses it unless it has its own method. Every method of this class raises ``PlanError``.
     """
 
     has_moments: ClassVar[bool] = False
-    """Whether ``moments`` knows frequencies or masses of single keys."""
+    """Whether ``moments`` estimates frequencies or masses of single keys."""
 
     def moments(self, plan: Plan, counts: Integers) -> Moments:
         """Unbiased frequency and mass of every key from counts ``(..., cells)``; see ``Moments``."""
         raise PlanError(f"{plan.mechanism_name} has no unbiased estimate of single keys")
 
     def evidence(self, plan: Plan, tally: Tally, estimator: str) -> Evidence:
-        """What a tally says about several keys together, for a named estimator of conditionals."""
+        """Evidence of a tally about several keys together, for a named estimator of conditionals."""
         from .together.joint import not_together
 
         raise not_together(plan)
 
     def projected(self, plan: Plan, tally: Tally) -> Floats:
-        """Frequency and mean of every key, ``(keys, 2)``, after the law of states is made proper.
+        """Frequency and mean of every key, ``(keys, 2)``, after projection of the law of states.
 
-        Means are on [-1, 1]; NaN where nothing is known.
+        Means are on [-1, 1]; NaN for keys without reports.
         """
-        raise PlanError("simplex projection is for plans that speak of one key or one item")
+        raise PlanError("simplex projection is for plans whose reports are about one key or one item")
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
         """The predicted error of the least-squares answers for this number of people."""
@@ -87,7 +87,7 @@ class StateDecoding:
     def pair_forecast(
         self, plan: Plan, people: float, prior: Prior, first: int, second: int
     ) -> tuple[float, float, float]:
-        """Variances of frequency(first | second) and mean(first | second), and the bias of the former.
+        """Variances of frequency(first | second) and mean(first | second), and bias of the frequency.
 
         ``first`` and ``second`` are kinds of keys of the prior.
         """
@@ -95,7 +95,7 @@ class StateDecoding:
 
 
 def decoding_of(plan: Plan) -> Decoding:
-    """How the tallies of this plan are read."""
+    """The plan's mechanism, as the part that reads tallies."""
     mechanism = plan.mechanism
     if not isinstance(mechanism, Decoding):
         raise PlanError(f"{plan.mechanism_name} makes plans but has no estimator")
@@ -103,7 +103,7 @@ def decoding_of(plan: Plan) -> Decoding:
 
 
 def state_decoding_of(plan: Plan) -> StateDecoding:
-    """How tallies of the plan's encoding are read."""
+    """The plan's encoding, as the part that reads tallies."""
     encoding = plan.encoding
     if not isinstance(encoding, StateDecoding):
         raise PlanError(f"the encoding {plan.encode} makes states but has no estimator")
@@ -111,5 +111,5 @@ def state_decoding_of(plan: Plan) -> StateDecoding:
 
 
 def moments_of(plan: Plan, counts: Integers) -> Moments:
-    """Unbiased frequency and mass of every key, by the plan's own mechanism."""
+    """Unbiased frequency and mass of every key, decoded by the plan's mechanism."""
     return decoding_of(plan).moments(plan, counts)

@@ -1,4 +1,4 @@
-"""Estimators that work on many tallies at once, and the loop for those that work on one."""
+"""Estimators on arrays of tallies, and conversions between answers and arrays."""
 
 from __future__ import annotations
 
@@ -21,80 +21,82 @@ Make = Callable[["Plan", Integers, float], KeyBands]
 
 @dataclass(frozen=True)
 class ArrayEstimator:
-    """An estimator that is written once for arrays of counts, and answers for one tally too."""
+    """An estimator on arrays of counts, which also answers for a single tally."""
 
     name: str
     make: Make
     note: str = ""
-    """What a reader of these answers must know, beside the mechanism's own note."""
+    """What a reader of these answers must know, in addition to the note of the mechanism."""
 
     def bands(self, plan: Plan, counts: Integers, level: float) -> KeyBands:
         """Bands of every key for every tally along the leading axes of ``counts``."""
         return self.make(plan, counts, level)
 
     def __call__(self, plan: Plan, tally: Tally, level: float) -> Answers:
-        """The answers of one tally."""
+        """The answers from one tally."""
         keys = answers_from(plan, self.make(plan, tally.counts, level))
         return answers_of(plan, keys, self.name, level, self.note)
 
 
 def on_arrays(name: str, note: str = "") -> Callable[[Make], ArrayEstimator]:
-    """Makes an estimator of a function from counts to bands."""
+    """A decorator that turns a function from counts to bands into an estimator."""
 
-    def made(make: Make) -> ArrayEstimator:
+    def wrapped(make: Make) -> ArrayEstimator:
         return ArrayEstimator(name, make, note)
 
-    return made
+    return wrapped
 
 
 def answers_of(
     plan: Plan, keys: tuple[KeyAnswer, ...], estimator: str, level: float, note: str = ""
 ) -> Answers:
-    """Answers with the plan's mechanism, its note and the estimator's."""
+    """Answers with the name and note of the plan's mechanism, and the name and note of the estimator."""
     notes = "; ".join(part for part in (plan.mechanism.note, note) if part)
     return Answers(keys, plan.mechanism_name, estimator, level, notes)
 
 
 def on_scale(plan: Plan, place: int, estimate: Estimate) -> Estimate:
-    """A mean on [-1, 1], on its key's own scale."""
+    """Converts a mean on [-1, 1] to the scale of its key."""
     return shifted(estimate, float(plan.schema.low[place]), float(plan.schema.high[place]))
 
 
 def answers_from(plan: Plan, bands: KeyBands) -> tuple[KeyAnswer, ...]:
-    """The answers of one tally, means on their keys' own scales."""
+    """The answers of every key from the bands of one tally, means on the scales of their keys."""
     answers = []
     for place, key in enumerate(plan.schema.keys):
         n = int(bands.reports[place])
         parts = {"frequency": bands.frequency, "mean": bands.mean, "mass": bands.mass}
-        made = {name: band.estimate(place, n) for name, band in parts.items() if band is not None}
-        if "mean" in made:
-            made["mean"] = on_scale(plan, place, made["mean"])
-        answers.append(KeyAnswer(key, **made))
+        estimates = {name: band.estimate(place, n) for name, band in parts.items() if band is not None}
+        if "mean" in estimates:
+            estimates["mean"] = on_scale(plan, place, estimates["mean"])
+        answers.append(KeyAnswer(key, **estimates))
     return tuple(answers)
 
 
 def bands_from(plan: Plan, answers: list[Answers], shape: tuple[int, ...]) -> KeyBands:
-    """The bands of answers that were made one tally at a time, in the tallies' order."""
+    """Bands ``(*shape, keys)`` from the answers of single tallies, in the order of the tallies."""
     keys = len(plan.schema.keys)
     first = next(iter(answers), None)
-    named = [n for n in ("frequency", "mean", "mass") if first and getattr(first.keys[0], n) is not None]
+    names = [n for n in ("frequency", "mean", "mass") if first and getattr(first.keys[0], n) is not None]
     parts = {}
-    for name in named:
-        made = np.array(
+    for name in names:
+        columns = np.array(
             [
-                [(e.value, e.stderr, e.low, e.high) for e in (getattr(a, name) for a in one)]
-                for one in answers
+                [(e.value, e.stderr, e.low, e.high) for e in (getattr(a, name) for a in tally_answers)]
+                for tally_answers in answers
             ]
         ).reshape(*shape, keys, 4)
-        parts[name] = Band(*np.moveaxis(made, -1, 0))
+        parts[name] = Band(*np.moveaxis(columns, -1, 0))
     if "mean" in parts:
         parts["mean"] = _on_unit(parts["mean"], plan.schema.low, plan.schema.high)
-    reports = np.array([[getattr(a, named[0]).reports for a in one] for one in answers], np.int64)
+    reports = np.array(
+        [[getattr(a, names[0]).reports for a in tally_answers] for tally_answers in answers], np.int64
+    )
     return KeyBands(reports.reshape(*shape, keys), **parts)
 
 
 def _on_unit(band: Band, low: Floats, high: Floats) -> Band:
-    """Means on their keys' own scales, on [-1, 1]."""
+    """Converts means on the scales of their keys to [-1, 1]."""
     half = (high - low) / 2
     ends = ((end - low) / half - 1.0 for end in (band.value, band.low, band.high))
     value, below, above = ends

@@ -3,10 +3,9 @@
 The log-likelihood is concave in the law of the states. For a law with output law p and counts n_y
 the score of state x is ``s_x = sum_y (n_y / n) C[x, y] / p_y``, and no law is better by more than
 ``n (max_x s_x - 1)``. **Stopping rule**: stop when that bound is at most ``SLACK`` nats, or after
-``MOST_STEPS`` steps, or when a law moves by no more than the smallest share it may have: doubles can
-tell it no better then. In the last two cases the result says so. Steps are Newton's on the simplex or,
-where states are many, EM's with squared extrapolation; either falls back to plain EM wherever it would
-lose likelihood.
+``MOST_STEPS`` steps, or when a law changes by less than doubles can resolve. In the last two cases
+``Fit.converged`` is false. Steps are Newton steps on the simplex. With many states they are EM steps
+with squared extrapolation. A step that would lose likelihood is replaced by a plain EM step.
 """
 
 from __future__ import annotations
@@ -29,19 +28,22 @@ if TYPE_CHECKING:
     from ..plan.plan import Plan
 
 SLACK = 1e-3
+"""Largest gap to the best log-likelihood at which a fit has converged, in nats."""
 MOST_STEPS = 20_000
+"""Largest number of steps."""
 MOST_NEWTON = 64
-"""States up to which Newton's steps are taken: each solves a system of so many equations."""
+"""Largest number of states for Newton steps, which solve a system with one equation per state."""
 _FLOOR = 1e-12
+"""Smallest share of a state in a law."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Laws of the states, one row per row of counts, and how far each may be from the best."""
+    """Laws of the states, one row per row of counts, and their distances from the best laws."""
 
     laws: Floats
     gap: Floats
-    """Nats of log-likelihood that the best law has more, at the most."""
+    """Upper bound of the log-likelihood that the best law has more, in nats, ``(rows,)``."""
     steps: int
 
     @property
@@ -59,30 +61,38 @@ def fit(channel: Channel, counts: Floats) -> Fit:
     shares = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
     laws = _start(channel, shares)
     gap = np.full(len(counts), np.inf)
-    steps, left = 0, np.arange(len(counts))
+    steps, active = 0, np.arange(len(counts))
     while steps < MOST_STEPS:
-        now, some = laws[left], shares[left]
-        once, score = _step(channel, now, some)
-        gap[left] = total[left, 0] * np.maximum(score.max(axis=1) - 1.0, 0.0)
-        far = gap[left] > SLACK
-        if not far.any():
+        current, observed = laws[active], shares[active]
+        em_law, score = _step(channel, current, observed)
+        gap[active] = total[active, 0] * np.maximum(score.max(axis=1) - 1.0, 0.0)
+        open_rows = gap[active] > SLACK
+        if not open_rows.any():
             break
-        left, now, some, once, score = left[far], now[far], some[far], once[far], score[far]
+        active, current, observed, em_law, score = (
+            active[open_rows],
+            current[open_rows],
+            observed[open_rows],
+            em_law[open_rows],
+            score[open_rows],
+        )
         if channel.states <= MOST_NEWTON:
-            laws[left] = _better(channel, some, _newton(channel, now, some, score), once)
+            laws[active] = _better(channel, observed, _newton(channel, current, observed, score), em_law)
             steps += 1
         else:
-            twice, _ = _step(channel, once, some)
-            laws[left] = _better(channel, some, _leap(now, once, twice), twice)
+            second_em_law, _ = _step(channel, em_law, observed)
+            laws[active] = _better(
+                channel, observed, _leap(current, em_law, second_em_law), second_em_law
+            )
             steps += 2
-        left = left[np.abs(laws[left] - now).max(axis=1) > 10 * _FLOOR]
-        if not len(left):
+        active = active[np.abs(laws[active] - current).max(axis=1) > 10 * _FLOOR]
+        if not len(active):
             break
     return Fit(laws, gap, steps)
 
 
 def _start(channel: Channel, shares: Floats) -> Floats:
-    """The least-squares law, moved inside the simplex; uniform where that is not to be had."""
+    """The least-squares laws, moved inside the simplex; uniform laws if there is no decoder."""
     uniform = np.full((len(shares), channel.states), 1.0 / channel.states)
     if channel.states > 1024:
         return uniform
@@ -101,24 +111,24 @@ def _step(channel: Channel, laws: Floats, shares: Floats) -> tuple[Floats, Float
 
 
 def _newton(channel: Channel, laws: Floats, shares: Floats, score: Floats) -> Floats:
-    """Newton's step for each row: states that it would take below zero stop there, the others go on."""
+    """The laws after a Newton step; states that would fall below zero stop at zero."""
     rows, size = channel.expected(), channel.states
     seen = channel.mix(laws)
     bend = np.divide(shares, seen**2, out=np.zeros_like(shares), where=shares > 0)
     system = np.zeros((len(laws), size + 1, size + 1))
     system[:, :size, :size] = np.einsum("xy,ry,zy->rxz", rows, bend, rows, optimize=True)
-    system[:, range(size), range(size)] += 1e-12  # a law that the counts leave open
+    system[:, range(size), range(size)] += 1e-12  # keeps the system regular
     stopped = (laws <= 10 * _FLOOR) & (score < 1.0)
     after = laws
     for _ in range(size):
         equations = system.copy()
         equations[:, :size, size] = equations[:, size, :size] = 1.0
-        wanted = np.concatenate([score, np.zeros((len(laws), 1))], axis=1)
+        right_side = np.concatenate([score, np.zeros((len(laws), 1))], axis=1)
         row, state = np.nonzero(stopped)
         equations[row, state] = 0.0
         equations[row, state, state] = 1.0
-        wanted[row, state] = -laws[row, state]
-        after = laws + np.linalg.solve(equations, wanted[:, :, None])[:, :size, 0]
+        right_side[row, state] = -laws[row, state]
+        after = laws + np.linalg.solve(equations, right_side[:, :, None])[:, :size, 0]
         below = (after < 0.0) & ~stopped
         if not below.any():
             break
@@ -127,10 +137,10 @@ def _newton(channel: Channel, laws: Floats, shares: Floats, score: Floats) -> Fl
     return after / after.sum(axis=1, keepdims=True)
 
 
-def _leap(start: Floats, once: Floats, twice: Floats) -> Floats:
+def _leap(start: Floats, first_step: Floats, second_step: Floats) -> Floats:
     """Squared extrapolation along two EM steps, kept inside the simplex."""
-    first = once - start
-    bend = twice - once - first
+    first = first_step - start
+    bend = second_step - first_step - first
     size = np.linalg.norm(bend, axis=1, keepdims=True)
     length = np.linalg.norm(first, axis=1, keepdims=True)
     stride = np.maximum(np.divide(length, size, out=np.ones_like(size), where=size > 0), 1.0)
@@ -139,7 +149,7 @@ def _leap(start: Floats, once: Floats, twice: Floats) -> Floats:
 
 
 def _better(channel: Channel, shares: Floats, bold: Floats, safe: Floats) -> Floats:
-    """Row by row the law with the higher likelihood."""
+    """For each row, the law with the higher likelihood."""
     keep = _log_likelihood(channel, bold, shares) >= _log_likelihood(channel, safe, shares)
     return np.where(keep[:, None], bold, safe)
 
@@ -150,9 +160,9 @@ def _log_likelihood(channel: Channel, laws: Floats, shares: Floats) -> Floats:
 
 
 def covariance(channel: Channel, law: Floats, weights: Floats) -> Floats:
-    """Asymptotic covariance of ``weights`` on the states for one report (inverse information).
+    """Asymptotic covariance of ``weights`` on the states for one report: the inverse information.
 
-    ``law`` may have leading axes; so has the covariance then.
+    Leading axes of ``law`` become leading axes of the covariance.
     """
     rows = channel.expected()
     seen = np.maximum(law @ rows, 1e-300)
@@ -165,10 +175,10 @@ def covariance(channel: Channel, law: Floats, weights: Floats) -> Floats:
 
 @on_arrays("likelihood")
 def likelihood(plan: Plan, counts: Integers, level: float) -> KeyBands:
-    """Frequency and mean by maximum likelihood: within bounds, biased only near them.
+    """Frequency and mean by maximum likelihood: within their bounds, and biased only near them.
 
-    Standard errors are those of the inverse information; near the boundary the estimate moves
-    towards the truth, so intervals cover at least as often as they say.
+    Standard errors come from the inverse information. Near a bound the estimate moves towards the
+    truth, so intervals cover at least at their level.
     """
     return key_bands(plan, likely_moments(plan, counts), level)
 
@@ -176,15 +186,15 @@ def likelihood(plan: Plan, counts: Integers, level: float) -> KeyBands:
 def likely_moments(plan: Plan, counts: Integers) -> Moments:
     """Frequency and mass of every key at the most likely law, from counts ``(..., cells)``."""
     if not single_keys(plan):
-        raise PlanError("maximum likelihood is offered for plans that speak of one key at a time")
+        raise PlanError("maximum likelihood is for plans that ask about one key at a time")
     weights = key_weights(plan.schema)
     weights = weights[:, : 1 if np.isnan(weights).any() else 2]
     width = weights.shape[1]
     shape = np.shape(counts)[:-1]
-    made = Moments.unknown(shape, len(plan.schema.keys))
+    moments = Moments.unknown(shape, len(plan.schema.keys))
     for number, channel in enumerate(plan.channels):
-        places, held = view_counts(plan, counts, number)
-        rows = held.reshape(-1, channel.cells)
+        places, key_counts = view_counts(plan, counts, number)
+        rows = key_counts.reshape(-1, channel.cells)
         n = rows.sum(axis=1)
         laws = fit(channel, rows).laws
         likely = law_with_one_more(laws, n[:, None], channel.states)
@@ -192,7 +202,7 @@ def likely_moments(plan: Plan, counts: Integers) -> Moments:
             spread = covariance(channel, likely, weights) / n[:, None, None]
         values = np.where(n[:, None] > 0, laws @ weights, np.nan)
         lead = (*shape, len(places))
-        made.reports[..., places] = n.astype(np.int64).reshape(lead)
-        made.values[..., places, :width] = values.reshape(*lead, width)
-        made.covariance[..., places, :width, :width] = spread.reshape(*lead, width, width)
-    return made
+        moments.reports[..., places] = n.astype(np.int64).reshape(lead)
+        moments.values[..., places, :width] = values.reshape(*lead, width)
+        moments.covariance[..., places, :width, :width] = spread.reshape(*lead, width, width)
+    return moments

@@ -27,14 +27,14 @@ Decoder = Callable[[Channel, Floats], Floats]
 
 
 def key_weights(schema: Schema) -> Floats:
-    """Weights on the states of a single key, whose sums are frequency and mass; a column each."""
+    """Weights ``(states, 2)`` on the states of a single key; their sums are frequency and mass."""
     held = np.concatenate([[0.0], np.ones(schema.levels)])
-    worth = np.concatenate([[0.0], schema.values if schema.levels > 1 else [np.nan]])
-    return np.stack([held, worth], axis=1)
+    value = np.concatenate([[0.0], schema.values if schema.levels > 1 else [np.nan]])
+    return np.stack([held, value], axis=1)
 
 
 def by_least_squares(channel: Channel, weights: Floats) -> Floats:
-    """The generic decoder; columns with unknown weights stay unknown."""
+    """Least-squares weights on cells, ``(cells, columns)``; a column with a NaN weight stays NaN."""
     known = ~np.isnan(weights).any(axis=0)
     solved = np.full((channel.cells, weights.shape[1]), np.nan)
     solved[:, known] = channel.decoder(weights[:, known])
@@ -43,29 +43,29 @@ def by_least_squares(channel: Channel, weights: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Moments:
-    """Frequency and mass of every key with their covariance; NaN where they cannot be known.
+    """Frequency and mass of every key with their covariance; NaN for what cannot be known.
 
-    Leading axes, if any, are tallies that were decoded at once, such as a simulation's repetitions.
+    Leading axes, if any, are tallies decoded at once, such as the repetitions of a simulation.
     """
 
     reports: Integers
-    """``(..., keys)``."""
+    """Reports about each key, ``(..., keys)``."""
     values: Floats
-    """``(..., keys, 2)``: frequency, mass."""
+    """Frequency and mass, ``(..., keys, 2)``."""
     covariance: Floats
-    """``(..., keys, 2, 2)``, of the two values of each key."""
+    """Covariance of the two values of each key, ``(..., keys, 2, 2)``."""
     together: Floats | None = None
-    """``(...,)``: the variance of the keys' average frequency, over what it were if keys' errors had
-    nothing to do with each other; None where they have not, or less than nothing."""
+    """Ratio of the variance of the average frequency to its value under independent keys, ``(...,)``.
+    None if the errors of keys are independent or negatively correlated."""
 
     @classmethod
     def unknown(cls, shape: tuple[int, ...], keys: int) -> Moments:
-        """Nothing is known yet."""
+        """Moments without reports: every value is NaN."""
         lead = (*shape, keys)
         return cls(np.zeros(lead, np.int64), np.full((*lead, 2), np.nan), np.full((*lead, 2, 2), np.nan))
 
     def shaped(self, shape: tuple[int, ...]) -> Moments:
-        """The same with other leading axes."""
+        """The same moments with the leading axes ``shape``."""
         keys = self.reports.shape[-1]
         return Moments(
             self.reports.reshape(*shape, keys),
@@ -75,12 +75,12 @@ class Moments:
 
 
 def single_keys(plan: Plan) -> bool:
-    """Whether every report speaks of one key."""
+    """Whether every report is about one key."""
     return plan.encoding.speaks_of_views and all(len(view) == 1 for view in plan.views.keys)
 
 
 def view_counts(plan: Plan, counts: Integers, number: int) -> tuple[list[int], Floats]:
-    """The keys that draw from a channel, and their counts ``(..., keys, cells)``."""
+    """The keys that use a channel, and their counts ``(..., keys, cells)``."""
     views = plan.views_of(number)
     cells = plan.layout.own[views][:, None] + 1 + np.arange(plan.channels[number].cells)
     places = [plan.views.keys[view][0] for view in views]
@@ -95,13 +95,13 @@ def single_moments(plan: Plan, tally: Tally, decode: Decoder = by_least_squares)
 def view_moments(plan: Plan, counts: Integers, decode: Decoder = by_least_squares) -> Moments:
     """Frequency and mass of every key from counts ``(..., cells)`` of views of single keys."""
     if not single_keys(plan):
-        raise PlanError("this estimator is for plans that speak of one key at a time")
+        raise PlanError("this estimator is for plans that ask about one key at a time")
     weights = key_weights(plan.schema)
     shape = np.shape(counts)[:-1]
-    made = Moments.unknown(shape, len(plan.schema.keys))
+    moments = Moments.unknown(shape, len(plan.schema.keys))
     for number, channel in enumerate(plan.channels):
-        places, held = view_counts(plan, counts, number)
-        rows = held.reshape(-1, channel.cells)
+        places, key_counts = view_counts(plan, counts, number)
+        rows = key_counts.reshape(-1, channel.cells)
         n = rows.sum(axis=1)
         cells = decode(channel, weights)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -109,50 +109,50 @@ def view_moments(plan: Plan, counts: Integers, decode: Decoder = by_least_square
             mean = shares @ cells
             spread = _spread(channel, shares, n, cells) / n[:, None, None]
         lead = (*shape, len(places))
-        made.values[..., places, :] = mean.reshape(*lead, 2)
-        made.covariance[..., places, :, :] = spread.reshape(*lead, 2, 2)
-        made.reports[..., places] = n.astype(np.int64).reshape(lead)
-    return made
+        moments.values[..., places, :] = mean.reshape(*lead, 2)
+        moments.covariance[..., places, :, :] = spread.reshape(*lead, 2, 2)
+        moments.reports[..., places] = n.astype(np.int64).reshape(lead)
+    return moments
 
 
 def _spread(channel: Channel, shares: Floats, reports: Floats, cells: Floats) -> Floats:
-    """Each row's covariance of one report's sums, at the likely law that its shares point to.
+    """Covariance of the sums of one report, ``(rows, 2, 2)``, at the likely law of each row.
 
-    Shares themselves may be those of no law at all (one report has no spread), so the covariance is
-    taken at the nearest law of the states, with one more report from each state.
+    Observed shares may belong to no law, and a single report has no spread. So the covariance is taken
+    at the nearest law of the states, with one report added for each state as a precaution.
     """
     law = channel.expected()
     nearest = onto_simplex(np.nan_to_num(shares) @ np.linalg.pinv(law))
     n = reports[:, None]
-    seen = law_with_one_more(nearest, n, channel.states) @ law
-    average = seen @ cells
-    square = np.einsum("vc,cij->vij", seen, cells[:, :, None] * cells[:, None, :])
-    return np.asarray(square - average[:, :, None] * average[:, None, :])
+    outputs = law_with_one_more(nearest, n, channel.states) @ law
+    mean = outputs @ cells
+    square = np.einsum("vc,cij->vij", outputs, cells[:, :, None] * cells[:, None, :])
+    return np.asarray(square - mean[:, :, None] * mean[:, None, :])
 
 
 def key_bands(plan: Plan, moments: Moments, level: float) -> KeyBands:
-    """Frequency and mean (or mass, where that is all a mechanism knows) of every key."""
-    wanted = plan.mechanism.answers
+    """Bands of every key for the statistics that the mechanism answers."""
+    statistics = plan.mechanism.answers
     frequency, mass = moments.values[..., 0], moments.values[..., 1]
     spread, n = moments.covariance, moments.reports
-    made: dict[str, Band] = {}
-    if "frequency" in wanted:
-        made["frequency"] = Band.plain(frequency, spread[..., 0, 0], n, level)
-    if "mean" in wanted:
-        made["mean"] = Band.ratio(mass, frequency, spread[..., ::-1, ::-1], n, level)
-    if "mass" in wanted:
-        made["mass"] = Band.plain(mass, spread[..., 1, 1], n, level)
-    return KeyBands(n, **made)
+    bands: dict[str, Band] = {}
+    if "frequency" in statistics:
+        bands["frequency"] = Band.plain(frequency, spread[..., 0, 0], n, level)
+    if "mean" in statistics:
+        bands["mean"] = Band.ratio(mass, frequency, spread[..., ::-1, ::-1], n, level)
+    if "mass" in statistics:
+        bands["mass"] = Band.plain(mass, spread[..., 1, 1], n, level)
+    return KeyBands(n, **bands)
 
 
 def key_answers(plan: Plan, moments: Moments, level: float) -> tuple[KeyAnswer, ...]:
-    """The answers of one tally's moments, means on their keys' own scales."""
+    """The answers from the moments of one tally, means on the scales of their keys."""
     return answers_from(plan, key_bands(plan, moments, level))
 
 
 @on_arrays("least_squares")
 def least_squares(plan: Plan, counts: Integers, level: float) -> KeyBands:
-    """The generic estimator: works for every mechanism that has moments, unbiased, with intervals."""
+    """The generic estimator, unbiased and with intervals, for every mechanism that has moments."""
     return key_bands(plan, moments_of(plan, counts), level)
 
 

@@ -1,4 +1,4 @@
-"""Post-processing, apart and by name: each step says what it does to value and interval."""
+"""Post-processing steps by name; each docstring says what happens to the value and the interval."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from ..plan.tally import Tally
 
 Step = Callable[["Plan", "Tally", Answers], Answers]
+"""A step of post-processing."""
 
 
 def onto_simplex(points: Floats) -> Floats:
-    """The nearest probability vector to each row (Norm-Sub): shift all alike, cut at zero."""
+    """The probability vector nearest to each row (Norm-Sub): shift all entries equally, cut at zero."""
     points = np.atleast_2d(points)
     ordered = -np.sort(-points, axis=1)
     excess = np.cumsum(ordered, axis=1) - 1.0
@@ -32,20 +33,20 @@ def onto_simplex(points: Floats) -> Floats:
 
 
 def nearest_law(points: Floats, covariance: Floats, steps: int = 300) -> Floats:
-    """The proper law nearest to each row, in standard errors rather than in plain distance.
+    """The proper law nearest to each row, measured in standard errors.
 
     Minimises (law - point)' covariance^-1 (law - point) over the simplex by accelerated projected
-    gradient: to second order the most likely law, given an unbiased estimate and its covariance.
+    gradient. To second order this is the most likely law, given an unbiased estimate and its covariance.
     """
     metric = np.linalg.pinv(covariance, rcond=1e-9, hermitian=True)
     metric /= np.linalg.norm(metric, ord=2, axis=(1, 2), keepdims=True)
-    law = moved = onto_simplex(points)
+    law = ahead = onto_simplex(points)
     pace = 1.0
     for _ in range(steps):
-        slope = np.einsum("vst,vt->vs", metric, moved - points)
-        after = onto_simplex(moved - slope)
+        slope = np.einsum("vst,vt->vs", metric, ahead - points)
+        after = onto_simplex(ahead - slope)
         quicker = (1 + np.sqrt(1 + 4 * pace**2)) / 2
-        moved = after + (pace - 1) / quicker * (after - law)
+        ahead = after + (pace - 1) / quicker * (after - law)
         if np.abs(after - law).max() < 1e-9:
             law = after
             break
@@ -54,21 +55,24 @@ def nearest_law(points: Floats, covariance: Floats, steps: int = 300) -> Floats:
 
 
 def _within(estimate: Estimate | None, low: float, high: float) -> Estimate | None:
-    """Value moved into a range, interval cut to it. The truth lies in the range, so the interval
-    still covers at its level; the standard error no longer describes the value and is dropped."""
+    """The estimate with its value moved into a range and its interval cut to the range.
+
+    The truth lies in the range, so the interval still covers at its level. The standard error no longer
+    describes the value and is dropped.
+    """
     if estimate is None:
         return None
     value = min(max(estimate.value, low), high) if not isnan(estimate.value) else nan
     ends = (estimate.low, estimate.high)
     if isnan(ends[0]):
         return replace(estimate, value=value)
-    # An interval wholly outside the range shrinks to the nearest end.
+    # An interval that lies outside the range becomes the nearest end of the range.
     cut = tuple(min(max(end, low), high) for end in ends)
     return Estimate(value, nan, cut[0], cut[1], estimate.reports)
 
 
 def clip(plan: Plan, tally: Tally, answers: Answers) -> Answers:
-    """Move frequencies into [0, 1] and means into their key's range; intervals are cut to match."""
+    """Moves frequencies into [0, 1] and means into the range of their key; cuts intervals to match."""
     keys = tuple(
         KeyAnswer(
             answer.key,
@@ -82,10 +86,10 @@ def clip(plan: Plan, tally: Tally, answers: Answers) -> Answers:
 
 
 def simplex(plan: Plan, tally: Tally, answers: Answers) -> Answers:
-    """Replace values by those of the nearest probability vector over states.
+    """Replaces values by those of the nearest probability vector over states.
 
-    Intervals stay those of the unprojected estimate, cut to the range and widened to hold the new
-    value, so they cover at least as often as before; standard errors are dropped.
+    Intervals remain those of the unprojected estimate, cut to the range and widened to contain the new
+    value. So they cover at least as often as before. Standard errors are dropped.
     """
     values = state_decoding_of(plan).projected(plan, tally)
     keys = []
@@ -96,15 +100,16 @@ def simplex(plan: Plan, tally: Tally, answers: Answers) -> Answers:
         keys.append(
             KeyAnswer(
                 answer.key,
-                _moved(_within(answer.frequency, 0.0, 1.0), frequency),
-                _moved(_within(answer.mean, low, high), scaled),
+                _with_value(_within(answer.frequency, 0.0, 1.0), frequency),
+                _with_value(_within(answer.mean, low, high), scaled),
                 answer.mass,
             )
         )
     return answers.replaced(tuple(keys), "simplex")
 
 
-def _moved(estimate: Estimate | None, value: float) -> Estimate | None:
+def _with_value(estimate: Estimate | None, value: float) -> Estimate | None:
+    """The estimate with another value, its interval widened to contain it."""
     if estimate is None or not isfinite(value):
         return estimate
     if isnan(estimate.low):
@@ -114,4 +119,4 @@ def _moved(estimate: Estimate | None, value: float) -> Estimate | None:
 
 
 STEPS: dict[str, Step] = {"clip": clip, "simplex": simplex, "norm_sub": simplex}
-"""By name; Norm-Sub is the name of the projection in the literature."""
+"""The steps by name; the literature calls the projection Norm-Sub."""

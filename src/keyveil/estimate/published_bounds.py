@@ -1,7 +1,7 @@
 """The paper's probabilistic error bounds, corrected (docs/errata.md, 5, 7, 17, 18).
 
-``reports`` is the number of reports for one key, ``miss`` the paper's delta. A mean's bound is about
-the mean after rounding to two levels, and is infinite where the reports are too few for it to hold.
+``reports`` is the number of reports for one key, ``miss`` the paper's delta. The bound of a mean is on
+the mean after rounding to two levels. It is infinite if there are too few reports for it to hold.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from typing import NamedTuple
 
 
 class Bound(NamedTuple):
-    """How far an estimate may be off, and with which probability it is not further."""
+    """A bound of the absolute error, and a probability with which it holds."""
 
     error: float
     probability: float
 
 
 def _reach(gain: float, reports: float, miss: float) -> float:
-    """Hoeffding: a count of ``reports`` bits scaled by ``gain`` is off by more with chance ``miss``."""
+    """Hoeffding: bound of the error of a sum of bits times ``gain``, exceeded with chance ``miss``."""
     return gain * sqrt(reports / 2 * log(2 / miss))
 
 
 def kvue_frequency(epsilon: float, reports: float, miss: float) -> Bound:
-    """|f* - f| for KVUE: one count, the absent ones, decides it; half the paper's bound."""
+    """|f* - f| for KVUE. It depends on one count, the absent people; half the paper's bound."""
     gain = (exp(epsilon) + 2) / (exp(epsilon) - 1)
     return Bound(_reach(gain, reports, miss) / reports, 1 - miss)
 
 
 def kvue_mean(epsilon: float, frequency: float, reports: float, miss: float) -> Bound:
-    """|m* - m| for KVUE; the two counts are not independent, so their misses add up."""
+    """|m* - m| for KVUE. The two counts are dependent, so their chances of a miss add up."""
     gain = (exp(epsilon) + 2) / (exp(epsilon) - 1)
     return Bound(_two_counts(gain, frequency, reports, miss), 1 - 2 * miss)
 

@@ -1,14 +1,14 @@
-"""Means without the ratio's bias: to second order by the moments, or by leaving out each report in turn.
+"""Means without the bias of a ratio: corrected to second order, or by the jackknife.
 
-A mean is mass over frequency, two unbiased estimates; their ratio is not unbiased. To second order
+A mean is mass over frequency. Both estimates are unbiased, but their ratio is not. To second order
 
     E[S / f] = m + (m Var f - Cov(S, f)) / f^2 + ...
 
-``corrected`` takes that out in the form (S f + Cov) / (f^2 + Var f) (Beale 1962), which is the same to
-second order and cannot run away where the frequency is small. ``jackknife`` needs no formula: n times
-the ratio, less n - 1 times its average with one report left out (Quenouille 1956), exactly, since
-reports with the same output leave the same ratio. Frequencies are unbiased already and stay as they
-are, and so do intervals: Fieller's makes no use of the ratio's own value.
+``corrected`` removes this bias in the form (S f + Cov) / (f^2 + Var f) (Beale 1962), which is the same
+to second order and stays bounded if the frequency is small. ``jackknife`` is n times the ratio minus
+n - 1 times its average with one report left out (Quenouille 1956). The average is exact, because reports
+with the same output leave the same ratio. Frequencies are unbiased and do not change. Intervals do not
+change either: Fieller's interval does not use the value of the ratio.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ NOTE = "means are corrected for the ratio's bias; their intervals are the plain 
 
 @on_arrays("corrected", NOTE)
 def corrected(plan: Plan, counts: Integers, level: float) -> KeyBands:
-    """Means corrected to second order, from the moments of any mechanism."""
+    """Bands with means corrected to second order, from the moments of any mechanism."""
     moments = moments_of(plan, counts)
     return corrected_bands(key_bands(plan, moments, level), moments)
 
 
 def corrected_bands(raw: KeyBands, moments: Moments) -> KeyBands:
-    """The corrected form of raw bands, from the moments that they were made of."""
+    """Bands with corrected means, from raw bands and the moments that gave them."""
     f, s = moments.values[..., 0], moments.values[..., 1]
     spread = moments.covariance
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -50,16 +50,18 @@ def corrected_bands(raw: KeyBands, moments: Moments) -> KeyBands:
 
 @on_arrays("jackknife", NOTE)
 def jackknife(plan: Plan, counts: Integers, level: float) -> KeyBands:
-    """Means corrected by leaving out each report in turn, for plans that speak of one key at a time."""
+    """Bands with jackknifed means, for plans that ask about one key at a time."""
     if not single_keys(plan) or not plan.layout.one_cell:
-        raise PlanError("the jackknife is for plans that speak of one key at a time, a cell a report")
+        raise PlanError(
+            "the jackknife is for plans that ask about one key at a time and mark one cell per report"
+        )
     raw = key_bands(plan, moments_of(plan, counts), level)
     means = np.full(raw.reports.shape, np.nan)
     for number, channel in enumerate(plan.channels):
-        places, held = view_counts(plan, counts, number)
+        places, key_counts = view_counts(plan, counts, number)
         below, above = by_least_squares(channel, key_weights(plan.schema)).T
-        means[..., places] = _left_out(held, above, below)
-    if raw.mean is not None:  # a frequency that may be zero can be left out altogether
+        means[..., places] = _left_out(key_counts, above, below)
+    if raw.mean is not None:  # without one report, a frequency near zero may be zero
         means = np.where(np.isfinite(raw.mean.low), means, raw.mean.value)
     return _with_means(raw, means)
 
@@ -69,17 +71,17 @@ def _left_out(counts: Floats, above: Floats, below: Floats) -> Floats:
     n = counts.sum(axis=-1)
     top, bottom = counts @ above, counts @ below
     with np.errstate(divide="ignore", invalid="ignore"):
-        whole = top / bottom
-        less = bottom[..., None] - below
-        each = (top[..., None] - above) / less
-        average = (np.where(counts > 0, each, 0.0) * counts).sum(axis=-1) / n
-        made = n * whole - (n - 1) * average
-    # Where leaving out one report turns the frequency negative, there is no correction to speak of.
-    return np.where(((less > 0) | (counts == 0)).all(axis=-1) & (n > 1), made, whole)
+        ratio = top / bottom
+        rest = bottom[..., None] - below
+        without_report = (top[..., None] - above) / rest
+        mean = (np.where(counts > 0, without_report, 0.0) * counts).sum(axis=-1) / n
+        jackknifed = n * ratio - (n - 1) * mean
+    # No correction if leaving out one report makes the frequency negative.
+    return np.where(((rest > 0) | (counts == 0)).all(axis=-1) & (n > 1), jackknifed, ratio)
 
 
 def _with_means(raw: KeyBands, means: Floats) -> KeyBands:
-    """Other values for the means; their intervals hold the new values too."""
+    """Bands with other means, their intervals widened to contain them."""
     if raw.mean is None:
         raise PlanError("this estimator is for means; the mechanism has none")
     old = raw.mean

@@ -1,4 +1,4 @@
-"""The mechanisms, one file each, one line each; a file is loaded when its mechanism is asked for."""
+"""The mechanisms: one file and one line of ``LINES`` each. A file is loaded when it is needed."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ LINES: dict[str, tuple[str, str]] = {
     "signed_ue": ("signed_ue", "SignedUE"),
     "sized": ("sized", "Sized"),
 }
-"""Name, then file and class."""
+"""File and class by the name of a mechanism."""
 
 __all__ = ["LINES", "REGISTRY", "mechanism_named"]

@@ -1,9 +1,9 @@
 """BiSample: a fair coin asks for the positive or the negative side, and one bit answers.
 
 Sun, Ye, Zhao, Lu, Yang, "BiSample: Bidirectional sampling for handling missing data with LDP", DASFAA
-2020. Tight. Below epsilon 0.7, or for very dense keys, its mean has less variance than KVUE's; its
-frequency has about twice KVUE's. We decode by least squares over the four outputs rather than by
-the shares within each direction: the same expectation, and no division by a random count.
+2020. Tight. Below epsilon 0.7, or for very dense keys, the variance of its mean is below KVUE's; that of
+its frequency is about twice KVUE's. We decode by least squares over the four outputs, not by the shares
+within each direction. The expectation is the same, without division by a random count.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .mechanism import Draft, Mechanism
 
 
 class BiSample(Mechanism):
-    """Outputs: asked for the positive side, no and yes; for the negative side, no and yes."""
+    """Outputs: no and yes for the positive side, then no and yes for the negative side."""
 
     name = "bisample"
     source = "Sun et al., DASFAA 2020"

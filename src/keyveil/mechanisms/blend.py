@@ -1,10 +1,11 @@
-"""Blend: part of the way from KVUE to BiSample.
+"""Blend: a family of channels between KVUE and BiSample.
 
-Below epsilon 0.7 BiSample's mean has less variance than KVUE's and its frequency about twice as much.
-Both are mixtures of five patterns, {absent}, {low}, {high}, {absent, low} and {absent, high}, which
-favour the states they name: KVUE sends the first three alike, BiSample the last four. With weights 1 - s
-for {absent}, 1 for {low} and {high} and s for the last two, every state is favoured equally often, so
-each ``share`` s from 0 to 1 is a tight channel too, and chooses between frequency and mean.
+Below epsilon 0.7 the variance of BiSample's mean is below KVUE's, and that of its frequency is about
+twice KVUE's. Both are mixtures of five patterns, {absent}, {low}, {high}, {absent, low} and
+{absent, high}, which favour the states they name. KVUE sends the first three equally often, BiSample the
+last four. With weights 1 - s for {absent}, 1 for {low} and {high} and s for the last two, every state is
+favoured equally often. So every ``share`` s from 0 to 1 gives a tight channel. A larger s favours the
+mean over the frequency.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ..people.views import Views
 from .mechanism import Draft, Mechanism, Parameter
 
 ABSENT, LOW, HIGH = 1, 2, 4
-"""Patterns of a single state."""
+"""Patterns of a single state, as sets of bits."""
 
 
 class Blend(Mechanism):
@@ -33,7 +34,7 @@ class Blend(Mechanism):
     source = "KVUE and BiSample in one family, ours"
     speaks_of = "one key, drawn at random: absent, low or high"
     bits = "log2 d + log2 6"
-    parameters = {"share": Parameter("0.5", "0", "1", "share of the way from kvue to bisample")}
+    parameters = {"share": Parameter("0.5", "0", "1", "0 is kvue, 1 is bisample")}
     estimators = {"least_squares": least_squares, "likelihood": likelihood}
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
@@ -42,10 +43,16 @@ class Blend(Mechanism):
 
 
 def blended(share: Decimal, epsilon: Decimal) -> Channel:
-    """The channel at a share of the way; where 2^32 is too coarse for five patterns, KVUE's."""
-    whole = 10 ** max(0, -int(share.normalize().as_tuple().exponent))
-    both = int(share * whole)
-    if both == 0 or epsilon > LARGEST:
+    """The channel for a share; KVUE's if 2^32 is too coarse for five patterns."""
+    denominator = 10 ** max(0, -int(share.normalize().as_tuple().exponent))
+    numerator = int(share * denominator)
+    if numerator == 0 or epsilon > LARGEST:
         return Symmetric.of(3, epsilon)
-    weights = {ABSENT: whole - both, LOW: whole, HIGH: whole, ABSENT | LOW: both, ABSENT | HIGH: both}
+    weights = {
+        ABSENT: denominator - numerator,
+        LOW: denominator,
+        HIGH: denominator,
+        ABSENT | LOW: numerator,
+        ABSENT | HIGH: numerator,
+    }
     return table_of({pattern: weight for pattern, weight in weights.items() if weight}, 3, epsilon)

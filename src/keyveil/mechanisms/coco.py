@@ -1,13 +1,14 @@
-"""CoCo: Collision with the two signs of a key in mirrored cells, which says more about values.
+"""CoCo: Collision with the two signs of a key in mirrored cells, which is better for values.
 
 Wang et al., "Differentially Private Numerical Vector Analyses in the Local and Shuffle Model", arXiv
-2304.04410. Compared with Collision a mean has less variance where few keys are held (a quarter less
-with one key at epsilon 1, 5 % with eight), and a frequency more. Paper letters: s = held, t = cells,
-Omega = s (e^epsilon + 1) + t - 2 s, high = e^epsilon / Omega, low = 1 / Omega.
+2304.04410. Compared with Collision, the variance of a mean is lower if people hold few keys (by a
+quarter with one key at epsilon 1, by 5 % with eight), and that of a frequency is higher. Paper letters:
+s = held, t = cells, Omega = s (e^epsilon + 1) + t - 2 s, high = e^epsilon / Omega, low = 1 / Omega.
 
-Where we differ: seeds come from a public pool; of keys that claim one pair of cells the one with the
-lowest rank under the seed gets it, which over seeds is the random order of the paper and takes no
-words; dummies are fresh words, so that they leave no trace in the pool's collisions.
+We differ from the paper in three points. Seeds come from a public pool. If several keys claim a pair of
+cells, the one with the lowest rank under the seed gets it; over seeds this is the random order of the
+paper, and it needs no random words. Dummies are fresh words, so they do not affect the collisions of the
+pool.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .encodings.item_set import ItemSet
 from .mechanism import Parameter
 
 SALT = 0x5EED0003
+"""Salt of the hashes."""
 
 
 class CoCoSingles(Sets):
@@ -30,15 +32,15 @@ class CoCoSingles(Sets):
     source = "Wang et al., arXiv 2304.04410"
     speaks_of = "all held keys with their signs, at most cap of them: a cell that favours one of them"
     note = (
-        "of people who hold more keys than the cap, only so many drawn at random count: the frequencies "
-        "lie below the truth by what was left out, and the means are those of the keys that were kept"
+        "a person with more keys than the cap reports a random part of them: frequencies are biased "
+        "downwards by the rest, and means are those of the reported keys"
     )
     encoding = ItemSet()
     parameters = {
-        "cap": Parameter(8, 1, MOST_CAP, "keys of a person that count; who holds more keeps so many"),
+        "cap": Parameter(8, 1, MOST_CAP, "most keys per person; of more, a random part is reported"),
         "pool": POOL,
         "cells": Parameter(
-            0, 0, 1 << 21, "cells that keys are hashed to, an even number; 0 takes the best number"
+            0, 0, 1 << 21, "cells that keys are hashed to, an even number; 0 means the best number"
         ),
     }
 

@@ -1,9 +1,9 @@
 """Coefficients: one bit about one product of {x, |x|} over at most ``order`` keys.
 
 Cormode, Kulkarni, Srivastava, "Marginal release under LDP", SIGMOD 2018 (InpHT), which Sun et al. name
-as future work, carried over from two to three states a key: x is -1, 0 or +1 (absent counts as 0) and
-|x| says whether the key is held. All of epsilon goes to one bit about one of T products; a
-conditional is a ratio of sums of products. A product with an x in it that is 0 is told as a fair coin.
+as future work, extended from two to three states per key. x is -1, 0 or +1 (absent counts as 0), and |x|
+says whether the key is held. All of epsilon goes to one bit about one of T products. A conditional is a
+ratio of sums of products. If an x in a product is 0, the bit is a fair coin.
 """
 
 from __future__ import annotations
@@ -39,41 +39,43 @@ class Coefficients(Mechanism):
     speaks_of = "one product of signs and presences of a few keys"
     bits = "log2 T + 1"
     most_keys = 500
-    parameters = {"order": Parameter(2, 1, 4, "how many keys a product has at the most")}
+    parameters = {"order": Parameter(2, 1, 4, "largest number of keys of a product")}
     estimators = {"least_squares": pooled_answers}
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         order, keys = min(int(chosen["order"]), len(schema.keys)), len(schema.keys)
         lie = most_lies(1, epsilon)
-        if not _told((2,), lie).proof().keeps(epsilon):
+        if not _bit_law((2,), lie).proof().keeps(epsilon):
             lie += 1
         channels: list[Table] = []
         numbers: dict[tuple[int, ...], int] = {}
         views: list[tuple[int, ...]] = []
-        of: list[int] = []
+        channel_of: list[int] = []
         for size in range(1, order + 1):
             for powers in product((1, 2), repeat=size):
                 numbers[powers] = len(channels)
-                channels.append(_told(powers, lie))
+                channels.append(_bit_law(powers, lie))
             for view in combinations(range(keys), size):
                 for powers in product((1, 2), repeat=size):
                     views.append(view)
-                    of.append(numbers[powers])
+                    channel_of.append(numbers[powers])
         if len(views) > 1 << 20:
             raise PlanError(f"{len(views)} products are too many; take fewer keys or a lower order")
-        return Draft(schema.at(2), Views(tuple(views)), "views", tuple(channels), epsilon, tuple(of))
+        return Draft(
+            schema.at(2), Views(tuple(views)), "views", tuple(channels), epsilon, tuple(channel_of)
+        )
 
     def evidence(self, plan: Plan, tally: Tally) -> Evidence | None:
         return SumEvidence(plan, tally)
 
 
-def _told(powers: tuple[int, ...], lie: int) -> Table:
-    """The law of the bit: for -1, 0 and +1, or for 0 and 1 where all powers are presences."""
+def _bit_law(powers: tuple[int, ...], lie: int) -> Table:
+    """The law of the bit: for -1, 0 and +1, or for 0 and 1 if all powers are presences."""
     rows = digits(2, len(powers))
     sign, held = np.array([0, -1, 1])[rows], (rows > 0).astype(int)
-    worth = np.prod(np.where(np.array(powers) == 1, sign, held), axis=1)
+    values = np.prod(np.where(np.array(powers) == 1, sign, held), axis=1)
     half = WORD // 2
     yes, no, coin = (lie, WORD - lie), (WORD - lie, lie), (half, half)
     if set(powers) == {2}:
-        return Table(tuple(yes if w else no for w in worth))
-    return Table(tuple(yes if w > 0 else no if w < 0 else coin for w in worth))
+        return Table(tuple(yes if w else no for w in values))
+    return Table(tuple(yes if w > 0 else no if w < 0 else coin for w in values))

@@ -1,13 +1,15 @@
 """Collision: hash the whole set of held signed keys, and name a cell that one of them falls into.
 
 Wang et al., "Differentially Private Numerical Vector Analyses in the Local and Shuffle Model", arXiv
-2304.04410 (IJCAI 2021 for the precursor). Its error grows with the number of keys a person holds,
-not with its square as padding and sampling does, and not with the number of all keys as drawing
-one key does. Paper letters: s = held, t = cells, Omega = s e^epsilon + t - s, high = e^epsilon / Omega.
+2304.04410 (IJCAI 2021 for the precursor). Its error grows with the number of keys of a person. The error
+of padding and sampling grows with the square of that number, and the error of drawing one key grows with
+the number of all keys. Paper letters: s = held, t = cells, Omega = s e^epsilon + t - s,
+high = e^epsilon / Omega.
 
-Where we differ: seeds come from a public pool, so that a report is one tally cell, and decoding uses
-the pool's own collisions; who holds fewer than s items needs no dummies, because an item's weight is
-the same whatever the size of the set; who holds more keeps s drawn at random.
+We differ from the paper in two points. Seeds come from a public pool, so that a report is one cell of
+the tally, and decoding uses the actual collisions of the pool. A person with fewer than s items needs no
+dummies, because the weight of an item does not depend on the size of the set; a person with more keeps s
+random ones.
 """
 
 from __future__ import annotations
@@ -29,16 +31,17 @@ from .encodings.item_set import ItemSet
 from .mechanism import Draft, Mechanism, Parameter
 
 SALT = 0x5EED0002
+"""Salt of the hashes."""
 
 LEAST_POOL = 16
-"""A pool shrinks no further to make room for cells; then the cells are fewer than would be best."""
+"""Smallest pool after halving for more cells; beyond it there are fewer cells than would be best."""
 
 
 def fitting(pool: int, cells: int) -> tuple[int, int]:
-    """The pool and cells nearest to what was asked for whose product fits a tally.
+    """Pool and cells, reduced so that their product fits a tally.
 
-    What a pool leaves behind falls with pool times cells, so few seeds with many cells are as good as
-    many with few: the pool is halved until the cells fit, down to ``LEAST_POOL``.
+    The error of a pool falls with pool times cells, so few seeds with many cells are as good as many
+    seeds with few cells. The pool is halved until the cells fit, down to ``LEAST_POOL``.
     """
     while pool > LEAST_POOL and pool * cells > MOST_CELLS:
         pool //= 2
@@ -46,24 +49,24 @@ def fitting(pool: int, cells: int) -> tuple[int, int]:
 
 
 class Sets(Mechanism):
-    """A collision over the items that an encoding makes of a record."""
+    """A collision over the items of a record."""
 
     encoding: ClassVar[ItemSet]
     estimators = {"least_squares": least_squares}
     bits = "log2 pool + log2 cells"
 
     def best(self, held: int, epsilon: Decimal) -> int:
-        """The number of cells for so many items, if they fit."""
+        """The best number of cells for ``held`` items."""
         return best_small(held, epsilon)
 
     def channel(
         self, items: int, held: int, epsilon: Decimal, pool: int, cells: int
     ) -> Collision | CoCo:
-        """The channel, with as many seeds and cells."""
+        """The channel with ``pool`` seeds and ``cells`` cells."""
         return Collision.of(items, held, epsilon, pool, SALT, cells)
 
     def least(self, held: int) -> int:
-        """The fewest cells that so many items can have."""
+        """The smallest possible number of cells for ``held`` items."""
         return held + 1
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
@@ -72,17 +75,17 @@ class Sets(Mechanism):
         held = self.encoding.most_held(cap)
         if pool & (pool - 1):
             raise PlanError("pool must be a power of two")
-        asked, least = int(chosen["cells"]), self.least(held)
-        if asked and asked < least:
+        wanted, least = int(chosen["cells"]), self.least(held)
+        if wanted and wanted < least:
             raise PlanError(f"cells must be at least {least} for this cap, or 0 for the best number")
-        pool, cells = fitting(pool, asked or self.best(held, epsilon))
+        pool, cells = fitting(pool, wanted or self.best(held, epsilon))
         channel = self.channel(self.encoding.items(keys), held, epsilon, pool, max(cells, least))
         return Draft(schema.at(2), Views.whole(keys), self.encoding.name, (channel,), epsilon)
 
 
-CELLS = Parameter(0, 0, 1 << 21, "cells that items are hashed to; 0 takes the best number")
+CELLS = Parameter(0, 0, 1 << 21, "cells that items are hashed to; 0 means the best number")
 POOL = Parameter(
-    1024, 1, 1 << 16, "seeds of the public pool, a power of two; fewer where cells are many"
+    1024, 1, 1 << 16, "seeds of the public pool, a power of two; fewer if there are many cells"
 )
 
 
@@ -93,21 +96,21 @@ class CollisionSingles(Sets):
     source = "Wang et al., arXiv 2304.04410"
     speaks_of = "all held keys with their signs, at most cap of them: a cell that one of them falls into"
     note = (
-        "of people who hold more keys than the cap, only so many drawn at random count: the frequencies "
-        "lie below the truth by what was left out, and the means are those of the keys that were kept"
+        "a person with more keys than the cap reports a random part of them: frequencies are biased "
+        "downwards by the rest, and means are those of the reported keys"
     )
     encoding = ItemSet()
     parameters = {
-        "cap": Parameter(8, 1, MOST_CAP, "keys of a person that count; who holds more keeps so many"),
+        "cap": Parameter(8, 1, MOST_CAP, "most keys per person; of more, a random part is reported"),
         "pool": POOL,
         "cells": CELLS,
     }
 
 
 def pool_for(people: float, gain: float, energy: float, share: float = 0.05) -> int:
-    """The least pool whose collisions, left uncorrected, add at most ``share`` to the variance.
+    """The smallest pool whose uncorrected collisions add at most ``share`` to the variance.
 
-    ``gain`` is the channel's, ``energy`` the sum over items of their squared frequencies.
+    ``gain`` is that of the channel, ``energy`` the sum of the squared frequencies of all items.
     """
     least = max(1, ceil(people * gain**2 * energy / share))
     return 1 << (least - 1).bit_length()

@@ -1,8 +1,8 @@
-"""What mechanisms have in common whose channel is made for a design: parameters, decoding, forecast.
+"""The base of mechanisms whose channel is optimised for a design: parameters, decoding, forecast.
 
-Outputs are weighed so that the variance is least at the design's law, and unbiased at any other. Where
-a report speaks of several keys, it tells of each whatever the others are: a key's answer is the average
-over all reports that speak of it.
+The weights of outputs minimise the variance at the law of the design, and are unbiased at any law. A
+report about several keys is evidence about each of them, whatever the others are. So the answer of a key
+is the average over all reports about it.
 """
 
 from __future__ import annotations
@@ -33,34 +33,36 @@ if TYPE_CHECKING:
     from ..plan.plan import Plan
 
 DESIGN = {
-    "frequency": Parameter(str(HELD), "0.001", "0.999", "how often keys are expected to be held"),
+    "frequency": Parameter(str(HELD), "0.001", "0.999", "expected frequency of keys"),
     "spread": Parameter("0.5", "0.05", "0.95", "expected spread of a key's values on [-1, 1]"),
-    "mean": Parameter("0", "-0.9", "0.9", "expected mean of keys' values on [-1, 1]"),
-    "weight": Parameter("0.5", "0.05", "0.95", "how much the mean counts beside the frequency"),
+    "mean": Parameter("0", "-0.9", "0.9", "expected mean of keys on [-1, 1]"),
+    "weight": Parameter("0.5", "0.05", "0.95", "weight of the mean; the rest is that of the frequency"),
 }
-"""What is believed of keys and wanted of them; estimates use it only to weigh outputs."""
+"""Parameters of a design: expected law of keys, and weight of the mean. Estimates use the design only to
+weight outputs."""
 
 
 MOST_VIEWS = 512
-"""So many views are enough for every key to meet many others; where keys are more, each has one."""
+"""Largest number of views, unless there are more keys; then there is one view per key. It is enough for
+every key to share views with many others."""
 
 
 def design_of(chosen: Mapping[str, Any], keys: int = 1, levels: int = LEVELS[1]) -> Design:
-    """What a plan's parameters say its channel is made for."""
-    held, spread, mean, weight = (Decimal(chosen[name]) for name in DESIGN)
-    return Design(held, spread, mean, weight, keys, levels)
+    """The design of a channel, from the parameters of a plan."""
+    frequency, spread, mean, weight = (Decimal(chosen[name]) for name in DESIGN)
+    return Design(frequency, spread, mean, weight, keys, levels)
 
 
 def cyclic_views(keys: int, size: int) -> Views:
-    """Views in which every key stands equally often at every place; one view if it has all keys.
+    """Views in which every key is equally often at every place; one view if it holds all keys.
 
-    Each key with those that follow it round the circle in equal strides, for as many strides as
-    there is room for. Keys are often listed by how common they are: strides mix them.
+    A view is a key with those that follow it around the circle in equal strides, for as many strides as
+    fit. Keys are often listed by frequency, and strides mix them.
     """
     if size == keys:
         return Views.whole(keys)
-    apart = range(1, size + 1)
-    strides = [s for s in range(1, (keys + 1) // 2) if all(j * s % keys for j in apart)] or [1]
+    steps = range(1, size + 1)
+    strides = [s for s in range(1, (keys + 1) // 2) if all(j * s % keys for j in steps)] or [1]
     count = min(len(strides), max(1, MOST_VIEWS // keys))
     chosen = [strides[(2 * i + 1) * len(strides) // (2 * count)] for i in range(count)]
     return Views(
@@ -74,17 +76,17 @@ def cyclic_views(keys: int, size: int) -> Views:
 
 @lru_cache(maxsize=256)
 def _cells(channel: Channel, levels: int, size: int, design: Design | None) -> Floats:
-    """Unbiased weights on outputs for frequency and mass of the key at each place of a view."""
+    """Unbiased weights on outputs, ``(places, outputs, 2)``, for frequency and mass at each place."""
     weights = key_weights(Schema.of(1).at(levels))
     weights = weights[:, ~np.isnan(weights).any(axis=0)]
-    made = []
+    decoders = []
     for place in range(size):
         flat = lifted(weights, (place,), tuple(range(size)), levels)
         if design is None or channel.names_states:
-            made.append(channel.decoder(flat))  # as many outputs as states: there is but one
+            decoders.append(channel.decoder(flat))  # as many outputs as states: only one is unbiased
         else:
-            made.append(decoder_at(channel, flat, design.law))
-    return np.array(made)
+            decoders.append(decoder_at(channel, flat, design.law))
+    return np.array(decoders)
 
 
 def designed_moments(plan: Plan, counts: Integers, design: Design | None) -> Moments:
@@ -105,39 +107,39 @@ def designed_moments(plan: Plan, counts: Integers, design: Design | None) -> Mom
     for place in range(size):
         who = np.array([view[place] for view in plan.views.keys])
         square = cells[place][:, :, None] * cells[place][:, None, :]
-        there = np.unique(who)
-        order = np.argsort(who, kind="stable").reshape(len(there), -1)
-        reports[..., there] += block.sum(axis=-1)[..., order].sum(axis=-1)
-        sums[..., there, :] += (block @ cells[place])[..., order, :].sum(axis=-2)
-        told = np.tensordot(block, square, axes=1)
-        squares[..., there, :, :] += told[..., order, :, :].sum(axis=-3)
-    made = Moments.unknown(shape, keys)
-    made.reports[...] = reports.astype(np.int64)
+        keys_at_place = np.unique(who)
+        order = np.argsort(who, kind="stable").reshape(len(keys_at_place), -1)
+        reports[..., keys_at_place] += block.sum(axis=-1)[..., order].sum(axis=-1)
+        sums[..., keys_at_place, :] += (block @ cells[place])[..., order, :].sum(axis=-2)
+        products = np.tensordot(block, square, axes=1)
+        squares[..., keys_at_place, :, :] += products[..., order, :, :].sum(axis=-3)
+    moments = Moments.unknown(shape, keys)
+    moments.reports[...] = reports.astype(np.int64)
     n = reports[..., None]
     with np.errstate(invalid="ignore", divide="ignore"):
-        made.values[..., :width] = sums / n
+        moments.values[..., :width] = sums / n
         more = np.einsum("c,cij->ij", even, cells[0][:, :, None] * cells[0][:, None, :])
         middle = with_one_more(sums, even @ cells[0], n)
         spread = with_one_more(squares, more, n[..., None]) - middle[..., :, None] * middle[..., None, :]
-        made.covariance[..., :width, :width] = spread / n[..., None]
-    return replace(made, together=_together(block, cells))
+        moments.covariance[..., :width, :width] = spread / n[..., None]
+    return replace(moments, together=_together(block, cells))
 
 
 def _together(seen: Floats, cells: Floats) -> Floats:
-    """How many times as variable a report's sum of frequencies is, over all its keys, as they are each.
+    """Ratio of the variance of a report's sum of frequencies to its value under independent keys.
 
-    ``seen`` (..., view, output) is how often outputs were seen, or their chances. People may hold all
-    keys or none; then one report errs on all of its keys to the same side.
+    ``seen`` (..., view, output) holds counts of outputs, or their probabilities. If people hold all keys
+    or none, the errors of a report about its keys have the same sign.
     """
-    each = np.concatenate([cells[:, :, 0], cells[:, :, 0].sum(axis=0, keepdims=True)])
+    columns = np.concatenate([cells[:, :, 0], cells[:, :, 0].sum(axis=0, keepdims=True)])
     n = np.maximum(seen.sum(axis=-1), 1e-300)[..., None]
-    within = (seen @ (each**2).T - (seen @ each.T) ** 2 / n).sum(axis=-2)
+    within = (seen @ (columns**2).T - (seen @ columns.T) ** 2 / n).sum(axis=-2)
     alone = within[..., :-1].sum(axis=-1)
     return np.clip(within[..., -1] / np.maximum(alone, 1e-300), 1.0, float(len(cells)))
 
 
 def designed_forecast(plan: Plan, people: float, prior: Prior, design: Design | None) -> Forecast:
-    """The error of ``designed_moments``; where views hold several keys, they lie as the prior says."""
+    """The error of ``designed_moments``; the prior gives the joint law of the keys of a view."""
     channel, levels = plan.channels[0], plan.schema.levels
     size = len(plan.views.keys[0])
     places = _cells(channel, levels, size, design)

@@ -1,10 +1,9 @@
-"""F2M: a bit for the key and a bit for the value, flipped apart; an absent key has a default value.
+"""F2M: independently flipped bits for key and value; an absent key has a default value.
 
 Sun et al. 2019, Sec. IV-A. Paper letters: v-bar = ``default``, epsilon_1 = ``split`` * epsilon for the
-key, the rest for the value. Only with a default of -1 or +1 is all of epsilon used; with 0 the
-nominal 1 is truly 0.781, and ``tight`` gives the rest back. ``published`` decodes the two bits
-apart, as the paper does (with e^epsilon_2 where it prints e^epsilon); ``least_squares`` uses how
-they go together.
+key, the rest for the value. A default of -1 or +1 uses all of epsilon. With 0 a nominal 1 is truly
+0.781, and ``tight`` uses the rest. ``published`` decodes the two bits separately, as the paper does
+(with e^epsilon_2 where it prints e^epsilon). ``least_squares`` also uses their joint law.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def f2m_rows(key_epsilon: float, value_epsilon: float, default: float) -> Floats:
-    """Rows absent, low, high over outputs (key bit, value bit) = 00, 01, 10, 11."""
+    """The law: rows absent, low, high; columns (key bit, value bit) = 00, 01, 10, 11."""
     keep_key, keep = keep_probability(key_epsilon), keep_probability(value_epsilon)
     high = (1 + (2 * keep - 1) * default) / 2
     rows = []
@@ -45,16 +44,16 @@ def f2m_rows(key_epsilon: float, value_epsilon: float, default: float) -> Floats
 
 
 _SHOWN = np.array([[1.0, 0, 0], [1, 0, 1], [1, 1, 0], [1, 1, 1]])
-"""What each output shows: itself, its key bit, its value bit."""
+"""A constant, the key bit and the value bit of each output."""
 
 
 def by_two_bits(channel: Channel, weights: Floats) -> Floats:
-    """The paper's decoder: the share of key bits and the share of value bits, nothing else."""
+    """The paper's decoder, which uses only the share of key bits and the share of value bits."""
     return np.asarray(_SHOWN @ np.linalg.solve(channel.expected() @ _SHOWN, weights))
 
 
 def published(plan: Plan, tally: Tally, level: float) -> Answers:
-    """m* = (m_all* - (1 - f*) v-bar) / f*, from the two bits apart."""
+    """m* = (m_all* - (1 - f*) v-bar) / f*, from the two bits separately."""
     keys = key_answers(plan, single_moments(plan, tally, by_two_bits), level)
     return answers_of(plan, keys, "published", level)
 

@@ -1,8 +1,8 @@
 """Graded: k-RR over "not held" and a few levels of value.
 
-KVUE rounds a value to one of two ends, and from epsilon 2 on that rounding is most of the error. With
-more levels there is less rounding and more lying: on common keys three levels are best at epsilon 2,
-five at 4; on rare ones fewer. ``optimal`` is better still, at the price of a design.
+KVUE rounds a value to one of two ends, and from epsilon 2 on that rounding is most of the error. More
+levels mean less rounding and more noise. For common keys three levels are best at epsilon 2 and five at
+4; for rare keys fewer. ``optimal`` is better still, but needs a design.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .mechanism import Draft, Mechanism, Parameter
 
 
 class Graded(Mechanism):
-    """Say your state, or else any other one: not held, or one of the levels."""
+    """Report the true state (not held, or one of the levels), or any other one."""
 
     name = "graded"
     source = "KVUE with more levels, ours"
     speaks_of = "one key, drawn at random: not held, or its value's level"
     bits = "log2 d + log2 (levels + 1)"
-    parameters = {"levels": Parameter(3, 2, 9, "levels that a value is rounded to; 2 is kvue")}
+    parameters = {"levels": Parameter(3, 2, 9, "number of levels that values are rounded to; 2 is kvue")}
     estimators = {"least_squares": least_squares, "likelihood": likelihood}
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:

@@ -1,8 +1,8 @@
 """k-RR, generalised randomised response, over one held key drawn uniformly, or "none".
 
 Kairouz, Oh, Viswanath, "Extremal mechanisms for local differential privacy", NIPS 2014. The state is
-one of d + 1 items. What it estimates is the share of people whose drawn key is k; that is the
-frequency of k only where everyone holds at most one key.
+one of d + 1 items. It estimates the share of people whose drawn key is k. This is the frequency of k
+only if everyone holds at most one key.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .mechanism import Draft, Mechanism
 
 
 class GRR(Mechanism):
-    """Say your item, or else any other one."""
+    """Report the true item, or any other one."""
 
     name = "grr"
     source = "Kairouz, Oh, Viswanath, NIPS 2014"

@@ -1,7 +1,7 @@
-"""Harmony: the flipped sign of one key's value, the key drawn at random; an absent key counts as 0.
+"""Harmony: the flipped sign of the value of a random key; an absent key counts as 0.
 
 Nguyên, Xiao, Yang, Hui, Shin, Shin, "Collecting and analyzing data from smart device users with LDP",
-2016. What it estimates is frequency times mean, not the mean: it never says who holds the key.
+2016. It estimates frequency times mean, not the mean, because it does not ask who holds the key.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Sun et al. 2019, Sec. V. The paper's index of a record is I = sum_i 3^(d - i) I_i with I_i = 0 for low, 1
 for absent and 2 for high; ours has 0 for absent, 1 for low, 2 for high (``paper_index`` translates).
-Honest at d <= 4 keys and useless at 8: for conditionals use pairs. ``ioh_optimal`` is the same with
-optimal bits (OUE: the true bit is a fair coin, the others lie as little as epsilon allows).
-A device draws 3^d bits and sends 3^d / 8 bytes; tallying people streams through them in chunks.
+It works up to d = 4 keys and is useless at 8: for conditionals use pairs. ``ioh_optimal`` is the same
+with optimal bits (OUE: the true bit is a fair coin, the others are flipped as rarely as epsilon allows).
+A device draws 3^d bits and sends 3^d / 8 bytes; tallies of tables are computed in chunks.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class IOHOptimal(IOH):
 # -- the paper's own operators -----------------------------------------------------------------------
 
 _PAPER = np.array([1, 0, 2])
-"""Our digit (absent, low, high) as the paper's."""
+"""The paper's digit for each of ours (absent, low, high)."""
 
 
 def paper_index(state: int, keys: int) -> int:
@@ -71,7 +71,7 @@ def paper_index(state: int, keys: int) -> int:
 
 
 def paper_order(cells: Floats, keys: int) -> Floats:
-    """Cells in our order of states, as the paper's array A_s."""
+    """The paper's array A_s, from cells in our order of states."""
     ordered = np.empty_like(cells)
     for state, value in enumerate(cells):
         ordered[paper_index(state, keys)] = value
@@ -79,7 +79,7 @@ def paper_order(cells: Floats, keys: int) -> Floats:
 
 
 def condition_vectors(keys: int, given: Mapping[int, bool]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(alpha, beta): which keys are in the condition, and whether they are held."""
+    """(alpha, beta): the keys of the condition, and whether they are held."""
     if any(not 0 <= place < keys for place in given):
         raise QueryError(f"a condition names a key by its place, from 0 to {keys - 1}")
     alpha = tuple(int(place in given) for place in range(keys))
@@ -89,7 +89,7 @@ def condition_vectors(keys: int, given: Mapping[int, bool]) -> tuple[tuple[int, 
 def index_set(gamma: Sequence[int], signs: Mapping[int, int] | None = None) -> list[int]:
     """I(gamma): the paper's indices of all cells with exactly these keys held.
 
-    ``signs`` fixes the digit of a held key to +1 or -1: then these are the cells of S+ or S-.
+    ``signs`` fixes the digit of a held key to +1 or -1, which gives the cells of S+ or S-.
     """
     fixed = signs or {}
     choices = []
@@ -112,7 +112,7 @@ def _matching(alpha: Sequence[int], beta: Sequence[int]) -> list[tuple[int, ...]
 
 
 def count_operator(cells: Floats, alpha: Sequence[int], beta: Sequence[int]) -> float:
-    """F: how many people meet the condition, from A_s in the paper's order."""
+    """F: the number of people who meet the condition, from A_s in the paper's order."""
     return float(sum(cells[index_set(gamma)].sum() for gamma in _matching(alpha, beta)))
 
 
@@ -128,7 +128,7 @@ def sum_operator(cells: Floats, key: int, alpha: Sequence[int], beta: Sequence[i
 def paper_conditional(
     cells: Floats, keys: int, target: int, given: Mapping[int, bool]
 ) -> tuple[float, float]:
-    """The paper's conditional frequency and mean (on [-1, 1]) from A_s in its own order."""
+    """The paper's conditional frequency and mean (on [-1, 1]), from A_s in the paper's order."""
     if target in given:
         raise QueryError("the target cannot be a condition of itself")
     alpha, beta = condition_vectors(keys, given)

@@ -1,8 +1,8 @@
-"""KVOH: one-hot bits for absent, low and high, each bit flipped on its own with budget epsilon / 2.
+"""KVOH: one-hot bits for absent, low and high, each flipped independently with budget epsilon / 2.
 
-Sun et al. 2019, Sec. IV-C; it is symmetric unary encoding (SUE) and tight. Three estimators:
-``per_bit`` is the paper's, ``constrained`` adds that the three shares sum to one (a third of the
-variance on the frequency, for free), ``least_squares`` also uses how the bits go together.
+Sun et al. 2019, Sec. IV-C; it is symmetric unary encoding (SUE) and tight. It has three estimators of
+its own. ``per_bit`` is the paper's. ``constrained`` also uses that the three shares sum to one, which
+saves a third of the variance of the frequency. ``least_squares`` also uses the joint law of the bits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def flipped_bits(positions: int, epsilon: Decimal, silent: int = 0) -> Symbols:
-    """One-hot bits, each flipped alike, with the fewest lies that keep the promise."""
+    """One-hot bits, all flipped with the smallest probability that keeps epsilon."""
     fake = most_lies(1, epsilon / 2)
     bits = Symbols.bits_of(positions, WORD - fake, fake, silent)
     while not bits.proof().keeps(epsilon):
@@ -46,13 +46,13 @@ def _symbols(channel: Channel) -> Symbols:
 
 
 def by_bits(channel: Channel, weights: Floats) -> Floats:
-    """The paper's decoder: each state's share from its own bit alone."""
+    """The paper's decoder: the share of each state from its own bit alone."""
     bits = _symbols(channel)
     return bits.per_output(bits.position_decoder(weights, np.zeros(weights.shape[1])))
 
 
 def by_constrained_bits(channel: Channel, weights: Floats) -> Floats:
-    """The bits' sums under the constraint that the shares of the states sum to one."""
+    """The decoder of the sums of bits, with the constraint that the shares of states sum to one."""
     bits = _symbols(channel)
     return bits.per_output(bits.position_decoder(weights))
 
@@ -64,7 +64,7 @@ def per_bit(plan: Plan, tally: Tally, level: float) -> Answers:
 
 
 def constrained(plan: Plan, tally: Tally, level: float) -> Answers:
-    """The bits' sums, constrained to shares that sum to one."""
+    """Answers from the sums of bits, with the constraint that shares sum to one."""
     keys = key_answers(plan, single_moments(plan, tally, by_constrained_bits), level)
     return answers_of(plan, keys, "constrained", level)
 

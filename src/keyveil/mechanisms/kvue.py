@@ -1,7 +1,7 @@
-"""KVUE: say which of absent, low or high you are, or else one of the other two.
+"""KVUE: report the true state of a key (absent, low or high), or one of the two others.
 
 Sun et al., "Conditional Analysis for Key-Value Data with LDP", 2019, Sec. IV-B. In spite of its name
-it is not unary encoding but 3-ary randomised response, and as such tight: all of epsilon is used.
+it is not unary encoding but 3-ary randomised response. It is tight: all of epsilon is used.
 Paper letters: p = keep, (1 - p) / 2 = lie, M_i counts, N_i* the estimate of a state's count.
 """
 

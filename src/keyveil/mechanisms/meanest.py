@@ -1,9 +1,9 @@
 """MeanEst: Duchi's vector of signs, all keys at once; an absent key counts as 0.
 
 Duchi, Jordan, Wainwright, "Privacy aware learning", JACM 2014. Every value is rounded to a sign, an
-absent one by a fair coin, and a random vector on (mostly) the same side is sent. What it estimates
-is frequency times mean, not the mean. For an even number of keys we send a vector at right angles
-as it is drawn, rather than counting it on both sides: exactly uniform without rejection.
+absent one by a fair coin, and a random vector on (mostly) the same side is sent. It estimates frequency
+times mean, not the mean. For an even number of keys, an orthogonal vector is sent as drawn and not
+counted on both sides, which is exactly uniform without rejection.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from ..plan.recipe import (
 
 
 class Mechanism(Recipe, Decoding):
-    """A subclass states its facts, drafts its plans and names its estimators."""
+    """A subclass has its facts as attributes, drafts plans and names its estimators."""
 
 
 __all__ = [

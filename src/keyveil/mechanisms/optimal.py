@@ -1,10 +1,9 @@
 """Optimal: the channel on nine levels of value that is best for a stated design.
 
-A convex program finds, of all channels whose outputs favour neighbouring levels (with or without "not
-held", or all but these), the one with the least error in frequency and mean at the design; see
-``valuechannels``. These contain KVUE, BiSample and ``graded`` with 2, 3, 5 or 9 levels, so that at its
-design none of them is better. Estimates are unbiased whatever people's law is; what a wrong design
-costs is small.
+Outputs favour neighbouring levels (with or without "not held", or all but these). A convex program finds
+the channel of this kind with the smallest error of frequency and mean at the design; see
+``value_channels``. KVUE, BiSample and ``graded`` with 2, 3, 5 or 9 levels are of this kind, so none of
+them is better at the design. Estimates are unbiased for any law of people. A wrong design costs little.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Optimal(Mechanism):
     bits = "log2 d + about 4.2"
     parameters = {
         **DESIGN,
-        "solve": Choice("no", ("no", "yes"), "the nearest tabled design, or this one solved for"),
+        "solve": Choice("no", ("no", "yes"), "no: the nearest tabled design; yes: solve this one"),
     }
     estimators = {"least_squares": least_squares, "likelihood": likelihood}
 

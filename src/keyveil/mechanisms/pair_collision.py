@@ -1,9 +1,9 @@
-"""Pair collision: Collision over a person's held signed keys and all signed pairs of them.
+"""Pair collision: Collision over the held signed keys of a person and all signed pairs of them.
 
-For conditional analysis of sparse records over many keys. A report speaks of every pair that the
-person holds, where pair views ask about one pair of all, which hardly anyone holds. The items are
-the 2 d signed keys and 4 d (d - 1) / 2 signed pairs; a person with c keys has c + c (c - 1) / 2 of
-them. For dense records over few keys pair views are better.
+It is for conditional analysis of sparse records over many keys. A report is about every pair that the
+person holds. Pair views ask about one random pair, which hardly anyone holds. The items are the 2 d
+signed keys and 4 d (d - 1) / 2 signed pairs; a person with c keys has c + c (c - 1) / 2 of them. For
+dense records over few keys, pair views are better.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class PairCollision(Sets):
     source = "keyveil; Collision of Wang et al., arXiv 2304.04410, over pairs"
     speaks_of = "all held keys and pairs of keys with their signs: a cell that one of them falls into"
     note = (
-        "of people who hold more keys than the cap, only so many drawn at random count: frequencies of "
-        "keys, and more so of pairs, lie below the truth by what was left out"
+        "a person with more keys than the cap reports a random part of them: frequencies of keys, and "
+        "more so of pairs, are biased downwards by the rest"
     )
     encoding = PairItemSet()
     parameters = {
-        "cap": Parameter(6, 1, MOST_KEPT, "keys of a person that count; who holds more keeps so many"),
+        "cap": Parameter(6, 1, MOST_KEPT, "most keys per person; of more, a random part is reported"),
         "pool": POOL,
         "cells": CELLS,
     }

@@ -1,10 +1,10 @@
-"""Views of two or three keys: each person speaks of one small set of keys with all of epsilon.
+"""Views of two or three keys: each person reports one small set of keys with all of epsilon.
 
-For conditionals this is 10 to 20 times better than IOH at eight keys, and the only one of the two that
-works at a hundred. ``pairs`` has every two keys as a view, ``triples`` every three, ``workload`` just
-the sets of keys that some queries need, with people split so that the queries' predicted error is
-least. The channel on a view is chosen by predicted error: k-RR, subset selection, optimal bits,
-Hadamard response, or for pairs the workload-optimal channel; ``channel`` names one instead.
+For conditionals, the error is 10 to 20 times smaller than IOH's at eight keys; IOH does not work at a
+hundred. ``pairs`` has every two keys as a view, ``triples`` every three. ``workload`` has only the sets
+of keys that given queries need, with people split to minimise the predicted error of the queries. The
+channel on a view is chosen by predicted error: k-RR, subset selection, optimal bits, Hadamard response,
+or for pairs the workload-optimal channel. ``channel`` names one instead.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from .mechanism import Choice, Draft, Mechanism, Text
 CHANNELS = ("best", *(name for name in VIEW_CHANNELS if name != "solved"))
 """Channels that a plan may name; one that is solved anew is no plan's default."""
 
-_CHANNEL = Choice("best", CHANNELS, "the channel on a view; best takes the least predicted error")
+_CHANNEL = Choice("best", CHANNELS, "channel on a view; best has the smallest predicted error")
 
 
 TRUSTED = 0.5
-"""How much each other view of a key counts when a channel is chosen. Where reports are few, answers are
-moved far to a proper law, and a channel that tells too little of single keys loses more by it than the
-predicted error knows; where they are many, half costs next to nothing."""
+"""Weight of each other view of a key when a channel is chosen. With few reports, projection to a proper
+law moves answers far, and a channel with little information about single keys loses more than the
+predicted error says. With many reports, a weight of half costs almost nothing."""
 
 
 class Pairs(Mechanism):
@@ -80,14 +80,14 @@ class Triples(Pairs):
 
 
 class Workload(Mechanism):
-    """The sets of keys that some queries need, each a view with its share of the people."""
+    """The sets of keys that given queries need, each a view with its share of the people."""
 
     name = "workload"
     source = "after Zhang et al. (CALM), CCS 2018, with channels of our own"
     speaks_of = "one of the sets of keys that the queries need"
     bits = "log2 of the number of views + the channel's"
     parameters = {
-        "queries": Text("", "queries that the plan must answer, with ; between them"),
+        "queries": Text("", "queries that the plan must answer, separated by ;"),
         "channel": _CHANNEL,
     }
     estimators = {"least_squares": pooled_answers}
@@ -98,7 +98,7 @@ class Workload(Mechanism):
         queries = Query.parse_all(str(chosen["queries"]))
         if not queries:
             raise PlanError(
-                "workload must know what it will be asked: give queries, with ; between them, like "
+                "workload needs to know what it must answer: give queries, separated by ;, like "
                 "'mean(A | B); frequency(C | !D)'"
             )
         needs = self._needs(schema, queries)
@@ -132,31 +132,31 @@ class Workload(Mechanism):
     def _needs(
         self, schema: Schema, queries: Sequence[Query]
     ) -> dict[tuple[int, ...], list[tuple[Query, tuple[int, ...]]]]:
-        """The views, and the queries each must answer; a set inside a larger one rides along."""
-        wanted = []
+        """The views, and the queries that each must answer; a subset of a view uses that view."""
+        query_keys = []
         for query in queries:
             target, given = query.places(schema)
             keys = (target, *(place for place, _ in given))
             if len(keys) > 4:
                 raise PlanError(
-                    f"{query} speaks of {len(keys)} keys; a view holds at most 4: ask of fewer together"
+                    f"{query} names {len(keys)} keys; a view holds at most 4: ask about fewer together"
                 )
-            wanted.append((query, keys))
+            query_keys.append((query, keys))
         needs: dict[tuple[int, ...], list[tuple[Query, tuple[int, ...]]]] = {}
-        for query, keys in sorted(wanted, key=lambda item: -len(item[1])):
-            home = next((view for view in needs if set(keys) <= set(view)), tuple(sorted(keys)))
-            needs.setdefault(home, []).append((query, keys))
+        for query, keys in sorted(query_keys, key=lambda item: -len(item[1])):
+            view_of = next((view for view in needs if set(keys) <= set(view)), tuple(sorted(keys)))
+            needs.setdefault(view_of, []).append((query, keys))
         return needs
 
 
 def view_channel(size: int, epsilon: Decimal, name: str, views: Sequence[tuple[int, ...]]) -> Channel:
-    """The best channel on the views of ``size`` keys whose tally keeps the likelihood and fits.
+    """The best channel on views of ``size`` keys whose tally keeps the likelihood and has room.
 
-    How much other views tell of a view's keys goes by how many views hold a key.
+    The information of other views about the keys of a view depends on how many views hold a key.
     """
 
     if name == "optimal" and size != 2:
-        name = "best"  # there is an optimal channel for pairs alone
+        name = "best"  # only pairs have an optimal channel
     others = sum(map(len, views)) / len(set(chain.from_iterable(views))) - 1
     holding = 1 + TRUSTED * others
     channel = choose(size, 2, epsilon, channel=name, views=holding)[1]
@@ -180,7 +180,7 @@ def _weights(schema: Schema, query: Query, keys: tuple[int, ...], view: tuple[in
 
 
 def proportional(shares: Sequence[float]) -> tuple[int, ...]:
-    """Whole positive weights that sum to 2^32, as near to the shares as can be."""
+    """Positive integer weights that sum to 2^32, proportional to the shares up to rounding."""
     total = sum(shares)
     weights = [max(1, int(WORD * share / total)) for share in shares]
     weights[weights.index(max(weights))] += WORD - sum(weights)

@@ -1,16 +1,16 @@
-"""PCKV: pad what a person holds to a length, sample one pair of it, and perturb key and value together.
+"""PCKV: pad a record to a length, sample one of its pairs, and perturb key and value together.
 
 Gu, Li, Cheng, Xiong, Cao, "PCKV: Locally Differentially Private Correlated Key-Value Data Collection
-with Optimized Utility", USENIX Security 2020. A held key is drawn with chance 1 / max(h, l) by who
-holds h keys, else one of l dummy keys with the value 0. Paper letters: l = length, d' = d + l,
+with Optimized Utility", USENIX Security 2020. A person with h keys draws each of them with chance
+1 / max(h, l), or else one of l dummy keys with the value 0. Paper letters: l = length, d' = d + l,
 a = show the sampled key, b = fake another one, p = keep the sign.
 
-The budgets of key and value compose more tightly than by adding them up, and the authors' optimal
-split uses that up: for bits a = 1/2, b = 2 / (E + 3), p = E / (E + 1) with E = e^epsilon; for k-RR
-a = (l (E - 1) + 2) / (l (E - 1) + 2 d') and p = (l (E - 1) + 1) / (l (E - 1) + 2), which makes every
-lie alike: it is k-RR over the 2 d' signed keys whose odds l (E - 1) + 1 are larger than E, because
-padding hides a held key among l. That is proven on records, with the plan's own integers
-(``PaddedItem.proof``); the padding's share of words is not exactly 1 / l, and is counted.
+The budgets of key and value compose to less than their sum, and the optimal split of the authors uses
+all of it. For bits a = 1/2, b = 2 / (E + 3), p = E / (E + 1) with E = e^epsilon. For k-RR
+a = (l (E - 1) + 2) / (l (E - 1) + 2 d') and p = (l (E - 1) + 1) / (l (E - 1) + 2), which makes all lies
+equally likely: it is k-RR over the 2 d' signed keys with odds l (E - 1) + 1. These odds may exceed E,
+because padding hides a held key among l. The proof is about records and uses the integers of the plan
+(``PaddedItem.proof``); it includes that the share of words of a padded key is not exactly 1 / l.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from ..plan.plan import Plan
 
 MOST_LENGTH = 64
+"""Largest padding length."""
 ENCODING = PaddedItem()
+"""The encoding of all mechanisms that pad and sample."""
 
 
 class Padded(Mechanism):
@@ -52,16 +54,18 @@ class Padded(Mechanism):
 
     speaks_of = "one held key with its sign, drawn from a padded record: real or dummy"
     note = (
-        "people who hold more keys than the padding length count as if they held that many: frequencies "
-        "lie below the truth by what was left out, and means are those of the keys that were drawn"
+        "a person with more keys than the padding length counts as if they held that many: frequencies "
+        "are biased downwards by the rest, and means are those of the keys that were drawn"
     )
     parameters = {
-        "length": Parameter(4, 1, MOST_LENGTH, "keys that a record is padded to (the paper's l)")
+        "length": Parameter(
+            4, 1, MOST_LENGTH, "number of keys that a record is padded to (the paper's l)"
+        )
     }
     estimators = {"least_squares": least_squares, "published": published, "baseline": baseline}
 
     def channel(self, keys: int, length: int, epsilon: Decimal, chosen: Mapping[str, Any]) -> Channel:
-        """The channel over so many keys and dummies."""
+        """The channel over ``keys`` keys and ``length`` dummies."""
         raise NotImplementedError
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
@@ -73,8 +77,8 @@ class Padded(Mechanism):
         forecast = super().forecast(plan, people, prior)
         if "published" not in self.estimators:
             return forecast
-        alone = padded_forecast(plan, people, prior, summed=False)
-        published = Published(prior, alone.bias, alone.covariance)
+        baseline_forecast = padded_forecast(plan, people, prior, summed=False)
+        published = Published(prior, baseline_forecast.bias, baseline_forecast.covariance)
         return WithPublished(prior, forecast.bias, forecast.covariance, published)
 
     def true_epsilon(self, epsilon: Decimal) -> Decimal:
@@ -113,7 +117,7 @@ class PCKVGRR(Padded):
 
 
 def padded_symmetric(keys: int, length: int, epsilon: Decimal) -> Symmetric:
-    """The k-RR over signed keys and dummies with the largest odds whose *records* keep the promise."""
+    """The k-RR over signed keys and dummies with the largest odds that keep epsilon for *records*."""
     states, share = 2 * (keys + length), -(-WORD // length)
     others = states - 1
     # Without rounding: lie = 2^32 / (length (E - 1) + states).
@@ -122,14 +126,14 @@ def padded_symmetric(keys: int, length: int, epsilon: Decimal) -> Symmetric:
     best: Symmetric | None = None
     for lie in range(max(1, near - 1), near + 3):
         room = at_most(WORD * lie, epsilon)
-        for over in (0, 1):  # whether some lies are one unit heavier
+        for over in (0, 1):  # whether any lie is one unit heavier
             keep = min((room - (WORD - share) * (lie + over)) // share, WORD - others * lie)
             if keep < lie or not 0 <= WORD - keep - others * lie < others:
                 continue
-            made = Symmetric(states, keep, lie)
-            kept = ENCODING.proof(made, keys).keeps(epsilon)
-            if kept and (best is None or made.keep * best.lie > best.keep * made.lie):
-                best = made
+            candidate = Symmetric(states, keep, lie)
+            private = ENCODING.proof(candidate, keys).keeps(epsilon)
+            if private and (best is None or candidate.keep * best.lie > best.keep * candidate.lie):
+                best = candidate
     if best is None:
         raise ChannelError(f"2^32 is too coarse for {states} states at epsilon {epsilon}")
     return best

@@ -1,14 +1,14 @@
-"""PrivKV: flip whether the key is held; if it is then shown, send its value's flipped sign.
+"""PrivKV: flip whether the key is held; if it is shown, send the flipped sign of its value.
 
 Ye, Hu, Meng, Zheng, "PrivKV: Key-value data collection with LDP", IEEE S&P 2019 (Algorithms 1 and 2 of
 Sun et al.). An absent key that is shown gets a random value. Paper letters: p1 keeps the key, p2 the
 sign, epsilon_1 = epsilon_2 = epsilon / 2. That is truly max{e2, e1 + ln(2 / (1 + e^-e2))}, 0.719 at a
-nominal 1; ``tight`` takes e2 = epsilon and e1 = ln((e^epsilon + 1) / 2), which proves all of it.
+nominal 1; ``tight`` takes e2 = epsilon and e1 = ln((e^epsilon + 1) / 2), which uses all of epsilon.
 
-Three estimators: ``unbiased`` is the paper's PrivKV-A (least squares: the channel is square, so
-there is only one unbiased estimator), ``published`` is PrivKV's own mean, which forgets that absent
-keys also send values and so shrinks towards 0, ``virtual`` iterates that on the collector's side
-and approaches ``unbiased``.
+It has three estimators. ``unbiased`` is the paper's PrivKV-A. (It is least squares: the channel is
+square, so only one estimator is unbiased.) ``published`` is PrivKV's own mean; it ignores that absent
+keys also send values, and so shrinks towards 0. ``virtual`` iterates ``published`` at the collector and
+approaches ``unbiased``.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ..plan.tally import Tally
 
 VIRTUAL_ROUNDS = 10
+"""Number of rounds of ``virtual``, the first included."""
 
 
 def keep_probability(epsilon: float) -> float:
@@ -55,7 +56,10 @@ def absent_law(key_epsilon: float, value_epsilon: float, feedback: Floats | floa
 
 
 def privkv_rows(key_epsilon: float, value_epsilon: float, feedback: float = 0.0) -> Floats:
-    """Rows absent, low, high over outputs absent, low, high; ``feedback`` is what absent keys say."""
+    """The law: rows absent, low, high; columns absent, low, high.
+
+    ``feedback`` is the value that absent keys send.
+    """
     keep_key, keep = keep_probability(key_epsilon), keep_probability(value_epsilon)
     return np.array(
         [
@@ -67,7 +71,7 @@ def privkv_rows(key_epsilon: float, value_epsilon: float, feedback: float = 0.0)
 
 
 def keeps_of(channel: Channel) -> tuple[float, float]:
-    """How often the key and the sign are kept, read off the channel."""
+    """Probabilities that the channel keeps the key, and the sign of a shown key."""
     rows = channel.expected()
     shown = rows[1, 1] + rows[1, 2]
     return float(shown), float(rows[1, 1] / shown)
@@ -106,14 +110,14 @@ def unbiased(plan: Plan, tally: Tally, level: float) -> Answers:
 
 
 def published(plan: Plan, tally: Tally, level: float) -> Answers:
-    """PrivKV's frequency, with its interval, and its biased mean, without one."""
+    """PrivKV's frequency with an interval, and its biased mean without one."""
     return _with_means(plan, tally, level, raw_means(plan, tally), "published")
 
 
 def virtual(plan: Plan, tally: Tally, level: float) -> Answers:
     """Virtual iterations: m_r = f* m^ + (1 - f*) m_(r-1) from the published mean, ten rounds in all.
 
-    In closed form m^ + (1 - f*)^9 (m_1 - m^), with m^ the unbiased mean that they approach.
+    The closed form is m^ + (1 - f*)^9 (m_1 - m^), where m^ is the unbiased mean, the limit.
     """
     moments = single_moments(plan, tally)
     first = raw_means(plan, tally)
@@ -124,6 +128,7 @@ def virtual(plan: Plan, tally: Tally, level: float) -> Answers:
 
 
 def _with_means(plan: Plan, tally: Tally, level: float, means: Floats, name: str) -> Answers:
+    """Unbiased frequencies with intervals, and given means on [-1, 1] without intervals."""
     moments = single_moments(plan, tally)
     keys = []
     for place, answer in enumerate(key_answers(plan, moments, level)):
@@ -164,7 +169,7 @@ class PrivKV(Mechanism):
 
 
 def asked_once(plan: Plan, people: float, prior: Prior, feedback: Floats) -> FeedbackRound:
-    """The law of the raw means of one round in which absent keys say ``feedback``."""
+    """Forecast of the raw means of one round in which absent keys send ``feedback``."""
     show, keep = keeps_of(plan.view_channels[0])
     f = prior.frequency
     shown = f * show + (1.0 - f) * (1.0 - show)

@@ -1,10 +1,10 @@
-"""PrivKVM: PrivKV in c rounds; absent keys repeat the mean that the round before found.
+"""PrivKVM: PrivKV in c rounds; absent keys send the mean of the previous round.
 
 Ye et al., IEEE S&P 2019. Half of epsilon goes to the key in the first round, the other half in equal
-parts to the values of all rounds. The feedback of the first round is 0 (what a uniformly random value
-amounts to). As published the mean is unbiased only as c grows without end, and each round has so
-little budget that its noise drowns it; ``debiased`` takes the feedback's pull out exactly.
-True epsilon at a nominal 1 with ten rounds: 0.975, whatever the feedback.
+parts to the values of all rounds. The feedback of the first round is 0, which equals a uniformly random
+value. The published mean is unbiased only in the limit of many rounds, and then each round has little
+budget and much noise. ``debiased`` removes the effect of the feedback exactly.
+True epsilon at a nominal 1 with ten rounds: 0.975, for any feedback.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .rounds import (
     chain_forecast,
     debiased,
     frequencies,
+    next_feedback,
     published,
     round_draft,
     short,
-    told_next,
 )
 
 if TYPE_CHECKING:
@@ -45,16 +45,16 @@ class PrivKVM(Mechanism):
     speaks_of = "one key, drawn at random, in each of several rounds"
     wasteful = True
     bits = "c (log2 d + log2 3), and d means down in each round"
-    parameters = {"rounds": Parameter(10, 2, 1000, "how many rounds (the paper's c)")}
+    parameters = {"rounds": Parameter(10, 2, 1000, "number of rounds (the paper's c)")}
     estimators = {"debiased": debiased, "published": published}
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         value = short(epsilon / (2 * int(chosen["rounds"])))
         promised = epsilon / 2 + value
         chain = {"round": 1, "parent": "", "total": text(epsilon), "spent": "0", "frequency": []}
-        told = ["0"] * len(schema.keys)
+        feedback = ["0"] * len(schema.keys)
         key = float(epsilon / 2)
-        return _first(schema, key, value, promised, told, chain, tight)
+        return _first(schema, key, value, promised, feedback, chain, tight)
 
     def next(self, plan: Plan, tally: Tally) -> Draft:
         assert plan.chain is not None
@@ -70,8 +70,8 @@ class PrivKVM(Mechanism):
             "spent": text(Decimal(plan.chain["spent"]) + plan.proven),
             "frequency": frequencies(plan, tally),
         }
-        told = told_next(plan, tally)
-        drafted = round_draft(plan.schema, 0.0, value, value, told, chain)
+        feedback = next_feedback(plan, tally)
+        drafted = round_draft(plan.schema, 0.0, value, value, feedback, chain)
         return with_parameters(drafted, {"rounds": rounds})
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
@@ -84,7 +84,7 @@ class PrivKVM(Mechanism):
         rounds = int(self.parameters["rounds"].default)
         first = super().true_epsilon(epsilon)
         with own_context():
-            # A later round's high and low differ by its value budget exactly, whatever the feedback.
+            # High and low of a later round differ by exactly its value budget, for any feedback.
             return first + (rounds - 1) * epsilon / (2 * rounds)
 
 
@@ -93,16 +93,16 @@ def _first(
     key: float,
     value: Decimal,
     promised: Decimal,
-    told: list[str],
+    feedback: list[str],
     chain: dict[str, Any],
     tight: bool,
 ) -> Draft:
-    """The first round; ``tight`` scales both budgets up until the proof meets the promise."""
+    """The first round; ``tight`` scales both budgets up until the proof reaches the promise."""
     if not tight:
-        return round_draft(schema, key, value, promised, told, chain)
+        return round_draft(schema, key, value, promised, feedback, chain)
 
     def scaled(by: float, limit: Decimal) -> Draft:
-        return round_draft(schema, key * by, value * Decimal(by), limit, told, chain)
+        return round_draft(schema, key * by, value * Decimal(by), limit, feedback, chain)
 
     def fits(by: float) -> bool:
         try:

@@ -1,10 +1,9 @@
-"""PrivKVM+: PrivKVM whose value budget decays and which stops when another round is not worth it.
+"""PrivKVM+: PrivKVM with a decaying value budget, which stops when the means hardly change.
 
-Ye et al., IEEE S&P 2019. Absent keys say 1 in the first round. Each round takes 1/``decay`` of the value
-budget that is left. After each, the mean change of the means is compared with ``cost``: the chain
-ends as soon as the change is no more than that, or after ``rounds``. It has nothing to do with
-virtual iterations, which Sun et al. confuse it with (docs/errata.md). All of the spent budget is
-used, since feedback of 1 or -1 attains it.
+Ye et al., IEEE S&P 2019. Absent keys send 1 in the first round. Each round takes 1/``decay`` of the
+remaining value budget. The chain ends when the average change of the means is at most ``cost``, or after
+``rounds``. It is not the same as virtual iterations, with which Sun et al. confuse it (docs/errata.md).
+All of the spent budget is used, since feedback of 1 or -1 attains it.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from .rounds import (
     chain_forecast,
     debiased,
     frequencies,
+    next_feedback,
     published,
     round_draft,
     short,
-    told_next,
 )
 
 if TYPE_CHECKING:
@@ -47,9 +46,11 @@ class PrivKVMPlus(Mechanism):
     speaks_of = "one key, drawn at random, in each of several rounds"
     bits = "c (log2 d + log2 3), and d means down in each round"
     parameters = {
-        "rounds": Parameter(10, 2, 1000, "rounds at the most"),
-        "decay": Parameter("2", "1.01", "100", "a round takes 1/decay of the value budget left"),
-        "cost": Parameter("0.05", "0", "2", "the mean change that a further round must exceed (A0)"),
+        "rounds": Parameter(10, 2, 1000, "largest number of rounds"),
+        "decay": Parameter("2", "1.01", "100", "a round takes 1/decay of the remaining value budget"),
+        "cost": Parameter(
+            "0.05", "0", "2", "the chain ends when means change by no more than this (A0)"
+        ),
     }
     estimators = {"debiased": debiased, "published": published}
 
@@ -63,15 +64,15 @@ class PrivKVMPlus(Mechanism):
             "left": text(epsilon / 2 - value),
             "frequency": [],
         }
-        told = ["1"] * len(schema.keys)
-        return round_draft(schema, float(epsilon / 2), value, epsilon / 2 + value, told, chain)
+        feedback = ["1"] * len(schema.keys)
+        return round_draft(schema, float(epsilon / 2), value, epsilon / 2 + value, feedback, chain)
 
     def next(self, plan: Plan, tally: Tally) -> Draft:
         assert plan.chain is not None
         rounds, decay = int(plan.parameters["rounds"]), Decimal(plan.parameters["decay"])
         before = np.array([float(m) for m in plan.chain["feedback"]])
-        told = told_next(plan, tally)
-        change = float(np.mean(np.abs(np.array([float(m) for m in told]) - before)))
+        feedback = next_feedback(plan, tally)
+        change = float(np.mean(np.abs(np.array([float(m) for m in feedback]) - before)))
         if plan.chain["round"] >= rounds:
             raise FinishedError(f"the chain is finished: round {rounds} was the last")
         if change <= float(plan.parameters["cost"]):
@@ -90,7 +91,7 @@ class PrivKVMPlus(Mechanism):
             "left": text(Decimal(plan.chain["left"]) - value),
             "frequency": frequencies(plan, tally),
         }
-        drafted = round_draft(plan.schema, 0.0, value, value, told, chain)
+        drafted = round_draft(plan.schema, 0.0, value, value, feedback, chain)
         given = {"rounds": rounds, "decay": decay, "cost": Decimal(plan.parameters["cost"])}
         return with_parameters(drafted, given)
 
@@ -101,7 +102,7 @@ class PrivKVMPlus(Mechanism):
         return chain_fault(chain, keys, MEMBERS | {"left"})
 
     def true_epsilon(self, epsilon: Decimal) -> Decimal:
-        """Over all rounds that may follow: the first proves all it promises, and so do the others."""
+        """The sum over all rounds; each proves exactly its promised epsilon."""
         decay, rounds = Decimal(self.parameters["decay"].default), self.parameters["rounds"].default
         with own_context():
             spent, left = epsilon / 2, epsilon / 2

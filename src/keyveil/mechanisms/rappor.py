@@ -1,8 +1,8 @@
-"""Basic one-time RAPPOR: a bit for every key, one of them set, each flipped on its own.
+"""Basic one-time RAPPOR: a bit for every key, one of them set, each flipped independently.
 
-Erlingsson, Pihur, Korolova, "RAPPOR", CCS 2014, with one hash, no Bloom filter and no second,
-instantaneous response. The set bit is one held key drawn uniformly; who holds nothing sets none. As
-with k-RR, the share of drawn keys is the frequency only where everyone holds at most one key.
+Erlingsson, Pihur, Korolova, "RAPPOR", CCS 2014, with one hash, without a Bloom filter and without the
+instantaneous response. The set bit is a held key drawn uniformly; a person without keys sets none. As
+with k-RR, the share of drawn keys is the frequency only if everyone holds at most one key.
 Paper letters: f / 2 = the chance of a flip, 1 / (e^(epsilon / 2) + 1).
 """
 

@@ -1,6 +1,6 @@
-"""Plain randomised response on a key that is drawn at random: do you hold it, yes or no.
+"""Plain randomised response on a key drawn at random: held or not.
 
-Warner, "Randomized response", JASA 1965. Values are not looked at, so the whole budget goes to the
+Warner, "Randomized response", JASA 1965. Values are not asked, so the whole budget goes to the
 frequency: at epsilon 1 its variance is about half of KVUE's.
 """
 

@@ -1,8 +1,8 @@
-"""Several keys in one report: each person speaks of a few keys at once, with all of epsilon.
+"""Several keys in one report: each person reports a few keys at once, with all of epsilon.
 
-A report on w keys lies more often than a report on one, but there are w times as many reports for each
-key. From epsilon 2 on that pays for frequencies, and from 2.5 on for frequency and mean together (two
-keys at four levels). ``several`` looks at values, ``several_rr`` at presence alone.
+A report on w keys is noisier than a report on one key, but there are w times as many reports for each
+key. This is better for frequencies from epsilon 2 on, and for frequency and mean together from 2.5 on
+(two keys at four levels). ``several`` asks for values, ``several_rr`` only for presence.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from ..plan.plan import Plan
 
 MOST_STATES = 4096
-"""Larger views would need more people than there are to fill their cells."""
+"""Largest number of states of a view; larger views would need too many people."""
 
 _CHANNEL = Choice(
-    "best", ("best", "optimal", "grr", "solved"), "best is optimal where tabled (solved needs CVXPY)"
+    "best", ("best", "optimal", "grr", "solved"), "best is optimal if tabled (solved needs CVXPY)"
 )
 
 
 class Several(Mechanism):
-    """A view of a few keys that follow each other, through the optimal channel or k-RR."""
+    """A view of a few keys in equal strides, through the optimal channel or k-RR."""
 
     name = "several"
     source = "k-RR or a convex program over a few keys, ours"
     speaks_of = "a few keys together, drawn at random: not held, or the value's level"
     bits = "log2 d + the channel's"
     parameters = {
-        "keys": Parameter(2, 2, 6, "keys that a report speaks of"),
-        "levels": Parameter(4, 2, 9, "levels that a value is rounded to"),
+        "keys": Parameter(2, 2, 6, "number of keys of a report"),
+        "levels": Parameter(4, 2, 9, "number of levels that values are rounded to"),
         "channel": _CHANNEL,
         **DESIGN,
     }
@@ -68,7 +68,7 @@ class Several(Mechanism):
         return channel_for(epsilon, design, name == "solved")
 
     def design(self, chosen: Mapping[str, Any]) -> Design:
-        """What a plan's parameters say its channel is made for."""
+        """The design of the channel, from the parameters of a plan."""
         return design_of(chosen, chosen["keys"], chosen["levels"])
 
     def plan_fault(self, plan: Plan) -> str:
@@ -85,18 +85,18 @@ class Several(Mechanism):
 
 
 class SeveralRR(Several):
-    """Which of a few keys one holds."""
+    """A view of a few keys, held or not."""
 
     name = "several_rr"
     speaks_of = "a few keys together, drawn at random: held or not"
     answers = ("frequency",)
     note = "frequency only: values are not asked"
     parameters = {
-        "keys": Parameter(2, 2, 12, "keys that a report speaks of"),
+        "keys": Parameter(2, 2, 12, "number of keys of a report"),
         "channel": _CHANNEL,
         "frequency": DESIGN["frequency"],
     }
 
     def design(self, chosen: Mapping[str, Any]) -> Design:
-        held = Decimal(chosen["frequency"])
-        return Design(held, weight=Decimal(0), keys=chosen["keys"], levels=1)
+        frequency = Decimal(chosen["frequency"])
+        return Design(frequency, weight=Decimal(0), keys=chosen["keys"], levels=1)

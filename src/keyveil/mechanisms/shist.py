@@ -1,10 +1,10 @@
-"""SHist: one random row of a public matrix of signs, and the flipped sign of your key's entry.
+"""SHist: a random row of a public matrix of signs, and the flipped sign of the held key in it.
 
 Bassily, Smith, "Local, private, efficient protocols for succinct histograms", STOC 2015, the basic
-randomiser and frequency oracle. Row j of the matrix is the hash with seed j onto two cells; the
-matrix is public and fixed by the plan, and decoding uses its own inner products, not those that a
-random matrix has on average. Who holds nothing sends a fair coin. The share of drawn keys is the
-frequency only where everyone holds at most one key.
+randomiser and frequency oracle. Row j of the matrix is the hash with seed j onto two cells. The matrix
+is public and fixed by the plan. Decoding uses its actual inner products, not their average over random
+matrices. A person without keys sends a fair coin. The share of drawn keys is the frequency only if
+everyone holds at most one key.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ..people.views import Views
 from .mechanism import Draft, Mechanism, Parameter
 
 SALT = 0x5EED0001
+"""Salt of the hashes."""
 
 
 class SHist(Mechanism):
@@ -35,7 +36,7 @@ class SHist(Mechanism):
     note = "the share of drawn keys: the frequency only where everyone holds at most one key"
     bits = "log2 rows + 1"
     parameters = {
-        "rows": Parameter(0, 0, 1 << 21, "rows of the public matrix, a power of two; 0 fits the keys")
+        "rows": Parameter(0, 0, 1 << 21, "rows of the public matrix, a power of two; 0 means enough")
     }
     estimators = {"least_squares": least_squares}
 

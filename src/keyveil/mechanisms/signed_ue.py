@@ -1,21 +1,21 @@
-"""Signed unary encoding: of every key, whether it looks held with a low value, a high one, or both.
+"""Signed unary encoding: every key shows nothing, low, high, or both.
 
 keyveil. PCKV-UE (Gu et al., USENIX Security 2020) and optimal unary encoding over the 2 d signed keys
 (Wang et al., USENIX Security 2017) are two members of one family, and neither is its best. A key that
-was not sampled shows "high" with chance alpha, "low" with chance alpha and both at once with chance
-gamma. One that was sampled with a high value shows what includes "high" e^epsilon times as likely as
-what does not, in proportion to that: so no report of d keys is more than e^epsilon times as likely from
-one sampled key as from another, and padding hides no more. With E = e^epsilon and
-k = ((1 + alpha (E - 1)) / (E - 1))^2, for keys that hardly anyone holds and one report
+was not sampled shows "high" with chance alpha, "low" with chance alpha, and both with chance gamma. For
+a key that was sampled with a high value, symbols that include "high" are e^epsilon times as likely
+relative to the others. So no report of d keys is more than e^epsilon times as likely from one sampled
+key as from another. With E = e^epsilon and k = ((1 + alpha (E - 1)) / (E - 1))^2, for a rare key and
+one report
 
     variance of the mass       2 k / (alpha - gamma)
     variance of the frequency    k / ((alpha + gamma) / 2 - alpha^2)
 
-PCKV-UE is alpha = 1 / (E + 3), gamma = 0; unary encoding alpha = 1 / (E + 1), gamma = alpha^2. We take
-the two numbers that make the first plus ``weight`` times the second least: given alpha, gamma has a
-closed form, and alpha is found by a search in one dimension. The weight is 1/3 unless stated otherwise:
-a mean's variance is the mass's plus the mean's square times the frequency's, by the frequency's square,
-and 1/3 is the mean square of a mean that may lie anywhere.
+PCKV-UE is alpha = 1 / (E + 3), gamma = 0; unary encoding is alpha = 1 / (E + 1), gamma = alpha^2. We
+take the alpha and gamma that minimise the first plus ``weight`` times the second. Given alpha, gamma has
+a closed form; alpha is found by a search in one dimension. The default weight is 1/3. The variance of a
+mean m is (variance of the mass + m^2 variance of the frequency) / frequency^2, and 1/3 is the average of
+m^2 for a uniform mean.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from .pckv import MOST_LENGTH, Padded
 
 
 def variances(odds: float, alpha: Any, gamma: Any) -> tuple[Any, Any]:
-    """For one report and a key that hardly anyone holds: variance of the mass, and of the frequency."""
+    """Variances of mass and frequency of a rare key from one report."""
     scale = ((1.0 + alpha * (odds - 1.0)) / (odds - 1.0)) ** 2
     return 2.0 * scale / (alpha - gamma), scale / ((alpha + gamma) / 2.0 - alpha**2)
 
 
 def best_pair(odds: float, weight: float) -> tuple[float, float]:
-    """The alpha and gamma with the least variance of the mass plus ``weight`` x the frequency's.
+    """The alpha and gamma that minimise variance of the mass plus ``weight`` x that of the frequency.
 
-    For fixed alpha both variances have the same factor, and setting the slope in gamma to zero gives
-    gamma = alpha (2 alpha - 1 + sqrt(weight)) / (1 + sqrt(weight)), or 0 where that is negative.
+    For fixed alpha both variances have the same factor. A zero derivative in gamma gives
+    gamma = alpha (2 alpha - 1 + sqrt(weight)) / (1 + sqrt(weight)), or 0 if that is negative.
     """
     root = sqrt(weight)
     low, high = 1e-9, 0.5
-    for _ in range(6):  # each time densely around the best: ten digits in the end
+    for _ in range(6):  # refine the grid around the best: ten digits
         alpha = np.linspace(low, high, 401)
         gamma = np.maximum(alpha * (2.0 * alpha - 1.0 + root) / (1.0 + root), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -62,38 +62,41 @@ def best_pair(odds: float, weight: float) -> tuple[float, float]:
 
 
 def signed_symbols(positions: int, epsilon: Decimal, alpha: float, gamma: float) -> Symbols:
-    """The channel of so many positions, its integers rounded so that the promise is kept and used up.
+    """The channel of ``positions`` positions, with integers rounded to use epsilon without exceeding it.
 
-    Symbols: 0 nothing, 1 low, 2 high, 3 both (left out where gamma is 0).
+    Symbols: 0 nothing, 1 low, 2 high, 3 both (absent if gamma is 0).
     """
-    one = max(1, round((alpha - gamma) * WORD))
-    two = round(gamma * WORD)
-    back = (WORD - 2 * one - two, one, one, *([two] if two else []))
+    single = max(1, round((alpha - gamma) * WORD))
+    both = round(gamma * WORD)
+    back = (WORD - 2 * single - both, single, single, *([both] if both else []))
     nominal, cut = float(epsilon), 1e-10
     while True:
-        made = _told(positions, back, exp(nominal))
-        if made is not None and made.proof().keeps(epsilon):
-            return made
+        channel = _symbols_at(positions, back, exp(nominal))
+        if channel is not None and channel.proof().keeps(epsilon):
+            return channel
         if cut > 1e-2:
             raise ChannelError(f"2^32 is too coarse for this mechanism at epsilon {epsilon}")
         nominal, cut = float(epsilon) * (1 - cut), 2 * cut
 
 
-def _told(positions: int, back: tuple[int, ...], odds: float) -> Symbols | None:
-    """What a sampled key shows: in proportion to the background, ``odds`` times where it says so."""
-    liar = odds * (back[1] + sum(back[3:])) + back[0] + back[1]
-    own = [int(odds * w * WORD / liar) for w in (back[2], *back[3:])]
-    other = -int(-back[1] * WORD // liar)
-    left = WORD - sum(own) - other
-    if left < 1 or min(own) < 1 or other < 1:
+def _symbols_at(positions: int, back: tuple[int, ...], odds: float) -> Symbols | None:
+    """The channel with background ``back``; a sampled key raises its own symbols by ``odds``.
+
+    None if an integer weight would be 0.
+    """
+    total = odds * (back[1] + sum(back[3:])) + back[0] + back[1]
+    own = [int(odds * w * WORD / total) for w in (back[2], *back[3:])]
+    other = -int(-back[1] * WORD // total)
+    nothing = WORD - sum(own) - other
+    if nothing < 1 or min(own) < 1 or other < 1:
         return None
-    high = (left, other, *own)
-    low = (left, own[0], other, *own[1:])
+    high = (nothing, other, *own)
+    low = (nothing, own[0], other, *own[1:])
     return Symbols(positions, (back, low, high))
 
 
 class SignedUE(Padded):
-    """d + l positions, each with four symbols, or three where showing both does not pay."""
+    """d + l positions, each with four symbols, or three if "both" is not used."""
 
     name = "signed_ue"
     source = "keyveil; contains PCKV-UE of Gu et al. 2020 and OUE of Wang et al. 2017"
@@ -101,7 +104,7 @@ class SignedUE(Padded):
     most_keys = (1 << 20) - MOST_LENGTH
     parameters = {
         "length": Padded.parameters["length"],
-        "weight": Parameter("0.333333", "0.001", "1000", "of the frequency's variance by the mass's"),
+        "weight": Parameter("0.333333", "0.001", "1000", "weight of the frequency's variance"),
     }
     estimators = {"least_squares": least_squares, "baseline": baseline}
 

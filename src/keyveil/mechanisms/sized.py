@@ -1,17 +1,16 @@
-"""Sized: ask a few people how many keys they hold, then the others about their keys, capped to fit.
+"""Sized: ask a few people how many keys they hold, then ask the others with a cap that fits.
 
-keyveil. Mechanisms that speak of a whole record need a number that no one knows beforehand: the cap on
-a person's keys, or the length that records are padded to. Too small, and those who hold more are cut
-short; too large, and all answers are noisier for it. So a chain of two plans: the first asks a ``share``
-of people for the number of keys they hold, in buckets, through subset selection (Ye, Barg, ISIT 2017);
-its tally gives the cap of the second, which asks everyone else about their keys with one of the
-mechanisms for sets. Everyone answers one plan, with all of epsilon: the chain costs the larger of the
-two, not their sum. Who answers which is up to the collector and must not depend on records; a person
-who answers both has spent both, and the plan's chain says so.
+keyveil. Mechanisms for whole records need a cap on the keys of a person, or a padding length. If it is
+too small, large records lose keys; if it is too large, all answers are noisier. Nobody knows the best
+number beforehand. So Sized is a chain of two plans. The first asks a ``share`` of people for the number
+of keys they hold, in buckets, through subset selection (Ye, Barg, ISIT 2017). Its tally gives the cap of
+the second plan, which asks all other people about their keys with a mechanism for sets. Everyone answers
+one plan with all of epsilon, so the chain costs the larger of the two, not their sum. The collector
+assigns people to plans, and must not use their records for it. A person who answers both plans spends
+both budgets, and the chain of the plan records that.
 
-The cap is the one with the least predicted squared error of frequency and mass together for as many
-people as are left; or (``rule`` quantile) where the stated part of people holds no more, which is no
-better known than the sizes are.
+By default the cap minimises the predicted squared error of frequency plus mass for the remaining people.
+With ``rule`` quantile it is the stated quantile of the estimated sizes.
 """
 
 from __future__ import annotations
@@ -53,12 +52,12 @@ CAP_NAMES = {
     "pckv_grr": "length",
     "signed_ue": "length",
 }
-"""Mechanisms for whole sets of keys, and what each calls its cap or padding length."""
+"""Mechanisms for whole sets of keys, and the parameter that is the cap of each."""
 
 DRAWS = 24
-"""First rounds that a forecast looks at, to see which caps they find; an even number."""
+"""Number of simulated first rounds in a forecast, an even number; each gives a cap."""
 MEMBERS = {"round", "parent", "total", "spent", "share", "cap"}
-"""What a plan says of the chain it belongs to; ``share`` is the part of all people who answer it."""
+"""Members of the chain of a plan; ``share`` is the part of all people who answer the plan."""
 
 
 class Sized(Mechanism):
@@ -68,15 +67,15 @@ class Sized(Mechanism):
     source = "keyveil; subset selection of Ye, Barg, ISIT 2017, for the sizes"
     speaks_of = "how many keys are held, from a few people; from the others as the second mechanism does"
     note = (
-        "of people who hold more keys than the cap that the first plan found, only so many count: "
-        "frequencies lie below the truth by what was left out"
+        "a person with more keys than the cap, which the first plan found, counts in part: frequencies "
+        "are biased downwards by the rest"
     )
     bits = "log2 of the sets of buckets; then those of the second mechanism"
     parameters = {
-        "then": Choice("collision", tuple(CAP_NAMES), "what the second plan asks with"),
-        "rule": Choice("best", ("best", "quantile"), "how the cap is chosen from the sizes"),
-        "quantile": Parameter("0.9", "0.01", "1", "the part of people who hold no more than the cap"),
-        "share": Parameter("0.1", "0.001", "0.9", "the part of all people who are asked for sizes"),
+        "then": Choice("collision", tuple(CAP_NAMES), "mechanism of the second plan"),
+        "rule": Choice("best", ("best", "quantile"), "how the cap follows from the sizes"),
+        "quantile": Parameter("0.9", "0.01", "1", "share of people who hold no more keys than the cap"),
+        "share": Parameter("0.1", "0.001", "0.9", "share of all people who are asked for sizes"),
     }
     estimators = {"least_squares": least_squares}
 
@@ -101,7 +100,7 @@ class Sized(Mechanism):
         if plan.chain["round"] > 1:
             raise FinishedError("the chain is finished: its second round was the last")
         if not tally.reports:
-            raise PlanError("no one has told a size yet; the cap is chosen from what people tell")
+            raise PlanError("the first plan has no reports yet; the cap is chosen from its sizes")
         share = Decimal(plan.chain["share"])
         left = float(tally.reports / share * (1 - share))
         cap = self._cap(plan, sizes_of(plan, tally.counts), left)
@@ -115,7 +114,7 @@ class Sized(Mechanism):
             "share": text(1 - share),
             "cap": cap,
         }
-        made = Draft(
+        draft = Draft(
             drafted.schema,
             drafted.views,
             drafted.encode,
@@ -123,17 +122,17 @@ class Sized(Mechanism):
             drafted.promised,
             chain=chain,
         )
-        return with_parameters(made, chosen)
+        return with_parameters(draft, chosen)
 
     def _second(
         self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any], cap: int
     ) -> Draft:
-        kind = _kind(chosen["then"])
-        own = kind.chosen({CAP_NAMES[kind.name]: cap})
-        return kind.draft(schema, epsilon, tight, own)
+        mechanism = _mechanism(chosen["then"])
+        own = mechanism.chosen({CAP_NAMES[mechanism.name]: cap})
+        return mechanism.draft(schema, epsilon, tight, own)
 
     def _cap(self, plan: Plan, sizes: Floats, people: float) -> int:
-        """The cap for people whose sizes follow a law, when so many of them will answer."""
+        """The cap for people whose number of keys has the law ``sizes``, when ``people`` will answer."""
         keys = min(len(plan.schema.keys), MOST_CAP)
         if plan.parameters["rule"] == "quantile":
             reached = np.cumsum(sizes) >= float(plan.parameters["quantile"]) - 1e-12
@@ -141,40 +140,40 @@ class Sized(Mechanism):
         return self._best_cap(plan, sizes, people)
 
     def _best_cap(self, plan: Plan, sizes: Floats, people: float) -> int:
-        """The cap with the least predicted squared error of frequency plus mass, over all keys."""
+        """The cap with the smallest predicted squared error of frequency plus mass, over all keys."""
         from ..people.prior import Prior
 
         keys = min(len(plan.schema.keys), MOST_CAP)
         if not sizes[1:].sum():
             return 1
         prior = Prior.of(len(plan.schema.keys), sizes=sizes)
-        kind = _kind(str(plan.parameters["then"]))
+        mechanism = _mechanism(str(plan.parameters["then"]))
         best, least = 1, np.inf
         for cap in sorted({int(min(max(end, 1), keys)) for end in bucket_ends(_buckets(plan))}):
-            told = kind.forecast(
-                _capped(plan.schema, kind.name, plan.promised, "paper", cap), people, prior
+            forecast = mechanism.forecast(
+                _capped(plan.schema, mechanism.name, plan.promised, "paper", cap), people, prior
             )
-            error = float(prior.weight @ (told.frequency + told.mass))
+            error = float(prior.weight @ (forecast.frequency + forecast.mass))
             if error < least:
                 best, least = cap, error
         return best
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
-        kind = _kind(str(plan.parameters["then"]))
+        mechanism = _mechanism(str(plan.parameters["then"]))
         assert plan.chain is not None
         if plan.chain["round"] > 1:
-            return kind.forecast(plan, people, prior)
+            return mechanism.forecast(plan, people, prior)
         share = float(plan.chain["share"])
         left = people * (1 - share)
         caps = self._likely_caps(plan, people * share, left, prior)
         parts = []
         for cap in sorted(set(caps)):
-            made = _capped(plan.schema, kind.name, plan.promised, plan.calibrate, cap)
-            parts.append((caps.count(cap) / len(caps), kind.forecast(made, left, prior)))
+            capped_plan = _capped(plan.schema, mechanism.name, plan.promised, plan.calibrate, cap)
+            parts.append((caps.count(cap) / len(caps), mechanism.forecast(capped_plan, left, prior)))
         return Mixed.of(parts)
 
     def _likely_caps(self, plan: Plan, asked: float, left: float, prior: Prior) -> list[int]:
-        """The caps that are found when so many are asked for their sizes, on a few fixed draws."""
+        """Caps from fixed draws of the first round, when ``asked`` people report their sizes."""
         channel = plan.channels[0]
         law = bucket_shares(prior.sizes, channel.states)
         spread = channel.covariance(channel.decoder(np.eye(len(law))), law) / asked
@@ -184,18 +183,18 @@ class Sized(Mechanism):
             Coins.stated("draws of sizes").generator().standard_normal((DRAWS // 2, len(law))) @ root.T
         )
         laws = onto_simplex(law + np.concatenate([half, -half]))
-        return [self._cap(plan, within_buckets(plan, each), left) for each in laws]
+        return [self._cap(plan, within_buckets(plan, bucket_law), left) for bucket_law in laws]
 
     def chain_fault(self, chain: object, keys: int) -> str:
         if not isinstance(chain, dict) or set(chain) != MEMBERS:
             return f"the plan's chain has {', '.join(sorted(MEMBERS))}"
         number, cap = chain["round"], chain["cap"]
-        whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (number, cap))
-        if not whole or number not in (1, 2) or not 0 <= cap <= keys or (number == 2) != (cap > 0):
+        integers = all(isinstance(n, int) and not isinstance(n, bool) for n in (number, cap))
+        if not integers or number not in (1, 2) or not 0 <= cap <= keys or (number == 2) != (cap > 0):
             return "the plan's chain does not fit its keys and round"
-        wrong = parent_fault(number, chain["parent"])
-        if wrong:
-            return wrong
+        fault = parent_fault(number, chain["parent"])
+        if fault:
+            return fault
         try:
             numbers = [decimal(chain[name], name) for name in ("total", "spent", "share")]
             if all(isinstance(chain[n], str) for n in MEMBERS - {"round", "cap"}) and min(numbers) >= 0:
@@ -207,12 +206,12 @@ class Sized(Mechanism):
 
 @lru_cache(maxsize=64)
 def _capped(schema: Schema, name: str, promised: Decimal, calibrate: str, cap: int) -> Plan:
-    """The plan that comes second if this cap is found."""
+    """The second plan with this cap."""
     given: dict[str, Any] = {CAP_NAMES[name]: cap}
     return Plan.of(schema, name, promised, calibrate, **given)
 
 
-def _kind(name: str) -> Mechanism:
+def _mechanism(name: str) -> Mechanism:
     mechanism = mechanism_named(name)
     assert isinstance(mechanism, Mechanism)
     return mechanism
@@ -223,7 +222,7 @@ def _buckets(plan: Plan) -> int:
 
 
 def shares_of(plan: Plan, counts: Integers) -> Floats:
-    """The unbiased shares of the buckets, which may lie below 0, from the first plan's counts."""
+    """Unbiased shares of the buckets, possibly below 0, from the counts of the first plan."""
     channel = plan.channels[0]
     n, cells = int(counts[0]), np.asarray(counts[1:], np.float64)
     shares = cells / max(n, 1)
@@ -233,9 +232,9 @@ def shares_of(plan: Plan, counts: Integers) -> Floats:
 
 
 def noise_of(plan: Plan, laws: Floats) -> Floats:
-    """The variance of each bucket's unbiased share from one report, where the laws of buckets hold.
+    """Variance of the unbiased share of each bucket from one report, at given laws of buckets.
 
-    Buckets are all treated alike, so that it follows from the two cases of being in a bucket or not.
+    The channel is symmetric, so the variance follows from the two cases of being in a bucket or not.
     """
     channel = plan.channels[0]
     everyone = np.eye(channel.states)
@@ -245,22 +244,22 @@ def noise_of(plan: Plan, laws: Floats) -> Floats:
 
 
 def bucket_law(plan: Plan, counts: Integers) -> Floats:
-    """The likely law of the buckets: the proper one nearest to the unbiased one."""
+    """The proper law of the buckets that is nearest to the unbiased shares."""
     return np.asarray(onto_simplex(shares_of(plan, counts))[0])
 
 
 def sizes_of(plan: Plan, counts: Integers) -> Floats:
-    """The likely share of people who hold 0, 1, 2, ... keys; within a bucket all alike."""
+    """Estimated shares of people who hold 0, 1, 2, ... keys, uniform within a bucket."""
     return within_buckets(plan, bucket_law(plan, counts))
 
 
 def within_buckets(plan: Plan, law: Floats) -> Floats:
-    """The share of people who hold 0, 1, 2, ... keys where buckets have this law."""
+    """Shares of people who hold 0, 1, 2, ... keys, from the law of the buckets."""
     ends = bucket_ends(len(law))
     keys = len(plan.schema.keys)
-    made = np.zeros(int(ends[-1]) + 1)
+    sizes = np.zeros(int(ends[-1]) + 1)
     first = 0
     for share, end in zip(law, ends.tolist(), strict=True):
-        made[first : end + 1] = share / (end + 1 - first)
+        sizes[first : end + 1] = share / (end + 1 - first)
         first = end + 1
-    return made[: keys + 1] / made[: keys + 1].sum()
+    return sizes[: keys + 1] / sizes[: keys + 1].sum()

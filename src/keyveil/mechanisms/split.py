@@ -1,6 +1,6 @@
-"""Split: every key through KVUE with epsilon / d, all in one report; the naive way to conditionals.
+"""Split: every key through KVUE with epsilon / d, all in one report; the naive method for conditionals.
 
-Sun et al. 2019 name it in Sec. V as what IOH improves on. One report holds a symbol for every key.
+Sun et al. 2019 name it in Sec. V as the baseline of IOH. A report holds a symbol for every key.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Split(Mechanism):
         keys = len(schema.keys)
         share = epsilon / keys
         channel = Product(keys, Symmetric.of(3, share))
-        while not channel.proof().keeps(epsilon):  # the share's own rounding, in the 28th digit
+        while not channel.proof().keeps(epsilon):  # the share is rounded in the 28th digit
             share -= Decimal("1e-12")
             channel = Product(keys, Symmetric.of(3, share))
         return Draft(schema.at(2), Views.whole(keys), "views", (channel,), epsilon)

@@ -1,4 +1,4 @@
-"""What released statistics are for: rules, trees, Bayes and cubes, from a tally's laws alone."""
+"""Learning from released statistics: rules, trees, Bayes and cubes, from the laws of a tally alone."""
 
 from .bayes import ChowLiu, NaiveBayes
 from .cube import Cube

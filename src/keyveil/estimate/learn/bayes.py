@@ -1,4 +1,4 @@
-"""Naive Bayes and the Chow-Liu tree, from released laws of two keys, freed of what is only noise."""
+"""Naive Bayes and the Chow-Liu tree, from released laws of two keys, shrunk towards independence."""
 
 from __future__ import annotations
 
@@ -20,76 +20,79 @@ from .released import Released, Source, check_chance, chi_square_tail
 
 
 class Bond(NamedTuple):
-    """How two keys go together: their joint law after shrinkage, and how sure it is."""
+    """The dependence of two keys: their joint law after shrinkage, and its significance."""
 
     law: Floats
     p_value: float
-    """The chance of a tally this far from independence, were the keys independent."""
+    """p-value of the hypothesis that the keys are independent."""
     information: float
     """Mutual information at that law, in nats."""
 
 
 def bond(released: Released, first: int, second: int) -> Bond:
-    """The law of two keys, its dependence shrunk by what noise alone would show.
+    """The law of two keys, with their dependence shrunk by the expected noise.
 
-    Dependence is the joint law less the product of its margins, and has two parts: whether both are
-    held, and how the levels go together beyond that. A part whose squared size in standard errors is
-    no more than its degrees of freedom is what noise alone shows; so that much is taken off each
-    (James and Stein). The margins are those that all views together know.
+    Dependence is the joint law minus the product of its margins. It has two parts: presence, and the
+    levels given presence. Noise alone has a squared size, in standard errors, equal to the degrees of
+    freedom, so each part is shrunk by that share (James and Stein). The margins use all views.
     """
     states = released.states
     margins = released.single(first), released.single(second)
-    apart = np.outer(*margins)
-    found = released.evidence.moments((first, second), np.eye(states**2).reshape(states, states, -1))
-    if found is None:
-        return Bond(apart, 1.0, 0.0)
-    whole, spread = _dependence(found.values.reshape(states, states), found.covariance)
-    # Presence: the excess of people who hold both, spread over the levels as they are apart.
-    shape = np.kron(_contrast(margins[0]), _contrast(margins[1]))
+    independent = np.outer(*margins)
+    moments = released.evidence.moments((first, second), np.eye(states**2).reshape(states, states, -1))
+    if moments is None:
+        return Bond(independent, 1.0, 0.0)
+    dependence, spread = _dependence(moments.values.reshape(states, states), moments.covariance)
+    # Presence: the excess of people who hold both, spread over levels as if these were independent.
+    contrast = np.kron(_contrast(margins[0]), _contrast(margins[1]))
     both = np.kron(np.arange(states) > 0, np.arange(states) > 0).astype(np.float64)
-    presence = shape * (both @ whole)
-    keep = np.eye(len(whole)) - np.outer(shape, both)
+    presence = contrast * (both @ dependence)
+    rest = np.eye(len(dependence)) - np.outer(contrast, both)
     tests = [
-        _size(np.array([both @ whole]), np.array([[both @ spread @ both]])),
-        _size(whole - presence, keep @ spread @ keep.T),
+        _size(np.array([both @ dependence]), np.array([[both @ spread @ both]])),
+        _size(dependence - presence, rest @ spread @ rest.T),
     ]
-    kept = [_kept(*test) for test in tests]
-    p_value = min(1.0, 2 * min(chi_square_tail(*test) for test in (tests[0], _size(whole, spread))))
-    if not any(kept):
-        return Bond(apart, p_value, 0.0)
-    law = apart + (kept[0] * presence + kept[1] * (whole - presence)).reshape(states, states)
-    # A cell that noise could have emptied is not taken to be empty.
+    factors = [_shrinkage(*test) for test in tests]
+    p_value = min(1.0, 2 * min(chi_square_tail(*test) for test in (tests[0], _size(dependence, spread))))
+    if not any(factors):
+        return Bond(independent, p_value, 0.0)
+    law = independent + (factors[0] * presence + factors[1] * (dependence - presence)).reshape(
+        states, states
+    )
+    # A cell that is empty within its noise gets a small share.
     noise = np.sqrt(np.maximum(spread.diagonal(), 0.0)).reshape(states, states)
-    law = _raked(np.maximum(law, np.clip(noise / 2, 1e-6 * apart, apart)), *margins)
-    some = law > 0
-    return Bond(law, p_value, float((law[some] * np.log(law[some] / apart[some])).sum()))
+    law = _raked(np.maximum(law, np.clip(noise / 2, 1e-6 * independent, independent)), *margins)
+    positive = law > 0
+    return Bond(
+        law, p_value, float((law[positive] * np.log(law[positive] / independent[positive])).sum())
+    )
 
 
 def _dependence(joint: Floats, covariance: Floats) -> tuple[Floats, Floats]:
-    """A joint law less the product of its margins, flat, and the covariance by the delta method."""
+    """A joint law minus the product of its margins, flat, and its covariance by the delta method."""
     rows, columns = joint.sum(axis=1), joint.sum(axis=0)
-    one, ones = np.eye(len(joint)), np.ones((1, len(joint)))
+    identity, ones = np.eye(len(joint)), np.ones((1, len(joint)))
     slope = np.eye(joint.size)
-    slope -= np.kron(one, columns[:, None] * ones) + np.kron(rows[:, None] * ones, one)
+    slope -= np.kron(identity, columns[:, None] * ones) + np.kron(rows[:, None] * ones, identity)
     return (joint - np.outer(rows, columns)).reshape(-1), slope @ covariance @ slope.T
 
 
 def _contrast(law: Floats) -> Floats:
-    """One more holder and one fewer without, the levels in their proportion."""
+    """The change of a law for one more holder, with levels in their proportion."""
     held = law[1:].sum()
     levels = law[1:] / held if held > 0 else np.full(len(law) - 1, 1 / (len(law) - 1))
     return np.concatenate([[-1.0], levels])
 
 
-def _kept(size: float, freedom: int) -> float:
-    """The part of a noisy vector that is kept: 1 where nothing is noise."""
+def _shrinkage(size: float, freedom: int) -> float:
+    """Shrinkage factor of a noisy vector, from 0 to 1; 1 without noise."""
     if size == inf:
         return 1.0
     return max(0.0, 1.0 - freedom / size) if size > 0 else 0.0
 
 
 def _size(values: Floats, spread: Floats) -> tuple[float, int]:
-    """The squared length of noisy values in standard errors, and in how many directions."""
+    """Squared length of noisy values in standard errors, and its degrees of freedom."""
     sizes, axes = np.linalg.eigh(spread)
     if sizes[-1] <= 0:
         return (inf if np.abs(values).max() > 1e-12 else 0.0), 0
@@ -98,7 +101,7 @@ def _size(values: Floats, spread: Floats) -> tuple[float, int]:
 
 
 def _raked(law: Floats, rows: Floats, columns: Floats, rounds: int = 30) -> Floats:
-    """The law with given margins that is nearest in relative entropy."""
+    """The law with given margins that is nearest to ``law`` in relative entropy."""
     for _ in range(rounds):
         law = law * _over(rows, law.sum(axis=1))[:, None]
         law = law * _over(columns, law.sum(axis=0))[None, :]
@@ -110,19 +113,19 @@ def _over(above: Floats, below: Floats) -> Floats:
 
 
 class NaiveBayes(Classifier):
-    """Predicts ``target`` as if, given its class, all other keys were independent."""
+    """Predicts ``target`` as if all other keys were independent given its class."""
 
     def __init__(self, target: str, levels: bool = False) -> None:
         self.target, self.levels = target, levels
 
     def fit(self, conditionals: Source) -> NaiveBayes:
-        """Read the law of the target with every other key."""
+        """Reads the joint law of the target and every other key."""
         released = Released(conditionals)
         classes = Classes(released, self.target, self.levels)
         self.schema = released.schema
         self.prior = released.single(classes.place) @ classes.digits
         keys, states = len(self.schema.keys), released.states
-        # Pr[digit | class] / Pr[digit]: how much a digit speaks for a class; 1 says nothing.
+        # Pr[digit | class] / Pr[digit]: the evidence of a digit for a class; 1 is neutral.
         self.votes = np.ones((keys, states, len(self.prior)))
         for key in range(keys):
             if key != classes.place and released.speaks_of(key):
@@ -138,9 +141,9 @@ class NaiveBayes(Classifier):
 
 
 def _ratios(joint: Floats, rows: Floats, columns: Floats) -> Floats:
-    """A joint law over the product of its margins; 1 where a margin is empty."""
-    apart = np.outer(rows, columns)
-    return np.divide(joint, apart, out=np.ones_like(joint), where=apart > 0)
+    """A joint law divided by the product of its margins; 1 where a margin is empty."""
+    independent = np.outer(rows, columns)
+    return np.divide(joint, independent, out=np.ones_like(joint), where=independent > 0)
 
 
 def _normal(logs: Floats) -> Floats:
@@ -151,8 +154,9 @@ def _normal(logs: Floats) -> Floats:
 class ChowLiu:
     """The tree-shaped law of all keys with the most mutual information along its edges.
 
-    Chow and Liu, IEEE Trans. Information Theory, 1968. An edge has to be above noise at
-    ``significance`` over all pairs of keys; keys without one stand alone, so the tree may be several.
+    Chow and Liu, IEEE Trans. Information Theory, 1968. An edge must be significant at the level
+    ``significance``, corrected for all pairs of keys. Keys without an edge stand alone, so the result
+    may be a forest.
     """
 
     def __init__(self, significance: float = 0.05) -> None:
@@ -160,22 +164,22 @@ class ChowLiu:
         self.released: Released | None = None
 
     def fit(self, conditionals: Source) -> ChowLiu:
-        """Find the tree and the laws along it."""
+        """Finds the tree and the laws along its edges."""
         released = Released(conditionals)
         keys = range(len(released.schema.keys))
         pairs = list(combinations(keys, 2))
         bonds = {pair: bond(released, *pair) for pair in pairs}
-        worth = {
-            pair: found.information
-            for pair, found in bonds.items()
-            if found.p_value * len(pairs) < self.significance and found.information > 1e-9
+        information = {
+            pair: key_bond.information
+            for pair, key_bond in bonds.items()
+            if key_bond.p_value * len(pairs) < self.significance and key_bond.information > 1e-9
         }
         self.singles = np.array([released.single(key) for key in keys])
-        self.places = _spanning(worth, len(keys))
+        self.places = _spanning(information, len(keys))
         self.ratios = {
             (a, b): _ratios(bonds[a, b].law, self.singles[a], self.singles[b]) for a, b in self.places
         }
-        self.information = {pair: worth[pair] for pair in self.places}
+        self.information = {pair: information[pair] for pair in self.places}
         self.released, self.schema = released, released.schema
         self.__dict__.pop("_order", None)
         return self
@@ -188,15 +192,19 @@ class ChowLiu:
 
     def _fitted(self) -> Released:
         if self.released is None:
-            raise QueryError("fit comes before all else")
+            raise QueryError("call fit first")
         return self.released
 
-    def _ratio(self, one: int, other: int) -> Floats:
-        """The law of two neighbours over the product of their own, rows the first's digits."""
-        return self.ratios[one, other] if (one, other) in self.ratios else self.ratios[other, one].T
+    def _ratio(self, first: int, second: int) -> Floats:
+        """The law of two neighbours divided by the product of their laws; rows are the first key."""
+        return (
+            self.ratios[first, second]
+            if (first, second) in self.ratios
+            else self.ratios[second, first].T
+        )
 
     def _walk(self, root: int) -> list[tuple[int, int]]:
-        """(key, the neighbour it was reached from) for all keys of the root's tree, from the root on."""
+        """Keys of the tree of ``root``, from the root on, each with its parent; -1 for the root."""
         near: dict[int, list[int]] = {}
         for a, b in self.places:
             near.setdefault(a, []).append(b)
@@ -208,7 +216,7 @@ class ChowLiu:
 
     @cached_property
     def _order(self) -> list[tuple[int, int]]:
-        """All keys, each after the neighbour it hangs on."""
+        """All keys with their parents, each key after its parent."""
         order: list[tuple[int, int]] = []
         seen: set[int] = set()
         for key in range(len(self.singles)):
@@ -222,7 +230,7 @@ class ChowLiu:
     def predict_proba(
         self, people: People | Iterable[Record], target: str, levels: bool = False
     ) -> Floats:
-        """Each person's chance of each class of the target, given all other keys."""
+        """Probability of each class of the target given all other keys, ``(people, classes)``."""
         classes = Classes(self._fitted(), target, levels)
         parts = [self._chances(part, classes) for part in digit_chances(self.schema, people)]
         return np.vstack(parts) if parts else np.empty((0, len(classes.labels)))
@@ -230,36 +238,36 @@ class ChowLiu:
     def predict(
         self, people: People | Iterable[Record], target: str, levels: bool = False
     ) -> np.ndarray:
-        """Each person's likeliest class of the target, given all other keys."""
+        """The most likely class of the target of each person, given all other keys."""
         labels = np.array(Classes(self._fitted(), target, levels).labels)
         return np.asarray(labels[self.predict_proba(people, target, levels).argmax(axis=1)])
 
     def _chances(self, digits: Floats, classes: Classes) -> Floats:
-        """Messages from the leaves to the target; a value between levels is a little of both."""
+        """Class probabilities, by messages from the leaves to the target."""
         walk = self._walk(classes.place)
-        says = {key: digits[:, key] for key, _ in walk}
-        says[classes.place] = np.tile(self.singles[classes.place], (len(digits), 1))
+        messages = {key: digits[:, key] for key, _ in walk}
+        messages[classes.place] = np.tile(self.singles[classes.place], (len(digits), 1))
         for key, parent in reversed(walk[1:]):
-            message = says[key] @ self._ratio(key, parent)
-            says[parent] = says[parent] * message
-            says[parent] /= np.maximum(says[parent].sum(axis=1, keepdims=True), 1e-300)
-        chances = np.maximum(says[classes.place], 1e-300) @ classes.digits
+            message = messages[key] @ self._ratio(key, parent)
+            messages[parent] = messages[parent] * message
+            messages[parent] /= np.maximum(messages[parent].sum(axis=1, keepdims=True), 1e-300)
+        chances = np.maximum(messages[classes.place], 1e-300) @ classes.digits
         return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 
     def log_likelihood(self, people: People | Iterable[Record]) -> Floats:
-        """Each person's log-likelihood under the tree, the mean over how values may round."""
+        """Log-likelihood of each person under the tree, averaged over the rounding of values."""
         self._fitted()
         parts = []
         for digits in digit_chances(self.schema, people):
             logs = np.einsum("nds,ds->n", digits, np.log(np.maximum(self.singles, 1e-12)))
             for a, b in self.places:
-                worth = np.log(np.maximum(self.ratios[a, b], 1e-12))
-                logs += np.einsum("ns,st,nt->n", digits[:, a], worth, digits[:, b])
+                log_ratios = np.log(np.maximum(self.ratios[a, b], 1e-12))
+                logs += np.einsum("ns,st,nt->n", digits[:, a], log_ratios, digits[:, b])
             parts.append(logs)
         return np.concatenate(parts) if parts else np.empty(0)
 
     def sample(self, people: int, coins: Coins) -> People:
-        """Synthetic people drawn from the tree, each value one of the levels."""
+        """Synthetic people drawn from the tree; every value is one of the levels."""
         self._fitted()
         draw = coins.generator()
         digits = np.zeros((people, len(self.singles)), np.int64)
@@ -286,7 +294,7 @@ class ChowLiu:
         )
 
 
-def _spanning(worth: dict[tuple[int, int], float], keys: int) -> list[tuple[int, int]]:
+def _spanning(weights: dict[tuple[int, int], float], keys: int) -> list[tuple[int, int]]:
     """The edges of the heaviest forest (Kruskal 1956)."""
     tree = list(range(keys))
 
@@ -296,9 +304,9 @@ def _spanning(worth: dict[tuple[int, int], float], keys: int) -> list[tuple[int,
             key = tree[key]
         return key
 
-    kept = []
-    for a, b in sorted(worth, key=lambda pair: -worth[pair]):
+    edges = []
+    for a, b in sorted(weights, key=lambda pair: -weights[pair]):
         if top(a) != top(b):
             tree[top(a)] = top(b)
-            kept.append((a, b))
-    return kept
+            edges.append((a, b))
+    return edges

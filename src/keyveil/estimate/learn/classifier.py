@@ -1,4 +1,4 @@
-"""What all classifiers share: a target's classes, and people as chances of digits."""
+"""The base of all classifiers: the classes of a target, and people as probabilities of digits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHUNK = 1 << 14
 
 
 class Classes:
-    """A target's classes: not held and held, or with ``levels`` absent and each level."""
+    """The classes of a target: not held and held, or with ``levels`` absent and each level."""
 
     def __init__(self, released: Released, target: str, levels: bool) -> None:
         self.target, self.place = target, released.place(target)
@@ -32,7 +32,7 @@ class Classes:
             self.labels = (False, True)
             self.digits = np.zeros((states, 2))
             self.digits[0, 0] = self.digits[1:, 1] = 1.0
-        """Which class each digit is in, one column a class."""
+        """1 for the class of each digit, ``(digits, classes)``."""
 
     def name(self, label: object) -> str:
         """A class in words."""
@@ -40,7 +40,7 @@ class Classes:
 
 
 def digit_chances(schema: Schema, people: People | Iterable[Record]) -> Iterable[Floats]:
-    """Person by key by digit, the chance of each digit after rounding; some people at a time."""
+    """Probabilities of digits after rounding, ``(people, keys, digits)``, in chunks of people."""
     if isinstance(people, Mapping):
         raise RecordError("give a list of records, one for each person")
     table = people if isinstance(people, People) else People.of_records(schema, people)
@@ -49,38 +49,38 @@ def digit_chances(schema: Schema, people: People | Iterable[Record]) -> Iterable
 
 
 class Classifier(ABC):
-    """``fit`` on released laws, then ``predict`` for people whose records are at hand."""
+    """A classifier: ``fit`` on released laws, then ``predict`` for people with known records."""
 
     classes: Classes | None = None
     schema: Schema
 
     def predict_proba(self, people: People | Iterable[Record]) -> Floats:
-        """Each person's chance of each class; what they hold of the target itself is not looked at."""
+        """Probability of each class, ``(people, classes)``; the target itself is not used."""
         classes = self._fitted()
         parts = [self._chances(part) for part in digit_chances(self.schema, people)]
         return np.vstack(parts) if parts else np.empty((0, len(classes.labels)))
 
     def predict(self, people: People | Iterable[Record]) -> np.ndarray:
-        """Each person's likeliest class."""
+        """The most likely class of each person."""
         labels = np.array(self._fitted().labels)
         return np.asarray(labels[self.predict_proba(people).argmax(axis=1)])
 
     def score(self, people: People | Iterable[Record]) -> float:
-        """The share of people whose likeliest class is their own, the level nearest to the value."""
+        """The share of people whose most likely class is their true class (``true_classes``)."""
         table = people if isinstance(people, People) else People.of_records(self.schema, people)
         return float((self.predict(table) == true_classes(self.schema, self._fitted(), table)).mean())
 
     def _fitted(self) -> Classes:
         if self.classes is None:
-            raise QueryError("fit comes before predict")
+            raise QueryError("call fit before predict")
         return self.classes
 
     @abstractmethod
     def _chances(self, digits: Floats) -> Floats:
-        """Each class's chance for some people, from the chances of their keys' digits."""
+        """Class probabilities ``(people, classes)`` from the probabilities of digits."""
 
 
 def true_classes(schema: Schema, classes: Classes, people: People) -> np.ndarray:
-    """The class of each person: of the nearest level where the target's value lies between two."""
+    """The true class of each person; a value between two levels counts as the nearest one."""
     parts = [part[:, classes.place] @ classes.digits for part in digit_chances(schema, people)]
     return np.array(classes.labels)[np.vstack(parts).argmax(axis=1)]

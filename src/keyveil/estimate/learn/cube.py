@@ -18,15 +18,15 @@ from ..together.joint import JointMoments
 from .released import KnownStatistic, Released, Source, shown
 
 Part = str | bool
-"""Part of a key: absent, held, or a level by name (low, high); True and False for held and absent."""
+"""A part of a key: absent, held, or a level by name (low, high). True means held, False absent."""
 
 
 class Cube:
-    """Shares of people by the states of some keys, from the law of a view that holds them all.
+    """Shares of people by the states of a few keys, from the law of a view that holds them all.
 
-    All cells come from one law, so sums over them agree exactly. If no view holds all keys, ``how`` is
-    "range": a cell has no value, its interval is the identified range (all shares that agree with the
-    views, widened for sampling error), and ``guess`` is its share at the law of most entropy.
+    All cells come from one law, so sums of cells agree exactly. If no view holds all keys, ``how`` is
+    "range". Then a cell has no value, its interval is the identified range (all shares that agree with
+    the views, widened for sampling error), and ``guess`` is its share at the law of most entropy.
     ``people`` turns shares into counts.
     """
 
@@ -49,59 +49,61 @@ class Cube:
 
     @property
     def how(self) -> str:
-        """ "view" if some view holds all keys, "range" if none does."""
+        """ "view" if a view holds all keys, "range" if none does."""
         return "view" if self._known.how == "view" else "range"
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys that cells are still told apart by."""
+        """The keys that are axes of the cube."""
         return tuple(self._released.schema.keys[place] for place in self._axes)
 
     # -- smaller cubes ---------------------------------------------------------------------------
 
     def slice(self, parts: Mapping[str, Part] | None = None, /, **more: Part) -> Cube:
-        """The people in one part of a key; the key is no longer an axis."""
-        made = self._copy()
+        """The cube of the people in a part of a key; the key is no longer an axis."""
+        smaller = self._copy()
         for key, part in {**(parts or {}), **more}.items():
             place = self._axis(key)
             words, digits = self._part(part)
-            made._cut[place], made._said[place] = self._inside(place, digits), words
-            del made._axes[place]
-        return made
+            smaller._cut[place], smaller._said[place] = self._inside(place, digits), words
+            del smaller._axes[place]
+        return smaller
 
     def dice(self, parts: Mapping[str, Iterable[Part]]) -> Cube:
-        """The people in some parts of some keys, which stay axes with just those parts."""
-        made = self._copy()
-        for key, some in parts.items():
+        """The cube of the people in given parts of keys; the keys stay axes with only those parts."""
+        smaller = self._copy()
+        for key, wanted in parts.items():
             place = self._axis(key)
-            chosen = [self._part(part) for part in ([some] if isinstance(some, str | bool) else some)]
+            chosen = [
+                self._part(part) for part in ([wanted] if isinstance(wanted, str | bool) else wanted)
+            ]
             if not chosen:
                 raise QueryError(f"name at least one part of {key!r}")
             total = np.sum([digits for _, digits in chosen], axis=0)
             if total.max() > 1:
                 raise QueryError(f"the parts of {key!r} overlap; held holds every level")
-            made._axes[place] = [(words, self._inside(place, digits)) for words, digits in chosen]
-        return made
+            smaller._axes[place] = [(words, self._inside(place, digits)) for words, digits in chosen]
+        return smaller
 
     def roll_up(self, key: str, to: str = "all") -> Cube:
-        """Sum over a key's parts: to "held" or absent, or to "all", when it is no longer an axis."""
-        made, place = self._copy(), self._axis(key)
-        whole = np.sum([digits for _, digits in self._axes[place]], axis=0)
+        """The cube with the parts of a key summed: to "held" and absent, or to "all" (no axis)."""
+        smaller, place = self._copy(), self._axis(key)
+        mask = np.sum([digits for _, digits in self._axes[place]], axis=0)
         if to == "all":
-            del made._axes[place]
-            made._cut[place] = whole
+            del smaller._axes[place]
+            smaller._cut[place] = mask
         elif to == "held":
             parts = [self._part("absent"), self._part("held")]
-            made._axes[place] = [(w, d * whole) for w, d in parts if (d * whole).any()]
+            smaller._axes[place] = [(w, d * mask) for w, d in parts if (d * mask).any()]
         else:
             raise QueryError(f"a key rolls up to all or held, not {to!r}")
-        return made
+        return smaller
 
     def _copy(self) -> Cube:
         self._known  # noqa: B018 - computed once, shared by all smaller cubes
-        made = copy(self)
-        made._axes, made._cut, made._said = dict(self._axes), dict(self._cut), dict(self._said)
-        return made
+        smaller = copy(self)
+        smaller._axes, smaller._cut, smaller._said = dict(self._axes), dict(self._cut), dict(self._said)
+        return smaller
 
     def _axis(self, key: str) -> int:
         place = self._released.place(key)
@@ -122,7 +124,7 @@ class Cube:
         return part, np.eye(states)[names.index(part)]
 
     def _inside(self, place: int, digits: Floats) -> Floats:
-        """A part, within what dicing has left of the key."""
+        """A part, restricted to the parts of the key that are left."""
         return digits * np.sum([left for _, left in self._axes[place]], axis=0)
 
     # -- cells -----------------------------------------------------------------------------------
@@ -132,27 +134,32 @@ class Cube:
         return self._estimate(self._weights({**(parts or {}), **more}))
 
     def share(self, parts: Mapping[str, Part] | None = None, /, **more: Part) -> Estimate:
-        """A cell's share of this cube's people, not of all: a ratio with Fieller's interval."""
+        """The share of a cell of the people in this cube: a ratio with Fieller's interval."""
         above, below = self._weights({**(parts or {}), **more}), self._weights({})
         if self.how == "range":
             return self._released.identified(self._keys, above, below)
-        found = self._released.moments(self._keys, np.stack([above, below], axis=-1))
-        made = ratio(
-            found.values[0], found.values[1], found.covariance, found.reports, self._released.level
+        moments = self._released.moments(self._keys, np.stack([above, below], axis=-1))
+        raw = ratio(
+            moments.values[0],
+            moments.values[1],
+            moments.covariance,
+            moments.reports,
+            self._released.level,
         )
         law = self._known.law
         value = (
-            float((law * above).sum() / (law * below).sum()) if (law * below).sum() > 0 else made.value
+            float((law * above).sum() / (law * below).sum()) if (law * below).sum() > 0 else raw.value
         )
-        if not made.bounded:
-            return replace(made, value=value)
-        low, high = (min(max(end, 0.0), 1.0) for end in (made.low, made.high))
-        return Estimate(value, made.stderr, min(low, value), max(high, value), made.reports)
+        if not raw.bounded:
+            return replace(raw, value=value)
+        low, high = (min(max(end, 0.0), 1.0) for end in (raw.low, raw.high))
+        return Estimate(value, raw.stderr, min(low, value), max(high, value), raw.reports)
 
     def guess(self, parts: Mapping[str, Part] | None = None, /, **more: Part) -> float:
-        """A cell's share of all people at the law of most entropy.
+        """The share of a cell of all people at the law of most entropy.
 
-        It is the cell's value if a view holds all keys, and else one of many that agree with the views.
+        It is the value of the cell if a view holds all keys, and else one of many that agree with the
+        views.
         """
         return float((self._known.law * self._weights({**(parts or {}), **more})).sum())
 
@@ -170,11 +177,11 @@ class Cube:
         return self.cell()
 
     def cells(self) -> Iterator[tuple[dict[str, str], Estimate]]:
-        """Every cell: which part of each key, and the share of all people in it."""
+        """Every cell: its part of each key, and its share of all people."""
         names = self._released.schema.keys
-        for some in product(*self._axes.values()):
-            digits = {p: d for p, (_, d) in zip(self._axes, some, strict=True)}
-            words = {names[p]: w for p, (w, _) in zip(self._axes, some, strict=True)}
+        for parts in product(*self._axes.values()):
+            digits = {p: d for p, (_, d) in zip(self._axes, parts, strict=True)}
+            words = {names[p]: w for p, (w, _) in zip(self._axes, parts, strict=True)}
             yield words, self._estimate(self._filled(digits))
 
     def _weights(self, parts: Mapping[str, Part]) -> Floats:
@@ -182,7 +189,7 @@ class Cube:
         return self._filled({place: self._inside(place, digits) for place, digits in chosen.items()})
 
     def _filled(self, chosen: Mapping[int, Floats]) -> Floats:
-        """1 for every joint state in the chosen parts and in what was cut before."""
+        """Weights of joint states: 1 in the chosen parts and in earlier slices, 0 elsewhere."""
         weights = np.ones(())
         for place in self._keys:
             if place in chosen:
@@ -197,20 +204,20 @@ class Cube:
     def _estimate(self, weights: Floats) -> Estimate:
         if self.how == "range":
             return self._released.identified(self._keys, weights, np.ones_like(weights))
-        found: JointMoments = self._released.moments(self._keys, weights[..., None])
-        return self._released.share(float((self._known.law * weights).sum()), found)
+        moments: JointMoments = self._released.moments(self._keys, weights[..., None])
+        return self._released.share(float((self._known.law * weights).sum()), moments)
 
     # -- printing --------------------------------------------------------------------------------
 
     @property
     def where(self) -> dict[str, str]:
-        """What was sliced off: which part of each key the cube's people are in."""
+        """The slices of the cube: the part of each sliced key."""
         return {self._released.schema.keys[place]: words for place, words in self._said.items()}
 
     def document(self) -> dict[str, Any]:
-        """As JSON: every cell with its share of all people, and of the people in this cube.
+        """The cube as a JSON object: every cell with its share of all people and of this cube.
 
-        ``guess`` is null where a view holds all keys.
+        ``guess`` is null if a view holds all keys.
         """
         cells = []
         for parts, share in self.cells():
@@ -226,7 +233,7 @@ class Cube:
         return {"keys": list(self.keys), "where": self.where, "how": self.how, "cells": cells}
 
     def table(self) -> str:
-        """The cells as lines of text, largest digit last, under what was sliced off."""
+        """The cells as lines of text, largest digit last, below the slices."""
         guessed = self.how == "range"
         rows = [
             (*words.values(), shown(estimate, 4), *([f"{self.guess(words):.4f}"] if guessed else []))
@@ -238,6 +245,6 @@ class Cube:
             "  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)).rstrip()
             for r in (head, *rows)
         ]
-        said = [f"{key} {words}" for key, words in self.where.items()]
-        notes = [f"where {', '.join(said)}"] if said else []
+        conditions = [f"{key} {words}" for key, words in self.where.items()]
+        notes = [f"where {', '.join(conditions)}"] if conditions else []
         return "\n".join([*notes, *lines])

@@ -1,4 +1,4 @@
-"""Exact evidence: what a table itself says of keys together, to set beside what a tally says."""
+"""Exact evidence: the joint laws of a table, for comparison with those of a tally."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ..together.joint import JointMoments
 
 
 class ExactEvidence:
-    """The laws of a population, without noise; or with that of asking ``people`` of them openly.
+    """The laws of a population, without noise or with the sampling error of ``people`` people.
 
-    ``most`` hides the laws of more keys than that, as a plan of small views does: what a learner
-    then loses is due to maximum entropy alone.
+    ``most`` hides the laws of more keys than that, as a plan of small views does. Then a learner loses
+    accuracy only through maximum entropy.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Association rules: people who order hamburgers also order fries, with how sure that is."""
+"""Association rules with intervals and false-discovery rates: who orders hamburgers orders fries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from ..together.query import Query
 from .released import Released, Source, check_chance, score, shown, tail
 
 SIGNS = {"held": (True,), "absent": (False,), "either": (True, False)}
+"""The signs of conditions by the name of ``given``."""
 CONTROLS = ("benjamini_yekutieli", "benjamini_hochberg")
+"""Names of the controls of the false-discovery rate, the default first."""
 
 
 @dataclass(frozen=True)
@@ -27,21 +29,21 @@ class Rule:
     """Among people who meet the antecedent, ``frequency`` hold the consequent."""
 
     antecedent: tuple[tuple[str, bool], ...]
-    """Each condition's key, and whether it is held."""
+    """The key of each condition, and whether it is held."""
     consequent: str
     frequency: Estimate
     """The share who hold the consequent among those who meet the antecedent."""
     support: Estimate
-    """The share of all people who do both."""
+    """The share of all people who hold the consequent and meet the antecedent."""
     lift: Estimate
-    """That frequency over the frequency among all people."""
+    """``frequency`` divided by the frequency of the consequent among all people."""
     p_value: float
-    """The chance of a tally this far above the least lift, were the true lift no higher."""
+    """Probability of a lift at least this far above ``min_lift``, if the true lift is ``min_lift``."""
     adjusted: float
     """The smallest false-discovery rate at which the rule would be listed."""
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """The rule as a JSON object."""
         return {
             "antecedent": [{"key": key, "held": held} for key, held in self.antecedent],
             "consequent": self.consequent,
@@ -72,17 +74,40 @@ def rules(
     conditions: int = 1,
     control: str = "benjamini_yekutieli",
 ) -> list[Rule]:
-    """Rules whose lift is above ``min_lift``, the surest large lift first.
+    """Rules with a lift above ``min_lift``, sorted by the lower end of the interval of the lift.
 
-    Every rule over ``keys`` (all by default) with up to ``conditions`` conditions that some view
-    holds is tested for lift > ``min_lift``; of the rules that pass, the expected share of false ones
-    is at most ``false_discovery``, however the tests depend on each other (``benjamini_hochberg``
-    finds more and needs tests that are positively dependent). ``given`` says whether conditions are
-    keys "held", "absent" or "either". ``min_frequency`` (of the consequent given the antecedent) and
-    ``min_support`` only shorten the list afterwards.
+    Every rule over ``keys`` (all by default) with up to ``conditions`` conditions is tested for lift >
+    ``min_lift``, if a view holds its keys. The expected share of false rules in the list is at most
+    ``false_discovery``, for any dependence of the tests. (``benjamini_hochberg`` finds more rules and
+    assumes positive dependence.) Conditions are keys "held", "absent" or "either", as ``given`` says.
+    ``min_frequency`` (of the consequent given the antecedent) and ``min_support`` only shorten the list
+    afterwards.
     """
     released = Released(conditionals)
     check_chance(false_discovery, "false_discovery")
+    _check(min_frequency, min_lift, min_support, given, conditions, control)
+    names = released.schema.keys if keys is None else tuple(keys)
+    for name in names:
+        released.place(name)
+    tested = _tested(released, _candidates(names, SIGNS[given], conditions), min_lift)
+    adjusted = adjust([p for _, _, p in tested], control)
+    discoveries = [
+        _rule(released, query, moments, p, float(q))
+        for (query, moments, p), q in zip(tested, adjusted, strict=True)
+        if q <= false_discovery
+    ]
+    ranked = sorted(discoveries, key=lambda rule: (-rule.lift.low, -rule.lift.value))
+    return [
+        rule
+        for rule in ranked
+        if rule.frequency.value >= min_frequency and rule.support.value >= min_support
+    ]
+
+
+def _check(
+    min_frequency: float, min_lift: float, min_support: float, given: str, conditions: int, control: str
+) -> None:
+    """Refuses arguments of ``rules`` that are out of range."""
     if given not in SIGNS:
         raise QueryError(f"given is one of {', '.join(SIGNS)}, not {given!r}")
     if control not in CONTROLS:
@@ -93,53 +118,46 @@ def rules(
         raise QueryError("min_frequency and min_support lie from 0 to 1")
     if conditions < 1:
         raise QueryError("conditions is a whole number of at least 1")
-    names = released.schema.keys if keys is None else tuple(keys)
-    for name in names:
-        released.place(name)
-    tested = []
-    for query in _candidates(names, SIGNS[given], conditions):
-        found = _moments(released, query)
-        if found is not None:
-            tested.append((query, found, p_value(found, min_lift)))
-    adjusted = adjust([p for _, _, p in tested], control)
-    made = [
-        _rule(released, query, found, p, float(q))
-        for (query, found, p), q in zip(tested, adjusted, strict=True)
-        if q <= false_discovery
-    ]
-    kept = [r for r in made if r.frequency.value >= min_frequency and r.support.value >= min_support]
-    return sorted(kept, key=lambda rule: (-rule.lift.low, -rule.lift.value))
 
 
 def _candidates(names: Sequence[str], signs: Sequence[bool], conditions: int) -> Iterator[Query]:
+    """The lift of every target given every set of up to ``conditions`` conditions."""
     for target in names:
         others = [name for name in names if name != target]
         for size in range(1, conditions + 1):
-            for some in combinations(others, size):
+            for chosen in combinations(others, size):
                 for held in product(signs, repeat=size):
-                    yield Query("lift", target, tuple(zip(some, held, strict=True)))
+                    yield Query("lift", target, tuple(zip(chosen, held, strict=True)))
+
+
+def _tested(
+    released: Released, queries: Iterable[Query], min_lift: float
+) -> list[tuple[Query, JointMoments, float]]:
+    """The queries whose keys a view holds, with their moments and p-values."""
+    known = ((query, _moments(released, query)) for query in queries)
+    return [(query, joint, p_value(joint, min_lift)) for query, joint in known if joint is not None]
 
 
 def _moments(released: Released, query: Query) -> JointMoments | None:
-    """Joint, target and condition; None if no view holds the keys."""
+    """Moments of the joint share, the target and the condition; None if no view holds the keys."""
     target, conditions = query.places(released.schema)
     keys = (target, *(place for place, _ in conditions))
     return released.evidence.moments(keys, query_weights(released.schema, query))
 
 
-def p_value(found: JointMoments, lift: float = 1.0) -> float:
-    """The chance of such a tally if joint = lift * target * condition, by the delta method."""
-    joint, target, condition = found.values
-    spread = found.covariance
+def p_value(moments: JointMoments, lift: float = 1.0) -> float:
+    """One-sided p-value of the hypothesis joint = lift * target * condition, by the delta method."""
+    joint, target, condition = moments.values
+    spread = moments.covariance
     slope = np.array([1.0, -lift * condition, -lift * target])
-    # The product of two estimates is too large by their covariance, and varies a little more.
+    # The product of two estimates is biased by their covariance, and has a second-order variance.
     excess = joint - lift * (target * condition - spread[1, 2])
     variance = slope @ spread @ slope + lift**2 * (spread[1, 1] * spread[2, 2] + spread[1, 2] ** 2)
     return tail(score(float(excess), float(variance)))
 
 
 def adjust(chances: Sequence[float], control: str = CONTROLS[0]) -> Floats:
-    """p-values as false-discovery rates (Benjamini and Yekutieli 2001; and Hochberg 1995)."""
+    """Adjusted p-values (Benjamini and Yekutieli 2001; Benjamini and Hochberg 1995)."""
     values = np.asarray(chances, np.float64)
     count = len(values)
     if not count:
@@ -148,31 +166,31 @@ def adjust(chances: Sequence[float], control: str = CONTROLS[0]) -> Floats:
     ranks = np.arange(1, count + 1)
     extra = float((1 / ranks).sum()) if control == CONTROLS[0] else 1.0
     steps = values[order] * count * extra / ranks
-    made = np.empty(count)
-    made[order] = np.minimum(np.minimum.accumulate(steps[::-1])[::-1], 1.0)
-    return made
+    adjusted = np.empty(count)
+    adjusted[order] = np.minimum(np.minimum.accumulate(steps[::-1])[::-1], 1.0)
+    return adjusted
 
 
-def _rule(released: Released, query: Query, found: JointMoments, p: float, q: float) -> Rule:
-    """A listed rule with its intervals."""
-    joint = JointMoments(found.values[:1], found.covariance[:1, :1], found.reports)
+def _rule(released: Released, query: Query, moments: JointMoments, p: float, q: float) -> Rule:
+    """A rule with its intervals."""
+    joint = JointMoments(moments.values[:1], moments.covariance[:1, :1], moments.reports)
     if isinstance(released.source, Conditionals):
         answer = released.source.answer
         lift = answer(query).estimate
         frequency = answer(Query("frequency", query.target, query.given)).estimate
-        support = released.share(_support(released, query, float(found.values[0])), joint)
+        support = released.share(_support(released, query, float(moments.values[0])), joint)
     else:
-        parts, level = found.values, released.level
+        parts, level = moments.values, released.level
         bend = np.array([[1.0, 0.0, 0.0], [0.0, parts[2], parts[1]]])
-        spread = bend @ found.covariance @ bend.T
-        lift = ratio(parts[0], parts[1] * parts[2], spread, found.reports, level)
-        frequency = ratio(parts[0], parts[2], found.covariance[::2, ::2], found.reports, level)
-        support = plain(parts[0], found.covariance[0, 0], found.reports, level)
+        spread = bend @ moments.covariance @ bend.T
+        lift = ratio(parts[0], parts[1] * parts[2], spread, moments.reports, level)
+        frequency = ratio(parts[0], parts[2], moments.covariance[::2, ::2], moments.reports, level)
+        support = plain(parts[0], moments.covariance[0, 0], moments.reports, level)
     return Rule(query.given, query.target, frequency, support, lift, p, q)
 
 
 def _support(released: Released, query: Query, raw: float) -> float:
-    """The joint share at the proper law."""
+    """The joint share at the proper law; ``raw`` if no view holds the keys."""
     target, conditions = query.places(released.schema)
     law = released.view_law((target, *(place for place, _ in conditions)))
     if law is None:

@@ -1,4 +1,4 @@
-"""A decision tree grown from released laws: every split is clearly above their noise."""
+"""A decision tree grown from released laws; every split is statistically significant."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from .classifier import Classes, Classifier
 from .released import Released, Source, check_chance, score, tail
 
 CRITERIA = ("gini", "entropy")
+"""Names of the impurity measures."""
 DEEPEST = 6
+"""Largest depth of a tree."""
 TRIED = 5
-"""How many of a node's best splits are tested against noise before it becomes a leaf."""
+"""Number of the best splits of a node that are tested before it becomes a leaf."""
 
 Path = dict[int, Floats]
-"""For each key asked about on the way down, 1 for the digits that people here may have."""
+"""For each key on the path, 1 for every digit that people at the node may have."""
 
 
 class TreeSplit(NamedTuple):
-    """Whether a key's digit is one of those with a 1."""
+    """A question: whether the digit of a key is one of those marked with 1."""
 
     key: int
     digits: Floats
@@ -32,7 +34,7 @@ class TreeSplit(NamedTuple):
 
 @dataclass(frozen=True)
 class Node:
-    """People who answered alike so far: their share of all, the law of their classes, and a split."""
+    """People with the same answers: their share of all, the law of their classes, and a split."""
 
     share: float
     law: tuple[float, ...]
@@ -53,9 +55,9 @@ class Node:
 class DecisionTree(Classifier):
     """Predicts whether a person holds ``target`` (or, with ``levels``, at which level).
 
-    A split has to leave ``min_share`` of all people on both sides and to be above noise at
-    ``significance`` over all splits tried at its node. Deep laws are those of a view that holds the
-    keys, or else of most entropy; ``how`` says which.
+    A split must leave ``min_share`` of all people on both sides and be significant at the level
+    ``significance``, corrected for all splits tried at its node. Laws come from a view that holds the
+    keys, or else are those of most entropy; ``how`` says which.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class DecisionTree(Classifier):
         self.significance = check_chance(significance, "significance")
 
     def fit(self, conditionals: Source) -> DecisionTree:
-        """Grow the tree."""
+        """Grows the tree."""
         released = Released(conditionals)
         classes = Classes(released, self.target, self.levels)
         self.classes, self.schema = classes, released.schema
@@ -90,13 +92,13 @@ class DecisionTree(Classifier):
     # -- growing ---------------------------------------------------------------------------------
 
     def _grown(self, released: Released, classes: Classes, path: Path, law: Floats, depth: int) -> Node:
-        """The subtree of people on a path; ``law`` holds their classes' shares of all people."""
+        """The subtree of people on a path; ``law`` holds the shares of their classes of all people."""
         share = float(law.sum())
         leaf = Node(share, tuple((law / share).tolist()), path)
         if depth == self.max_depth:
             return leaf
         splits = list(self._splits(released, classes, path))
-        for gain, split, sides in sorted(splits, key=lambda found: -found[0])[:TRIED]:
+        for gain, split, sides in sorted(splits, key=lambda candidate: -candidate[0])[:TRIED]:
             if gain > 1e-9 and self._clear(released, classes, path, split, len(splits)):
                 yes, no = (
                     self._grown(released, classes, _narrowed(path, split.key, digits), side, depth + 1)
@@ -108,7 +110,7 @@ class DecisionTree(Classifier):
     def _splits(
         self, released: Released, classes: Classes, path: Path
     ) -> Iterator[tuple[float, TreeSplit, tuple[Floats, Floats]]]:
-        """Every split with enough people on both sides: its gain, and both sides' classes."""
+        """Every split with enough people on both sides: its gain, and the classes on both sides."""
         for key in range(len(self.schema.keys)):
             if key == classes.place or not released.speaks_of(key):
                 continue
@@ -132,32 +134,35 @@ class DecisionTree(Classifier):
     def _clear(
         self, released: Released, classes: Classes, path: Path, split: TreeSplit, tried: int
     ) -> bool:
-        """Whether answer and class go together on this path beyond the noise of the laws.
+        """Whether answer and class are significantly dependent on this path.
 
-        For each class, (yes and class) * all - yes * class, by the delta method; the chance of the
-        largest is multiplied by the number of classes and of splits tried.
+        For each class, (yes and class) * all - yes * class, by the delta method. The smallest p-value is
+        multiplied by the number of classes and of splits tried.
         """
         keys = (*(k for k in path if k != split.key), split.key, classes.place)
-        here = np.ones((1,) * len(keys))
+        on_path = np.ones((1,) * len(keys))
         for axis, key in enumerate(keys[:-1]):
-            here = here * _along(path.get(key, np.ones(released.states)), axis, len(keys))
-        here = here * np.ones((released.states,) * len(keys))
-        yes = here * _along(split.digits, len(keys) - 2, len(keys))
+            on_path = on_path * _along(path.get(key, np.ones(released.states)), axis, len(keys))
+        on_path = on_path * np.ones((released.states,) * len(keys))
+        yes = on_path * _along(split.digits, len(keys) - 2, len(keys))
         worst = 1.0
         for digits in classes.digits.T[1:]:
             inside = _along(digits, len(keys) - 1, len(keys))
-            weights = np.stack([yes * inside, here, yes, here * inside], axis=-1)
-            found = released.moments(keys, weights)
-            both, everyone, agreed, held = found.values
-            slope = np.array([everyone, both, -held, -agreed])
-            z = score(float(both * everyone - agreed * held), float(slope @ found.covariance @ slope))
+            weights = np.stack([yes * inside, on_path, yes, on_path * inside], axis=-1)
+            moments = released.moments(keys, weights)
+            joint, everyone, yes_share, class_share = moments.values
+            slope = np.array([everyone, joint, -class_share, -yes_share])
+            z = score(
+                float(joint * everyone - yes_share * class_share),
+                float(slope @ moments.covariance @ slope),
+            )
             worst = min(worst, 2 * tail(abs(z)))
         return worst * tried * (len(classes.labels) - 1) < self.significance
 
     # -- using -----------------------------------------------------------------------------------
 
     def _chances(self, digits: Floats) -> Floats:
-        """The leaves' laws, each weighted by the chance that rounding leads a person there."""
+        """The laws of the leaves, weighted by the chance that rounding leads a person there."""
         total = np.zeros((len(digits), len(self._fitted().labels)))
         for leaf in self.root.leaves():
             reach = np.ones(len(digits))
@@ -167,12 +172,12 @@ class DecisionTree(Classifier):
         return total
 
     def text(self) -> str:
-        """The tree, one line a question or leaf."""
+        """The tree as text, with one line for each question or leaf."""
         self._fitted()
         return "\n".join(self._lines(self.root, ""))
 
     def document(self) -> dict[str, Any]:
-        """As JSON: nodes with their share of all people and the law of their classes, and splits."""
+        """The tree as a JSON object: nodes with share of all people, law of classes, and split."""
         classes = self._fitted()
         return {
             "target": self.target,
@@ -182,19 +187,19 @@ class DecisionTree(Classifier):
         }
 
     def _node(self, node: Node) -> dict[str, Any]:
-        made: dict[str, Any] = {"share": node.share, "law": list(node.law)}
+        document: dict[str, Any] = {"share": node.share, "law": list(node.law)}
         if node.split is not None and node.yes is not None and node.no is not None:
-            made["key"], made["is"] = self.schema.keys[node.split.key], node.split.words
-            made["yes"], made["no"] = self._node(node.yes), self._node(node.no)
-        return made
+            document["key"], document["is"] = self.schema.keys[node.split.key], node.split.words
+            document["yes"], document["no"] = self._node(node.yes), self._node(node.no)
+        return document
 
     def _lines(self, node: Node, indent: str) -> Iterator[str]:
         classes = self._fitted()
         if node.split is None or node.yes is None or node.no is None:
             laws = zip(classes.labels, node.law, strict=True)
             parts = [f"{classes.name(label)} {share:.2f}" for label, share in laws]
-            said = ", ".join(parts[1:] if len(parts) == 2 else parts)
-            yield f"{indent}{self.target} {said} ({100 * node.share:.0f} % of people)"
+            words = ", ".join(parts[1:] if len(parts) == 2 else parts)
+            yield f"{indent}{self.target} {words} ({100 * node.share:.0f} % of people)"
             return
         yield f"{indent}if {self.schema.keys[node.split.key]} is {node.split.words}:"
         yield from self._lines(node.yes, indent + "    ")
@@ -203,14 +208,14 @@ class DecisionTree(Classifier):
 
 
 def _questions(released: Released, key: int, allowed: Floats | None) -> Iterator[TreeSplit]:
-    """What can be asked of a key: held, at a level or higher, held below a level."""
+    """The questions about a key: held, at a level or higher, held below a level."""
     digits, names = np.arange(released.states), released.names
-    asked = [("held", digits > 0)]
+    questions = [("held", digits > 0)]
     for level in range(2, released.states):
         higher = names[level] if level == released.states - 1 else f"{names[level]} or higher"
         lower = names[1] if level == 2 else f"held below {names[level]}"
-        asked += [(higher, digits >= level), (lower, (digits > 0) & (digits < level))]
-    for words, mask in asked:
+        questions += [(higher, digits >= level), (lower, (digits > 0) & (digits < level))]
+    for words, mask in questions:
         inside = mask if allowed is None else mask[allowed > 0]
         if inside.any() and not inside.all():
             yield TreeSplit(key, mask.astype(np.float64), words)
@@ -233,5 +238,5 @@ def _gini(shares: Floats) -> float:
 
 
 def _entropy(shares: Floats) -> float:
-    total, some = float(shares.sum()), shares[shares > 0]
-    return float(-(some * np.log(some / total)).sum()) if total > 0 else 0.0
+    total, positive = float(shares.sum()), shares[shares > 0]
+    return float(-(positive * np.log(positive / total)).sum()) if total > 0 else 0.0

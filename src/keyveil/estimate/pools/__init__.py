@@ -1,1 +1,1 @@
-"""Decoding reports that speak of a person's whole set: seed pools, and padding and sampling."""
+"""Decoding reports about the whole set of a person: seed pools, and padding and sampling."""

@@ -1,1 +1,1 @@
-"""Shrinkage: answers that borrow from what all keys have in common."""
+"""Shrinkage: answers that use a prior learned from all keys."""

@@ -1,12 +1,11 @@
-"""What keys have in common: a law of the keys' own values, learned from all of them at once.
+"""The common law: a prior for the values of keys, learned from all keys at once.
 
-Each key has a true value in [0, 1] and a likelihood over it. Keys' values are believed to follow a
-beta law, but for a share of strays that may lie anywhere. Nothing about that law is fixed beforehand:
-its mean, its width and the share of strays are averaged over, each choice weighed by how well it
-explains all keys (a hierarchical Bayes estimate, by sums on grids). So the prior is as narrow as the
-keys show it to be, and no narrower: with few keys or much noise it stays wide.
+Each key has a true value in [0, 1] and a likelihood of it. The prior is a beta law, mixed with a uniform
+law for a share of outliers. Its mean, its width and the share of outliers are averaged over, weighted by
+their likelihood given all keys (a hierarchical Bayes estimate, by sums on grids). So the prior is as
+narrow as the keys support. With few keys or much noise it stays wide.
 
-Arrays are (repetition, class, key, point): keys of one class share their prior, classes share its width.
+Arrays are (repetition, class, key, point). Keys of one class share a prior; classes share its width.
 """
 
 from __future__ import annotations
@@ -19,153 +18,159 @@ import numpy as np
 from ...foundation.arrays import Floats
 
 WIDTHS = 0.9 * ((np.arange(14) + 0.5) / 14) ** 2
-"""Standard deviations of the prior, as shares of the largest that its mean allows."""
+"""Standard deviations of the prior, as shares of the largest one that its mean allows."""
 MEANS = 7
-"""How many means are tried for each width, over three standard errors to either side."""
+"""Number of means tried for each width, within three standard errors on either side."""
 STRAYS = np.array([0.0, 0.1, 0.3])
-"""Shares of keys that lie anywhere."""
+"""Shares of outlying keys that are tried."""
 _STRAY_LOG = np.log([1.0, 0.5, 0.5])
-DOUBT, WIDER = 0.5, 2.0
-"""For intervals, what keys have in common counts as if half the keys had shown it, and a width weighs
-by its square: an interval must also hold where a prior was learned too narrow."""
-FEW, ENOUGH = 2.5, 5.0
-"""So many keys that tell of themselves show nothing of the others; so many show what is common. Two keys
-that agree are no law: the rare ones may well lie at the other end."""
-_TELLING = 0.002
-"""The variance on [0, 1] below which a key tells as much as any."""
+"""Logarithms of the prior weights of these shares."""
+DOUBT = 0.5
+"""Factor of the log-likelihood of a prior when it serves intervals, as if half the keys were seen.
+Intervals must also cover if the learned prior is too narrow."""
+WIDER = 2.0
+"""Power of its width that weights a prior when it serves intervals."""
+FEW = 2.5
+"""Number of informative keys up to which the prior is uniform. Two keys that agree do not make a law:
+rare keys may have very different values."""
+ENOUGH = 5.0
+"""Number of informative keys from which the learned prior is used in full."""
+_INFORMATIVE_VARIANCE = 0.002
+"""Variance on [0, 1] below which a key counts as fully informative."""
 SKEWEST = 2.0
-"""As skew as an exponential law: more is noise of the grid."""
+"""Largest skewness, that of an exponential law; the grid cannot show more."""
 _TINY = 1e-300
+"""Added to probabilities and divisors to keep them positive."""
 
 
 def points(count: int) -> Floats:
-    """Points in (0, 1), evenly spaced in angle: as far apart as a share's own noise is large."""
+    """Points in (0, 1), evenly spaced in angle: their spacing follows the noise of a share."""
     return np.asarray(np.sin(np.pi / 2 * (np.arange(count) + 0.5) / count) ** 2)
 
 
 def spacing(at: Floats, count: int) -> Floats:
-    """How far apart the points are near a value."""
+    """Distance between neighbouring points near a value."""
     return np.asarray(np.pi / count * np.sqrt(np.clip(at * (1 - at), (0.25 / count) ** 2, None)))
 
 
 class Laws(NamedTuple):
-    """Beta laws that might be what keys have in common."""
+    """Beta laws that are candidates for the prior."""
 
     masses: Floats
-    """(repetition, class, law, point), each law's masses summing to one."""
+    """Probabilities of the points, (repetition, class, law, point); each law sums to one."""
     weight: Floats
-    """(repetition, law): log of what each is believed beforehand."""
+    """Logarithm of the prior weight of each law, (repetition, law)."""
 
 
 def beta_laws(centre: Callable[[Floats], tuple[Floats, Floats]], shift: Floats, count: int) -> Laws:
-    """Laws of every width, their means around where ``centre`` puts them for it.
+    """Laws of every width, with means around the most likely mean of each width.
 
-    ``centre`` takes the widths and gives the likeliest mean and its standard error, (repetition,
-    width) each; ``shift`` (repetition, class) moves the mean of a class.
+    ``centre`` takes the widths and returns the most likely mean and its standard error, each
+    (repetition, width). ``shift`` (repetition, class) moves the mean of a class.
     """
     middle, error = centre(WIDTHS)
     low = np.clip(middle - 3 * error, 1e-4, 1 - 2e-3)
     high = np.clip(middle + 3 * error, low + 1e-3, 1 - 1e-4)
     steps = (np.arange(MEANS) + 0.5) / MEANS
     means = (low[:, :, None] + (high - low)[:, :, None] * steps)[:, None]
-    moved = shift[:, :, None, None]
-    edge = np.where(moved == 0, 1e-4, 3e-3)
-    means = np.clip(means + moved, edge, 1 - edge)
+    offset = shift[:, :, None, None]
+    edge = np.where(offset == 0, 1e-4, 3e-3)
+    means = np.clip(means + offset, edge, 1 - edge)
     size = (1 / WIDTHS**2 - 1)[:, None]
     at = points(count)
     logs = np.stack([np.log(at), np.log1p(-at)])
-    # The points' own spacing takes half a power of either side away.
+    # The spacing of the points removes half a power on either side.
     power = np.stack([means * size - 0.5, (1 - means) * size - 0.5], axis=-1)
     height = power.reshape(*shift.shape, -1, 2) @ logs
     masses = np.exp(height - height.max(axis=-1, keepdims=True))
     masses /= masses.sum(axis=-1, keepdims=True)
-    # Every mean and every width alike; widths lie as far apart as their root.
+    # Means and widths have uniform weight; the spacing of the widths grows with their root.
     weight = np.log(high - low) + 0.5 * np.log(WIDTHS)
     return Laws(masses, np.repeat(weight, MEANS, axis=1))
 
 
-class Settled(NamedTuple):
-    """The prior of every key as the other keys show it, (repetition, class, key, point)."""
+class LearnedPrior(NamedTuple):
+    """The prior of every key, learned from all keys, (repetition, class, key, point)."""
 
     likely: Floats
+    """The prior for values."""
     wide: Floats
-    """The same for intervals, with doubt."""
+    """The wider prior for intervals."""
 
 
-def settle(likelihood: Floats, laws: Laws, counted: Floats) -> Settled:
-    """Average the laws, each weighed by how well it explains all keys.
+def learn_prior(likelihood: Floats, laws: Laws, counted: Floats) -> LearnedPrior:
+    """The average of the laws, weighted by their likelihood given all keys.
 
-    ``counted`` (repetition, class, key) is 1 for keys that are there and 0 for padding. Where hardly
-    any key tells of itself, keys may lie anywhere, whatever those few say.
+    ``counted`` (repetition, class, key) is 1 for keys and 0 for padding. With few informative keys the
+    prior is uniform.
     """
-    trust = np.clip((_telling(likelihood, counted) - FEW) / (ENOUGH - FEW), 0.0, 1.0)
+    trust = np.clip((_informative_keys(likelihood, counted) - FEW) / (ENOUGH - FEW), 0.0, 1.0)
     trust = trust[:, None, None, None]
     explained = _times(likelihood, np.swapaxes(laws.masses, -1, -2))  # (repetition, class, key, law)
     anywhere = likelihood.mean(axis=-1)[..., None]
     mixed = [(1 - s) * explained + s * anywhere + _TINY for s in STRAYS]
-    fit = np.stack([(np.log(each) * counted[..., None]).sum(axis=(1, 2)) for each in mixed], axis=1)
+    fit = np.stack([(np.log(chance) * counted[..., None]).sum(axis=(1, 2)) for chance in mixed], axis=1)
     fit += laws.weight[:, None, :] + _STRAY_LOG[:, None]
     widths = np.repeat(np.log(WIDTHS), MEANS)
-    made = []
+    priors = []
     for score in (fit, DOUBT * fit + WIDER * widths):
         weight = np.exp(score - score.max(axis=(1, 2), keepdims=True))
         weight /= weight.sum(axis=(1, 2), keepdims=True)
-        shares = [weight[:, None, None, i] / each for i, each in enumerate(mixed)]
+        shares = [weight[:, None, None, i] / chance for i, chance in enumerate(mixed)]
         inside = sum((1 - s) * share for s, share in zip(STRAYS, shares, strict=True))
         outside = sum(s * share.sum(axis=-1) for s, share in zip(STRAYS, shares, strict=True))
         flat = np.asarray(outside)[..., None] / likelihood.shape[-1]
         learned = _times(np.asarray(inside), laws.masses) + flat
         learned /= learned.sum(axis=-1, keepdims=True)
-        made.append(trust * learned + (1 - trust) / likelihood.shape[-1])
-    return Settled(*made)
+        priors.append(trust * learned + (1 - trust) / likelihood.shape[-1])
+    return LearnedPrior(*priors)
 
 
-def _telling(likelihood: Floats, counted: Floats) -> Floats:
-    """How many keys tell of themselves, (repetition,): as many equal ones would weigh as much."""
+def _informative_keys(likelihood: Floats, counted: Floats) -> Floats:
+    """Effective number of informative keys, (repetition,)."""
     at = points(likelihood.shape[-1])
     law = likelihood / likelihood.sum(axis=-1, keepdims=True)
     variance = law @ at**2 - (law @ at) ** 2
-    weight = counted / (variance + _TELLING)
+    weight = counted / (variance + _INFORMATIVE_VARIANCE)
     return np.asarray(weight.sum(axis=(1, 2)) ** 2 / (weight**2).sum(axis=(1, 2)).clip(_TINY))
 
 
 def _times(rows: Floats, table: Floats) -> Floats:
-    """A product of stacked matrices, few rows at a time.
+    """A product of stacked matrices, computed in blocks of rows.
 
-    Larger products are spread over threads, which wait for each other far longer than they work
-    where other work is going on.
+    Larger products would run on several threads, which is slower on a busy machine.
     """
-    made = np.empty((*rows.shape[:-1], table.shape[-1]))
+    result = np.empty((*rows.shape[:-1], table.shape[-1]))
     step = max(1, (1 << 17) // (table.shape[-1] * table.shape[-2]))
     for first in range(0, rows.shape[-2], step):
-        some = slice(first, first + step)
-        np.matmul(rows[..., some, :], table, out=made[..., some, :])
-    return made
+        block = slice(first, first + step)
+        np.matmul(rows[..., block, :], table, out=result[..., block, :])
+    return result
 
 
 class Posterior(NamedTuple):
-    """A key's mean after all, and the variance and skewness that its interval is made of."""
+    """Posterior mean of each key, and the variance and skewness that give its interval."""
 
     mean: Floats
     variance: Floats
     skew: Floats
 
 
-def posterior(likelihood: Floats, prior: Settled, at: Floats) -> Posterior:
-    """Mean under the likely prior; variance around it under the wide one, where that is larger."""
+def posterior(likelihood: Floats, prior: LearnedPrior, at: Floats) -> Posterior:
+    """Mean under the likely prior, and the larger of the variances under both priors."""
     powers = np.stack([at, at**2, at**3], axis=-1)
     moments = []
-    for each in prior:
-        law = likelihood * each
+    for weights in prior:
+        law = likelihood * weights
         law /= law.sum(axis=-1, keepdims=True)
         moments.append(law @ powers)
     mean = moments[0][..., 0]
-    (variance, _), (wide, third) = (_around(each, mean) for each in moments)
+    (variance, _), (wide, third) = (_around(weights, mean) for weights in moments)
     total = np.maximum(np.maximum(variance, wide), 1e-14)
     return Posterior(mean, total, np.clip(third / total**1.5, -SKEWEST, SKEWEST))
 
 
 def _around(moments: Floats, mean: Floats) -> tuple[Floats, Floats]:
-    """The second and third moments around a number, from those around zero, ``(..., 3)``."""
+    """Second and third moments around a number, from the moments around zero ``(..., 3)``."""
     first, second, third = np.moveaxis(moments, -1, 0)
     return second - 2 * mean * first + mean**2, third - mean * (3 * second - 3 * mean * first + mean**2)

@@ -1,4 +1,4 @@
-"""Noise as a function of what is true, read off the covariances that were estimated for all keys."""
+"""Covariance as a function of the true values, fitted to the estimated covariances of all keys."""
 
 from __future__ import annotations
 
@@ -9,56 +9,56 @@ import numpy as np
 from ...foundation.arrays import Flags, Floats, Integers
 
 LEAST = 0.02
-"""No variance is less than this share of the average."""
+"""Smallest variance, as a share of the average."""
 STRAIGHT = 0.25
-"""A line fits if it misses the keys' own variances by no more than this share of their average."""
+"""Largest residual of a line that fits, as a share of the average variance."""
 
 
 class Noise(NamedTuple):
-    """Covariance of one report's (frequency, mass) as a function of both.
+    """Covariance of (frequency, mass) of one report as a function of both.
 
-    It is ``line @ (1, frequency, mass)`` less the product of the two values. Where a line does not fit,
-    each key has the covariance that was estimated at its own values.
+    It is ``line @ (1, frequency, mass)`` minus the product of the two values. If the line does not fit,
+    each key has its own estimated covariance.
     """
 
     line: Floats
-    """(repetition, 2, 2, 3)."""
+    """Coefficients, (repetition, 2, 2, 3)."""
     fits: Flags
-    """(repetition, 1)."""
+    """Whether the line fits, (repetition, 1)."""
     own: Floats
-    """(repetition, key, 2, 2), of one report."""
+    """Estimated covariance of one report for each key, (repetition, key, 2, 2)."""
     reports: Floats
-    """(repetition, key); one where there are none."""
+    """Number of reports, at least 1, (repetition, key)."""
     least: Floats
-    """(repetition, 2): the least variances of one report."""
+    """Smallest variances of one report, (repetition, 2)."""
 
     @classmethod
     def of(cls, values: Floats, covariance: Floats, reports: Integers, known: Flags) -> Noise:
-        """Fit the line through all keys that are known."""
+        """The line fitted through all known keys."""
         n = np.maximum(reports, 1).astype(np.float64)
         own = np.where(known[..., None, None], covariance * n[..., None, None], np.eye(2))
         f = np.where(known, np.clip(values[..., 0], 0.0, 1.0), 0.0)
         s = np.where(known, np.clip(values[..., 1], -f, f), 0.0)
-        both = np.stack([f, s], axis=-1)
-        across = np.stack([np.ones_like(f), f, s], axis=-1) * known[..., None]
-        wanted = own + both[..., :, None] * both[..., None, :]
-        square = np.swapaxes(across, -1, -2) @ across
-        back = np.linalg.pinv(square, rcond=1e-9, hermitian=True) @ np.swapaxes(across, -1, -2)
-        line = np.einsum("rck,rkij->rijc", back, wanted)
-        off = np.einsum("rkc,rijc->rkij", across, line) - wanted * known[..., None, None]
+        values_inside = np.stack([f, s], axis=-1)
+        regressors = np.stack([np.ones_like(f), f, s], axis=-1) * known[..., None]
+        target = own + values_inside[..., :, None] * values_inside[..., None, :]
+        square = np.swapaxes(regressors, -1, -2) @ regressors
+        solver = np.linalg.pinv(square, rcond=1e-9, hermitian=True) @ np.swapaxes(regressors, -1, -2)
+        line = np.einsum("rck,rkij->rijc", solver, target)
+        residual = np.einsum("rkc,rijc->rkij", regressors, line) - target * known[..., None, None]
         count = np.maximum(known.sum(axis=-1), 1)
         average = (own[..., [0, 1], [0, 1]] * known[..., None]).sum(axis=-2) / count[:, None]
         average = np.where(known.any(axis=-1, keepdims=True), average, 1.0)
-        rest = np.sqrt((off[..., [0, 1], [0, 1]] ** 2).sum(axis=-2) / count[:, None])
-        fits = (rest <= STRAIGHT * average).all(axis=-1, keepdims=True)
+        residual_size = np.sqrt((residual[..., [0, 1], [0, 1]] ** 2).sum(axis=-2) / count[:, None])
+        fits = (residual_size <= STRAIGHT * average).all(axis=-1, keepdims=True)
         return cls(line, fits, own, n, LEAST * average)
 
-    def entry(self, one: int, two: int, f: Floats, s: Floats) -> Floats:
-        """The entry of a key's covariance at a frequency and mass, (repetition, key, any)."""
-        line = self.line[:, one, two, :, None, None]
+    def entry(self, first: int, second: int, f: Floats, s: Floats) -> Floats:
+        """An entry of the covariance of each key at a frequency and mass, (repetition, key, any)."""
+        line = self.line[:, first, second, :, None, None]
         values = (f, s)
-        at = line[:, 0] + line[:, 1] * f + line[:, 2] * s - values[one] * values[two]
-        at = np.where(self.fits[..., None], at, self.own[..., one, two, None])
-        if one == two:
-            at = np.maximum(at, self.least[:, None, one, None])
+        at = line[:, 0] + line[:, 1] * f + line[:, 2] * s - values[first] * values[second]
+        at = np.where(self.fits[..., None], at, self.own[..., first, second, None])
+        if first == second:
+            at = np.maximum(at, self.least[:, None, first, None])
         return np.asarray(at / self.reports[..., None])

@@ -1,1 +1,1 @@
-"""Several keys together: queries, joint laws of views, conditionals, what data leave open."""
+"""Several keys together: queries, joint laws of views, conditionals and identified ranges."""

@@ -1,4 +1,4 @@
-"""Frequency and mean of every key from views of several keys, pooled over all that hold it."""
+"""Frequency and mean of every key, averaged over all views that hold it."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 
 
 def pooled_moments(plan: Plan, counts: Integers) -> Moments:
-    """Frequency and mass of every key, whatever the views, one tally after the other."""
+    """Frequency and mass of every key for views of any size, tally by tally."""
     from ...plan.tally import Tally
 
     weights = key_weights(plan.schema)
     shape = np.shape(counts)[:-1]
-    made = Moments.unknown(shape, len(plan.schema.keys))
+    moments = Moments.unknown(shape, len(plan.schema.keys))
     for place in np.ndindex(*shape):
-        known = evidence(plan, Tally(plan, np.asarray(counts)[place]))
+        source = evidence(plan, Tally(plan, np.asarray(counts)[place]))
         for key in range(len(plan.schema.keys)):
-            found = known.moments((key,), weights)
-            if found is not None:
-                made.reports[(*place, key)] = found.reports
-                made.values[(*place, key)] = found.values
-                made.covariance[(*place, key)] = found.covariance
-    return made
+            key_moments = source.moments((key,), weights)
+            if key_moments is not None:
+                moments.reports[(*place, key)] = key_moments.reports
+                moments.values[(*place, key)] = key_moments.values
+                moments.covariance[(*place, key)] = key_moments.covariance
+    return moments
 
 
 @on_arrays("least_squares")
 def pooled_answers(plan: Plan, counts: Integers, level: float) -> KeyBands:
-    """Unbiased answers for single keys, whatever the views."""
+    """Unbiased answers for single keys, for views of any size."""
     return key_bands(plan, pooled_moments(plan, counts), level)

@@ -1,4 +1,4 @@
-"""Answers to queries: conditional frequency, mean and lift, with intervals, from what a tally knows."""
+"""Answers to queries: conditional frequency, mean and lift, with intervals, from a tally."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...people.schema import Schema
 from ..answer import Estimate, plain, quantile, ratio, shifted
 from ..likelihood import fit
 from ..linear import single_keys
-from .identified_range import possible_range, told
+from .identified_range import known_moments, possible_range
 from .joint import Evidence, HeldEvidence, JointMoments, evidence, not_together
 from .query import Query
 
@@ -25,44 +25,47 @@ if TYPE_CHECKING:
     from ...plan.tally import Tally
 
 ESTIMATORS = ("pooled", "least_squares", "likelihood", "simplex", "printed")
-"""``pooled``: unbiased laws of all views, what they know of single keys folded into each, the value
-taken at the nearest proper law; ``least_squares``: the unbiased values as they are;
-``likelihood``: the value at each view's most likely law (EM); for plans with one view of all keys
-also ``simplex``: the value at the law of all cells, projected (Norm-Sub), and ``printed``: IOH as the
-paper has it. Intervals are those of the unbiased estimate (Fieller's), cut to the possible range."""
+"""Names of the estimators of conditionals.
+
+* ``pooled``: the laws of all views are combined, and the value is taken at the nearest proper law.
+* ``least_squares``: the unbiased value.
+* ``likelihood``: the value at the most likely law of each view (EM).
+* ``simplex``, for one view of all keys: the value at the projected law of all cells (Norm-Sub).
+* ``printed``, for one view of all keys: IOH as the paper prints it.
+
+Intervals are those of the unbiased estimate (Fieller's), cut to the range of the statistic."""
 
 
 MOST_STATES = 3**8
-"""Joint states of the keys that one query may name. Their laws are found with matrices of as many rows
-and columns, so that memory grows with the square and time with the cube: with so many a query takes
-about half a gigabyte, with three times as many two."""
+"""Largest number of joint states of the keys of a query. Laws are computed with square matrices of this
+size, so memory grows with its square and time with its cube. At the limit a query takes about half a
+gigabyte; with three times as many states it would take two."""
 
 RANGES = {"frequency": (0.0, 1.0), "mean": (-1.0, 1.0), "lift": (0.0, inf)}
-"""Where each statistic must lie, means on the [-1, 1] scale."""
+"""Range of each statistic, means on the [-1, 1] scale."""
 
 
 @dataclass(frozen=True)
 class QueryAnswer:
-    """A query, its estimate, and how it was reached."""
+    """A query, its estimate, and how the estimate was obtained."""
 
     query: Query
     estimate: Estimate
     how: str
-    """"view" if a view holds all keys of the query. "range" if none does: the value is NaN, and the
+    """ "view" if a view holds all keys of the query. "range" if none does: the value is NaN, and the
     interval is the identified range, all values that agree with the views, widened for sampling error.
-    "nothing" if no report speaks of one of the keys."""
+    "nothing" if one of the keys has no reports."""
     guess: float | None = None
     """For a range: the value at the law of most entropy, one of many that agree with the views. It has
-    no error bound of its own. None if the keys are known one by one only, or if no one meets the
-    condition at that law."""
+    no error bound. None if only single keys are known, or if nobody meets the condition at that law."""
 
     @property
     def point(self) -> float:
-        """The estimate's value, or else the guess; NaN if there is neither."""
+        """The guess if there is one, otherwise the value of the estimate, which may be NaN."""
         return self.estimate.value if self.guess is None else self.guess
 
     def document(self) -> dict[str, Any]:
-        """As JSON; the value is null for a range, and the guess null for everything else."""
+        """The answer as a JSON object; the value is null for a range, the guess for all others."""
         return {
             "query": str(self.query),
             "how": self.how,
@@ -72,7 +75,7 @@ class QueryAnswer:
 
 
 def check_size(schema: Schema, query: Query, most_states: int = MOST_STATES) -> None:
-    """Refuse a query that names more keys than can be looked at together."""
+    """Refuses a query that names more keys than can be estimated together."""
     states, most = schema.levels + 1, 0
     while states ** (most + 1) <= most_states:
         most += 1
@@ -84,7 +87,7 @@ def check_size(schema: Schema, query: Query, most_states: int = MOST_STATES) -> 
 
 
 def query_weights(schema: Schema, query: Query) -> Floats:
-    """Weights of numerator and denominator (for lift: joint, target, condition) on joint states."""
+    """Weights on joint states of numerator and denominator (for lift: joint, target, condition)."""
     check_size(schema, query)
     states, keys = schema.levels + 1, len(query.keys)
     held = np.concatenate([[0.0], np.ones(schema.levels)])
@@ -97,18 +100,18 @@ def query_weights(schema: Schema, query: Query) -> Floats:
         shape[axis] = states
         condition = condition * (held if is_held else 1 - held).reshape(shape)
     first = [states] + [1] * (keys - 1)
-    has, worth = held.reshape(first), value.reshape(first)
+    target_held, target_value = held.reshape(first), value.reshape(first)
     if query.kind == "frequency":
-        parts = [has * condition, condition]
+        parts = [target_held * condition, condition]
     elif query.kind == "mean":
-        parts = [worth * condition, has * condition]
+        parts = [target_value * condition, target_held * condition]
     else:
-        parts = [has * condition, has * np.ones_like(condition), condition]
+        parts = [target_held * condition, target_held * np.ones_like(condition), condition]
     return np.stack(parts, axis=-1)
 
 
 class Conditionals:
-    """Answers queries from one tally; what is common to all of them is computed once."""
+    """Answers queries from one tally; what they share is computed once."""
 
     def __init__(self, plan: Plan, tally: Tally, estimator: str = "pooled", level: float = 0.95) -> None:
         if estimator not in ESTIMATORS:
@@ -119,34 +122,34 @@ class Conditionals:
         self._likely = _likely_laws(plan, tally) if estimator == "likelihood" else None
 
     def _check(self, query: Query) -> None:
-        """Refuse a query that names too many keys, or keys together where the plan asks about one."""
+        """Refuses a query that names too many keys, or several keys if the plan asks about one."""
         check_size(self.plan.schema, query)
         if query.given and single_keys(self.plan):
             raise not_together(self.plan)
 
     def answer(self, query: Query | str) -> QueryAnswer:
-        """The answer to one query, as text or object."""
-        asked = Query.parse(query) if isinstance(query, str) else query
+        """The answer to a query, given as text or as an object."""
+        parsed = Query.parse(query) if isinstance(query, str) else query
         schema = self.plan.schema
-        self._check(asked)
-        target, given = asked.places(schema)
+        self._check(parsed)
+        target, given = parsed.places(schema)
         keys = (target, *(place for place, _ in given))
-        weights = query_weights(schema, asked)
-        found = self.evidence.moments(keys, weights)
-        if found is not None:
-            answer = QueryAnswer(asked, self._made(asked, keys, weights, found), "view")
+        weights = query_weights(schema, parsed)
+        moments = self.evidence.moments(keys, weights)
+        if moments is not None:
+            answer = QueryAnswer(parsed, self._estimate(parsed, keys, weights, moments), "view")
         else:
-            answer = self._by_range(asked, keys, weights)
-        return self._on_scale(answer, target) if asked.kind == "mean" else answer
+            answer = self._by_range(parsed, keys, weights)
+        return self._on_scale(answer, target) if parsed.kind == "mean" else answer
 
     def answers(self, queries: Iterable[Query | str]) -> list[QueryAnswer]:
         """The answers to many queries."""
-        asked = [Query.parse(query) if isinstance(query, str) else query for query in queries]
-        self.prepare(asked)
-        return [self.answer(query) for query in asked]
+        parsed = [Query.parse(query) if isinstance(query, str) else query for query in queries]
+        self.prepare(parsed)
+        return [self.answer(query) for query in parsed]
 
     def prepare(self, queries: Sequence[Query]) -> None:
-        """What is faster found for many queries at once, before they are answered one by one."""
+        """Computes what is faster for many queries at once; call it before ``answer``."""
         schema = self.plan.schema
         for query in queries:
             self._check(query)
@@ -155,46 +158,48 @@ class Conditionals:
             self.evidence.prepare((key, *(place for place, _ in given)) for key, given in places)
 
     def matrix(self, kind: str = "frequency") -> list[list[QueryAnswer | None]]:
-        """Row k, column c: ``kind(k | c)`` for every two keys; None on the diagonal."""
+        """``kind(k | c)`` for every two keys, in row k and column c; None on the diagonal."""
         keys = self.plan.schema.keys
         pairs = [(k, c) for k in keys for c in keys if k != c]
-        made = dict(
+        answers = dict(
             zip(pairs, self.answers([Query(kind, k, ((c, True),)) for k, c in pairs]), strict=True)
         )
-        return [[made.get((k, c)) for c in keys] for k in keys]
+        return [[answers.get((k, c)) for c in keys] for k in keys]
 
     # -- one view --------------------------------------------------------------------------------
 
-    def _made(
-        self, query: Query, keys: tuple[int, ...], weights: Floats, found: JointMoments
+    def _estimate(
+        self, query: Query, keys: tuple[int, ...], weights: Floats, moments: JointMoments
     ) -> Estimate:
-        raw = self._raw(query, found)
+        raw = self._raw(query, moments)
         if self.estimator in ("least_squares", "printed"):
             return raw
         law = self._likely.get(keys) if self._likely is not None else None
         law = self.evidence.law(keys) if law is None else law
         value = _at(law, weights) if law is not None else nan
         low, high = RANGES[query.kind]
-        return _moved(raw, value, low, high)
+        return _with_value(raw, value, low, high)
 
-    def _raw(self, query: Query, found: JointMoments) -> Estimate:
-        """The query's value and interval from its functionals."""
+    def _raw(self, query: Query, moments: JointMoments) -> Estimate:
+        """The unbiased value and interval of the query from its functionals."""
         if query.kind == "lift":
-            return _lift(found, self.level)
+            return _lift(moments, self.level)
         if query.kind == "frequency" and not query.given:
-            return plain(found.values[0], found.covariance[0, 0], found.reports, self.level)
-        return ratio(found.values[0], found.values[1], found.covariance, found.reports, self.level)
+            return plain(moments.values[0], moments.covariance[0, 0], moments.reports, self.level)
+        return ratio(
+            moments.values[0], moments.values[1], moments.covariance, moments.reports, self.level
+        )
 
     # -- no view holds all keys ------------------------------------------------------------------
 
     def _by_range(self, query: Query, keys: tuple[int, ...], weights: Floats) -> QueryAnswer:
-        """All values that agree with what the views know of fewer keys together, and a guess."""
+        """The range of values that agree with the views of fewer keys, and a guess."""
         parts = known_parts(keys, self.evidence.law)
         if not set(keys) <= {key for part in parts for key in part}:
             return QueryAnswer(query, Estimate(nan, inf, -inf, inf, 0), "nothing")
-        found = told(self.evidence.moments, parts, keys, self.plan.schema.levels)
-        low, high = self._identified(query, keys, weights, found) or (-inf, inf)
-        reports = min(known.reports for known in found.values())
+        moments = known_moments(self.evidence.moments, parts, keys, self.plan.schema.levels)
+        low, high = self._identified(query, keys, weights, moments) or (-inf, inf)
+        reports = min(part.reports for part in moments.values())
         guess = None
         if set(keys) <= {key for part in parts if len(part) > 1 for key in part}:
             value = _at(entropy_law(keys, parts), weights)
@@ -206,17 +211,17 @@ class Conditionals:
         query: Query,
         keys: tuple[int, ...],
         weights: Floats,
-        found: Mapping[tuple[int, ...], JointMoments],
+        parts: Mapping[tuple[int, ...], JointMoments],
     ) -> tuple[float, float] | None:
         """The ends of the identified range, means on [-1, 1]; None without SciPy."""
         if query.kind != "lift":
-            ends = possible_range(keys, weights, found, self.level)
+            ends = possible_range(keys, weights, parts, self.level)
             low, high = RANGES[query.kind]
             return None if ends is None else (max(ends[0], low), min(ends[1], high))
-        # Lift is the frequency over that among all people, which is known by itself: half of the
-        # chance of error for each.
+        # Lift is the frequency divided by that among all people, which has its own interval. Each of
+        # the two takes half of the chance of error.
         half = (1 + self.level) / 2
-        ends = possible_range(keys, weights[..., [0, 2]], found, half)
+        ends = possible_range(keys, weights[..., [0, 2]], parts, half)
         alone = self.evidence.moments(
             keys[:1], query_weights(self.plan.schema, Query("frequency", query.target))
         )
@@ -227,7 +232,7 @@ class Conditionals:
         return low, (min(ends[1], 1.0) / share.low if share.low > 0 else inf)
 
     def _on_scale(self, answer: QueryAnswer, target: int) -> QueryAnswer:
-        """A mean on [-1, 1], on its key's own scale."""
+        """Converts a mean on [-1, 1] to the scale of its key."""
         low, high = float(self.plan.schema.low[target]), float(self.plan.schema.high[target])
         guess = None if answer.guess is None else low + (answer.guess + 1) * (high - low) / 2
         return replace(answer, estimate=shifted(answer.estimate, low, high), guess=guess)
@@ -236,14 +241,14 @@ class Conditionals:
 def known_parts(
     keys: tuple[int, ...], law: Callable[[tuple[int, ...]], Floats | None]
 ) -> dict[tuple[int, ...], Floats]:
-    """The largest sets of the keys, none inside another, whose laws are known."""
+    """The largest subsets of the keys whose laws are known, none inside another, with their laws."""
     parts: dict[tuple[int, ...], Floats] = {}
     for size in range(len(keys) - 1, 0, -1):
-        for some in combinations(keys, size):
-            if not any(set(some) <= set(larger) for larger in parts):
-                found = law(some)
-                if found is not None:
-                    parts[some] = found
+        for part in combinations(keys, size):
+            if not any(set(part) <= set(larger) for larger in parts):
+                part_law = law(part)
+                if part_law is not None:
+                    parts[part] = part_law
     return parts
 
 
@@ -254,25 +259,26 @@ def entropy_moments(
     law: Floats,
     parts: Mapping[tuple[int, ...], Floats],
 ) -> JointMoments:
-    """Functionals at the law of most entropy that has these parts, and their covariance.
+    """Functionals at the law of most entropy with these parts, and their covariance.
 
-    At that law the slope of a functional in the parts is its regression on their states; one more
-    report from every state keeps states that look empty in the sum. Noise of different parts is taken
-    as independent, and how far the truth lies from the law of most entropy is no part of the covariance.
+    At that law the slope of a functional in the parts is its regression on their states. One report is
+    added for every state, so that states that look empty stay in the sum. The errors of different parts
+    are taken as independent. The covariance does not include the distance of the truth from the law of
+    most entropy.
     """
     states, shares = law.shape[0], law.reshape(-1)
     flat = weights.reshape(law.size, -1)
     digits = np.indices(law.shape).reshape(len(keys), -1)
     columns, spreads, reports = [], [], []
-    for some in parts:
+    for part in parts:
         at = np.zeros(law.size, np.int64)
-        for key in some:
+        for key in part:
             at = at * states + digits[keys.index(key)]
-        count = states ** len(some)
+        count = states ** len(part)
         columns.append((at[:, None] == np.arange(count)).astype(np.float64))
-        found = source.moments(some, np.eye(count).reshape((states,) * len(some) + (count,)))
-        spreads.append(np.zeros((count, count)) if found is None else found.covariance)
-        reports.append(0 if found is None else found.reports)
+        part_moments = source.moments(part, np.eye(count).reshape((states,) * len(part) + (count,)))
+        spreads.append(np.zeros((count, count)) if part_moments is None else part_moments.covariance)
+        reports.append(0 if part_moments is None else part_moments.reports)
     root = np.sqrt((min(reports) * shares + 1) / (min(reports) + law.size))[:, None]
     slopes = np.linalg.lstsq(root * np.hstack(columns), root * flat, rcond=1e-9)[0]
     covariance, first = np.zeros((flat.shape[1],) * 2), 0
@@ -291,10 +297,10 @@ def entropy_law(
     law = np.full((states,) * len(keys), states ** -float(len(keys)))
     for _ in range(rounds):
         before = law
-        for some, target in known.items():
-            axes = tuple(i for i, key in enumerate(keys) if key not in some)
-            order = [key for key in keys if key in some]
-            want = target.transpose([some.index(key) for key in order])
+        for part, target in known.items():
+            axes = tuple(i for i, key in enumerate(keys) if key not in part)
+            order = [key for key in keys if key in part]
+            want = target.transpose([part.index(key) for key in order])
             have = law.sum(axis=axes, keepdims=True)
             shape = have.shape
             law = law * np.divide(want.reshape(shape), have, out=np.zeros(shape), where=have > 0)
@@ -304,47 +310,47 @@ def entropy_law(
 
 
 def _at(law: Floats, weights: Floats) -> float:
-    """The query's value at a law."""
+    """The value of the query at a law; NaN if the denominator is zero."""
     parts = (law[..., None] * weights).reshape(-1, weights.shape[-1]).sum(axis=0)
     below = parts[1] * (parts[2] if len(parts) > 2 else 1.0)
     return float(parts[0] / below) if below > 1e-12 else nan
 
 
-def _moved(raw: Estimate, value: float, low: float, high: float) -> Estimate:
-    """The interval of the unbiased estimate, cut to the range, with the value of a proper law."""
+def _with_value(raw: Estimate, value: float, low: float, high: float) -> Estimate:
+    """The unbiased estimate with another value, its interval cut to the range and containing it."""
     if not isfinite(value):
         return raw
     if not raw.bounded:
         return Estimate(value, raw.stderr, raw.low, raw.high, raw.reports)
     ends = [min(max(end, low), high) for end in (raw.low, raw.high)]
-    if ends[0] == ends[1]:  # wholly outside: half its width inside, at the nearest end
+    if ends[0] == ends[1]:  # the interval lies outside: put half its width inside, at the nearest end
         reach = (raw.high - raw.low) / 2
         ends = [max(ends[0] - reach, low), min(ends[1] + reach, high)]
     return Estimate(value, raw.stderr, min(ends[0], value), max(ends[1], value), raw.reports)
 
 
-def _lift(found: JointMoments, level: float) -> Estimate:
-    """Joint over the product of both shares, on the logarithmic scale."""
-    joint, target, condition = found.values
+def _lift(moments: JointMoments, level: float) -> Estimate:
+    """The joint share over the product of both shares, with an interval on the logarithmic scale."""
+    joint, target, condition = moments.values
     reach = quantile(level)
     clear = all(
         v > reach * sqrt(max(s, 0.0))
-        for v, s in zip(found.values, found.covariance.diagonal(), strict=True)
+        for v, s in zip(moments.values, moments.covariance.diagonal(), strict=True)
     )
     if not (target > 0 and condition > 0):
-        return Estimate(nan, inf, -inf, inf, found.reports)
+        return Estimate(nan, inf, -inf, inf, moments.reports)
     value = joint / (target * condition)
     if not clear:
-        return Estimate(value, inf, -inf, inf, found.reports)
+        return Estimate(value, inf, -inf, inf, moments.reports)
     slope = np.array([1 / joint, -1 / target, -1 / condition])
-    spread = sqrt(max(float(slope @ found.covariance @ slope), 0.0))
+    spread = sqrt(max(float(slope @ moments.covariance @ slope), 0.0))
     middle = log(value)
     ends = (exp(middle - reach * spread), exp(middle + reach * spread))
-    return Estimate(value, value * spread, ends[0], ends[1], found.reports)
+    return Estimate(value, value * spread, ends[0], ends[1], moments.reports)
 
 
 def _likely_laws(plan: Plan, tally: Tally) -> dict[tuple[int, ...], Floats]:
-    """Each view's most likely law by EM, under its keys in every order that two keys can have."""
+    """The most likely law of each view by its keys; views of two keys under both orders."""
     laws: dict[tuple[int, ...], Floats] = {}
     states = plan.schema.levels + 1
     for number, channel in enumerate(plan.channels):

@@ -1,9 +1,9 @@
-"""What a tally knows of several keys together: linear functionals of joint states, with covariance.
+"""Evidence of a tally about several keys together: linear functionals of joint states.
 
-A *functional* is a weight for every joint state of some keys (digit 0 not held, then the levels);
-its value is the mean weight over people. Frequencies, sums of values and all conditionals are
-ratios of two of them. A source of evidence says which functionals it can estimate: ``viewlaws`` for
-plans of small views, ``whole`` for plans with one view of all keys, ``products`` for plans that tell
+A *functional* is a weight for every joint state of a set of keys (digit 0 not held, then the levels).
+Its value is the mean weight over people. Frequencies, sums of values and all conditionals are ratios of
+two functionals. A source of evidence says which functionals it can estimate: ``view_laws`` for plans of
+small views, ``single_view`` for plans with one view of all keys, ``monomials`` for plans that report
 products of signs and presences.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class JointMoments(NamedTuple):
-    """Values of some functionals, their covariance, and how many reports speak of them."""
+    """Values of functionals, their covariance, and the number of reports about them."""
 
     values: Floats
     covariance: Floats
@@ -34,24 +34,27 @@ class JointMoments(NamedTuple):
 
 
 class Evidence(Protocol):
-    """A source that estimates functionals of some keys, or says None."""
+    """A source that estimates functionals of sets of keys."""
 
     def moments(self, keys: tuple[int, ...], weights: Floats) -> JointMoments | None:
-        """Estimates of ``weights``, an array of shape (levels + 1,) * keys + (functionals,)."""
+        """Estimates of ``weights``, an array of shape (levels + 1,) * keys + (functionals,).
+
+        None if the keys are not known together.
+        """
 
     def law(self, keys: tuple[int, ...]) -> Floats | None:
-        """The likeliest joint law of the keys, a proper probability array, if it is known."""
+        """The most likely joint law of the keys, a proper probability array; None if unknown."""
 
 
 def lifted(weights: Floats, keys: tuple[int, ...], view: tuple[int, ...], levels: int) -> Floats:
-    """Weights on the states of ``keys`` as weights on the states of a view that holds them."""
+    """Weights on the states of ``keys``, as weights on the states of a view that holds them."""
     places = [view.index(key) for key in keys]
     rows = digits(levels, len(view))[:, places]
     return weights[tuple(rows.T)]
 
 
 class HeldPairs(Protocol):
-    """Estimates of functionals of one or two keys from reports about whole sets."""
+    """Estimates of functionals of one or two keys, from reports about sets of keys."""
 
     reports: int
 
@@ -60,10 +63,10 @@ class HeldPairs(Protocol):
 
 
 class HeldEvidence:
-    """Reports that speak of all keys and pairs a person holds (pair collision).
+    """Evidence from reports about all keys and pairs that a person holds (pair collision).
 
-    What is known of two keys is computed once for all their states, and every query of the two, either
-    way round, is a sum of that; ``prepare`` finds the nearest laws of many pairs at once.
+    The estimates of two keys are computed once for all joint states. Every query of the two keys is a
+    sum of them. ``prepare`` computes the nearest laws of many pairs at once.
     """
 
     def __init__(self, plan: Plan, pairs: HeldPairs) -> None:
@@ -72,31 +75,31 @@ class HeldEvidence:
         self._laws: dict[tuple[int, ...], Floats] = {}
 
     def _states(self, keys: tuple[int, ...]) -> tuple[Floats, Floats] | None:
-        """Every joint state's share and their covariance, for keys in ascending order."""
+        """Shares of all joint states and their covariance, for keys in ascending order."""
         if keys not in self._whole:
             shape = (self.levels + 1,) * len(keys)
             count = (self.levels + 1) ** len(keys)
-            each = np.eye(count).reshape((*shape, count))
-            self._whole[keys] = self.pairs.moments(keys, each) if self.pairs.reports else None
+            identity = np.eye(count).reshape((*shape, count))
+            self._whole[keys] = self.pairs.moments(keys, identity) if self.pairs.reports else None
         return self._whole[keys]
 
     def moments(self, keys: tuple[int, ...], weights: Floats) -> JointMoments | None:
         order = np.argsort(keys)
-        found = self._states(tuple(sorted(keys)))
-        if found is None:
+        estimates = self._states(tuple(sorted(keys)))
+        if estimates is None:
             return None
-        flat = np.transpose(weights, (*order, len(keys))).reshape(len(found[0]), -1)
-        return JointMoments(found[0] @ flat, flat.T @ found[1] @ flat, self.pairs.reports)
+        flat = np.transpose(weights, (*order, len(keys))).reshape(len(estimates[0]), -1)
+        return JointMoments(estimates[0] @ flat, flat.T @ estimates[1] @ flat, self.pairs.reports)
 
     def prepare(self, sets: Iterable[tuple[int, ...]]) -> None:
-        """Find the nearest proper laws of some sets of keys, all at once."""
-        wanted = [keys for keys in {tuple(sorted(keys)) for keys in sets} if keys not in self._laws]
-        for size in sorted({len(keys) for keys in wanted}):
-            found = {k: self._states(k) for k in sorted(wanted) if len(k) == size}
-            known = {keys: made for keys, made in found.items() if made is not None}
+        """Computes the nearest proper laws of several sets of keys at once."""
+        missing = [keys for keys in {tuple(sorted(keys)) for keys in sets} if keys not in self._laws]
+        for size in sorted({len(keys) for keys in missing}):
+            candidates = {k: self._states(k) for k in sorted(missing) if len(k) == size}
+            known = {keys: estimates for keys, estimates in candidates.items() if estimates is not None}
             if known:
                 values = np.array([value for value, _ in known.values()])
-                spread = np.array([each for _, each in known.values()])
+                spread = np.array([covariance for _, covariance in known.values()])
                 self._laws.update(zip(known, nearest_law(values, spread), strict=True))
 
     def law(self, keys: tuple[int, ...]) -> Floats | None:
@@ -109,17 +112,17 @@ class HeldEvidence:
 
 
 def nearest_of(source: Evidence, keys: tuple[int, ...], levels: int) -> Floats | None:
-    """The proper law nearest to a source's unbiased one, in standard errors."""
+    """The proper law nearest to the unbiased law of a source, in standard errors."""
     states, count = levels + 1, (levels + 1) ** len(keys)
-    found = source.moments(keys, np.eye(count).reshape((states,) * len(keys) + (count,)))
-    if found is None:
+    moments = source.moments(keys, np.eye(count).reshape((states,) * len(keys) + (count,)))
+    if moments is None:
         return None
-    law = nearest_law(found.values[None, :], found.covariance[None, :, :])[0]
+    law = nearest_law(moments.values[None, :], moments.covariance[None, :, :])[0]
     return law.reshape((states,) * len(keys))
 
 
 def not_together(plan: Plan) -> PlanError:
-    """Why a plan cannot say how keys go together, and which plans can."""
+    """The error for a plan that does not ask about keys together."""
     return PlanError(
         f"this plan ({plan.mechanism_name}) does not ask about keys together (keyveil estimate "
         "answers each key by itself); a plan that does: keyveil plan --mechanism auto "

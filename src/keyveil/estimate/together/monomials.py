@@ -1,4 +1,4 @@
-"""Evidence from means of products of {x, |x|}, one for each view (coefficients)."""
+"""Evidence from means of products of {x, |x|}, one product for each view (coefficients)."""
 
 from __future__ import annotations
 
@@ -19,26 +19,31 @@ if TYPE_CHECKING:
 
 
 class SumEvidence:
-    """Means of products of {x, |x|} over small sets of keys, one for each view."""
+    """Means of products of {x, |x|} over small sets of keys, one product for each view."""
 
     def __init__(self, plan: Plan, tally: Tally) -> None:
         self.plan = plan
-        self.found: dict[tuple[tuple[int, int], ...], tuple[float, float, int]] = {}
+        self.means: dict[tuple[tuple[int, int], ...], tuple[float, float, int]] = {}
         assert plan.channel_of is not None
-        for number, (view, of) in enumerate(zip(plan.views.keys, plan.channel_of, strict=True)):
-            channel = plan.channels[of]
+        for number, (view, channel_number) in enumerate(
+            zip(plan.views.keys, plan.channel_of, strict=True)
+        ):
+            channel = plan.channels[channel_number]
             reports, counts = tally.view_counts(number)
-            powers, worth = _monomial(channel, len(view))
-            decoder = channel.decoder(worth[:, None])[:, 0]
+            powers, values = _monomial(channel, len(view))
+            decoder = channel.decoder(values[:, None])[:, 0]
             shares = (counts + 1.0) / (reports + 2.0)
-            value = float(counts @ decoder) / reports if reports else 0.0
+            estimate = float(counts @ decoder) / reports if reports else 0.0
             mean = float(shares @ decoder)
             spread = float(shares @ decoder**2) - mean**2
             name = tuple(sorted(zip(view, powers, strict=True)))
-            self.found[name] = (value, spread / max(reports, 1), reports)
+            self.means[name] = (estimate, spread / max(reports, 1), reports)
 
     def moments(self, keys: tuple[int, ...], weights: Floats) -> JointMoments | None:
-        """Expand the weights over products of {1, x, |x|}; different products are different people."""
+        """Moments of the weights, expanded over products of {1, x, |x|}.
+
+        Different products are reported by different people, so their errors are independent.
+        """
         # Row d of the basis change: the weights of absent, low, high as c0 + c1 x + c2 |x|.
         change = np.array([[1.0, 0, 0], [0, -0.5, 0.5], [-1, 0.5, 0.5]])
         parts = weights
@@ -46,34 +51,37 @@ class SumEvidence:
             parts = np.moveaxis(np.tensordot(change, np.moveaxis(parts, axis, 0), axes=(1, 0)), 0, axis)
         values = np.zeros(weights.shape[-1])
         spread = np.zeros((weights.shape[-1],) * 2)
-        least = None
+        fewest = None
         for powers in product(range(3), repeat=len(keys)):
-            worth = parts[powers]
-            if not np.abs(worth).max() > 1e-15:
+            coefficients = parts[powers]
+            if not np.abs(coefficients).max() > 1e-15:
                 continue
             name = tuple(sorted((k, p) for k, p in zip(keys, powers, strict=True) if p))
             if not name:
-                values = values + worth
+                values = values + coefficients
                 continue
-            if name not in self.found or not self.found[name][2]:
+            if name not in self.means or not self.means[name][2]:
                 return None
-            value, variance, reports = self.found[name]
-            values, spread = values + worth * value, spread + variance * np.outer(worth, worth)
-            least = reports if least is None else min(least, reports)
-        return JointMoments(values, spread, least or 0)
+            value, variance, reports = self.means[name]
+            values, spread = (
+                values + coefficients * value,
+                spread + variance * np.outer(coefficients, coefficients),
+            )
+            fewest = reports if fewest is None else min(fewest, reports)
+        return JointMoments(values, spread, fewest or 0)
 
     def law(self, keys: tuple[int, ...]) -> Floats | None:
         return nearest_of(self, keys, self.plan.schema.levels)
 
 
 def _monomial(channel: Channel, keys: int) -> tuple[tuple[int, ...], Floats]:
-    """Which product of {x (1), |x| (2)} a two-output channel tells, read off its law."""
+    """The product of {x (1), |x| (2)} that a two-output channel reports, and its value by state."""
     side = np.sign(np.round(channel.expected()[:, 1] - channel.expected()[:, 0], 9))
     rows = digits(2, keys)
     sign, held = np.array([0.0, -1.0, 1.0])[rows], (rows > 0).astype(np.float64)
     for powers in product((1, 2), repeat=keys):
-        worth = np.prod(np.where(np.array(powers) == 1, sign, held), axis=1)
-        told = 2 * worth - 1 if set(powers) == {2} else worth
-        if np.array_equal(told, side):
-            return powers, worth
-    raise PlanError("a channel of this plan tells no product of signs and presences")
+        values = np.prod(np.where(np.array(powers) == 1, sign, held), axis=1)
+        effect = 2 * values - 1 if set(powers) == {2} else values
+        if np.array_equal(effect, side):
+            return powers, values
+    raise PlanError("a channel of this plan reports no product of signs and presences")

@@ -19,26 +19,29 @@ from ...foundation.errors import QueryError, nearest
 from ...people.schema import MOST_LETTERS, Schema
 
 KINDS = ("frequency", "mean", "lift")
+"""Names of the statistics."""
 _MARKS = '()|,!"'
+"""Characters that end a bare key."""
 MOST_TEXT = 1 << 16
-"""Characters of one query at the most."""
+"""Largest number of characters of a query."""
 _QUOTATION = re.compile(r"""[^"\\]*(?:\\.[^"\\]*)*\"""", re.DOTALL)
-"""What follows an opening quote, up to the closing one."""
+"""The text after an opening quote, up to and including the closing quote."""
 _SPLIT = re.compile('[;"]')
+"""The end of a query, or the start of a quotation."""
 
 
 @dataclass(frozen=True)
 class Query:
     """A statistic of ``target`` among the people who meet the conditions.
 
-    ``frequency`` is the share who hold it, ``mean`` the mean value among those who hold it, ``lift``
-    the frequency given the conditions over the frequency among all.
+    ``frequency`` is the share who hold the target. ``mean`` is the mean value among those who hold it.
+    ``lift`` is the frequency given the conditions divided by the frequency among all people.
     """
 
     kind: str
     target: str
     given: tuple[tuple[str, bool], ...] = ()
-    """Each condition's key, and whether it is held."""
+    """The key of each condition, and whether it is held."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -61,7 +64,7 @@ class Query:
 
     @classmethod
     def parse(cls, text: str) -> Query:
-        """A query from text; an error names the position and what was expected there."""
+        """A query from text; an error names the position and what is expected there."""
         if len(text) > MOST_TEXT:
             raise QueryError(f"a query has at most {MOST_TEXT:,} characters; this one has {len(text):,}")
         return _Parser(text).query()
@@ -70,18 +73,18 @@ class Query:
     def parse_all(cls, text: str) -> tuple[Query, ...]:
         """The queries of a text that has ; between them."""
         try:
-            return tuple(cls.parse(each) for each in split_queries(text))
+            return tuple(cls.parse(part) for part in split_queries(text))
         except QueryError as error:
             hint = "; a key with ; in it stands in double quotes" if ";" in text else ""
             raise QueryError(f"{error}{hint}") from None
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Every key the query speaks of, the target first."""
+        """Every key of the query, the target first."""
         return (self.target, *(key for key, _ in self.given))
 
     def places(self, schema: Schema) -> tuple[int, tuple[tuple[int, bool], ...]]:
-        """The keys by their place in a schema; an unknown one gets the nearest name."""
+        """Places in a schema of the target and of the conditions; the error names the nearest key."""
         return schema.place(self.target), tuple((schema.place(k), held) for k, held in self.given)
 
     def __str__(self) -> str:
@@ -90,7 +93,7 @@ class Query:
 
 
 def split_queries(text: str) -> list[str]:
-    """The texts that have ; between them; one within double quotes is part of a key.
+    """The texts between semicolons; a semicolon within double quotes is part of a key.
 
     A quotation without an end takes the rest of the text. So each character is read once.
     """
@@ -197,6 +200,6 @@ class _Parser:
         return "".join(letters)
 
     def _expected(self, what: str) -> None:
-        found = self._peek()
-        place = f"position {self.at + 1}" if found else "the end"
-        raise QueryError(f"expected {what} at {place}" + (f", found {found!r}" if found else ""))
+        letter = self._peek()
+        place = f"position {self.at + 1}" if letter else "the end"
+        raise QueryError(f"expected {what} at {place}" + (f", found {letter!r}" if letter else ""))

@@ -1,9 +1,9 @@
 """Evidence from one view of all keys, with many states: IOH and split, as printed and improved.
 
-A query speaks of a few keys and so its weights are the same in all states that differ in other keys
-alone. Then the 3^d cells need not be decoded for each query: bits (IOH) and digits (split) are folded,
-each set of keys once, into cells of the keys asked about, and the few folded cells are decoded. The
-answers and their covariance are those of the long way, in another order of summation.
+A query is about few keys, so its weights are equal in all states that differ only in other keys. Then
+the 3^d cells need not be decoded for each query. Bits (IOH) and digits (split) are summed, once per set
+of keys, into cells of the keys in the query, and these few cells are decoded. Answers and covariances
+are the same as without folding, up to the order of summation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class WholeEvidence:
-    """One view of all keys with many states; cells are folded and decoded as they are asked for."""
+    """Evidence from one view of all keys; cells are folded and decoded when a query needs them."""
 
     def __init__(self, plan: Plan, tally: Tally) -> None:
         self.plan, self.levels = plan, plan.schema.levels
@@ -38,14 +38,14 @@ class WholeEvidence:
 
     @cached_property
     def raw(self) -> Floats:
-        """The unbiased law of the states, which sums to one."""
+        """The unbiased law of the states; it sums to one."""
         if self.channel.one_cell:
             return self.channel.unmixed(self.shares)
         return self.channel.state_estimates(self.shares)[0]
 
     @cached_property
     def states(self) -> Floats:
-        """The nearest proper law of all states (Norm-Sub of the unbiased one)."""
+        """The proper law nearest to the unbiased law of all states (Norm-Sub)."""
         return onto_simplex(self.raw[None, :])[0]
 
     def speaks_of(self, keys: tuple[int, ...]) -> bool:
@@ -65,8 +65,8 @@ class WholeEvidence:
             spread = few.covariance(decoder, self.folded("states", keys))
         else:
             decoder = self.channel.decoder(lifted(weights, keys, self.view, self.levels))
-            marks = self.shares if self.channel.one_cell else np.append(self.shares, 1.0)
-            values, spread = marks @ decoder, self.channel.covariance(decoder, self.states)
+            outputs = self.shares if self.channel.one_cell else np.append(self.shares, 1.0)
+            values, spread = outputs @ decoder, self.channel.covariance(decoder, self.states)
         return JointMoments(values, spread / self.reports, self.reports)
 
     def _of_bits(
@@ -74,25 +74,25 @@ class WholeEvidence:
     ) -> tuple[Floats, Floats]:
         """Values and one report's covariance from folded bits; see ``Symbols.position_decoder``."""
         lift, offset = kind.lift, self._offset(weights)
-        wanted, law = weights - offset, self.folded("states", keys)
-        apart = len(self.shares) // len(law)  # cells that were folded into one
-        bits = (self.folded("shares", keys) - apart * kind.fake / WORD) / lift
-        noise = kind.second_moment(law, apart)
-        mean = law @ wanted
-        spread = (wanted * noise[:, None]).T @ wanted / lift**2 - np.outer(mean, mean)
-        return bits @ wanted + offset, spread
+        centred, law = weights - offset, self.folded("states", keys)
+        cells_folded = len(self.shares) // len(law)  # cells folded into one
+        bits = (self.folded("shares", keys) - cells_folded * kind.fake / WORD) / lift
+        noise = kind.second_moment(law, cells_folded)
+        average = law @ centred
+        spread = (centred * noise[:, None]).T @ centred / lift**2 - np.outer(average, average)
+        return bits @ centred + offset, spread
 
     def _offset(self, weights: Floats) -> Floats:
-        """What is taken from all weights and given back with the report: that states sum to one."""
+        """A constant taken from all weights and added back once, because shares sum to one."""
         return np.asarray(weights.mean(axis=0))
 
     def folded(self, name: str, keys: tuple[int, ...]) -> Floats:
-        """``shares`` or ``states`` summed over all other keys, flat, the keys in their order."""
+        """``shares`` or ``states`` summed over all other keys, flat, in the order of ``keys``."""
         if (name, keys) not in self._folds:
-            whole = getattr(self, name).reshape((self.levels + 1,) * len(self.view))
+            table = getattr(self, name).reshape((self.levels + 1,) * len(self.view))
             others = tuple(axis for axis, key in enumerate(self.view) if key not in keys)
-            kept = [key for key in self.view if key in keys]
-            part = whole.sum(axis=others).transpose([kept.index(key) for key in keys])
+            order = [key for key in self.view if key in keys]
+            part = table.sum(axis=others).transpose([order.index(key) for key in keys])
             self._folds[name, keys] = np.ascontiguousarray(part).reshape(-1)
         return self._folds[name, keys]
 
@@ -103,7 +103,7 @@ class WholeEvidence:
 
 
 class PrintedEvidence(WholeEvidence):
-    """IOH as the paper prints it: every cell from its own bit, with no constraint on their sum."""
+    """IOH as the paper prints it: every cell from its own bit, without a constraint on the sum."""
 
     def __init__(self, plan: Plan, tally: Tally) -> None:
         super().__init__(plan, tally)
@@ -124,7 +124,7 @@ class SimplexEvidence(WholeEvidence):
 
 
 def bits_of_states(channel: Channel) -> OneHotBits | None:
-    """The bits of a channel whose states have one each, which is marked where it is set; else None."""
+    """The bits of a channel in which every state has its own bit and a report marks the set ones."""
     bits = None if channel.one_cell else channel.one_hot_bits
     return bits if bits is not None and not bits.silent and bits.lift else None
 
@@ -135,3 +135,4 @@ WHOLE = {
     "printed": PrintedEvidence,
     "simplex": SimplexEvidence,
 }
+"""Evidence by the name of the estimator."""

@@ -1,8 +1,9 @@
-"""Laws of small views, sharpened by what the other views know of each single key.
+"""Laws of small views, sharpened by the evidence of other views about their keys.
 
-Every view's law is estimated without bias; people of different views are different people, so their
-noise is independent and what they know can be folded in. Where several views hold all keys of a query,
-those of one channel are averaged, each report counting alike, and different channels by precision.
+The law of every view is estimated without bias. Different views are answered by different people, so
+their errors are independent and their evidence can be combined. If several views hold all keys of a
+query, views of one channel are averaged with equal weight per report, and different channels are
+weighted by precision.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ if TYPE_CHECKING:
 
 
 _SMALL = 1 << 20
+"""Largest number of entries of the outer products of a decoder that are computed at once."""
 MOST_JOINED = 3**5
-"""Joint states of a view into which what others know of several of its keys is folded."""
+"""Largest number of joint states of a view that is combined with other views of its pairs of keys."""
 
 
 class ViewGroup(NamedTuple):
-    """Views of one size and channel: their laws without bias, and the laws' covariance."""
+    """Views of one size and channel, their unbiased laws, and the covariance of each law."""
 
     views: Integers
     reports: Integers
@@ -43,7 +45,7 @@ class ViewGroup(NamedTuple):
 
 
 class ViewEvidence:
-    """Laws of small views, sharpened by what other views know of each key."""
+    """Evidence from the laws of small views, sharpened by other views of the same keys."""
 
     def __init__(self, plan: Plan, tally: Tally, sharpen: bool = True) -> None:
         self.plan, self.levels = plan, plan.schema.levels
@@ -54,13 +56,13 @@ class ViewEvidence:
 
     @cached_property
     def groups(self) -> list[ViewGroup]:
-        """The views' laws as they are asked for; single keys need none of them."""
+        """The laws of the views that answer queries; queries of single keys do not need them."""
         return self._sharpened() if self._sharpen else self.raw
 
     # -- building --------------------------------------------------------------------------------
 
     def _marginals(self, group: ViewGroup, place: int) -> tuple[Floats, Floats]:
-        """The held levels' shares of the key at a place of each view, and their covariance."""
+        """Shares of the held levels of the key at a place of each view, and their covariance."""
         size = len(self.plan.views.keys[int(group.views[0])])
         at = digits(self.levels, size)[:, place]
         pick = (at[:, None] == np.arange(1, self.levels + 1)).astype(np.float64)
@@ -68,19 +70,19 @@ class ViewEvidence:
 
     @cached_property
     def _own(self) -> list[list[tuple[Floats, Floats]]]:
-        """For each group and place what each view knows of its key: information matrix and vector."""
-        made: list[list[tuple[Floats, Floats]]] = []
+        """Information matrix and vector of each view about its key, for each group and place."""
+        information: list[list[tuple[Floats, Floats]]] = []
         for group in self.raw:
-            made.append([])
+            information.append([])
             for place in range(len(self.plan.views.keys[int(group.views[0])])):
                 shares, spread = self._marginals(group, place)
                 precision = _inverse(spread) * (group.reports > 0)[:, None, None]
-                made[-1].append((precision, np.einsum("vij,vj->vi", precision, shares)))
-        return made
+                information[-1].append((precision, np.einsum("vij,vj->vi", precision, shares)))
+        return information
 
     @cached_property
     def singles(self) -> tuple[Floats, Floats, Integers]:
-        """Each key's pooled information matrix, information vector, and reports."""
+        """Pooled information matrix, information vector and number of reports of each key."""
         keys, levels = len(self.plan.schema.keys), self.levels
         information, vector = np.zeros((keys, levels, levels)), np.zeros((keys, levels))
         reports = np.zeros(keys, np.int64)
@@ -93,28 +95,28 @@ class ViewEvidence:
         return information, vector, reports
 
     def _sharpened(self) -> list[ViewGroup]:
-        """Fold what the other views know of a view's keys into its law (generalised least squares)."""
+        """The views' laws combined with the other views of single keys (generalised least squares)."""
         information, vector, _ = self.singles
-        made = []
+        sharpened = []
         for group, own in zip(self.raw, self._own, strict=True):
             size = len(own)
             if size == 1:
-                made.append(group)
+                sharpened.append(group)
                 continue
             held = np.array([self.plan.views.keys[v] for v in group.views])
             laws, covariance = group.laws, group.covariance
             rows = digits(self.levels, size)
             for place in range(size):
                 others = information[held[:, place]] - own[place][0]
-                known = vector[held[:, place]] - own[place][1]
+                remaining = vector[held[:, place]] - own[place][1]
                 pick = (rows[:, place][:, None] == np.arange(1, self.levels + 1)).astype(float)
-                laws, covariance = _updated(laws, covariance, pick, others, known)
-            made.append(ViewGroup(group.views, group.reports, laws, covariance))
-        return made
+                laws, covariance = _updated(laws, covariance, pick, others, remaining)
+            sharpened.append(ViewGroup(group.views, group.reports, laws, covariance))
+        return sharpened
 
     @cached_property
     def _places(self) -> dict[int, tuple[int, int]]:
-        """Each view's group and row."""
+        """The group and row of each view."""
         return {
             int(view): (number, row)
             for number, group in enumerate(self.raw)
@@ -146,81 +148,81 @@ class ViewEvidence:
         if len(views) == 1 and not self._joins(views[0]):
             return self._of_view(self.groups, views[0], keys, weights)
         held = tuple(sorted(keys if len(views) > 1 else self.plan.views.keys[views[0]]))
-        found = self._joined(held)
+        joint = self._joined(held)
         flat = lifted(weights, keys, held, self.levels)
-        return JointMoments(found.values @ flat, flat.T @ found.covariance @ flat, found.reports)
+        return JointMoments(joint.values @ flat, flat.T @ joint.covariance @ flat, joint.reports)
 
     def _joins(self, view: int) -> bool:
-        """Whether what other views know of two or more keys of a view is folded in.
+        """Whether a view is combined with other views of two or more of its keys.
 
-        Views of two keys share single keys alone with others, which ``groups`` does for all at once.
+        Views of two keys share only single keys with others; ``groups`` combines those for all views.
         """
         size = len(self.plan.views.keys[view])
         return self._sharpen and size > 2 and (self.levels + 1) ** size <= MOST_JOINED
 
     def _joined(self, keys: tuple[int, ...]) -> JointMoments:
-        """The law of keys in ascending order from all views that hold some of them, and its covariance.
+        """The law of keys in ascending order and its covariance, from all views that hold any of them.
 
-        Each view tells of those of the keys that it holds; views of one channel that hold the same
-        ones are averaged, each report counting alike, and what different ones know is added. Laws are
-        of every state but the first, whose share is what the others leave: so matrices have inverses.
-        Without sharpening only views that hold all of the keys are heard.
+        A view is evidence about those of the keys that it holds. Views of one channel that hold the
+        same keys are averaged with equal weight per report; the information of different sets is added.
+        Laws omit the first state, whose share is the remainder, so that matrices have inverses. Without
+        sharpening, only views that hold all of the keys are used.
         """
         if keys in self._joint:
             return self._joint[keys]
         size = (self.levels + 1) ** len(keys) - 1
         information, vector = np.zeros((size, size)), np.zeros(size)
         reports = 0
-        left, told = self.singles[0][list(keys)], self.singles[1][list(keys)]
-        for (number, some), rows in self._meeting(keys).items():
-            if some != keys and not self._sharpen:
+        rest_matrix, rest_vector = self.singles[0][list(keys)], self.singles[1][list(keys)]
+        for (number, part), rows in self._meeting(keys).items():
+            if part != keys and not self._sharpen:
                 continue
-            law, precision = self._average(number, np.array(rows), some)
-            pick = lifted(_states(self.levels, len(some)), some, keys, self.levels)[1:]
+            law, precision = self._average(number, np.array(rows), part)
+            pick = lifted(_states(self.levels, len(part)), part, keys, self.levels)[1:]
             information += pick @ precision @ pick.T
             vector += pick @ precision @ law
-            reports += int(self.raw[number].reports[rows].sum()) if some == keys else 0
+            reports += int(self.raw[number].reports[rows].sum()) if part == keys else 0
             held = np.array([self.plan.views.keys[int(self.raw[number].views[row])] for row in rows])
-            for key, (place, (own, known)) in product(some, enumerate(self._own[number])):
-                here = np.array(rows)[held[:, place] == key]
-                left[keys.index(key)] -= own[here].sum(axis=0)
-                told[keys.index(key)] -= known[here].sum(axis=0)
+            for key, (place, (own, known)) in product(part, enumerate(self._own[number])):
+                own_rows = np.array(rows)[held[:, place] == key]
+                rest_matrix[keys.index(key)] -= own[own_rows].sum(axis=0)
+                rest_vector[keys.index(key)] -= known[own_rows].sum(axis=0)
         if self._sharpen:
-            for at, key in enumerate(keys):
+            for position, key in enumerate(keys):
                 pick = lifted(_states(self.levels, 1), (key,), keys, self.levels)[1:]
-                information += pick @ left[at] @ pick.T
-                vector += pick @ told[at]
+                information += pick @ rest_matrix[position] @ pick.T
+                vector += pick @ rest_vector[position]
         spread = _inverse(information)
         law = spread @ vector
-        whole = np.vstack([-np.ones(size), np.eye(size)])
-        spread = whole @ (spread + spread.T) @ whole.T / 2
+        expansion = np.vstack([-np.ones(size), np.eye(size)])
+        spread = expansion @ (spread + spread.T) @ expansion.T / 2
         self._joint[keys] = JointMoments(np.append(1.0 - law.sum(), law), spread, reports)
         return self._joint[keys]
 
     def _meeting(self, keys: tuple[int, ...]) -> dict[tuple[int, tuple[int, ...]], list[int]]:
-        """The rows of each group whose views hold just so many of the keys, two at the least."""
-        made: dict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
+        """Rows of views that hold two or more of the keys, by group and by the keys they hold."""
+        rows: dict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
         views = {view for two in combinations(keys, 2) for view in self.covering(two)}
         for view in sorted(views):
             number, row = self._places[view]
             if self.raw[number].reports[row]:
-                made[number, tuple(key for key in keys if key in self.plan.views.keys[view])].append(row)
-        return made
+                rows[number, tuple(key for key in keys if key in self.plan.views.keys[view])].append(row)
+        return rows
 
     def _average(self, number: int, rows: Integers, keys: tuple[int, ...]) -> tuple[Floats, Floats]:
-        """The law of keys in some views of a group, all but the first state, and its information."""
+        """The average law of keys over rows of a group, without the first state, and its information."""
         group, size = self.raw[number], (self.levels + 1) ** len(keys) - 1
         shares = group.reports[rows] / group.reports[rows].sum()
         law, covariance = np.zeros(size), np.zeros((size, size))
         views = [self.plan.views.keys[int(view)] for view in group.views[rows]]
         places = np.array([[view.index(key) for key in keys] for view in views])
-        for kind in np.unique(places, axis=0):
-            some = (places == kind).all(axis=1)
-            whole, share = rows[some], shares[some]
-            view = self.plan.views.keys[int(group.views[whole[0]])]
+        for order in np.unique(places, axis=0):
+            same_places = (places == order).all(axis=1)
+            same_rows, share = rows[same_places], shares[same_places]
+            view = self.plan.views.keys[int(group.views[same_rows[0]])]
             pick = lifted(_states(self.levels, len(keys)), keys, view, self.levels)
-            law += share @ group.laws[whole] @ pick
-            covariance += pick.T @ np.tensordot(share**2, group.covariance[whole], 1) @ pick
+            law += share @ group.laws[same_rows] @ pick
+            covariance += pick.T @ np.tensordot(share**2, group.covariance[same_rows], 1) @ pick
         return law, _inverse(covariance)
 
     def _row(self, groups: list[ViewGroup], view: int) -> tuple[int, Floats, Floats]:
@@ -239,7 +241,7 @@ class ViewEvidence:
         information, vector, reports = self.singles
         spread = np.linalg.pinv(information[key])
         shares = spread @ vector[key]
-        slope = weights[1:] - weights[0]  # the share of "not held" is what the levels leave
+        slope = weights[1:] - weights[0]  # the share of "not held" is the remainder
         return JointMoments(weights[0] + shares @ slope, slope.T @ spread @ slope, int(reports[key]))
 
     @cached_property
@@ -251,8 +253,8 @@ class ViewEvidence:
         if not views:
             return None
         if len(keys) == 1:
-            found = self._single(keys[0], np.eye(self.levels + 1))
-            return onto_simplex(found.values[None, :])[0]
+            single = self._single(keys[0], np.eye(self.levels + 1))
+            return onto_simplex(single.values[None, :])[0]
         if len(views) > 1:
             return self._joined_law(keys)
         if self._joins(views[0]):
@@ -261,37 +263,37 @@ class ViewEvidence:
         return self._part(views[0], self._nearest[number][row], keys)
 
     def _part(self, view: int, law: Floats, keys: tuple[int, ...]) -> Floats:
-        """The law of some keys of a view, in their order."""
+        """The law of a subset of the keys of a view, in the order of ``keys``."""
         held = self.plan.views.keys[view]
         others = tuple(i for i, key in enumerate(held) if key not in keys)
-        kept = [key for key in held if key in keys]
-        whole = law.reshape((self.levels + 1,) * len(held)).sum(axis=others)
-        return np.asarray(whole.transpose([kept.index(key) for key in keys]))
+        order = [key for key in held if key in keys]
+        table = law.reshape((self.levels + 1,) * len(held)).sum(axis=others)
+        return np.asarray(table.transpose([order.index(key) for key in keys]))
 
     def _joined_law(self, keys: tuple[int, ...]) -> Floats:
-        """The proper law nearest to what all views know of some keys, in their order.
+        """The proper law nearest to the combined law of all views, in the order of ``keys``.
 
-        Views are averaged before their law is made proper: the other way round states that no one is in
-        would keep what each view's noise puts there.
+        Laws are averaged before they are projected. In the other order, empty states would keep a
+        positive share from the noise of each view.
         """
         ordered = tuple(sorted(keys))
         if ordered not in self._joint_laws:
-            found = self._joined(ordered)
-            law = nearest_law(found.values[None, :], found.covariance[None, :, :])[0]
+            joint = self._joined(ordered)
+            law = nearest_law(joint.values[None, :], joint.covariance[None, :, :])[0]
             self._joint_laws[ordered] = law.reshape((self.levels + 1,) * len(keys))
         return np.transpose(self._joint_laws[ordered], np.argsort(np.argsort(keys)))
 
 
 @lru_cache(maxsize=16)
 def _states(levels: int, keys: int) -> Floats:
-    """A functional for every joint state but the first."""
+    """Indicators of every joint state except the first."""
     count = (levels + 1) ** keys
     return np.eye(count).reshape((levels + 1,) * keys + (count,))[..., 1:]
 
 
 def _groups(plan: Plan, tally: Tally) -> list[ViewGroup]:
     """Least-squares laws of all views, channel by channel."""
-    made = []
+    groups = []
     for number, channel in enumerate(plan.channels):
         views = plan.views_of(number)
         if not views:
@@ -303,20 +305,20 @@ def _groups(plan: Plan, tally: Tally) -> list[ViewGroup]:
             laws, covariance = view_laws(channel, counts, reports)
         except PlanError:
             raise not_together(plan) from None
-        made.append(ViewGroup(np.array(views), reports, laws, covariance))
-    return made
+        groups.append(ViewGroup(np.array(views), reports, laws, covariance))
+    return groups
 
 
 def view_laws(channel: Channel, counts: Floats, reports: Floats | Integers) -> tuple[Floats, Floats]:
-    """Unbiased laws of the states, one row per row of counts, and each law's covariance.
+    """Unbiased laws of the states, one row per row of counts, and the covariance of each law.
 
-    The covariance is taken at the nearest proper law with one more report from each state, as for
-    single keys; a view without reports has the uniform law and a covariance to match.
+    The covariance is taken at the nearest proper law with one report added for each state, as for
+    single keys. A view without reports has the uniform law and its covariance.
     """
     laws, likely, decoder = _likely(channel, counts, reports)
     n = np.maximum(reports, 1)[:, None].astype(np.float64)
     seen = likely @ channel.expected()
-    if decoder.size * channel.states <= _SMALL:  # one product for all views is faster, and has room
+    if decoder.size * channel.states <= _SMALL:  # one product for all views is faster if it fits
         outer = (decoder[:, :, None] * decoder[:, None, :]).reshape(len(decoder), -1)
         square = (seen @ outer).reshape(len(seen), channel.states, channel.states)
     else:
@@ -332,7 +334,7 @@ def _likely(
         raise PlanError("small views keep one cell for every output")
     decoder = channel.decoder(np.eye(channel.states))
     if np.isnan(decoder).any():
-        raise PlanError("this channel does not tell all states of its view apart")
+        raise PlanError("this channel does not distinguish all states of its view")
     n = np.maximum(reports, 1)[:, None].astype(np.float64)
     shares = np.where(reports[:, None] > 0, counts / n, channel.expected().mean(axis=0))
     laws = shares @ decoder
@@ -342,10 +344,10 @@ def _likely(
 def key_information(
     channel: Channel, counts: Floats, reports: Floats, place: int, levels: int
 ) -> tuple[Floats, Floats]:
-    """What rows of counts of one channel's views know of the key at a place.
+    """Information about the key at a place of one channel's views, from rows of counts.
 
-    Information matrices ``(rows, levels, levels)`` and vectors ``(rows, levels)`` of the shares of its
-    held levels, as ``ViewEvidence`` adds them up for a single key.
+    Matrices ``(rows, levels, levels)`` and vectors ``(rows, levels)`` about the shares of the held
+    levels, as ``ViewEvidence`` adds them up for a single key.
     """
     laws, likely, decoder = _likely(channel, counts, reports)
     size = round(log(channel.states, levels + 1))
@@ -362,7 +364,7 @@ def key_information(
 
 
 def _inverse(matrices: Floats) -> Floats:
-    """Inverses of small covariance matrices, guarded against rounding."""
+    """Inverses of small covariance matrices, with a small ridge against rounding."""
     size = matrices.shape[-1]
     scale = np.trace(matrices, axis1=-2, axis2=-1)[..., None, None] / size
     return np.asarray(np.linalg.inv(matrices + 1e-12 * scale * np.eye(size)))
@@ -371,10 +373,10 @@ def _inverse(matrices: Floats) -> Floats:
 def _updated(
     laws: Floats, covariance: Floats, pick: Floats, information: Floats, vector: Floats
 ) -> tuple[Floats, Floats]:
-    """Laws after independent knowledge of ``pick``: information matrix and vector, one per row."""
+    """Laws and covariances after independent information about ``pick``, row by row."""
     cross = covariance @ pick
     spread = pick.T @ cross
-    # K = C M (M C M' + T)^-1 with T^-1 = information: written so that T need not be inverted.
+    # K = C M (M C M' + T)^-1 with T^-1 = information, written without the inverse of T.
     size = pick.shape[1]
     inner = np.linalg.solve(np.eye(size) + information @ spread, information)
     gap = np.einsum(

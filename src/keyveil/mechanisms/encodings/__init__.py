@@ -1,4 +1,4 @@
-"""The encodings, one file each, one line each; a file is loaded when its encoding is asked for."""
+"""The encodings: one line of ``LINES`` each. A file is loaded when its encoding is needed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ LINES: dict[str, tuple[str, str]] = {
     "padded": ("padded_item", "PaddedItem"),
     "size": ("set_size", "SetSize"),
 }
-"""Name, then file and class."""
+"""File and class by the name of an encoding."""
 
 __all__ = ["ENCODINGS", "LINES", "encoding_named"]

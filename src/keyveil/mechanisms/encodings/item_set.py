@@ -7,10 +7,10 @@ cap .. 2 cap - 1 round their values: 2 cap words, whatever is held.
 ``pair_items``: the same items and words, and with them each pair of kept keys a < b as one more
 item, 2 d + 4 (rank of the pair, in lexicographic order) + 2 (level of a - 1) + level of b - 1.
 
-Of h held keys in the plan's order, k = min(cap, h) are kept. Floyd's way draws every choice of them
-equally likely: for i = 0 .. k - 1 let last = h - k + i, and keep number floor(word i * (last + 1) /
-2^32), or number ``last`` if that one is kept already. Word cap + i rounds the value of the i-th one.
-Who holds no more than the cap keeps all, in order.
+Of h held keys in the plan's order, k = min(cap, h) are kept. Floyd's method draws all choices with equal
+probability: for i = 0 .. k - 1 let last = h - k + i, and keep number floor(word i * (last + 1) / 2^32),
+or number ``last`` if that one is kept already. Word cap + i rounds the value of the i-th kept key. A
+person who holds no more than the cap keeps all keys, in order.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ class ItemSet(Encoding, StateDecoding):
     # -- items -------------------------------------------------------------------------------------
 
     def items(self, keys: int) -> int:
-        """How many items there are over so many keys."""
+        """The number of items over ``keys`` keys."""
         return 2 * keys
 
     def most_held(self, cap: int) -> int:
-        """The most items of a person who keeps at most ``cap`` keys."""
+        """The largest number of items of a person who keeps at most ``cap`` keys."""
         return cap
 
     def cap_for(self, held: int) -> int:
-        """The cap on keys that leaves at most ``held`` items; 0 if no cap leaves just so many."""
+        """The cap on keys for which ``held`` is the largest number of items; 0 if there is none."""
         return held
 
     # -- on the device -----------------------------------------------------------------------------
@@ -106,16 +106,16 @@ class ItemSet(Encoding, StateDecoding):
 
     def record_law(self, schema: Schema, view: tuple[int, ...], held: Held, cap: int = 0) -> StateLaw:
         law: StateLaw = {}
-        for places, kept in _kept_law(sorted(held), cap).items():
+        for places, chosen_chance in _kept_law(sorted(held), cap).items():
             digits = joint_law([digit_law(schema, place, held) for place in places])
             for levels, chance in digits:
                 single = [2 * place + level - 1 for place, level in zip(places, levels, strict=True)]
                 state = self._state(single, len(schema.keys))
-                law[state] = law.get(state, 0.0) + kept * chance
+                law[state] = law.get(state, 0.0) + chosen_chance * chance
         return law
 
     def _state(self, single: list[int], keys: int) -> tuple[int, ...]:
-        """All items of a person who holds these signed keys, which ascend."""
+        """All items of a person who holds these signed keys, in ascending order."""
         return tuple(single)
 
     def most_counted(self, cap: int) -> int:
@@ -185,23 +185,23 @@ class PairItemSet(ItemSet):
 
 
 def _kept_rows(people: People, cap: int, words: Words) -> Integers:
-    """The rows of the keys that each person keeps, in the order in which they are drawn; else -1."""
+    """Rows of the keys that each person keeps, ``(people, cap)``, in the order of the draws, or -1."""
     held = np.diff(people.starts)
-    kept = np.minimum(held, cap)
+    reported = np.minimum(held, cap)
     chosen = np.full((len(people), cap), -1, np.int64)
     for i in range(cap):
-        last = held - kept + i
+        last = held - reported + i
         number = (words[:, i].astype(np.int64) * (last + 1)) >> 32
         taken = (chosen[:, :i] == number[:, None]).any(axis=1)
-        chosen[:, i] = np.where(i < kept, np.where(taken, last, number), -1)
+        chosen[:, i] = np.where(i < reported, np.where(taken, last, number), -1)
     return np.where(chosen < 0, -1, chosen + people.starts[:-1, None])
 
 
 def _kept_law(places: list[int], cap: int) -> dict[tuple[int, ...], float]:
-    """The chance of each choice of at most ``cap`` places, ascending, by Floyd's words."""
-    kept = min(len(places), cap)
+    """The probability of each choice of at most ``cap`` places, ascending, under Floyd's method."""
+    reported = min(len(places), cap)
     law: dict[frozenset[int], float] = {frozenset(): 1.0}
-    for last in range(len(places) - kept, len(places)):
+    for last in range(len(places) - reported, len(places)):
         longer: dict[frozenset[int], float] = {}
         for chosen, chance in law.items():
             for number in range(last + 1):

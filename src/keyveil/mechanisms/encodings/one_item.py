@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class OneItem(Encoding, StateDecoding):
-    """One held key; people who hold several count for each of them in part."""
+    """One held key; a person with several keys counts for each of them in part."""
 
     name = "item"
     draws_held_key = True
@@ -82,7 +82,7 @@ class OneItem(Encoding, StateDecoding):
     # -- tallies of the states ---------------------------------------------------------------------
 
     def moments(self, plan: Plan, counts: Integers) -> Moments:
-        """Frequencies; nothing is known of values."""
+        """Frequencies; masses are NaN."""
         from ...estimate.caution import with_one_more
         from ...estimate.linear import Moments
 
@@ -109,7 +109,7 @@ class OneItem(Encoding, StateDecoding):
         return answers
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
-        """The bias is that of drawing one key: those who hold several count for each in part."""
+        """The error, with the bias of drawing one key: several held keys count in part."""
         from ...estimate.forecast.result import Forecast
 
         channel, kinds = plan.channels[0], len(prior.count)

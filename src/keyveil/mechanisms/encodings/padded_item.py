@@ -1,10 +1,10 @@
 """Padded: one signed key, drawn from the held keys and dummies.
 
-One signed key is drawn from the held keys and, where these are fewer than the *length*, from as many
-dummy keys as there are to it. With h held keys let m = max(h, length) and number =
-floor(word 0 * m / 2^32): the held key of that number, or if there is none the dummy key
-d + floor(word 1 * length / 2^32), whose value is 0. Word 2 rounds the value. The state is
-2 place + level - 1, dummies included: 3 words, whatever is held. The cap is the length.
+A record with fewer keys than the *length* is padded to it with dummy keys, and one signed key is drawn.
+With h held keys let m = max(h, length) and number = floor(word 0 * m / 2^32). The drawn key is the
+held key of that number. If there is none, it is the dummy key d + floor(word 1 * length / 2^32), whose
+value is 0. Word 2 rounds the value. The state is 2 place + level - 1, dummies included. There are always
+3 words. The cap is the length.
 """
 
 from __future__ import annotations
@@ -74,17 +74,17 @@ class PaddedItem(Encoding, StateDecoding):
         return states
 
     def proof(self, channel: Channel, keys: int) -> Proof:
-        """The worst ratio of any output between two *records*, by exact integers.
+        """The worst ratio of probabilities of an output between two *records*, in exact integers.
 
-        Padding spreads a record over at least ``length`` states, and k-RR after it gains by that: an
-        output is likelier by its own state alone, whose share of a record is at most
-        ceil(2^32 / length) of 2^32 words, for a held key (m >= length numbers share the words) and
-        all the more for a dummy. From the other states, and from records without it, the output is a
-        lie. So the worst ratio is
+        Padding spreads a record over at least ``length`` states, so k-RR on padded records may have
+        larger odds. An output is more likely only from its own state. The share of that state in a
+        record is at most ceil(2^32 / length) of 2^32 words, for a held key (m >= length numbers share
+        the words) and for a dummy. From all other states, and from records without it, the output is
+        a lie. So the worst ratio is
 
             (share keep + (2^32 - share) lie') / (2^32 lie),
 
-        with lie' = lie + 1 where the channel's rest gives some lies one unit more.
+        with lie' = lie + 1 if the rest of the channel gives any lie one unit more.
         """
         length = self.cap(channel, keys)
         if not isinstance(channel, Symmetric) or length < 1:

@@ -1,4 +1,4 @@
-"""Size: how many keys are held, in buckets, and nothing of which.
+"""Size: the number of held keys, in buckets, without the keys.
 
 It takes no words. The cap is the number of buckets; the last bucket has no end. See ``bucket_of``.
 """
@@ -68,14 +68,14 @@ class SetSize(Encoding, StateDecoding):
     # -- tallies of the states ---------------------------------------------------------------------
 
     def moments(self, plan: Plan, counts: Integers) -> Moments:
-        """Nothing is known of any key."""
+        """Moments that are NaN for every key, because sizes do not name keys."""
         from ...estimate.linear import Moments
 
         return Moments.unknown(np.shape(counts)[:-1], len(plan.schema.keys))
 
 
 def bucket_of(held: Any) -> Any:
-    """The bucket of a number of keys: each of 0 .. 7 for itself, then four to every doubling.
+    """The bucket of a number of keys: one for each of 0 .. 7, then four for every doubling.
 
     With e = floor(log2 h) it is 4 (e - 1) + floor(h / 2^(e - 2)) - 4: 8 and 9 together, 10 and 11,
     12 and 13, 14 and 15, then 16 to 19, and so on.
@@ -86,7 +86,7 @@ def bucket_of(held: Any) -> Any:
 
 
 def bucket_ends(buckets: int) -> Integers:
-    """The largest number of keys in each bucket; the last one has no end, and says its first."""
+    """The largest number of keys in each bucket; for the last bucket, the smallest."""
     last = [int(b) for b in range(8)]
     while len(last) < buckets:
         last.append(last[-1] + (1 << (len(last) // 4 - 1)))
@@ -96,6 +96,6 @@ def bucket_ends(buckets: int) -> Integers:
 
 
 def bucket_shares(sizes: Floats, buckets: int) -> Floats:
-    """The share of people in each bucket, where ``sizes`` of them hold 0, 1, 2, ... keys."""
+    """Shares of people in the buckets, from the shares ``sizes`` of people with 0, 1, 2, ... keys."""
     bucket = np.minimum(bucket_of(np.arange(len(sizes))), buckets - 1)
     return np.bincount(bucket, sizes, buckets).astype(np.float64)

@@ -1,7 +1,7 @@
-"""Signs: a sign for every key, fair where the key is not held.
+"""Signs: a sign for every key, a fair coin if the key is not held.
 
-One word for each key. The state is a vector of signs: the value rounded to -1 or +1, and a fair coin
-for a key that is not held (whose value counts as 0).
+It takes one word for each key. The state is a vector of signs: the value rounded to -1 or +1, and a fair
+coin for a key that is not held (whose value counts as 0).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class SignVector(Encoding, StateDecoding):
-    """The sign of every key's value."""
+    """The sign of the value of every key."""
 
     name = "signs"
     state_kind = "signs"
@@ -73,7 +73,7 @@ class SignVector(Encoding, StateDecoding):
     # -- tallies of the states ---------------------------------------------------------------------
 
     def moments(self, plan: Plan, counts: Integers) -> Moments:
-        """Masses; nothing is known of frequencies."""
+        """Masses; frequencies are NaN."""
         from ...estimate.caution import mean_with_one_more
         from ...estimate.linear import Moments
 

@@ -1,7 +1,7 @@
-"""Views: the joint state of a view's keys, as one number.
+"""Views: the joint state of the keys of a view, as one number.
 
-One rounding word for each key of the view, held or not. The state is a number in base ``levels + 1``,
-the view's first key the most significant digit: 0 not held, 1.. the level.
+It takes one rounding word for each key of the view, held or not. The state is a number in base
+``levels + 1``, with the first key as the most significant digit: 0 for not held, else the level.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from ...plan.tally import Tally
 
 MOST_NUMBER = 1 << 62
-"""The most states of a view: a state is a signed 64-bit number."""
+"""Largest number of states of a view, because a state is a signed 64-bit number."""
 MOST_FORECAST = 3**9
-"""States of a view whose error is forecast; larger views are not written out state by state."""
+"""Largest number of states of a view whose error is forecast."""
 
 
 class ViewState(Encoding, StateDecoding):
-    """The levels of the view's keys, or that they are not held."""
+    """The level of each key of a view, or not held."""
 
     name = "views"
     speaks_of_views = True
@@ -64,19 +64,19 @@ class ViewState(Encoding, StateDecoding):
         if len(views) == 1:
             return _encode_whole(schema, views, people, who, stream)
         widest = int(views.sizes.max())
-        wanted = np.full((len(views), widest), -1, np.int64)
+        view_keys = np.full((len(views), widest), -1, np.int64)
         for number, view in enumerate(views.keys):
-            wanted[number, : len(view)] = view
+            view_keys[number, : len(view)] = view
         base = schema.levels + 1
         states = np.zeros(len(people), np.int64)
         for place in range(widest):
             digits = np.zeros(len(people), np.int64)
-            asked = wanted[picked, place]
-            rows = np.flatnonzero(people.keys == asked[who])
+            key = view_keys[picked, place]
+            rows = np.flatnonzero(people.keys == key[who])
             at = who[rows]
             words = stream.words(place, 1)[at, 0]
             digits[at] = schema.rounded(people.keys[rows], people.values[rows], words)
-            states = np.where(asked >= 0, states * base + digits, states)
+            states = np.where(key >= 0, states * base + digits, states)
         return states
 
     def telling_records(self, schema: Schema) -> list[dict[int, float]]:
@@ -145,7 +145,7 @@ class ViewState(Encoding, StateDecoding):
         return answers
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
-        """A report of a view tells of each of its keys; reports about a key are pooled by precision."""
+        """The error of pooled answers: reports about a key are weighted by precision."""
         from ...estimate.forecast.result import Forecast
         from ...estimate.linear import key_weights
 
@@ -159,7 +159,7 @@ class ViewState(Encoding, StateDecoding):
                 groups.setdefault(len(plan.views.keys[view]), []).append(view)
             for size, views in groups.items():
                 if channel.states > MOST_FORECAST:
-                    raise PlanError("views of so many keys are not forecast")
+                    raise PlanError(f"the error of views of {size} keys is not forecast")
                 laws = prior.view_laws(levels, tuple(plan.views.keys[view] for view in views))
                 share = float(sum(plan.views.shares[view] for view in views))
                 reports = people * share * size / keys
@@ -180,7 +180,7 @@ class ViewState(Encoding, StateDecoding):
 
 
 def states_of(schema: Schema, keys: int) -> int:
-    """How many states a view of ``keys`` keys has."""
+    """The number of states of a view of ``keys`` keys."""
     base = schema.levels + 1
     if keys > MOST_NUMBER.bit_length() or base**keys > MOST_NUMBER:
         raise PlanError(f"a view of {keys} keys has too many states; use smaller views")
@@ -190,25 +190,25 @@ def states_of(schema: Schema, keys: int) -> int:
 def _encode_whole(
     schema: Schema, views: Views, people: People, who: Integers, stream: Stream
 ) -> Integers:
-    """The same for a plan with one view: all keys at once. ``who`` is the person of each row."""
+    """States for a plan with one view, computed for all keys at once; ``who`` is the person of a row."""
     view = views.keys[0]
     base = schema.levels + 1
     place = np.full(len(schema.keys), -1, np.int64)
     place[list(view)] = np.arange(len(view))
-    worth = np.array([base ** (len(view) - 1 - i) for i in range(len(view))], np.int64)
+    digit_values = np.array([base ** (len(view) - 1 - i) for i in range(len(view))], np.int64)
     at = place[people.keys]
     rows = np.flatnonzero(at >= 0)
     words = stream.words(0, len(view))[who[rows], at[rows]]
     digits = schema.rounded(people.keys[rows], people.values[rows], words)
     states = np.zeros(len(people), np.int64)
-    np.add.at(states, who[rows], digits * worth[at[rows]])
+    np.add.at(states, who[rows], digits * digit_values[at[rows]])
     return states
 
 
 def _precision(channel: Channel, laws: Floats, weights: Floats, size: int, levels: int) -> Floats:
-    """The inverse covariance of what one report of a view of ``size`` keys says of its first key.
+    """Inverse covariance of the answers about the first key, from one report of a view of ``size`` keys.
 
-    ``laws`` are those of the view's states, one for each kind of first key; so is the result.
+    ``laws`` are laws of the states of the view, one for each kind of first key; so is the result.
     """
     from ...estimate.together.joint import lifted
 
