@@ -34,7 +34,7 @@ from .collision_matrix import (
     undoing,
 )
 from .padded_items import ENDS, TURN
-from .pool_error import MOST_KEYS, beyond, paired, pool_error, second_order, undo_collisions
+from .pool_error import MOST_KEYS, pair_variance, paired, pool_error, second_order, undo_collisions
 
 if TYPE_CHECKING:
     from ...people.prior import Prior
@@ -71,7 +71,7 @@ def pool_moments(plan: Plan, counts: Integers) -> Moments:
         if plan.encoding.item_width > 1:
             continue
         if undone:
-            more = beyond(channel, row, values[number], spread[number])
+            more = pair_variance(channel, row, values[number], spread[number])
             spread[number][:, both, both] += more
         else:
             square = np.maximum(values[number] ** 2 - spread[number][:, both, both], 0.0)

@@ -3,7 +3,7 @@
 Who holds both of two keys that collide names their cell once, not twice, which no sum over single keys
 knows. It is a fixed error, of the pool's own seeds: it falls with the pool and not with reports.
 
-* ``beyond``: how far counts lie from what single keys explain, seed by seed: what a tally itself tells.
+* ``pair_variance``: how far counts lie from what single keys explain, seed by seed: what a tally itself tells.
 * ``second_order``: its size on average over pools, keys being held independently.
 * ``pool_error``: what it is under these seeds and for these people, where a table says what sets they
   hold: by the channel's own law where keys are few; otherwise the luck of the seeds averages out, and
@@ -41,7 +41,7 @@ def undo_collisions(channel: SeedPool, values: Floats) -> Floats:
 # -- of a tally ------------------------------------------------------------------------------------
 
 
-def beyond(channel: SeedPool, row: Integers, values: Floats, spread: Floats) -> Floats:
+def pair_variance(channel: SeedPool, row: Integers, values: Floats, spread: Floats) -> Floats:
     """What is to be added to frequencies' and masses' variances ``(keys, 2)``, of one tally.
 
     Every seed tells of a key by itself. Once what all keys explain is taken from the counts, what seeds
@@ -99,7 +99,7 @@ def pool_error(
 
     ``undoes`` says whether collisions are undone; one of both is zero. None where keys are too many.
     """
-    sets, _, _ = _named(sample, channel.held)
+    sets, _, _ = _sampled_sets(sample, channel.held)
     if keys <= FEW_KEYS or channel.pool * sets.size <= MOST_LOOKED:
         return _own_error(channel, keys, sample, undoes), np.zeros((keys, 2, 2))
     if keys > MOST_KEYS or not undoes:
@@ -108,7 +108,7 @@ def pool_error(
 
 
 @lru_cache(maxsize=32)
-def _named(sample: Sample, cap: int, times: int | None = None) -> tuple[Integers, Floats, int]:
+def _sampled_sets(sample: Sample, cap: int, times: int | None = None) -> tuple[Integers, Floats, int]:
     """The sets that people name, the share that does, and how many were drawn."""
     drawn = sample.sets(cap, times)
     sets, number = np.unique(drawn, axis=0, return_counts=True)
@@ -118,10 +118,10 @@ def _named(sample: Sample, cap: int, times: int | None = None) -> tuple[Integers
 @lru_cache(maxsize=64)
 def _own_error(channel: SeedPool, keys: int, sample: Sample, undoes: bool) -> Floats:
     """What all reports say on average, less what is true; of some of the people if sets are many."""
-    sets, shares, _ = _named(sample, channel.held)
+    sets, shares, _ = _sampled_sets(sample, channel.held)
     most = max(1, MOST_LOOKED // (channel.pool * channel.held))
     if len(sets) > most:
-        sets, shares, _ = _named(sample.fewer(most), channel.held, 1)
+        sets, shares, _ = _sampled_sets(sample.fewer(most), channel.held, 1)
     law = channel.mixture(sets, shares)
     weights = np.broadcast_to(shares[:, None], sets.shape)[sets >= 0]
     truth = np.bincount(sets[sets >= 0], weights, 2 * keys)
@@ -135,7 +135,7 @@ def _own_error(channel: SeedPool, keys: int, sample: Sample, undoes: bool) -> Fl
 @lru_cache(maxsize=64)
 def paired(channel: SeedPool, keys: int, sample: Sample) -> Floats:
     """``second_order`` with keys held together as in a sample."""
-    sets, shares, drawn = _named(sample, channel.held)
+    sets, shares, drawn = _sampled_sets(sample, channel.held)
     marks = np.zeros((len(sets), 2 * keys + 1))
     np.put_along_axis(marks, np.where(sets < 0, 2 * keys, sets), 1.0, axis=1)
     low, high = marks[:, 0:-1:2], marks[:, 1:-1:2]
