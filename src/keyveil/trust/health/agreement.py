@@ -22,7 +22,7 @@ from ...plan.plan import Plan
 from ...plan.tally import Tally
 from ..poison.influence import view_worth
 from .finding import FALSE_ALARM, Finding, corrected, finding, holm, unchecked
-from .honest_limits import view_name
+from .occurrences import view_name
 
 CENTRES = (0.5, 0.0)
 """Of the frequency and the mass: constants that make the worst second moment small."""

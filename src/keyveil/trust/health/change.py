@@ -10,8 +10,8 @@ from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .draws import EXPECTED
 from .finding import FALSE_ALARM, Finding, corrected, finding, holm, unchecked
-from .honest_limits import met_cells
 from .mixture import parts
+from .occurrences import cell_occurrences
 
 
 def check_change(plan: Plan, tally: Tally, other: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
@@ -26,7 +26,7 @@ def check_change(plan: Plan, tally: Tally, other: Tally, false_alarm: float = FA
             names.append(name)
             p_values.append(alike(a, b))
     if not one:
-        for met, met_ in zip(met_cells(plan, tally), met_cells(plan, other), strict=True):
+        for met, met_ in zip(cell_occurrences(plan, tally), cell_occurrences(plan, other), strict=True):
             names += met.names
             for a, n, b, m in zip(met.counts, met.reports, met_.counts, met_.reports, strict=True):
                 p_values.append(alike(np.array([a, n - a]), np.array([b, m - b])))

@@ -9,7 +9,7 @@ from ...foundation.tails import above, below, chi_square_above
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .finding import FALSE_ALARM, Finding, corrected, finding, holm, unchecked
-from .honest_limits import view_name
+from .occurrences import view_name
 
 EXPECTED = 10.0
 """What every cell of a chi-square expects at least; cells that expect less are put together."""

@@ -15,7 +15,7 @@ from ...foundation.tails import entropy_above
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .finding import FALSE_ALARM, Finding, corrected, finding, holm, unchecked
-from .honest_limits import view_name
+from .occurrences import view_name
 
 MOST_STATES = 128
 

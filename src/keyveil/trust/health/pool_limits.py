@@ -32,7 +32,8 @@ import numpy as np
 from ...channel.coco_channel import CoCo
 from ...channel.collision_channel import Collision
 from ...channel.hash import MOST_HASHED
-from ...channel.law import Channel, HonestLimits
+from ...channel.honest_limits import HonestLimits
+from ...channel.law import Channel
 from ...channel.seed_pool import SeedPool
 from ...foundation.arrays import WORD, Floats, Integers
 

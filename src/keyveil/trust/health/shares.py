@@ -10,13 +10,13 @@ from ...foundation.tails import above, below
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .finding import FALSE_ALARM, Finding, corrected, finding, holm, unchecked
-from .honest_limits import FLOORS, many_below, met_cells, met_keys, met_sets
+from .occurrences import FLOORS, cell_occurrences, key_occurrences, many_below, set_chances
 
 
 def check_shares(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
     """No cell, position, sign, item or key is met less or more often than from any record."""
-    found = list(met_cells(plan, tally))
-    by_key = met_keys(plan, tally)
+    found = list(cell_occurrences(plan, tally))
+    by_key = key_occurrences(plan, tally)
     if by_key is not None:
         found.append(by_key)
     if not found:
@@ -26,7 +26,7 @@ def check_shares(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> 
         np.concatenate([getattr(met, part) for met in found])
         for part in ("counts", "reports", "least", "most")
     )
-    sets = list(met_sets(plan, tally))
+    sets = list(set_chances(plan, tally))
     p_values = np.concatenate(
         [above(counts, reports, most), below(counts, reports, least), [chance for _, chance in sets]]
     )

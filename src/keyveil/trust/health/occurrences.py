@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...channel import Channel
-from ...channel.law import HonestLimits
+from ...channel.honest_limits import HonestLimits
 from ...channel.seed_pool import pool_of
 from ...foundation.arrays import Floats
 from ...foundation.tails import below
@@ -26,7 +26,7 @@ def view_name(plan: Plan, view: int) -> str:
 
 
 @dataclass(frozen=True)
-class Met:
+class Occurrences:
     """How often something is met in so many reports, and the least and most often it may be."""
 
     names: list[str]
@@ -36,27 +36,29 @@ class Met:
     most: Floats
 
     @classmethod
-    def of(cls, names: list[str], limits: HonestLimits, reports: float) -> Met:
+    def of(cls, names: list[str], limits: HonestLimits, reports: float) -> Occurrences:
         """The same number of reports for all of them."""
         many = np.full(len(names), float(reports))
         return cls(names, limits.counts, many, limits.least, limits.most)
 
 
-def met_cells(plan: Plan, tally: Tally) -> Iterator[Met]:
+def cell_occurrences(plan: Plan, tally: Tally) -> Iterator[Occurrences]:
     """Cells, positions' symbols, signs and items, each with the channel's limits."""
     for number, channel in enumerate(plan.channels):
         for view in plan.views_of(number):
             n, cells = tally.view_counts(view)
-            made = _met_in(plan, channel, view_name(plan, view), n, cells.astype(np.float64))
+            made = _view_occurrences(plan, channel, view_name(plan, view), n, cells.astype(np.float64))
             if made is not None:
                 yield made
 
 
-def _met_in(plan: Plan, channel: Channel, name: str, n: int, cells: Floats) -> Met | None:
+def _view_occurrences(
+    plan: Plan, channel: Channel, name: str, n: int, cells: Floats
+) -> Occurrences | None:
     if plan.encoding.speaks_of_sets:
-        return _met_items(plan, n, cells)
+        return _item_occurrences(plan, n, cells)
     limits = channel.limits(cells, plan.encoding.largest_chance(plan.cap))
-    return None if limits is None else Met.of(_names(plan, name, limits), limits, n)
+    return None if limits is None else Occurrences.of(_names(plan, name, limits), limits, n)
 
 
 def _names(plan: Plan, view: str, limits: HonestLimits) -> list[str]:
@@ -70,7 +72,7 @@ def _names(plan: Plan, view: str, limits: HonestLimits) -> list[str]:
     return [named.get(state, encoding.keyless) for state in limits.states]
 
 
-def _met_items(plan: Plan, n: int, cells: Floats) -> Met | None:
+def _item_occurrences(plan: Plan, n: int, cells: Floats) -> Occurrences | None:
     """How often the cell of each signed key is named, over all seeds."""
     channel, keys = pool_of(plan.channels[0]), plan.schema.keys
     limits = channel.item_limits(cells, np.arange(2 * len(keys)))
@@ -79,10 +81,10 @@ def _met_items(plan: Plan, n: int, cells: Floats) -> Met | None:
     least = least_of_items(channel, len(keys), plan.cap)
     if least is not None:
         limits = replace(limits, least=least)
-    return Met.of([key for key in keys for _ in (0, 1)], limits, n)
+    return Occurrences.of([key for key in keys for _ in (0, 1)], limits, n)
 
 
-def met_keys(plan: Plan, tally: Tally) -> Met | None:
+def key_occurrences(plan: Plan, tally: Tally) -> Occurrences | None:
     """How often each key is met by either sign, and the least and most often it may be.
 
     Signs may each stay within their limits where both together say that more than everyone holds the
@@ -93,7 +95,7 @@ def met_keys(plan: Plan, tally: Tally) -> Met | None:
     counts = cells.astype(np.float64)
     if plan.encoding.speaks_of_sets:
         limits = either_sign(pool_of(channel), len(keys), plan.cap, counts)
-        return None if limits is None else Met.of(keys, limits, n)
+        return None if limits is None else Occurrences.of(keys, limits, n)
     if not plan.encoding.dummies(plan.cap):
         return None
     groups = channel.group_limits(counts, plan.encoding.largest_chance(plan.cap), 2)
@@ -106,7 +108,7 @@ def met_keys(plan: Plan, tally: Tally) -> Met | None:
     if outside is not None:
         keys, met = [*keys, "all keys"], np.append(met, met.sum())
         least, most = np.append(least, outside[0]), np.append(most, outside[1])
-    return Met.of(keys, HonestLimits(met, least, most), n)
+    return Occurrences.of(keys, HonestLimits(met, least, most), n)
 
 
 FLOORS = (0.0, 1.0, 2.0)
@@ -147,7 +149,7 @@ def _shortages(n: float, least: float, start: float) -> tuple[Floats, Floats]:
     return tail[:-1] - tail[1:], edges + _FINE - start
 
 
-def met_sets(plan: Plan, tally: Tally) -> Iterator[tuple[str, float]]:
+def set_chances(plan: Plan, tally: Tally) -> Iterator[tuple[str, float]]:
     """Of keys in hash pools, each with a bound on its chance: a mass above its frequency, and all keys
     held by more people than each may hold."""
     channel = plan.channels[0]
