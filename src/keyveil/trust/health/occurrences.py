@@ -1,4 +1,4 @@
-"""How often something may be met in honest reports, whatever people hold: cells, signs, items, keys."""
+"""Counts of cells, signs, items and keys in a tally, with the limits of honest reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def view_name(plan: Plan, view: int) -> str:
 
 @dataclass(frozen=True)
 class Occurrences:
-    """How often something is met in so many reports, and the least and most often it may be."""
+    """Counts of events among ``reports`` reports, and the limits of their probabilities.
+
+    All arrays have one entry per name.
+    """
 
     names: list[str]
     counts: Floats
@@ -37,19 +40,21 @@ class Occurrences:
 
     @classmethod
     def of(cls, names: list[str], limits: HonestLimits, reports: float) -> Occurrences:
-        """The same number of reports for all of them."""
+        """Occurrences with one number of reports for all events."""
         many = np.full(len(names), float(reports))
         return cls(names, limits.counts, many, limits.least, limits.most)
 
 
 def cell_occurrences(plan: Plan, tally: Tally) -> Iterator[Occurrences]:
-    """Cells, positions' symbols, signs and items, each with the channel's limits."""
+    """Cells, symbols of positions, signs and items of each view, with the channel's limits."""
     for number, channel in enumerate(plan.channels):
         for view in plan.views_of(number):
             n, cells = tally.view_counts(view)
-            made = _view_occurrences(plan, channel, view_name(plan, view), n, cells.astype(np.float64))
-            if made is not None:
-                yield made
+            occurrences = _view_occurrences(
+                plan, channel, view_name(plan, view), n, cells.astype(np.float64)
+            )
+            if occurrences is not None:
+                yield occurrences
 
 
 def _view_occurrences(
@@ -62,7 +67,7 @@ def _view_occurrences(
 
 
 def _names(plan: Plan, view: str, limits: HonestLimits) -> list[str]:
-    """What the limits are about: signs, the keys of items, or else cells of the view."""
+    """The name of each event: the key of a sign or an item, or else the view of a cell."""
     encoding, keys = plan.encoding, plan.schema.keys
     if encoding.state_kind == "signs":
         return list(keys)
@@ -73,7 +78,7 @@ def _names(plan: Plan, view: str, limits: HonestLimits) -> list[str]:
 
 
 def _item_occurrences(plan: Plan, n: int, cells: Floats) -> Occurrences | None:
-    """How often the cell of each signed key is named, over all seeds."""
+    """How often the cell of each signed key is named, summed over all seeds."""
     channel, keys = pool_of(plan.channels[0]), plan.schema.keys
     limits = channel.item_limits(cells, np.arange(2 * len(keys)))
     if limits is None:
@@ -85,10 +90,10 @@ def _item_occurrences(plan: Plan, n: int, cells: Floats) -> Occurrences | None:
 
 
 def key_occurrences(plan: Plan, tally: Tally) -> Occurrences | None:
-    """How often each key is met by either sign, and the least and most often it may be.
+    """How often each key occurs with either sign, with its limits; None if the plan has no such limits.
 
-    Signs may each stay within their limits where both together say that more than everyone holds the
-    key. A report meets a key or does not, so these are counts of coins like the others.
+    Each sign may stay within its limits although both together say that more people hold the key than
+    there are. A report names a key or does not, so these are counts of coins like the others.
     """
     channel, keys = plan.channels[0], list(plan.schema.keys)
     n, cells = tally.view_counts(0)
@@ -102,47 +107,48 @@ def key_occurrences(plan: Plan, tally: Tally) -> Occurrences | None:
     if groups is None:
         return None
     rows = np.arange(len(keys))
-    met, least, most = groups.counts[rows], groups.least[rows], groups.most[rows]
-    # All keys together: what no dummy gets, and what a record that is all dummies leaves them.
+    named, least, most = groups.counts[rows], groups.least[rows], groups.most[rows]
+    # All keys together: the reports that name no dummy, at least from a record of dummies alone.
     outside = channel.outside_limits(2 * plan.cap)
     if outside is not None:
-        keys, met = [*keys, "all keys"], np.append(met, met.sum())
+        keys, named = [*keys, "all keys"], np.append(named, named.sum())
         least, most = np.append(least, outside[0]), np.append(most, outside[1])
-    return Occurrences.of(keys, HonestLimits(met, least, most), n)
+    return Occurrences.of(keys, HonestLimits(named, least, most), n)
 
 
 FLOORS = (0.0, 1.0, 2.0)
-"""Standard errors below the least count from which on a shortage counts."""
+"""Thresholds of a shortage, in standard errors below the least expected count."""
 _DEEP, _FINE = 40.0, 0.01
-"""How far below the least count is looked at, and in which steps, in standard errors."""
+"""Largest shortage and bin width of its law, in standard errors."""
 
 
 def many_below(counts: Floats, n: float, least: float, start: float) -> float:
-    """A bound on the chance that many counts lie so far below what nobody's items would have.
+    """An upper bound on the probability that many counts together are so far below their minimum.
 
-    Every item is named with a chance of ``least`` or more, by anyone. Fakes who name one item take from
-    all others, each by too little to be seen alone. The statistic is the sum of how many standard errors
-    each count lacks, beyond ``start``. Counts of which one report raises one are negatively associated
-    (Joag-Dev and Proschan 1983), so the sum's exponential moment is at most the product of theirs; and
-    each lacks most where its chance is ``least`` for everyone (Hoeffding 1956: it is convex in a count).
+    Everyone names every item with probability ``least`` or more. Fakes who name one item take reports
+    from all others, too few from each to show there alone. The statistic sums over counts the shortage
+    in standard errors beyond ``start``. A report raises one count, so counts are negatively associated
+    (Joag-Dev and Proschan 1983), and the exponential moment of the sum is at most the product of
+    theirs. A shortage is convex in its count, so it is largest if everyone has probability ``least``
+    (Hoeffding 1956).
     """
     error = float(np.sqrt(n * least * (1 - least)))
     total = float(np.maximum((n * least - counts) / error - start, 0.0).sum())
-    part, lacks = _shortages(n, least, start)
+    chances, shortages = _shortages(n, least, start)
 
     def exponent(tilt: float) -> float:
-        return len(counts) * float(np.log1p(part @ np.expm1(tilt * lacks))) - tilt * total
+        return len(counts) * float(np.log1p(chances @ np.expm1(tilt * shortages))) - tilt * total
 
     low, high = 0.0, 8.0
-    for _ in range(60):  # it is convex in the tilt
-        one, two = low + (high - low) / 3, high - (high - low) / 3
-        low, high = (low, two) if exponent(one) < exponent(two) else (one, high)
+    for _ in range(60):  # the exponent is convex in the tilt
+        left, right = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, right) if exponent(left) < exponent(right) else (left, high)
     return float(np.exp(min(0.0, max(-700.0, exponent((low + high) / 2)))))
 
 
 @lru_cache(maxsize=16)
 def _shortages(n: float, least: float, start: float) -> tuple[Floats, Floats]:
-    """The chances of a count's shortages beyond ``start``, in bins, and the deep end of each bin."""
+    """The law of a count's shortage beyond ``start``: the probability and the upper end of each bin."""
     error = float(np.sqrt(n * least * (1 - least)))
     edges = np.arange(start, _DEEP, _FINE)
     tail = np.append(below(n * least - edges * error, n, least), 0.0)
@@ -150,8 +156,10 @@ def _shortages(n: float, least: float, start: float) -> tuple[Floats, Floats]:
 
 
 def set_chances(plan: Plan, tally: Tally) -> Iterator[tuple[str, float]]:
-    """Of keys in hash pools, each with a bound on its chance: a mass above its frequency, and all keys
-    held by more people than each may hold."""
+    """P-values by name for the keys of a hash pool.
+
+    They test for a mass above its frequency, and for more held keys in all than people may hold.
+    """
     channel = plan.channels[0]
     if plan.encoding.speaks_of_sets:
         n, cells = tally.view_counts(0)
