@@ -20,7 +20,7 @@ from ...estimate.linear import single_keys
 from ...foundation.arrays import Floats
 from ...plan.plan import Plan
 from ...plan.tally import Tally
-from ..poison.influence import view_worth
+from ..poison.influence import view_influence
 from .finding import FALSE_ALARM, Finding, corrected, finding, holm, unchecked
 from .occurrences import view_name
 
@@ -74,7 +74,7 @@ def _parts(plan: Plan, tally: Tally) -> dict[tuple[int, int], _KeyViews]:
         if not channel.one_cell or channel.states > 1 << 10:
             continue
         if (number, len(keys)) not in estimates_of:
-            estimates = view_worth(plan, number, len(keys)) - np.array(CENTRES)
+            estimates = view_influence(plan, number, len(keys)) - np.array(CENTRES)
             second = np.einsum("sc,cki->ski", channel.expected(), estimates**2).max(axis=0)
             estimates_of[number, len(keys)] = (estimates, second, np.abs(estimates).max(axis=0))
         estimates, second, largest = estimates_of[number, len(keys)]
