@@ -31,7 +31,7 @@ from keyveil.channel import (
     parse_channel,
 )
 from keyveil.channel.hash import hashed, mixed
-from keyveil.channel.law import ReportChoices
+from keyveil.channel.report_choices import ReportChoices
 from keyveil.channel.symbols import unplane
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.exact import at_most

@@ -36,8 +36,8 @@ from keyveil.trust.health import (
     holm,
 )
 from keyveil.trust.health.change import alike
-from keyveil.trust.health.honest_limits import FLOORS, many_below, met_keys
 from keyveil.trust.health.mixture import nats_lacking
+from keyveil.trust.health.occurrences import FLOORS, key_occurrences, many_below
 from keyveil.trust.health.pool_limits import either_sign, members
 from keyveil.trust.health.shares import chernoff
 from keyveil.trust.poison import repair
@@ -163,7 +163,7 @@ def test_no_record_meets_a_key_more_or_less_often_than_is_allowed(channel):
 def test_no_padded_record_meets_a_key_more_often_than_is_allowed(name):
     """One person, one key in a record: the exact chance, and where all are held, none is above it."""
     plan = plan_of(name, 3, 2, length=2)
-    met = met_keys(plan, Tally(plan, np.eye(1, plan.layout.cells, dtype=np.int64)[0]))
+    met = key_occurrences(plan, Tally(plan, np.eye(1, plan.layout.cells, dtype=np.int64)[0]))
     for record in ({"0": 1.0}, {"0": -1.0, "1": 1.0}, {"0": 0.5, "1": 1.0, "2": -1.0}, {}):
         law = padded_law(plan, record) @ plan.channels[0].expected()
         if isinstance(plan.channels[0], Symbols):

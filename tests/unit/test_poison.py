@@ -36,7 +36,7 @@ from keyveil.trust.poison.attack import attacked
 from keyveil.trust.poison.averaged_attack import is_pooled
 from keyveil.trust.poison.conditional_attack import _largest_ratio
 from keyveil.trust.poison.fakes import fake_tally
-from keyveil.trust.poison.influence import Options, core_of, possible_cores
+from keyveil.trust.poison.influence import PossibleReports, core_of, possible_cores
 
 COINS = Coins.stated("poison")
 SMALL = {
@@ -141,7 +141,7 @@ def test_collision_names_a_cell():
     part, worth = 1 / channel.small, (1 - 1 / channel.small) / channel.gain
     hashes = channel.hashes(np.array([6, 7]))
     both = float((hashes[:, 0] == hashes[:, 1]).mean())
-    options, before = Options.of(plan, [3], core=0), np.array([[0.1, 0.0]])
+    options, before = PossibleReports.of(plan, [3], core=0), np.array([[0.1, 0.0]])
 
     def shift(seeds: str) -> float:
         return (
@@ -475,7 +475,7 @@ def test_collision_worths_are_those_of_its_estimator():
     counts[np.arange(channel.cells), 1 + np.arange(channel.cells)] = 1
     decoded = plan.mechanism.moments(plan, counts).values[:, 1, 0]
     assert core_of(plan, Tally(plan, counts[0])) == 0  # one report alone has its collisions left in
-    options, before = Options.of(plan, [1], core=0), np.zeros((1, 2))
+    options, before = PossibleReports.of(plan, [1], core=0), np.zeros((1, 2))
     for seeds, most in (
         ("chosen", decoded.max()),
         ("assigned", decoded.reshape(16, -1).max(axis=1).mean()),

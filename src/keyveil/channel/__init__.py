@@ -1,8 +1,8 @@
 """The exact law of what a device sends, in a few shapes, one file each.
 
-A shape brings its own proof of epsilon, sampler, estimator and compact integers; a new mechanism
-of a known shape is one file in ``mechanisms`` and needs nothing here. A shape's file is loaded when
-it is first asked for: a device needs one of them.
+A shape has its own proof of epsilon, sampler, estimator and compact integers. A new mechanism of a
+known shape is one file in ``mechanisms`` and changes nothing here. The file of a shape is loaded at
+its first use, because a device needs only one of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..foundation.errors import ChannelError
-from .law import Channel, Document, Proof, worst_of
+from .law import Channel, Document
+from .proof import Proof, worst_of
 
 if TYPE_CHECKING:
     from .coco_channel import CoCo
@@ -37,25 +38,25 @@ _CLASSES = {
     "coco": "CoCo",
     "halfspace": "Halfspace",
 }
-"""Each shape's class."""
+"""The class of each shape."""
 
 _FILES = {kind: shape for shape, kind in _CLASSES.items()} | {
     "CoCo": "coco_channel",
     "Collision": "collision_channel",
 }
-"""Each class's file: the shape's name, unless a mechanism has that name."""
+"""The file of each class. It has the name of the shape, unless a mechanism has that name."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _FILES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_FILES[name]}"), name)
-    globals()[name] = found
-    return found
+    shape = getattr(import_module(f"{__name__}.{_FILES[name]}"), name)
+    globals()[name] = shape
+    return shape
 
 
 class _Shapes(MutableMapping[str, type[Channel]]):
-    """Shapes by name; put a shape of your own in, and documents may name it."""
+    """Shapes by name. A shape that you add here can be named in documents."""
 
     def __init__(self) -> None:
         self._own: dict[str, type[Channel]] = {}

@@ -31,7 +31,7 @@ from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most
 from ..foundation.search import largest_fitting
 from .hash import MOST_CELLS, item_words, words_of
-from .law import Proof
+from .proof import Proof
 from .seed_pool import (
     MOST_ITEMS,
     PairSquares,

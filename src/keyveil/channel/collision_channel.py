@@ -27,7 +27,7 @@ from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most, own_context
 from ..foundation.search import largest_fitting
 from .hash import MOST_CELLS, hashed, item_words
-from .law import Proof
+from .proof import Proof
 from .seed_pool import MOST_ITEMS, PairSquares, SeedPool, SumsOfSquares, agreement, runs_of
 
 

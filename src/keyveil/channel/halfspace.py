@@ -21,7 +21,9 @@ from ..foundation.arrays import WORD, Bits, Floats, Integers
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import most_lies
-from .law import MOST_OUTPUTS, Channel, Document, HonestLimits, Proof, integer
+from .honest_limits import HonestLimits
+from .law import MOST_OUTPUTS, Channel, Document, integer
+from .proof import Proof
 
 MOST_SIGNS = 1 << 16
 MOST_WRITTEN_SIGNS = 10

@@ -15,7 +15,9 @@ import numpy as np
 from ..foundation.arrays import Bits, Floats, Integers
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
-from .law import Channel, Document, HonestLimits, Proof, as_states, integer, nan_where_biased
+from .honest_limits import HonestLimits
+from .law import Channel, Document, as_states, integer, nan_where_biased
+from .proof import Proof
 from .symmetric import Symmetric
 from .table import Table
 

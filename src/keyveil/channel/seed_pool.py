@@ -15,7 +15,8 @@ import numpy as np
 from ..foundation.arrays import WORD, Bits, Floats, Integers
 from ..foundation.errors import ChannelError
 from .hash import MOST_CELLS, MOST_HASHED, named_counts
-from .law import Channel, Document, HonestLimits, integer
+from .honest_limits import HonestLimits
+from .law import Channel, Document, integer
 
 MOST_ITEMS = 1 << 31
 _MOST_NUMBER = 1 << 62

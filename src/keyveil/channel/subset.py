@@ -23,17 +23,9 @@ from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most
 from ..foundation.search import largest_fitting
-from .law import (
-    MOST_OUTPUTS,
-    Channel,
-    Document,
-    HonestLimits,
-    Proof,
-    as_states,
-    cell_covariance,
-    integer,
-    worst_of,
-)
+from .honest_limits import HonestLimits
+from .law import MOST_OUTPUTS, Channel, Document, as_states, cell_covariance, integer
+from .proof import Proof, worst_of
 
 MOST_STATES = 1 << 12
 STEP_ERROR = 2.0**-48

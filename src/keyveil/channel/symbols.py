@@ -19,24 +19,22 @@ import numpy as np
 from ..foundation.arrays import WORD, Bits, Flags, Floats, Integers, Words
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
+from .honest_limits import HonestLimits, MarkTotal
 from .law import (
     MOST_OUTPUTS,
     MOST_WRITTEN,
     ROUNDING,
     Channel,
     Document,
-    HonestLimits,
-    MarkTotal,
-    OneHotBits,
-    Proof,
-    ReportChoices,
     as_states,
     cell_covariance,
     integer,
     thresholds,
     weights_of,
-    worst_of,
 )
+from .one_hot_bits import OneHotBits
+from .proof import Proof, worst_of
+from .report_choices import ReportChoices
 
 GROUP = 32
 MOST_POSITIONS = 1 << 20

@@ -14,7 +14,9 @@ from ..foundation.arrays import WORD, Bits, Floats, Integers
 from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
 from ..foundation.exact import at_most, most_lies
-from .law import Channel, Document, HonestLimits, Proof, as_states, integer, nan_where_biased, thresholds
+from .honest_limits import HonestLimits
+from .law import Channel, Document, as_states, integer, nan_where_biased, thresholds
+from .proof import Proof
 
 MOST_STATES = 1 << 20
 MOST_COMPARED = 1 << 12

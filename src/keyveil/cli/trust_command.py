@@ -16,7 +16,7 @@ from ..plan.plan import Plan
 from ..plan.tally import Tally
 from ..trust.health import FALSE_ALARM
 from ..trust.health import health as check_health
-from ..trust.health.honest_limits import view_name
+from ..trust.health.occurrences import view_name
 from ..trust.poison import (
     ATTACKS,
     CHOICES,

@@ -1,17 +1,17 @@
-"""A black-box audit: what reports alone prove against a device, without reading its plan or code.
+"""A black-box audit: what reports alone prove against a device, without its plan or code.
 
-Two records are put to a device many times. Whatever it sends with different frequency for the two
-is evidence, and Clopper-Pearson intervals turn it into a lower bound on epsilon that holds at a
-stated confidence. A bound above the promise convicts; a bound below it proves nothing. Events are
-picked on one half of the sample and bounded on the other, so that only the few that were picked
-share the chance of an error. Needs SciPy: ``keyveil[testing]``.
+A device reports two records many times. An event with different frequencies for the two records is
+evidence, and Clopper-Pearson intervals turn it into a lower bound on epsilon with a stated confidence. A
+bound above the promise proves that the device breaks it; a bound below proves nothing. Events are picked
+on one half of the sample and bounded on the other half, so only the picked events share the error
+probability. Needs SciPy: ``keyveil[testing]``.
 
 An event is one of: a whole report (the tuple of its cells); one cell marked; one cell not marked; an
-output whatever its view (cells relative to the view's own); the number of bytes on the wire. A
-ratio *within* a view would be no bound: it may reach twice epsilon unless the view is drawn
-independently of the record, which is what is under audit.
+output of any view (cells relative to the view's own cell); the number of bytes on the wire. A ratio
+*within* a view is not a bound. It may reach twice epsilon unless the view is drawn independently of the
+record, and the audit must not assume that.
 
-Ids, headers and all else that leaves with the cells are audited by ``messageaudit``.
+``message_audit`` audits ids, headers and everything else that leaves with the cells.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ Sent = Report | str | bytes
 Device = Callable[[Any], Sent]
 
 Batch = Mapping[Sent, int]
-"""How often each thing was sent."""
+"""The number of times that each report was sent."""
 
 PICKED = 8
-"""How many events are carried from the first half of the sample to the second."""
+"""Number of events that are picked on the first half of the sample."""
 
 Event = tuple[str, Hashable]
 
 
 @dataclass(frozen=True)
 class Leak:
-    """The most that was proven: ``epsilon`` is a lower bound on the device's true one."""
+    """The best bound of an audit: ``epsilon`` is a lower bound on the device's true epsilon."""
 
     epsilon: float
     event: str
     pair: int
-    """Which pair of records shows it, counted from 0; the records themselves are not repeated."""
+    """Number of the pair of records that shows it, from 0. The records themselves are not stored."""
     confidence: float
     seen: tuple[int, int]
-    """How often the event occurred for the record it speaks for, and for the other."""
+    """Counts of the event for the record that makes it likelier, and for the other."""
     draws: tuple[int, int]
 
     def __str__(self) -> str:
@@ -70,36 +70,39 @@ def audit_device(
     draws: int,
     confidence: float = 0.999,
 ) -> Leak:
-    """The best lower bound from ``draws`` reports for each record of each pair."""
+    """The best lower bound on epsilon from ``draws`` reports for each record of each pair."""
     half = draws // 2
 
-    def put(record: Record, count: int) -> Counter[Sent]:
+    def sample(record: Record, count: int) -> Counter[Sent]:
         return Counter(device(record) for _ in range(count))
 
     def halves(record: Record) -> tuple[Batch, Batch]:
-        return put(record, half), put(record, draws - half)
+        return sample(record, half), sample(record, draws - half)
 
-    return audit_batches([(halves(one), halves(two)) for one, two in pairs], confidence)
+    return audit_batches([(halves(first), halves(second)) for first, second in pairs], confidence)
 
 
 def audit_batches(pairs: Iterable[Sequence[tuple[Batch, Batch]]], confidence: float = 0.999) -> Leak:
-    """The same for reports already drawn: of each record a batch to pick by and one to bound by."""
-    listed = [tuple((_events(pick), _events(bound)) for pick, bound in pair) for pair in pairs]
+    """The best lower bound from drawn reports: per record a batch to pick events, and one to bound."""
+    event_pairs = [tuple((_events(pick), _events(bound)) for pick, bound in pair) for pair in pairs]
     if not 0 < confidence < 1:
         raise PlanError("a confidence lies between 0 and 1, like 0.999")
     # Two one-sided bounds for every picked event share the chance of an error.
     alpha = (1 - confidence) / (2 * PICKED)
-    found = []
-    for number, (one, two) in enumerate(listed):
-        for likely, other in ((one, two), (two, one)):
+    bounds = []
+    for number, (first, second) in enumerate(event_pairs):
+        for likely, other in ((first, second), (second, first)):
             rows = _most_telling(likely[0], other[0], alpha)
-            found += [(value, number, event, likely[1], other[1]) for value, event in rows]
-    found.sort(key=lambda row: -row[0])
+            bounds += [(value, number, event, likely[1], other[1]) for value, event in rows]
+    bounds.sort(key=lambda row: -row[0])
     best = Leak(0.0, "nothing", 0, confidence, (0, 0), (0, 0))
-    for _, number, event, told, against in found[:PICKED]:
-        value = _bound(event, told, against, alpha)
+    for _, number, event, likely_events, against in bounds[:PICKED]:
+        value = _bound(event, likely_events, against, alpha)
         if value > best.epsilon:
-            seen, draws = (told.count(event), against.count(event)), (told.draws, against.draws)
+            seen, draws = (
+                (likely_events.count(event), against.count(event)),
+                (likely_events.draws, against.draws),
+            )
             best = Leak(value, _NAMES[event[0]].format(event[1]), number, confidence, seen, draws)
     return best
 
@@ -122,7 +125,7 @@ class _Events:
 
     def count(self, event: Event) -> int:
         kind, what = event
-        if kind == "unmarked":  # counted by what it is not, also where the cell was never marked
+        if kind == "unmarked":  # the complement, also for cells that were never marked
             return self.draws - self.counts["marked", what]
         return self.counts[event]
 
@@ -140,7 +143,7 @@ def _events(batch: Batch) -> _Events:
 
 
 def _read(sent: Sent) -> tuple[tuple[int, ...], int]:
-    """The cells of a report, and how many bytes it has; other members are not judged."""
+    """The cells of a report and its number of bytes; other members are ignored."""
     if isinstance(sent, Report):
         return sent.cells, len(sent.dumps().encode())
     raw = sent.encode() if isinstance(sent, str) else sent
@@ -163,7 +166,7 @@ def _most_telling(likely: _Events, other: _Events, alpha: float) -> list[tuple[f
 
 
 def _bound(event: Event, likely: _Events, other: _Events, alpha: float) -> float:
-    """ln of the least that Clopper and Pearson allow for one record, over the most for the other."""
+    """The lower bound on epsilon from one event: ln of the ratio of two Clopper-Pearson limits."""
     seen, against = likely.count(event), other.count(event)
     if seen == 0 or against == other.draws:
         return 0.0

@@ -1,22 +1,22 @@
 """An audit of whole messages: everything that leaves a device, for any way to make a report.
 
-``audit_messages(make, plan)`` has ``make(plan, record)`` send one report for each of many new devices,
-whose records are drawn at random, and looks at all that was sent:
+``audit_messages(make, plan)`` calls ``make(plan, record)`` for each of many new devices with random
+records, and examines everything that they send:
 
-- *Exact checks.* All parts of a message but cells and id are the same in all messages: number and
-  order of requests, addresses, headers, epoch, length, order of members. Messages with equal cells are
-  the same to the last byte, their ids aside. No record makes a device silent.
+- *Exact checks.* All parts of a message except cells and id are the same in all messages: number and
+  order of requests, addresses, headers, epoch, length, order of members. Messages with equal cells have
+  equal bytes, apart from their ids. No record makes a device silent.
 - *Cells.* The lower bound on epsilon that ``blackbox`` finds must not exceed the promise, and an
   attacker who learns from half of the messages which records go with which cells must not guess the
   others better than epsilon allows.
-- *Ids.* Each bit is a fair coin, for every record, for all cells and for both together; ids and their
+- *Ids.* Each bit is a fair coin: for every record, for all cells, and for both together. Ids and their
   32-bit words do not repeat.
-- *Cells and ids together.* An attacker takes the id for words of the coins, draws the report of every
-  record again with them, and guesses the record whose report was sent. Ids also must not draw the
-  cells again from the true record more often than unrelated ids do.
+- *Cells and ids together.* An attacker uses the id as words of the coins, redraws the report of every
+  record with them, and guesses the record whose report was sent. Also, ids must not reproduce the cells
+  from the true record more often than unrelated ids do.
 
-Whatever an attacker does with a message, a device with epsilon e lets it guess one of k equally likely
-records with a chance of at most e^e / (e^e + k - 1). Sampled checks share ``false_alarm``, the chance
+Any attacker who sees a message of a device with epsilon e guesses one of k equally likely records with
+a probability of at most e^e / (e^e + k - 1). The sampled checks share ``false_alarm``, the probability
 that any of them rejects an honest device. Needs SciPy: ``keyveil[testing]``.
 """
 
@@ -42,16 +42,16 @@ from .messages import Message, Sent, read_message
 from .replay import Replay, binomials_tail
 
 Make = Callable[[Plan, Any], Sent]
-"""Sends one report of a new device that holds a record; returns all that left it."""
+"""Sends one report of a new device with a record; returns everything that the device sent."""
 
 DEVICES = 200
 FALSE_ALARM = 1e-9
-"""The chance that the audit rejects an honest device."""
+"""The probability that the audit rejects an honest device."""
 CHECKS = 5
 """Number of sampled checks, which share the false alarm: cells, bits, repeats, guesses, redraws."""
 MOST_RECORDS = 24
 MOST_OFFSETS = 16
-"""Number of places in the stream where an id is tried."""
+"""Maximum number of places in the stream where an id is tried."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class Guesses:
     right: int
     messages: int
     allowed: float
-    """The share that may be right on average, by the plan's epsilon."""
+    """The largest mean share of right guesses that the plan's epsilon allows."""
     chance: float
-    """Of so many right guesses or more, against an honest device."""
+    """The probability of at least ``right`` right guesses against an honest device."""
 
     def __str__(self) -> str:
         return (
@@ -75,29 +75,29 @@ class Guesses:
 
 @dataclass(frozen=True)
 class Redrawn:
-    """How often the id, taken for coins, draws the cells again from the record that the device held."""
+    """How often the id, used as coins, reproduces the cells from the true record."""
 
     attack: str
-    again: int
+    matches: int
     messages: int
     expected: float
-    """Messages for which an unrelated id draws the cells again."""
+    """Expected number of messages whose cells an unrelated id reproduces."""
     chance: float
-    """Of so many or more, if ids are unrelated to cells."""
+    """The probability of at least ``matches`` matches if ids are unrelated to cells."""
 
     def __str__(self) -> str:
         return (
-            f"{self.attack}: they draw the same cells again for {self.again} of {self.messages} "
+            f"{self.attack}: they draw the same cells again for {self.matches} of {self.messages} "
             f"messages; unrelated ids do so for {self.expected:.1f}"
         )
 
 
 @dataclass(frozen=True)
 class MessageAudit:
-    """What an audit of messages found."""
+    """The result of an audit of messages."""
 
     findings: tuple[str, ...]
-    """Each a sentence; none if all checks passed. Records are named by their number alone."""
+    """One sentence per finding, none if all checks passed. Records are named by number only."""
     messages: int
     cells: Leak
     """The lower bound on epsilon that cells alone prove."""
@@ -107,7 +107,7 @@ class MessageAudit:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are no findings."""
         return not self.findings
 
     def __str__(self) -> str:
@@ -148,20 +148,20 @@ def audit_messages(
     findings = [*silent, *_exact_findings(sample)]
     if cells.epsilon > float(plan.promised):
         findings.append(f"cells: {cells}")
-    guesses, redrawn = [_learned(plan, len(held), sample)], list[Redrawn]()
+    guesses, redrawn = [_cell_guesses(plan, len(held), sample)], list[Redrawn]()
     if sample.with_id:
         findings += _bit_findings(sample, level)
         findings += _repeat_findings(sample, level)
         more, redrawn = _replay_attacks(plan, held, sample, draw)
         guesses += more
     for attacks in (guesses, redrawn):
-        findings += [str(found) for found in attacks if found.chance < level / len(attacks)]
-    best = min(guesses, key=lambda found: found.chance)
+        findings += [str(attack) for attack in attacks if attack.chance < level / len(attacks)]
+    best = min(guesses, key=lambda attack: attack.chance)
     return MessageAudit(tuple(findings), len(sample.messages), cells, best, false_alarm)
 
 
 def example_records(plan: Plan) -> list[Record]:
-    """Records that a report tells apart: each has another state, in every view where that can be."""
+    """Records with different states, in every view where that is possible."""
     names = plan.schema.keys
     records = plan.encoding.telling_records(plan.schema)[: MOST_RECORDS - 1]
     return [{}, *({names[place]: value for place, value in held.items()} for held in records)]
@@ -172,7 +172,7 @@ def example_records(plan: Plan) -> list[Record]:
 
 @dataclass(frozen=True)
 class _Sample:
-    """Messages, and the number of the record that each was sent for; the first ``known`` are drawn."""
+    """Messages with the numbers of their records. Records below ``known`` were drawn at random."""
 
     messages: tuple[Message, ...]
     numbers: tuple[int, ...]
@@ -190,12 +190,12 @@ class _Sample:
         return all(message.id is not None for message in self.messages)
 
     def pairs(self) -> Iterator[list[tuple[Counter[Any], Counter[Any]]]]:
-        """The first record beside each other one: a half to pick events by, a half to bound them by."""
-        found: dict[int, list[Report]] = defaultdict(list)
+        """Pairs of the first record with another; per record one half picks events, one bounds them."""
+        reports_of: dict[int, list[Report]] = defaultdict(list)
         for number, message in self.drawn:
-            found[number].append(Report("", message.cells))
+            reports_of[number].append(Report("", message.cells))
         for other in range(1, self.known):
-            halves = [(found[one][::2], found[one][1::2]) for one in (0, other)]
+            halves = [(reports_of[record][::2], reports_of[record][1::2]) for record in (0, other)]
             if all(half for pair in halves for half in pair):
                 yield [(Counter(pick), Counter(bound)) for pick, bound in halves]
 
@@ -203,7 +203,7 @@ class _Sample:
 def _capture(
     make: Make, plan: Plan, cast: Sequence[tuple[int, object]], known: int
 ) -> tuple[_Sample, list[str]]:
-    """Have every device send its message. A record that makes a device fail is a finding."""
+    """The messages of all devices, and a finding for each record that makes a device fail."""
     messages, numbers, errors = [], [], []
     for number, record in cast:
         try:
@@ -222,7 +222,7 @@ def _capture(
 
 
 def _reason(error: Exception) -> str:
-    """The text of our own errors, which name no record; of others only the kind."""
+    """The text of our own errors, which never name a record, or only the type of other errors."""
     return str(error) if isinstance(error, KeyveilError) else type(error).__name__
 
 
@@ -230,7 +230,7 @@ def _reason(error: Exception) -> str:
 
 
 def _exact_findings(sample: _Sample) -> list[str]:
-    """Parts that are not the same in all messages."""
+    """Findings on parts that are not the same in all messages."""
     messages = sample.messages
     names = dict.fromkeys(name for message in messages for name in message.parts)
     findings = []
@@ -244,7 +244,7 @@ def _exact_findings(sample: _Sample) -> list[str]:
         texts: dict[tuple[int, ...], set[bytes]] = defaultdict(set)
         for message in messages:
             texts[message.cells].add(message.exact)
-        if any(len(found) > 1 for found in texts.values()):
+        if any(len(variants) > 1 for variants in texts.values()):
             findings.append("bytes: messages with equal cells differ in more than their id")
     return findings
 
@@ -253,7 +253,7 @@ def _exact_findings(sample: _Sample) -> list[str]:
 
 
 def _bit_findings(sample: _Sample, level: float) -> list[str]:
-    """Bits of the id that are no fair coins, in all messages or in those of a record or of cells."""
+    """Findings on bits of the id that are not fair coins, overall or for a record or cells."""
     bits = np.array([np.unpackbits(np.frombuffer(m.id or b"", np.uint8)) for _, m in sample.drawn])
     groups: dict[tuple[str, object], list[int]] = defaultdict(list)
     for row, (number, message) in enumerate(sample.drawn):
@@ -262,24 +262,24 @@ def _bit_findings(sample: _Sample, level: float) -> list[str]:
         groups["messages with equal cells", message.cells].append(row)
         groups["messages of one record with equal cells", (number, message.cells)].append(row)
     tests = bits.shape[1] * len(groups)
-    found: Counter[str] = Counter()
+    unfair: Counter[str] = Counter()
     for (name, _), rows in groups.items():
         ones = bits[rows].sum(axis=0)
         fewer = np.minimum(ones, len(rows) - ones)
         chances = 2 * special.bdtr(fewer, len(rows), 0.5)
-        found[name] += int((chances < level / tests).sum())
-    return [f"id: {count} bits are no fair coins in {name}" for name, count in found.items() if count]
+        unfair[name] += int((chances < level / tests).sum())
+    return [f"id: {count} bits are no fair coins in {name}" for name, count in unfair.items() if count]
 
 
 def _repeat_findings(sample: _Sample, level: float) -> list[str]:
-    """Ids, or 32-bit words of ids, that occur more often than once by chance."""
+    """Findings on ids, or 32-bit words of ids, that repeat more often than by chance."""
     ids = [message.id or b"" for _, message in sample.drawn]
     pieces = {"id: ids repeat": (0, 16)}
     pieces |= {f"id: bytes {at} to {at + 3} repeat": (at, at + 4) for at in range(0, 16, 4)}
     findings = []
     for text, (first, last) in pieces.items():
-        repeats = len(ids) - len({one[first:last] for one in ids})
-        # The i-th repeats an earlier one with a chance below i / 2^bits, whatever came before.
+        repeats = len(ids) - len({report_id[first:last] for report_id in ids})
+        # The i-th repeats an earlier one with probability below i / 2^bits, whatever came before.
         mean = len(ids) * (len(ids) - 1) / 2 / 2.0 ** (8 * (last - first))
         most = min(repeats, 100)
         if repeats and mean**most / factorial(most) < level / len(pieces):
@@ -291,18 +291,18 @@ def _repeat_findings(sample: _Sample, level: float) -> list[str]:
 
 
 def guess_bound(epsilon: float, records: int) -> float:
-    """The most that anyone guesses right, of equally likely records, from one report."""
+    """The largest probability of guessing one of ``records`` equally likely records from a report."""
     return exp(epsilon) / (exp(epsilon) + records - 1)
 
 
-def _judged(plan: Plan, records: int, attack: str, right: int, messages: int) -> Guesses:
+def _guesses(plan: Plan, records: int, attack: str, right: int, messages: int) -> Guesses:
     allowed = guess_bound(float(plan.promised), records)
     chance = float(special.bdtrc(right - 1, messages, allowed)) if right else 1.0
     return Guesses(attack, right, messages, allowed, chance)
 
 
-def _learned(plan: Plan, records: int, sample: _Sample) -> Guesses:
-    """Guess from cells alone: the record that they came from most often in the other half."""
+def _cell_guesses(plan: Plan, records: int, sample: _Sample) -> Guesses:
+    """Guesses from cells alone: the record that sent them most often in the other half."""
     seen: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
     for number, message in sample.drawn[::2]:
         seen[message.cells][number] += 1
@@ -312,13 +312,13 @@ def _learned(plan: Plan, records: int, sample: _Sample) -> Guesses:
         for number, message in tested
         if message.cells in seen
     )
-    return _judged(plan, records, "cells alone", right, len(tested))
+    return _guesses(plan, records, "cells alone", right, len(tested))
 
 
 def _replay_attacks(
     plan: Plan, records: Sequence[Record], sample: _Sample, draw: np.random.Generator
 ) -> tuple[list[Guesses], list[Redrawn]]:
-    """Take ids for words of the coins, in several ways: guess the record, and draw the cells again."""
+    """Attacks that use ids as words of the coins, at several offsets: guess the record, or redraw."""
     truth = np.array([number for number, _ in sample.drawn])
     replay = Replay(plan, records, [message.cells for _, message in sample.drawn], draw)
     guesses, redrawn = [], []
@@ -328,8 +328,8 @@ def _replay_attacks(
         for offset in range(-3, min(replay.words, MOST_OFFSETS)):
             name = f"cells and id, read as {ends}-endian words {offset} to {offset + 3} of the coins"
             right = int((replay.guessed(ids, offset) == truth).sum())
-            guesses.append(_judged(plan, len(records), name, right, len(truth)))
-            again, expected = replay.redrawn(truth, ids, offset)
-            chance = binomials_tail(int(again.sum()), expected)
-            redrawn.append(Redrawn(name, int(again.sum()), len(truth), float(expected.sum()), chance))
+            guesses.append(_guesses(plan, len(records), name, right, len(truth)))
+            matches, expected = replay.redrawn(truth, ids, offset)
+            chance = binomials_tail(int(matches.sum()), expected)
+            redrawn.append(Redrawn(name, int(matches.sum()), len(truth), float(expected.sum()), chance))
     return guesses, redrawn

@@ -1,9 +1,9 @@
-"""Messages: all that leaves a device for one report, taken apart into cells, id and everything else.
+"""Messages: everything that leaves a device for one report, split into cells, id and the rest.
 
-A message is what was sent, byte by byte: a list of HTTP requests, or the bytes of one report. Bytes may
-be JSON (a report, or a batch of one report as collectors take it), a binary batch of one report, or a
-file of reports that holds one. The cells and the id are random; every other part must be the same in
-all messages, whatever the record. ``messageaudit`` checks that.
+A message is a list of HTTP requests, or the bytes of one report. The bytes may be JSON (a report, or a
+batch of one report), a binary batch of one report, or a report file with one report. The cells and the
+id are random. Every other part must be the same in all messages, whatever the record; ``message_audit``
+checks that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CELLS = re.compile(rb'("cells"\s*:\s*\[)[^\]]*\]')
 
 @dataclass(frozen=True)
 class Request:
-    """One HTTP request as it leaves: headers in their order, names in their spelling."""
+    """One HTTP request as it is sent, with the order and spelling of its headers."""
 
     method: str
     url: str
@@ -43,16 +43,16 @@ Sent = str | bytes | Request | Sequence[Request]
 
 @dataclass(frozen=True)
 class Message:
-    """One report's message, taken apart."""
+    """The parts of one report's message."""
 
     cells: tuple[int, ...]
-    """In the order in which they were sent."""
+    """The cells in the order in which they were sent."""
     id: bytes | None
     """The sixteen bytes of the report's id; None if it has none."""
     parts: Mapping[str, object]
     """All parts but cells and id, by name."""
     exact: bytes
-    """The whole message with its id left out: the same for all messages with these cells."""
+    """The whole message without its id. It must be the same for all messages with these cells."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ class _Body:
 
 
 def read_message(plan: Plan, sent: Sent) -> Message:
-    """Take a message apart; an error if it does not carry exactly one report of the plan."""
+    """The parts of a message. Raises ``ReportError`` unless it carries one report of the plan."""
     if isinstance(sent, str | bytes):
         body = _read_body(plan, sent.encode() if isinstance(sent, str) else sent)
         return Message(body.cells, body.id, body.parts, body.exact)
     requests = [sent] if isinstance(sent, Request) else list(sent)
-    bodies = [_read_body(plan, one.body) if one.body else None for one in requests]
+    bodies = [_read_body(plan, request.body) if request.body else None for request in requests]
     carried = [body for body in bodies if body is not None]
     if not carried:
         raise ReportError("the message carries no report")
@@ -91,7 +91,7 @@ def read_message(plan: Plan, sent: Sent) -> Message:
 def _request_parts(
     name: str, request: Request, body: _Body | None, report_id: bytes | None
 ) -> dict[str, object]:
-    """The parts of one request; a right content-length says no more than the cells do."""
+    """The parts of one request, by name. A correct content-length depends on the cells alone."""
     parts: dict[str, object] = {
         f"{name}, method": request.method,
         f"{name}, address": _without_id(request.url.encode(), report_id),
@@ -113,15 +113,15 @@ def _without_id(text: bytes, report_id: bytes | None) -> bytes:
 
 def _read_body(plan: Plan, body: bytes) -> _Body:
     if body.startswith(FILE):
-        found = _read_file(plan, body)
+        parsed = _read_file(plan, body)
     elif body.startswith(BATCH):
-        found = _read_batch(plan, body)
+        parsed = _read_batch(plan, body)
     else:
-        found = _read_json(plan, body)
-    if list(found.cells) != sorted(set(found.cells)):
+        parsed = _read_json(plan, body)
+    if list(parsed.cells) != sorted(set(parsed.cells)):
         raise ReportError("cells are sent once each, in ascending order; another order may tell more")
-    plan.packing.check(Report(plan.hash, found.cells))
-    return found
+    plan.packing.check(Report(plan.hash, parsed.cells))
+    return parsed
 
 
 def _read_json(plan: Plan, body: bytes) -> _Body:
@@ -166,11 +166,11 @@ def _read_file(plan: Plan, content: bytes) -> _Body:
     batches = [batch for batch in parse(plan, content) if len(batch)]
     if len(batches) != 1 or len(batches[0]) != 1:
         raise ReportError("the file has several reports, or none; audit one person at a time")
-    again = BytesIO()
-    writer = ReportWriter(plan, again)
+    rewritten = BytesIO()
+    writer = ReportWriter(plan, rewritten)
     writer.add(batches[0])
     writer.close()
-    same = again.getvalue() == content
+    same = rewritten.getvalue() == content
     parts = {"length": len(content), "bytes beside the report": b"" if same else content}
     (cells,) = plan.packing.cells_of(batches[0])
     return _Body(cells, None, parts, content)

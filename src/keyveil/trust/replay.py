@@ -1,7 +1,7 @@
-"""Replay: draw reports again with an id in place of coins.
+"""Replay: redraw reports with an id in place of coins.
 
-A report is a function of the record and of the coins' words. Whoever knows some of the words can draw
-every record's report again and see which records give the cells that were sent. Ids must not help.
+A report is a function of the record and of the words of the coins. An attacker who knows some of the
+words can redraw the report of every record and see which records give the sent cells. Ids must not help.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ..people.schema import Record
 from ..plan.plan import Plan
 
 REDRAWS = 4
-"""How often the words that an attacker does not know are drawn, for each record."""
+"""Number of draws, for each record, of the words that an attacker does not know."""
 DECOYS = 63
-"""Number of random ids beside which the real one is put."""
+"""Number of random ids that the real id is compared with."""
 _ROOM = 1 << 22
-"""Words in memory at once."""
+"""Maximum number of words in memory."""
 
 
 class Replay:
-    """Reports with known cells, drawn again with other words. ``draw`` gives what is not known."""
+    """Redraws of reports with known cells. ``draw`` supplies the unknown words."""
 
     def __init__(
         self,
@@ -37,14 +37,14 @@ class Replay:
         self.plan, self.cells, self._draw = plan, cells, draw
         self._people = People.of_records(plan.schema, records)
         self.words = max(plan.words_of(view) for view in range(len(plan.views)))
-        """How many words a report takes, whatever its view."""
+        """Number of words of a report, the largest over views."""
         self._views, self._outputs = plan.packing.outputs(plan.packing.batch_of(cells))
 
     def guessed(self, ids: Words, offset: int) -> Integers:
-        """Each report's likeliest record, if the id is the coins' words from ``offset`` on.
+        """The number of each report's likeliest record, if the id is the coins' words from ``offset``.
 
-        It is the number of the record that draws the report's cells most often; -1 if none does. Ties
-        are broken at random.
+        It is the record whose redraws give the report's cells most often, or -1 if none does. Ties are
+        broken at random.
         """
         records = len(self._people)
         who = np.tile(np.repeat(np.arange(records), REDRAWS), (len(ids), 1))
@@ -55,9 +55,9 @@ class Replay:
         return np.where(score.any(axis=1), likely, -1)
 
     def redrawn(self, truth: Integers, ids: Words, offset: int) -> tuple[np.ndarray, Floats]:
-        """Whether each id gives its report's cells again from the true record, and with what chance.
+        """Whether each id reproduces its report's cells from the true record, and the probability of it.
 
-        The chance is that of an unrelated id, given how many of the id and its decoys give the cells.
+        The probability is that of an unrelated id, given how many of the id and its decoys do.
         """
         who = np.tile(truth[:, None], (1, 1 + DECOYS))
         known = self._draw.integers(1 << 32, size=(*who.shape, 4), dtype=np.uint32)
@@ -66,34 +66,37 @@ class Replay:
         return same[:, 0], same.mean(axis=1)
 
     def _matches(self, who: Integers, known: Words, offset: int) -> np.ndarray:
-        """Whether row i's records draw report i's cells, with four known words each; as ``who``.
+        """Whether the records of row i give the cells of report i; the shape is that of ``who``.
 
-        Other words are drawn at random, but for the one that picks the view, which the cells show.
+        Four words are known. The others are random, except the word that picks the view: the cells show
+        it.
         """
         first, last = max(offset, 0), min(offset + 4, self.words)
-        reports, each = who.shape
-        size = max(1, _ROOM // (each * self.words))
+        reports, per_report = who.shape
+        size = max(1, _ROOM // (per_report * self.words))
         same = np.empty(who.shape, bool)
         for begin in range(0, reports, size):
             rows = slice(begin, min(begin + size, reports))
-            shape = (rows.stop - rows.start, each, self.words)
+            shape = (rows.stop - rows.start, per_report, self.words)
             ready = self._draw.integers(1 << 32, size=shape, dtype=np.uint32)
             views, outputs = self._views[rows], self._outputs[rows]
             ready[:, :, 0] = np.concatenate([[0], self.plan.views.bounds])[views][:, None]
             ready[:, :, first:last] = known[rows, :, first - offset : last - offset]
-            numbers = np.arange(shape[0] * each)
+            numbers = np.arange(shape[0] * per_report)
             people = self._people.chosen(who[rows].ravel(), numbers)
             words = ready.reshape(-1, self.words)
             stream = Stream(Coins.stated("replay"), address(numbers), ready=words)
-            picked, again = self.plan.perturb(people, stream)
-            equal = again == np.repeat(outputs, each, axis=0)
-            equal = equal.reshape(len(numbers), -1).all(axis=1) & (picked == np.repeat(views, each))
-            same[rows] = equal.reshape(-1, each)
+            picked, redrawn = self.plan.perturb(people, stream)
+            equal = redrawn == np.repeat(outputs, per_report, axis=0)
+            equal = equal.reshape(len(numbers), -1).all(axis=1) & (
+                picked == np.repeat(views, per_report)
+            )
+            same[rows] = equal.reshape(-1, per_report)
         return same
 
 
 def binomials_tail(count: int, chances: Floats) -> float:
-    """The chance that at least ``count`` of some independent events occur, each with its own chance."""
+    """The probability that at least ``count`` of independent events with these ``chances`` occur."""
     law = np.ones(1)
     for chance in chances[chances > 0]:
         law = np.convolve(law, [1 - chance, chance])

@@ -50,26 +50,26 @@ if TYPE_CHECKING:
 DELTA = 1e-9
 MOST_PEOPLE = 10**12
 _RUNS_OF_PEOPLE, _RUNS_OF_DRAWS = 20, 120
-"""Into how many runs of neighbours all numbers are put, at the most."""
+"""Maximum number of runs into which consecutive numbers of people, and of draws, are grouped."""
 _SLACK = 1 + 1e-9
-"""Covers the last digits of floating-point sums and tails."""
+"""A factor that covers rounding errors of floating-point sums and tails."""
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """What a plan's reports look like to the proof; each rounded to the safe side."""
+    """The three numbers of a plan's law that the proof uses, each rounded to the safe side."""
 
     ratio: float
-    """How much likelier a report can be from one record than from another: e^epsilon."""
+    """The largest ratio of a report's probabilities under two records: e^epsilon."""
     variation: float
-    """The largest total variation between the reports of two records, or a little more."""
+    """The largest total variation distance between the reports of two records, or slightly more."""
     blanket: float
-    """The chance that a report is drawn from what all records share, or a little less."""
+    """The probability mass that the reports of all records share, or slightly less."""
 
 
 @dataclass(frozen=True)
 class Amplified:
-    """The central guarantee: (epsilon, delta) for everyone among so many shuffled reports."""
+    """The central guarantee: (epsilon, delta) for each person among ``people`` shuffled reports."""
 
     epsilon: float
     delta: float
@@ -77,7 +77,10 @@ class Amplified:
     people: int
     parameters: Parameters
     closed_form: float | None
-    """What Feldman, McMillan and Talwar's formula gives where it holds; ``epsilon`` is the lesser."""
+    """The epsilon of Feldman, McMillan and Talwar's formula; None if it does not hold.
+
+    ``epsilon`` is the smaller of this and our own.
+    """
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -94,24 +97,25 @@ class Amplified:
 
 
 def amplified(plan: Plan, people: int, delta: float = DELTA) -> Amplified:
-    """The epsilon of one report among ``people`` that pass a shuffler together, at a ``delta``."""
+    """The central guarantee, at ``delta``, of one report among ``people`` that are shuffled."""
     count = _people(people)
     if not 0 < delta < 1:
         raise PlanError("delta lies between 0 and 1, and well below one by the number of people")
     known = parameters(plan)
     local = float(plan.proven)
-    found = min(smallest_epsilon(known, count, delta), nextafter(local, inf))
+    own = min(smallest_epsilon(known, count, delta), nextafter(local, inf))
     closed = closed_form(local, count, delta)
-    best = found if closed is None else min(found, closed)
+    best = own if closed is None else min(own, closed)
     return Amplified(best, delta, local, count, known, closed)
 
 
 def line(plan: Plan, people: int, delta: float = DELTA) -> str:
     """One sentence for the explanation of a plan."""
-    made = amplified(plan, people, delta)
+    result = amplified(plan, people, delta)
     return (
-        f"if the reports of {made.people:,} people pass a shuffler, whoever sees them all learns at "
-        f"most epsilon {made.epsilon:.3g} (delta {delta:g}) of one person, not {made.local_epsilon:.3g}"
+        f"if the reports of {result.people:,} people pass a shuffler, whoever sees them all learns at "
+        f"most epsilon {result.epsilon:.3g} (delta {delta:g}) of one person, "
+        f"not {result.local_epsilon:.3g}"
     )
 
 
@@ -122,7 +126,10 @@ def _people(people: float) -> int:
 
 
 def closed_form(local_epsilon: float, people: int, delta: float) -> float | None:
-    """Feldman, McMillan, Talwar, "Hiding among the clones", FOCS 2021; None where it does not hold."""
+    """The epsilon of Feldman, McMillan, Talwar, "Hiding among the clones", FOCS 2021.
+
+    None if the formula does not hold.
+    """
     if local_epsilon > log(max(people / (16 * log(2 / delta)), 1e-300)):
         return None
     odds = exp(local_epsilon)
@@ -134,23 +141,23 @@ def closed_form(local_epsilon: float, people: int, delta: float) -> float | None
 
 
 class Accountant:
-    """delta as a function of epsilon for one set of parameters and so many people."""
+    """delta as a function of epsilon, for given parameters and a number of people."""
 
     def __init__(self, known: Parameters, people: int, aim: float = 1e-20) -> None:
         self.known = known
         self.reach = sqrt(2 * log(1e5 / aim))
-        """Standard deviations on either side that are summed over: beyond, there is a part of ``aim``
-        left that hardly matters, and is added to delta."""
+        """Number of standard deviations on either side in the sum. The mass beyond is a small part of
+        ``aim`` and is added to delta."""
         others, chance = np.array([people - 1.0]), min(known.blanket, 1.0)
         edges = self._edges(others, chance, _RUNS_OF_PEOPLE)
         mass, outside = _masses(edges, others[:, None], chance)
-        some = edges[0, 1:] > edges[0, :-1]
-        self.drawn, self.mass = edges[0, :-1][some] + 1.0, mass[0, some]
-        """The least number of draws from the blanket in each run, one's own among them; its chance."""
+        filled = edges[0, 1:] > edges[0, :-1]
+        self.drawn, self.mass = edges[0, :-1][filled] + 1.0, mass[0, filled]
+        """Each run's least number of draws from the blanket, one's own included; its probability."""
         self.outside = float(outside[0])
 
     def _edges(self, trials: Floats, chance: float, runs: int) -> Floats:
-        """Where runs of a binomial's values begin, one row for each, and one past the last.
+        """The first values of the runs of each binomial, one row per binomial, and one past the last.
 
         Runs are short near the mean, where most of the mass is.
         """
@@ -161,27 +168,27 @@ class Accountant:
             return np.asarray(np.minimum(low[:, None] + np.arange(runs + 1), high[:, None] + 1))
         at = np.linspace(-1, 1, runs + 1)
         at = (at**3 + at / 4) / 1.25
-        made = np.ceil(mean[:, None] + half[:, None] * at)
-        made[:, 0], made[:, -1] = low, high + 1
-        return np.asarray(np.clip(made, low[:, None], high[:, None] + 1))
+        edges = np.ceil(mean[:, None] + half[:, None] * at)
+        edges[:, 0], edges[:, -1] = low, high + 1
+        return np.asarray(np.clip(edges, low[:, None], high[:, None] + 1))
 
     def delta(self, epsilon: float) -> float:
         """An upper bound on the divergence at ``epsilon``."""
         ratio, blanket = self.known.ratio, self.known.blanket
-        grown = exp(epsilon)
-        if ratio <= grown or self.known.variation <= 0:
+        growth = exp(epsilon)
+        if ratio <= growth or self.known.variation <= 0:
             return 0.0
-        # How often, in parts of all reports, L takes its upper and its lower value; two values at most.
-        most = (blanket * (grown * ratio - 1) - (grown - 1)) / ((ratio - 1) * (1 + grown))
+        # The shares of all reports for which L takes its upper and its lower value.
+        most = (blanket * (growth * ratio - 1) - (growth - 1)) / ((ratio - 1) * (1 + growth))
         upper = min(self.known.variation / (ratio - 1), most)
-        lower = (upper * (ratio - 1) + (grown - 1) * (1 - blanket)) / (grown * (ratio - 1))
+        lower = (upper * (ratio - 1) + (growth - 1) * (1 - blanket)) / (growth * (ratio - 1))
         either, rising = min((upper + lower) / blanket, 1.0), upper / (upper + lower)
-        sums = self._means(either, rising, grown)
-        each = blanket * (ratio - 1) * (1 + grown) * sums
-        return float(self.mass @ each) * _SLACK + self.outside
+        sums = self._means(either, rising, growth)
+        divergences = blanket * (ratio - 1) * (1 + growth) * sums
+        return float(self.mass @ divergences) * _SLACK + self.outside
 
     def _means(self, either: float, rising: float, grown: float) -> Floats:
-        """E[(A - start)+] / m: A of the t ~ Binomial(m, either) draws at an end are at the upper one."""
+        """E[(A - start)+] / m: A of the t ~ Binomial(m, either) draws at an end are at the upper end."""
         m = self.drawn
         edges = self._edges(m, either, _RUNS_OF_DRAWS)
         mass, outside = _masses(edges, m[:, None], either)
@@ -201,7 +208,7 @@ class Accountant:
 
 
 def _masses(edges: Floats, trials: Floats | float, chance: float) -> tuple[Floats, Floats]:
-    """The binomial chance of each run between edges, and of all that lies outside."""
+    """The binomial probability of each run between edges, and of everything outside."""
     far, tail = shorter_tail(edges, trials, chance)
     same = np.abs(tail[:, 1:] - tail[:, :-1])  # both ends on one side of the mean
     mass = np.where(far[:, 1:] == far[:, :-1], same, 1.0 - tail[:, 1:] - tail[:, :-1])
@@ -211,7 +218,7 @@ def _masses(edges: Floats, trials: Floats | float, chance: float) -> tuple[Float
 
 
 def smallest_epsilon(known: Parameters, people: int, delta: float) -> float:
-    """The smallest epsilon whose bound on delta is met, rounded up; infinite if there is none."""
+    """The smallest epsilon whose bound is at most ``delta``, rounded up; infinite if there is none."""
     account = Accountant(known, people, delta)
 
     def excess(epsilon: float) -> float:
@@ -226,17 +233,17 @@ def smallest_epsilon(known: Parameters, people: int, delta: float) -> float:
     for _ in range(200):
         if high - low <= 1e-6 * high:
             break
-        # The line through both ends, and the middle whenever that would not halve the gap.
+        # Try the line through both ends, then the middle unless the gap has shrunk to a tenth.
         cut = (low * at_high - high * at_low) / (at_high - at_low)
         cut = min(max(cut, low + 0.02 * (high - low)), high - 0.02 * (high - low))
         for epsilon in (cut, None):
             before = high - low
             point = (low + high) / 2 if epsilon is None else epsilon
-            found = excess(point)
-            if found <= 0:
-                high, at_high = point, found
+            above = excess(point)
+            if above <= 0:
+                high, at_high = point, above
             else:
-                low, at_low = point, found
+                low, at_low = point, above
             if high - low <= 0.1 * before:
                 break
     return high
@@ -246,29 +253,30 @@ def smallest_epsilon(known: Parameters, people: int, delta: float) -> float:
 
 
 def parameters(plan: Plan) -> Parameters:
-    """Ratio, variation and blanket of whole reports, the drawn view included.
+    """Ratio, variation and blanket of whole reports, including the drawn view.
 
-    Everybody draws the view alike, and two records may differ in all keys: each is the mean over
-    views of the view's own. Where encoding is random a record is a mixture of states, which lie at
-    least as far apart and share no more; the ratio is that between records, as the plan proves it,
-    since what padding draws from one record differs by less than its states do.
+    Everybody draws the view with the same weights, and two records may differ in all keys. So variation
+    and blanket are the means over views of the views' own. If the encoding is random, a record is a
+    mixture of states; states are at least as far apart as records and share no more. The ratio is the
+    one between records that the plan proves, because records that are padded
+    at random differ by less than their states.
     """
     keys = len(plan.schema.keys)
     facts = {
         id(channel): channel_parameters(channel, plan.encoding.proof(channel, keys))
         for channel in plan.channels
     }
-    each = [facts[id(channel)] for channel in plan.view_channels]
+    by_view = [facts[id(channel)] for channel in plan.view_channels]
     shares = plan.views.shares
-    apart = float(sum(s * one.variation for s, one in zip(shares, each, strict=True)))
-    shared = float(sum(s * one.blanket for s, one in zip(shares, each, strict=True)))
-    return Parameters(max(one.ratio for one in each), apart * (1 + 1e-14), shared * (1 - 1e-14))
+    apart = float(sum(s * view.variation for s, view in zip(shares, by_view, strict=True)))
+    shared = float(sum(s * view.blanket for s, view in zip(shares, by_view, strict=True)))
+    return Parameters(max(view.ratio for view in by_view), apart * (1 + 1e-14), shared * (1 - 1e-14))
 
 
 def channel_parameters(channel: Channel, proof: Proof | None = None) -> Parameters:
     """The three numbers of one channel.
 
-    ``proof`` is the worst ratio between records, where that is less than between the channel's states.
+    ``proof`` is the worst ratio between records, if that is smaller than between the channel's states.
     """
     proof = proof or channel.proof()
     apart, shared = _of_ratio(proof)
@@ -278,6 +286,6 @@ def channel_parameters(channel: Channel, proof: Proof | None = None) -> Paramete
 
 
 def _of_ratio(proof: Proof) -> tuple[Fraction, Fraction]:
-    """Any two laws lie within (E - 1) / (E + 1) of each other, and all share 1 / E."""
+    """Bounds on total variation, (E - 1) / (E + 1), and blanket, 1 / E, from the worst ratio E."""
     top, bottom = proof.numerator, proof.denominator
     return Fraction(top - bottom, top + bottom), Fraction(bottom, top)

@@ -3,7 +3,7 @@
 Who holds both of two keys that collide names their cell once, not twice, which no sum over single keys
 knows. It is a fixed error, of the pool's own seeds: it falls with the pool and not with reports.
 
-* ``pair_variance``: how far counts lie from what single keys explain, seed by seed: what a tally itself tells.
+* ``pair_variance``: how far counts lie from what single keys explain, seed by seed, from a tally.
 * ``second_order``: its size on average over pools, keys being held independently.
 * ``pool_error``: what it is under these seeds and for these people, where a table says what sets they
   hold: by the channel's own law where keys are few; otherwise the luck of the seeds averages out, and

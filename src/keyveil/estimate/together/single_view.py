@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...channel import Channel
-from ...channel.law import OneHotBits
+from ...channel.one_hot_bits import OneHotBits
 from ...foundation.arrays import WORD, Floats
 from ...foundation.errors import PlanError
 from ..projection import onto_simplex

@@ -1,4 +1,4 @@
-"""Two tallies of a plan: whether both are draws from one population."""
+"""The check of two tallies of a plan: are both draws from one population?"""
 
 from __future__ import annotations
 
@@ -10,36 +10,44 @@ from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .draws import EXPECTED
 from .finding import FALSE_ALARM, Finding, corrected, finding, holm, unchecked
-from .honest_limits import met_cells
 from .mixture import parts
+from .occurrences import cell_occurrences
 
 
 def check_change(plan: Plan, tally: Tally, other: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
-    """Whether two tallies of a plan, such as those of two days, are draws from one population."""
+    """Check that two tallies of a plan, such as those of two days, are draws from one population."""
     tally.belongs_to(plan)
     other.belongs_to(plan)
     p_values: list[float] = []
     names: list[str] = []
-    one, two = list(parts(plan, tally)), list(parts(plan, other))
-    for (_, views, first), (_, _, second) in zip(one, two, strict=True):
+    own_parts, other_parts = list(parts(plan, tally)), list(parts(plan, other))
+    for (_, views, first), (_, _, second) in zip(own_parts, other_parts, strict=True):
         for name, a, b in zip(views, first, second, strict=True):
             names.append(name)
             p_values.append(alike(a, b))
-    if not one:
-        for met, met_ in zip(met_cells(plan, tally), met_cells(plan, other), strict=True):
-            names += met.names
-            for a, n, b, m in zip(met.counts, met.reports, met_.counts, met_.reports, strict=True):
+    if not own_parts:
+        for own_counts, other_counts in zip(
+            cell_occurrences(plan, tally), cell_occurrences(plan, other), strict=True
+        ):
+            names += own_counts.names
+            for a, n, b, m in zip(
+                own_counts.counts,
+                own_counts.reports,
+                other_counts.counts,
+                other_counts.reports,
+                strict=True,
+            ):
                 p_values.append(alike(np.array([a, n - a]), np.array([b, m - b])))
     if not p_values:
         return unchecked(
             "change", "what two tallies of this plan have in common is not compared", false_alarm
         )
-    each = np.array(p_values)
-    odd = np.flatnonzero(holm(each, false_alarm))
+    chances = np.array(p_values)
+    odd = np.flatnonzero(holm(chances, false_alarm))
     return finding(
         "change",
-        float(-np.log10(max(each.min(), 1e-300))),
-        corrected(each),
+        float(-np.log10(max(chances.min(), 1e-300))),
+        corrected(chances),
         false_alarm,
         "both tallies may be draws from one population",
         "the two tallies are not draws from one population: people changed, or someone began to cheat",
@@ -47,28 +55,28 @@ def check_change(plan: Plan, tally: Tally, other: Tally, false_alarm: float = FA
     )
 
 
-def alike(one: Floats, two: Floats) -> float:
-    """Whether two rows of counts have one law: chi-square, or for few counts an exact bound."""
-    n, m = one.sum(), two.sum()
+def alike(first: Floats, second: Floats) -> float:
+    """The p-value of two rows of counts having one law: chi-square, or an exact bound for few counts."""
+    n, m = first.sum(), second.sum()
     if n == 0 or m == 0:
         return 1.0
-    seen = one + two
-    order = np.argsort(-seen, kind="stable")
-    one, two, seen = one[order], two[order], seen[order]
+    total = first + second
+    order = np.argsort(-total, kind="stable")
+    first, second, total = first[order], second[order], total[order]
     part = min(n, m) / (n + m)
-    enough = seen * part >= EXPECTED
+    enough = total * part >= EXPECTED
     if enough.sum() >= 2 or (enough.any() and not enough.all()):
-        kept = int(enough.sum())
-        rows = np.array([np.append(row[:kept], row[kept:].sum()) for row in (one, two)])
-        if rows[:, -1].sum() * part < EXPECTED:  # what is left is too little for a cell of its own
+        cells = int(enough.sum())
+        rows = np.array([np.append(row[:cells], row[cells:].sum()) for row in (first, second)])
+        if rows[:, -1].sum() * part < EXPECTED:  # the rest is too small for a cell of its own
             rows[:, -2] += rows[:, -1]
             rows = rows[:, :-1]
         if rows.shape[1] >= 2:
-            due = rows.sum(axis=0) * (np.array([[n], [m]]) / (n + m))
-            return chi_square_above(float(((rows - due) ** 2 / due).sum()), rows.shape[1] - 1)
-    # The rarer outputs given how often they were seen in all: binomial, which is wider than exact.
-    rare = float(seen[1:].sum())
+            expected = rows.sum(axis=0) * (np.array([[n], [m]]) / (n + m))
+            return chi_square_above(float(((rows - expected) ** 2 / expected).sum()), rows.shape[1] - 1)
+    # The rarer outputs, given their total: binomial, whose tails are heavier than the exact ones.
+    rare = float(total[1:].sum())
     share = float(n / (n + m))
-    count = float(one[1:].sum())
+    count = float(first[1:].sum())
     both = min(float(above(count, rare, share)), float(below(count, rare, share)))
     return min(1.0, 2 * both)

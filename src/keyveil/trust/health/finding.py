@@ -1,4 +1,4 @@
-"""What a check finds, and how many p-values are one."""
+"""The result of a check, and the correction of p-values for many tests."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ MOST_NAMED = 20
 
 @dataclass(frozen=True)
 class Finding:
-    """One check: what was found, how likely that is by chance, and what it means."""
+    """The result of one check: its statistic, its p-value and what it means."""
 
     check: str
     statistic: float
     p_value: float
-    """The chance, or a bound on it, that an honest tally is found as odd as this one."""
+    """The probability, or an upper bound on it, of a statistic as extreme in an honest tally."""
     false_alarm: float
-    """A p-value below this is suspicious; so honest tallies are found suspicious at most so often."""
+    """The level. A p-value below it is suspicious; at most this share of honest tallies has one."""
     verdict: str
     """fine, suspicious or not checked."""
     meaning: str
     where: tuple[str, ...] = ()
-    """Views, keys or seeds that are suspicious each by itself."""
+    """Names of the views, keys or seeds that are suspicious on their own."""
 
     @property
     def suspicious(self) -> bool:
-        """Whether honest people would hardly ever be found like this."""
+        """Whether the p-value is below the level."""
         return self.verdict == "suspicious"
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
-        made = dict(self.__dict__)
-        made["where"] = list(self.where)
+        members = dict(self.__dict__)
+        members["where"] = list(self.where)
         if self.verdict == "not checked":
-            made["statistic"] = made["p_value"] = None
-        return made
+            members["statistic"] = members["p_value"] = None
+        return members
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class HealthReport:
 
     @property
     def suspicious(self) -> bool:
-        """Whether any check is."""
+        """Whether any check is suspicious."""
         return any(finding.suspicious for finding in self.findings)
 
     @property
     def false_alarm(self) -> float:
-        """How often, at most, an honest tally has any suspicious finding."""
+        """The probability, at most, that an honest tally has a suspicious finding."""
         return sum(f.false_alarm for f in self.findings if f.verdict != "not checked")
 
     def document(self) -> dict[str, Any]:
@@ -72,6 +72,7 @@ class HealthReport:
 
 
 def unchecked(check: str, why: str, false_alarm: float) -> Finding:
+    """The finding of a check that does not apply, with the reason."""
     return Finding(check, 0.0, 1.0, false_alarm, "not checked", why)
 
 
@@ -84,24 +85,31 @@ def finding(
     odd: str,
     where: Sequence[str] = (),
 ) -> Finding:
-    odd_one = p_value < false_alarm
-    named = tuple(where[:MOST_NAMED]) if odd_one else ()
-    verdict = "suspicious" if odd_one else "fine"
+    """A finding whose meaning is ``odd`` if the p-value is below the level, else ``fine``."""
+    suspicious = p_value < false_alarm
+    named = tuple(where[:MOST_NAMED]) if suspicious else ()
+    verdict = "suspicious" if suspicious else "fine"
     return Finding(
-        check, float(statistic), min(1.0, p_value), false_alarm, verdict, odd if odd_one else fine, named
+        check,
+        float(statistic),
+        min(1.0, p_value),
+        false_alarm,
+        verdict,
+        odd if suspicious else fine,
+        named,
     )
 
 
 def holm(p_values: Floats, rate: float) -> np.ndarray:
-    """Which of many p-values are suspicious at a rate that is for all of them together."""
+    """Which of the p-values are rejected at a rate for all of them together (Holm)."""
     order = np.argsort(p_values, kind="stable")
-    many = len(p_values)
-    kept = np.minimum.accumulate(p_values[order] * (many - np.arange(many)) < rate)
-    found = np.zeros(many, bool)
-    found[order[kept]] = True
-    return found
+    count = len(p_values)
+    rejected = np.minimum.accumulate(p_values[order] * (count - np.arange(count)) < rate)
+    suspicious = np.zeros(count, bool)
+    suspicious[order[rejected]] = True
+    return suspicious
 
 
 def corrected(p_values: Floats) -> float:
-    """The p-value of the oddest of many."""
+    """The smallest p-value, corrected for the number of p-values (Bonferroni)."""
     return min(1.0, float(p_values.min(initial=1.0)) * len(p_values))

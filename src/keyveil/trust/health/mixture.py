@@ -1,4 +1,4 @@
-"""Outputs of a view, or signs of a key: a mixture of the channel's rows, whatever people hold."""
+"""The check that outputs of a view, or signs of a key, follow a mixture of the channel's rows."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ...foundation.tails import entropy_above
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .finding import FALSE_ALARM, Finding, corrected, finding, holm, unchecked
-from .honest_limits import view_name
+from .occurrences import view_name
 
 MOST_STATES = 128
 
 
 def parts(plan: Plan, tally: Tally) -> Iterator[tuple[Channel, list[str], Floats]]:
-    """Channels with a row of output counts for each of some names: views, digits of one view, or keys.
+    """Channels, each with names and a row of output counts per name: views, digits of a view, or keys.
 
-    Only those whose laws can be written out.
+    Only channels whose laws can be written out are listed.
     """
     if plan.encoding.dummies(plan.cap):
         yield from _signs(plan, plan.channels[0], tally)
@@ -42,10 +42,10 @@ def parts(plan: Plan, tally: Tally) -> Iterator[tuple[Channel, list[str], Floats
 
 
 def _signs(plan: Plan, channel: Channel, tally: Tally) -> Iterator[tuple[Channel, list[str], Floats]]:
-    """Of every key of a padded record: how often neither, its low or its high sign is met.
+    """For each key of padded records the counts of reports with neither, its low or its high sign.
 
-    A report is about the key with a chance of one in the length at the most. So the three shares are a
-    mixture of three laws, and outside of it a frequency lies above 1 or a mass above its frequency.
+    A report is about the key with a probability of at most one by the padded length. So the three shares
+    are a mixture of three laws. Outside of it a frequency exceeds 1 or a mass exceeds its frequency.
     """
     keys, drawn = list(plan.schema.keys), plan.encoding.largest_chance(plan.cap)
     n, cells = tally.view_counts(0)
@@ -57,10 +57,11 @@ def _signs(plan: Plan, channel: Channel, tally: Tally) -> Iterator[tuple[Channel
 
 
 def check_mixture(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
-    """Each view's outputs are a mixture of its channel's rows, by the best-fitting one.
+    """Check that each view's outputs fit a mixture of its channel's rows.
 
-    The statistic is the log-likelihood that the best mixture lacks, in nats; that of the true mean law
-    is no smaller, and its tail is bounded for any number of reports (``tails.entropy_above``).
+    The statistic is the difference in log-likelihood, in nats, between the counts' own law and the best
+    mixture. It is at most that of the true mean law, whose tail is bounded for any number of reports
+    (``tails.entropy_above``).
     """
     p_values: list[float] = []
     names: list[str] = []
@@ -74,12 +75,12 @@ def check_mixture(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) ->
     if not p_values:
         why = "the tally keeps no whole outputs that a mixture could be fitted to"
         return unchecked("mixture", why, false_alarm)
-    each = np.array(p_values)
-    odd = np.flatnonzero(holm(each, false_alarm))
+    chances = np.array(p_values)
+    odd = np.flatnonzero(holm(chances, false_alarm))
     return finding(
         "mixture",
         worst,
-        corrected(each),
+        corrected(chances),
         false_alarm,
         "some honest population would have sent these outputs",
         "no honest population would have sent these outputs, whatever it holds",
@@ -88,30 +89,30 @@ def check_mixture(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) ->
 
 
 def nats_lacking(channel: Channel, counts: Floats) -> Floats:
-    """For each row of counts, the nats by which the best mixture falls short of the counts' own law."""
+    """The log-likelihood of each row's own law minus that of the best mixture, in nats."""
     n = counts.sum(axis=1, keepdims=True)
     shares = np.divide(counts, n, out=np.zeros_like(counts), where=n > 0)
 
-    def short(laws: Floats) -> Floats:
+    def shortfall(laws: Floats) -> Floats:
         seen = np.maximum(channel.mix(laws), 1e-300)
         with np.errstate(divide="ignore", invalid="ignore"):
-            each = np.where(counts > 0, counts * np.log(shares / seen), 0.0)
-        return np.asarray(np.maximum(each.sum(axis=1), 0.0))
+            terms = np.where(counts > 0, counts * np.log(shares / seen), 0.0)
+        return np.asarray(np.maximum(terms.sum(axis=1), 0.0))
 
-    # Any mixture at all is at least as far; only rows that one near at hand does not explain are fitted.
-    near = onto_simplex(shares @ np.linalg.pinv(channel.expected()))
-    found = short(0.999 * near + 0.001 / channel.states)
+    # Any mixture gives an upper bound. Only rows that a cheap mixture does not explain are fitted.
+    projected = onto_simplex(shares @ np.linalg.pinv(channel.expected()))
+    least = shortfall(0.999 * projected + 0.001 / channel.states)
     cells = int((channel.possible > 0).sum())
-    rows = np.flatnonzero([entropy_above(nats, cells) < 0.5 for nats in found.tolist()])
+    rows = np.flatnonzero([entropy_above(nats, cells) < 0.5 for nats in least.tolist()])
     if len(rows):
         best = fit(channel, counts[rows])
         exact = np.full(len(counts), np.inf)
-        exact[rows] = np.maximum(_rows(short, best.laws, rows, len(counts)) - best.gap, 0.0)
-        found = np.minimum(found, exact)
-    return found
+        exact[rows] = np.maximum(_rows(shortfall, best.laws, rows, len(counts)) - best.gap, 0.0)
+        least = np.minimum(least, exact)
+    return least
 
 
-def _rows(short: Any, laws: Floats, rows: Integers, count: int) -> Floats:
-    whole = np.full((count, laws.shape[1]), 1.0 / laws.shape[1])
-    whole[rows] = laws
-    return np.asarray(short(whole)[rows])
+def _rows(shortfall: Any, laws: Floats, rows: Integers, count: int) -> Floats:
+    all_laws = np.full((count, laws.shape[1]), 1.0 / laws.shape[1])
+    all_laws[rows] = laws
+    return np.asarray(shortfall(all_laws)[rows])

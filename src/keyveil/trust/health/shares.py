@@ -1,4 +1,4 @@
-"""Counts against their limits: how often things are met, and how many positions reports mark."""
+"""The checks of counts against their limits: shares of cells and keys, rare items, marks."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from ...foundation.tails import above, below
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .finding import FALSE_ALARM, Finding, corrected, finding, holm, unchecked
-from .honest_limits import FLOORS, many_below, met_cells, met_keys, met_sets
+from .occurrences import FLOORS, cell_occurrences, key_occurrences, many_below, set_chances
 
 
 def check_shares(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
-    """No cell, position, sign, item or key is met less or more often than from any record."""
-    found = list(met_cells(plan, tally))
-    by_key = met_keys(plan, tally)
+    """Check that no cell, sign, item or key occurs less or more often than records allow."""
+    occurrences = list(cell_occurrences(plan, tally))
+    by_key = key_occurrences(plan, tally)
     if by_key is not None:
-        found.append(by_key)
-    if not found:
+        occurrences.append(by_key)
+    if not occurrences:
         why = "what is met in these reports has no limits that are looked at one by one"
         return unchecked("shares", why, false_alarm)
     counts, reports, least, most = (
-        np.concatenate([getattr(met, part) for met in found])
+        np.concatenate([getattr(events, part) for events in occurrences])
         for part in ("counts", "reports", "least", "most")
     )
-    sets = list(met_sets(plan, tally))
+    sets = list(set_chances(plan, tally))
     p_values = np.concatenate(
         [above(counts, reports, most), below(counts, reports, least), [chance for _, chance in sets]]
     )
-    names = [name for met in found for name in met.names] * 2 + [name for name, _ in sets]
+    names = [name for events in occurrences for name in events.names] * 2 + [name for name, _ in sets]
     odd = np.flatnonzero(holm(p_values, false_alarm))
     where = list(dict.fromkeys(names[row] for row in odd))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -47,7 +47,7 @@ def check_shares(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> 
 
 
 def check_rare(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
-    """All items together are not named less often than if nobody held them."""
+    """Check that all items together are named at least as often as if nobody held them."""
     channel = plan.channels[0]
     n, cells = tally.view_counts(0)
     counts = cells.astype(np.float64)
@@ -68,7 +68,7 @@ def check_rare(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Fi
 
 
 def check_marks(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
-    """How many positions a report marks: the channel says so, all but one whatever the record is."""
+    """Check the number of marked positions; all positions but one do not depend on the record."""
     channel = plan.channels[0]
     n, cells = tally.view_counts(0)
     totals = channel.mark_totals(cells)
@@ -93,7 +93,10 @@ def check_marks(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> F
 
 
 def chernoff(total: int, n: int, others: int, back: float, own: float, *, up: bool) -> float:
-    """A bound on the chance that n reports have so many marks, ``others`` positions each and one own."""
+    """Chernoff's bound on the probability of so many, or so few, marks in n reports.
+
+    A report marks each of ``others`` positions with probability ``back``, and one more with ``own``.
+    """
     mean = n * (others * back + own)
     if (total <= mean) if up else (total >= mean):
         return 1.0
@@ -109,6 +112,6 @@ def chernoff(total: int, n: int, others: int, back: float, own: float, *, up: bo
         low *= 2
     low, high = 2 * low, 2 * high
     for _ in range(200):  # the exponent is convex in the tilt
-        one, two = low + (high - low) / 3, high - (high - low) / 3
-        low, high = (low, two) if exponent(one) < exponent(two) else (one, high)
+        left, right = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, right) if exponent(left) < exponent(right) else (left, high)
     return exp(min(0.0, max(-700.0, float(exponent((low + high) / 2)))))

@@ -1,21 +1,22 @@
 """Poisoning: what fake clients could do to the answers, and how many it takes.
 
-Most answers are linear in the tally: a key's frequency and mass (frequency x mean) are averages over
-reports of what each report is *worth* to them. So a share s of fakes among the reports that speak of a
-key moves both to (1 - s) honest + s worth, and all that is left is which report is worth most. That is
-read off the mechanism's own least-squares estimator, never off a formula for the mechanism. Hash pools
-have several such estimators, of which the tally takes one: the largest worst case is stated. Answers
-that are pooled over views by precision are not linear: the estimator itself is run (``pooled``).
+Most answers are linear in the tally. A key's frequency and mass (frequency x mean) are averages over
+reports; the term of one report is its *influence*. So a share s of fakes among the reports on a key
+turns both into (1 - s) honest + s influence, and the worst attack sends the report with the largest
+influence. The influence comes from the mechanism's own least-squares estimator, not from a formula for
+the mechanism. Hash pools have several such estimators, and the tally decides which is used; the largest
+worst case is stated. Answers that are averaged over views by precision are not linear, so the estimator
+itself is run (``averaged_attack``).
 
-Three attacks (Wu, Cao, Jia, Gong, "Poisoning attacks to local differential privacy protocols for
-key-value data", USENIX Security 2022): ``crafted`` sends what serves the goal best, ``random`` any valid
-report, ``pairs`` runs the honest line on a record of one target drawn at random. A crafted report may
-also choose its view (``views="chosen"``), which ``health`` sees at once, or take it as it is drawn
-(``"drawn"``), which it does not; and its seed where there is a pool, unless seeds are assigned with the
-tokens that let clients in.
+There are three attacks (Wu, Cao, Jia, Gong, "Poisoning attacks to local differential privacy protocols
+for key-value data", USENIX Security 2022). ``crafted`` sends what serves the goal best, ``random`` sends
+any valid report, and ``pairs`` reports honestly on a record of one random target. A crafted report may
+choose its view (``views="chosen"``), which ``health`` detects at once, or draw it (``"drawn"``), which
+``health`` cannot detect. It may also choose its seed if there is a pool, unless seeds are assigned with
+the tokens that admit clients.
 
-Frequencies are shares, and may leave [0, 1]: then ``health`` sees it. Means are on the keys' own scales
-in results, on [-1, 1] as input, and end where their range does.
+Frequencies are shares. They may leave [0, 1], which ``health`` detects. Means are on the keys' own
+scales in results and on [-1, 1] as input; they stop at the ends of their range.
 """
 
 from __future__ import annotations

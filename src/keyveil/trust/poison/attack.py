@@ -1,4 +1,4 @@
-"""What fakes send: the reports that serve a goal best, or do not try to."""
+"""What fakes send: the reports that serve a goal best, random reports, or honest ones."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from ...people.prior import HELD
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .averaged_attack import AveragedViews, is_pooled
-from .influence import Options, core_of, possible_cores
+from .influence import PossibleReports, core_of, possible_cores
 
 GOALS = ("raise-frequency", "lower-frequency", "raise-mean", "lower-mean")
 ATTACKS = ("crafted", "random", "pairs")
 CHOICES = {"seeds": ("chosen", "assigned"), "views": ("chosen", "drawn")}
 FREQUENCY, MEAN = HELD, 0.0
-"""The frequency and mean of a key about which nothing is known."""
+"""Assumed frequency and mean of a key without a tally."""
 
 
 def places_of(plan: Plan, targets: Sequence[str]) -> list[int]:
+    """The places of the targets in the schema. Raises ``PlanError`` if a target repeats."""
     places = [plan.schema.place(key) for key in targets]
     if not places or len(set(places)) != len(places):
         raise PlanError("an attack has one or more targets, each named once")
@@ -32,6 +33,7 @@ def places_of(plan: Plan, targets: Sequence[str]) -> list[int]:
 
 
 def check(plan: Plan, share: float, goal: str, attack: str, seeds: str, views: str) -> None:
+    """Raise ``PlanError`` unless this is an attack that the plan can be asked about."""
     if not 0 <= share < 1:
         raise PlanError("the share of fakes lies between 0 and 1, like 0.01")
     chosen = {"goal": (goal, GOALS), "attack": (attack, ATTACKS)}
@@ -48,7 +50,7 @@ def check(plan: Plan, share: float, goal: str, attack: str, seeds: str, views: s
 def honest_values(
     plan: Plan, places: list[int], tally: Tally | None, frequency: float, mean: float
 ) -> Floats:
-    """Frequency and mass of the targets before anyone cheats."""
+    """Honest frequency and mass of the targets, ``(targets, 2)``."""
     if tally is not None:
         tally.belongs_to(plan)
         return np.asarray(moments_of(plan, tally.counts).values[places])
@@ -58,22 +60,22 @@ def honest_values(
 
 
 class Aimed(NamedTuple):
-    """Frequency and mass of the targets after an attack, and how it is done."""
+    """An attack, and the frequency and mass of the targets after it."""
 
     values: Floats
     drawn: Floats
     """The share of fakes in each group of views."""
     picks: list[Any]
-    """What they send there."""
+    """The law of their reports in each group."""
 
 
 class Scene:
-    """A plan, its targets and the honest answers, for trying what a share of fakes does to them.
+    """A plan, its targets and the honest answers; computes what a share of fakes does to them.
 
-    An estimator that is linear in the tally is known by its worths (``Options``). One that pools views
-    by precision is run itself (``Pooled``). A hash pool has several linear estimators, and the tally
-    decides between them: a crafted attack is given the one that serves it best, which bounds what it
-    can do.
+    An estimator that is linear in the tally is described by its influences (``PossibleReports``). One
+    that averages views by precision is run itself (``AveragedViews``). A hash pool has several linear
+    estimators, and the tally decides between them. A crafted attack gets the one that serves it best,
+    which is an upper bound.
     """
 
     def __init__(
@@ -87,13 +89,13 @@ class Scene:
         self.plan = plan
         self.before = honest_values(plan, places, tally, frequency, mean)
         self.pooled = AveragedViews(plan, places, tally, frequency, mean) if is_pooled(plan) else None
-        self.options = [(Options.of(plan, places, tally), self.before)]
-        """The linear estimators, that of the tally first, each with its own honest answers."""
+        self.options = [(PossibleReports.of(plan, places, tally), self.before)]
+        """The linear estimators, each with its own honest answers; that of the tally is the first."""
         cores = possible_cores(plan)
         used = cores[0] if tally is None else core_of(plan, tally)
         for core in cores if self.pooled is None else []:
             if core != used:
-                options = Options.of(plan, places, tally, core)
+                options = PossibleReports.of(plan, places, tally, core)
                 before = self.before if tally is None else options.average(tally)
                 self.options.append((options, before))
 
@@ -104,7 +106,7 @@ class Scene:
         return self.aimed(share, goal, attack, seeds, views).values
 
     def sent(self, share: float, goal: str, attack: str, views: str) -> list[Floats]:
-        """What fakes send to each block of pooled views."""
+        """The counts of fake reports in each block of averaged views."""
         assert self.pooled is not None
         count = self.pooled.reports * share / (1 - share)
         if attack == "random":
@@ -116,15 +118,15 @@ class Scene:
     def aimed(self, share: float, goal: str, attack: str, seeds: str, views: str) -> Aimed:
         """The attack on a linear estimator that serves the goal best."""
         options = self.options if attack == "crafted" else self.options[:1]
-        found = [
-            attacked(self.plan, some, before, share, goal, attack, seeds, views)
-            for some, before in options
+        attacks = [
+            attacked(self.plan, possible, before, share, goal, attack, seeds, views)
+            for possible, before in options
         ]
-        return max(found, key=lambda aimed: float(served(self.plan, goal, aimed.values)))
+        return max(attacks, key=lambda aimed: float(served(self.plan, goal, aimed.values)))
 
 
 def served(plan: Plan, goal: str, values: Floats) -> Floats:
-    """How well values ``(..., targets, 2)`` serve a goal: the sum of the targets' answers, signed."""
+    """The score ``(...)`` of values ``(..., targets, 2)`` for a goal: the signed sum of the answers."""
     sign = 1.0 if goal.startswith("raise") else -1.0
     if goal.endswith("frequency"):
         return np.asarray(sign * values[..., 0].sum(axis=-1))
@@ -138,7 +140,7 @@ def served(plan: Plan, goal: str, values: Floats) -> Floats:
 
 def attacked(
     plan: Plan,
-    options: Options,
+    options: PossibleReports,
     before: Floats,
     share: float,
     goal: str,
@@ -146,28 +148,29 @@ def attacked(
     seeds: str,
     views: str,
 ) -> Aimed:
+    """The attack on one linear estimator, given by its possible reports."""
     if attack == "random":
-        worths = [group.best.even() for group in options.groups]
-        return Aimed(options.after(before, share, options.evenly, worths), options.evenly, [])
+        influences = [group.best.even() for group in options.groups]
+        return Aimed(options.after(before, share, options.evenly, influences), options.evenly, [])
     if attack == "pairs":
         honest = options.honest(goal)
-        worths = [honest[group.targets] for group in options.groups]
-        return Aimed(options.after(before, share, options.shares, worths), options.shares, [])
+        influences = [honest[group.targets] for group in options.groups]
+        return Aimed(options.after(before, share, options.shares, influences), options.shares, [])
 
     def outcome(weights: Floats) -> Aimed:
         picks = [group.best.pick(weights[group.targets], seeds) for group in options.groups]
-        worths = [g.best.worth_of(pick) for g, pick in zip(options.groups, picks, strict=True)]
-        drawn = options.shares if views == "drawn" else options.chosen(weights, worths, before)
-        return Aimed(options.after(before, share, drawn, worths), drawn, picks)
+        influences = [g.best.mean_influence(pick) for g, pick in zip(options.groups, picks, strict=True)]
+        drawn = options.shares if views == "drawn" else options.chosen(weights, influences, before)
+        return Aimed(options.after(before, share, drawn, influences), drawn, picks)
 
     return best(plan, before, goal, outcome)
 
 
 def best(plan: Plan, before: Floats, goal: str, outcome: Callable[[Floats], Aimed]) -> Aimed:
-    """The outcome that serves the goal best, among those of ever better weights on worths.
+    """The outcome that serves the goal best, over weights on the influences.
 
-    A frequency is linear in what is sent. A mean is a ratio: the report that raises it to m is the
-    one with the largest mass - m x frequency, and m is found in a few rounds (Dinkelbach).
+    A frequency is linear in the reports. A mean is a ratio: the report that raises it to m has the
+    largest mass - m x frequency, and a few rounds find m (Dinkelbach's method).
     """
     sign = 1.0 if goal.startswith("raise") else -1.0
     if goal.endswith("frequency"):
@@ -178,7 +181,7 @@ def best(plan: Plan, before: Floats, goal: str, outcome: Callable[[Floats], Aime
 
 
 def best_ratio(before: Floats, sign: float, outcome: Callable[[Floats], Aimed]) -> Aimed:
-    """The outcome whose second value by the first is the largest, or with a sign of -1 the least."""
+    """The outcome with the largest ratio of second to first value, or the smallest if sign is -1."""
     best, most, now = None, -inf, before
     for _ in range(12):
         held = np.maximum(np.nan_to_num(now[:, 0]), 1e-3)
@@ -195,7 +198,7 @@ def best_ratio(before: Floats, sign: float, outcome: Callable[[Floats], Aimed]) 
 
 
 def ratio(values: Floats) -> float:
-    """Mass by frequency. Where the frequency is driven to zero the mean goes to either end."""
+    """Mass divided by frequency; plus or minus infinity if the frequency is not above zero."""
     frequency, mass = float(values[0]), float(values[1])
     if not (isfinite(frequency) and isfinite(mass)):
         return nan

@@ -1,4 +1,4 @@
-"""Mechanisms side by side: what the same fakes do to each."""
+"""A table of mechanisms: what the same fakes do to each."""
 
 from __future__ import annotations
 
@@ -18,24 +18,27 @@ from .gains import raised
 
 @dataclass(frozen=True)
 class AttackRow:
-    """What crafted fakes do to one key under one mechanism, or why that is not offered."""
+    """What crafted fakes do to one key under one mechanism, or the reason why it is not offered."""
 
     mechanism: str
     epsilon: float | None
     frequency: float | None = None
-    """The frequency's shift when views and seeds are chosen, and when they are not."""
+    """Shift of the frequency with chosen views and seeds; ``frequency_drawn`` with drawn ones."""
     frequency_drawn: float | None = None
     mean: float | None = None
-    """The mean's, on [-1, 1] (of the mass where that is all there is)."""
+    """Shift of the mean on [-1, 1], or of the mass if the mechanism has no mean."""
     mean_drawn: float | None = None
     fakes: float | None = None
-    """How many move the frequency (else the mass) by its standard error, none of it chosen."""
+    """Number of fakes, with drawn views and seeds, that shift the frequency by its standard error.
+
+    It is about the mass if the mechanism has no frequency.
+    """
     reason: str = ""
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
-        made = dict(self.__dict__)
-        return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in made.items()}
+        members = dict(self.__dict__)
+        return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in members.items()}
 
 
 def compare_gains(
@@ -62,11 +65,11 @@ def compare_gains(
 
 def _compared(plan: Plan, share: float, people: float, frequency: float, mean: float) -> AttackRow:
     key, answers = plan.schema.keys[0], plan.mechanism.answers
-    found: dict[str, float | None] = {}
+    shifts: dict[str, float | None] = {}
     for part in ("frequency", "mean"):
         known = part in answers or (part == "mean" and "mass" in answers)
         for name, seeds, views in ((part, "chosen", "chosen"), (f"{part}_drawn", "assigned", "drawn")):
-            found[name] = (
+            shifts[name] = (
                 raised(plan, key, part, share, frequency, mean, seeds, views).shift if known else None
             )
     goal = "raise-frequency" if "frequency" in answers else "raise-mean"
@@ -83,9 +86,9 @@ def _compared(plan: Plan, share: float, people: float, frequency: float, mean: f
     return AttackRow(
         plan.mechanism_name,
         float(plan.proven),
-        found["frequency"],
-        found["frequency_drawn"],
-        found["mean"],
-        found["mean_drawn"],
+        shifts["frequency"],
+        shifts["frequency_drawn"],
+        shifts["mean"],
+        shifts["mean_drawn"],
         needed.fakes,
     )

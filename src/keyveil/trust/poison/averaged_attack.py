@@ -1,10 +1,11 @@
-"""Fakes among views of several keys, whose answers are pooled by precision.
+"""Fakes among views of several keys, whose answers are averaged by precision.
 
-The pooled estimator weighs each view of a key by the precision that the view's own counts point to. A
+The estimator weighs each view of a key by the precision that it estimates from the view's own counts. A
 view full of one output looks precise and gets more weight, so an answer is not linear in what fakes
-send, and the report with the largest worth need not do most. Here the estimator itself is run on the
-counts with fakes in them: every report of every view by itself, then mixtures, moved step by step as
-long as the goal gains. (No proof says that no mixture is better; none that was tried is.)
+send, and the report with the largest influence need not change it most. So the estimator itself is run
+on counts that include fakes: first with every report of every view alone, then with mixtures, which are
+changed step by step as long as the goal gains. It is not proven that no mixture is better; none that we
+tried is.
 """
 
 from __future__ import annotations
@@ -25,24 +26,24 @@ from ...plan.plan import Plan
 from ...plan.tally import Tally
 
 Score = Callable[[Floats], Floats]
-"""How well values ``(..., targets, 2)`` serve a goal."""
+"""The score of values ``(..., targets, 2)`` for a goal; larger is better for the attacker."""
 STEPS = (0.5, 0.2, 0.05, 0.01)
-"""Parts of the fakes that move to another report at once."""
+"""Fractions of the fakes that change to another report in one step."""
 MOST_MOVES = 30
 MOST_ROWS = 1 << 15
-"""Views times outputs that are looked at at once; where views are more, they send alike when drawn."""
+"""Maximum of views times outputs in one evaluation. Above it, drawn views all send the same."""
 MOST_TRIED = 64
-"""Views of a block that mixtures are made of: those in which a report by itself does most."""
+"""Maximum number of views of a block in mixtures: those where a single report has most effect."""
 MOST_OUTPUTS = 64
-"""Outputs of a channel that are all tried; of more, two for each thing that they say of the targets."""
+"""Maximum number of outputs that are all tried. Of more, two are tried for each law of the targets."""
 APART = 4
-"""Of views that are all alike, so many may each hold other fakes; the rest have none, or the same."""
+"""Number of identical views that may hold different fakes. The rest have none, or the same."""
 _GAIN = 1e-6
-"""A move that gains less is not worth its while."""
+"""Minimum gain of a step."""
 
 
 def is_pooled(plan: Plan) -> bool:
-    """Whether answers for single keys are pooled over views by their precision."""
+    """Whether answers for single keys are averaged over views by precision."""
     own = decoding_of(plan).has_own_moments
     own |= decoding_of(plan).has_own_evidence
     return plan.encoding.speaks_of_views and not own and not single_keys(plan) and len(plan.views) > 1
@@ -50,25 +51,25 @@ def is_pooled(plan: Plan) -> bool:
 
 @dataclass
 class _Block:
-    """Views of one channel that speak of targets at the same places."""
+    """Views of one channel that hold targets at the same places."""
 
     channel: Channel
     views: list[list[int]]
-    """The views of each row; several where they are alike."""
+    """The views of each row; several if they are identical."""
     places: list[tuple[int, int]]
-    """Target and place of each target that they hold."""
+    """Number and place in the view of each target."""
     counts: Floats
     """Honest counts ``(rows, cells)`` of one view of each row."""
     shares: Floats
-    """The chance that one view of each row is drawn."""
+    """The probability of one view of each row."""
     times: Floats
-    """How many views each row stands for."""
+    """Number of views that each row stands for."""
     outputs: Integers
     """The outputs that fakes try."""
 
 
 class AveragedViews:
-    """The answers of some targets, pooled over their views, with fakes among the reports."""
+    """The answers of the targets, averaged over their views, with fakes among the reports."""
 
     def __init__(
         self, plan: Plan, places: list[int], tally: Tally | None, frequency: float, mean: float
@@ -89,7 +90,7 @@ class AveragedViews:
     # -- the estimator -----------------------------------------------------------------------------
 
     def _known(self, block: _Block, counts: Floats) -> dict[int, tuple[Floats, Floats]]:
-        """Of each target that a block's views hold: information of rows of counts."""
+        """For each target in a block, the information matrix and vector of every row of counts."""
         reports = counts.sum(axis=-1)
         return {
             target: key_information(block.channel, counts, reports, place, self.levels)
@@ -106,9 +107,9 @@ class AveragedViews:
         for block, known, sent in zip(self.blocks, self._honest, fakes, strict=True):
             full = sent.any(axis=1)
             changed = self._known(block, (block.counts + sent)[full]) if full.any() else {}
-            for target, (precision, told) in known.items():
+            for target, (precision, information) in known.items():
                 matrix[target] += np.tensordot(block.times[~full], precision[~full], 1)
-                vector[target] += block.times[~full] @ told[~full]
+                vector[target] += block.times[~full] @ information[~full]
                 if changed:
                     matrix[target] += np.tensordot(block.times[full], changed[target][0], 1)
                     vector[target] += block.times[full] @ changed[target][1]
@@ -125,18 +126,18 @@ class AveragedViews:
     # -- what fakes send ---------------------------------------------------------------------------
 
     def random(self, count: float) -> list[Floats]:
-        """Any view and any valid output, all equally likely."""
-        each = count / len(self.plan.views)
-        made = []
+        """Fakes with a random view and a random valid output, by block ``(rows, cells)``."""
+        per_view = count / len(self.plan.views)
+        fakes = []
         for block in self.blocks:
             possible = block.channel.possible / block.channel.possible.sum()
-            made.append(np.tile(each * possible, (len(block.views), 1)))
-        return made
+            fakes.append(np.tile(per_view * possible, (len(block.views), 1)))
+        return fakes
 
     def honest(self, count: float, goal: str) -> list[Floats]:
-        """Honest reports on records of one target each, drawn at random; on none to lower one."""
+        """Honest reports on records of one random target, or on empty records to lower a frequency."""
         level = 1 if goal == "lower-mean" else self.levels
-        made = []
+        fakes = []
         for block in self.blocks:
             size = len(self.plan.views.keys[block.views[0][0]])
             law = np.zeros(block.channel.states)
@@ -144,11 +145,11 @@ class AveragedViews:
                 for _, place in block.places:
                     law[level * (self.levels + 1) ** (size - 1 - place)] += 1 / self.targets
             law[0] += 1 - law.sum()
-            made.append(count * block.shares[:, None] * block.channel.mix(law[None, :])[0])
-        return made
+            fakes.append(count * block.shares[:, None] * block.channel.mix(law[None, :])[0])
+        return fakes
 
     def worst(self, count: float, score: Score, views: str) -> list[Floats]:
-        """The fakes that serve a goal best, of those that are tried."""
+        """The best fakes that the search finds, by block ``(rows, cells)``."""
         return self._drawn(count, score) if views == "drawn" else self._chosen(count, score)
 
     def _chosen(self, count: float, score: Score) -> list[Floats]:
@@ -161,60 +162,62 @@ class AveragedViews:
             reached = best
             for step in STEPS:
                 fewer = [(1 - step) * sent for sent in fakes]
-                found, at, _ = self._best_addition(fewer, step * count, score, tried)
-                if found > reached + _GAIN:
-                    reached, taken, part, where = found, fewer, step, at
+                gained, place, _ = self._best_addition(fewer, step * count, score, tried)
+                if gained > reached + _GAIN:
+                    reached, remaining, moving, where = gained, fewer, step, place
             if not reached > best + _GAIN:
                 break
-            fakes, best = taken, reached
-            fakes[where[0]][where[1:]] += part * count
+            fakes, best = remaining, reached
+            fakes[where[0]][where[1:]] += moving * count
         return fakes
 
     def _best_addition(
         self, fakes: list[Floats], count: float, score: Score, tried: list[Integers]
     ) -> tuple[float, tuple[int, int, int], list[Floats]]:
-        """For so many more fakes in any of the tried rows of each block: the best score that is reached,
-        its block, row and cell, and each row's best."""
+        """The best place to add ``count`` fakes, among the tried rows of each block.
+
+        Returns the score, then block, row and cell, then the best score of each row.
+        """
         matrix, vector = self._summed(fakes)
-        best, where, each = -np.inf, (0, 0, 0), []
+        best, where, row_scores = -np.inf, (0, 0, 0), []
         for number, (block, sent) in enumerate(zip(self.blocks, fakes, strict=True)):
             possible = block.outputs
-            found = []
-            for some in _parted(tried[number], max(1, MOST_ROWS // len(possible))):
-                scores = self._additions(block, sent, some, possible, count, score, matrix, vector)
-                found.append(scores.max(axis=1))
+            best_scores = []
+            for rows in _parted(tried[number], max(1, MOST_ROWS // len(possible))):
+                scores = self._additions(block, sent, rows, possible, count, score, matrix, vector)
+                best_scores.append(scores.max(axis=1))
                 if scores.max() > best:
                     row, cell = np.unravel_index(int(np.argmax(scores)), scores.shape)
-                    best, where = float(scores.max()), (number, int(some[row]), int(possible[cell]))
-            each.append(np.concatenate(found) if found else np.zeros(0))
-        return best, where, each
+                    best, where = float(scores.max()), (number, int(rows[row]), int(possible[cell]))
+            row_scores.append(np.concatenate(best_scores) if best_scores else np.zeros(0))
+        return best, where, row_scores
 
     def _additions(
         self,
         block: _Block,
         sent: Floats,
-        some: Integers,
+        chosen: Integers,
         possible: Integers,
         count: float,
         score: Score,
         matrix: Floats,
         vector: Floats,
     ) -> Floats:
-        """The scores ``(rows, cells)`` of so many more fakes in each cell of some rows of a block."""
-        now = (block.counts + sent)[some]
-        rows = np.repeat(now, len(possible), axis=0)
-        rows[np.arange(len(rows)), np.tile(possible, len(some))] += count
-        before, after = self._known(block, now), self._known(block, rows)
+        """The scores ``(rows, cells)`` of ``count`` more fakes in each possible cell of the rows."""
+        current = (block.counts + sent)[chosen]
+        rows = np.repeat(current, len(possible), axis=0)
+        rows[np.arange(len(rows)), np.tile(possible, len(chosen))] += count
+        before, after = self._known(block, current), self._known(block, rows)
         values = np.tile(self._solved(matrix, vector), (len(rows), 1, 1))
-        for target, (precision, told) in after.items():
+        for target, (precision, information) in after.items():
             lost = [np.repeat(part, len(possible), axis=0) for part in before[target]]
             values[:, target] = self._solved(
-                matrix[target] + precision - lost[0], vector[target] + told - lost[1]
+                matrix[target] + precision - lost[0], vector[target] + information - lost[1]
             )
-        return score(values).reshape(len(some), len(possible))
+        return score(values).reshape(len(chosen), len(possible))
 
     def _drawn(self, count: float, score: Score) -> list[Floats]:
-        """Each view has its share of the fakes; kind by kind of views what they send is moved."""
+        """Fakes whose views are drawn. One kind of views after another changes what its fakes send."""
         fakes = self.random(1.0)
         for block, sent in zip(self.blocks, fakes, strict=True):
             sent *= count * block.shares[:, None] / sent.sum(axis=1, keepdims=True)
@@ -222,8 +225,8 @@ class AveragedViews:
         best = float(score(self.values(fakes)))
         for _ in range(MOST_MOVES):
             start = best
-            for number, some in enumerate(kinds):
-                for rows in some:
+            for number, groups in enumerate(kinds):
+                for rows in groups:
                     best = self._move(fakes, number, rows, count, best, score)
             if not best > start + _GAIN:
                 break
@@ -232,24 +235,24 @@ class AveragedViews:
     def _move(
         self, fakes: list[Floats], number: int, rows: Integers, count: float, best: float, score: Score
     ) -> float:
-        """Move what fakes send in some views of a block to the best output, all of it or a part."""
+        """Change all or a part of the fakes in rows of a block to the best output; returns the score."""
         block, sent = self.blocks[number], fakes[number]
         moves = [(step, cell) for step in (1.0, *STEPS) for cell in block.outputs.tolist()]
-        now = sent[rows]
+        current = sent[rows]
         sent[rows] = 0.0
         matrix, vector = self._summed(fakes)
-        sent[rows] = now
-        added = np.tile(now, (len(moves), 1, 1))
+        sent[rows] = current
+        added = np.tile(current, (len(moves), 1, 1))
         for row, (step, cell) in zip(added, moves, strict=True):
             row *= 1 - step
             row[:, cell] += step * count * block.shares[rows]
         shape, times = added.shape[:2], block.times[rows]
         known = self._known(block, (block.counts[rows] + added).reshape(-1, added.shape[-1]))
         values = np.tile(self._solved(matrix, vector), (len(moves), 1, 1))
-        for target, (precision, told) in known.items():
+        for target, (precision, information) in known.items():
             more = [
                 np.einsum("r,mr...->m...", times, x.reshape(*shape, *x.shape[1:]))
-                for x in (precision, told)
+                for x in (precision, information)
             ]
             lost = [np.tensordot(times, x[rows], 1) for x in self._honest[number][target]]
             values[:, target] = self._solved(
@@ -260,20 +263,22 @@ class AveragedViews:
         if not scores[at] > best + _GAIN:
             return best
         step, cell = moves[at]
-        sent[rows] = (1 - step) * now
+        sent[rows] = (1 - step) * current
         sent[rows, cell] += step * count * block.shares[rows]
         return float(scores[at])
 
 
 def _blocks(plan: Plan, places: list[int], tally: Tally) -> Iterator[_Block]:
-    number = {place: row for row, place in enumerate(places)}
-    found: dict[tuple[int, tuple[tuple[int, int], ...]], list[int]] = {}
-    of = plan.channel_of
+    target_of = {place: row for row, place in enumerate(places)}
+    views_by_kind: dict[tuple[int, tuple[tuple[int, int], ...]], list[int]] = {}
+    channel_numbers = plan.channel_of
     for view, keys in enumerate(plan.views.keys):
-        held = tuple((number[key], at) for at, key in enumerate(keys) if key in number)
+        held = tuple((target_of[key], at) for at, key in enumerate(keys) if key in target_of)
         if held:
-            found.setdefault((0 if of is None else of[view], held), []).append(view)
-    for (channel, held), views in found.items():
+            views_by_kind.setdefault(
+                (0 if channel_numbers is None else channel_numbers[view], held), []
+            ).append(view)
+    for (channel, held), views in views_by_kind.items():
         counts = np.array([tally.view_counts(view)[1] for view in views], np.float64)
         shares = plan.views.shares[views]
         rows = _rows(counts, shares)
@@ -290,11 +295,11 @@ def _blocks(plan: Plan, places: list[int], tally: Tally) -> Iterator[_Block]:
 
 
 def _outputs(channel: Channel, places: list[tuple[int, int]], counts: Floats, levels: int) -> Integers:
-    """The outputs to try: all of a small channel; of a large one, two for each thing they can say.
+    """The outputs to try: all outputs of a small channel, two of each class of a large one.
 
-    What an output says of a target is its chance under each of the target's digits, all other keys left
-    open. Outputs that say the same differ only in how many honest people sent them, so the rarest and
-    the most frequent of them are tried.
+    Outputs are in one class if they have the same probability under each digit of the targets, other
+    keys uniform. Outputs of a class differ only in how many honest people sent them, so the rarest and
+    the most frequent are tried.
     """
     possible = np.flatnonzero(channel.possible)
     if len(possible) <= MOST_OUTPUTS:
@@ -316,7 +321,7 @@ def _outputs(channel: Channel, places: list[tuple[int, int]], counts: Floats, le
 
 
 def _rows(counts: Floats, shares: Floats) -> list[list[int]]:
-    """Views by themselves, but for those that are alike: of these a few, and the others together."""
+    """Rows of views: a view alone, except that many identical views form a few rows and a rest."""
     of: dict[bytes, list[int]] = {}
     for at, kind in enumerate(np.column_stack([_rounded(counts), _rounded(shares)])):
         of.setdefault(kind.tobytes(), []).append(at)
@@ -328,12 +333,12 @@ def _rows(counts: Floats, shares: Floats) -> list[list[int]]:
 
 
 def _rounded(counts: Floats) -> Floats:
-    """Counts to seven digits of the largest: views whose public weights are one unit apart are alike."""
+    """Counts to seven digits of the largest, so that weights one unit apart count as equal."""
     return np.asarray(np.rint(counts * (1e7 / max(float(counts.max(initial=0.0)), 1e-300))))
 
 
 def _alike(block: _Block) -> Iterator[Integers]:
-    """The rows of a block that send alike: those with equal counts, or all where they are many."""
+    """Groups of rows whose fakes send the same: rows with equal counts, or all rows if they are many."""
     if block.counts.size * len(block.views) > MOST_ROWS:
         yield np.arange(len(block.views))
         return

@@ -16,10 +16,10 @@ from ...people.prior import independent_law
 from ...plan.plan import Plan
 from .attack import FREQUENCY, MEAN, Aimed, best_ratio, check, ratio
 from .gains import Change
-from .influence import CellInfluence, output_options
+from .influence import CellInfluence, channel_influence
 
 _ZERO = 1e-9
-"""A denominator that is hardly above zero."""
+"""Smallest denominator of a ratio."""
 
 
 def raised_conditional(
@@ -31,11 +31,12 @@ def raised_conditional(
     frequency: float = FREQUENCY,
     mean: float = MEAN,
 ) -> Change:
-    """How far crafted fakes raise a conditional, on its own scale and no further than it goes.
+    """How far crafted fakes raise a conditional, on its own scale and within its range.
 
-    By the least squares of the views that hold the query's keys together. Where fakes are in these
-    alone, what other views tell of the keys holds the pooled answer back, often by half. Honest people
-    hold each key with ``frequency``, independently, with values of ``mean``.
+    The answer is the least squares of the views that hold the query's keys together. If fakes are in
+    these views alone, the pooled answer changes less, often by half, because other views inform about
+    the keys too. Honest people hold each key with ``frequency``, independently, with values of
+    ``mean``.
     """
     check(plan, share, "raise-frequency", "crafted", "chosen", views)
     if not plan.encoding.speaks_of_views:
@@ -50,20 +51,20 @@ def raised_conditional(
         raise PlanError(f"no view of {plan.mechanism_name} holds the keys of this query together")
     view, channel = plan.views.keys[holding[0]], plan.view_channels[holding[0]]
     asked = query if query.kind == "mean" else replace(query, kind="frequency")
-    # The denominator first, as a frequency stands before its mass.
+    # The denominator comes first, as a frequency comes before its mass.
     flat = lifted(query_weights(plan.schema, asked), keys, view, levels)[:, ::-1]
     before = (independent_law(levels, len(view), frequency, mean) @ flat)[None, :]
-    options = output_options(channel, channel.decoder(flat)[:, None])
-    told = float(plan.views.shares[holding].sum())
-    fakes = share if views == "drawn" else share / (share + (1 - share) * told)
+    options = channel_influence(channel, channel.decoder(flat)[:, None])
+    informing = float(plan.views.shares[holding].sum())
+    fakes = share if views == "drawn" else share / (share + (1 - share) * informing)
     if isinstance(options, CellInfluence):
-        sent = options.worth[0, options.many > 0, 0]
-        most = _largest_ratio((1 - fakes) * before + fakes * sent)
+        influences = options.influence[0, options.many > 0, 0]
+        most = _largest_ratio((1 - fakes) * before + fakes * influences)
     else:
 
         def outcome(weights: Floats) -> Aimed:
             pick = options.pick(weights, "chosen")
-            return Aimed((1 - fakes) * before + fakes * options.worth_of(pick), np.ones(1), [pick])
+            return Aimed((1 - fakes) * before + fakes * options.mean_influence(pick), np.ones(1), [pick])
 
         most = ratio(best_ratio(before, 1.0, outcome).values[0])
     low, high = float(plan.schema.low[target]), float(plan.schema.high[target])
@@ -76,13 +77,13 @@ def raised_conditional(
 
 
 def _largest_ratio(points: Floats) -> float:
-    """The largest second value by the first over all mixtures of points whose first value is above zero.
+    """The largest ratio of second to first value over mixtures of points with a first value above zero.
 
     It is that of a point, or lies where a line between two points meets the axis.
     """
     above, below = points[points[:, 0] > _ZERO], points[points[:, 0] <= _ZERO]
-    found = [-inf, *(above[:, 1] / above[:, 0]).tolist()]
+    ratios = [-inf, *(above[:, 1] / above[:, 0]).tolist()]
     for low in below:
         part = (_ZERO - low[0]) / (above[:, 0] - low[0])
-        found += ((low[1] + part * (above[:, 1] - low[1])) / _ZERO).tolist()
-    return max(found)
+        ratios += ((low[1] + part * (above[:, 1] - low[1])) / _ZERO).tolist()
+    return max(ratios)

@@ -1,4 +1,4 @@
-"""Fakes: the reports of an attack, drawn, for trials of defences."""
+"""Fakes: random reports of an attack, to test defences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...plan.tally import Tally
 from .attack import FREQUENCY, MEAN, Scene, check, places_of
 
 SHARE = 0.01
-"""The share of fakes that an attacker without a tally expects to be."""
+"""The share of fakes that an attacker without a tally assumes."""
 
 
 def fake_tally(
@@ -34,22 +34,22 @@ def fake_tally(
     seeds: str = "chosen",
     views: str = "chosen",
 ) -> Tally:
-    """The reports of so many fakes, to be added to an honest tally: for trials of defences.
+    """A tally of the reports of ``count`` fakes, to be added to an honest tally.
 
-    ``tally``, ``frequency`` and ``mean`` are what the attacker believes of the honest answers.
+    ``tally``, ``frequency`` and ``mean`` are what the attacker believes about the honest answers.
     """
     check(plan, 0.0, goal, attack, seeds, views)
     places = places_of(plan, targets)
     draw = coins.under(plan.hash).generator(0)
     if attack == "pairs":
-        return _by_the_line(plan, count, places, goal, coins, draw)
+        return _honest_reports(plan, count, places, goal, coins, draw)
     scene = Scene(plan, places, tally, frequency, mean)
-    made = Tally(plan)
+    fakes = Tally(plan)
     number: Integers = np.zeros(len(plan.views), np.int64)
     if attack == "crafted":
         share = SHARE if tally is None else count / max(count + tally.reports, 1)
         sent = _pooled if scene.pooled is not None else _linear
-        left = sent(scene, made, count, (share, goal, attack, seeds, views), draw)
+        left = sent(scene, fakes, count, (share, goal, attack, seeds, views), draw)
         # Fakes whose drawn view holds no target report as if they held nothing.
         spoken = {v for g in scene.options[0][0].groups for v in g.members}
         others = sorted(set(range(len(plan.views))) - spoken)
@@ -60,25 +60,30 @@ def fake_tally(
         number = np.asarray(draw.multinomial(count, even), np.int64)
     send = _nothing if attack == "crafted" else _anything
     for view in np.flatnonzero(number).tolist():
-        send(plan.view_channels[view], _opened(made, view, int(number[view])), int(number[view]), draw)
-    return made
+        send(
+            plan.view_channels[view],
+            _count_reports(fakes, view, int(number[view])),
+            int(number[view]),
+            draw,
+        )
+    return fakes
 
 
-def _linear(scene: Scene, made: Tally, count: int, how: tuple[Any, ...], draw: Any) -> int:
-    """Add the best reports for a linear estimator, and say how many fakes are left for other views."""
+def _linear(scene: Scene, fakes: Tally, count: int, how: tuple[Any, ...], draw: Any) -> int:
+    """Add the best reports for a linear estimator; returns the number of fakes left for other views."""
     aimed, options = scene.aimed(*how), scene.options[0][0]
     left = max(0.0, 1.0 - float(aimed.drawn.sum()))
     law = np.append(aimed.drawn, left)
-    each = draw.multinomial(count, law / law.sum())
-    for group, sent, pick in zip(options.groups, each[:-1], aimed.picks, strict=True):
+    counts = draw.multinomial(count, law / law.sum())
+    for group, sent, pick in zip(options.groups, counts[:-1], aimed.picks, strict=True):
         split = _split(draw, int(sent), scene.plan, group.members)
-        for view, some in zip(group.members, split, strict=True):
-            group.best.mark(_opened(made, view, int(some)), int(some), pick, draw)
-    return int(each[-1])
+        for view, reports in zip(group.members, split, strict=True):
+            group.best.mark(_count_reports(fakes, view, int(reports)), int(reports), pick, draw)
+    return int(counts[-1])
 
 
-def _pooled(scene: Scene, made: Tally, count: int, how: tuple[Any, ...], draw: Any) -> int:
-    """Add the best reports for answers that are pooled over views, and say how many fakes are left."""
+def _pooled(scene: Scene, fakes: Tally, count: int, how: tuple[Any, ...], draw: Any) -> int:
+    """Add the best reports for answers averaged over views; returns the number of fakes left."""
     assert scene.pooled is not None
     share, goal, attack, _, views = how
     blocks = scene.sent(share, goal, attack, views)
@@ -87,17 +92,17 @@ def _pooled(scene: Scene, made: Tally, count: int, how: tuple[Any, ...], draw: A
         expanded += [(view, row) for views, row in zip(block.views, rows, strict=True) for view in views]
     flat = np.concatenate([row for _, row in expanded])
     law = np.append(flat, max(0.0, scene.pooled.reports * share / (1 - share) - flat.sum()))
-    each = draw.multinomial(count, law / law.sum())
+    counts = draw.multinomial(count, law / law.sum())
     first = 0
     for view, row in expanded:
-        some = each[first : first + row.size]
-        _opened(made, view, int(some.sum()))[:] += some
+        reports = counts[first : first + row.size]
+        _count_reports(fakes, view, int(reports.sum()))[:] += reports
         first += row.size
-    return int(each[-1])
+    return int(counts[-1])
 
 
-def _opened(tally: Tally, view: int, count: int) -> Integers:
-    """The cells of a view, in which so many reports have just been counted."""
+def _count_reports(tally: Tally, view: int, count: int) -> Integers:
+    """The cells of a view, after ``count`` is added to its number of reports."""
     tally.counts[tally.plan.layout.own[view]] += count
     return tally.view_counts(view)[1]
 
@@ -107,8 +112,10 @@ def _split(draw: Any, count: int, plan: Plan, views: list[int]) -> Integers:
     return np.asarray(draw.multinomial(count, shares / shares.sum()), np.int64)
 
 
-def _by_the_line(plan: Plan, count: int, places: list[int], goal: str, coins: Coins, draw: Any) -> Tally:
-    """Records of one target each, or of none, through the line itself."""
+def _honest_reports(
+    plan: Plan, count: int, places: list[int], goal: str, coins: Coins, draw: Any
+) -> Tally:
+    """Honest reports on records of one target each, or on empty records."""
     rows = np.array(places)[draw.integers(0, len(places), count)]
     ends = plan.schema.low if goal == "lower-mean" else plan.schema.high
     held = 0 if goal == "lower-frequency" else 1
@@ -119,13 +126,13 @@ def _by_the_line(plan: Plan, count: int, places: list[int], goal: str, coins: Co
 
 
 def _nothing(channel: Channel, cells: Integers, count: int, draw: Any) -> None:
-    """Add the honest reports of so many people who hold nothing to a view's cells."""
+    """Add the honest reports of ``count`` people who hold nothing to a view's cells."""
     law = np.maximum(channel.mix(np.eye(1, channel.states)[0]), 0.0)
     cells += draw.multinomial(count, law / law.sum())
 
 
 def _anything(channel: Channel, cells: Integers, count: int, draw: Any) -> None:
-    """Add the marks of so many reports, each any that is valid, to a view's cells."""
+    """Add the marks of ``count`` random valid reports to a view's cells."""
     choices = channel.choices()
     if choices.outputs is not None:
         cells += draw.multinomial(count, choices.outputs.ravel() / choices.outputs.sum())

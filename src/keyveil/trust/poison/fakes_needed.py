@@ -1,4 +1,4 @@
-"""How many fakes it takes to move an answer."""
+"""The number of fakes that it takes to shift an answer."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from ...plan.tally import Tally
 from .attack import FREQUENCY, MEAN, Scene, check, ratio
 
 MOST_SHARE = 0.5
-"""The largest share of fakes that is asked about."""
+"""The largest share of fakes that is considered."""
 LEAST_SHARE = 1e-15
 MOST_GUESSES = 180
-"""Of a share; a third of them halve what is open, so it always ends below ``LEAST_SHARE``."""
+"""Maximum number of guesses. A third of them halve the bracket, so it ends below ``LEAST_SHARE``."""
 
 
 @dataclass(frozen=True)
 class Needed:
-    """How many fakes move an answer by so much."""
+    """The number of fakes that shift an answer by a given amount."""
 
     key: str
     goal: str
     by: float
-    """By how much; on the key's own scale for a mean."""
+    """The shift; on the key's own scale for a mean."""
     share: float
-    """Of all clients; infinite if no number is enough."""
+    """The fakes as a share of all clients; infinite if no number is enough."""
     fakes: float
-    """Beside so many honest people."""
+    """The number of fakes for the given number of honest people."""
 
     def document(self) -> dict[str, Any]:
         """As JSON, null for what is out of reach."""
-        made = dict(self.__dict__)
-        return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in made.items()}
+        members = dict(self.__dict__)
+        return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in members.items()}
 
 
 def fakes_needed(
@@ -56,7 +56,7 @@ def fakes_needed(
     seeds: str = "chosen",
     views: str = "chosen",
 ) -> Needed:
-    """How many crafted fakes move one key's answer ``by`` so much, or by its standard error."""
+    """The number of crafted fakes that shift one key's answer by ``by``, or by its standard error."""
     check(plan, 0.0, goal, "crafted", seeds, views)
     place = plan.schema.place(target)
     scene = Scene(plan, [place], tally, frequency, mean)
@@ -70,23 +70,23 @@ def fakes_needed(
     if not wanted > 0:
         raise PlanError("an answer is moved by more than nothing, and so far its error is unknown")
 
-    def moved(share: float) -> float:
+    def shift(share: float) -> float:
         after = scene.after(share, goal, "crafted", seeds, views)[0]
         first, last = (_asked(plan, goal, values) for values in (scene.before[0], after))
         return abs(last - first) * scale if isfinite(last - first) else inf
 
-    most = moved(MOST_SHARE)
+    most = shift(MOST_SHARE)
     if most < wanted:
         return Needed(plan.schema.keys[place], goal, wanted, inf, inf)
-    share = _least_share(moved, wanted, most, 1e-6 if scene.pooled is None else 1e-3)
+    share = _least_share(shift, wanted, most, 1e-6 if scene.pooled is None else 1e-3)
     return Needed(plan.schema.keys[place], goal, wanted, share, honest * share / (1 - share))
 
 
-def _least_share(moved: Callable[[float], float], wanted: float, most: float, digits: float) -> float:
-    """The least share that moves an answer so far, to a relative error of ``digits``.
+def _least_share(shift: Callable[[float], float], wanted: float, most: float, digits: float) -> float:
+    """The least share of fakes whose shift is ``wanted``, to a relative error of ``digits``.
 
-    Small shares move an answer nearly in proportion. So the line through the ends of the bracket is
-    tried first, then a share just beside it, then the middle, which bounds the number of guesses.
+    The shift is nearly proportional to small shares. So the search tries the line through the ends of
+    the bracket first, then a share next to it, then the middle, which bounds the number of guesses.
     """
     low, high, below, above, guess = 0.0, MOST_SHARE, 0.0, most, MOST_SHARE
     for number in range(MOST_GUESSES):
@@ -98,7 +98,7 @@ def _least_share(moved: Callable[[float], float], wanted: float, most: float, di
         elif number % 3 == 1:
             middle = (1 - 0.9 * digits) * high if guess == high else (1 + 0.9 * digits) * low
         guess = min(max(middle, low + digits * high / 10), high - digits * high / 10)
-        reached = moved(guess)
+        reached = shift(guess)
         if reached >= wanted:
             high, above = guess, reached
         else:
@@ -124,10 +124,10 @@ def standard_error(
     frequency: float = FREQUENCY,
     mean: float = MEAN,
 ) -> float:
-    """Of the answer that a goal is about, on [-1, 1]: the tally's, or forecast for so many people."""
+    """The standard error of a goal's answer, on [-1, 1]: the tally's, or forecast for ``people``."""
     if tally is not None:
-        found = moments_of(plan, tally.counts)
-        values, spread = found.values[place], found.covariance[place]
+        moments = moments_of(plan, tally.counts)
+        values, spread = moments.values[place], moments.covariance[place]
     else:
         keys = len(plan.schema.keys)
         plain = Prior.of(keys, held=max(frequency, 1e-6) * keys)

@@ -17,14 +17,14 @@ from .attack import FREQUENCY, MEAN, Scene, check, places_of, ratio
 
 @dataclass(frozen=True)
 class Change:
-    """An answer before and after."""
+    """An answer before and after an attack."""
 
     before: float
     after: float
 
     @property
     def shift(self) -> float:
-        """By how much it moves."""
+        """The difference of the two."""
         return self.after - self.before
 
     def document(self) -> dict[str, float | None]:
@@ -35,7 +35,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Shift:
-    """What happens to one key's answers; None for what the mechanism does not answer."""
+    """The changes of one key's answers; None for answers that the mechanism does not give."""
 
     key: str
     frequency: Change | None
@@ -45,14 +45,14 @@ class Shift:
     def document(self) -> dict[str, Any]:
         """As JSON."""
         parts = {"frequency": self.frequency, "mean": self.mean, "mass": self.mass}
-        made: dict[str, Any] = {"key": self.key}
-        made.update({n: None if change is None else change.document() for n, change in parts.items()})
-        return made
+        members: dict[str, Any] = {"key": self.key}
+        members.update({n: None if change is None else change.document() for n, change in parts.items()})
+        return members
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What a share of fake clients does to the keys they are after."""
+    """What a share of fake clients does to their targets."""
 
     mechanism: str
     epsilon: float
@@ -124,9 +124,9 @@ def raised(
 ) -> Change:
     """How far crafted fakes raise one part of a key's answers."""
     goal = f"raise-{part}"
-    made = gain(
+    shift = gain(
         plan, share, [key], goal, frequency=frequency, mean=mean, seeds=seeds, views=views
     ).shifts[0]
-    change = made.frequency if part == "frequency" else made.mean or made.mass
+    change = shift.frequency if part == "frequency" else shift.mean or shift.mass
     assert change is not None
     return change

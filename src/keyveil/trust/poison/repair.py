@@ -1,12 +1,12 @@
-"""Answers without the reports that someone chose: views and seeds that are met too often are left out.
+"""Answers without the reports that fakes chose: views and seeds that occur too often are left out.
 
-Devices draw views and seeds with public weights. One that is met more often than chance allows holds
-reports of fakes who chose it, and which of its reports these are cannot be known. So all its reports are
-left out, where others speak of the key. Where none do, the number of fakes there is known up to chance
-(what is met beyond the public share), and the honest answer is known up to what so many could have sent.
+Devices draw views and seeds with public weights. A view or seed that occurs more often than chance
+allows holds reports of fakes who chose it, and nobody can tell which reports these are. So all its
+reports are left out if other views or seeds inform about the key. If none do, the excess over the
+public share gives the number of fakes up to chance, and the honest answer is known up to what so many
+fakes could have sent.
 
-Fakes who draw like everyone look like people, and are in what is left: ``share`` states how many of them
-the ranges allow for.
+Fakes who draw their view and seed look like people and remain: the ranges allow for a ``share`` of them.
 """
 
 from __future__ import annotations
@@ -29,17 +29,20 @@ from ...foundation.tails import above
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .attack import check
-from .influence import MOST_SOLVED, CellInfluence, ReportGroup, set_worth
+from .influence import MOST_SOLVED, CellInfluence, ReportGroup, set_influence
 from .reach import ANYWHERE, LEVEL, Cheat, ShiftSource
 
 RATE = 1e-3
-"""How often an honest tally has anything left out."""
+"""The probability that anything is left out of an honest tally."""
 
 
 @dataclass(frozen=True)
 class Repaired:
-    """One key's answers after repair: value and ends of each; a value is NaN where only the ends are
-    known, and None stands for what the mechanism does not answer."""
+    """One key's answers after repair: value, low end and high end of each.
+
+    A value is NaN if only the ends are known. None stands for an answer that the mechanism does not
+    give.
+    """
 
     key: str
     kept: float
@@ -50,26 +53,26 @@ class Repaired:
 
     def document(self) -> dict[str, Any]:
         """As JSON, null for what is not known."""
-        made: dict[str, Any] = {"key": self.key, "kept": self.kept}
+        members: dict[str, Any] = {"key": self.key, "kept": self.kept}
         for part in ("frequency", "mean", "mass"):
             three = getattr(self, part)
             if three is not None:
                 names = zip(("value", "low", "high"), three, strict=True)
                 three = {name: end if isfinite(end) else None for name, end in names}
-            made[part] = three
-        return made
+            members[part] = three
+        return members
 
 
 @dataclass(frozen=True)
 class Repair:
-    """What was left out of a tally, how many chose it, and the answers of the rest."""
+    """What was left out of a tally, the share of fakes, and the answers of the rest."""
 
     kind: str
-    """What is drawn: views or seeds; nothing where a plan draws neither."""
+    """What devices draw: "views", "seeds", or "nothing"."""
     left_out: tuple[int, ...]
-    """The numbers of the views or seeds that were met too often."""
+    """The numbers of the views or seeds that occur too often."""
     fakes: tuple[float, float, float]
-    """The share of all reports from fakes who chose, with its ends; fakes who drew are not in it."""
+    """The share of reports from fakes who chose their view or seed, with the ends of its interval."""
     share: float
     level: float
     keys: tuple[Repaired, ...]
@@ -90,7 +93,7 @@ def repair(
     level: float = LEVEL,
     rate: float = RATE,
 ) -> Repair:
-    """Answers without the views or seeds that fakes chose, with ranges for what stays unknown.
+    """Answers without the views or seeds that fakes chose, with ranges.
 
     ``share`` of the other reports may be fakes who drew their view and seed. A view or seed of an
     honest tally is left out by chance with the stated rate.
@@ -112,34 +115,35 @@ def repair(
     odd = too_many(counts, weights, rate)
     moments = moments_of(plan, tally.counts)
     source = _without_seeds if kind == "seeds" and len(odd) else _without_views
-    made = []
+    answers_by_key = []
     for key in plan.schema.keys if keys is None else keys:
-        made.append(source(plan, tally, plan.schema.place(key), moments, odd, share, level))
+        answers_by_key.append(source(plan, tally, plan.schema.place(key), moments, odd, share, level))
     fakes = _chosen_share(counts, weights, odd, level)
-    return Repair(kind, tuple(odd.tolist()), fakes, share, level, tuple(made))
+    return Repair(kind, tuple(odd.tolist()), fakes, share, level, tuple(answers_by_key))
 
 
 def too_many(counts: Integers, weights: Floats, rate: float) -> Integers:
-    """Which counts are above their weight, one after the other: each is tested against those that stay.
+    """The numbers of the counts that are too large for their weights.
 
-    At every step the oddest is left out if it is odd at the rate, corrected for how many are left.
+    At every step the most extreme counts are removed if they are significant at the rate, corrected for
+    the number of counts left. Each count is tested against those that remain.
     """
-    kept = np.ones(len(counts), bool)
-    while kept.sum() > 1:
-        at = np.flatnonzero(kept)
+    honest = np.ones(len(counts), bool)
+    while honest.sum() > 1:
+        at = np.flatnonzero(honest)
         law = weights[at] / weights[at].sum()
         chances = above(counts[at], float(counts[at].sum()), law) * len(at)
         odd = chances < rate
         if not odd.any():
             break
-        # Leave out the worst tenth of what is odd, so that a heavy one does not hide the others.
+        # Remove the worst tenth of the significant counts, so that a large one does not hide the others.
         order = at[np.argsort(chances, kind="stable")][: max(1, int(odd.sum()) // 10)]
-        kept[order] = False
-    return np.flatnonzero(~kept)
+        honest[order] = False
+    return np.flatnonzero(~honest)
 
 
 def _honest_total(counts: Integers, weights: Floats, odd: Integers) -> float:
-    """How many honest reports there are in all, as the others point to."""
+    """The estimated number of all honest reports, from the counts that are not odd."""
     rest = np.delete(np.arange(len(counts)), odd)
     return float(counts[rest].sum() / weights[rest].sum())
 
@@ -147,7 +151,7 @@ def _honest_total(counts: Integers, weights: Floats, odd: Integers) -> float:
 def _chosen_share(
     counts: Integers, weights: Floats, odd: Integers, level: float
 ) -> tuple[float, float, float]:
-    """The share of reports that is beyond what the others point to, with the ends of its interval."""
+    """The share of reports in excess of the honest estimate, with the ends of its interval."""
     if not len(odd):
         return 0.0, 0.0, 0.0
     total, whole = float(counts.sum()), _honest_total(counts, weights, odd)
@@ -186,7 +190,7 @@ def _without_views(
     share: float,
     level: float,
 ) -> Repaired:
-    """A key's answers from its other views; from all of them, as far as that goes, where all are odd."""
+    """A key's answers from its other views, or a range from all of them if all are odd."""
     holding = [view for view, keys in enumerate(plan.views.keys) if place in keys]
     seen = tally.counts[plan.layout.own[holding]].astype(np.float64)
     clean = ~np.isin(holding, odd)
@@ -218,16 +222,16 @@ def _without_seeds(
     share: float,
     level: float,
 ) -> Repaired:
-    """A key's answers from the reports with other seeds, decoded with the collisions of these alone."""
+    """A key's answers from the reports with other seeds, decoded with the collisions of those seeds."""
     channel, items = pool_of(plan.channels[0]), 2 * len(plan.schema.keys)
     rest = np.delete(np.arange(channel.pool), odd)
     n, cells = tally.view_counts(0)
     grid = cells.reshape(channel.pool, -1)[rest].astype(np.float64)
     undo = undoing_over(channel, items, rest) if items <= MOST_SOLVED else None
-    best = set_worth(plan, [place], 0 if undo is None else items, undo)
-    best = CellInfluence(best.worth[rest], best.many)
+    best = set_influence(plan, [place], 0 if undo is None else items, undo)
+    best = CellInfluence(best.influence[rest], best.many)
     source = ShiftSource([ReportGroup([0], [0], best)], np.array([grid.sum()]), np.ones(1), grid.sum())
-    source.heard([grid])
+    source.add_sampling_error([grid])
     left = max(0.0, channel.energies(grid)[0])
     if plan.encoding.item_width == 1 and undo is not None:
         left = 0.0  # all collisions are undone
