@@ -36,7 +36,7 @@ from keyveil.mechanisms.kvoh import by_bits, by_constrained_bits, flipped_bits
 from keyveil.mechanisms.privkv import keeps_of, privkv_rows, raw_means
 from keyveil.people.views import Views
 
-PAGE = Path(__file__).parents[2] / "docs" / "errata.md"
+PAGE = Path(__file__).parents[1] / "docs" / "errata.md"
 ONE_KEY = Schema.of(1)
 STATES = np.eye(3)  # absent, low, high
 COARSE = 1e-8
