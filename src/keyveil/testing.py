@@ -207,7 +207,7 @@ def check_limits(channel: Channel) -> None:
     not written out, are passed over. Seeds of a pool may leave limits unreached.
     """
     limits = channel.limits(np.zeros(channel.cells))
-    written = channel.output_law() is not None or channel.decodes_states
+    written = channel.output_law() is not None or channel.state_kind == "number"
     if limits is None or not written or channel.states * channel.cells > MOST_WRITTEN:
         return
     met = [channel.limits(row[: channel.cells]) for row in channel.expected()]
@@ -228,9 +228,9 @@ def check_decoder(plan: Plan) -> None:
     And every estimator that claims an interval gives back the law that a tally without noise is of.
     """
     for channel in plan.channels:
-        if channel.has_signs:
+        if channel.state_kind == "signs":
             _check_signs(channel)
-        elif channel.decodes_states:
+        elif channel.state_kind == "number":
             _check_weights(plan, channel)
     if speaks_singly(plan) and (plan.chain is None or plan.chain["round"] == 1):
         _check_estimators(plan)
@@ -348,7 +348,7 @@ def check_covariance(plan: Plan) -> None:
     """Covariance is that of all outputs written out; so are its plug-in and the predicted error."""
     for channel in plan.channels:
         outputs = channel.output_law()
-        if outputs is None or not channel.decodes_states:
+        if outputs is None or channel.state_kind != "number":
             continue
         marks = channel.output_marks()
         weights = np.eye(channel.states)

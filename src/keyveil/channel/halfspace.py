@@ -36,8 +36,6 @@ class Halfspace(Channel):
 
     shape: ClassVar[str] = "halfspace"
     state_kind: ClassVar[str] = "signs"
-    decodes_states: ClassVar[bool] = False
-    has_signs: ClassVar[bool] = True
 
     signs: int
     keep: int

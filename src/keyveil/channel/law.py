@@ -96,7 +96,7 @@ class HonestLimits:
     def of(
         cls, counts: Floats, least: Floats | float, most: Floats | float, states: Integers | None = None
     ) -> HonestLimits:
-        """HonestLimits that are each one number for all things, or an array."""
+        """Each end is one number for all things, or an array."""
         low, high = (np.broadcast_to(np.asarray(end, np.float64), counts.shape) for end in (least, most))
         return cls(counts, low, high, states)
 
@@ -166,12 +166,6 @@ class Channel(ABC):
     """What a state is: a "number", a vector of "signs" or a set of "items"."""
     align: ClassVar[int] = 1
     """The channel's words begin at the next multiple of this."""
-
-    decodes_states: ClassVar[bool] = True
-    """Whether ``decoder`` speaks of states; False where the parts of a state are decoded apart."""
-
-    has_signs: ClassVar[bool] = False
-    """Whether a state is a vector of signs."""
 
     names_states: ClassVar[bool] = False
     """Whether output i says "state i", as in k-RR."""

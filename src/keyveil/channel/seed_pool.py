@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain, combinations
 from math import comb
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -49,8 +49,6 @@ class SeedPool(Channel):
     For tests on few items states are numbered too: the sets by size, those of a size in
     lexicographic order. ``states`` counts them (at most 2^62), and ``draw`` takes either form.
     """
-
-    decodes_states: ClassVar[bool] = False
 
     items: int
     held: int

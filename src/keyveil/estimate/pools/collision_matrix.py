@@ -65,7 +65,7 @@ def core_share(channel: SeedPool, count: int) -> float:
     return count / (channel.pool * (channel.places - 1))
 
 
-def item_weights(channel: SeedPool, undo: Floats, place: int) -> Floats:
+def item_weights(undo: Floats, place: int) -> Floats:
     """The weights of items' scores, ``(2, items)``, whose sums are a key's frequency and mass.
 
     ``undo`` is what undoes the collisions of these items.

@@ -37,7 +37,7 @@ def parts(plan: Plan, tally: Tally) -> Iterator[tuple[Channel, list[str], Floats
         for view, digit in zip(views, digits, strict=True):
             if digit is not None:
                 yield digit[0], [plan.schema.keys[key] for key in plan.views.keys[view]], digit[1]
-        if digits[0] is None and channel.states <= MOST_STATES and channel.decodes_states:
+        if digits[0] is None and channel.states <= MOST_STATES and channel.state_kind == "number":
             yield channel, [view_name(plan, view) for view in views], counts
 
 

@@ -1,4 +1,4 @@
-"""HonestLimits of hash pools: how often an honest person can name a key's cells, whatever else is held.
+"""Limits of hash pools: how often an honest person can name a key's cells, whatever else is held.
 
 A record puts m items into j <= m different cells of a seed. Each of those is named with ``high``, every
 other cell with w(j), which falls as j rises. So of some cells b, of which O have an item,

@@ -421,7 +421,7 @@ def set_worth(plan: Plan, places: list[int], core: int, undo: Floats | None = No
         if undo is None:
             lent = TURN @ (every == np.array([[2 * place], [2 * place + 1]]))
         else:
-            lent = item_weights(channel, undo, place)
+            lent = item_weights(undo, place)
         for part, gain in enumerate(channel.gains):
             even = lent[part].sum() / channel.small
             worth[row, part] = (_spread(cells, lent[part], channel.cells) - even) / gain
