@@ -159,5 +159,5 @@ def test_a_comparison_with_a_pilot_repeats(at, folder):
         else:
             assert row["pilot"] is None
             assert row["choices"] is None
-    assert "of the people were asked first how many keys they hold" in said
+    assert "of the people how many keys they hold, and auto is the planner" in said
     assert at(*run_, "--processes", 1) == said

@@ -519,7 +519,7 @@ def test_compare_says_what_it_did_in_one_line_each(at, capsys):
     }
 
     out, _ = told("--mechanism", "collision:cap=1", "--json", "c.json")
-    assert "Left out of all that is held: collision:cap=1" in out
+    assert "Share of held keys that is left out: collision:cap=1" in out
     assert all(r["bias_from_cap"] for r in json.loads((at.folder / "c.json").read_text()))
 
 

@@ -57,41 +57,46 @@ MANY_OUTSIDE = 0.2
 @click.option("--value", default="value", show_default=True)
 @click.option("--range", "ends", help=f"LOW,HIGH; values outside are clipped.  [default: {RANGE}]")
 @click.option(
-    "--top", type=int, help="Only the keys that most people hold.  [default: 100; conditional: 8]"
+    "--top", type=int, help="Only the keys with the most holders.  [default: 100; conditional: 8]"
 )
 @click.option("--people", default="100000", show_default=True, help="People to simulate, like 1e6.")
 @click.option(
     "--mechanism",
-    help="Names with commas between, or all; graded:levels=5 sets a parameter, pairs:grr names the "
+    help="Names separated by commas, or all; graded:levels=5 sets a parameter, pairs:grr names the "
     "channel.  [default: kvue,pckv_ue,auto; conditional: ioh,auto]",
 )
-@click.option("--epsilon", default="1", show_default=True, help="Epsilons with commas between.")
+@click.option("--epsilon", default="1", show_default=True, help="Epsilons separated by commas.")
 @click.option("--repeat", default=20, show_default=True, help="Repetitions.")
-@click.option("--conditional", "keys_together", type=int, help="Keys together: 2 asks k given c.")
+@click.option(
+    "--conditional",
+    "keys_together",
+    type=int,
+    help="Conditionals of this many keys, target included: 2 asks for k given c.",
+)
 @click.option(
     "--calibrate",
     type=click.Choice(CALIBRATIONS),
     help="tight: equal true epsilon; paper: as published, which may prove less.  [default: tight; "
     "conditional: paper]",
 )
-@click.option("--estimator", help="Only these estimators, with commas between.")
+@click.option("--estimator", help="Only these estimators, separated by commas.")
 @click.option(
     "--error",
     type=click.Choice(list(SHORT)),
     default="squared",
     show_default=True,
-    help="The error that the table and the picture show; --json has both.",
+    help="The error in the table and the picture; --json has both.",
 )
 @click.option(
     "--prior",
     type=click.Choice(["table", "default", "pilot"]),
     default="table",
     show_default=True,
-    help="What the planner believes: the table itself, nothing of it, or how many keys are held as a "
-    "pilot of a few of the people tells, one in each repetition.",
+    help="The planner's prior: the table itself, the default, or the number of keys that people hold, "
+    "from a pilot among a few of them in each repetition.",
 )
 @click.option("--processes", type=int, help="Processes to use.  [default: one for each core]")
-@click.option("--coins", "stated", metavar="KEY", help="Repeat a run: coins from a stated key.")
+@click.option("--coins", "stated", metavar="KEY", help="Coins from a stated key, to repeat a run.")
 @click.option("--plot", type=PICTURE, help="Also draw error against epsilon.")
 @click.option("--json", "output", type=OUTPUT, help="Also write the rows as JSON.")
 @writes_files
@@ -194,7 +199,7 @@ def read_comparison(given: CompareOptions) -> ContestQuestion:
         raise PlanError("--prior pilot is for single keys; a pilot does not tell what goes together")
     population = _population(given)
     if given.repeat == 1:
-        _note("one repetition has no standard error; --repeat 20 tells how far figures can be trusted")
+        _note("one repetition has no standard error; --repeat 20 shows how precise the errors are")
     contest = Contest(
         population,
         read_count(given.people, "people"),

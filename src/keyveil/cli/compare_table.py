@@ -113,9 +113,9 @@ def _pilots(rows: Rows) -> str | None:
     least, most = _small_share(min(shares)), _small_share(max(shares))
     several = any(len(row["choices"]) > 1 for row in piloted.values())
     return (
-        f"In each repetition {least if least == most else f'{least} to {most}'} of the people were "
-        "asked first how many keys they hold, and auto is what the planner then took for the others"
-        + ("; where not always the same, what it took most often." if several else ".")
+        f"In each repetition, a pilot asks {least if least == most else f'{least} to {most}'} of the "
+        "people how many keys they hold, and auto is the planner's choice for the others"
+        + ("; if its choices differ, the most frequent one." if several else ".")
     )
 
 
@@ -151,8 +151,8 @@ def _unbounded(rows: Rows) -> str | None:
     if not any((row[f"bounded_{of}"] or 1) < 1 for row in rows for of in STATISTICS):
         return None
     return (
-        "Coverage is of bounded intervals; 'of 83%' says how many were, where not all. "
-        "An unbounded one says that the data cannot tell."
+        "Coverage is that of bounded intervals; 'of 83%' is their share, if not all are bounded. "
+        "An unbounded interval means that the data cannot tell."
     )
 
 
@@ -168,9 +168,9 @@ def _left_out(rows: Rows) -> str | None:
         for name, of in shares.items()
     )
     return (
-        "* Some people hold more keys than these count: frequencies lie below the truth, means are "
-        "of the keys that are kept, and intervals do not know of it, so that coverage falls. Left "
-        f"out of all that is held: {', '.join(words)}."
+        "* Some people hold more keys than the plan counts, which biases frequencies downwards. "
+        "Intervals do not include this bias, so coverage is low. "
+        f"Share of held keys that is left out: {', '.join(words)}."
     )
 
 

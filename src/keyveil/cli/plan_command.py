@@ -62,9 +62,9 @@ AUTO = "auto"
 @click.option(
     "--ask",
     help="For auto: both (frequency and mean of every key), frequency, mean, conditional (every key "
-    "given every other), or queries with ; between them.  [default: both]",
+    "given every other), or queries separated by semicolons.  [default: both]",
 )
-@click.option("--held", help="With --people: how many keys a person holds on average.")
+@click.option("--held", help="With --people: the average number of keys that a person holds.")
 @click.option(
     "--pilot",
     nargs=2,
@@ -356,7 +356,7 @@ def _expectation(plan_: Plan, people: int, prior: Prior) -> Expectation:
     try:
         facts = expected(plan_, people, prior)
     except KeyveilError as error:
-        return Expectation(f"nothing is said of what to expect: {error}", True, {"expected": None})
+        return Expectation(f"the errors cannot be predicted: {error}", True, {"expected": None})
     return Expectation(expectation(facts, Scale.of(plan_.schema)), True, {"expected": facts})
 
 

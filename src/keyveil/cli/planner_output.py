@@ -46,7 +46,7 @@ def asked(words: str) -> str | list[str]:
     if words in ASKS:
         return words
     if "(" not in words:
-        raise PlanError(f"--ask is one of {', '.join(ASKS)}, or queries with ; between them")
+        raise PlanError(f"--ask is one of {', '.join(ASKS)}, or queries separated by semicolons")
     return [str(query) for query in Query.parse_all(words)]
 
 

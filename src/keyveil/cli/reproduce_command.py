@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--only", help="Experiments with commas between, like fig1,fig5; all if not said.")
+@click.option("--only", help="Experiments separated by commas, like fig1,fig5.  [default: all]")
 @click.option("--quick", is_flag=True, help="Few repetitions and settings: seconds, and rough numbers.")
 @click.option(
     "--movielens",
     type=click.Path(),
-    help="The unpacked MovieLens folder (100K to 32M); else a shipped summary stands in.",
+    help="The unpacked MovieLens folder (100K to 32M).  [default: a shipped summary]",
 )
 @click.option(
     "--per-person", is_flag=True, help="Also run a part of Fig. 1 with every person's record and report."
 )
 @click.option("--seed", help="Another seed; the same seed gives the same numbers.")
+@click.option("--fresh", is_flag=True, help="First remove the results of earlier runs from the folder.")
 @click.option(
-    "--fresh", is_flag=True, help="Remove what earlier runs left in the folder, and begin anew."
+    "--processes", type=click.IntRange(1), help="Processes to use.  [default: one for each core]"
 )
-@click.option("--processes", type=click.IntRange(1), help="Processes; as many as cores if not said.")
 @click.option("-o", "--output", default="out", show_default=True, type=click.Path(), help="Folder.")
 @as_json
 def reproduce(**options: Any) -> int:
     """Make the paper's Section VI again: figures, numbers, and a report with a verdict per claim.
 
-    What an interrupted run had finished is kept in the folder and taken from there. The report covers
-    all that the folder has of the same seed, options, code and data, and names what is not run. A
-    folder is of whole runs or of quick ones: neither replaces the other without --fresh.
+    A run that was interrupted continues with what is finished in the folder. The report covers all
+    results in the folder with the same seed, options, code and data, and names what is missing. A
+    folder holds whole runs or quick ones: neither replaces the other without --fresh.
     """
     began = perf_counter()
     given = ReproduceOptions(**options)
