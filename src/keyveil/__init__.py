@@ -7,8 +7,7 @@
     answers = estimate(plan, tally)
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .channel import Channel, Proof
 from .estimate import Answers, Estimate, KeyAnswer, estimate
@@ -27,6 +26,7 @@ from .foundation.errors import (
     TableError,
     UnknownKeyError,
 )
+from .foundation.later import loaded_later
 from .mechanisms import REGISTRY
 from .mechanisms.mechanism import Mechanism
 from .people.people import People
@@ -53,12 +53,7 @@ _LATER = {
 """Names that a device does not need, and where they are; loaded when first asked for."""
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    globals()[name] = found
-    return found
+__getattr__ = loaded_later(__name__, _LATER)
 
 
 __all__ = [

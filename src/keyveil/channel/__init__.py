@@ -8,11 +8,11 @@ its first use, because a device needs only one of them.
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
-from importlib import import_module
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..foundation.errors import ChannelError
+from ..foundation.later import loaded_later
 from .law import Channel, Document
 from .proof import Proof, worst_of
 
@@ -47,12 +47,7 @@ _FILES = {kind: shape for shape, kind in _CLASSES.items()} | {
 """The file of each class. It has the name of the shape, unless a mechanism has that name."""
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _FILES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    shape = getattr(import_module(f"{__name__}.{_FILES[name]}"), name)
-    globals()[name] = shape
-    return shape
+__getattr__ = loaded_later(__name__, _FILES)
 
 
 class _Shapes(MutableMapping[str, type[Channel]]):
