@@ -26,7 +26,7 @@ from .foundation.errors import (
     TableError,
     UnknownKeyError,
 )
-from .foundation.later import loaded_later
+from .foundation.lazy_names import loaded_later
 from .mechanisms import REGISTRY
 from .mechanisms.mechanism import Mechanism
 from .people.people import People

@@ -14,7 +14,7 @@ from keyveil import Coins, People, Plan, Schema, Tally
 from keyveil.estimate import bands
 from keyveil.estimate.forecast.by_draws import forecast_by_draws
 from keyveil.estimate.forecast.key_forecast import forecast
-from keyveil.estimate.forecast.result import Forecast, Mixed
+from keyveil.estimate.forecast.predicted_error import Forecast, Mixed
 from keyveil.estimate.forecast.round_forecast import POINTS, FeedbackForecast, FeedbackRound
 from keyveil.mechanisms.designed import cyclic_views
 from keyveil.mechanisms.privkv import asked_once

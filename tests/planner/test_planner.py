@@ -19,7 +19,7 @@ from keyveil.estimate.forecast.by_draws import forecast_by_draws
 from keyveil.estimate.forecast.key_forecast import forecast, forecast_key
 from keyveil.estimate.forecast.normal_law import clipped
 from keyveil.estimate.forecast.pair_forecast import forecast_pairs
-from keyveil.estimate.forecast.result import Forecast
+from keyveil.estimate.forecast.predicted_error import Forecast
 from keyveil.mechanisms import REGISTRY
 from keyveil.people.prior import Prior, value_law
 from keyveil.planner import planner

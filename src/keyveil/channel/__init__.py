@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from ..foundation.errors import ChannelError
-from ..foundation.later import loaded_later
+from ..foundation.lazy_names import loaded_later
 from .law import Channel, Document
 from .proof import Proof, worst_of
 

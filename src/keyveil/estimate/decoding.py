@@ -13,7 +13,7 @@ from .answer import Answers
 if TYPE_CHECKING:
     from ..foundation.arrays import Floats, Integers
     from ..people.prior import Prior
-    from .forecast.result import Forecast
+    from .forecast.predicted_error import Forecast
     from .linear import Moments
     from .together.joint import Evidence
 

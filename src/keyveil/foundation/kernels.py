@@ -1,4 +1,7 @@
-"""Compiled loops over arrays; imported by ``fast`` alone. Unsigned indices: no wrap-around tests."""
+"""Compiled loops over arrays; only ``compiled`` imports them.
+
+Indices are unsigned, so that the compiler leaves out the check for negative ones.
+"""
 
 from __future__ import annotations
 

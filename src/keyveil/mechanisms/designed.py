@@ -19,7 +19,7 @@ from ..channel import Channel
 from ..channel.design.patterns import decoder_at
 from ..channel.design.value_channels import LEVELS, Design
 from ..estimate.caution import with_one_more
-from ..estimate.forecast.result import Forecast
+from ..estimate.forecast.predicted_error import Forecast
 from ..estimate.linear import Moments, key_weights, single_keys, view_moments
 from ..estimate.together.joint import lifted
 from ..foundation.arrays import Floats, Integers

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..channel import Channel, Table
 from ..estimate.forecast.key_forecast import by_decoder
-from ..estimate.forecast.result import WithPublished
+from ..estimate.forecast.predicted_error import WithPublished
 from ..estimate.likelihood import likelihood
 from ..estimate.linear import answers_of, key_answers, least_squares, single_moments
 from ..foundation.arrays import Floats
@@ -27,7 +27,7 @@ from .privkv import keep_probability
 
 if TYPE_CHECKING:
     from ..estimate.answer import Answers
-    from ..estimate.forecast.result import Forecast
+    from ..estimate.forecast.predicted_error import Forecast
     from ..people.prior import Prior
     from ..plan.plan import Plan
     from ..plan.tally import Tally

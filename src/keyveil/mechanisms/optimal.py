@@ -21,7 +21,7 @@ from .designed import DESIGN, design_of, designed_forecast, designed_moments
 from .mechanism import Choice, Draft, Mechanism
 
 if TYPE_CHECKING:
-    from ..estimate.forecast.result import Forecast
+    from ..estimate.forecast.predicted_error import Forecast
     from ..estimate.linear import Moments
     from ..foundation.arrays import Integers
     from ..people.prior import Prior

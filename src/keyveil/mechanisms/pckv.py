@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from ..channel import Channel, Symbols, Symmetric
-from ..estimate.forecast.result import WithPublished
+from ..estimate.forecast.predicted_error import WithPublished
 from ..estimate.linear import least_squares
 from ..estimate.pools.padded_items import (
     Published,
@@ -39,7 +39,7 @@ from .encodings.padded_item import PaddedItem
 from .mechanism import Draft, Mechanism, Parameter
 
 if TYPE_CHECKING:
-    from ..estimate.forecast.result import Forecast
+    from ..estimate.forecast.predicted_error import Forecast
     from ..people.prior import Prior
     from ..plan.plan import Plan
 

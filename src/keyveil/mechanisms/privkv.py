@@ -33,7 +33,7 @@ from .mechanism import Draft, Mechanism, fitted
 
 if TYPE_CHECKING:
     from ..estimate.answer import Answers
-    from ..estimate.forecast.result import Forecast
+    from ..estimate.forecast.predicted_error import Forecast
     from ..people.prior import Prior
     from ..plan.plan import Plan
     from ..plan.tally import Tally

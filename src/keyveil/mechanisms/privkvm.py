@@ -31,7 +31,7 @@ from .rounds import (
 )
 
 if TYPE_CHECKING:
-    from ..estimate.forecast.result import Forecast
+    from ..estimate.forecast.predicted_error import Forecast
     from ..people.prior import Prior
     from ..plan.plan import Plan
     from ..plan.tally import Tally

@@ -17,7 +17,7 @@ from ..channel import Table
 from ..estimate.answer import Estimate, KeyAnswer, biased, plain, ratio, shifted
 from ..estimate.decoding import state_decoding_of
 from ..estimate.forecast.normal_law import below
-from ..estimate.forecast.result import Forecast, Mixed
+from ..estimate.forecast.predicted_error import Forecast, Mixed
 from ..estimate.forecast.round_forecast import Debiased, FeedbackRound, first_round
 from ..estimate.linear import answers_of, key_answers, on_scale, single_moments
 from ..foundation.arrays import Floats

@@ -20,7 +20,7 @@ from .designed import DESIGN, cyclic_views, design_of, designed_forecast, design
 from .mechanism import Choice, Draft, Mechanism, Parameter
 
 if TYPE_CHECKING:
-    from ..estimate.forecast.result import Forecast
+    from ..estimate.forecast.predicted_error import Forecast
     from ..estimate.linear import Moments
     from ..foundation.arrays import Integers
     from ..people.prior import Prior

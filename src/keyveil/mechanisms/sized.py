@@ -24,7 +24,7 @@ import numpy as np
 
 from ..channel import Channel, Symmetric
 from ..channel.design.view_channels import best_subset
-from ..estimate.forecast.result import Mixed
+from ..estimate.forecast.predicted_error import Mixed
 from ..estimate.linear import least_squares
 from ..estimate.projection import onto_simplex
 from ..foundation.arrays import Floats, Integers
@@ -41,7 +41,7 @@ from .mechanism import Choice, Draft, Mechanism, Parameter, with_parameters
 from .rounds import parent_fault
 
 if TYPE_CHECKING:
-    from ..estimate.forecast.result import Forecast
+    from ..estimate.forecast.predicted_error import Forecast
     from ..people.prior import Prior
     from ..plan.tally import Tally
 

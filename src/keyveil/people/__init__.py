@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..foundation.later import loaded_later
+from ..foundation.lazy_names import loaded_later
 from .people import People
 from .schema import Record, Schema
 from .views import Views

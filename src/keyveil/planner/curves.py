@@ -9,7 +9,7 @@ from decimal import Decimal
 import numpy as np
 
 from ..estimate.forecast.pair_forecast import forecast_pairs
-from ..estimate.forecast.result import Errors
+from ..estimate.forecast.predicted_error import Errors
 from ..estimate.together.query import Query
 from ..people.scale import Scale
 from ..people.schema import Schema

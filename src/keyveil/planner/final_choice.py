@@ -17,7 +17,7 @@ import numpy as np
 from ..estimate import estimators_of
 from ..estimate.forecast.by_draws import forecast_by_draws
 from ..estimate.forecast.key_forecast import forecast
-from ..estimate.forecast.result import Forecast
+from ..estimate.forecast.predicted_error import Forecast
 from ..estimate.shrink.shrinkage import FEWEST
 from ..people.prior import Prior
 from ..people.schema import Schema

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..estimate.forecast.key_forecast import forecast
 from ..estimate.forecast.pair_forecast import forecast_pairs
-from ..estimate.forecast.result import Errors, Forecast
+from ..estimate.forecast.predicted_error import Errors, Forecast
 from ..estimate.together.query import Query, split_queries
 from ..foundation.arrays import Floats
 from ..foundation.errors import ChannelError, PlanError

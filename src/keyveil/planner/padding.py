@@ -16,7 +16,7 @@ import numpy as np
 from ..estimate import estimators_of
 from ..estimate.forecast.by_draws import DRAWN_ESTIMATORS, forecast_by_draws
 from ..estimate.forecast.key_forecast import forecast
-from ..estimate.forecast.result import Errors
+from ..estimate.forecast.predicted_error import Errors
 from ..foundation.errors import ChannelError, PlanError
 from ..mechanisms import REGISTRY
 from ..mechanisms.mechanism import Parameter

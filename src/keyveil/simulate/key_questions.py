@@ -12,7 +12,7 @@ import numpy as np
 from ..estimate import KeyBands, bands, estimators_of
 from ..estimate.forecast.by_draws import DRAWN_ESTIMATORS, forecast_by_draws
 from ..estimate.forecast.key_forecast import forecast
-from ..estimate.forecast.result import Forecast
+from ..estimate.forecast.predicted_error import Forecast
 from ..foundation.arrays import Floats, Integers
 from ..foundation.errors import PlanError
 from ..plan.plan import Plan

@@ -21,7 +21,7 @@ from ..linear import Moments, key_bands
 from ..ratio_bias import corrected_bands
 from ..shrink.noise_line import Noise
 from ..shrink.shrinkage import shrunk_bands
-from .result import Errors, Forecast, Mixed
+from .predicted_error import Errors, Forecast, Mixed
 
 if TYPE_CHECKING:
     from ...plan.plan import Plan

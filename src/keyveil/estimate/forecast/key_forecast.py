@@ -15,7 +15,7 @@ from ...foundation.errors import PlanError
 from ...people.prior import independent_law
 from ..decoding import decoding_of
 from ..linear import Decoder, by_least_squares, key_weights
-from .result import Forecast, StatedTruth
+from .predicted_error import Forecast, StatedTruth
 
 if TYPE_CHECKING:
     from ...people.prior import Prior

@@ -23,7 +23,7 @@ from ...people.views import digits
 from ..decoding import state_decoding_of
 from ..together.joint import lifted
 from .normal_law import clipped
-from .result import Errors, Forecast, StatedTruth
+from .predicted_error import Errors, Forecast, StatedTruth
 
 if TYPE_CHECKING:
     from ...people.prior import Prior

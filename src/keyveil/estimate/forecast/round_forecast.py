@@ -17,7 +17,7 @@ import numpy as np
 
 from ...foundation.arrays import Floats
 from .normal_law import NODES, REACH, WEIGHTS, below, clipped, density
-from .result import Forecast, WithPublished
+from .predicted_error import Forecast, WithPublished
 
 if TYPE_CHECKING:
     from ...people.prior import Prior

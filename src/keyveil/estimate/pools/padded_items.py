@@ -22,7 +22,7 @@ from ..answer import Band, KeyBands
 from ..caution import with_one_more
 from ..estimator import on_arrays
 from ..forecast.normal_law import NODES, REACH, WEIGHTS, density
-from ..forecast.result import Forecast
+from ..forecast.predicted_error import Forecast
 from ..linear import Moments, key_bands
 
 if TYPE_CHECKING:

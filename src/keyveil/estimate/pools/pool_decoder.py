@@ -24,7 +24,7 @@ from ...channel.seed_pool import SeedPool, pool_of
 from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
 from ..caution import with_one_more
-from ..forecast.result import Forecast, StatedTruth
+from ..forecast.predicted_error import Forecast, StatedTruth
 from ..linear import Moments
 from .collision_matrix import (
     blocks,

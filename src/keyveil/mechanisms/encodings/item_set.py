@@ -40,7 +40,7 @@ from ...plan.encoding import (
 )
 
 if TYPE_CHECKING:
-    from ...estimate.forecast.result import Forecast
+    from ...estimate.forecast.predicted_error import Forecast
     from ...estimate.linear import Moments
     from ...people.prior import Prior
     from ...plan.plan import Plan

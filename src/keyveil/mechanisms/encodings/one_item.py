@@ -20,7 +20,7 @@ from ...people.views import Views
 from ...plan.encoding import Encoding, Held, StateLaw, word_share
 
 if TYPE_CHECKING:
-    from ...estimate.forecast.result import Forecast
+    from ...estimate.forecast.predicted_error import Forecast
     from ...estimate.linear import Moments
     from ...people.population import Population
     from ...people.prior import Prior
@@ -110,7 +110,7 @@ class OneItem(Encoding, StateDecoding):
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
         """The error, with the bias of drawing one key: several held keys count in part."""
-        from ...estimate.forecast.result import Forecast
+        from ...estimate.forecast.predicted_error import Forecast
 
         channel, kinds = plan.channels[0], len(prior.count)
         drawn = prior.capped(1)[:, 0]

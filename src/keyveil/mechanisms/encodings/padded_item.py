@@ -23,7 +23,7 @@ from ...people.views import Views
 from ...plan.encoding import Encoding, Held, StateLaw, digit_law, word_share
 
 if TYPE_CHECKING:
-    from ...estimate.forecast.result import Forecast
+    from ...estimate.forecast.predicted_error import Forecast
     from ...estimate.linear import Moments
     from ...people.population import Population
     from ...people.prior import Prior

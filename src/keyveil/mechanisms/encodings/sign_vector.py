@@ -20,7 +20,7 @@ from ...people.views import Views
 from ...plan.encoding import Encoding, Held, StateLaw, digit_law, joint_law
 
 if TYPE_CHECKING:
-    from ...estimate.forecast.result import Forecast
+    from ...estimate.forecast.predicted_error import Forecast
     from ...estimate.linear import Moments
     from ...people.prior import Prior
     from ...plan.plan import Plan
@@ -94,7 +94,7 @@ class SignVector(Encoding, StateDecoding):
         return moments.shaped(np.shape(counts)[:-1])
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
-        from ...estimate.forecast.result import Forecast
+        from ...estimate.forecast.predicted_error import Forecast
 
         channel, kinds = plan.channels[0], len(prior.count)
         assert isinstance(channel, Halfspace)

@@ -21,7 +21,7 @@ from ...people.views import Views
 from ...plan.encoding import Encoding, Held, StateLaw, digit_law, joint_law
 
 if TYPE_CHECKING:
-    from ...estimate.forecast.result import Forecast
+    from ...estimate.forecast.predicted_error import Forecast
     from ...estimate.linear import Moments
     from ...estimate.together.joint import Evidence
     from ...people.population import Population
@@ -146,7 +146,7 @@ class ViewState(Encoding, StateDecoding):
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
         """The error of pooled answers: reports about a key are weighted by precision."""
-        from ...estimate.forecast.result import Forecast
+        from ...estimate.forecast.predicted_error import Forecast
         from ...estimate.linear import key_weights
 
         keys, kinds, levels = len(plan.schema.keys), len(prior.count), plan.schema.levels
