@@ -1,30 +1,30 @@
 """Workload-optimal channels for a pair of two-level keys: solved once, shipped as integers.
 
 Every column of a channel that keeps epsilon is a sum of patterns, columns with only two weights, low
-and e^epsilon * low, and splitting a column loses nothing. So the best channel for the conditionals of
-a pair is a convex program over how often each of the 2^9 - 2 patterns is sent. It does not change when
-the two keys are swapped or either one's values are turned round; patterns that these moves map onto
-each other have the same weight, which leaves 100 variables and makes the solution exactly symmetric.
-Of all channels with the same information, one with few outputs is then picked by a linear program.
+and e^epsilon * low, and splitting a column loses nothing. So the best channel for the conditionals of a
+pair solves a convex program over the shares of the 2^9 - 2 patterns. The program is invariant if the
+two keys are swapped or the values of a key are reversed. Patterns that these moves map onto each other
+have the same weight, which leaves 100 variables and makes the solution exactly symmetric. A linear
+program then picks a channel with few outputs among all channels with the same information.
 
-What is least is the larger of two errors, of conditional frequencies and of conditional means, each
-over that of subset selection (``over_subset``). Where V views hold each key, an answer is made of a
-view's own reports and of what V - 1 others know of its single keys. With M the Fisher information of
-the states, and T that of one key's levels when the rest is unknown, an answer w has the variance
+The objective is the larger of two errors, of conditional frequencies and of conditional means, each
+divided by that of subset selection (``over_subset``). If V views hold each key, an answer combines a
+view's own reports with what V - 1 other views say about its single keys. Let M be the Fisher information
+of the states, and T that of one key's levels when the rest is unknown. An answer w has the variance
 
     w' (M + (V - 1) sum over keys of P T P')^-1 w,
 
-P the columns that pick the key's levels. T is the largest matrix with M - P T P' positive
-semidefinite, so the program stays convex with T as variables. The more views hold a key, the more a
-channel should tell how two keys go together, and the less of each alone: channels are shipped for the
-numbers of views in ``DESIGNED``, and every plan takes the one with the least predicted error.
+where P has the columns that pick the key's levels. T is the largest matrix with M - P T P' positive
+semidefinite, so the program stays convex with T as a variable. The more views hold a key, the more a
+channel should say about the two keys jointly, and the less about each alone. Channels are shipped for
+the numbers of views in ``DESIGNED``, and every plan takes the one with the least predicted error.
 
-The workload alone would leave E[v_a v_b] unseen, and with it the single states: no conditional
-frequency or mean needs it. Its error is added with a weight of 1/100, which costs the workload 2 to
-3 % and lets every state be estimated, though how values go together only coarsely.
+The workload alone would leave E[v_a v_b] unidentified, and with it the single states, because no
+conditional frequency or mean needs it. Its error is added with a weight of 1/100. That costs the
+workload 2 to 3 % and makes every state estimable, though the joint values only coarsely.
 
 ``optimal_pairs.json`` holds the solutions for ``default_prior``: for each number of views and each
-epsilon one pattern of each class, as a number whose bit x is set where state x is favoured, with its
+epsilon one pattern of each class, as an integer whose bit x is set if state x is favoured, with its
 low weight over 2^32. ``python -m keyveil.channel.design.pair_channels`` (extra ``design``) makes it in
 about two minutes, the same bytes each time with the same solver.
 """
@@ -52,22 +52,22 @@ from .view_channels import best_subset, checked_prior, default_prior, held_level
 
 STATES = 9
 DESIGNED = (1, 3, 15)
-"""Numbers of views that hold each key: the shipped channels are for pairs of 2, of 4, of 16 keys."""
+"""Numbers of views per key of the shipped channels: pairs of 2, 4 and 16 keys."""
 
 SMALLEST_TABLED = Decimal("0.1")
 LARGEST_SOLVED = Decimal(10)
 TINY = 1e-6
-"""A class of patterns that fewer reports than this would show is a solver's noise."""
+"""Classes of patterns with a smaller share of reports are noise of the solver."""
 
 ASIDE = 0.01
-"""The weight of the error of E[v_a v_b], over that of subset selection, beside the workload's."""
+"""The weight of the error of E[v_a v_b] in the objective, relative to that of the workload."""
 
 Move = tuple[int, ...]
 """Where each state goes."""
 
 
 def _moves() -> tuple[Move, ...]:
-    """Swap the keys, turn round the values of the first, of the second: eight moves in all."""
+    """The eight moves: swap the keys or not, reverse the values of the first and the second or not."""
     turned = (0, 2, 1)
     moves = []
     for first, second, swap in product((False, True), repeat=3):
@@ -83,20 +83,20 @@ MOVES = _moves()
 
 
 def moved(pattern: int, move: Move) -> int:
-    """The pattern that favours the states where this one's states go."""
+    """The pattern with its favoured states moved."""
     return sum(1 << move[state] for state in range(STATES) if pattern >> state & 1)
 
 
 def orbit(pattern: int, moves: Iterable[Move] = MOVES) -> tuple[int, ...]:
-    """All patterns that the moves make of this one, in order."""
+    """All images of the pattern under the moves, sorted."""
     return tuple(sorted({moved(pattern, move) for move in moves}))
 
 
 def table_of(weights: Mapping[int, int], epsilon: Decimal) -> Table:
-    """The channel that sends each pattern with its low weight; what is left of a row sends a blank.
+    """The channel that sends each pattern with its low weight. The rest of a row sends a blank.
 
-    ``weights`` are of all patterns, not of one in each class. Outputs stand in the patterns' order,
-    the blank last.
+    ``weights`` are those of all patterns, not of one per class. Outputs are in the order of the
+    patterns, the blank is last.
     """
     lows = sorted(weights.items())
     highs = [at_most(low, epsilon) for _, low in lows]
@@ -115,9 +115,9 @@ def table_of(weights: Mapping[int, int], epsilon: Decimal) -> Table:
 
 @cache
 def tabled() -> dict[int, dict[Decimal, list[list[int]]]]:
-    """For each number of views, and each tabled epsilon in rising order: the classes that are sent.
+    """The shipped channels by number of views and epsilon, epsilons ascending.
 
-    Of each class one pattern and its low weight.
+    A channel is a list of classes, each given by one pattern and its low weight.
     """
     document = json.loads(files(__package__).joinpath("optimal_pairs.json").read_text("utf-8"))
     return {
@@ -129,13 +129,13 @@ def tabled() -> dict[int, dict[Decimal, list[list[int]]]]:
 @cache
 def tabled_pair(epsilon: Decimal, views: int) -> Table:
     """The channel at a tabled epsilon and number of views."""
-    return table_of({p: low for one, low in tabled()[views][epsilon] for p in orbit(one)}, epsilon)
+    return table_of({p: low for first, low in tabled()[views][epsilon] for p in orbit(first)}, epsilon)
 
 
 def designs(epsilon: Decimal) -> list[Table]:
     """For each tabled number of views the channel at the largest tabled epsilon within the promise.
 
-    None at all below the smallest.
+    The list is empty if epsilon is below the smallest tabled one.
     """
     below = {views: [e for e in channels if e <= epsilon] for views, channels in tabled().items()}
     return [tabled_pair(max(known), views) for views, known in below.items() if known]
@@ -145,7 +145,7 @@ def designs(epsilon: Decimal) -> list[Table]:
 
 
 def solve_pair(epsilon: Decimal, prior: ArrayLike | None = None, views: float = 1) -> Table:
-    """The channel with the least ``over_subset`` at the prior (but for E[v_a v_b], see above)."""
+    """The channel with the least ``over_subset`` at the prior, apart from the term for E[v_a v_b]."""
     law = default_prior(2, 2) if prior is None else checked_prior(prior, STATES)
     weights = {p: low for members, low in _solved(epsilon, law, views) for p in members}
     table = table_of(weights, epsilon)
@@ -157,11 +157,11 @@ def _solved(epsilon: Decimal, law: Floats, views: float) -> list[tuple[tuple[int
     """The classes of patterns that are sent, each with its low weight."""
     if epsilon > LARGEST_SOLVED:
         raise PlanError(f"optimal channels are solved up to epsilon {LARGEST_SOLVED}; use grr above")
-    # Only moves that leave the prior as it is leave the best channel as it is.
+    # The best channel is invariant under the moves that leave the prior invariant.
     moves = [m for m in MOVES if np.allclose(law[list(m)], law, rtol=0, atol=1e-12)]
     classes = sorted({orbit(pattern, moves) for pattern in range(1, (1 << STATES) - 1)})
     odds = float(epsilon.exp())
-    # For each class the sum over its members of their columns with low weight 1, and their seen share.
+    # For each class the sum of its members' columns at low weight 1, and its share of reports.
     columns = [_columns(members, odds) for members in classes]
     sums = np.array([column.sum(axis=0) for column in columns])
     seen = sums @ law
@@ -184,31 +184,30 @@ def _information(given: Floats, law: Floats) -> Floats:
 
 
 class ErrorScale(NamedTuple):
-    """The program's coordinates: in them subset selection's own information is the identity.
+    """Coordinates of the program, in which the information of subset selection is the identity.
 
-    Near epsilon 0 all channels tell next to nothing; on this scale they are numbers near one.
+    Near epsilon 0 the information of all channels is tiny. In these coordinates it is near one.
     """
 
     states: Floats
     """States to coordinates, a symmetric matrix."""
     singles: list[Floats]
-    """For each key an orthonormal basis of what its levels are."""
+    """For each key an orthonormal basis of the space of its levels."""
     others: float
     """How many other views hold each key."""
     total: Floats
-    """Coordinates to those in which subset selection knows all directions alike, other views' part
-    included."""
+    """Map to coordinates where subset selection and the other views have the identity as information."""
     wanted: list[Floats]
-    """Frequencies, means and E[v_a v_b], each with an error of 1 for subset selection."""
+    """Frequencies, means and E[v_a v_b], scaled so that subset selection has an error of 1."""
 
     @classmethod
     def of(cls, information: Floats, law: Floats, views: float) -> ErrorScale:
         states = _inverse_root(information)
-        # Shares sum to one, so this direction, the same for every channel, is known.
+        # Shares sum to one, so this direction is known for every channel.
         certain = np.linalg.solve(states, law)
         free = np.eye(STATES) - np.outer(certain, certain)
         singles = [np.linalg.qr(free @ states @ levels)[0] for levels in held_levels(2, 2)]
-        total = _inverse_root(np.eye(STATES) + (views - 1) * sum(one @ one.T for one in singles))
+        total = _inverse_root(np.eye(STATES) + (views - 1) * sum(basis @ basis.T for basis in singles))
         value = np.array([0.0, -1.0, 1.0])
         wanted = []
         for columns in (*workload(law, 2), np.outer(value, value).reshape(-1, 1)):
@@ -228,7 +227,7 @@ def _columns(members: tuple[int, ...], odds: float) -> Floats:
 
 
 def _minimise(information: Floats, sums: Floats, sizes: Floats, scale: ErrorScale) -> Floats:
-    """How often each class is seen at the prior, so that the workload's error is least."""
+    """The share of each class at the prior that minimises the workload's error."""
     cvxpy = solving()
 
     def solve(objective: Any, constraints: list[Any], solver: str) -> Floats:
@@ -241,23 +240,23 @@ def _minimise(information: Floats, sums: Floats, sizes: Floats, scale: ErrorScal
     own = (own + own.T) / 2
     constraints, known = [sums.T @ shares == 1], own
     for single in scale.singles if scale.others > 0 else []:
-        told = cvxpy.Variable((2, 2), symmetric=True)
-        constraints.append(own - single @ told @ single.T >> 0)
-        known = known + scale.others * (single @ told @ single.T)
+        key_information = cvxpy.Variable((2, 2), symmetric=True)
+        constraints.append(own - single @ key_information @ single.T >> 0)
+        known = known + scale.others * (single @ key_information @ single.T)
     known = scale.total @ known @ scale.total
     errors = [cvxpy.matrix_frac(wanted, (known + known.T) / 2) for wanted in scale.wanted]
-    found = solve(cvxpy.maximum(*errors[:2]) + ASIDE * errors[2], constraints, "CLARABEL")
-    # A corner of the channels that tell as much, the one that shows small classes most.
+    least = solve(cvxpy.maximum(*errors[:2]) + ASIDE * errors[2], constraints, "CLARABEL")
+    # A vertex of the channels with the same information: the one that prefers small classes.
     entries = np.unique(np.round(flattened, 9), axis=1, return_index=True)[1]
-    alike = flattened[:, entries].T @ shares == flattened[:, entries].T @ found
-    return solve(sizes @ shares, [sums.T @ shares == sums.T @ found, alike], "SCIPY")
+    alike = flattened[:, entries].T @ shares == flattened[:, entries].T @ least
+    return solve(sizes @ shares, [sums.T @ shares == sums.T @ least, alike], "SCIPY")
 
 
 def _whole(lows: Floats, sums: Floats, classes: list[tuple[int, ...]], epsilon: Decimal) -> list[int]:
-    """Low weights over 2^32 that leave every row a little for the blank, much the same in each.
+    """Low weights over 2^32 that leave every row a few units for the blank, nearly the same in each.
 
-    First the smallest relative change that makes rows sum to one to the last digit, then round down;
-    the blank gets 16, 32, 64, ... units more until what the rows leave keeps epsilon too.
+    They are first changed by the smallest relative change that makes rows sum to one, then rounded down.
+    The blank gets 16, 32, 64, ... more units until it keeps epsilon too.
     """
     spread = (sums.T * lows) @ sums
     lows = lows * (1.0 + sums @ (np.linalg.pinv(spread, hermitian=True) @ (1.0 - lows @ sums)))
@@ -276,7 +275,7 @@ def _whole(lows: Floats, sums: Floats, classes: list[tuple[int, ...]], epsilon: 
 
 
 def _grid() -> list[Decimal]:
-    """0.1 to 1 by 0.01, to 3 by 0.02, to 6 by 0.1: from about 3 on k-RR is optimal."""
+    """The tabled epsilons: 0.1 to 1 by 0.01, to 3 by 0.02, to 6 by 0.1. From 3 on k-RR is optimal."""
     hundredths = [*range(10, 100), *range(100, 300, 2), *range(300, 601, 10)]
     return [Decimal(number) / 100 for number in hundredths]
 

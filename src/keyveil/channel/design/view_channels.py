@@ -1,8 +1,8 @@
-"""Channels for a view, and the choice among them by the error they will have on conditionals.
+"""Channels for a view, and the choice among them by their predicted error on conditionals.
 
 The closed forms are k-RR, subset selection, optimal bits (OUE, Wang et al., USENIX Security 2017) and
-Hadamard response (Acharya, Sun, Zhang, AISTATS 2019); for pairs of two-level keys ``optimal`` adds
-channels that are best of all for this workload.
+Hadamard response (Acharya, Sun, Zhang, AISTATS 2019). For pairs of two-level keys ``pair_channels`` adds
+channels that are optimal for this workload.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from ...foundation.exact import most_lies
 from .. import Channel, Subset, Symbols, Symmetric, Table
 
 MOST_INVERTED = 729
-"""Up to so many states the best estimator at the prior is solved for; above, least squares."""
+"""Maximum number of states for the best estimator at the prior. Above it least squares is used."""
 
 ABSENT = 0.25
-"""What a conditional given that some key is absent counts, beside one given that all are held."""
+"""The weight of a conditional given an absent key, relative to one given that all are held."""
 
 TIE = 1e-6
-"""Channels this near to each other in predicted error are alike: the simpler one is taken."""
+"""Relative difference of predicted errors that counts as a tie. The simpler channel wins ties."""
 
 
 @lru_cache(128)
 def best_subset(states: int, epsilon: Decimal) -> Subset:
-    """Subset selection with the size that predicts the least error when all states are alike.
+    """Subset selection with the size that has the least predicted error at the uniform law.
 
-    The channel looks the same from every state, so at the uniform law one number per size decides
-    for every workload: the information w (k - w) / (w e^epsilon + k - w)^2. It peaks at
-    w = k / (e^epsilon + 1), so the best whole size is one of the two neighbours.
+    The channel is symmetric in the states, so at the uniform law one number per size decides for every
+    workload: the information w (k - w) / (w e^epsilon + k - w)^2. It has its maximum at
+    w = k / (e^epsilon + 1), so the best integer size is next to it.
     """
     odds = float(epsilon.exp())
     peak = states / (odds + 1)
@@ -50,7 +50,7 @@ def best_subset(states: int, epsilon: Decimal) -> Subset:
 
 
 def optimal_bits(states: int, epsilon: Decimal) -> Symbols:
-    """One-hot bits: the true one is shown half the time, the others as seldom as the promise allows."""
+    """One-hot bits: the true bit is set half the time, the others as rarely as the promise allows."""
     fake = most_lies(1, epsilon)
     bits = Symbols.bits_of(states, WORD // 2, fake)
     while not bits.proof().keeps(epsilon):
@@ -62,8 +62,8 @@ def optimal_bits(states: int, epsilon: Decimal) -> Symbols:
 def hadamard(states: int, epsilon: Decimal) -> Table:
     """Hadamard response: K = 2^r > k outputs; state x favours those where row x + 1 of H_K is +1.
 
-    Every row but the first is half +1, so a favoured and an unfavoured output share 2^33 / K units
-    and each row sums to 2^32 exactly.
+    Half of every row except the first is +1. So a favoured and an unfavoured output have 2^33 / K units
+    together, and each row sums to 2^32 exactly.
     """
     outputs = 1 << states.bit_length()
     share = 2 * WORD // outputs
@@ -82,33 +82,33 @@ CLOSED_FORMS: dict[str, Callable[[int, Decimal], Channel]] = {
     "hadamard": hadamard,
 }
 CHANNELS = (*CLOSED_FORMS, "optimal", "solved")
-"""What ``choose`` knows by name, besides "best"."""
+"""The channels that ``choose`` knows by name, besides "best"."""
 
 
 def candidates(states: int, epsilon: Decimal) -> dict[str, Channel]:
-    """Every closed form that 32-bit weights can hold for so many states."""
-    found: dict[str, Channel] = {}
+    """Every closed form, by name, that exists with 32-bit weights for ``states`` states."""
+    channels: dict[str, Channel] = {}
     for name, make in CLOSED_FORMS.items():
         try:
-            found[name] = make(states, epsilon)
+            channels[name] = make(states, epsilon)
         except ChannelError:
             continue
-    return found
+    return channels
 
 
 def workload(prior: ArrayLike, keys: int) -> tuple[Floats, Floats]:
-    """Weights on the states of a view, a column for each of its conditional frequencies and means.
+    """Weights on the states of a view, one column per conditional frequency, and one per mean.
 
-    Every key, given every way the others may be held or not. Near the prior a ratio of two shares
-    of people errs as a weighted sum of the states' shares does; those weights are the columns. They
-    are scaled so that their variances sum to the average variance of the answers, in which an
-    answer given that some key is absent counts ``ABSENT``.
+    The conditionals are those of every key, given every combination of the others held or not. Near the
+    prior the error of a ratio of two shares is that of a weighted sum of the states' shares; these
+    weights are the columns. They are scaled so that their variances sum to the average variance of the
+    answers, in which an answer given an absent key has the weight ``ABSENT``.
     """
     law = np.asarray(prior, np.float64)
     levels = round(len(law) ** (1.0 / keys)) - 1
     digits = _digits(keys, levels)
     held = digits > 0
-    worth = np.concatenate([[0.0], np.linspace(-1.0, 1.0, levels)])
+    values = np.concatenate([[0.0], np.linspace(-1.0, 1.0, levels)])
     frequencies, means, counts = [], [], []
     for key in range(keys):
         others = np.delete(held, key, axis=1)
@@ -116,17 +116,17 @@ def workload(prior: ArrayLike, keys: int) -> tuple[Floats, Floats]:
             condition = (others == np.array(pattern, bool)).all(axis=1)
             both = condition & held[:, key]
             if not law @ both > 0:
-                continue  # a prior without such people cares for no answer about them
+                continue  # the prior has no such people
             counts.append(1.0 if all(pattern) else ABSENT)
             frequencies.append(_slope(law, both, condition))
-            means.append(_slope(law, both * worth[digits[:, key]], both))
+            means.append(_slope(law, both * values[digits[:, key]], both))
     scale = np.sqrt(np.array(counts) / sum(counts))[:, None]
     of_means = (np.array(means) * scale).T if levels > 1 else np.zeros((len(law), 0))
     return (np.array(frequencies) * scale).T, of_means
 
 
 def _slope(law: Floats, above: ArrayLike, below: ArrayLike) -> Floats:
-    """How the ratio of two sums over states moves with the share of each state."""
+    """The derivative of a ratio of two sums over states by the share of each state."""
     top, bottom = np.asarray(above, np.float64), np.asarray(below, np.float64)
     share = law @ bottom
     return np.asarray((top - (law @ top) / share * bottom) / share)
@@ -137,22 +137,22 @@ def _digits(keys: int, levels: int) -> Integers:
 
 
 def held_levels(keys: int, levels: int) -> list[Floats]:
-    """For each key of a view, weights on the states: a column for each level it may be held at."""
+    """For each key of a view the indicators of its levels, ``(states, levels)``."""
     return [(of[:, None] == np.arange(1, levels + 1)) * 1.0 for of in _digits(keys, levels).T]
 
 
 def default_prior(keys: int, levels: int) -> Floats:
-    """Half uniform over the states, half independent keys that 30 % hold at any level alike.
+    """Half uniform over the states, half independent keys that 30 % hold, uniform over levels.
 
-    A prior only steers the choice; estimates never use it. Real keys are mostly held by a minority,
-    but a prior that believed so alone would give up dense keys (two fifths more error at f = 0.8 and
-    epsilon 1 or 2, where three views hold each key); this one stays within 15 % of the channel
-    designed for f = 0.8 or f = 0.2 there.
+    The prior only steers the choice of the channel; estimates never use it. Real keys are mostly held
+    by a minority. But a prior with rare keys alone would lose on frequent keys: 40 % more error at f =
+    0.8 and epsilon 1 or 2, if three views hold each key. There this prior stays within 15 % of the
+    channel designed for f = 0.8 or f = 0.2.
     """
-    one = np.concatenate([[0.7], np.full(levels, 0.3 / levels)])
+    key_law = np.concatenate([[0.7], np.full(levels, 0.3 / levels)])
     law = np.ones(1)
     for _ in range(keys):
-        law = np.outer(law, one).ravel()
+        law = np.outer(law, key_law).ravel()
     return (law + 1.0 / len(law)) / 2.0
 
 
@@ -161,11 +161,12 @@ def conditional_errors(
 ) -> tuple[float, float]:
     """The predicted errors of one report on a view: of conditional frequencies, and of means.
 
-    Average variances over the ``workload``; divide by the number of reports on the view. ``views``
-    says how many views hold each key: as the pooled estimator does, what the others know of it, from
-    as many reports each through the same channel, is folded in. Where a report is one cell these
-    are errors of the best estimator at the prior, which maximum likelihood reaches; otherwise those
-    of least squares. Infinite where some answer cannot be estimated at all.
+    They are average variances over the ``workload``, to be divided by the number of reports on the
+    view. ``views`` is the number of views that hold each key. The information of the other views is
+    included, as in the pooled estimator, for the same number of reports each through the same channel.
+    If a report is one cell, the errors are those of the best estimator at the prior, which maximum
+    likelihood reaches; otherwise those of least squares. They are infinite if an answer cannot be
+    estimated.
     """
     base = round(channel.states ** (1.0 / keys))
     if base < 2 or base**keys != channel.states:
@@ -175,12 +176,12 @@ def conditional_errors(
     alone = _spread(channel, law, np.hstack([*kinds, *singles]))
     if alone is None:
         return np.inf, np.inf
-    first = alone.shape[1] - sum(one.shape[1] for one in singles)
+    first = alone.shape[1] - sum(levels.shape[1] for levels in singles)
     spread = alone
-    for one in singles:
-        at = slice(first, first := first + one.shape[1])
+    for levels in singles:
+        at = slice(first, first := first + levels.shape[1])
         others = (views - 1) * np.linalg.inv(alone[at, at])
-        gain = np.linalg.solve(np.eye(one.shape[1]) + others @ spread[at, at], others)
+        gain = np.linalg.solve(np.eye(levels.shape[1]) + others @ spread[at, at], others)
         spread = spread - spread[:, at] @ gain @ spread[at]
     variances = spread.diagonal()
     split = kinds[0].shape[1]
@@ -188,7 +189,7 @@ def conditional_errors(
 
 
 def _spread(channel: Channel, law: Floats, wanted: Floats) -> Floats | None:
-    """The covariance of one report's estimates of ``wanted``; None where it has no estimate of some."""
+    """The covariance of one report's estimates of ``wanted``; None if a column has no estimate."""
     if not channel.one_cell or channel.states > MOST_INVERTED:
         decoder = channel.decoder(wanted)
         return channel.covariance(decoder, law) if np.isfinite(decoder).all() else None
@@ -206,13 +207,13 @@ def _spread(channel: Channel, law: Floats, wanted: Floats) -> Floats | None:
 def over_subset(
     channel: Channel, epsilon: Decimal, prior: ArrayLike, keys: int, views: float = 1
 ) -> float:
-    """The larger of the two predicted errors, each over that of subset selection at this epsilon.
+    """The larger of the two predicted errors, each divided by that of subset selection.
 
-    The one number that ``choose`` goes by, and that the optimal channels have least.
+    ``choose`` compares channels by this number, and the optimal channels minimise it.
     """
     base = conditional_errors(best_subset(channel.states, epsilon), prior, keys, views)
     errors = conditional_errors(channel, prior, keys, views)
-    return max(error / beside for error, beside in zip(errors, base, strict=True) if beside > 0)
+    return max(error / reference for error, reference in zip(errors, base, strict=True) if reference > 0)
 
 
 def choose(
@@ -225,9 +226,9 @@ def choose(
 ) -> tuple[str, Channel]:
     """The channel of that name for a view, or the one with the least predicted error, with its name.
 
-    ``views`` says how many views hold each key. "best" takes the workload-optimal channel from the
-    shipped tables and never solves; "solved" finds it anew, for exactly this epsilon, prior and
-    number of views, and needs CVXPY.
+    ``views`` is the number of views that hold each key. "best" takes the workload-optimal channel from
+    the shipped tables and never solves. "solved" solves for exactly this epsilon, prior and number of
+    views, and needs CVXPY.
     """
     from .pair_channels import SMALLEST_TABLED, designs, solve_pair
 
@@ -245,16 +246,16 @@ def choose(
     tabled = designs(epsilon) if pair else []
     if channel == "optimal" and not tabled:
         raise PlanError(f"the tables of optimal channels begin at epsilon {SMALLEST_TABLED}")
-    found = [*candidates(states, epsilon).items()] if channel == "best" else []
-    found += [("optimal", each) for each in tabled]
-    errors = [over_subset(each, epsilon, law, keys, views) for _, each in found]
-    return found[next(i for i, error in enumerate(errors) if error <= min(errors) * (1.0 + TIE))]
+    channels = [*candidates(states, epsilon).items()] if channel == "best" else []
+    channels += [("optimal", candidate) for candidate in tabled]
+    errors = [over_subset(candidate, epsilon, law, keys, views) for _, candidate in channels]
+    return channels[next(i for i, error in enumerate(errors) if error <= min(errors) * (1.0 + TIE))]
 
 
 def checked_prior(prior: ArrayLike, states: int) -> Floats:
-    """A law of so many states."""
+    """The prior as an array. Raises ``PlanError`` unless it is a law of ``states`` states."""
     law = np.asarray(prior, np.float64)
-    # A law that was computed sums to one but for rounding.
+    # A computed law sums to one up to rounding.
     if law.shape != (states,) or not (law >= 0).all() or abs(law.sum() - 1.0) > 1e-9:
         raise PlanError(f"a prior is {states} shares, none negative, that sum to one")
     return law
