@@ -1,10 +1,10 @@
 """Conformance checks: what every channel and every plan must satisfy, ours and yours.
 
-Each check takes a plan or a channel, returns nothing and raises ``AssertionError`` that says what is
-wrong; ``check_mechanism`` runs them all over a grid for a registered name. To check a mechanism of
-your own, put it into ``REGISTRY`` first. Only ``check_sampler`` and ``check_reports`` draw; all else
-is exact or linear algebra. Encodings of your own go into ``ENCODINGS`` and ``check_encoding``. Needs
-SciPy: ``keyveil[testing]``.
+Each check takes a plan or a channel and returns nothing. It raises an ``AssertionError`` that says what
+is wrong. ``check_mechanism`` runs all checks over a grid for a registered name. To check a mechanism of
+your own, put it into ``REGISTRY`` first; put an encoding of your own into ``ENCODINGS`` and use
+``check_encoding``. Only ``check_sampler``, ``check_simulation`` and ``check_reports`` use random draws;
+all else is exact or linear algebra. Needs SciPy: ``keyveil[testing]``.
 """
 
 from __future__ import annotations
@@ -38,49 +38,49 @@ from .plan.report import Report, Reports
 from .plan.tally import Tally
 
 EPSILONS = ("0.01", "0.1", "0.5", "1", "3", "5", "10")
-"""The promises that ``check_mechanism`` goes through."""
+"""The promised epsilons that ``check_mechanism`` tests."""
 
 TIGHT = Decimal("0.999")
-"""The share of its promise that a plan without waste proves."""
+"""The share of the promised epsilon that a plan without waste must use."""
 
 FALSE_ALARM = 1e-9
-"""The chance that a run of at most ``MOST_TESTS`` comparisons rejects samplers that are right."""
+"""The probability that a run of at most ``MOST_TESTS`` comparisons rejects correct samplers."""
 
 MOST_TESTS = 10_000
-"""How many laws a run may be compared with; Bonferroni gives each an equal part of the alarm."""
+"""Maximum number of comparisons in a run. Each gets an equal part of the false alarm (Bonferroni)."""
 
 ALPHA = FALSE_ALARM / MOST_TESTS
-"""The level of one comparison: half for the exact binomial tails, half for chi-square."""
+"""The level of one comparison. Half goes to the exact binomial tails, half to chi-square."""
 
 POOLED = 1000.0
-"""Chi-square's bins are expected so often. At our level its tail is then too light by less than
-``HEAVY`` (with the usual five it would be by 10^5), so a tenth of the level is what it may use."""
+"""Minimum expected count of a bin in chi-square."""
 
 HEAVY = 10.0
+"""Upper bound on the error factor of chi-square's tail at our level, with bins of ``POOLED`` draws.
+
+With the usual bins of five draws it would be 10^5. Chi-square gets a tenth of its level to allow for it.
+"""
 
 REACHED = 1e-5
-"""How near to a limit of honest counts some state must come."""
+"""Maximum distance of the nearest state from a limit of honest counts."""
 
 _MANY = 1 << 36
-"""Reports of a tally without noise: few enough for the gap of likelihood to be seen in doubles."""
+"""Number of reports of a tally without noise; doubles still resolve differences of likelihood."""
 
 _RUN = 1 << 14
 
 _SMALL = 1 << 16
-"""Tallies with more cells are probed in fewer places."""
-
-_DENSE = 1 << 22
-"""Laws with more entries are not written out."""
+"""Maximum number of cells of a tally that is tested in many places."""
 
 GRID = 6
-"""Numbers that stand for all words in ``check_encoding``: halves and thirds of them are whole."""
+"""Number of values that represent all words in ``check_encoding``; divisible by two and three."""
 
 _WORDS = 1e-8
-"""What shares of 2^32 words may be off when they stand for exact fractions: a few words."""
+"""Tolerance between shares of 2^32 words and exact fractions: a few words."""
 
 
 def check_mechanism(name: str, draws: int = 20_000, seed: int = 0) -> None:
-    """Every check at every epsilon and calibration, for two keys and for three; draws at epsilon 1."""
+    """All checks at every epsilon and calibration, for two and three keys; draws at epsilon 1 only."""
     for keys in (2, 3):
         schema = Schema.of(keys, 1, 5)
         for calibrate in CALIBRATIONS:
@@ -99,7 +99,7 @@ def check_mechanism(name: str, draws: int = 20_000, seed: int = 0) -> None:
 
 
 def check_channel(channel: Channel, draws: int = 20_000, seed: int | str = 0) -> None:
-    """Every check of what a shape says of itself, on one small channel of that shape."""
+    """All checks of the methods of a shape, on one small channel of that shape."""
     proof, law = channel.proof(), channel.output_law()
     if law is not None:
         worst = _worst_ratio(law)
@@ -115,15 +115,15 @@ def check_channel(channel: Channel, draws: int = 20_000, seed: int | str = 0) ->
 def example_plan(
     schema: Schema, name: str, epsilon: float | str | Decimal = 1, calibrate: str = "paper"
 ) -> Plan:
-    """A plan that shows a mechanism, whatever it must be told (what queries to answer, say)."""
+    """An example plan of a mechanism, with the parameters that it requires."""
     return Plan.of(schema, name, epsilon, calibrate, **mechanism_named(name).example(schema))
 
 
 def speaks_singly(plan: Plan) -> bool:
-    """Whether every key is answered from one law: a view of its own, a drawn item, signs or sets.
+    """Whether the answer for every key comes from one law: its own view, a drawn item, signs or sets.
 
-    Where a key is spoken of in several views, or with others, answers are put together from many
-    laws; such mechanisms bring tests of their own, and only their channels are checked here.
+    If several views hold a key, or views hold several keys, answers combine many laws. Such mechanisms
+    have their own tests, and only their channels are checked here.
     """
     if plan.encoding.speaks_of_views:
         return sorted(plan.views.keys) == [(place,) for place in range(len(plan.schema.keys))]
@@ -134,7 +134,7 @@ def speaks_singly(plan: Plan) -> bool:
 
 
 def check_privacy(plan: Plan) -> None:
-    """Every row is a law, the integers keep the promise, and without waste they use it up."""
+    """Check that every row is a law, and that the integers keep the promise and use it up."""
     _check_records(plan)
     for channel in plan.channels:
         proof = channel.proof()
@@ -156,7 +156,7 @@ def check_privacy(plan: Plan) -> None:
 
 
 def _check_records(plan: Plan) -> None:
-    """The promise is over records: those with values at the ends are written out, where they are few."""
+    """Check the promise over records with values at the ends of their ranges, if these are few."""
     keys, ends = len(plan.schema.keys), (plan.schema.low, plan.schema.high)
     for number, channel in enumerate(plan.channels):
         proof = plan.encoding.proof(channel, keys)
@@ -166,7 +166,7 @@ def _check_records(plan: Plan) -> None:
         if view is None or law is None or plan.encoding.speaks_of_sets:
             continue
         places = plan.views.keys[view]
-        if 3 ** len(places) * channel.states > _DENSE:
+        if 3 ** len(places) * channel.states > MOST_WRITTEN:
             continue
         states = []
         for digits in product((0, 1, 2), repeat=len(places)):
@@ -177,6 +177,7 @@ def _check_records(plan: Plan) -> None:
 
 
 def _worst_ratio(law: Floats) -> float:
+    """The true epsilon of a law: the largest log ratio of two rows."""
     columns = law[:, law.max(axis=0) > 0]
     least = columns.min(axis=0)
     if not least.all():
@@ -185,9 +186,9 @@ def _worst_ratio(law: Floats) -> float:
 
 
 def check_distances(channel: Channel) -> None:
-    """Total variation is never below that of any two rows, the blanket never above what all share.
+    """Check that the stated total variation is not too small and the stated blanket not too large.
 
-    Laws that are not written out are passed over.
+    Laws that are not written out are skipped.
     """
     law = channel.output_law()
     if law is None:
@@ -201,17 +202,17 @@ def check_distances(channel: Channel) -> None:
 
 
 def check_limits(channel: Channel) -> None:
-    """No state lies outside the limits of honest counts, and some state reaches each of them.
+    """Check that all states lie within the limits of honest counts, and some state reaches each limit.
 
-    What each state is expected to send is taken for counts. Shapes without limits, and laws that are
-    not written out, are passed over. Seeds of a pool may leave limits unreached.
+    The expected marks of each state serve as counts. Shapes without limits, and laws that are not
+    written out, are skipped. In a pool of seeds, limits may remain unreached.
     """
     limits = channel.limits(np.zeros(channel.cells))
     written = channel.output_law() is not None or channel.state_kind == "number"
     if limits is None or not written or channel.states * channel.cells > MOST_WRITTEN:
         return
-    met = [channel.limits(row[: channel.cells]) for row in channel.expected()]
-    counts = np.array([state.counts for state in met if state is not None])
+    by_state = [channel.limits(row[: channel.cells]) for row in channel.expected()]
+    counts = np.array([state.counts for state in by_state if state is not None])
     low, high = counts.min(axis=0), counts.max(axis=0)
     inside = (low >= limits.least - 1e-12) & (high <= limits.most + 1e-12)
     _require(bool(inside.all()), f"limits leave out what a state sends, as of count {inside.argmin()}")
@@ -223,9 +224,9 @@ def check_limits(channel: Channel) -> None:
 
 
 def check_decoder(plan: Plan) -> None:
-    """Decoder times law is the identity for all a plan answers, and NaN where nothing can be known.
+    """Check that law times decoder is the identity for all answers, and NaN where none is unbiased.
 
-    And every estimator that claims an interval gives back the law that a tally without noise is of.
+    Also, every estimator with an interval must recover the truth from a tally without noise.
     """
     for channel in plan.channels:
         if channel.state_kind == "signs":
@@ -264,9 +265,9 @@ def _check_weights(plan: Plan, channel: Channel) -> None:
         bool((np.isnan(solved).all(axis=0) == ~known).all()),
         "the decoder is NaN exactly where no estimator is unbiased, and it is not",
     )
-    for one in np.flatnonzero(known):
-        cells = solved[:, [one]]
-        _same(law @ cells, columns[:, [one]], np.abs(cells).max(), "decoder")
+    for place in np.flatnonzero(known):
+        cells = solved[:, [place]]
+        _same(law @ cells, columns[:, [place]], np.abs(cells).max(), "decoder")
 
 
 def _check_estimators(plan: Plan) -> None:
@@ -283,26 +284,26 @@ def _check_estimators(plan: Plan) -> None:
                 "mass": (answer.mass, mass),
             }
             for what in plan.mechanism.answers:
-                made, goal = goals[what]
-                if made is None:
+                result, goal = goals[what]
+                if result is None:
                     raise AssertionError(f"estimator {name} has no {what}")
-                if isnan(made.stderr) or not made.bounded:
-                    continue  # says itself that it is biased, or that it cannot tell
-                # Counts are rounded to whole ones, and likelihood stops 1e-3 nats from the best:
-                # both are far below the standard error of so many reports.
-                slack = 0.1 * made.stderr + 1e-9 * (high - low)
+                if isnan(result.stderr) or not result.bounded:
+                    continue  # the estimator states that it is biased or unbounded
+                # Counts are rounded to integers, and likelihood stops 1e-3 nats from the maximum.
+                # Both effects are far below the standard error.
+                slack = 0.1 * result.stderr + 1e-9 * (high - low)
                 _require(
-                    abs(made.value - goal) <= slack,
-                    f"estimator {name}: {what} of a tally without noise is {made.value}, not {goal}",
+                    abs(result.value - goal) <= slack,
+                    f"estimator {name}: {what} of a tally without noise is {result.value}, not {goal}",
                 )
 
 
 def ideal_tally(plan: Plan, shares: Floats, means: Floats) -> tuple[Tally, Floats]:
-    """A tally without noise, and each key's frequency and mass on [-1, 1] that it is of.
+    """A tally without noise, and the true frequency and mass on [-1, 1] of each key, ``(keys, 2)``.
 
-    ``shares`` of people hold each key, independently of the others, with a value of mean ``means``;
-    all values are at the ends of the range. Where only some of a person's keys count, the shares are
-    scaled to sum to one half and nobody holds two keys.
+    ``shares`` of people hold each key, independently of other keys, with values of mean ``means`` at
+    the ends of the range. If only some of a person's keys count, the shares are scaled to sum to one
+    half, and nobody holds two keys.
     """
     shares, means = np.asarray(shares, np.float64), np.asarray(means, np.float64)
     capped = plan.encoding.most_counted(plan.cap) is not None
@@ -326,7 +327,7 @@ def ideal_tally(plan: Plan, shares: Floats, means: Floats) -> tuple[Tally, Float
 def _ideal_records(
     plan: Plan, view: int, shares: Floats, means: Floats, capped: bool
 ) -> Iterator[tuple[float, Held]]:
-    """The records of ``ideal_tally`` over the keys of a view, each with its chance."""
+    """The records of ``ideal_tally`` over the keys of a view, each with its probability."""
     options: list[list[tuple[float, Held]]] = []
     for place in plan.views.keys[view]:
         share, mean = float(shares[place]), float(means[place])
@@ -345,7 +346,7 @@ def _ideal_records(
 
 
 def check_covariance(plan: Plan) -> None:
-    """Covariance is that of all outputs written out; so are its plug-in and the predicted error."""
+    """Check the covariance against a sum over all outputs, and the forecast against the plug-in."""
     for channel in plan.channels:
         outputs = channel.output_law()
         if outputs is None or channel.state_kind != "number":
@@ -371,7 +372,7 @@ def check_covariance(plan: Plan) -> None:
 
 
 def _check_plug_in(plan: Plan) -> None:
-    """What the tally says of its own error, without noise, is what was predicted for it."""
+    """Check that the estimated variance of a tally without noise is the predicted one."""
     keys = len(plan.schema.keys)
     shares, means = np.linspace(0.3, 0.8, keys), np.linspace(-0.5, 0.7, keys)
     tally, _ = ideal_tally(plan, shares, means)
@@ -388,7 +389,7 @@ def _check_plug_in(plan: Plan) -> None:
             if isnan(goal):
                 _require(isnan(value), f"{name} cannot be known, yet has a variance")
             else:
-                # Whole counts out of _MANY, and cancellation of squares of the decoder.
+                # Allows for integer counts out of _MANY, and cancellation of squares.
                 _require(abs(value - goal) <= 1e-6 * goal, f"variance of {name}: {value}, not {goal}")
 
 
@@ -396,13 +397,13 @@ def _check_plug_in(plan: Plan) -> None:
 
 
 def check_support(plan: Plan) -> None:
-    """The tally admits exactly what an honest device can send, one by one and in a batch."""
+    """Check that the tally admits exactly what an honest device can send, singly and in a batch."""
     layout = plan.layout
     for view in sorted({0, len(plan.views) // 2, len(plan.views) - 1}):
         channel, own = plan.view_channels[view], int(layout.own[view])
         if channel.one_cell:
             _check_codes(plan, view)
-        for cells in _sent(channel, own, 16 if layout.cells <= _SMALL else 1):
+        for cells in _drawn_cells(channel, own, 16 if layout.cells <= _SMALL else 1):
             _require(_admitted(plan, cells), f"an honest device marks {cells}, and is refused")
         last = own + 1 + channel.cells
         refused = [(own + 1,), (own, last), (own, own), (own, own + 1, own + 1), (-1, own + 1)]
@@ -414,7 +415,7 @@ def check_support(plan: Plan) -> None:
 
 
 def _check_codes(plan: Plan, view: int) -> None:
-    """A cell is admitted if and only if some state sends it."""
+    """Check that a cell is admitted if and only if some state sends it."""
     layout, channel, own = plan.layout, plan.view_channels[view], int(plan.layout.own[view])
     law = channel.output_law()
     for cell in _spread(channel.cells, 64 if layout.cells <= _SMALL else 4):
@@ -431,18 +432,19 @@ def _check_codes(plan: Plan, view: int) -> None:
             _require(possible and marked == list(cells), f"code {code[0]} marks {marked}")
 
 
-def _sent(channel: Channel, own: int, draws: int) -> set[tuple[int, ...]]:
-    """The cells of some reports that were really drawn, from some of the states."""
-    found = set()
+def _drawn_cells(channel: Channel, own: int, draws: int) -> set[tuple[int, ...]]:
+    """The cells of drawn reports from a few states."""
+    reports = set()
     for state in _spread(channel.states, 4):
         drawn = _drawn(channel, state, draws, "support")
         for output in drawn:
             marks = [output] if drawn.ndim == 1 else np.flatnonzero(output)
-            found.add((own, *(own + 1 + int(cell) for cell in marks)))
-    return found
+            reports.add((own, *(own + 1 + int(cell) for cell in marks)))
+    return reports
 
 
 def _admitted(plan: Plan, cells: tuple[int, ...]) -> bool:
+    """Whether the tally takes a report with these cells. A refused report must leave no marks."""
     tally = Tally(plan)
     try:
         tally.add(Report(plan.hash, cells))
@@ -455,9 +457,9 @@ def _admitted(plan: Plan, cells: tuple[int, ...]) -> bool:
 
 
 def check_choices(channel: Channel) -> None:
-    """The reports that fakes may choose from are exactly those that are admitted.
+    """Check that the possible reports of fakes are exactly the admitted ones.
 
-    One by one where there are few; where there are many, sets of cells drawn at random.
+    All sets of cells are tested if they are few, else random sets.
     """
     choices = channel.choices()
     if choices.outputs is not None:
@@ -484,7 +486,7 @@ def check_choices(channel: Channel) -> None:
 
 
 def check_sampler(channel: Channel, draws: int = 20_000, seed: int | str = 0) -> None:
-    """Each state's outputs follow the channel's row. False alarm: ``ALPHA`` for each state."""
+    """Check that each state's outputs follow the channel's row. False alarm: ``ALPHA`` per state."""
     laws = channel.expected() if channel.one_cell else None
     for state in _spread(channel.states, 64 if channel.one_cell else 16):
         drawn = _drawn(channel, state, draws, f"sampler {seed} {state}")
@@ -498,11 +500,11 @@ def check_sampler(channel: Channel, draws: int = 20_000, seed: int | str = 0) ->
 
 
 def check_simulation(channel: Channel, draws: int = 20_000, seed: int | str = 0) -> None:
-    """Simulated counts follow the channel's law when states are mixed.
+    """Check that simulated counts follow the channel's law for a mixture of states.
 
-    Reports are simulated one by one and all at once. Each cell's count is binomial either way, and
-    single reports are compared with the whole law where it is written out. False alarm: three
-    times ``ALPHA``.
+    Reports are simulated one by one and all at once. Each cell's count is binomial either way. Single
+    reports are also compared with the whole law if it is written out. False alarm: three times
+    ``ALPHA``.
     """
     generator = Coins.stated(f"simulation {seed}").generator()
     states = as_laws(np.arange(1.0, channel.states + 1))
@@ -524,43 +526,43 @@ def check_simulation(channel: Channel, draws: int = 20_000, seed: int | str = 0)
 
 
 def _drawn(channel: Channel, state: int, draws: int, key: str) -> np.ndarray:
-    """Outputs of as many people who are all in one state, drawn in runs that stay small."""
-    one = channel.in_draw_form(np.array([state]))
+    """The outputs of ``draws`` people in one state, drawn in small runs."""
+    row = channel.in_draw_form(np.array([state]))
     coins, parts = Coins.stated(key), []
     for first in range(0, draws, _RUN):
         people = np.arange(first, min(first + _RUN, draws))
-        states = np.repeat(one, len(people), axis=0)
+        states = np.repeat(row, len(people), axis=0)
         parts.append(channel.draw(states, Stream(coins, address(people))))
     return np.concatenate(parts)
 
 
 def _check_pairs(channel: Channel, drawn: np.ndarray, law: Floats, state: int) -> None:
-    """Neighbouring positions are independent: how often both are marked is a product."""
+    """Check that adjacent positions are independent: the rate of both marks is a product."""
     step = channel.choices().marks
     both = (drawn[:, :-step] & drawn[:, step:]).sum(axis=0, dtype=np.int64)
     _check_tails(both, len(drawn), law[:-step] * law[step:], f"neighbours, state {state}")
 
 
 def check_counts(seen: Integers, law: Floats, what: str = "the sampler") -> None:
-    """Counts of independent draws follow a law; a correct one is rejected with chance ``ALPHA``.
+    """Check that counts of independent draws follow a law; false alarm: ``ALPHA``.
 
-    Nothing may lie outside the support. Each output has its exact binomial tails, which hold however
-    rare it is; chi-square, over bins pooled to ``POOLED`` expected draws, sees what is spread out.
-    A bin without draws counts its full expectation.
+    Nothing may lie outside the support. Each output is tested by exact binomial tails, which hold for
+    rare outputs too. Chi-square, over bins of ``POOLED`` or more expected draws, detects deviations
+    that are spread over many outputs. A bin without draws counts its full expectation.
     """
     draws = int(seen.sum())
     outside = np.flatnonzero((law <= 0) & (seen > 0))
     _require(not len(outside), f"{what}: output {outside[:1]} is impossible and was drawn")
     _check_tails(seen, draws, law, what)
-    expected, found = _pooled(law * draws, seen)
+    expected, observed = _pooled(law * draws, seen)
     if len(expected) > 1:
-        misfit = float(((found - expected) ** 2 / expected).sum())
+        misfit = float(((observed - expected) ** 2 / expected).sum())
         tail = float(stats.chi2.sf(misfit, len(expected) - 1))
         _require(tail > ALPHA / 2 / HEAVY, f"{what}: chi-square {misfit:.1f} has a tail of {tail:.2g}")
 
 
 def _check_tails(seen: Integers, draws: int, law: Floats, what: str) -> None:
-    """No count lies in its two-sided exact tail; the level is split over all counts."""
+    """Check that no count lies in its two-sided exact tail; the level is split over all counts."""
     tails = np.minimum(stats.binom.sf(seen - 1, draws, law), stats.binom.cdf(seen, draws, law))
     worst = int(np.argmin(tails))
     _require(
@@ -570,22 +572,22 @@ def _check_tails(seen: Integers, draws: int, law: Floats, what: str) -> None:
 
 
 def _pooled(expected: Floats, seen: Integers) -> tuple[Floats, Floats]:
-    """Bins of at least ``POOLED`` expected draws: the rarest outputs first, together."""
+    """Expected and observed counts in bins of at least ``POOLED`` expected draws, rarest first."""
     order = np.argsort(expected, kind="stable")
     bins: list[tuple[float, float]] = []
-    many, found = 0.0, 0.0
+    total, observed = 0.0, 0.0
     for place in order:
-        many, found = many + float(expected[place]), found + float(seen[place])
-        if many >= POOLED:
-            bins.append((many, found))
-            many, found = 0.0, 0.0
-    if many and bins:
-        bins[-1] = (bins[-1][0] + many, bins[-1][1] + found)
+        total, observed = total + float(expected[place]), observed + float(seen[place])
+        if total >= POOLED:
+            bins.append((total, observed))
+            total, observed = 0.0, 0.0
+    if total and bins:
+        bins[-1] = (bins[-1][0] + total, bins[-1][1] + observed)
     return np.array([b[0] for b in bins]), np.array([b[1] for b in bins])
 
 
 def check_reports(plan: Plan, record: Record, draws: int = 20_000, seed: int | str = 0) -> None:
-    """The whole device path: one record's reports follow the law of its mixture of states."""
+    """Check the whole device path: one record's reports follow the law of its mixture of states."""
     reports = plan.privatise(crowd(plan.schema, record, draws), Coins.stated(f"reports {seed}"))
     if reports.codes is not None:
         counts = _counted(reports.codes.astype(np.int64), plan.layout.codes)
@@ -605,7 +607,7 @@ def check_reports(plan: Plan, record: Record, draws: int = 20_000, seed: int | s
 
 
 def crowd(schema: Schema, record: Record, count: int) -> People:
-    """So many people who all hold the same record, each with coins of their own."""
+    """``count`` people who hold the same record, each with their own coins."""
     held = schema.checked(record)
     places = sorted(held)
     return People(
@@ -617,7 +619,7 @@ def crowd(schema: Schema, record: Record, count: int) -> People:
 
 
 def report_law(plan: Plan, record: Record) -> Floats:
-    """Pr[code | record], where every report is one code: view, encoding and channel together."""
+    """Pr[code | record], over view, encoding and channel, if every report is one code."""
     held = plan.schema.checked(record)
     parts = []
     for view, (share, channel) in enumerate(zip(plan.views.shares, plan.view_channels, strict=True)):
@@ -631,12 +633,12 @@ def _record_law(plan: Plan, view: int, held: Held) -> StateLaw:
 
 
 def record_law(plan: Plan, held: Held, view: int = 0) -> Floats:
-    """The law ``(states,)`` of one record's state in one view, where states can be numbered."""
+    """The law ``(states,)`` of one record's state in one view, if states have numbers."""
     return _dense(plan.view_channels[view], _record_law(plan, view, held))
 
 
 def _dense(channel: Channel, law: StateLaw) -> Floats:
-    """The law over all of a channel's states; signs are a number, the first key's bit the lowest."""
+    """The law ``(states,)`` over all states. Signs are the bits of a number, the first key lowest."""
     dense = np.zeros(channel.states)
     for state, chance in law.items():
         number = state if isinstance(state, int) else sum(sign << i for i, sign in enumerate(state))
@@ -645,7 +647,7 @@ def _dense(channel: Channel, law: StateLaw) -> Floats:
 
 
 def _marks(channel: Channel, law: StateLaw) -> Floats:
-    """The law of the outputs, or the expected marks, where states follow a law."""
+    """The law of the outputs, or the expected marks, if states follow ``law``."""
     if channel.state_kind != "items":
         return channel.mix(_dense(channel, law))
     channel = pool_of(channel)
@@ -659,11 +661,11 @@ def _marks(channel: Channel, law: StateLaw) -> Floats:
 
 
 def check_encoding(plan: Plan) -> None:
-    """The laws of a plan's encoding are those of what it does with words; for at most three keys.
+    """Check the stated laws of a plan's encoding by enumeration, for at most three keys.
 
     ``record_law`` is compared with the states of a grid of words. The grid has ``GRID`` numbers for
-    every word, and values lie at multiples of its step, so that both have the same shares up to the
-    2^-32 of a word. ``population_law`` is compared with the average of ``record_law`` over people.
+    every word, and values are multiples of its step, so both have the same shares up to 2^-32.
+    ``population_law`` is compared with the average of ``record_law`` over people.
     """
     keys = len(plan.schema.keys)
     _require(keys <= 3, "the grid of words is for plans of at most three keys")
@@ -680,7 +682,7 @@ def check_encoding(plan: Plan) -> None:
 
 
 def _subsets(keys: int) -> list[list[int]]:
-    """All sets of places."""
+    """All sets of places of ``keys`` keys."""
     return [[k for k in range(keys) if number >> k & 1] for number in range(1 << keys)]
 
 
@@ -709,14 +711,14 @@ def _check_record_law(plan: Plan, view: int, held: Held) -> None:
 
 
 def _as_state(encoding: Encoding, row: list[int]) -> State:
-    """A row of ``encode`` as ``record_law`` names the state."""
+    """A row of ``encode`` in the form of the states of ``record_law``."""
     if encoding.speaks_of_sets:
         return tuple(sorted(item for item in row if item >= 0))
     return row[0] if encoding.state_kind == "number" else tuple(row)
 
 
 def _check_facts(plan: Plan, view: int, records: list[Held]) -> None:
-    """No state is likelier than is stated, and a state that names a key is of people who hold it."""
+    """Check the largest probability of a state, and that a state of a key means that the key is held."""
     encoding, largest = plan.encoding, plan.encoding.largest_chance(plan.cap)
     owner = {s: place for place in plan.views.keys[view] for s in encoding.key_states(place)}
     for held in records:
@@ -755,10 +757,10 @@ def _require(true: bool, message: str) -> None:
         raise AssertionError(message)
 
 
-def _same(made: Floats, goal: Floats, size: float, what: str) -> None:
-    """Equal up to the cancellation of numbers of that size."""
-    off = float(np.abs(made - goal).max(initial=0.0))
-    _require(off <= 1e-9 * (1.0 + size), f"{what}: off by {off}")
+def _same(values: Floats, goal: Floats, size: float, what: str) -> None:
+    """Check that arrays are equal up to the cancellation of numbers of that size."""
+    difference = float(np.abs(values - goal).max(initial=0.0))
+    _require(difference <= 1e-9 * (1.0 + size), f"{what}: off by {difference}")
 
 
 def _counted(outputs: np.ndarray, size: int) -> Integers:
@@ -768,7 +770,7 @@ def _counted(outputs: np.ndarray, size: int) -> Integers:
 
 
 def _spread(count: int, most: int) -> list[int]:
-    """All of few, or so many of many, first and last included."""
+    """At most ``most`` numbers below ``count``, evenly spaced, with the first and the last."""
     if count <= most:
         return list(range(count))
     return sorted({i * (count - 1) // (most - 1) for i in range(most)})

@@ -1,15 +1,15 @@
 """The shape ``coco``: like ``collision``, with the two signs of a key in mirrored cells.
 
 CoCo of Wang et al., arXiv 2304.04410. A state is a set of at most ``held`` signed keys. Under a seed a
-key falls into a cell; its high sign is that cell, its low sign the cell half way round, its *mirror*.
-The two are a pair of cells, and each key claims its pair: the signed cell gets the weight ``high``,
-the mirror ``low``. Of keys that claim one pair the one with the lowest *rank* gets it, the others are
-dropped. The cells of pairs that no one claims share what is left evenly.
+key falls into a cell. Its high sign is that cell, its low sign the cell half way round, its *mirror*.
+The two are a pair of cells, and each key claims its pair: the signed cell gets the weight ``high``, the
+mirror ``low``. If several keys claim one pair, the key with the lowest *rank* gets it, and the others
+are dropped. The cells of unclaimed pairs share the remaining weight evenly.
 
-A dropped key says nothing of its sign, and how many are dropped grows with the set. So everyone
-claims as if they held ``held`` keys: dummies, fresh words and no keys at all, make up for what is
-missing. Then a held sign is met more often than its opposite by (high - low) times the same chance of
-not being dropped, whatever else is held, and a held key's pair with exactly high + low.
+A dropped key gives no information on its sign, and larger sets drop more keys. So everyone claims as
+many pairs as a holder of ``held`` keys: dummies, which are fresh words and not keys, replace the
+missing ones. Then a held sign exceeds its opposite by (high - low) times the probability of not being
+dropped, which does not depend on what else is held. The pair of a held key has exactly high + low.
 
 A key's word under a seed is h = mixed(mixed(seed ^ salt) ^ mixed(key + 0x9E3779B9)); h * small is
 2^32 * cell + rank. A dummy's word is its own.
@@ -70,7 +70,10 @@ class CoCo(SeedPool):
     def of(
         cls, items: int, held: int, epsilon: Decimal, pool: int, salt: int, small: int | None = None
     ) -> CoCo:
-        """The largest ``high`` that keeps the promise; the best number of cells, if they fit."""
+        """The channel with the largest ``high`` that keeps the promise.
+
+        ``small`` is the number of cells, by default the best one that fits.
+        """
         if small is None:
             most = min(MOST_CELLS // max(pool, 1), MOST_SMALL) & ~1
             small = max(2 * held + 2, min(best_cells(held, epsilon), most))
@@ -86,7 +89,7 @@ class CoCo(SeedPool):
     # -- the law ---------------------------------------------------------------------------------
 
     def left(self, claimed: int) -> tuple[int, int]:
-        """The weight of a cell that no one claims when so many pairs are, and how many have one more."""
+        """The weight of an unclaimed cell, and the number of cells with one unit more."""
         return divmod(WORD - claimed * (self.high + self.low), self.small - 2 * claimed)
 
     def proof(self) -> Proof:
@@ -103,15 +106,15 @@ class CoCo(SeedPool):
         return Proof(likely[0], unlikely[0], (likely[1], unlikely[1]), "a cell (states: pairs claimed)")
 
     @property
-    def told(self) -> float:
-        """The chance that a held key is not dropped."""
-        return float(_told(self.held, self.small))
+    def survival(self) -> float:
+        """The probability that a held key is not dropped."""
+        return float(_survival(self.held, self.small))
 
     @property
     def gains(self) -> tuple[float, float]:
-        """How much more often a held key's pair is met, and its sign than the opposite one."""
-        met = (self.high + self.low) / WORD - 2.0 / self.small
-        return met, (self.high - self.low) / WORD * self.told
+        """What a holder adds to the share of a key's pair, and to the difference of its two signs."""
+        pair_gain = (self.high + self.low) / WORD - 2.0 / self.small
+        return pair_gain, (self.high - self.low) / WORD * self.survival
 
     @property
     def places(self) -> int:
@@ -125,13 +128,13 @@ class CoCo(SeedPool):
     def key_noise(self) -> Floats:
         return self.noise
 
-    def told_under(self, words: np.ndarray) -> Floats:
-        """By seed, a key's chance not to be dropped over that under all seeds, from its words.
+    def relative_survival(self, words: np.ndarray) -> Floats:
+        """A key's probability of not being dropped under each seed, over its mean, from its words.
 
-        Where dummies rank evenly it is (1 - 2 rank / t)^(held - 1): over all seeds ``told``.
+        With uniform ranks of the others it is (1 - 2 rank / t)^(held - 1), whose mean is ``survival``.
         """
         rank = (words & np.uint64(WORD - 1)).astype(np.float64) / WORD
-        return np.asarray((1.0 - 2.0 * rank / self.small) ** (self.held - 1) / self.told)
+        return np.asarray((1.0 - 2.0 * rank / self.small) ** (self.held - 1) / self.survival)
 
     def pool_variance(self, of_frequency: float, of_mass: float = 0.0) -> Floats:
         half = self.places
@@ -146,9 +149,9 @@ class CoCo(SeedPool):
         return named, np.zeros(len(values))
 
     def cell_weights(self, values: Floats) -> Floats:
-        met, signed = self.gains
-        even = met / (1.0 - 2.0 / self.small) * values[:, 0] / 2  # of either cell of a key's pair
-        odd = signed / 2 * values[:, 1] * _told_under_seeds(self, len(values))
+        pair_gain, sign_gain = self.gains
+        even = pair_gain / (1.0 - 2.0 / self.small) * values[:, 0] / 2  # of either cell of a key's pair
+        odd = sign_gain / 2 * values[:, 1] * _relative_survivals(self, len(values))
         return np.stack([even - odd, even + odd], axis=-1)
 
     def pair_squares(self, squared: SumsOfSquares, low: Floats, high: Floats) -> PairSquares:
@@ -156,14 +159,14 @@ class CoCo(SeedPool):
         return PairSquares(squared(held, held), squared(signed, held) + squared(held, signed))
 
     def second_order(self, squares: PairSquares, count: Floats) -> Floats:
-        """Of two keys that collide one lends its sign, so masses have half."""
+        """Of two keys that collide only one contributes its sign, so masses have half the variance."""
         own, signed, half = squares.own, squares.signed, self.places
         assert signed is not None
-        made = np.zeros((*own.shape, 2, 2))
+        covariance = np.zeros((*own.shape, 2, 2))
         every = (own * count).sum(axis=-1, keepdims=True) / 2
-        made[..., 0, 0] = own / half + every / half**2
-        made[..., 1, 1] = signed / (2 * half)
-        return made / self.pool
+        covariance[..., 0, 0] = own / half + every / half**2
+        covariance[..., 1, 1] = signed / (2 * half)
+        return covariance / self.pool
 
     def key_cells(self, keys: Integers) -> Integers:
         high = self.hashes(keys)
@@ -172,10 +175,10 @@ class CoCo(SeedPool):
     def energies(self, grid: Floats) -> tuple[float, float]:
         low, high = grid[:, self.places :], grid[:, : self.places]
         both, apart = low + high, high - low
-        met, signed = self.gains
+        pair_gain, sign_gain = self.gains
         pairs = pairs_of_reports(grid)
         of_mass = float((apart**2 - both).sum()) / pairs if pairs > 0 else 0.0
-        return agreement(both, self.places) / met**2, of_mass / signed**2
+        return agreement(both, self.places) / pair_gain**2, of_mass / sign_gain**2
 
     def cores(self, keys: int) -> list[tuple[int, int]]:
         return [(2 * keys, keys)]
@@ -226,7 +229,7 @@ class CoCo(SeedPool):
     def _claimed(
         self, seeds: Integers, sets: Integers, dummies: np.ndarray
     ) -> tuple[Integers, Integers]:
-        """The signed cells of the pairs that are claimed, ascending, then ``small``; how many."""
+        """The signed cells of the claimed pairs, ascending, filled up with ``small``; their number."""
         half = self.small // 2
         word = words_of(self.salt, seeds[:, None], np.maximum(sets, 0) // 2)
         word = np.where(sets < 0, dummies.astype(np.uint64), word) * np.uint64(self.small)
@@ -247,7 +250,7 @@ class CoCo(SeedPool):
     # -- written out, for tests on few items -----------------------------------------------------
 
     def row(self, claimed: tuple[int, ...]) -> list[int]:
-        """The weights of all cells of a seed when these are the signed cells of the claimed pairs."""
+        """The weights of all cells of a seed, given the signed cells of the claimed pairs."""
         mirrors = {(cell + self.small // 2) % self.small for cell in claimed}
         weight, rest = self.left(len(claimed))
         weights = [0] * self.small
@@ -259,16 +262,16 @@ class CoCo(SeedPool):
         return weights
 
     def law_of(self, members: np.ndarray) -> Floats:
-        """Pr[output] for one set, over all dummies; as if no units remained (at most 2^-32 a cell).
+        """Pr[output] for one set, over all dummies; exact up to 2^-32 for each cell.
 
         A key keeps its pair if no dummy that falls into it ranks lower: (1 - rank / pairs)^dummies.
-        Otherwise a dummy gets it, with either sign. All pairs that no key claims are alike.
+        Otherwise a dummy gets it, with either sign. All pairs that no key claims have equal weights.
         """
         own = np.asarray(members, np.int64)
         half, dummies, seeds = self.small // 2, self.held - len(own), np.arange(self.pool)
         words = self.words_under(own // 2)
         upper = np.zeros((self.pool, half), np.int64)
-        ranks = np.full((self.pool, half), 2.0)  # who has no rank claims nothing
+        ranks = np.full((self.pool, half), 2.0)  # above every rank: no claim
         for column, item in enumerate(own.tolist()):
             cell = (words[:, column] >> np.uint64(32)).astype(np.int64)
             rank = (words[:, column] & np.uint64(WORD - 1)) / WORD
@@ -298,17 +301,17 @@ class CoCo(SeedPool):
         both, apart = np.zeros((2, self.pool, half + 1))
         seeds = np.arange(self.pool)[:, None, None]
         for rows in runs_of(len(sets), self.pool * sets.shape[1]):
-            found = np.sort(order[:, place.reshape(sets.shape)[rows]], axis=2)
-            pair = found >> 33
+            claims = np.sort(order[:, place.reshape(sets.shape)[rows]], axis=2)
+            pair = claims >> 33
             pair[:, :, 1:][pair[:, :, 1:] == pair[:, :, :-1]] = half
             dummies = self.held - (sets[rows] >= 0).sum(axis=1)
-            kept = (1.0 - (found >> 1 & (WORD - 1)) / (WORD * half)) ** dummies[:, None]
+            surviving = (1.0 - (claims >> 1 & (WORD - 1)) / (WORD * half)) ** dummies[:, None]
             left = lefts[(pair < half).sum(axis=2)]
             at = (seeds * (half + 1) + pair).ravel()
             more = np.broadcast_to((shares[rows] * (middle - left))[:, :, None], pair.shape)
             both += np.bincount(at, more.ravel(), both.size).reshape(both.shape)
             both += (left @ shares[rows])[:, None]
-            signed = np.where(found & 1, 1.0, -1.0) * kept * shares[rows][:, None]
+            signed = np.where(claims & 1, 1.0, -1.0) * surviving * shares[rows][:, None]
             apart += np.bincount(at, signed.ravel(), apart.size).reshape(apart.shape)
         both, apart = both[:, :-1], apart[:, :-1] * (self.high - self.low) / 2
         return np.concatenate([both - apart, both + apart], axis=1).ravel() / WORD / self.pool
@@ -320,7 +323,7 @@ class CoCo(SeedPool):
         return loops.draw_coco, fixed
 
     def weight_variance(self, held: float) -> float:
-        """Everyone claims as if they held ``self.held`` keys."""
+        """Everyone claims ``self.held`` pairs, whatever they hold."""
         empty = self.left(self.held)[0]
         apart = (self.high - empty) ** 2 + (self.low - empty) ** 2
         return self.held * apart / WORD**2
@@ -328,9 +331,9 @@ class CoCo(SeedPool):
     # -- what the shuffle model asks -------------------------------------------------------------
 
     def total_variation(self) -> Fraction:
-        """Two sets that claim i and j pairs of a seed.
+        """The largest distance of two sets that claim i and j pairs of a seed.
 
-        The furthest apart have no pair in common, or all of them with the other sign.
+        The most distant sets have no pair in common, or have all of them with the other sign.
         """
         high, low, small = self.high, self.low, self.small
         left = [self.left(count)[0] for count in range(self.held + 1)]
@@ -350,40 +353,43 @@ class CoCo(SeedPool):
         return Fraction(self.small * min(self.low, *left), WORD)
 
 
-def _told(held: int, cells: Any) -> Any:
-    """The chance that a held key is not dropped when so many keys claim one of cells / 2 pairs."""
+def _survival(held: int, cells: Any) -> Any:
+    """The probability that a held key is not dropped, if ``held`` keys claim one of cells / 2 pairs."""
     free = 1.0 - 2.0 / cells
     return (1.0 - free**held) / (held * (1.0 - free))
 
 
-def _noise(cells: Any, met: Any, signed: Any) -> tuple[Any, Any]:
-    """One report's variance of frequency and mass of a key that hardly anyone holds, by gains."""
+def _noise(cells: Any, pair_gain: Any, sign_gain: Any) -> tuple[Any, Any]:
+    """One report's variance of frequency and mass of a key that hardly anyone holds."""
     part = 2.0 / cells
-    return part * (1.0 - part) / met**2, part / signed**2
+    return part * (1.0 - part) / pair_gain**2, part / sign_gain**2
 
 
 @lru_cache(maxsize=4)
-def _told_under_seeds(channel: CoCo, keys: int) -> Floats:
-    return channel.told_under(channel.words_under(np.arange(keys)))
+def _relative_survivals(channel: CoCo, keys: int) -> Floats:
+    return channel.relative_survival(channel.words_under(np.arange(keys)))
 
 
 def variances(held: int, odds: float, cells: Any) -> tuple[Any, Any]:
-    """For one report and keys that hardly anyone holds: variance of the mass, and of the frequency."""
+    """One report's variance of the mass, and of the frequency, of a key that hardly anyone holds."""
     total = held * (odds + 1.0) + cells - 2 * held
-    met, signed = (odds + 1.0) / total - 2.0 / cells, (odds - 1.0) / total * _told(held, cells)
-    return _noise(cells, met, signed)[::-1]
+    pair_gain, sign_gain = (
+        (odds + 1.0) / total - 2.0 / cells,
+        (odds - 1.0) / total * _survival(held, cells),
+    )
+    return _noise(cells, pair_gain, sign_gain)[::-1]
 
 
 def best_cells(held: int, epsilon: Decimal, weight: float = 1 / 3) -> int:
     """The even number of cells with the least variance of the mass plus ``weight`` x the frequency's.
 
-    1/3 is the mean square of a mean that may be anything: the mean's variance is the mass's plus its
-    square times the frequency's.
+    The variance of a mean is that of the mass plus the squared mean times that of the frequency, and 1/3
+    is the average square of a mean that is uniform on [-1, 1].
     """
     odds = float(epsilon.exp())
     thinly = np.geomspace(held + 1, max(8 * held * odds, 1e4), 1 << 12).astype(np.int64)
     cells = 2 * np.unique(np.minimum(thinly, MOST_SMALL // 2))
-    for _ in range(2):  # then densely around the best
+    for _ in range(2):  # first a coarse grid, then all numbers around the best
         mass, frequency = variances(held, odds, cells)
         best = int(cells[np.argmin(mass + weight * frequency)])
         cells = best + 2 * np.arange(-2048, 2048)

@@ -1,13 +1,14 @@
 """The shape ``collision``: a seed from a public pool, then a cell in which one's own items fall.
 
 Wang et al., "Differentially Private Numerical Vector Analyses in the Local and Shuffle Model", arXiv
-2304.04410. A state is a *set* of at most ``held`` items. The device draws a seed whatever it holds,
-hashes its items to ``small`` cells and names one of them: each cell that its items fall into has the
-weight ``high``, whatever their number, and the others share what is left evenly. So an item that is
-held is met with exactly ``high``, one that is not with 1/small on average over hashes.
+2304.04410. A state is a *set* of at most ``held`` items. The device draws a seed, whatever it holds,
+hashes its items to ``small`` cells and names one cell. Each cell that holds an item has the weight
+``high``, whatever the number of its items, and the others share the remaining weight evenly. So the cell
+of a held item is named with weight exactly ``high``, that of another item with 1/small on average.
 
-Of w = 2^32 - j * high, which j occupied cells leave, every other cell has ``w div (small - j)``; the
-``w mod (small - j)`` units that remain go one each to the first of them, in ascending order.
+With j occupied cells the remaining weight is w = 2^32 - j * high. Every other cell has
+``w div (small - j)``, and the ``w mod (small - j)`` left-over units go one each to the first of these
+cells, in ascending order.
 """
 
 from __future__ import annotations
@@ -60,12 +61,15 @@ class Collision(SeedPool):
         salt: int,
         small: int | None = None,
     ) -> Collision:
-        """The largest ``high`` that keeps the promise; the authors' number of cells, if they fit."""
+        """The channel with the largest ``high`` that keeps the promise.
+
+        ``small`` is the number of cells, by default that of the authors if it fits.
+        """
         if small is None:
             small = max(held + 1, min(best_small(held, epsilon), MOST_CELLS // max(pool, 1)))
         if held < 1 or held >= small:
             raise ChannelError("a collision has more cells than one can hold items")
-        # The odds against the least weight fall as high rises: the last one that fits is tight.
+        # The least weight falls as high rises, so the largest high that fits is tight.
         high = largest_fitting(
             1,
             (WORD - (small - held)) // held,
@@ -76,7 +80,7 @@ class Collision(SeedPool):
     # -- the law ---------------------------------------------------------------------------------
 
     def low(self, occupied: int) -> tuple[int, int]:
-        """The weight of a cell without an item when so many have one, and how many have one more."""
+        """The weight of an empty cell, and the number of cells with one unit more."""
         return divmod(WORD - occupied * self.high, self.small - occupied)
 
     def proof(self) -> Proof:
@@ -94,12 +98,12 @@ class Collision(SeedPool):
 
     @property
     def keep(self) -> float:
-        """The chance of naming the cell of a held item."""
+        """The probability of naming the cell of a held item."""
         return self.high / WORD
 
     @property
     def gain(self) -> float:
-        """By how much a held item is met more often than one that is not."""
+        """The probability of a held item's cell minus that of another item's cell."""
         return self.keep - 1.0 / self.small
 
     @property
@@ -120,14 +124,14 @@ class Collision(SeedPool):
         return 2.0 * self.noise
 
     def item_pool_variance(self, energy: float) -> float:
-        """The variance over pools of an item's frequency by collisions left alone."""
+        """The variance over pools of an item's frequency, if collisions are not undone."""
         return energy / ((self.small - 1) * self.pool)
 
     def pool_variance(self, of_frequency: float, of_mass: float = 0.0) -> Floats:
         return np.full(2, 2 * self.item_pool_variance(of_frequency))
 
     def key_energy(self, squares: Floats) -> Floats:
-        return np.asarray(squares.mean(axis=-1))  # of low and high together
+        return np.asarray(squares.mean(axis=-1))  # the average of low and high
 
     def named_shares(self, values: Floats) -> tuple[Floats, Floats]:
         part, ends = 1.0 / self.small, _ends(values)
@@ -137,7 +141,7 @@ class Collision(SeedPool):
         return self.gain / (1.0 - 1.0 / self.small) * _ends(values)[None]
 
     def pair_squares(self, squared: SumsOfSquares, low: Floats, high: Floats) -> PairSquares:
-        sums = [squared(one, two) for one, two in product((low, high), (low, high))]
+        sums = [squared(first, second) for first, second in product((low, high), (low, high))]
         return PairSquares(np.sum(sums, axis=0), None)
 
     def second_order(self, squares: PairSquares, count: Floats) -> Floats:
@@ -157,7 +161,7 @@ class Collision(SeedPool):
         return [(self.items, self.items), (2 * keys, 2 * keys)]
 
     def row(self, occupied: tuple[int, ...]) -> list[int]:
-        """The weights of all cells of a seed when these have an item."""
+        """The weights of all cells of a seed, given the occupied cells."""
         low, rest = self.low(len(occupied))
         weights = [self.high] * self.small
         for rank, cell in enumerate(sorted(set(range(self.small)) - set(occupied))):
@@ -193,11 +197,11 @@ class Collision(SeedPool):
         return seeds * self.small + np.where(over < 0, own, place)
 
     def _occupied(self, seeds: Integers, sets: Integers) -> tuple[Integers, Integers]:
-        """The distinct cells of each set, ascending and then filled up with ``small``; how many."""
+        """The distinct cells of each set, ascending, filled up with ``small``; their number."""
         cells = hashed(self.salt, seeds[:, None], np.maximum(sets, 0), self.small)
         cells = np.sort(np.where(sets < 0, self.small, cells), axis=1)
-        again = cells[:, 1:] == cells[:, :-1]
-        cells[:, 1:][again] = self.small
+        repeated = cells[:, 1:] == cells[:, :-1]
+        cells[:, 1:][repeated] = self.small
         cells = np.sort(cells, axis=1)
         return cells, (cells < self.small).sum(axis=1)
 
@@ -247,11 +251,11 @@ class Collision(SeedPool):
 
     @cached_property
     def _lows(self) -> Integers:
-        """The weight of a cell without an item, by the number of cells with one."""
+        """The weight of an empty cell, by the number of occupied cells."""
         return np.array([self.low(count)[0] for count in range(self.held + 1)], np.int64)
 
     def total_variation(self) -> Fraction:
-        """Two sets that occupy i and j cells of a seed, and as few of them together as possible."""
+        """The largest distance of two sets that occupy i and j cells with the fewest in common."""
         small, high, low = self.small, self.high, self._lows
         i, j = np.meshgrid(np.arange(self.held + 1), np.arange(self.held + 1), indexing="ij")
         both = np.maximum(0, i + j - small)

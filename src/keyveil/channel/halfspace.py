@@ -1,9 +1,9 @@
 """The shape ``halfspace``: Duchi's sign vector. Send a random vector, mostly on your own side.
 
-The state is a vector of signs v. The device draws a uniform vector z of as many signs and a side;
-if z lies on the wrong side of v it is turned round as a whole. A z at right angles to v (only
-possible for an even number of signs) is sent as it is. So Pr[z | v] is ``keep``, 1/2 or ``lie``
-times 2^(1-d) as z agrees with v in more than, exactly or less than half of its signs.
+The state is a vector v of d signs. The device draws a uniform vector z of d signs, and a side. If z is
+on the wrong side of v, all its signs are flipped. A z orthogonal to v (only possible if d is even) is
+sent as it is. So Pr[z | v] is 2^(1-d) times ``keep``, 1/2 or ``lie``, as z agrees with v in more than,
+exactly or less than half of its signs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_COMPARED_SIGNS = 48
 
 @dataclass(frozen=True)
 class Halfspace(Channel):
-    """``keep`` is the weight of one's own side; bit j of an output is set where z_j = +1."""
+    """``keep`` is the weight of one's own side. Bit j of an output is set if z_j = +1."""
 
     shape: ClassVar[str] = "halfspace"
     state_kind: ClassVar[str] = "signs"
@@ -53,14 +53,14 @@ class Halfspace(Channel):
 
     @property
     def states(self) -> int:  # type: ignore[override]
-        """How many vectors of signs there are; a number of up to 2^16 bits, so it is not kept."""
+        """The number of vectors of signs. It has up to 2^16 bits, so it is not stored."""
         return 1 << self.signs
 
     @classmethod
     def of(cls, signs: int, epsilon: Decimal) -> Halfspace:
         """The largest ``keep`` whose proven epsilon keeps the promise."""
         lie = most_lies(1, epsilon)
-        if not _kept(WORD - lie, lie, epsilon):
+        if not _keeps_promise(WORD - lie, lie, epsilon):
             lie += 1
         return cls(signs, WORD - lie)
 
@@ -118,7 +118,7 @@ class Halfspace(Channel):
         return (codes & 1).astype(np.uint8)
 
     def expected(self) -> Floats:
-        """Pr[z | v] over all vectors, however the tally keeps them; for at most ten signs."""
+        """Pr[z | v] for all vectors, whatever the tally's cells are; for at most ten signs."""
         if self.signs > MOST_WRITTEN_SIGNS:
             raise ChannelError("the law of a halfspace is written out for at most ten signs")
         vectors = self._vectors().astype(np.int64) * 2 - 1
@@ -132,7 +132,7 @@ class Halfspace(Channel):
         return np.concatenate([np.eye(self.signs) * 2.0, -np.ones((1, self.signs))]) / self.pull
 
     def limits(self, counts: Floats, share: float = 1.0) -> HonestLimits | None:
-        """Of each sign, how often it is +."""
+        """The number of reports in which each sign is +, with its limits."""
         signs = counts @ self._vectors() if self.one_cell else counts
         return HonestLimits.of(np.asarray(signs), (1 - self.pull) / 2, (1 + self.pull) / 2)
 
@@ -140,7 +140,7 @@ class Halfspace(Channel):
         return self.expected() if self.signs <= MOST_WRITTEN_SIGNS else None
 
     def total_variation(self) -> Fraction:
-        """By how many signs two vectors differ; the sums over equal and other signs are binomial."""
+        """The maximum over numbers of differing signs, by binomial sums over equal and other signs."""
         if self.signs > MOST_COMPARED_SIGNS:
             return Fraction(1)
         weight = {1: 2 * self.keep, 0: WORD, -1: 2 * (WORD - self.keep)}
@@ -160,8 +160,10 @@ class Halfspace(Channel):
 
 
 def _sign(number: int) -> int:
+    """-1, 0 or 1."""
     return (number > 0) - (number < 0)
 
 
-def _kept(keep: int, lie: int, epsilon: Decimal) -> bool:
+def _keeps_promise(keep: int, lie: int, epsilon: Decimal) -> bool:
+    """Whether the ratio keep / lie is at most e^epsilon, exactly."""
     return Proof(keep, lie, (0, 0), "").keeps(epsilon)

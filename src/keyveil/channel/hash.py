@@ -1,6 +1,6 @@
 """The shape ``hash``: a seed from a fixed public pool, then a small channel on the hashed item.
 
-The seed is drawn by the device whatever it holds, so epsilon is that of the small channel. Output
+The device draws the seed independently of what it holds, so epsilon is that of the small channel. Output
 ``seed * cells + cell`` is one tally cell, and decoding uses the pool's own collision matrix.
 """
 
@@ -25,9 +25,9 @@ from .table import Table
 MOST_CELLS = 1 << 22
 MOST_ITEMS = 1 << 20
 MOST_HASHED = 1 << 26
-"""Items times seeds whose counts are summed item by item."""
+"""Maximum of items times seeds for sums over seeds, item by item."""
 _SINGULAR = 1e6
-"""From here on a solution says that items cannot be told apart."""
+"""A solution larger than this, relative to the right-hand side, means a singular matrix."""
 
 
 def mixed(number: np.ndarray) -> Words:
@@ -48,7 +48,7 @@ def words_of(salt: int, seeds: np.ndarray, items: np.ndarray) -> np.ndarray:
 
 
 def item_words(items: np.ndarray) -> Words:
-    """The half of an item's word that no seed changes."""
+    """The part of an item's word that does not depend on the seed."""
     return mixed(np.asarray(items, np.uint32) + np.uint32(0x9E3779B9))
 
 
@@ -60,10 +60,10 @@ def hashed(salt: int, seeds: np.ndarray, items: np.ndarray, cells: int) -> Integ
 def named_counts(
     item_cells: Callable[[Integers], Integers], items: Integers, grid: Floats
 ) -> Floats | None:
-    """How often the cell of each item is named over all seeds; None where that takes too long.
+    """How often the cell of each item is named, summed over seeds; None if that takes too long.
 
-    ``grid`` has the counts, a row for each seed; ``item_cells`` gives the cells of items under every
-    seed.
+    ``grid`` holds the counts, ``(seeds, cells)``. ``item_cells`` gives the cells of items under every
+    seed, ``(seeds, items)``.
     """
     if len(items) * len(grid) > MOST_HASHED:
         return None
@@ -77,7 +77,7 @@ def named_counts(
 
 @dataclass(frozen=True)
 class Hash(Channel):
-    """State 0 is "no item" where ``inner`` has one row more than it has outputs; then the items."""
+    """States are the items; state 0 is "no item" if ``inner`` has one more row than outputs."""
 
     shape: ClassVar[str] = "hash"
 
@@ -143,12 +143,12 @@ class Hash(Channel):
 
     @cached_property
     def hashes(self) -> Integers:
-        """``hashes[seed, item]``: the pool in full."""
+        """The cell of every item under every seed, ``(seeds, items)``."""
         seeds, items = np.arange(self.pool), np.arange(self.items)
         return hashed(self.salt, seeds[:, None], items[None, :], self.inner.cells)
 
     def expected(self) -> Floats:
-        """Pr[output | state]; dense, so only for small pools and few items."""
+        """Pr[output | state], dense, so only for small pools and few items."""
         law = self.inner.expected()
         rows = [np.tile(law[self.inner.cells], self.pool)] if self.silent else []
         rows += [law[self.hashes[:, item]].ravel() for item in range(self.items)]
@@ -168,14 +168,14 @@ class Hash(Channel):
     def back(self, weights: Floats) -> Floats:
         law = self.inner.expected()
         grid = weights.reshape(*weights.shape[:-1], self.pool, self.inner.cells)
-        worth = grid @ law.T  # what each seed is worth when the item falls into each inner state
+        expectations = grid @ law.T  # the expectation under each seed and inner state
         total = np.zeros((*weights.shape[:-1], self.items))
         for cell in range(self.inner.cells):
-            total += worth[..., cell] @ (self.hashes == cell).astype(np.float64)
+            total += expectations[..., cell] @ (self.hashes == cell).astype(np.float64)
         total /= self.pool
         if not self.silent:
             return total
-        none = worth[..., self.inner.cells].mean(axis=-1, keepdims=True)
+        none = expectations[..., self.inner.cells].mean(axis=-1, keepdims=True)
         return np.concatenate([none, total], axis=-1)
 
     @cached_property
@@ -190,7 +190,7 @@ class Hash(Channel):
 
     @cached_property
     def _even(self) -> bool:
-        """Whether the small channel is k-RR and "no item" uniform, but for rounding."""
+        """Whether the small channel is k-RR and "no item" is uniform, up to rounding."""
         cells = self.inner.cells
         if cells < 2:
             return False
@@ -201,16 +201,16 @@ class Hash(Channel):
         return bool((np.abs(rows - plain) <= cells).all())
 
     @cached_property
-    def _each(self) -> Floats:
-        """The decoder of every state by itself."""
+    def _state_decoder(self) -> Floats:
+        """The decoder of every single state, ``(cells, states)``."""
         return self.decoder(np.eye(self.states))
 
     def state_estimates(self, shares: Floats) -> tuple[Floats, Floats]:
-        values = shares @ self._each
-        return values, shares @ self._each**2 - values**2
+        values = shares @ self._state_decoder
+        return values, shares @ self._state_decoder**2 - values**2
 
     def decoder(self, weights: Floats) -> Floats:
-        """Score each item by the cells it hashes to, then undo the pool's own collisions."""
+        """Score each item by the cells that it hashes to, then undo the pool's own collisions."""
         law, part = self.inner.expected(), 1.0 / self.inner.cells
         if not self._even:
             return super().decoder(weights)
@@ -231,9 +231,9 @@ class Hash(Channel):
         return flat
 
     def _solved(self, wanted: Floats) -> Floats:
-        """What the collisions make ``wanted`` of; of a pool that cannot tell items apart, the least.
+        """The solution x of collisions x = wanted; the smallest one if the matrix is singular.
 
-        Plain elimination, many times faster than least squares, unless it blows up.
+        Elimination is many times faster than least squares, so it is tried first.
         """
         try:
             solved = np.asarray(np.linalg.solve(self.collisions, wanted), np.float64)
@@ -248,7 +248,7 @@ class Hash(Channel):
         return np.asarray(self.hashes[:, items])
 
     def limits(self, counts: Floats, share: float = 1.0) -> HonestLimits | None:
-        """Of each item, how often its cell is named over all seeds."""
+        """How often the cell of each item is named, summed over seeds, with its limits."""
         law, items = self.inner.expected(), np.arange(self.items)
         named = named_counts(self.item_cells, items, counts.reshape(self.pool, -1))
         if named is None:
@@ -256,7 +256,7 @@ class Hash(Channel):
         return HonestLimits.of(named, float(law.min()), float(law.max()), self.silent + items)
 
     def total_variation(self) -> Fraction:
-        """The small channel's: under most seeds two items fall into different cells."""
+        """That of the small channel: under most seeds two items fall into different cells."""
         return self.inner.total_variation()
 
     def blanket(self) -> Fraction:

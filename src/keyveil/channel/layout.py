@@ -1,4 +1,4 @@
-"""Where in the tally a plan's reports leave their marks."""
+"""The layout of a tally: which cells the reports of a plan mark."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MOST_CELLS = 1 << 24
 
 @dataclass(frozen=True)
 class Layout:
-    """Each view has its own cell (reports of that view), followed by the cells of its channel.
+    """Each view has its own cell, which counts its reports, followed by the cells of its channel.
 
-    Where every report marks one cell besides its view's, reports are also numbered without gaps:
-    ``code = first_code[view] + cell``, which is what batches carry.
+    If every report marks one cell besides its view's own, reports also have consecutive numbers,
+    ``code = first_code[view] + cell``, and batches carry these.
     """
 
     channels: tuple[Channel, ...]
@@ -39,7 +39,7 @@ class Layout:
 
     @cached_property
     def sizes(self) -> Integers:
-        """How many cells each view's channel has."""
+        """Number of cells of each view's channel."""
         return np.array([channel.cells for channel in self.channels], np.int64)
 
     @cached_property
@@ -50,7 +50,7 @@ class Layout:
 
     @cached_property
     def cells(self) -> int:
-        """How many cells the tally has."""
+        """Number of cells of the tally."""
         return int(self.sizes.sum()) + len(self.channels)
 
     @cached_property
@@ -60,7 +60,7 @@ class Layout:
 
     @property
     def codes(self) -> int:
-        """How many codes there are."""
+        """Number of codes."""
         return self.cells - len(self.channels)
 
     @cached_property
@@ -76,7 +76,7 @@ class Layout:
     @cached_property
     def possible(self) -> np.ndarray:
         """Which codes an honest device can send."""
-        seen: dict[int, np.ndarray] = {}
+        by_channel: dict[int, np.ndarray] = {}
         for channel in self.channels:
-            seen.setdefault(id(channel), channel.possible)
-        return np.concatenate([seen[id(channel)] for channel in self.channels]).astype(bool)
+            by_channel.setdefault(id(channel), channel.possible)
+        return np.concatenate([by_channel[id(channel)] for channel in self.channels]).astype(bool)

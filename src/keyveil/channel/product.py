@@ -1,6 +1,6 @@
 """The shape ``product``: every digit of the state through the same small channel, each on its own.
 
-Its epsilon is the small channel's times the number of digits: the naive way to speak of many keys.
+Its epsilon is that of the small channel times the number of digits: the naive report on many keys.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .table import Table
 
 MOST_OUTPUTS = 1 << 16
 MOST_STATES = 1 << 62
-"""More states are no machine numbers, and a device could not hold its own."""
+"""Maximum number of states; more do not fit into a machine integer."""
 
 
 @dataclass(frozen=True)
@@ -73,22 +73,22 @@ class Product(Channel):
         states = as_states(states)
         outputs = np.zeros(len(states), np.int64)
         for place in range(self.digits):
-            worth = self.inner.states ** (self.digits - 1 - place)
-            digit = states // worth % self.inner.states
+            place_value = self.inner.states ** (self.digits - 1 - place)
+            digit = states // place_value % self.inner.states
             drawn = self.inner.draw(digit, stream.skip(place * self.inner.words))
             outputs = outputs * self.inner.cells + drawn
         return outputs
 
     @cached_property
     def possible(self) -> Bits:
-        one = self.inner.possible
-        return np.asarray(reduce(np.kron, [one] * self.digits), np.uint8)
+        inner = self.inner.possible
+        return np.asarray(reduce(np.kron, [inner] * self.digits), np.uint8)
 
     def _along(self, values: Floats, matrix: Floats) -> Floats:
-        """Apply a matrix to every digit of the last axis."""
+        """``values`` with a matrix applied to every digit of the last axis."""
         lead = values.shape[:-1]
         values = values.reshape(*lead, *(matrix.shape[0],) * self.digits)
-        for _ in range(self.digits):  # each pass eats the first digit and appends the new last one
+        for _ in range(self.digits):  # each pass removes the first digit and appends a new last one
             values = np.tensordot(values, matrix, axes=([len(lead)], [0]))
         return values.reshape(*lead, -1)
 
@@ -114,7 +114,7 @@ class Product(Channel):
         return solved
 
     def limits(self, counts: Floats, share: float = 1.0) -> HonestLimits | None:
-        return None  # its digits are looked at instead
+        return None  # the limits of its digits are used instead
 
     def digit_counts(self, counts: Floats) -> tuple[Channel, Floats] | None:
         grid, places = counts.reshape((self.inner.cells,) * self.digits), range(self.digits)
@@ -122,11 +122,11 @@ class Product(Channel):
         return self.inner, np.array(rows)
 
     def few_digits(self, count: int) -> Channel | None:
-        """An inner law that is a circle leaves constants alone: other digits just add up."""
+        """A circular inner law preserves constants, so counts may be summed over other digits."""
         return None if self.inner.circle is None else Product(count, self.inner)
 
     def total_variation(self) -> Fraction:
-        """Two states that differ in every digit are the furthest apart."""
+        """Two states that differ in every digit have the largest distance."""
         return self.inner.product_variation(self.digits)
 
     def blanket(self) -> Fraction:

@@ -1,4 +1,4 @@
-"""What ``collision`` and ``coco`` share: states are sets, outputs a cell under a seed of a pool."""
+"""The common part of ``collision`` and ``coco``: states are sets, outputs are a seed and a cell."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .law import Channel, Document, integer
 MOST_ITEMS = 1 << 31
 _MOST_NUMBER = 1 << 62
 _DENSE = 1 << 26
-"""Laws with more entries are not written out."""
+"""Maximum number of entries of a law that is written out."""
 _RUN = 1 << 20
 _BOUNDS = {
     "items": (1, MOST_ITEMS),
@@ -37,7 +37,7 @@ SumsOfSquares = Callable[[Floats, Floats], Floats]
 
 
 class PairSquares(NamedTuple):
-    """Each key's sum of squares over pairs with others: as held, and with one of the two signed."""
+    """Each key's sum of squares over pairs with other keys: both held, and with one of them signed."""
 
     own: Floats
     signed: Floats | None
@@ -45,10 +45,10 @@ class PairSquares(NamedTuple):
 
 @dataclass(frozen=True)
 class SeedPool(Channel):
-    """Output ``seed * small + cell``; a batch of states is an (n, held) array, -1 where there is none.
+    """Output ``seed * small + cell``. States are an ``(n, held)`` array of items, filled up with -1.
 
-    For tests on few items states are numbered too: the sets by size, those of a size in
-    lexicographic order. ``states`` counts them (at most 2^62), and ``draw`` takes either form.
+    For tests on few items, states also have numbers: sets by size, and in lexicographic order within a
+    size. ``states`` is their number (at most 2^62), and ``draw`` takes either form.
     """
 
     items: int
@@ -67,13 +67,15 @@ class SeedPool(Channel):
     # -- documents -------------------------------------------------------------------------------
 
     def document(self) -> dict[str, Any]:
-        made = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {"shape": self.shape, **{_called(name): value for name, value in made.items()}}
+        members = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"shape": self.shape, **{_document_name(name): value for name, value in members.items()}}
 
     @classmethod
     def parse(cls, document: Document) -> Self:
         names = [field.name for field in fields(cls)]
-        return cls(*(integer(document, _called(name), *_BOUNDS.get(name, (1, WORD))) for name in names))
+        return cls(
+            *(integer(document, _document_name(name), *_BOUNDS.get(name, (1, WORD))) for name in names)
+        )
 
     # -- states and laws -------------------------------------------------------------------------
 
@@ -83,37 +85,37 @@ class SeedPool(Channel):
 
     @abstractmethod
     def mixture(self, sets: Integers, shares: Floats) -> Floats:
-        """Pr[output] where sets (rows, -1 where there is none) have these shares.
+        """Pr[output] if people hold these sets (rows, filled up with -1) with these shares.
 
-        As if no units remained (at most 2^-32 a cell).
+        Exact up to 2^-32 for each cell.
         """
 
     @property
     @abstractmethod
     def gains(self) -> tuple[float, float]:
-        """What a holder adds to the share of a key's cells, and of its sign's cell over the other's."""
+        """What a holder adds to the share of a key's cells, and to the difference of its two signs."""
 
     @property
     @abstractmethod
     def places(self) -> int:
-        """How many places an item may fall into under a seed: cells, or mirrored pairs of cells."""
+        """Number of places for an item under a seed: cells, or mirrored pairs of cells."""
 
     @property
     @abstractmethod
     def noise(self) -> Floats:
-        """One report's variance of frequency and mass where no one holds anything, ``(2,)``.
+        """One report's variance of frequency and mass if no one holds anything, ``(2,)``.
 
-        In units of what is solved for: keys, or items, of which a key has two.
+        It is for the unknowns of the decoder: keys, or items, of which a key has two.
         """
 
     @property
     @abstractmethod
     def key_noise(self) -> Floats:
-        """The same of a key."""
+        """The same for a key."""
 
     @abstractmethod
     def pool_variance(self, of_frequency: float, of_mass: float = 0.0) -> Floats:
-        """The variance over pools of a key's frequency and mass by collisions left alone, ``(2,)``.
+        """The variance over pools of a key's frequency and mass if collisions are not undone, ``(2,)``.
 
         The arguments are sums of squares as in ``energies``.
         """
@@ -124,7 +126,7 @@ class SeedPool(Channel):
 
     @abstractmethod
     def named_shares(self, values: Floats) -> tuple[Floats, Floats]:
-        """The expected shares of reports in each key's low and high cell, and in a cell that is both.
+        """The expected share of reports in each key's low and high cell, and in a cell that is both.
 
         ``values`` are frequencies and masses, ``(keys, 2)``.
         """
@@ -133,19 +135,19 @@ class SeedPool(Channel):
     def cell_weights(self, values: Floats) -> Floats:
         """What each key adds to its low and high cell under a seed, ``(seeds or 1, keys, 2)``.
 
-        A report's law is the sum over single keys, each with its frequency and mass, of what it adds
-        to its cells, less as much evenly.
+        The law of a report is uniform plus the sum over keys of these terms, each minus its mean over
+        cells. A key enters with its frequency and mass.
         """
 
     @abstractmethod
     def pair_squares(self, squared: SumsOfSquares, low: Floats, high: Floats) -> PairSquares:
-        """Sums of squares over pairs of keys, from who holds each with a low or a high value."""
+        """Sums of squares over pairs of keys, from the people who hold each key low and high."""
 
     @abstractmethod
     def second_order(self, squares: PairSquares, count: Floats) -> Floats:
         """The covariance over pools that pairs of held keys leave after collisions are undone.
 
-        ``count`` says how many keys each one stands for. The result is ``(..., keys, 2, 2)``.
+        ``count`` is the number of keys that each entry stands for. The result is ``(..., keys, 2, 2)``.
         """
 
     @abstractmethod
@@ -156,15 +158,16 @@ class SeedPool(Channel):
     def energies(self, grid: Floats) -> tuple[float, float]:
         """Estimated sums over items of squared frequencies, and over keys of squared masses.
 
-        ``grid`` has the counts of a tally, seed by cell. Reports of one seed agree more often than by
-        chance because of them. The second sum is 0 where the shape does not tell it.
+        ``grid`` holds the counts of a tally, ``(seeds, cells)``. The sums follow from how much more
+        often than by chance two reports of one seed agree. The second sum is 0 if the shape has no
+        estimate.
         """
 
     @abstractmethod
     def cores(self, keys: int) -> list[tuple[int, int]]:
-        """The numbers of items whose collisions may be undone, most first, for so many keys.
+        """The numbers of items whose collisions may be undone, largest first, for ``keys`` keys.
 
-        With each number goes the size of the linear system that undoes them.
+        Each comes with the size of the linear system that undoes them.
         """
 
     @abstractmethod
@@ -176,9 +179,9 @@ class SeedPool(Channel):
 
     @abstractmethod
     def weight_variance(self, held: float) -> float:
-        """The variance of a cell's weight between people who hold so many items.
+        """The variance of a cell's weight between people who hold ``held`` items.
 
-        Relative to the variance of whether the cell is reported.
+        It is relative to the variance of whether the cell is reported.
         """
 
     @abstractmethod
@@ -186,13 +189,13 @@ class SeedPool(Channel):
         """The cell of each item under every seed of the pool, a row for each seed."""
 
     def limits(self, counts: Floats, share: float = 1.0) -> HonestLimits | None:
-        """Of each item, how often its cell is named over all seeds."""
+        """How often the cell of each item is named, summed over seeds, with its limits."""
         if self.items * self.pool > MOST_HASHED:
             return None
         return self.item_limits(counts, np.arange(self.items))
 
     def item_limits(self, counts: Floats, items: Integers) -> HonestLimits | None:
-        """The same of some items; None where these are too many to look at."""
+        """``limits`` of the given items; None if they are too many."""
         named = named_counts(self.item_cells, items, counts.reshape(self.pool, -1))
         if named is None:
             return None
@@ -211,28 +214,28 @@ class SeedPool(Channel):
         """Pr[output | set], a row for every set; dense, so only for few items."""
         if self.states * self.cells > _DENSE:
             raise ChannelError(f"a {self.shape} over so many items is not written out set by set")
-        each = chain.from_iterable(combinations(range(self.items), j) for j in range(self.held + 1))
-        return np.array([self.law_of(np.array(members, np.int64)) for members in each])
+        sets = chain.from_iterable(combinations(range(self.items), j) for j in range(self.held + 1))
+        return np.array([self.law_of(np.array(members, np.int64)) for members in sets])
 
 
 def pool_of(channel: Channel) -> SeedPool:
-    """The channel, which must be one of sets under a seed of a pool."""
+    """The channel. Raises ``ChannelError`` unless it is a ``SeedPool``."""
     if not isinstance(channel, SeedPool):
         raise ChannelError("this is for channels that speak of sets of items")
     return channel
 
 
 def pairs_of_reports(grid: Floats) -> float:
-    """How many ordered pairs of reports have one seed; ``grid`` has the counts, seed by place."""
-    each = grid.sum(axis=1)
-    return float((each * (each - 1)).sum())
+    """The number of ordered pairs of reports with the same seed. ``grid`` is ``(seeds, places)``."""
+    reports = grid.sum(axis=1)
+    return float((reports * (reports - 1)).sum())
 
 
 def agreement(grid: Floats, places: int) -> float:
-    """How much more often two reports of one seed name one place than by chance, in [0, 1].
+    """The excess over chance of the rate at which two reports of one seed name the same place.
 
-    Scaled so that it estimates the sum of squared frequencies times the squared gain; 0 where no
-    two reports have one seed.
+    It is scaled to estimate the sum of squared frequencies times the squared gain. It is 0 if no two
+    reports have the same seed.
     """
     pairs, part = pairs_of_reports(grid), 1.0 / places
     if pairs <= 0:
@@ -241,20 +244,20 @@ def agreement(grid: Floats, places: int) -> float:
     return (agree - part) * (1.0 - part)
 
 
-def _called(name: str) -> str:
-    """A field's name in documents: there cells are those of one seed."""
+def _document_name(name: str) -> str:
+    """The name of a field in documents, where "cells" are those of one seed."""
     return "cells" if name == "small" else name
 
 
 def runs_of(count: int, size: int) -> Iterator[slice]:
-    """So many rows, each of a size, in runs that fit into memory."""
+    """Slices of ``count`` rows, each of ``size`` numbers, that fit into memory."""
     step = max(1, _RUN // max(size, 1))
     for start in range(0, count, step):
         yield slice(start, min(start + step, count))
 
 
 def sets_up_to(items: int, held: int) -> int:
-    """How many sets of at most so many items there are; at most 2^62."""
+    """The number of sets of at most ``held`` items, but at most 2^62."""
     sets = 0
     for size in range(held + 1):
         sets = min(sets + comb(items, size), _MOST_NUMBER)

@@ -1,9 +1,9 @@
 """The shape ``subset``: send w of k states, your own among them more often than not.
 
 Ye, Barg, "Optimal schemes for discrete distribution estimation under LDP", ISIT 2017; Wang et al. 2016.
-Whether one's own state is sent is one word; the others are chosen one after the other in their order,
-each with the exact chance that leaves all choices equally likely, rounded to 32 bits. The proof takes
-the rounding into account: it finds the likeliest and the unlikeliest choice, exactly.
+One word decides whether one's own state is sent. Then the other states are chosen one by one in their
+order, each with the probability that makes all choices equally likely, rounded to 32 bits. The proof
+includes the rounding: it finds the likeliest and the unlikeliest choice, exactly.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from .proof import Proof, worst_of
 
 MOST_STATES = 1 << 12
 STEP_ERROR = 2.0**-48
-"""Bound on the relative error of one step's logarithm and sum in doubles, with room to spare."""
+"""Upper bound on the relative error of one step's logarithm and sum in doubles."""
 
 
 @dataclass(frozen=True)
 class Subset(Channel):
-    """``show`` is the weight of sending one's own state among the ``size`` that are sent."""
+    """``show`` is the weight of sending one's own state among the ``size`` states of a report."""
 
     shape: ClassVar[str] = "subset"
 
@@ -68,7 +68,7 @@ class Subset(Channel):
 
     @property
     def fake(self) -> float:
-        """The probability that another state is sent, but for rounding."""
+        """The probability that another state is sent, up to rounding."""
         return (self.size - self.show / WORD) / (self.states - 1)
 
     @cached_property
@@ -119,17 +119,19 @@ class Subset(Channel):
         return self._code(marks) if self.one_cell else marks
 
     def draw_counts(self, laws: Floats, reports: Integers, generator: np.random.Generator) -> Integers:
-        """The sampler's steps, for all reports at once that have as many states left to choose."""
+        """The sampler's steps, at once for all reports with the same number of states left to choose."""
         if self.one_cell:
             return super().draw_counts(laws, reports, generator)
         return self.counts_of_states(generator.multinomial(reports, laws), generator)
 
     def counts_of_states(self, states: Integers, generator: np.random.Generator) -> Integers:
-        """Draw how often each state is sent, from counts ``(..., states)`` of the true ones."""
+        """Draw how often each state is sent, from counts ``(..., states)`` of the true states."""
         shown = generator.binomial(states, self.show / WORD)
         marks, others = shown.copy(), self.states - 1
         own = np.arange(self.states)
-        waiting = np.zeros((self.size + 1, *states.shape), np.int64)  # by how many are yet to choose
+        waiting = np.zeros(
+            (self.size + 1, *states.shape), np.int64
+        )  # by the number of states left to choose
         waiting[self.size], waiting[self.size - 1] = states - shown, shown
         for j in range(others):
             for need in range(1, self.size + 1):
@@ -151,7 +153,7 @@ class Subset(Channel):
 
     @cached_property
     def _ranks(self) -> np.ndarray:
-        """What each state adds to a set's number, by how many are yet to come."""
+        """What each state adds to a set's number, by the number of states left to choose."""
         ranks = np.zeros((self.states, self.size + 1), np.int64)
         for state in range(self.states):
             for left in range(1, self.size + 1):
@@ -203,7 +205,7 @@ class Subset(Channel):
         return np.concatenate([cells, own[None, :]])
 
     def covariance(self, decoder: Floats, states: Floats) -> Floats:
-        """Exact up to the 2^-32 rounding of the choices: pairs of marks under each state."""
+        """The covariance from pairs of marks under each state, up to the rounding of choices."""
         if self.one_cell:
             return cell_covariance(decoder, self.mix(states))
         k, w, show = self.states, self.size, self.show / WORD
@@ -211,16 +213,16 @@ class Subset(Channel):
         spread = np.zeros((decoder.shape[1],) * 2)
         # Given the state, the others are a uniform choice of w - 1 or w: first and second moments.
         for share, own, count in ((show, 1.0, w - 1), (1 - show, 0.0, w)):
-            one = count / (k - 1)
-            two = count * (count - 1) / ((k - 1) * (k - 2)) if k > 2 else 0.0
+            single = count / (k - 1)
+            pair = count * (count - 1) / ((k - 1) * (k - 2)) if k > 2 else 0.0
             total = marks.sum(axis=0)
             rest = total[None, :] - marks
             square = marks.T @ marks
             own_square = np.einsum("x,xi,xj->ij", states, marks, marks)
             others_square = square - own_square
             rests = np.einsum("x,xi,xj->ij", states, rest, rest)
-            inner = one * others_square + two * (rests - others_square)
-            cross = own * one * (np.einsum("x,xi,xj->ij", states, marks, rest))
+            inner = single * others_square + pair * (rests - others_square)
+            cross = own * single * (np.einsum("x,xi,xj->ij", states, marks, rest))
             spread += share * (own * own_square + cross + cross.T + inner)
         mean = states @ self.expected()[:, :-1] @ marks
         return spread - np.outer(mean, mean)
@@ -241,7 +243,7 @@ class Subset(Channel):
         return HonestLimits.of(counts, min(ends) - 1e-6, max(ends) + 1e-6)
 
     def total_variation(self) -> Fraction:
-        """Over sets with one of two states and not the other, and the rounding of the choices."""
+        """The sum over sets with exactly one of two states, plus the rounding of the choices."""
         k, w, show, hide = self.states, self.size, self.show, WORD - self.show
         (with_most, with_least), (without_most, without_least) = self._choices
         apart = max(show * with_most - hide * without_least, hide * without_most - show * with_least, 0)
@@ -267,9 +269,9 @@ def choice_weight(need: int | Integers, left: int) -> int | Integers:
 
 @lru_cache(maxsize=64)
 def _extremes(others: int, size: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The likeliest and the unlikeliest choice of size - 1, and of size, of ``others`` states.
+    """The weights of the likeliest and the unlikeliest choice of size - 1, and of size, states.
 
-    As whole numbers over 2^(32 others).
+    They are integers over 2^(32 others), for choices among ``others`` states.
     """
     most, least = _Walk(others, size, 1), _Walk(others, size, -1)
     less, full = ((most.weight(others, n), least.weight(others, n)) for n in (size - 1, size))
@@ -279,9 +281,9 @@ def _extremes(others: int, size: int) -> tuple[tuple[int, int], tuple[int, int]]
 class _Walk:
     """The sampler's steps that lead to the likeliest choice (``sign`` 1), or the unlikeliest (-1).
 
-    Without rounding all choices of as many states are equally likely. So two of them differ by what
-    rounding adds to the logarithms of their steps. Doubles hold these tiny sums, and ``error`` bounds
-    how far they are off; where two sums are nearer than that, the exact products decide.
+    Without rounding, all choices of the same number of states are equally likely. So two choices differ
+    by what rounding adds to the logarithms of their steps. Doubles hold these small sums, and ``error``
+    bounds their error. If two sums are nearer than that, the exact products decide.
     """
 
     def __init__(self, others: int, size: int, sign: int) -> None:

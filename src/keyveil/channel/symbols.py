@@ -1,8 +1,8 @@
 """The shape ``symbols``: independent positions over a small alphabet (KVOH, IOH, RAPPOR, PCKV-UE).
 
 Every position follows the background law, except the one that the state marks, which follows the
-state's own law. Two states differ in at most two positions, so epsilon is the product of the two
-worst position ratios: that *is* the proof, for any number of positions.
+state's own law. Two states differ in at most two positions. So the worst ratio is the product of the two
+worst ratios of a position, for any number of positions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MOST_WRITTEN_POSITIONS = 16
 
 @dataclass(frozen=True)
 class Symbols(Channel):
-    """``laws[0]`` is the background; ``laws[1:]`` are what a state may put in its place.
+    """``laws[0]`` is the background law; a state puts one of ``laws[1:]`` in its place.
 
     State ``silent + i`` puts law ``1 + i mod m`` at position ``i div m``, where m is the number of
     laws besides the background; the first ``silent`` states (0 or 1) leave all as background.
@@ -80,12 +80,12 @@ class Symbols(Channel):
 
     @property
     def alphabet(self) -> int:
-        """How many symbols a position may show."""
+        """Number of symbols that a position may show."""
         return len(self.laws[0])
 
     @property
     def is_bits(self) -> bool:
-        """Whether positions are bits, of which a state marks one in one way."""
+        """Whether positions are bits and a state marks one bit."""
         return self.alphabet == len(self.laws) == 2
 
     @property
@@ -96,7 +96,7 @@ class Symbols(Channel):
         return OneHotBits(self.positions, self.silent, fake, show)
 
     def marked(self, state: int) -> tuple[int, int] | None:
-        """The position and law a state puts in place of the background."""
+        """The position of a state and its law there; None if it has none."""
         if state < self.silent:
             return None
         position, law = divmod(state - self.silent, len(self.laws) - 1)
@@ -123,9 +123,9 @@ class Symbols(Channel):
         return worst_of(found)
 
     def _best_symbol(self, sign: int) -> tuple[int, int, int, int]:
-        """The symbol that an own law shows most often (1) or least often (-1) beside the background.
+        """The symbol with the largest (1) or smallest (-1) ratio of an own law to the background.
 
-        Its weight in that law and in the background, the law's number and the symbol.
+        Returns its weight in that law and in the background, the number of the law, and the symbol.
         """
         found = (1, 1, 0, 0)
         for symbol, (back, *weights) in enumerate(zip(*self.laws, strict=True)):
@@ -135,7 +135,7 @@ class Symbols(Channel):
         return found
 
     def _same_position(self) -> Iterator[Proof]:
-        """For each symbol the two own laws that differ most in it."""
+        """For each symbol the ratio of the two own laws that differ most in it."""
         for symbol, weights in enumerate(zip(*self.laws[1:], strict=True)):
             most, least = max(weights), min(weights)
             states = self.silent + weights.index(most), self.silent + weights.index(least)
@@ -217,7 +217,7 @@ class Symbols(Channel):
             symbols[at, first + position[at]] = _pick(own[chosen], self._slices[number + 1])
 
     def draw_counts(self, laws: Floats, reports: Integers, generator: np.random.Generator) -> Integers:
-        """States first; given these, what positions show is independent."""
+        """Draw the states first. Given the states, positions are independent."""
         if self.one_cell:
             return super().draw_counts(laws, reports, generator)
         states = generator.multinomial(reports, laws)
@@ -273,7 +273,7 @@ class Symbols(Channel):
 
     @cached_property
     def _digits(self) -> Bits:
-        """The symbols of every output, one row each; only where outputs are few."""
+        """The symbols of every output, ``(outputs, positions)``; only if outputs are few."""
         codes = np.arange(self._outputs)[:, None] // self.alphabet ** np.arange(self.positions)
         return (codes % self.alphabet).astype(np.uint8)
 
@@ -315,10 +315,10 @@ class Symbols(Channel):
 
     @cached_property
     def undo(self) -> Floats:
-        """Weights on what a position shows, less the background, that single out each own law.
+        """Weights on a position's symbols, minus the background, that estimate each own law's share.
 
-        A row for each symbol but 0, a column for each own law; of all such weights those with the
-        least variance at the background. Laws that show alike are told apart as far as they can be.
+        There is a row for each symbol but 0 and a column for each own law. Of all such weights these
+        have the smallest variance at the background. Equal laws cannot be distinguished.
         """
         law = np.array(self.laws, np.float64) / WORD
         lift, back = law[1:, 1:] - law[0, 1:], law[0, 1:]
@@ -328,17 +328,16 @@ class Symbols(Channel):
 
     @cached_property
     def shown(self) -> Floats:
-        """What each output shows, one row each, as marks of all positions; for few outputs."""
+        """The marks of all positions for each output, one row per output; only if outputs are few."""
         marks = self._digits[:, :, None] == np.arange(1, self.alphabet)
         return np.asarray(marks.reshape(len(marks), -1), np.float64)
 
     def position_decoder(self, weights: Floats, offset: Floats | None = None) -> Floats:
-        """Unbiased weights that add up what each position shows.
+        """Unbiased weights on the symbols of each position; the last row is that of the report itself.
 
-        Without a silent state one direction is free: any ``offset`` may be taken from the weights
-        of all states and given back with the report itself. Zero is the paper's per-bit estimator;
-        the mean, the default, is least squares under the constraint that states sum to one.
-        The last row is what the report itself is worth.
+        Without a silent state one direction is free: an ``offset`` may be subtracted from the weights of
+        all states and added to the weight of the report. Zero gives the paper's per-bit estimator. The
+        mean, the default, gives least squares under the constraint that states sum to one.
         """
         law = np.array(self.laws, np.float64) / WORD
         if self.silent:
@@ -351,7 +350,7 @@ class Symbols(Channel):
         cells = np.einsum("sm,pmk->psk", self.undo, wanted)
         own = offset - np.einsum("s,psk->k", law[0, 1:], cells)
         solved = np.concatenate([cells.reshape(-1, weights.shape[1]), own[None, :]])
-        # Laws that show their symbols alike cannot be told apart: as ``nan_where_biased``.
+        # Equal laws cannot be distinguished: NaN, as in ``nan_where_biased``.
         slack = 1e-9 * (1.0 + np.abs(cells).max(axis=(0, 1), initial=0.0))
         off = np.abs(np.einsum("ms,psk->pmk", lift, cells) - wanted).max(axis=(0, 1), initial=0.0)
         solved[:, off > slack] = np.nan
@@ -376,7 +375,7 @@ class Symbols(Channel):
         lift, raw = bits.lift, (shares - bits.fake / WORD) / bits.lift
         if self.silent:
             spread = shares * (1 - shares) / lift**2
-            # "No item" is one less the sum of the others, whose noise is nearly independent.
+            # "No item" is one minus the sum of the others, whose noise is nearly independent.
             none = 1.0 - raw.sum(axis=-1, keepdims=True)
             more = spread.sum(axis=-1, keepdims=True)
             return np.concatenate([none, raw], axis=-1), np.concatenate([more, spread], axis=-1)
@@ -399,7 +398,7 @@ class Symbols(Channel):
         return np.concatenate([marks.reshape(*states.shape[:-1], -1), whole], axis=-1)
 
     def covariance(self, decoder: Floats, states: Floats) -> Floats:
-        """Blocks along the diagonal, one per position, less the outer square of the mean shift."""
+        """One block per position on the diagonal, minus the outer product of the mean shift."""
         if self.one_cell:
             return cell_covariance(decoder, self.mix(states))
         law = np.array(self.laws, np.float64) / WORD
@@ -417,7 +416,7 @@ class Symbols(Channel):
     # -- what honest counts can be ---------------------------------------------------------------
 
     def _shared_laws(self, share: float) -> Floats:
-        """The laws of a position whose own states have ``share`` in all."""
+        """The laws of a position whose own states have a total share of ``share``."""
         law = np.array(self.laws, np.float64) / WORD
         return np.asarray(law[0] + share * (law - law[0]))
 
@@ -475,21 +474,24 @@ class Symbols(Channel):
     # -- what the shuffle model asks -------------------------------------------------------------
 
     def total_variation(self) -> Fraction:
-        """Two states differ in at most two positions; the other positions cancel."""
+        """The maximum over two states, which differ in at most two positions; the others cancel."""
         background, *own = self.laws
-        pairs = [((one, background), (two, background)) for one, two in product(own, own)]
+        pairs = [((law, background), (other, background)) for law, other in product(own, own)]
         if self.positions > 1:
-            pairs += [((one, background), (background, two)) for one, two in product(own, own)]
+            pairs += [((law, background), (background, other)) for law, other in product(own, own)]
         if self.silent:
-            pairs += [((one, background), (background, background)) for one in own]
+            pairs += [((law, background), (background, background)) for law in own]
         worst = 0
         for first, second in pairs:
-            one, two = ([a * b for a, b in product(*laws)] for laws in (first, second))
-            worst = max(worst, sum(abs(a - b) for a, b in zip(one, two, strict=True)))
+            law, other = ([a * b for a, b in product(*laws)] for laws in (first, second))
+            worst = max(worst, sum(abs(a - b) for a, b in zip(law, other, strict=True)))
         return Fraction(worst, 2 * WORD**2)
 
     def blanket(self) -> Fraction:
-        """The state that makes an output least likely marks the position with its worst symbol."""
+        """The state that makes an output least likely marks the position with its worst symbol.
+
+        So the shared mass is a sum over the smallest ratio of any symbol in the output.
+        """
         background, *own = self.laws
         ratios = [min(Fraction(law[s], w) for law in own) for s, w in enumerate(background)]
         if self.silent:
@@ -503,7 +505,7 @@ class Symbols(Channel):
 
 
 def _pick(numbers: np.ndarray, slices: np.ndarray) -> Bits:
-    """Symbol s for a number below the end of slice s, the lowest that fits; 0 above them all."""
+    """The symbol of the first slice whose end is above the number; 0 if there is none."""
     if len(slices) == 1:
         return (numbers < slices[0]).astype(np.uint8)
     number = np.searchsorted(slices, numbers, side="right") + 1
@@ -511,10 +513,10 @@ def _pick(numbers: np.ndarray, slices: np.ndarray) -> Bits:
 
 
 def below_by_planes(end: int, stream: Stream, first: int, people: int) -> Words:
-    """For each person a word of 32 answers: is the position's number below ``end``?
+    """For each person a word of 32 bits: is the number of each position below ``end``?
 
-    Planes come eight at a time, and only for the people who still have an undecided position:
-    after eight planes one group in eight is left.
+    Planes are read eight at a time, and only for people with an undecided position. After eight planes
+    one group in eight is left.
     """
     below = np.zeros(people, np.uint32)
     open_ = np.full(people, 0xFFFFFFFF, np.uint32)

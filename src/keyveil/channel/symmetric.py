@@ -1,4 +1,4 @@
-"""The shape ``symmetric``: k-RR. Say your state, or else any other one, all equally likely."""
+"""The shape ``symmetric``: k-RR. Report the true state, or another one, each equally likely."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ MOST_COMPARED = 1 << 12
 class Symmetric(Channel):
     """Weight ``keep`` on the true state and ``lie`` on each other one.
 
-    What the integers leave over, fewer than ``states - 1`` units, goes one unit each to the states
-    that follow the true one in a circle; the law is a circulant matrix and is inverted as such.
+    The left-over units, fewer than ``states - 1``, go one each to the states that follow the true one in
+    a circle. So the law is a circulant matrix, and it is inverted as one.
     """
 
     shape: ClassVar[str] = "symmetric"
@@ -67,7 +67,7 @@ class Symmetric(Channel):
 
     @property
     def rest(self) -> int:
-        """How many lies are one unit heavier."""
+        """Number of lies with one unit more."""
         return WORD - self.keep - (self.states - 1) * self.lie
 
     def proof(self) -> Proof:
@@ -88,7 +88,7 @@ class Symmetric(Channel):
         )
 
     def circle_weights(self) -> Integers:
-        """The weights of state 0's outputs; state i has the same weights, i outputs further on."""
+        """The weights of the outputs of state 0. Those of state i are the same, shifted by i."""
         row = np.full(self.states, self.lie, np.int64)
         row[0], row[1 : 1 + self.rest] = self.keep, self.lie + 1
         return row
@@ -117,18 +117,18 @@ class Symmetric(Channel):
         spectrum = np.conj(np.fft.rfft(self._circle()))[:, None]
         wanted = np.fft.rfft(weights, axis=0)
         known = np.broadcast_to(np.abs(spectrum) > 0, wanted.shape)
-        found = np.divide(wanted, spectrum, out=np.zeros_like(wanted), where=known)
-        solved = np.fft.irfft(found, self.states, axis=0)
+        quotient = np.divide(wanted, spectrum, out=np.zeros_like(wanted), where=known)
+        solved = np.fft.irfft(quotient, self.states, axis=0)
         if self.states <= 512:
             return nan_where_biased(self.expected(), solved, weights)
         return solved
 
     def unmixed_rows(self, shares: Floats) -> Floats:
-        """``unmixed`` of many rows at once, ``(..., states)``, round the circle."""
+        """``unmixed`` for many rows, ``(..., states)``, by Fourier transforms."""
         return np.fft.irfft(np.fft.rfft(shares) / np.fft.rfft(self._circle()), self.states)
 
     def state_estimates(self, shares: Floats) -> tuple[Floats, Floats]:
-        """By one pass round the circle: the inverse of a circulant law is circulant too."""
+        """By Fourier transforms, because the inverse of a circulant law is circulant too."""
         spectrum = np.fft.rfft(self._circle())
         inverse = np.fft.irfft(1.0 / spectrum, self.states)
         values = np.fft.irfft(np.fft.rfft(shares) / spectrum, self.states)
@@ -190,7 +190,7 @@ class Symmetric(Channel):
         return max(0.0, least), 1.0 - count * self.lie / WORD
 
     def total_variation(self) -> Fraction:
-        """Two rows differ at their own states, and where the units that are left over fall."""
+        """Two rows differ at their own states and at the left-over units."""
         if self.states > MOST_COMPARED:
             return Fraction(self.keep - self.lie + self.rest, WORD)
         row = self.circle_weights()
@@ -201,12 +201,12 @@ class Symmetric(Channel):
         return Fraction(self.states * self.lie, WORD)
 
     def product_variation(self, count: int) -> Fraction:
-        """Exact but for the units that are left over, which are added."""
+        """Exact, plus a bound on the effect of the left-over units."""
         row = np.full(self.states, self.lie / WORD)
         row[0] = 1.0 - row[1:].sum()
-        one: Floats = np.ones(1)
-        two: Floats = np.ones(1)
+        first: Floats = np.ones(1)
+        second: Floats = np.ones(1)
         for _ in range(count):
-            one, two = np.asarray(np.kron(one, row)), np.asarray(np.kron(two, np.roll(row, 1)))
+            first, second = np.asarray(np.kron(first, row)), np.asarray(np.kron(second, np.roll(row, 1)))
         rounding = 2 * count * self.states / WORD
-        return Fraction(float(np.abs(one - two).sum()) / 2 + rounding)
+        return Fraction(float(np.abs(first - second).sum()) / 2 + rounding)

@@ -40,7 +40,7 @@ class Table(Channel):
 
     @classmethod
     def rounded(cls, rows: Sequence[Sequence[float]] | Floats) -> Table:
-        """The table nearest to real rows: round down, then one unit each to the largest rests."""
+        """The table nearest to real rows: round down, then add one unit to the largest remainders."""
         whole = []
         for row in np.asarray(rows, np.float64):
             exact = row * (WORD / row.sum())
@@ -93,7 +93,7 @@ class Table(Channel):
         return self.thresholds, order.astype(np.uint64)
 
     def draw(self, states: np.ndarray, stream: Stream) -> Integers:
-        """The output whose slice of [0, 2^32) the word falls into, outputs in their order."""
+        """The output whose slice of [0, 2^32) contains the word; slices are in the order of outputs."""
         states = as_states(states)
         word = stream.words(0, 1)[:, 0].astype(np.uint64)
         if self.cells <= 16:

@@ -1,14 +1,14 @@
 """The limit: the least error that any epsilon-LDP channel can have on one key.
 
-A channel that keeps epsilon is a mixture of patterns and splitting outputs into patterns never loses
-(see ``patterns``), so the least error over all 2^(g + 1) - 2 patterns of "not held" and g levels is the
-least over *all* channels on these states. The error is the best that any estimator can have which does
-not know the law of the states beforehand: the inverse information at the law, which least squares with
-the right weights and maximum likelihood reach when reports are many. A limit for the mean is for
-channels that are best at this one mean; one channel cannot be that for all of them.
+A channel that keeps epsilon is a mixture of patterns, and splitting outputs into patterns loses nothing
+(see ``patterns``). So the least error over all 2^(g + 1) - 2 patterns of "not held" and g levels is the
+least error of *all* channels on these states. It is the least error of any estimator that does not know
+the law of the states: the inverse information at the law. Least squares with the right weights and
+maximum likelihood reach it with many reports. A limit for the mean is that of the best channel for this
+one mean; no channel is best for all means.
 
-Values that lie between the levels are rounded first, so the limit at g levels binds channels that round
-to g levels, and falls as g grows. It does not bind reports that speak of several keys.
+Values between the levels are rounded first. So the limit at g levels holds for channels that round to g
+levels, and it falls as g grows. It does not hold for reports on several keys.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from .value_channels import value_law_at
 
 GOALS = ("frequency", "mean", "both")
 MOST_LEVELS = 9
-"""So many levels have 1,022 patterns."""
+"""Maximum number of levels; nine levels have 1,022 patterns."""
 
 
 def key_law(levels: int, frequency: float, mean: float, spread: float) -> Floats:
-    """The law of a key's states: not held, then the levels, values by ``prior.value_law``."""
+    """The law ``(levels + 1,)`` of a key's states: not held, then levels by ``prior.value_law``."""
     if not 0 < frequency < 1 or not -1 < mean < 1:
         raise PlanError("a frequency lies inside (0, 1) and a mean inside (-1, 1)")
     held = frequency * value_law_at(levels, mean, spread)
@@ -37,9 +37,9 @@ def key_law(levels: int, frequency: float, mean: float, spread: float) -> Floats
 
 
 def goal_weights(epsilon: Decimal, law: Floats, goal: str) -> Floats:
-    """Weights on the states, a column for each number whose variance counts.
+    """Weights on the states, one column per answer of the goal.
 
-    For "both" each is scaled by KVUE's standard error, so that KVUE's error is 2.
+    For "both" each column is divided by KVUE's standard error, so that KVUE's error is 2.
     """
     if goal not in GOALS:
         raise PlanError(f"a goal is one of {', '.join(GOALS)}")
@@ -60,9 +60,9 @@ def goal_weights(epsilon: Decimal, law: Floats, goal: str) -> Floats:
 
 
 def limit(epsilon: Decimal, law: Floats, goal: str = "both") -> float:
-    """The least variance of one report, of all channels on the states of a key; needs CVXPY.
+    """The least variance of one report over all channels on the states of a key; needs CVXPY.
 
-    "both" is the sum of frequency's and mean's, each relative to KVUE's.
+    "both" is the sum of the variances of frequency and mean, each relative to KVUE's.
     """
     states = len(law)
     if not 3 <= states <= MOST_LEVELS + 1:

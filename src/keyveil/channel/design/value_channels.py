@@ -1,20 +1,20 @@
 """Channels for the frequency and mean of single keys: designed for a prior, solved once, shipped.
 
-What a channel is best for depends on how often keys are held and how their values lie, so there is a
-channel for each *design*: the frequency; the mean and spread of values; and how much the mean counts
-beside the frequency. The law of values is ``prior.value_law`` (most entropy), mixed over keys whose
-means lie at the design's and 0.4 to either side, as in ``Prior.of``. What is made least is
+The best channel depends on the frequency of keys and the law of their values. So there is a channel for
+each *design*: the frequency, the mean and spread of values, and the weight of the mean relative to the
+frequency. The law of values is ``prior.value_law`` (maximum entropy), mixed over keys with the mean of
+the design and with 0.4 less and more, as in ``Prior.of``. The objective is
 
     (1 - weight) * Var(frequency) / KVUE's + weight * Var(mean) / KVUE's
 
-for one report, by weights on outputs that are unbiased for every law of the states. A report speaks of
-one key rounded to nine levels, or of two at once rounded to four, or of the presence alone of two or
-three. Estimates never use the design but to weigh the outputs: a wrong one costs accuracy, not truth.
+for one report, with weights on outputs that are unbiased for every law of the states. A report is about
+one key rounded to nine levels, or two keys rounded to four, or the presence alone of two or three keys.
+Estimates use the design only to weigh the outputs: a wrong design costs accuracy but adds no bias.
 
 ``optimal_values.json`` holds mixtures of patterns (see ``patterns``) on a small grid of designs and
-epsilons. A mixture is a tight channel at every epsilon, so between tabled ones the nearest is taken: at
-most 1.5 % is lost. ``python -m keyveil.channel.design.value_channels`` (extra ``design``) makes it anew
-in two minutes, the same bytes each time with the same solver.
+epsilons. A mixture is a tight channel at every epsilon, so the nearest tabled epsilon is used, which
+loses at most 1.5 %. ``python -m keyveil.channel.design.value_channels`` (extra ``design``) makes the
+file in two minutes, with the same bytes each time for the same solver.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ from .. import Channel, Symmetric, Table
 from .patterns import best_mixture, classes_of, intervals, moves, orbit, table_of
 
 LEVELS = {1: 9, 2: 4}
-"""By how many keys a report speaks of: the levels of tabled channels that look at values."""
+"""Number of levels of the tabled channels with values, by the number of keys of a report."""
 
 FREQUENCIES = ("0.03", "0.1", "0.3", "0.7")
 SPREADS = ("0.3", "0.6")
 MEANS = ("0", "0.4")
 WEIGHTS = ("0.25", "0.5", "0.75")
 EPSILONS = ("0.5", "1", "1.5", "2", "2.5", "3", "4", "5", "6", "8")
-"""The grid. Means below zero are tabled ones turned round."""
+"""The grid of epsilons. Designs with a mean below zero are reversed tabled ones."""
 
 LARGEST = Decimal(12)
-"""Above, 32-bit weights are too coarse for rare patterns, and k-RR over the same states is as good."""
+"""Largest epsilon. Above it 32-bit weights are too coarse, and k-RR over the states is as good."""
 
 MOST_SOLVED = 36
-"""Two keys at five levels, three at two, five at one: some thousand patterns."""
+"""Maximum number of states: two keys at five levels, three at two, or five at one."""
 
 SMALLEST_OF_SEVERAL = Decimal("1.5")
-"""Below, two keys in one report are no better than one, and channels for them are not tabled."""
+"""Smallest tabled epsilon for several keys. Below it, two keys in a report are no better than one."""
 
 
 @dataclass(frozen=True)
 class Design:
-    """What a channel is made for: decimals, as they stand in a plan."""
+    """The population that a channel is designed for, as the decimals of a plan."""
 
     frequency: Decimal = Decimal(str(HELD))
     spread: Decimal = Decimal("0.5")
@@ -74,18 +74,18 @@ class Design:
 
     @property
     def states(self) -> int:
-        """How many states a report tells of."""
+        """Number of states of a report."""
         return int((self.levels + 1) ** self.keys)
 
     @cached_property
     def means(self) -> tuple[float, ...]:
-        """The three means that keys are taken to have."""
+        """The three assumed means of keys."""
         mean = float(self.mean)
         apart = min(BETWEEN, 0.95 - abs(mean))
         return mean - apart, mean, mean + apart
 
     def laws(self, levels: int) -> Floats:
-        """The law of one key's states after rounding to levels, one row for each of the means."""
+        """The law ``(3, levels + 1)`` of one key's states after rounding, one row per mean."""
         held = float(self.frequency)
         rows = [
             np.concatenate([[1.0 - held], held * value_law_at(levels, mean, float(self.spread))])
@@ -107,7 +107,7 @@ class Design:
         return law
 
     def wanted(self, epsilon: Decimal) -> Floats:
-        """Columns of weights on the states whose variances add up to the first key's error."""
+        """Weights on the states; the variances of the columns sum to the first key's error."""
         first = digits(self.levels, self.keys)[:, 0]
         held, weight = float(self.frequency), float(self.weight)
         kvue = np.array([_kvue(epsilon, held, mean) for mean in self.means])
@@ -116,13 +116,13 @@ class Design:
         of_held = (1.0 - weight) * float((1.0 / kvue[:, 0]).mean()) + apart * of_mean
         if self.levels == 1:
             return (first > 0).astype(np.float64)[:, None] * np.sqrt(1.0 / kvue[:, :1].mean())
-        worth = np.concatenate([[0.0], np.linspace(-1.0, 1.0, self.levels) - float(self.mean)])
-        columns = [np.sqrt(of_held) * (first > 0), np.sqrt(of_mean) * worth[first]]
+        values = np.concatenate([[0.0], np.linspace(-1.0, 1.0, self.levels) - float(self.mean)])
+        columns = [np.sqrt(of_held) * (first > 0), np.sqrt(of_mean) * values[first]]
         return np.stack(columns, axis=1)
 
     @property
     def turns(self) -> bool:
-        """Whether values turned round make the same design."""
+        """Whether reversed values give the same design."""
         return self.levels == 1 or self.mean == 0
 
 
@@ -142,20 +142,20 @@ def _kvue(epsilon: Decimal, held: float, mean: float) -> tuple[float, float]:
     keep, lie = odds / (odds + 2), 1.0 / (odds + 2)
     states = np.array([1 - held, held * (1 - mean) / 2, held * (1 + mean) / 2])
     seen = lie + (keep - lie) * states
-    made = []
-    for worth in (np.array([0.0, 1, 1]), np.array([0.0, -1 - mean, 1 - mean]) / held):
-        cells = (worth - lie * worth.sum()) / (keep - lie)
-        made.append(float(seen @ cells**2 - (seen @ cells) ** 2))
-    return made[0], made[1]
+    variances = []
+    for weights in (np.array([0.0, 1, 1]), np.array([0.0, -1 - mean, 1 - mean]) / held):
+        cells = (weights - lie * weights.sum()) / (keep - lie)
+        variances.append(float(seen @ cells**2 - (seen @ cells) ** 2))
+    return variances[0], variances[1]
 
 
 # -- channels --------------------------------------------------------------------------------------
 
 
 def channel_for(epsilon: Decimal, design: Design, solve: bool = False) -> Channel:
-    """The channel of the nearest tabled design and epsilon, set to this epsilon.
+    """The channel of the nearest tabled design and epsilon, adapted to this epsilon.
 
-    With ``solve`` it is found anew for exactly this design and epsilon, which takes CVXPY.
+    With ``solve`` the channel is solved for exactly this design and epsilon, which needs CVXPY.
     """
     if epsilon > LARGEST:
         return Symmetric.of(design.states, epsilon)
@@ -183,7 +183,7 @@ def _mixture(epsilon: Decimal, design: Design) -> dict[int, int]:
 
 @cache
 def designs() -> tuple[Design, ...]:
-    """Every tabled design, values turned round left out."""
+    """Every tabled design, without the reversed ones."""
     return tuple(_designs())
 
 
@@ -192,27 +192,27 @@ def _designs() -> Iterator[Design]:
         held, sd, middle = Decimal(frequency), Decimal(spread), Decimal(mean)
         for weight in map(Decimal, WEIGHTS):
             yield Design(held, sd, middle, weight)
-            if weight <= Decimal("0.5"):  # more weight on the mean wins nothing with two keys
+            if weight <= Decimal("0.5"):  # more weight on the mean gains nothing with two keys
                 yield Design(held, sd, middle, weight, 2, LEVELS[2])
     for frequency, keys in product(FREQUENCIES, (2, 3)):
         yield Design(Decimal(frequency), weight=Decimal(0), keys=keys, levels=1)
 
 
 def is_tabled(design: Design) -> bool:
-    """Whether channels for so many keys and levels are tabled."""
+    """Whether channels for the design's numbers of keys and levels are tabled."""
     return any((d.keys, d.levels) == (design.keys, design.levels) for d in designs())
 
 
 @lru_cache(maxsize=1024)
 def nearest(design: Design) -> Design:
-    """The tabled design that is nearest, its mean perhaps turned round."""
+    """The nearest tabled design, reversed if the mean is below zero."""
     known = [d for d in designs() if (d.keys, d.levels) == (design.keys, design.levels)]
     if not known:
         sizes = sorted({(d.keys, d.levels) for d in designs()})
-        said = ", ".join(f"{keys} with {levels}" for keys, levels in sizes)
-        raise PlanError(f"optimal channels are tabled for keys a report and levels: {said}")
+        listed = ", ".join(f"{keys} with {levels}" for keys, levels in sizes)
+        raise PlanError(f"optimal channels are tabled for keys a report and levels: {listed}")
 
-    def away(other: Design) -> tuple[float, float]:
+    def distance(other: Design) -> tuple[float, float]:
         odds = [log(float(d.frequency) / (1 - float(d.frequency))) for d in (design, other)]
         parts = (
             (odds[0] - odds[1]) / 2,
@@ -222,37 +222,37 @@ def nearest(design: Design) -> Design:
         )
         return sum(part**2 for part in parts), float(other.frequency)
 
-    found = min(known, key=away)
-    return replace(found, mean=-found.mean) if design.mean < 0 else found
+    closest = min(known, key=distance)
+    return replace(closest, mean=-closest.mean) if design.mean < 0 else closest
 
 
 @lru_cache(maxsize=1024)
 def _tabled_channel(epsilon: Decimal, design: Design) -> Table:
     known = tabled()[_name(replace(design, mean=abs(design.mean)))]
-    at = min(known, key=lambda each: (abs(each - epsilon), each))
+    at = min(known, key=lambda tabled_epsilon: (abs(tabled_epsilon - epsilon), tabled_epsilon))
     return table_of(_tabled_weights(design, at), design.states, epsilon)
 
 
 @cache
 def _tabled_weights(design: Design, epsilon: Decimal) -> dict[int, int]:
-    """The weights of all patterns, not of one in each class."""
+    """The weights of all patterns, not of one per class."""
     known = tabled()[_name(replace(design, mean=abs(design.mean)))][epsilon]
     group = moves(design.levels, design.keys, design.turns)
-    weights = {pattern: weight for one, weight in known for pattern in orbit(one, group)}
+    weights = {pattern: weight for first, weight in known for pattern in orbit(first, group)}
     if design.mean < 0:
         weights = {_turned(p, design.levels, design.keys): w for p, w in weights.items()}
     return weights
 
 
 def _turned(pattern: int, levels: int, keys: int) -> int:
-    """The pattern with every key's values turned round."""
+    """The pattern with the values of every key reversed."""
     rows = digits(levels, keys)
     other = np.where(rows > 0, levels + 1 - rows, 0) @ (levels + 1) ** np.arange(keys)[::-1]
     return sum(1 << int(other[x]) for x in range(len(rows)) if pattern >> x & 1)
 
 
 def _name(design: Design) -> str:
-    """How a design is called in the table."""
+    """The name of a design in the table."""
     parts = [f"{design.keys}x{design.levels}", text(design.frequency)]
     if design.levels > 1:
         parts += [text(design.spread), text(design.mean), text(design.weight)]
@@ -261,7 +261,7 @@ def _name(design: Design) -> str:
 
 @cache
 def tabled() -> dict[str, dict[Decimal, list[list[int]]]]:
-    """By design and epsilon: one pattern of each class that moves map onto each other, its weight."""
+    """One pattern of each class with its weight, by design and epsilon."""
     document = json.loads(files(__package__).joinpath("optimal_values.json").read_text("utf-8"))
     return {
         name: {Decimal(epsilon): classes for epsilon, classes in known.items()}
@@ -272,52 +272,52 @@ def tabled() -> dict[str, dict[Decimal, list[list[int]]]]:
 # -- what a planner looks at -----------------------------------------------------------------------
 
 SHARES = ("0.25", "0.5", "0.75", "1")
-"""Shares of the way from KVUE to BiSample that are worth looking at."""
+"""The candidate shares of a blend from KVUE to BiSample."""
 
 BLENDED = Decimal(2)
 """Above this epsilon no blend is better than the optimal channels."""
 
 
 def candidates(epsilon: Decimal, prior: Prior | None = None) -> list[tuple[str, dict[str, Any]]]:
-    """Mechanisms and parameters for frequency and mean of single keys, worth comparing.
+    """Candidate mechanisms and parameters for frequency and mean of single keys.
 
-    With a prior only designs with the spread and mean that are nearest to it are listed, at all
-    frequencies: a third of them, and next to nothing is lost.
+    With a prior, only designs with the nearest spread and mean are listed, at all frequencies. That is a
+    third of them, and almost nothing is lost.
     """
-    found: list[tuple[str, dict[str, Any]]] = [("kvue", {})]
+    mechanisms: list[tuple[str, dict[str, Any]]] = [("kvue", {})]
     if epsilon <= BLENDED:
-        found += [("blend", {"share": share}) for share in SHARES]
+        mechanisms += [("blend", {"share": share}) for share in SHARES]
     if epsilon >= 1:
-        found += [("graded", {"levels": levels}) for levels in range(3, 10)]
+        mechanisms += [("graded", {"levels": levels}) for levels in range(3, 10)]
     for design in _near(prior):
-        made = {"frequency": text(design.frequency)}
+        parameters = {"frequency": text(design.frequency)}
         if design.levels > 1:
-            made |= {"spread": text(design.spread), "mean": text(design.mean)}
-            made |= {"weight": text(design.weight)}
+            parameters |= {"spread": text(design.spread), "mean": text(design.mean)}
+            parameters |= {"weight": text(design.weight)}
         if design.keys == 1:
-            found.append(("optimal", made))
+            mechanisms.append(("optimal", parameters))
         elif epsilon >= SMALLEST_OF_SEVERAL:
             name = "several" if design.levels > 1 else "several_rr"
             sizes = {"keys": design.keys} if design.levels == 1 else {}
-            found.append((name, {**made, **sizes}))
+            mechanisms.append((name, {**parameters, **sizes}))
     if epsilon >= 4:
-        sizes_ = [(2, 3), (2, 5), (2, 9), (3, 2), (3, 3), (3, 4), (4, 2)]
-        found += [("several", {"keys": k, "levels": g, "channel": "grr"}) for k, g in sizes_]
-        found += [("several_rr", {"keys": keys}) for keys in (4, 5, 6)]
-    return found
+        key_levels = [(2, 3), (2, 5), (2, 9), (3, 2), (3, 3), (3, 4), (4, 2)]
+        mechanisms += [("several", {"keys": k, "levels": g, "channel": "grr"}) for k, g in key_levels]
+        mechanisms += [("several_rr", {"keys": keys}) for keys in (4, 5, 6)]
+    return mechanisms
 
 
 def _near(prior: Prior | None) -> Iterator[Design]:
-    """Tabled designs, means below zero included, or those near to a prior."""
+    """The tabled designs, including means below zero, or those near a prior."""
     signed = [replace(d, mean=m) for d in designs() for m in dict.fromkeys((d.mean, -d.mean))]
     if prior is None:
         yield from signed
         return
-    worth = prior.count * prior.frequency
-    worth = worth / worth.sum() if worth.sum() > 0 else prior.weight
-    mean, spread = float(worth @ prior.mean), float(worth @ prior.spread)
-    middle = min({d.mean for d in signed}, key=lambda each: (abs(float(each) - mean), each))
-    apart = min(map(Decimal, SPREADS), key=lambda each: (abs(float(each) - spread), each))
+    weight = prior.count * prior.frequency
+    weight = weight / weight.sum() if weight.sum() > 0 else prior.weight
+    mean, spread = float(weight @ prior.mean), float(weight @ prior.spread)
+    middle = min({d.mean for d in signed}, key=lambda value: (abs(float(value) - mean), value))
+    apart = min(map(Decimal, SPREADS), key=lambda value: (abs(float(value) - spread), value))
     for design in signed:
         if design.levels == 1 or (design.mean == middle and design.spread == apart):
             yield design
@@ -334,7 +334,7 @@ def _line(design: Design) -> str:
         if design.keys > 1 and epsilon < SMALLEST_OF_SEVERAL:
             continue
         weights = _mixture(epsilon, design)
-        known[text(epsilon)] = [[each[0], weights[each[0]]] for each in classes_of(weights, group)]
+        known[text(epsilon)] = [[p, weights[p]] for p, *_ in classes_of(weights, group)]
     return f"  {json.dumps(_name(design))}: {json.dumps(known, separators=(',', ':'))}"
 
 

@@ -142,7 +142,7 @@ def _mirrored(channel: CoCo, keys: int) -> tuple[Floats, Floats, Floats]:
     """
     half, words = channel.small // 2, channel.words_under(np.arange(keys))
     cells = (words >> np.uint64(32)).astype(np.int64)
-    told = channel.told_under(words)
+    told = channel.relative_survival(words)
     together, agree, lent = (np.zeros((keys, keys)) for _ in range(3))
     loops: Any = compiled()
     if loops is not None:
