@@ -63,7 +63,7 @@ ASIDE = 0.01
 """The weight of the error of E[v_a v_b] in the objective, relative to that of the workload."""
 
 Move = tuple[int, ...]
-"""Where each state goes."""
+"""The image of each state."""
 
 
 def _moves() -> tuple[Move, ...]:
@@ -248,8 +248,8 @@ def _minimise(information: Floats, sums: Floats, sizes: Floats, scale: ErrorScal
     least = solve(cvxpy.maximum(*errors[:2]) + ASIDE * errors[2], constraints, "CLARABEL")
     # A vertex of the channels with the same information: the one that prefers small classes.
     entries = np.unique(np.round(flattened, 9), axis=1, return_index=True)[1]
-    alike = flattened[:, entries].T @ shares == flattened[:, entries].T @ least
-    return solve(sizes @ shares, [sums.T @ shares == sums.T @ least, alike], "SCIPY")
+    same_information = flattened[:, entries].T @ shares == flattened[:, entries].T @ least
+    return solve(sizes @ shares, [sums.T @ shares == sums.T @ least, same_information], "SCIPY")
 
 
 def _whole(lows: Floats, sums: Floats, classes: list[tuple[int, ...]], epsilon: Decimal) -> list[int]:
@@ -281,7 +281,7 @@ def _grid() -> list[Decimal]:
 
 
 def main() -> None:
-    """Solve for the whole grid and write the tables beside this module."""
+    """Solve for the whole grid and write the tables next to this module."""
     law, tables = default_prior(2, 2), []
     for views in DESIGNED:
         lines = []

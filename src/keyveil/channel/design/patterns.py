@@ -31,7 +31,7 @@ from .. import Channel, Table
 from ..law import nan_where_biased
 
 Move = tuple[int, ...]
-"""Where each state goes."""
+"""The image of each state."""
 
 TINY = 1e-5
 """Patterns with a smaller share of reports are noise of the solver."""
@@ -261,8 +261,8 @@ def _fewest(program: _Program, shares: Floats, sums: Floats) -> Floats:
     base, size, _ = np.linalg.svd(facts, full_matrices=False)
     base = base[:, size > 1e-9 * size[0]]
     corner = cvxpy.Variable(len(classes), nonneg=True)
-    alike = base.T @ corner == base.T @ shares[classes]
-    minimise(cvxpy, program.sizes[classes] @ corner, [alike], "SCIPY")
+    same_error = base.T @ corner == base.T @ shares[classes]
+    minimise(cvxpy, program.sizes[classes] @ corner, [same_error], "SCIPY")
     vertex = np.zeros(len(shares))
     vertex[classes] = np.maximum(corner.value, 0.0)
     return vertex
