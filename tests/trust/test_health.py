@@ -35,7 +35,7 @@ from keyveil.trust.health import (
     health,
     holm,
 )
-from keyveil.trust.health.change import alike
+from keyveil.trust.health.change import law_p_value
 from keyveil.trust.health.mixture import nats_lacking
 from keyveil.trust.health.occurrences import FLOORS, key_occurrences, many_below
 from keyveil.trust.health.pool_limits import either_sign, members
@@ -247,7 +247,7 @@ def test_two_rows_of_one_law_are_found_alike(n, m):
     odd = np.array(
         [
             [
-                alike(np.array([a, n - a], float), np.array([b, m - b], float)) < rate
+                law_p_value(np.array([a, n - a], float), np.array([b, m - b], float)) < rate
                 for b in range(m + 1)
             ]
             for a in range(n + 1)

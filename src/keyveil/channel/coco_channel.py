@@ -159,7 +159,7 @@ class CoCo(SeedPool):
         return PairSquares(squared(held, held), squared(signed, held) + squared(held, signed))
 
     def second_order(self, squares: PairSquares, count: Floats) -> Floats:
-        """Of two keys that collide only one contributes its sign, so masses have half the variance."""
+        """Only one of two colliding keys contributes its sign, so masses have half the variance."""
         own, signed, half = squares.own, squares.signed, self.places
         assert signed is not None
         covariance = np.zeros((*own.shape, 2, 2))

@@ -339,7 +339,7 @@ def _line(design: Design) -> str:
 
 
 def main() -> None:
-    """Solve for the whole grid and write the table beside this module."""
+    """Solve for the whole grid and write the table next to this module."""
     lines = [_line(design) for design in designs()]
     whole = '{"designs": {\n' + ",\n".join(lines) + "\n}}\n"
     Path(__file__).with_name("optimal_values.json").write_text(whole, "utf-8")

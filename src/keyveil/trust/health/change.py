@@ -24,7 +24,7 @@ def check_change(plan: Plan, tally: Tally, other: Tally, false_alarm: float = FA
     for (_, views, first), (_, _, second) in zip(own_parts, other_parts, strict=True):
         for name, a, b in zip(views, first, second, strict=True):
             names.append(name)
-            p_values.append(alike(a, b))
+            p_values.append(law_p_value(a, b))
     if not own_parts:
         for own_counts, other_counts in zip(
             cell_occurrences(plan, tally), cell_occurrences(plan, other), strict=True
@@ -37,7 +37,7 @@ def check_change(plan: Plan, tally: Tally, other: Tally, false_alarm: float = FA
                 other_counts.reports,
                 strict=True,
             ):
-                p_values.append(alike(np.array([a, n - a]), np.array([b, m - b])))
+                p_values.append(law_p_value(np.array([a, n - a]), np.array([b, m - b])))
     if not p_values:
         return unchecked(
             "change", "what two tallies of this plan have in common is not compared", false_alarm
@@ -55,7 +55,7 @@ def check_change(plan: Plan, tally: Tally, other: Tally, false_alarm: float = FA
     )
 
 
-def alike(first: Floats, second: Floats) -> float:
+def law_p_value(first: Floats, second: Floats) -> float:
     """The p-value of two rows of counts having one law: chi-square, or an exact bound for few counts."""
     n, m = first.sum(), second.sum()
     if n == 0 or m == 0:

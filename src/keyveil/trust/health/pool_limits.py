@@ -295,7 +295,7 @@ def _tops(values: Floats, most: int) -> Floats:
 
 
 def too_many(channel: Collision, keys: int, grid: Floats, limits: PoolLimits) -> float:
-    """Chernoff's bound on the probability of so many held keys in all, with at most ``held`` per person.
+    """Chernoff's bound on the probability of this total of held keys, with at most ``held`` per person.
 
     A report counts once for each item in its cell under its seed. ``grid`` holds the counts of a tally,
     ``(seeds, cells)``.

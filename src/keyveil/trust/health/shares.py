@@ -93,7 +93,7 @@ def check_marks(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> F
 
 
 def chernoff(total: int, n: int, others: int, back: float, own: float, *, up: bool) -> float:
-    """Chernoff's bound on the probability of so many, or so few, marks in n reports.
+    """Chernoff's bound on the probability of ``total`` or more (``up``), or fewer, marks in n reports.
 
     A report marks each of ``others`` positions with probability ``back``, and one more with ``own``.
     """

@@ -221,7 +221,7 @@ class AveragedViews:
         fakes = self.random(1.0)
         for block, sent in zip(self.blocks, fakes, strict=True):
             sent *= count * block.shares[:, None] / sent.sum(axis=1, keepdims=True)
-        kinds = [list(_alike(block)) for block in self.blocks]
+        kinds = [list(_equal_rows(block)) for block in self.blocks]
         best = float(score(self.values(fakes)))
         for _ in range(MOST_MOVES):
             start = best
@@ -322,13 +322,15 @@ def _outputs(channel: Channel, places: list[tuple[int, int]], counts: Floats, le
 
 def _rows(counts: Floats, shares: Floats) -> list[list[int]]:
     """Rows of views: a view alone, except that many identical views form a few rows and a rest."""
-    of: dict[bytes, list[int]] = {}
+    by_counts: dict[bytes, list[int]] = {}
     for at, kind in enumerate(np.column_stack([_rounded(counts), _rounded(shares)])):
-        of.setdefault(kind.tobytes(), []).append(at)
+        by_counts.setdefault(kind.tobytes(), []).append(at)
     rows = []
-    for alike in of.values():
-        apart = APART if len(alike) > 2 * APART else len(alike)
-        rows += [[at] for at in alike[:apart]] + ([alike[apart:]] if alike[apart:] else [])
+    for identical in by_counts.values():
+        separate = APART if len(identical) > 2 * APART else len(identical)
+        rows += [[at] for at in identical[:separate]] + (
+            [identical[separate:]] if identical[separate:] else []
+        )
     return rows
 
 
@@ -337,7 +339,7 @@ def _rounded(counts: Floats) -> Floats:
     return np.asarray(np.rint(counts * (1e7 / max(float(counts.max(initial=0.0)), 1e-300))))
 
 
-def _alike(block: _Block) -> Iterator[Integers]:
+def _equal_rows(block: _Block) -> Iterator[Integers]:
     """Groups of rows whose fakes send the same: rows with equal counts, or all rows if they are many."""
     if block.counts.size * len(block.views) > MOST_ROWS:
         yield np.arange(len(block.views))

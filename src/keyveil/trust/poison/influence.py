@@ -162,7 +162,7 @@ class CellInfluence:
 
     def __init__(self, influence: Floats, many: Floats, at: Integers | None = None) -> None:
         if influence.size > MOST_INFLUENCES:
-            raise PlanError("so many targets are too many for this plan's reports; take fewer")
+            raise PlanError("there are too many targets for this plan's reports; take fewer")
         self.speaks = np.asarray(~np.isnan(influence).any(axis=(0, 1)))
         self.influence, self.many = np.nan_to_num(influence), many
         self.at = np.arange(influence.shape[1]) if at is None else at
@@ -419,7 +419,7 @@ def set_influence(plan: Plan, places: list[int], core: int, undo: Floats | None 
     """
     channel = pool_of(plan.channels[0])
     if channel.cells * len(places) * 2 > MOST_INFLUENCES:
-        raise PlanError("so many targets are too many for this plan's pool; take fewer")
+        raise PlanError("there are too many targets for this plan's pool; take fewer")
     rows = np.array(places)
     if core and undo is None:
         undo = undoing(channel, core)[0]
