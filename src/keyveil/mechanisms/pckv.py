@@ -15,6 +15,7 @@ because padding hides a held key among l. The proof is about records and uses th
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -64,9 +65,9 @@ class Padded(Mechanism):
     }
     estimators = {"least_squares": least_squares, "published": published, "baseline": baseline}
 
+    @abstractmethod
     def channel(self, keys: int, length: int, epsilon: Decimal, chosen: Mapping[str, Any]) -> Channel:
         """The channel over ``keys`` keys and ``length`` dummies."""
-        raise NotImplementedError
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         keys = len(schema.keys)

@@ -10,6 +10,7 @@ import asyncio
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from decimal import Decimal
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -60,7 +61,7 @@ def _options(transport: Any, proxy: str | None, timeout: float) -> dict[str, Any
     }
 
 
-class _Client:
+class _Client(ABC):
     """What both clients have: a ledger to read, and the core.
 
     ``state`` is the folder of the ledger. All collectors share it, so ``cap`` bounds the sum over them.
@@ -99,8 +100,9 @@ class _Client:
         )
         self._begin(options, pause)
 
+    @abstractmethod
     def _begin(self, options: dict[str, Any], pause: Callable[[float], Any] | None) -> None:
-        raise NotImplementedError
+        """Open the transport."""
 
     @property
     def url(self) -> str:
