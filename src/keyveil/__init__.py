@@ -28,11 +28,9 @@ from .foundation.errors import (
 )
 from .foundation.lazy_names import loaded_later
 from .mechanisms import REGISTRY
-from .mechanisms.mechanism import Mechanism
 from .people.people import People
 from .people.schema import Record, Schema
 from .people.views import Views
-from .plan.audit import Audit, audit
 from .plan.plan import Plan
 from .plan.report import Report, Reports
 from .plan.tally import Tally
@@ -40,17 +38,22 @@ from .plan.tally import Tally
 if TYPE_CHECKING:
     from .estimate.together.conditional import Conditionals
     from .estimate.together.query import Query
+    from .mechanisms.mechanism import Mechanism
+    from .plan.audit import Audit, audit
     from .plan.budget import Budget
     from .service.client import AsyncClient, Client
 
 _LATER = {
     "AsyncClient": "service.client",
+    "Audit": "plan.audit",
     "Budget": "plan.budget",
     "Client": "service.client",
     "Conditionals": "estimate.together.conditional",
+    "Mechanism": "mechanisms.mechanism",
     "Query": "estimate.together.query",
+    "audit": "plan.audit",
 }
-"""Names that a device does not need, and where they are; loaded when first asked for."""
+"""Names that an import does not need, and their modules; each is loaded when it is first asked for."""
 
 
 __getattr__ = loaded_later(__name__, _LATER)
