@@ -10,10 +10,9 @@ from typing import Any
 
 import click
 
-from ..estimate import Answers, Estimate, estimators_of
+from ..estimate import DEFAULT, Answers, Estimate
 from ..estimate import estimate as make_estimate
 from ..estimate.projection import STEPS
-from ..estimate.shrink.shrinkage import FEWEST
 from ..foundation.errors import PlanError
 from ..plan.plan import Plan
 from ..plan.report_file import reading
@@ -81,8 +80,9 @@ def _is_tally(path: str) -> bool:
 @click.argument("tally_path", metavar="TALLY", type=click.Path())
 @click.option(
     "--estimator",
-    help="By name: one of the mechanism's own, which 'keyveil mechanisms --json' lists, or shrunk, "
-    "corrected, jackknife.  [default: the mechanism's first]",
+    help="By name: least_squares for raw values, another of the mechanism's own, which 'keyveil "
+    "mechanisms --json' lists, or shrunk, corrected, jackknife.  [default: best, which decides from "
+    "the tally whether to shrink]",
 )
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
 @click.option(
@@ -131,13 +131,11 @@ def estimate(
     headings = ["key"]
     for part in parts:
         headings += [part, "± stderr", f"{level:.0%} interval"]
-    print_table(headings, [[a.key, *_cells(a, parts)] for a in answers])
+    learned = answers.estimator in (DEFAULT, "shrunk")
+    print_table(headings, [[a.key, *_cells(a, parts, learned)] for a in answers])
     click.echo(f"estimator: {answers.estimator}")
     if answers.note:
         click.echo(f"note: {answers.note}")
-    if estimator is None and not keys and _shrinks(plan):
-        words = "these are raw; --estimator shrunk usually has less error over many keys"
-        click.echo(f"note: {words}", err=True)
 
 
 def _refuse_of_keys(given: dict[str, Any]) -> None:
@@ -147,21 +145,20 @@ def _refuse_of_keys(given: dict[str, Any]) -> None:
         raise PlanError(f"{wrong}: this plan tells only how many keys are held, nothing of any key")
 
 
-def _shrinks(plan: Plan) -> bool:
-    """Whether the plan has the estimator ``shrunk`` and enough keys for it."""
-    return len(plan.schema.keys) >= FEWEST and "shrunk" in estimators_of(plan)
-
-
 def _only(plan: Plan, answers: Answers, keys: tuple[str, ...]) -> Answers:
     chosen = (plan.schema.keys[plan.schema.place(key)] for key in keys)
     return replace(answers, keys=tuple(answers[key] for key in chosen))
 
 
-def _cells(answer: Any, parts: list[str]) -> list[str]:
+def _cells(answer: Any, parts: list[str], learned: bool) -> list[str]:
+    """Value, standard error and interval of each part.
+
+    A raw value without a bound is noise and is not shown; one that was ``learned`` from all keys is.
+    """
     cells = []
     for part in parts:
         estimated: Estimate = getattr(answer, part)
-        known = isfinite(estimated.value) and (estimated.bounded or isnan(estimated.low))
+        known = isfinite(estimated.value) and (learned or estimated.bounded or isnan(estimated.low))
         value = f"{estimated.value:.4f}" if known else "unknown"
         stderr = f"{estimated.stderr:.4f}" if isfinite(estimated.stderr) else ""
         if estimated.bounded:

@@ -19,7 +19,7 @@ from ..people.scale import Scale
 from ..people.schema import Schema
 from ..plan.plan import Plan
 from ..planner.curves import A_FEW, Curves, curves
-from ..planner.options import CORRECTED, SHRUNK, Option
+from ..planner.options import Option
 from ..planner.pilot import pilot_people
 from ..planner.planner import ASKS, Advice, advise
 from .output import counted, plain_only, print_table
@@ -97,12 +97,7 @@ def explain(advice: Advice) -> None:
             f"which answer with {advice.people_needed / advice.people:.1f} times the people"
         )
     if advice.ask != "conditional":
-        if advice.estimator == SHRUNK:
-            say("chosen for answers that are shrunk: keyveil estimate --estimator shrunk")
-        else:
-            own = f" --estimator {advice.estimator}" if advice.estimator == CORRECTED else ""
-            why = f"fewer than {FEWEST} keys are not shrunk" if few else "shrinkage will not pay here"
-            say(f"{why}: keyveil estimate{own}")
+        say(f"chosen for the default answers of keyveil estimate ({advice.estimator})")
     _outside(best.plan, advice.people, advice.ask, advice.prior)
 
 

@@ -20,11 +20,17 @@ NOTE = (
     "covers every value that agrees with the views, widened for sampling error. A plan that measures "
     "it: keyveil plan --mechanism auto --ask 'QUERY' --people N"
 )
+NO_SIGN = (
+    "no sign: the tally does not show that these go together; the value is close to the one without "
+    "the condition"
+)
 GUESS = "guess: one of the values in the range (maximum entropy); only the range bounds its error"
 NEEDS_SCIPY = "the interval of a range needs SciPy: pip install 'keyveil[bounds]'"
 
+SIGNS = {None: "", True: "yes", False: "no sign"}
+
 _estimator = click.option(
-    "--estimator", type=click.Choice(ESTIMATORS), default="pooled", show_default=True
+    "--estimator", type=click.Choice(ESTIMATORS), default=ESTIMATORS[0], show_default=True
 )
 _level = click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
 
@@ -56,10 +62,16 @@ def query(
         return
     headings = ["query", "value", "± stderr", f"{level:.0%} interval", "from"]
     rows = [[str(a.query), *_cells(a), a.how] for a in answers]
+    if any(a.shown is not None for a in answers):
+        headings.append("go together")
+        rows = [[*row, SIGNS[a.shown]] for row, a in zip(rows, answers, strict=True)]
     if any(a.how == "range" for a in answers):
         headings.append("guess")
         rows = [[*row, _guess(a)] for row, a in zip(rows, answers, strict=True)]
     print_table(headings, rows)
+    click.echo(f"estimator: {source.estimator}")
+    if any(a.shown is False for a in answers):
+        click.echo(NO_SIGN)
     _explain_ranges(answers)
     if any(a.guess is not None for a in answers):
         click.echo(GUESS)
@@ -81,7 +93,7 @@ def _guess(answer: QueryAnswer) -> str:
 def _cells(answer: QueryAnswer) -> list[str]:
     estimate = answer.estimate
     stderr = f"{estimate.stderr:.4f}" if isfinite(estimate.stderr) else ""
-    known = isfinite(estimate.value) and estimate.bounded
+    known = isfinite(estimate.value) and (estimate.bounded or answer.raw is not None)
     value = "" if answer.how == "range" else f"{estimate.value:.4f}" if known else "unknown"
     return [value, stderr, _interval(estimate)]
 
@@ -135,6 +147,9 @@ def conditional(
         cells += ["" if cell is None else _short(cell) for cell in row[: len(shown)]]
         rows.append(cells)
     print_table([f"{kind} of \\ given", *shown], rows)
+    click.echo(f"estimator: {source.estimator}")
+    if any(cell.shown is False for row in matrix for cell in row if cell is not None):
+        click.echo(f"~ {NO_SIGN}")
     if len(shown) < len(plan.schema.keys):
         click.echo(f"the first {len(shown)} of {len(plan.schema.keys)} keys; --json has them all")
     _explain_ranges(cell for row in matrix for cell in row if cell is not None)
@@ -145,8 +160,7 @@ def _short(cell: QueryAnswer) -> str:
     estimate = cell.estimate
     if cell.how == "range":
         return _interval(estimate, 2)
-    return (
-        f"{estimate.value:.3f} ±{(estimate.high - estimate.low) / 2:.3f}"
-        if estimate.bounded
-        else "unknown"
-    )
+    sign = " ~" if cell.shown is False else ""
+    if estimate.bounded:
+        return f"{estimate.value:.3f} ±{(estimate.high - estimate.low) / 2:.3f}{sign}"
+    return f"{estimate.value:.3f}{sign}" if cell.raw is not None else "unknown"

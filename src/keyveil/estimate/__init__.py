@@ -1,8 +1,12 @@
-"""From a tally to answers: an estimator by name, then post-processing by name."""
+"""From a tally to answers: an estimator by name, then post-processing by name.
+
+Without a name, answers come from ``best``, which decides from the tally whether to shrink.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,17 +16,22 @@ from ..foundation.errors import PlanError, ReportError, nearest
 from .answer import Answers, Band, Estimate, KeyAnswer, KeyBands
 from .decoding import Estimator, decoding_of
 from .estimator import ArrayEstimator, bands_from
-from .projection import STEPS
+from .projection import STEPS, clip
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan
     from ..plan.tally import Tally
 
 
-def estimators_of(plan: Plan) -> dict[str, Estimator]:
-    """Every estimator of a plan by name: those of the mechanism, its default first, then general ones.
+DEFAULT = "best"
+"""Name of the estimator of answers that are asked for without one, for every plan that has it."""
 
-    General estimators need only moments: ``shrunk`` and, for means, ``corrected`` and ``jackknife``.
+
+def estimators_of(plan: Plan) -> dict[str, Estimator]:
+    """Every estimator of a plan by name: those of the mechanism, then general ones.
+
+    General estimators need only moments: ``best``, ``shrunk`` and, for means, ``corrected`` and
+    ``jackknife``.
     """
     known = dict(decoding_of(plan).estimators)
     for name, estimator in _general(plan).items():
@@ -34,11 +43,12 @@ def _general(plan: Plan) -> dict[str, Estimator]:
     """The general estimators of a plan by name; none for a plan of a chain or without moments."""
     from .linear import single_keys
     from .ratio_bias import corrected, jackknife
+    from .shrink.best import best
     from .shrink.shrinkage import shrunk
 
     if plan.chain is not None or not decoding_of(plan).has_moments(plan):
         return {}  # answers of a later round depend on those of an earlier round
-    estimators: dict[str, Estimator] = {"shrunk": shrunk}
+    estimators: dict[str, Estimator] = {DEFAULT: best, "shrunk": shrunk}
     if "mean" in plan.mechanism.answers:
         estimators["corrected"] = corrected
         plain = not decoding_of(plan).has_own_moments
@@ -47,10 +57,16 @@ def _general(plan: Plan) -> dict[str, Estimator]:
     return estimators
 
 
-def estimator_named(plan: Plan, name: str | None) -> Estimator:
-    """A plan's estimator by name; without a name, the default of the mechanism."""
+def default_estimator(plan: Plan) -> str:
+    """The estimator that answers if none is named: ``best``, or the first of the mechanism."""
     known = estimators_of(plan)
-    name = next(iter(known)) if name is None else name
+    return DEFAULT if DEFAULT in known else next(iter(known))
+
+
+def estimator_named(plan: Plan, name: str | None) -> Estimator:
+    """A plan's estimator by name; without a name, its default."""
+    known = estimators_of(plan)
+    name = default_estimator(plan) if name is None else name
     if name not in known:
         near = nearest(str(name), known)
         hint = "" if near is None else f"did you mean {near}? "
@@ -67,10 +83,10 @@ def estimate(
     level: float = 0.95,
     after: Sequence[str] = (),
 ) -> Answers:
-    """Answers for every key.
+    """Answers for every key, and the raw ones with them.
 
-    Without a name of an ``estimator`` the default of the mechanism is used. ``after`` names steps of
-    post-processing.
+    Without the name of an ``estimator`` the default of the plan is used, and answers lie within their
+    range. ``after`` names steps of post-processing.
     """
     tally.belongs_to(plan)
     answers = estimator_named(plan, estimator)(plan, tally, level)
@@ -78,6 +94,10 @@ def estimate(
         if step not in STEPS:
             raise PlanError(f"unknown post-processing {step!r}; known: {', '.join(STEPS)}")
         answers = STEPS[step](plan, tally, answers)
+    if estimator is None and default_estimator(plan) != DEFAULT:
+        within = clip(plan, tally, answers)
+        raw = zip(within.keys, answers.keys, strict=True)
+        answers = replace(answers, keys=tuple(replace(key, raw=own) for key, own in raw))
     return answers
 
 
@@ -99,12 +119,14 @@ def bands(plan: Plan, counts: Integers, estimator: str | None = None, level: flo
 
 
 __all__ = [
+    "DEFAULT",
     "Answers",
     "Band",
     "Estimate",
     "KeyAnswer",
     "KeyBands",
     "bands",
+    "default_estimator",
     "estimate",
     "estimator_named",
     "estimators_of",

@@ -64,12 +64,17 @@ class KeyAnswer:
     """The mean value among the people who hold the key, on the key's own scale."""
     mass: Estimate | None = None
     """Frequency times mean on the [-1, 1] scale: the mean over all people, 0 for an absent key."""
+    raw: KeyAnswer | None = None
+    """The unbiased answers of this key alone, if these are others."""
 
     def document(self) -> dict[str, Any]:
         """The answer as a JSON object."""
         parts = {"frequency": self.frequency, "mean": self.mean, "mass": self.mass}
         body: dict[str, Any] = {"key": self.key}
         body.update({n: None if e is None else e.document() for n, e in parts.items()})
+        if self.raw is not None:
+            own = self.raw.document()
+            body["raw"] = {name: own[name] for name in parts}
         return body
 
 

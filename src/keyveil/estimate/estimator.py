@@ -65,11 +65,12 @@ def answers_from(plan: Plan, bands: KeyBands) -> tuple[KeyAnswer, ...]:
     answers = []
     for place, key in enumerate(plan.schema.keys):
         n = int(bands.reports[place])
-        parts = {"frequency": bands.frequency, "mean": bands.mean, "mass": bands.mass}
-        estimates = {name: band.estimate(place, n) for name, band in parts.items() if band is not None}
-        if "mean" in estimates:
-            estimates["mean"] = on_scale(plan, place, estimates["mean"])
-        answers.append(KeyAnswer(key, **estimates))
+        frequency, mean, mass = (
+            None if band is None else band.estimate(place, n)
+            for band in (bands.frequency, bands.mean, bands.mass)
+        )
+        mean = None if mean is None else on_scale(plan, place, mean)
+        answers.append(KeyAnswer(key, frequency, mean, mass))
     return tuple(answers)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..foundation.arrays import Floats
-from .answer import Answers, Estimate, KeyAnswer, shifted
+from .answer import Answers, Estimate, shifted
 from .decoding import state_decoding_of
 
 if TYPE_CHECKING:
@@ -74,11 +74,11 @@ def _within(estimate: Estimate | None, low: float, high: float) -> Estimate | No
 def clip(plan: Plan, tally: Tally, answers: Answers) -> Answers:
     """Moves frequencies into [0, 1] and means into the range of their key; cuts intervals to match."""
     keys = tuple(
-        KeyAnswer(
-            answer.key,
-            _within(answer.frequency, 0.0, 1.0),
-            _within(answer.mean, float(low), float(high)),
-            _within(answer.mass, -1.0, 1.0),
+        replace(
+            answer,
+            frequency=_within(answer.frequency, 0.0, 1.0),
+            mean=_within(answer.mean, float(low), float(high)),
+            mass=_within(answer.mass, -1.0, 1.0),
         )
         for answer, low, high in zip(answers, plan.schema.low, plan.schema.high, strict=True)
     )
@@ -98,11 +98,10 @@ def simplex(plan: Plan, tally: Tally, answers: Answers) -> Answers:
         low, high = float(plan.schema.low[place]), float(plan.schema.high[place])
         scaled = shifted(Estimate(mean, nan, nan, nan, 0), low, high).value
         keys.append(
-            KeyAnswer(
-                answer.key,
-                _with_value(_within(answer.frequency, 0.0, 1.0), frequency),
-                _with_value(_within(answer.mean, low, high), scaled),
-                answer.mass,
+            replace(
+                answer,
+                frequency=_with_value(_within(answer.frequency, 0.0, 1.0), frequency),
+                mean=_with_value(_within(answer.mean, low, high), scaled),
             )
         )
     return answers.replaced(tuple(keys), "simplex")

@@ -14,18 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..estimate import estimators_of
-from ..estimate.forecast.by_draws import forecast_by_draws
+from ..estimate import default_estimator
+from ..estimate.forecast.by_draws import DRAWN_ESTIMATORS, forecast_by_draws
 from ..estimate.forecast.key_forecast import forecast
 from ..estimate.forecast.predicted_error import Forecast
-from ..estimate.shrink.shrinkage import FEWEST
 from ..people.prior import Prior
 from ..people.schema import Schema
 from ..plan.plan import Plan
 from .options import (
-    ALIKE,
-    CORRECTED,
-    SHRUNK,
     Option,
     cap_penalty,
     cost_among,
@@ -55,32 +51,19 @@ class EstimatorErrors(NamedTuple):
     mean: float
 
 
-def best_estimator(
-    plan: Plan, predicted: Forecast, people: int, ask: str, share: float = 1.0
-) -> EstimatorErrors:
-    """The estimator with the least predicted error: ``shrunk`` where that pays, else each key by itself.
+def default_errors(plan: Plan, predicted: Forecast, people: int, share: float = 1.0) -> EstimatorErrors:
+    """The predicted errors of the plan's default estimator, which is what its answers will have.
 
-    Shrinkage adds next to nothing where keys have enough reports of their own, and can lose where keys'
-    law is far from any that it fits. Means are then corrected for the bias of a ratio, unless clipping
-    removes more of it. ``share`` is the part of the usual number of draws to make.
+    ``share`` is the part of the usual number of draws to make.
     """
-    first, *others = estimators_of(plan)
-    alone = EstimatorErrors(first, *predicted.errors())
-    drawn = [name for name in (CORRECTED,) if name in others and ask != "frequency"]
-    if SHRUNK in others and len(plan.schema.keys) >= FEWEST:
-        drawn.append(SHRUNK)
-    errors = forecast_by_draws(plan, predicted, people, drawn, share) if drawn else {}
-    if CORRECTED in errors and errors[CORRECTED].mean < alone.mean:
-        alone = EstimatorErrors(CORRECTED, alone.frequency, errors[CORRECTED].mean)
-    if SHRUNK not in errors:
-        return alone
-    of_f, of_m = errors[SHRUNK].frequency / alone.frequency, errors[SHRUNK].mean / alone.mean
-    ratio = {"frequency": of_f, "mean": of_m}.get(ask, (of_f + of_m) / 2)
-    return EstimatorErrors(SHRUNK, *errors[SHRUNK]) if ALIKE * ratio < 1 else alone
+    name = default_estimator(plan)
+    if name not in DRAWN_ESTIMATORS:
+        return EstimatorErrors(name, *predicted.errors())
+    return EstimatorErrors(name, *forecast_by_draws(plan, predicted, people, (name,), share)[name])
 
 
 class SimulatedScore(NamedTuple):
-    """A mechanism's simulated score over the one in closed form, and its best estimator."""
+    """A mechanism's simulated score over the one in closed form, and its estimator."""
 
     ratio: float
     estimator: str | None
@@ -108,9 +91,9 @@ class Simulation:
         return scores
 
     def _errors(self, plan: Plan, share: float) -> EstimatorErrors:
-        """The errors of the best estimator, with the penalty for a cap that ``options`` adds."""
+        """The errors of the default estimator, with the penalty for a cap that ``options`` adds."""
         predicted = forecast(plan, self.people, self.prior)
-        errors = best_estimator(plan, predicted, self.people, self.ask, share)
+        errors = default_errors(plan, predicted, self.people, share)
         penalty = float(self.prior.weight @ cap_penalty(self.prior, predicted))
         return errors._replace(frequency=errors.frequency + penalty)
 

@@ -38,7 +38,6 @@ MOST_PAIRED = 12
 """The largest cap for mechanisms that report pairs of held keys: 78 items per person."""
 MOST_TRIPLED = 24
 """The most keys for which views of three keys are an option for questions about two: 2,024 views."""
-SHRUNK, CORRECTED = "shrunk", "corrected"
 PUBLISHED = ("privkv", "f2m", "kvoh", "bisample")
 """Published mechanisms that are listed, though another option is always as good or better."""
 MANY = 2_000_000

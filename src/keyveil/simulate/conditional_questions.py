@@ -28,11 +28,11 @@ from .questions import AnswerGroup, Questions, StatisticBands
 from .tallies import simulate
 
 MOST_QUERIES = 20_000
-PLANNER = ("pooled",)
+PLANNER = ("best",)
 """The estimator of the planner's choice."""
-USUAL = ("least_squares", "pooled")
+USUAL = ("least_squares", "pooled", "best")
 """Estimators that are measured if none is requested."""
-USUAL_OF_IOH = ("printed", "simplex", "pooled")
+USUAL_OF_IOH = ("printed", "simplex", "pooled", "best")
 """The same for IOH, whose published estimator is ``printed``."""
 ONE_VIEW = ("printed", "simplex")
 """Estimators that only plans with one view of all keys have, and of those not all."""
@@ -126,12 +126,12 @@ class ConditionalQuestions(Questions):
         return tuple(name for name in ESTIMATORS if name not in ONE_VIEW or _accepts(plan, name))
 
     def usual_estimators(self, plan: Plan, known: Sequence[str]) -> tuple[str, ...]:
-        """The published estimator or least squares, and the pooled one."""
+        """The published estimator or least squares, the pooled and the default one."""
         ioh = plan.mechanism_name in ("ioh", "ioh_optimal") and not plan.channels[0].one_cell
         return USUAL_OF_IOH if ioh else USUAL
 
-    def planner_estimators(self, best: str | None, known: Sequence[str]) -> tuple[str, ...]:
-        """The pooled estimator."""
+    def planner_estimators(self, known: Sequence[str]) -> tuple[str, ...]:
+        """The default estimator."""
         return PLANNER
 
     def answers(

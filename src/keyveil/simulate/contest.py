@@ -25,7 +25,6 @@ from ..people.schema import Schema
 from ..plan.plan import Plan
 from ..plan.tally import Tally
 from ..planner.competitor import competitor_name, parse_competitor
-from ..planner.options import SHRUNK
 from ..planner.padding import PADDED_FOR
 from ..planner.pilot import pilot_people, pilot_prior
 from ..planner.planner import Advice, advise
@@ -56,7 +55,7 @@ class _Entry(NamedTuple):
     people: int
     repetitions: int
     refused: bool = False
-    estimator: str | None = SHRUNK
+    estimator: str | None = None
     """The planner's estimator, for a plan of the planner's."""
 
 
@@ -170,7 +169,7 @@ class Contest:
         if name == AUTO:
             entries = self._planner_entries(epsilon)
             known = self._common_estimators(entries)
-            usual = self.questions.planner_estimators(entries[0].estimator, known)
+            usual = self.questions.planner_estimators(known)
             estimators = self._requested(entries[0].plan, known) or usual
             return self._planner_rows(epsilon, entries, estimators)
         own = self.plan(name, epsilon)

@@ -9,23 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from ..estimate import KeyBands, bands, estimators_of
+from ..estimate import DEFAULT, KeyBands, bands, estimators_of
 from ..estimate.forecast.by_draws import DRAWN_ESTIMATORS, forecast_by_draws
 from ..estimate.forecast.key_forecast import forecast
 from ..estimate.forecast.predicted_error import Forecast
 from ..foundation.arrays import Floats, Integers
 from ..foundation.errors import PlanError
 from ..plan.plan import Plan
-from ..planner.options import CORRECTED, SHRUNK
 from ..planner.padding import padded_plan
 from .chains import chain_bands
 from .contest_row import STATISTICS
 from .questions import AnswerGroup, Questions, StatisticBands
 from .tallies import simulate_runs
 
-USUAL = ("published", "likelihood", SHRUNK, CORRECTED)
-"""Estimators that are measured besides a mechanism's first one, if it has them. The planner takes one
-of these or the first, so every mechanism has a row with the planner's estimator."""
+USUAL = ("published", "likelihood", DEFAULT)
+"""Estimators that are measured besides a mechanism's first one, if it has them. The planner's choice is
+answered by the last, so every mechanism has a row with the same estimator."""
 MOST_COUNTS = 1 << 24
 """Counts that are drawn at a time."""
 
@@ -71,12 +70,9 @@ class KeyQuestions(Questions):
         """The plan's first estimator and the usual ones that it has."""
         return (*known[:1], *(name for name in USUAL if name in known[1:]))
 
-    def planner_estimators(self, best: str | None, known: Sequence[str]) -> tuple[str, ...]:
-        """The planner's estimator, ``shrunk`` and the plan's first."""
-        if SHRUNK not in known:
-            return (*known[:1], *(name for name in USUAL if name in known[1:]))
-        first = best if best is not None and best in known else SHRUNK
-        return tuple(dict.fromkeys((first, SHRUNK, known[0])))
+    def planner_estimators(self, known: Sequence[str]) -> tuple[str, ...]:
+        """The default estimator, if the plan has it, and the plan's first."""
+        return tuple(dict.fromkeys(name for name in (DEFAULT, known[0]) if name in known))
 
     def answers(
         self, plan: Plan, people: int, repetitions: int, estimators: Sequence[str]
@@ -99,7 +95,7 @@ class KeyQuestions(Questions):
     def predicted(
         self, plan: Plan, people: int, estimators: Sequence[str]
     ) -> dict[str, dict[str, float | None]]:
-        """Forecasts of the plan's first estimator, ``published``, ``shrunk`` and ``corrected``."""
+        """Forecasts of the plan's first estimator, ``published`` and those forecast by draws."""
         errors: dict[str, dict[str, float | None]] = {
             name: dict.fromkeys(STATISTICS) for name in estimators
         }

@@ -76,7 +76,7 @@ class Questions(ABC):
         """Of the known estimators, those that are measured if none is requested."""
 
     @abstractmethod
-    def planner_estimators(self, best: str | None, known: Sequence[str]) -> tuple[str, ...]:
+    def planner_estimators(self, known: Sequence[str]) -> tuple[str, ...]:
         """The same for the planner's choice, whose own estimator ``best`` comes first."""
 
     @abstractmethod

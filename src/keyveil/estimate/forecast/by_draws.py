@@ -19,6 +19,7 @@ from ...foundation.coins import Coins
 from ..answer import KeyBands
 from ..linear import Moments, key_bands
 from ..ratio_bias import corrected_bands
+from ..shrink.best import best_bands
 from ..shrink.noise_line import Noise
 from ..shrink.shrinkage import shrunk_bands
 from .predicted_error import Errors, Forecast, Mixed
@@ -36,7 +37,8 @@ FEWEST_DRAWS = 6
 """The least number of draws for a part of a mixture."""
 _LEVEL = 0.95
 DRAWN_ESTIMATORS: dict[str, Callable[[KeyBands, Moments], KeyBands]] = {
-    "shrunk": lambda raw, moments: shrunk_bands(raw, moments, _LEVEL),
+    "best": lambda raw, moments: best_bands(raw, moments, None)[0],
+    "shrunk": lambda raw, moments: shrunk_bands(raw, moments, None),
     "corrected": corrected_bands,
 }
 """Estimators whose error has no closed form, and how each makes its answers from the raw ones."""

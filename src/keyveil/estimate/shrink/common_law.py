@@ -25,11 +25,6 @@ STRAYS = np.array([0.0, 0.1, 0.3])
 """Shares of outlying keys that are tried."""
 _STRAY_LOG = np.log([1.0, 0.5, 0.5])
 """Logarithms of the prior weights of these shares."""
-DOUBT = 0.5
-"""Factor of the log-likelihood of a prior when it serves intervals, as if half the keys were seen.
-Intervals must also cover if the learned prior is too narrow."""
-WIDER = 2.0
-"""Power of its width that weights a prior when it serves intervals."""
 FEW = 2.5
 """Number of informative keys up to which the prior is uniform. Two keys that agree do not make a law:
 rare keys may have very different values."""
@@ -37,8 +32,6 @@ ENOUGH = 5.0
 """Number of informative keys from which the learned prior is used in full."""
 _INFORMATIVE_VARIANCE = 0.002
 """Variance on [0, 1] below which a key counts as fully informative."""
-SKEWEST = 2.0
-"""Largest skewness, that of an exponential law; the grid cannot show more."""
 _TINY = 1e-300
 """Added to probabilities and divisors to keep them positive."""
 
@@ -89,17 +82,10 @@ def beta_laws(centre: Callable[[Floats], tuple[Floats, Floats]], shift: Floats, 
     return Laws(masses, np.repeat(weight, MEANS, axis=1))
 
 
-class LearnedPrior(NamedTuple):
-    """The prior of every key, learned from all keys, (repetition, class, key, point)."""
+def learn_prior(likelihood: Floats, laws: Laws, counted: Floats) -> Floats:
+    """The prior of every key, (repetition, class, key, point), learned from all keys.
 
-    likely: Floats
-    """The prior for values."""
-    wide: Floats
-    """The wider prior for intervals."""
-
-
-def learn_prior(likelihood: Floats, laws: Laws, counted: Floats) -> LearnedPrior:
-    """The average of the laws, weighted by their likelihood given all keys.
+    It is the average of the laws, weighted by their likelihood given all keys.
 
     ``counted`` (repetition, class, key) is 1 for keys and 0 for padding. With few informative keys the
     prior is uniform.
@@ -111,19 +97,15 @@ def learn_prior(likelihood: Floats, laws: Laws, counted: Floats) -> LearnedPrior
     mixed = [(1 - s) * explained + s * anywhere + _TINY for s in STRAYS]
     fit = np.stack([(np.log(chance) * counted[..., None]).sum(axis=(1, 2)) for chance in mixed], axis=1)
     fit += laws.weight[:, None, :] + _STRAY_LOG[:, None]
-    widths = np.repeat(np.log(WIDTHS), MEANS)
-    priors = []
-    for score in (fit, DOUBT * fit + WIDER * widths):
-        weight = np.exp(score - score.max(axis=(1, 2), keepdims=True))
-        weight /= weight.sum(axis=(1, 2), keepdims=True)
-        shares = [weight[:, None, None, i] / chance for i, chance in enumerate(mixed)]
-        inside = sum((1 - s) * share for s, share in zip(STRAYS, shares, strict=True))
-        outside = sum(s * share.sum(axis=-1) for s, share in zip(STRAYS, shares, strict=True))
-        flat = np.asarray(outside)[..., None] / likelihood.shape[-1]
-        learned = _times(np.asarray(inside), laws.masses) + flat
-        learned /= learned.sum(axis=-1, keepdims=True)
-        priors.append(trust * learned + (1 - trust) / likelihood.shape[-1])
-    return LearnedPrior(*priors)
+    weight = np.exp(fit - fit.max(axis=(1, 2), keepdims=True))
+    weight /= weight.sum(axis=(1, 2), keepdims=True)
+    shares = [weight[:, None, None, i] / chance for i, chance in enumerate(mixed)]
+    inside = sum((1 - s) * share for s, share in zip(STRAYS, shares, strict=True))
+    outside = sum(s * share.sum(axis=-1) for s, share in zip(STRAYS, shares, strict=True))
+    flat = np.asarray(outside)[..., None] / likelihood.shape[-1]
+    learned = _times(np.asarray(inside), laws.masses) + flat
+    learned /= learned.sum(axis=-1, keepdims=True)
+    return np.asarray(trust * learned + (1 - trust) / likelihood.shape[-1])
 
 
 def _informative_keys(likelihood: Floats, counted: Floats) -> Floats:
@@ -149,28 +131,15 @@ def _times(rows: Floats, table: Floats) -> Floats:
 
 
 class Posterior(NamedTuple):
-    """Posterior mean of each key, and the variance and skewness that give its interval."""
+    """Posterior mean and variance of each key."""
 
     mean: Floats
     variance: Floats
-    skew: Floats
 
 
-def posterior(likelihood: Floats, prior: LearnedPrior, at: Floats) -> Posterior:
-    """Mean under the likely prior, and the larger of the variances under both priors."""
-    powers = np.stack([at, at**2, at**3], axis=-1)
-    moments = []
-    for weights in prior:
-        law = likelihood * weights
-        law /= law.sum(axis=-1, keepdims=True)
-        moments.append(law @ powers)
-    mean = moments[0][..., 0]
-    (variance, _), (wide, third) = (_around(weights, mean) for weights in moments)
-    total = np.maximum(np.maximum(variance, wide), 1e-14)
-    return Posterior(mean, total, np.clip(third / total**1.5, -SKEWEST, SKEWEST))
-
-
-def _around(moments: Floats, mean: Floats) -> tuple[Floats, Floats]:
-    """Second and third moments around a number, from the moments around zero ``(..., 3)``."""
-    first, second, third = np.moveaxis(moments, -1, 0)
-    return second - 2 * mean * first + mean**2, third - mean * (3 * second - 3 * mean * first + mean**2)
+def posterior(likelihood: Floats, prior: Floats, at: Floats) -> Posterior:
+    """Mean and variance of the law that is proportional to likelihood times prior, on a grid."""
+    law = likelihood * prior
+    law /= law.sum(axis=-1, keepdims=True)
+    mean, square = np.moveaxis(law @ np.stack([at, at**2], axis=-1), -1, 0)
+    return Posterior(mean, np.maximum(square - mean**2, 1e-14))

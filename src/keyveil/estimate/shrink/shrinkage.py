@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...foundation.arrays import Flags, Floats, Integers
-from ..answer import Answers, Band, KeyBands, quantile
+from ..answer import Answers, Band, KeyBands
 from ..decoding import moments_of
 from ..estimator import ArrayEstimator, answers_from, answers_of
 from ..linear import Moments, key_bands
 from .common_law import Posterior, beta_laws, learn_prior, points, posterior, spacing
+from .key_intervals import key_intervals, with_intervals
 from .mean_by_frequency import Held, back, classes, offsets, taken
 from .noise_line import Noise
 
@@ -41,10 +42,10 @@ SHARES = 128
 """Number of points of the grid of frequencies."""
 VALUES = 96
 """Number of points of the grid of means."""
-END = 1e-3
-"""Share of a range, at either end, in which the grid does not distinguish values."""
 NODES = 7
 """Number of frequencies at which the likelihood of a mean is computed."""
+LOWEST = {"frequency": 0.0, "mean": -1.0, "mass": -1.0}
+"""Lower end of the range of each statistic; the upper end is 1."""
 MOST = 4096
 """Largest number of keys that are shrunk together. More keys are shrunk in groups."""
 _BLOCK = 1 << 20
@@ -52,13 +53,10 @@ _BLOCK = 1 << 20
 _BELOW = 0.6
 """Standard error, as a share of the spacing of the grid, below which the result is scaled."""
 
-NOTE = (
-    "shrunk towards what all keys have in common; intervals hold on average over keys, "
-    "not for each key by itself"
-)
+NOTE = "shrunk towards what all keys have in common; each interval covers its own key at its level"
 FEW_NOTE = (
     f"nothing was shrunk: fewer than {FEWEST} keys have reports, too few to learn what they have in "
-    "common; values and intervals are the raw ones, clipped to their range"
+    "common; values are the raw ones, clipped to their range"
 )
 
 
@@ -76,21 +74,45 @@ class Shrunk(ArrayEstimator):
         moments = moments_of(plan, tally.counts)
         raw = key_bands(plan, moments, level)
         posteriors = learn(raw, moments)
-        keys = answers_from(plan, _with_learned(raw, posteriors, moments, level))
-        any_learned = any(np.isfinite(part[0]).any() for part in posteriors.values())
+        keys = answers_from(plan, shrunk_where(raw, posteriors, moments, level))
+        any_learned = any(np.isfinite(part.mean).any() for part in posteriors.values())
         return answers_of(plan, keys, self.name, level, NOTE if any_learned else FEW_NOTE)
 
 
 shrunk = Shrunk("shrunk", _shrunk, NOTE)
 
 
-def shrunk_bands(raw: KeyBands, moments: Moments, level: float) -> KeyBands:
-    """Shrunk bands, from raw bands and the moments that gave them."""
-    return _with_learned(raw, learn(raw, moments), moments, level)
+def shrunk_bands(raw: KeyBands, moments: Moments, level: float | None) -> KeyBands:
+    """Shrunk bands, from raw bands and the moments that gave them; see ``shrunk_where``."""
+    return shrunk_where(raw, learn(raw, moments), moments, level)
 
 
-def learn(raw: KeyBands, moments: Moments) -> dict[str, Floats]:
-    """Posterior mean, variance and skewness by statistic, ``(3, ..., keys)``; NaN with few keys."""
+def shrunk_where(
+    raw: KeyBands,
+    posteriors: dict[str, Posterior],
+    moments: Moments,
+    level: float | None,
+    pays: dict[str, Flags] | None = None,
+) -> KeyBands:
+    """Bands with posteriors in place of the raw values, where there are any and where it ``pays``.
+
+    Other values are clipped to their range. Without a ``level``, intervals are those of ``raw``.
+    """
+    bands = {}
+    for name, (mean, variance) in posteriors.items():
+        clipped = clipped_band(getattr(raw, name), LOWEST[name])
+        learned = np.isfinite(mean) if pays is None else pays[name]
+        value = np.where(learned, mean, clipped.value)
+        stderr = np.where(learned, np.sqrt(variance), clipped.stderr)
+        bands[name] = Band(value, stderr, clipped.low, clipped.high)
+    if level is not None:
+        ends = key_intervals(moments, {name: band.value for name, band in bands.items()}, level)
+        bands = {name: with_intervals(band, ends[name], LOWEST[name]) for name, band in bands.items()}
+    return KeyBands(moments.reports, **bands)
+
+
+def learn(raw: KeyBands, moments: Moments) -> dict[str, Posterior]:
+    """Posteriors by statistic, each ``(..., keys)``; NaN with few keys."""
     shape = moments.reports.shape
     keys = shape[-1]
     reports = moments.reports.reshape(-1, keys)
@@ -98,7 +120,7 @@ def learn(raw: KeyBands, moments: Moments) -> dict[str, Floats]:
     covariance = moments.covariance.reshape(-1, keys, 2, 2)
     together = None if moments.together is None else moments.together.reshape(-1)
     names = [n for n in ("frequency", "mean", "mass") if getattr(raw, n) is not None]
-    posteriors = {name: np.full((3, *reports.shape), np.nan) for name in names}
+    posteriors = {name: np.full((2, *reports.shape), np.nan) for name in names}
     groups = -(-keys // MOST)
     step = max(1, _BLOCK // (-(-keys // groups) * NODES * VALUES))
     for group in range(groups):
@@ -113,44 +135,10 @@ def learn(raw: KeyBands, moments: Moments) -> dict[str, Floats]:
                 part["frequency"] = _with_shared(part["frequency"], noise, has_reports, together[rows])
             for name, shrunken in part.items():
                 posteriors[name][:, rows, members] = shrunken
-    return {name: part.reshape(3, *shape) for name, part in posteriors.items()}
+    return {name: Posterior(*part.reshape(2, *shape)) for name, part in posteriors.items()}
 
 
-def _with_learned(
-    raw: KeyBands, posteriors: dict[str, Floats], moments: Moments, level: float
-) -> KeyBands:
-    """Raw bands with posteriors in place of the raw values, where there are any."""
-    bands = {}
-    for name, part in posteriors.items():
-        low = 0.0 if name == "frequency" else -1.0
-        bands[name] = _where_learned(Posterior(*part), _cut(getattr(raw, name), low), low, level)
-    return KeyBands(moments.reports, **bands)
-
-
-def _where_learned(posterior: Posterior, raw: Band, low: float, level: float) -> Band:
-    """The band of a posterior; the clipped raw band where there is none.
-
-    Ends are those of a normal law, shifted for skewness (Cornish and Fisher), because a frequency near
-    zero may lie further above its mean than below. Within ``END`` of the end of the range the grid does
-    not distinguish values, and an interval goes to the end if the raw interval does.
-    """
-    has_posterior = np.isfinite(posterior.mean)
-    stderr, reach = np.sqrt(posterior.variance), quantile(level)
-    skew_shift = posterior.skew * (reach**2 - 1) / 6
-    below = posterior.mean + (skew_shift - reach) * stderr
-    above = posterior.mean + (skew_shift + reach) * stderr
-    near = END * (1.0 - low)
-    below = np.where((raw.low <= low) & (below < low + near), low, below)
-    above = np.where((raw.high >= 1.0) & (above > 1.0 - near), 1.0, above)
-    return Band(
-        np.where(has_posterior, posterior.mean, raw.value),
-        np.where(has_posterior, stderr, raw.stderr),
-        np.where(has_posterior, np.clip(below, low, 1.0), raw.low),
-        np.where(has_posterior, np.clip(above, low, 1.0), raw.high),
-    )
-
-
-def _cut(band: Band, low: float) -> Band:
+def clipped_band(band: Band, low: float) -> Band:
     """A raw band clipped to its range; unknown values stay unknown."""
     known = np.isfinite(band.value)
     value, below, above = (np.clip(part, low, 1.0) for part in (band.value, band.low, band.high))
@@ -168,7 +156,7 @@ def _shrink(
         # On [0, 1], where a mass of -1 is 0.
         share, noise = (values[..., 1] + 1) / 2, covariance[..., 1, 1] / 4
         shares = _alone(share, noise, reports, known)
-        posteriors["mass"] = Posterior(2 * shares.mean - 1, 4 * shares.variance, shares.skew)
+        posteriors["mass"] = Posterior(2 * shares.mean - 1, 4 * shares.variance)
     if "frequency" not in wanted:
         return posteriors
     known = (reports > 0) & np.isfinite(values[..., 0])
@@ -210,7 +198,7 @@ def _with_shared(posterior: Posterior, noise: Floats, known: Flags, together: Fl
     more = (together[:, None] - 1.0) * noise.sum(axis=-1, keepdims=True) / count**2
     own = np.minimum(posterior.variance / np.maximum(noise, 1e-300), 1.0)
     wide = posterior.variance + (1.0 - own**2) * more
-    return Posterior(posterior.mean, wide, posterior.skew * (posterior.variance / wide) ** 1.5)
+    return Posterior(posterior.mean, wide)
 
 
 # -- frequency -------------------------------------------------------------------------------------
@@ -265,7 +253,6 @@ def _scaled(posterior: Posterior, raw: Floats, noise: Floats, below: Floats, kno
     return Posterior(
         np.where(small, mean, posterior.mean),
         np.where(small, noise * (1 - share * below), posterior.variance),
-        np.where(small, posterior.skew * np.sqrt(below), posterior.skew),
     )
 
 
@@ -298,8 +285,7 @@ def _mean(
     # The weight on other keys carries their uncertain offset from keys of this frequency.
     borrowed = np.where(known, 1.0 - np.minimum(scaled.variance / total, 1.0), 1.0)
     wide = scaled.variance + borrowed**2 * offset_variance
-    less_skew = scaled.skew * (scaled.variance / wide) ** 1.5
-    mean = Posterior(np.clip(scaled.mean, -1.0, 1.0), wide, less_skew)
+    mean = Posterior(np.clip(scaled.mean, -1.0, 1.0), wide)
     return _updated_frequency(frequency, nodes, np.einsum("rkjc,rkc->rkj", by_node, prior)), mean
 
 
@@ -316,7 +302,7 @@ def _mean_likelihood(residual: Floats, nodes: Floats, noise: Floats, known: Flag
 def _mean_on_grid(
     likelihood: Floats, held: Held, offset: Floats, known: Flags
 ) -> tuple[Posterior, Floats]:
-    """Posterior of the means on the grid, and their likely prior (repetition, key, point)."""
+    """Posterior of the means on the grid, and their prior (repetition, key, point)."""
     order, counted, shift = classes(offset)
     laws = beta_laws(held.centre(offset, known), shift / 2, VALUES)
     classed = np.take_along_axis(likelihood, order.reshape(len(order), -1)[..., None], axis=1)
@@ -324,7 +310,7 @@ def _mean_on_grid(
     prior = learn_prior(classed, laws, counted * taken(known, order))
     by_class = posterior(classed, prior, 2 * points(VALUES) - 1)
     means = Posterior(*(back(part, order, known.shape) for part in by_class))
-    return means, back(prior.likely, order, likelihood.shape)
+    return means, back(prior, order, likelihood.shape)
 
 
 def _nodes(f: Floats, variance: Floats) -> Floats:
@@ -360,4 +346,4 @@ def _updated_frequency(frequency: Posterior, nodes: Floats, weight: Floats) -> P
     before = nodes.var(axis=-1)
     change = np.clip(variance / np.maximum(before, 1e-300), 0.05, 4.0)
     shifted = np.clip(frequency.mean + mean - nodes.mean(axis=-1), 0.0, 1.0)
-    return Posterior(shifted, frequency.variance * change, frequency.skew)
+    return Posterior(shifted, frequency.variance * change)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import exp, inf, isfinite, log, nan, sqrt
+from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,27 +13,33 @@ import numpy as np
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError, QueryError
 from ...people.schema import Schema
+from .. import DEFAULT, bands, estimators_of
 from ..answer import Estimate, plain, quantile, ratio, shifted
 from ..likelihood import fit
 from ..linear import single_keys
 from .identified_range import known_moments, possible_range
 from .joint import Evidence, HeldEvidence, JointMoments, evidence, not_together
 from .query import Query
+from .raw_lift import raw_lift
+from .shrunk_conditionals import ShrunkConditionals
 
 if TYPE_CHECKING:
     from ...plan.plan import Plan
     from ...plan.tally import Tally
 
-ESTIMATORS = ("pooled", "least_squares", "likelihood", "simplex", "printed")
-"""Names of the estimators of conditionals.
+ESTIMATORS = ("best", "pooled", "least_squares", "likelihood", "simplex", "printed")
+"""Names of the estimators of conditionals, the default first.
 
+* ``best``: associations of pairs, shrunk towards what all pairs have in common, and the default answers
+  of single keys (``shrunk_conditionals``). A plan whose keys have no such answers has ``pooled`` ones.
 * ``pooled``: the laws of all views are combined, and the value is taken at the nearest proper law.
 * ``least_squares``: the unbiased value.
 * ``likelihood``: the value at the most likely law of each view (EM).
 * ``simplex``, for one view of all keys: the value at the projected law of all cells (Norm-Sub).
 * ``printed``, for one view of all keys: IOH as the paper prints it.
 
-Intervals are those of the unbiased estimate (Fieller's), cut to the range of the statistic."""
+Intervals of ``best`` cover each query at their level and are assisted by all other pairs. Those of the
+others are those of the unbiased estimate (Fieller's), cut to the range of the statistic."""
 
 
 MOST_STATES = 3**8
@@ -58,6 +64,13 @@ class QueryAnswer:
     guess: float | None = None
     """For a range: the value at the law of most entropy, one of many that agree with the views. It has
     no error bound. None if only single keys are known, or if nobody meets the condition at that law."""
+    estimator: str = ""
+    """Name of the estimator of the value."""
+    shown: bool | None = None
+    """Whether the tally shows that the answer differs from that without the conditions. None if that
+    was not tested."""
+    raw: Estimate | None = None
+    """The unbiased estimate, if the value is another one."""
 
     @property
     def point(self) -> float:
@@ -71,6 +84,9 @@ class QueryAnswer:
             "how": self.how,
             **self.estimate.document(),
             "guess": self.guess,
+            "estimator": self.estimator,
+            "shown": self.shown,
+            "raw": None if self.raw is None else self.raw.document(),
         }
 
 
@@ -110,15 +126,28 @@ def query_weights(schema: Schema, query: Query) -> Floats:
     return np.stack(parts, axis=-1)
 
 
+def _has_both(plan: Plan) -> bool:
+    """Whether the answers of single keys have what conditionals are built on."""
+    answers = plan.mechanism.answers
+    return "frequency" in answers and ("mean" in answers or plan.schema.levels < 2)
+
+
 class Conditionals:
     """Answers queries from one tally; what they share is computed once."""
 
-    def __init__(self, plan: Plan, tally: Tally, estimator: str = "pooled", level: float = 0.95) -> None:
+    def __init__(self, plan: Plan, tally: Tally, estimator: str = "best", level: float = 0.95) -> None:
         if estimator not in ESTIMATORS:
             raise PlanError(f"unknown estimator {estimator!r}; known: {', '.join(ESTIMATORS)}")
         quantile(level)
         self.plan, self.level, self.estimator = plan, level, estimator
-        self.evidence: Evidence = evidence(plan, tally, estimator)
+        if estimator == "best" and (DEFAULT not in estimators_of(plan) or not _has_both(plan)):
+            self.estimator = "pooled"
+        decoded_as = "pooled" if self.estimator == "best" else self.estimator
+        self.evidence: Evidence = evidence(plan, tally, decoded_as)
+        self._shrunk: ShrunkConditionals | None = None
+        if self.estimator == "best":
+            singles = bands(plan, tally.counts, DEFAULT, level)
+            self._shrunk = ShrunkConditionals(plan.schema, self.evidence, singles, level)
         self._likely = _likely_laws(plan, tally) if estimator == "likelihood" else None
 
     def _check(self, query: Query) -> None:
@@ -136,8 +165,14 @@ class Conditionals:
         keys = (target, *(place for place, _ in given))
         weights = query_weights(schema, parsed)
         moments = self.evidence.moments(keys, weights)
-        if moments is not None:
-            answer = QueryAnswer(parsed, self._estimate(parsed, keys, weights, moments), "view")
+        if moments is not None and self._shrunk is not None:
+            shrunk = self._shrunk.answer(parsed, target, given, moments)
+            estimate = shrunk.estimate(moments.reports)
+            raw = self._raw(parsed, moments)
+            answer = QueryAnswer(parsed, estimate, "view", None, self.estimator, shrunk.shown, raw)
+        elif moments is not None:
+            estimate = self._estimate(parsed, keys, weights, moments)
+            answer = QueryAnswer(parsed, estimate, "view", estimator=self.estimator)
         else:
             answer = self._by_range(parsed, keys, weights)
         return self._on_scale(answer, target) if parsed.kind == "mean" else answer
@@ -153,9 +188,11 @@ class Conditionals:
         schema = self.plan.schema
         for query in queries:
             self._check(query)
+        places = [query.places(schema) for query in queries]
         if isinstance(self.evidence, HeldEvidence):
-            places = (query.places(schema) for query in queries)
             self.evidence.prepare((key, *(place for place, _ in given)) for key, given in places)
+        if self._shrunk is not None:
+            self._shrunk.prepare([(key, given) for key, given in places if given])
 
     def matrix(self, kind: str = "frequency") -> list[list[QueryAnswer | None]]:
         """``kind(k | c)`` for every two keys, in row k and column c; None on the diagonal."""
@@ -183,7 +220,7 @@ class Conditionals:
     def _raw(self, query: Query, moments: JointMoments) -> Estimate:
         """The unbiased value and interval of the query from its functionals."""
         if query.kind == "lift":
-            return _lift(moments, self.level)
+            return raw_lift(moments, self.level)
         if query.kind == "frequency" and not query.given:
             return plain(moments.values[0], moments.covariance[0, 0], moments.reports, self.level)
         return ratio(
@@ -235,7 +272,8 @@ class Conditionals:
         """Converts a mean on [-1, 1] to the scale of its key."""
         low, high = float(self.plan.schema.low[target]), float(self.plan.schema.high[target])
         guess = None if answer.guess is None else low + (answer.guess + 1) * (high - low) / 2
-        return replace(answer, estimate=shifted(answer.estimate, low, high), guess=guess)
+        raw = None if answer.raw is None else shifted(answer.raw, low, high)
+        return replace(answer, estimate=shifted(answer.estimate, low, high), guess=guess, raw=raw)
 
 
 def known_parts(
@@ -327,26 +365,6 @@ def _with_value(raw: Estimate, value: float, low: float, high: float) -> Estimat
         reach = (raw.high - raw.low) / 2
         ends = [max(ends[0] - reach, low), min(ends[1] + reach, high)]
     return Estimate(value, raw.stderr, min(ends[0], value), max(ends[1], value), raw.reports)
-
-
-def _lift(moments: JointMoments, level: float) -> Estimate:
-    """The joint share over the product of both shares, with an interval on the logarithmic scale."""
-    joint, target, condition = moments.values
-    reach = quantile(level)
-    clear = all(
-        v > reach * sqrt(max(s, 0.0))
-        for v, s in zip(moments.values, moments.covariance.diagonal(), strict=True)
-    )
-    if not (target > 0 and condition > 0):
-        return Estimate(nan, inf, -inf, inf, moments.reports)
-    value = joint / (target * condition)
-    if not clear:
-        return Estimate(value, inf, -inf, inf, moments.reports)
-    slope = np.array([1 / joint, -1 / target, -1 / condition])
-    spread = sqrt(max(float(slope @ moments.covariance @ slope), 0.0))
-    middle = log(value)
-    ends = (exp(middle - reach * spread), exp(middle + reach * spread))
-    return Estimate(value, value * spread, ends[0], ends[1], moments.reports)
 
 
 def _likely_laws(plan: Plan, tally: Tally) -> dict[tuple[int, ...], Floats]:

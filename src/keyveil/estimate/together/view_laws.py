@@ -152,6 +152,27 @@ class ViewEvidence:
         flat = lifted(weights, keys, held, self.levels)
         return JointMoments(joint.values @ flat, flat.T @ joint.covariance @ flat, joint.reports)
 
+    def pair_moments(self, weights: Floats) -> tuple[Integers, Floats, Floats] | None:
+        """Keys, functionals and their covariance of all pairs with reports, if views are pairs.
+
+        None for other plans. ``weights`` are as for ``moments``, with the key of lower place first.
+        """
+        views = self.plan.views.keys
+        distinct = len({frozenset(view) for view in views}) == len(views)
+        if not distinct or any(len(view) != 2 for view in views):
+            return None
+        parts = []
+        for group in self.groups:
+            keys = np.array([views[int(view)] for view in group.views])
+            for turned in (False, True):
+                rows = np.flatnonzero((group.reports > 0) & ((keys[:, 0] > keys[:, 1]) == turned))
+                table = np.swapaxes(weights, 0, 1) if turned else weights
+                flat = table.reshape(-1, weights.shape[-1])
+                spread = flat.T @ group.covariance[rows] @ flat
+                parts.append((np.sort(keys[rows]), group.laws[rows] @ flat, spread))
+        pairs, values, covariance = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return pairs, values, covariance
+
     def _joins(self, view: int) -> bool:
         """Whether a view is combined with other views of two or more of its keys.
 

@@ -224,7 +224,7 @@ def decoded(plan: Plan, counts: Integers, estimator: str | None) -> tuple[Floats
     decoder = DECODERS.get((plan.mechanism_name, estimator))
     if decoder is None:
         known = estimators_of(plan)
-        answers = bands(plan, counts, estimator if estimator in known else None)
+        answers = bands(plan, counts, estimator if estimator in known else next(iter(known)))
         assert answers.frequency is not None
         assert answers.mean is not None
         return answers.frequency.value, answers.mean.value

@@ -239,14 +239,14 @@ async def estimates(service: Service, request: Request, collection: Collection) 
 async def queries(service: Service, request: Request, collection: Collection) -> Response:
     asked = request.query_params
     round_ = collection.numbered(round_of(request))
-    level, estimator = number_of(request, "level", 0.95), asked.get("estimator", "pooled")
+    level, estimator = number_of(request, "level", 0.95), asked.get("estimator", "best")
     return json(await service.answers.queries(round_, asked.getlist("q"), estimator, level))
 
 
 async def conditional(service: Service, request: Request, collection: Collection) -> Response:
     asked = request.query_params
     round_ = collection.numbered(round_of(request))
-    level, estimator = number_of(request, "level", 0.95), asked.get("estimator", "pooled")
+    level, estimator = number_of(request, "level", 0.95), asked.get("estimator", "best")
     return json(await service.answers.matrix(round_, asked.get("kind", "frequency"), estimator, level))
 
 

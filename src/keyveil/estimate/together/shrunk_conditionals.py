@@ -1,0 +1,228 @@
+"""Conditionals from shrunk associations: the default answers to queries.
+
+Queries of one key have the default answers of that key. Queries of two keys follow from the association
+and the shift of their pair (``pair_associations``). With more conditions, the answer is shrunk towards
+the one without interaction: log-odds of the frequency and shifts of the mean add up over conditions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ...foundation.arrays import Floats
+from ..answer import Band, Estimate, KeyBands, quantile
+from ..assisted import Mixture, Tested, assisted_interval
+from .joint import Evidence, JointMoments
+from .pair_associations import LEAST_SHARE, Pair, PairAssociations, PairMoments
+from .query import Query
+from .raw_lift import raw_lift
+
+if TYPE_CHECKING:
+    from ...people.schema import Schema
+
+Given = tuple[tuple[int, bool], ...]
+"""Places of the keys of the conditions, and whether each is held."""
+
+
+class ShrunkAnswer(NamedTuple):
+    """A value with its standard error and interval, means on [-1, 1]."""
+
+    value: float
+    stderr: float
+    low: float
+    high: float
+    shown: bool | None
+    """Whether the tally shows that the answer differs from that without the condition; None without
+    a condition."""
+
+    def estimate(self, reports: int) -> Estimate:
+        """The answer as an estimate, its interval widened to contain the value."""
+        low, high = min(self.low, self.value), max(self.high, self.value)
+        return Estimate(self.value, self.stderr, low, high, reports)
+
+
+class ShrunkConditionals:
+    """Shrunk answers from one source of evidence and the default answers of single keys."""
+
+    def __init__(self, schema: Schema, source: Evidence, singles: KeyBands, level: float) -> None:
+        self.schema, self.source, self.singles, self.level = schema, source, singles, level
+        self._asked: set[Pair] = set()
+        self._pairs: PairAssociations | None = None
+
+    def prepare(self, queries: list[tuple[int, Given]]) -> None:
+        """Decodes the pairs of these queries; otherwise ``answer`` does, one at a time."""
+        asked = {_pair(target, key) for target, given in queries for key, _ in given}
+        if self._pairs is None or not asked <= self._asked:
+            self._asked |= asked
+            moments = PairMoments.of(self.source, self.schema, self._asked)
+            frequency = self.singles.frequency
+            assert frequency is not None
+            self._pairs = PairAssociations(moments, frequency, self.singles.mean, self.level)
+
+    @property
+    def pairs(self) -> PairAssociations:
+        """The associations of the decoded pairs."""
+        if self._pairs is None:
+            self.prepare([])
+        assert self._pairs is not None
+        return self._pairs
+
+    def answer(self, query: Query, target: int, given: Given, moments: JointMoments) -> ShrunkAnswer:
+        """The answer to a query, whose functionals are ``moments``."""
+        if not given:
+            band = self.singles.frequency if query.kind == "frequency" else self.singles.mean
+            assert band is not None
+            return _of_band(band, target, None)
+        self.prepare([(target, given)])
+        if query.kind == "lift":
+            return self._lift(target, given, moments)
+        if len(given) > 1:
+            return self._of_many(query.kind, target, given, moments)
+        condition, held = given[0]
+        row = self.pairs.rows[target, condition]
+        answer = self._pair_frequency if query.kind == "frequency" else self._pair_mean
+        return answer(row, held, moments)
+
+    def _lift(self, target: int, given: Given, moments: JointMoments) -> ShrunkAnswer:
+        """The frequency over that among all people; the interval is that of the raw lift."""
+        joint, condition = 0, 2
+        part = JointMoments(
+            moments.values[[joint, condition]],
+            moments.covariance[np.ix_([joint, condition], [joint, condition])],
+            moments.reports,
+        )
+        frequency = Query("frequency", *self._names(target, given))
+        raw = raw_lift(moments, self.level)
+        answer = self.answer(frequency, target, given, part)
+        value = answer.value / float(self.pairs.frequency[target])
+        return ShrunkAnswer(value, raw.stderr, raw.low, raw.high, answer.shown)
+
+    def _names(self, target: int, given: Given) -> tuple[str, tuple[tuple[str, bool], ...]]:
+        keys = self.schema.keys
+        return keys[target], tuple((keys[place], held) for place, held in given)
+
+    # -- two keys ----------------------------------------------------------------------------------
+
+    def _pair_frequency(self, row: int, held: bool, moments: JointMoments) -> ShrunkAnswer:
+        pairs = self.pairs
+        shown = bool(pairs.associated[row])
+        value, stderr = (float(part[row]) for part in pairs.frequencies())
+        if held:
+            return ShrunkAnswer(value, stderr, *_ends_at(pairs.frequency_ends, row), shown)
+        rest = max(1.0 - pairs.given[row], LEAST_SHARE)
+        factor = -pairs.given[row] / rest
+        prior = _turned(pairs.frequency_prior(), row, pairs.target[row], factor)
+        low, high = self._interval(moments, prior, (0.0, 1.0))
+        other = (pairs.target[row] - pairs.joint[row]) / rest
+        return ShrunkAnswer(min(max(other, 0.0), 1.0), stderr * abs(factor), low, high, shown)
+
+    def _pair_mean(self, row: int, held: bool, moments: JointMoments) -> ShrunkAnswer:
+        pairs = self.pairs
+        shown = bool(pairs.shifted[row])
+        value, stderr = (float(part[row]) for part in pairs.means())
+        if held:
+            return ShrunkAnswer(value, stderr, *_ends_at(pairs.mean_ends, row), shown)
+        assert pairs.mean is not None
+        mean = float(pairs.mean[pairs.keys[row, 0]])
+        factor = -pairs.joint[row] / max(pairs.target[row] - pairs.joint[row], LEAST_SHARE)
+        prior = _turned(pairs.mean_prior(), row, mean, factor)
+        low, high = self._interval(moments, prior, (-1.0, 1.0))
+        other = mean + factor * pairs.shift.mean[row]
+        return ShrunkAnswer(min(max(other, -1.0), 1.0), stderr * abs(factor), low, high, shown)
+
+    # -- more keys ---------------------------------------------------------------------------------
+
+    def _expected(self, kind: str, target: int, given: Given) -> float:
+        """The answer without interaction between conditions, from the pairs of target and condition."""
+        pairs = self.pairs
+        f = float(pairs.frequency[target])
+        total = _log_odds(f) if kind == "frequency" else 0.0
+        for condition, held in given:
+            row = pairs.rows.get((target, condition))
+            if row is None:
+                continue
+            joint, share = float(pairs.joint[row]), float(pairs.given[row])
+            if kind == "frequency":
+                other = joint / share if held else (f - joint) / max(1.0 - share, LEAST_SHARE)
+                total += _log_odds(other) - _log_odds(f)
+            else:
+                factor = 1.0 if held else -joint / max(f - joint, LEAST_SHARE)
+                total += factor * float(pairs.shift.mean[row])
+        if kind == "frequency":
+            return float(1.0 / (1.0 + np.exp(-total)))
+        assert pairs.mean is not None
+        return float(np.clip(pairs.mean[target] + total, -1.0, 1.0))
+
+    def _of_many(self, kind: str, target: int, given: Given, moments: JointMoments) -> ShrunkAnswer:
+        low, high = (0.0, 1.0) if kind == "frequency" else (-1.0, 1.0)
+        half = (high - low) / 2
+        wide = Mixture(np.full(1, (low + high) / 2), np.full((1, 1), half), np.ones(1))
+        ends = self._interval(moments, wide, (low, high))
+        centre = self._expected(kind, target, given)
+        above, below = moments.values[:2]
+        spread = moments.covariance
+
+        def variance_at(ratio: float) -> float:
+            return max(float(spread[0, 0] - 2 * ratio * spread[0, 1] + ratio**2 * spread[1, 1]), 1e-30)
+
+        noise = variance_at(centre)
+        across = self._scale(kind, target, given) ** 2
+        share = max(float(below), 0.0)
+        weight = share * across / (share**2 * across + noise)
+        value = centre + weight * (above - centre * below)
+        stderr = float(np.sqrt(across * noise / (share**2 * across + noise)))
+        alone = self.pairs.frequency if kind == "frequency" else self.pairs.mean
+        assert alone is not None
+        without = float(alone[target])
+        distance = abs(float(above - without * below)) / np.sqrt(variance_at(without))
+        shown = bool(distance > quantile(self.level))
+        return ShrunkAnswer(float(np.clip(value, low, high)), stderr, *ends, shown)
+
+    def _scale(self, kind: str, target: int, given: Given) -> float:
+        """Standard deviation of the prior around the answer without interaction.
+
+        Interactions are taken to be as large as the pairs' own deviations from their common value.
+        """
+        prior = self.pairs.frequency_prior() if kind == "frequency" else self.pairs.mean_prior()
+        rows = [self.pairs.rows.get((target, condition)) for condition, _ in given]
+        scales = [float(prior.scales[row, 0]) for row in rows if row is not None]
+        return float(np.sqrt(np.mean(np.square(scales)))) if scales else 0.3
+
+    def _interval(
+        self, moments: JointMoments, prior: Mixture, limits: tuple[float, float]
+    ) -> tuple[float, float]:
+        (above, below), spread = moments.values[:2], moments.covariance
+        tested = Tested(
+            *(np.array([x]) for x in (above, below, spread[0, 0], spread[0, 1], spread[1, 1]))
+        )
+        return _ends_at(assisted_interval(tested, prior, limits, self.level), 0)
+
+
+def _pair(first: int, second: int) -> Pair:
+    return (first, second) if first < second else (second, first)
+
+
+def _of_band(band: Band, place: int, shown: bool | None) -> ShrunkAnswer:
+    value, stderr, low, high = (
+        float(part[place]) for part in (band.value, band.stderr, band.low, band.high)
+    )
+    return ShrunkAnswer(value, stderr, low, high, shown)
+
+
+def _ends_at(ends: tuple[Floats, Floats], row: int) -> tuple[float, float]:
+    return float(ends[0][row]), float(ends[1][row])
+
+
+def _turned(prior: Mixture, row: int, middle: float, factor: float) -> Mixture:
+    """The prior of the answer if the condition is not held, from that if it is held."""
+    centre = middle + factor * (prior.centre[row : row + 1] - middle)
+    scales = prior.scales[row : row + 1] * abs(factor)
+    scales = np.concatenate([scales[:, :-1], prior.scales[row : row + 1, -1:]], axis=1)
+    return Mixture(centre, scales, prior.weights)
+
+
+def _log_odds(share: float) -> float:
+    inside = min(max(share, LEAST_SHARE), 1.0 - LEAST_SHARE)
+    return float(np.log(inside / (1.0 - inside)))
