@@ -15,7 +15,6 @@ from keyveil import REGISTRY, Coins, People, Plan, PlanError, Schema, Tally, est
 from keyveil.estimate.forecast.query_forecast import MANY, QueryForecast, expected_tally, query_variance
 from keyveil.estimate.together.conditional import (
     Conditionals,
-    _lift,
     entropy_law,
     entropy_moments,
     known_parts,
@@ -24,6 +23,7 @@ from keyveil.estimate.together.conditional import (
 from keyveil.estimate.together.identified_range import known_moments, possible_range
 from keyveil.estimate.together.joint import JointMoments, evidence, lifted
 from keyveil.estimate.together.query import Query
+from keyveil.estimate.together.raw_lift import raw_lift
 from keyveil.estimate.together.view_laws import ViewEvidence
 from keyveil.mechanisms.ioh import (
     condition_vectors,
@@ -746,17 +746,17 @@ def test_a_lift_is_unbounded_if_one_of_its_three_shares_may_be_zero(unclear):
     for level, apart, bounded in ((0.95, 1.8, False), (0.9, 1.8, True), (0.95, 2.1, True)):
         spread = np.full(3, 1e-3)
         spread[unclear] = SHARES[unclear] / apart
-        made = _lift(_moments(SHARES, np.diag(spread**2)), level)
+        made = raw_lift(_moments(SHARES, np.diag(spread**2)), level)
         assert made.value == pytest.approx(1.0)
         assert made.bounded is bounded
-    assert not _lift(_moments(np.array([-0.01, 0.4, 0.5]), np.eye(3) * 1e-6), 0.95).bounded
+    assert not raw_lift(_moments(np.array([-0.01, 0.4, 0.5]), np.eye(3) * 1e-6), 0.95).bounded
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.999])
 def test_a_lifts_interval_has_its_level(level):
     """The logarithm's delta method, with the level's own quantile."""
     spread = np.array([[4e-4, 1e-4, 0], [1e-4, 9e-4, 1e-5], [0, 1e-5, 1e-4]])
-    made = _lift(_moments(SHARES, spread), level)
+    made = raw_lift(_moments(SHARES, spread), level)
     slope = np.array([1, -1, -1]) / SHARES
     reach = NormalDist().inv_cdf(0.5 + level / 2) * np.sqrt(slope @ spread @ slope)
     assert (made.low, made.high) == pytest.approx((np.exp(-reach), np.exp(reach)))

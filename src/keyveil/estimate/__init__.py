@@ -6,7 +6,6 @@ Without a name, answers come from ``best``, which decides from the tally whether
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +15,7 @@ from ..foundation.errors import PlanError, ReportError, nearest
 from .answer import Answers, Band, Estimate, KeyAnswer, KeyBands
 from .decoding import Estimator, decoding_of
 from .estimator import ArrayEstimator, bands_from
-from .projection import STEPS, clip
+from .projection import STEPS, within_range
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan
@@ -95,9 +94,7 @@ def estimate(
             raise PlanError(f"unknown post-processing {step!r}; known: {', '.join(STEPS)}")
         answers = STEPS[step](plan, tally, answers)
     if estimator is None and default_estimator(plan) != DEFAULT:
-        within = clip(plan, tally, answers)
-        raw = zip(within.keys, answers.keys, strict=True)
-        answers = replace(answers, keys=tuple(replace(key, raw=own) for key, own in raw))
+        answers = within_range(plan, answers)
     return answers
 
 

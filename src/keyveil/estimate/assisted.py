@@ -51,7 +51,7 @@ class Mixture(NamedTuple):
     with_below: Floats | float = 0.0
 
 
-class Tested(NamedTuple):
+class RatioEstimates(NamedTuple):
     """Estimates of numerators and denominators with their covariance, each of one shape."""
 
     above: Floats
@@ -66,7 +66,7 @@ Spread = Callable[[Floats], tuple[Floats, Floats, Floats]]
 
 
 @lru_cache(maxsize=8)
-def _regions(level: float) -> tuple[Floats, Floats]:
+def regions(level: float) -> tuple[Floats, Floats]:
     """Lower and upper ends of regions with probability ``level``, from all error below to all above."""
     wrong = 1.0 - level
     ladder = np.linspace(np.log(_SMALLEST_SPLIT), -np.log(_SMALLEST_SPLIT), _SPLITS)
@@ -78,7 +78,7 @@ def _regions(level: float) -> tuple[Floats, Floats]:
 
 
 def assisted_interval(
-    tested: Tested,
+    tested: RatioEstimates,
     prior: Mixture,
     limits: tuple[float, float],
     level: float,
@@ -94,7 +94,7 @@ def assisted_interval(
     shape = np.shape(tested.above)
     if spread is not None or int(np.prod(shape)) <= _BLOCK:
         return _ends(tested, prior, limits, level, spread)
-    flat = Tested(*(np.broadcast_to(part, shape).reshape(-1) for part in tested))
+    flat = RatioEstimates(*(np.broadcast_to(part, shape).reshape(-1) for part in tested))
     centre, with_above, with_below = (
         np.broadcast_to(part, shape).reshape(-1)
         for part in (prior.centre, prior.with_above, prior.with_below)
@@ -105,7 +105,7 @@ def assisted_interval(
     for first in range(0, len(centre), _BLOCK):
         rows = slice(first, first + _BLOCK)
         low[rows], high[rows] = _ends(
-            Tested(*(part[rows] for part in flat)),
+            RatioEstimates(*(part[rows] for part in flat)),
             Mixture(centre[rows], scales[rows], prior.weights, with_above[rows], with_below[rows]),
             limits,
             level,
@@ -115,8 +115,19 @@ def assisted_interval(
 
 
 def _ends(
-    tested: Tested, prior: Mixture, limits: tuple[float, float], level: float, spread: Spread | None
+    tested: RatioEstimates,
+    prior: Mixture,
+    limits: tuple[float, float],
+    level: float,
+    spread: Spread | None,
 ) -> tuple[Floats, Floats]:
+    unknown = ~np.isfinite(sum(tested))
+    tested = RatioEstimates(
+        *(
+            np.where(unknown, fill, part)
+            for part, fill in zip(tested, (0.0, 1.0, 1.0, 0.0, 0.0), strict=True)
+        )
+    )
     ratios = _tested_ratios(tested, limits)
     margin = _margin(tested, prior, ratios, level, spread)
     accepted = margin >= 0
@@ -135,11 +146,10 @@ def _ends(
     low, high = np.where(everything, -np.inf, low), np.where(everything, np.inf, high)
     outside_low, outside_high = _outside(tested, limits, level)
     low, high = np.where(some, low, outside_low), np.where(some, high, outside_high)
-    unknown = ~np.isfinite(tested.above) | ~np.isfinite(tested.below)
     return np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
 
 
-def _tested_ratios(tested: Tested, limits: tuple[float, float]) -> Floats:
+def _tested_ratios(tested: RatioEstimates, limits: tuple[float, float]) -> Floats:
     """The ratios that are tested: near the estimate if it is precise, else all that are possible."""
     with np.errstate(divide="ignore", invalid="ignore"):
         value = tested.above / tested.below
@@ -156,7 +166,7 @@ def _tested_ratios(tested: Tested, limits: tuple[float, float]) -> Floats:
 
 
 def _margin(
-    tested: Tested, prior: Mixture, ratios: Floats, level: float, spread: Spread | None
+    tested: RatioEstimates, prior: Mixture, ratios: Floats, level: float, spread: Spread | None
 ) -> Floats:
     """Distance of T from the nearer end of the region for each ratio; below zero it is rejected."""
     if spread is None:
@@ -177,7 +187,7 @@ def _margin(
         1.0 + (free * prior.scales[..., number, None] / scale) ** 2
         for number in range(prior.scales.shape[-1])
     ]
-    low, high = _regions(level)
+    low, high = regions(level)
     split = _split(shift, widths, prior.weights, low, high)
     return np.minimum(score - _at(low, split), _at(high, split) - score)
 
@@ -231,7 +241,7 @@ def _crossing(ratios: Floats, margin: Floats, inside: np.ndarray, outside: np.nd
     return np.asarray(t_in + np.clip(part, 0.0, 1.0) * (t_out - t_in))
 
 
-def _outside(tested: Tested, limits: tuple[float, float], level: float) -> tuple[Floats, Floats]:
+def _outside(tested: RatioEstimates, limits: tuple[float, float], level: float) -> tuple[Floats, Floats]:
     """The nearest limit, with half a plain interval from it, for estimates far outside the limits."""
     with np.errstate(divide="ignore", invalid="ignore"):
         value = tested.above / tested.below
@@ -262,33 +272,42 @@ def prior_from_others(
     loading = np.broadcast_to(np.asarray(loading, np.float64), np.shape(values))
     x, load = np.where(known, values, 0.0), np.where(known, loading, 0.0)
     v = np.where(known, variances, 1.0)
-    across = _spread_without(x, load, v)
-    weight = known / (v + load**2 * across)
-    product, square = weight * load * x, weight * load**2
-    total = _without(square)
-    centre = _without(product) / np.maximum(total, 1e-300)
+    # Weights use the spread of all ratios, rounded so far that no single one changes it noticeably.
+    weight = known / (v + load**2 * _rounded(_spread(x, load, v, _total)))
+    total = np.maximum(_without(weight * load**2), 1e-100)
+    centre = _without(weight * load * x) / total
+    across = _spread(x, load, v, _without)
+    noise = _without(weight**2 * load**2 * v) + across * _without(weight**2 * load**4)
+    scale = np.sqrt(across + noise / total / total)
     few = _without(known.astype(np.float64)) < 1.5
-    scale = np.sqrt(across + 1.0 / np.maximum(total, 1e-300))
     scale = np.where(few, widest, np.minimum(scale, widest))
-    centre = np.where(few, 0.0, centre)
-    scales = np.stack([scale, np.minimum(WIDER * scale, widest), np.full_like(scale, widest)], axis=-1)
-    return Mixture(centre, scales, WEIGHTS)
+    scales = [scale, np.minimum(WIDER * scale, widest), np.full_like(scale, widest)]
+    return Mixture(np.where(few, 0.0, centre), np.stack(scales, axis=-1), WEIGHTS)
+
+
+def _total(values: Floats) -> Floats:
+    """The sum of all along the last axis, which is kept."""
+    return np.asarray(values.sum(axis=-1, keepdims=True))
 
 
 def _without(values: Floats) -> Floats:
     """The sum of all others along the last axis."""
-    return np.asarray(values.sum(axis=-1, keepdims=True) - values)
+    return np.asarray(_total(values) - values)
 
 
-def _spread_without(x: Floats, load: Floats, v: Floats) -> Floats:
-    """Variance of the ratios of all others, by moments."""
-    weight = (load != 0) / v
-    a, b, c = weight * load**2, weight * load * x, weight * x**2
-    fourth = weight**2 * load**4
-    count = (load != 0).astype(np.float64)
-    total, product, squares, quartic, number = (_without(part) for part in (a, b, c, fourth, count))
+def _rounded(variance: Floats) -> Floats:
+    """The nearest power of four; zero stays zero."""
+    power = np.round(np.log2(np.maximum(variance, 1e-300)) / 2)
+    return np.where(variance > 0, 4.0**power, 0.0)
+
+
+def _spread(x: Floats, load: Floats, v: Floats, summed: Callable[[Floats], Floats]) -> Floats:
+    """Variance of the ratios that ``summed`` adds up, by moments."""
+    counted = (load != 0).astype(np.float64)
+    weight = counted / v
+    parts = (weight * load**2, weight * load * x, weight * x**2, weight**2 * load**4, counted)
+    total, product, squares, quartic, number = map(summed, parts)
     with np.errstate(divide="ignore", invalid="ignore"):
         residual = squares - product**2 / np.maximum(total, 1e-300)
-        divisor = total - quartic / np.maximum(total, 1e-300)
-        across = (residual - (number - 1.0)) / divisor
+        across = (residual - (number - 1.0)) / (total - quartic / np.maximum(total, 1e-300))
     return np.nan_to_num(np.maximum(across, 0.0), nan=0.0, posinf=0.0)

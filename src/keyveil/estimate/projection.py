@@ -71,6 +71,33 @@ def _within(estimate: Estimate | None, low: float, high: float) -> Estimate | No
     return Estimate(value, nan, cut[0], cut[1], estimate.reports)
 
 
+def within_range(plan: Plan, answers: Answers) -> Answers:
+    """The answers with values and bounded intervals moved into their range, and the raw ones.
+
+    Unbounded intervals and standard errors stay.
+    """
+
+    def inside(estimate: Estimate | None, low: float, high: float) -> Estimate | None:
+        moved = _within(estimate, low, high)
+        if estimate is None or moved is None:
+            return None
+        if not estimate.bounded:
+            return replace(estimate, value=moved.value)
+        return replace(moved, stderr=estimate.stderr)
+
+    keys = tuple(
+        replace(
+            answer,
+            frequency=inside(answer.frequency, 0.0, 1.0),
+            mean=inside(answer.mean, float(low), float(high)),
+            mass=inside(answer.mass, -1.0, 1.0),
+            raw=answer,
+        )
+        for answer, low, high in zip(answers, plan.schema.low, plan.schema.high, strict=True)
+    )
+    return replace(answers, keys=keys)
+
+
 def clip(plan: Plan, tally: Tally, answers: Answers) -> Answers:
     """Moves frequencies into [0, 1] and means into the range of their key; cuts intervals to match."""
     keys = tuple(

@@ -56,8 +56,9 @@ def _pays(name: str, posterior: Posterior, plain: Band, moments: Moments) -> Fla
     seen, variance, clear = _normal_estimate(name, value, moments)
     compared = learned & np.isfinite(value) & clear
     inside = (seen > LOWEST[name]) & (seen < 1.0)
+    plain_slope = np.where(inside, variance, 0.0)
     gain = _risk(posterior.mean, seen, np.minimum(posterior.variance, variance), variance)
-    gain = np.where(compared, gain - _risk(value, seen, variance * inside, variance), 0.0)
+    gain = np.where(compared, gain - _risk(value, seen, plain_slope, variance), 0.0)
     enough = compared.sum(axis=-1) >= FEWEST_CLEAR
     raw_wins = enough & (gain.sum(axis=-1) > SURE * np.sqrt((gain**2).sum(axis=-1)))
     return np.asarray(learned & ~(raw_wins[..., None] & compared))

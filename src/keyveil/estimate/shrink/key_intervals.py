@@ -6,7 +6,7 @@ import numpy as np
 
 from ...foundation.arrays import Flags, Floats
 from ..answer import Band
-from ..assisted import Mixture, Tested, assisted_interval, prior_from_others
+from ..assisted import Mixture, RatioEstimates, assisted_interval, prior_from_others
 from ..linear import Moments
 from .noise_line import Noise
 
@@ -75,7 +75,7 @@ def _plain(
     seen, spread = np.where(known, values, np.nan), np.where(known, variances, 1.0)
     zero, one = np.zeros_like(spread), np.ones_like(spread)
     prior = prior_from_others(values, spread, known, widest)
-    return assisted_interval(Tested(seen, one, spread, zero, zero), prior, limits, level)
+    return assisted_interval(RatioEstimates(seen, one, spread, zero, zero), prior, limits, level)
 
 
 def _frequency(f: Floats, mean: Floats, noise: Noise, known: Flags, level: float) -> Ends:
@@ -88,7 +88,7 @@ def _frequency(f: Floats, mean: Floats, noise: Noise, known: Flags, level: float
         at = noise.entry(0, 0, ratios, ratios * mean[..., None])
         return at, np.zeros_like(at), np.zeros_like(at)
 
-    tested = Tested(np.where(known, f, np.nan), one, variance, zero, zero)
+    tested = RatioEstimates(np.where(known, f, np.nan), one, variance, zero, zero)
     return assisted_interval(tested, prior, (0.0, 1.0), level, spread)
 
 
@@ -107,7 +107,7 @@ def _mean(
     variance = np.maximum(ss - 2 * mean * fs + mean**2 * ff, 1e-30)
     prior = prior_from_others(s, variance, known, WIDEST["mean"], loading=frequency)
     prior = Mixture(np.clip(prior.centre, -1.0, 1.0), prior.scales, prior.weights)
-    tested = Tested(np.where(known, s, np.nan), np.where(known, f, np.nan), ss, fs, ff)
+    tested = RatioEstimates(np.where(known, s, np.nan), np.where(known, f, np.nan), ss, fs, ff)
     return assisted_interval(tested, prior, (-1.0, 1.0), level, entries)
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from ...foundation.arrays import Flags, Floats, Integers
 from ..answer import Band, quantile
-from ..assisted import Mixture, Tested, assisted_interval, prior_from_others
+from ..assisted import Mixture, RatioEstimates, assisted_interval, prior_from_others
 from .joint import Evidence
 
 if TYPE_CHECKING:
@@ -284,8 +284,8 @@ def _variance(slopes: Floats, covariance: Floats) -> Floats:
     return np.maximum(np.einsum("pi,pij,pj->p", slopes, covariance, slopes), 1e-30)
 
 
-def _tested(values: Floats, covariance: Floats, above: int, below: int) -> Tested:
-    return Tested(
+def _tested(values: Floats, covariance: Floats, above: int, below: int) -> RatioEstimates:
+    return RatioEstimates(
         values[:, above],
         values[:, below],
         covariance[:, above, above],

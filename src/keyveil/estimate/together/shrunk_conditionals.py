@@ -13,7 +13,7 @@ import numpy as np
 
 from ...foundation.arrays import Floats
 from ..answer import Band, Estimate, KeyBands, quantile
-from ..assisted import Mixture, Tested, assisted_interval
+from ..assisted import Mixture, RatioEstimates, assisted_interval
 from .joint import Evidence, JointMoments
 from .pair_associations import LEAST_SHARE, Pair, PairAssociations, PairMoments
 from .query import Query
@@ -194,7 +194,7 @@ class ShrunkConditionals:
         self, moments: JointMoments, prior: Mixture, limits: tuple[float, float]
     ) -> tuple[float, float]:
         (above, below), spread = moments.values[:2], moments.covariance
-        tested = Tested(
+        tested = RatioEstimates(
             *(np.array([x]) for x in (above, below, spread[0, 0], spread[0, 1], spread[1, 1]))
         )
         return _ends_at(assisted_interval(tested, prior, limits, self.level), 0)
