@@ -19,7 +19,7 @@ from ..mechanisms import mechanism_named
 from ..mechanisms.mechanism import CALIBRATIONS
 from ..people.population import Population
 from ..people.prior import Prior
-from ..people.scale import Scale
+from ..people.scale import ExactScale, Scale
 from ..people.schema import Schema
 from ..simulate.contest import AUTO, Contest, all_competitors
 from ..simulate.contest_row import on_scale
@@ -198,6 +198,7 @@ def read_comparison(given: CompareOptions) -> ContestQuestion:
     if given.keys_together and given.prior == "pilot":
         raise PlanError("--prior pilot is for single keys; a pilot does not tell what goes together")
     population = _population(given)
+    values = Schema.of(1) if given.data is None else Schema.of(1, *given.range)
     if given.repeat == 1:
         _note("one repetition has no standard error; --repeat 20 shows how precise the errors are")
     contest = Contest(
@@ -210,10 +211,9 @@ def read_comparison(given: CompareOptions) -> ContestQuestion:
         Prior.of(len(population.schema.keys)) if given.prior == "default" else None,
         pilot=given.prior == "pilot",
         keys_together=given.keys_together or None,
+        named_on=ExactScale.of(values),
     )
-    low, high = given.range
-    scale = Scale(float(low), float(high)) if given.data is not None else Scale()
-    return ContestQuestion(contest, competitors, epsilons, scale, given.processes)
+    return ContestQuestion(contest, competitors, epsilons, Scale.of(values), given.processes)
 
 
 def _check_options(given: CompareOptions) -> None:

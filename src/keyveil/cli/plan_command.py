@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 """The name that stands for the planner's choice."""
+SET = (
+    "A parameter of the mechanism. One that is a value or a spread is on the scale of --range; if keys "
+    "have different ranges, in half ranges, as --mean and --spread."
+)
 
 
 @click.command()
@@ -47,7 +51,7 @@ AUTO = "auto"
     type=click.Choice(CALIBRATIONS),
     help="As published, or the largest parameters that keep the promise.  [default: paper; auto: tight]",
 )
-@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A parameter.")
+@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help=SET)
 @click.option(
     "--next",
     "chain",
@@ -365,7 +369,8 @@ def _facts(plan_: Plan) -> dict[str, Any]:
         "hash": plan_.hash,
         "mechanism": plan_.mechanism_name,
         "calibrate": plan_.calibrate,
-        "parameters": dict(plan_.parameters),
+        "parameters": plan_.parameters_on_scale,
+        "mean_scale": Scale.of(plan_.schema).document(),
         "keys": len(plan_.schema.keys),
         "promised": float(plan_.promised),
         "proven": float(plan_.proven),

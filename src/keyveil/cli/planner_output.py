@@ -33,8 +33,6 @@ COMPARED = {
 """By the statistics that count: how the table describes the errors."""
 
 
-_OF_VALUES = {"spread", "mean"}
-"""Parameters of mechanisms that are about values."""
 IN_TERMINAL = 4
 """Number of lines in the terminal's chart: the chosen mechanism and the next three."""
 FAKES = 0.01
@@ -88,9 +86,7 @@ def explain(advice: Advice) -> None:
     scale = Scale.of(best.plan.schema)
     say(f"{sign}: how far {answer} is off before any shrinkage, means {scale}")
     if scale.note:
-        say(f"half ranges: {scale.note}")
-    if scale != Scale() and any(_OF_VALUES & {*o.plan.parameters} for o in advice.runners_up(20)):
-        say("parameters of a mechanism are the plan's own: spread and mean on [-1, 1]")
+        say(f"half ranges: {scale.note}; spread and mean of a mechanism are in half ranges, too")
     if not advice.answers:
         say(
             "answers: with the row's plan as it is; with more people the planner turns to other plans, "

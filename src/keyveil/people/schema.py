@@ -104,6 +104,12 @@ class Schema:
         raise unknown_key(key, self.keys)
 
     @cached_property
+    def shared_range(self) -> tuple[Decimal, Decimal] | None:
+        """The range of all keys; None if keys have different ranges."""
+        first = self.ranges[0]
+        return first if all(ends == first for ends in self.ranges) else None
+
+    @cached_property
     def low(self) -> Floats:
         """Lower end of each key's range."""
         return np.array([float(low) for low, _ in self.ranges])

@@ -113,7 +113,8 @@ def _law(old: Plan, new: Plan) -> list[Difference]:
     if old.encode != new.encode or old.views != new.views:
         differences.append(Difference("views", len(old.views), len(new.views)))
     if dict(old.parameters) != dict(new.parameters):
-        differences.append(Difference("parameters", dict(old.parameters), dict(new.parameters)))
+        before, after = old.parameters_on_scale, new.parameters_on_scale
+        differences.append(Difference("parameters", before, after))
     if old.proven != new.proven:
         differences.append(Difference("proven epsilon", text(old.proven), text(new.proven)))
     return differences
