@@ -1,7 +1,4 @@
-"""The mechanisms that figures compare, each with its published estimator, and how they are measured.
-
-Lines of mechanisms that this version does not have are left out.
-"""
+"""The mechanisms that figures compare, each with its published estimator, and how they are measured."""
 
 from __future__ import annotations
 
@@ -45,11 +42,6 @@ class Line:
     calibrate: str = "paper"
     parameters: Mapping[str, Any] = field(default_factory=dict)
     whose: str = PAPER
-
-    @property
-    def there(self) -> bool:
-        """Whether this version has the mechanism."""
-        return self.mechanism == "auto" or self.mechanism in REGISTRY
 
     @property
     def source(self) -> str:
@@ -97,20 +89,15 @@ TRUE = (
 """The paper's other five at KVUE's true epsilon, F2M and KVOH with their best decoders."""
 
 
-def there(lines: Sequence[Line]) -> list[Line]:
-    """The lines that this version can draw."""
-    return [line for line in lines if line.there]
-
-
 def line_named(label: str) -> Line:
     """The line of Fig. 1 with this label, or a line for a mechanism of this name."""
     return next((line for line in (*SIX, *MORE, *TRUE) if line.label == label), Line(label, label))
 
 
 def by_source(lines: Sequence[Line]) -> dict[str, list[Line]]:
-    """The lines that this version can draw, those of one source together."""
+    """The lines, those of one source together."""
     sources: dict[str, list[Line]] = {}
-    for line in there(lines):
+    for line in lines:
         sources.setdefault(line.source, []).append(line)
     return sources
 
@@ -152,18 +139,6 @@ def errors_of(
 
 
 def measure(
-    line: Line,
-    population: KnownPopulation,
-    epsilon: float,
-    people: int,
-    coins: Coins,
-    runs: range,
-) -> Measurement:
-    """A line's errors for every repetition and key, on [-1, 1]."""
-    return measure_all([line], population, epsilon, people, coins, runs)[0]
-
-
-def measure_all(
     lines: Sequence[Line],
     population: KnownPopulation,
     epsilon: float,
@@ -196,7 +171,7 @@ def measure_all(
 
 def chain_true(nominal: float) -> float:
     """The epsilon that all ten rounds of PrivKVM prove together."""
-    return float(REGISTRY["privkvm"].true_epsilon(decimal_of(nominal)))
+    return float(REGISTRY["privkvm"].true_epsilon(Decimal(str(nominal))))
 
 
 def chain_nominal(true: float) -> float:
@@ -246,9 +221,9 @@ def plan_of(line: Line, population: KnownPopulation, epsilon: float, people: int
         sizes = tuple(np.round(population.sizes, 9).tolist())
         return _advised(len(schema.keys), sizes, epsilon, people)
     if padding_parameter(line.mechanism) is None:
-        return Plan.of(schema, line.mechanism, decimal_of(epsilon), line.calibrate, **line.parameters)
+        return Plan.of(schema, line.mechanism, epsilon, line.calibrate, **line.parameters)
     return padded_plan(
-        *(schema, line.mechanism, decimal_of(epsilon), people, population.prior()),
+        *(schema, line.mechanism, str(epsilon), people, population.prior()),
         estimator=line.estimator,
         calibrate=line.calibrate,
         parameters=line.parameters,
@@ -259,12 +234,7 @@ def plan_of(line: Line, population: KnownPopulation, epsilon: float, people: int
 def _advised(keys: int, sizes: tuple[float, ...], epsilon: float, people: int) -> Plan:
     """The planner's choice; like PCKV it knows the number of keys that people hold, and nothing else."""
     prior = Prior.of(keys, sizes=sizes)
-    return advise(Schema.of(keys), decimal_of(epsilon), people, prior=prior, brief=True).plan
-
-
-def decimal_of(epsilon: float) -> Decimal:
-    """An epsilon as the decimal number that is written in the list."""
-    return Decimal(str(epsilon))
+    return advise(Schema.of(keys), epsilon, people, prior=prior, brief=True).plan
 
 
 def described(plan: Plan) -> str:
