@@ -132,10 +132,9 @@ def errors_of(
     population: KnownPopulation, frequency: Floats, mean: Floats, epsilon: float, chosen: str
 ) -> Measurement:
     """The errors of estimates; an unknown mean counts as 0, the middle of its range."""
-    mean = np.clip(np.nan_to_num(mean, nan=0.0), -1.0, 1.0)
-    return Measurement(
-        np.clip(frequency, 0.0, 1.0) - population.frequency, mean - population.mean, epsilon, chosen
-    )
+    off_frequency = np.clip(frequency, 0.0, 1.0) - population.frequency
+    off_mean = np.clip(np.nan_to_num(mean, nan=0.0), -1.0, 1.0) - population.mean
+    return Measurement(off_frequency, off_mean, epsilon, chosen)
 
 
 def measure(
@@ -161,12 +160,8 @@ def measure(
             population = TablePopulation(population.schema, population.people)
         runs = runs[: max(1, MOST_DRAWN * len(runs) // people)]
     counts = simulate_runs(plan, population.at(plan.schema.levels), people, coins, runs)
-    return [
-        errors_of(
-            population, *decoded(plan, counts, other.estimator), float(plan.proven), described(plan)
-        )
-        for other in lines
-    ]
+    about = (float(plan.proven), described(plan))
+    return [errors_of(population, *decoded(plan, counts, line.estimator), *about) for line in lines]
 
 
 def chain_true(nominal: float) -> float:
