@@ -70,8 +70,8 @@ MORE = (
     Line("auto, shrunk across keys", "auto", "shrunk", whose=OURS),
     Line("auto, least squares", "auto", "least_squares", whose=OURS),
 )
-"""What others and we have since. Ours is one plan decoded twice: ``shrunk`` pools over keys, which no
-other line does, and least squares shows what the mechanism does without it."""
+"""Later mechanisms of others, and ours. Ours is one plan decoded twice: ``shrunk`` pools over keys,
+which no other line does, and least squares shows what the mechanism does without it."""
 SHRUNK, PLAIN = MORE[-2].label, MORE[-1].label
 ABOUT_AUTO = (
     "auto is the planner's choice, decoded twice from the same reports: 'shrunk across keys' pools over "
@@ -89,11 +89,6 @@ TRUE = (
 """The paper's other five at KVUE's true epsilon, F2M and KVOH with their best decoders."""
 
 
-def line_named(label: str) -> Line:
-    """The line of Fig. 1 with this label, or a line for a mechanism of this name."""
-    return next((line for line in (*SIX, *MORE, *TRUE) if line.label == label), Line(label, label))
-
-
 def by_source(lines: Sequence[Line]) -> dict[str, list[Line]]:
     """The lines, those of one source together."""
     sources: dict[str, list[Line]] = {}
@@ -106,7 +101,8 @@ def repetitions(rows: Sequence[Mapping[str, Any]]) -> str:
     """The number of repetitions in words, and which lines have fewer."""
     runs: dict[str, set[int]] = {}
     for row in rows:
-        runs.setdefault(line_named(row["line"]).source, set()).add(row["repetitions"])
+        source = "auto" if row["line"] in (SHRUNK, PLAIN) else row["line"]
+        runs.setdefault(source, set()).add(row["repetitions"])
     usual = max(max(counts) for counts in runs.values())
     fewer = [
         f"{source} {' to '.join(f'{n}' for n in sorted({min(counts), max(counts)}))}"

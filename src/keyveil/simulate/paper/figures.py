@@ -1,4 +1,4 @@
-"""One look for all figures: colours that everyone can tell apart, marks and dashes besides.
+"""One look for all figures: colours that everyone can tell apart, and marks and dashes as well.
 
 The only file of this package that knows matplotlib.
 """

@@ -83,12 +83,12 @@ details { margin: .6rem 0; } .scroll { overflow-x: auto; }
 
 
 def all_claims(outcome: ExperimentResult) -> list[tuple[str, Claim]]:
-    """Every claim with the experiment that speaks of it."""
+    """Every claim with the name of its experiment."""
     return [(name, claim) for name in outcome.names for claim in outcome.claims[name]]
 
 
 def write_report(outcome: ExperimentResult, out: str | Path) -> Path:
-    """Write report.html, claims.csv and claims.md; where the report is."""
+    """Write report.html, claims.csv and claims.md. Returns the path of the report."""
     claims = all_claims(outcome)
     rows = [
         {
@@ -152,7 +152,7 @@ def as_html(outcome: ExperimentResult) -> str:
 
 
 def _contents(outcome: ExperimentResult) -> str:
-    """Links to all parts, and what is not there."""
+    """Links to all parts, and the list of what is missing."""
     links = [f"<a href='#{name}'>{escape(experiment(name).title)}</a>" for name in outcome.names]
     navigation = f"<nav><a href='#claims'>Claims</a> {' '.join(links)}</nav>"
     if outcome.missing:

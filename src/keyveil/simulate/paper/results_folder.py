@@ -60,7 +60,7 @@ class ResultsFolder:
     # -- numbers -------------------------------------------------------------------------------------
 
     def rows(self, name: str) -> list[Row] | None:
-        """An experiment's finished numbers, if this run would make the same."""
+        """An experiment's finished numbers; None if they do not have this run's stamp."""
         text = self._text(name)
         return None if text is None else of_csv(text.decode())
 
@@ -70,7 +70,7 @@ class ResultsFolder:
         return text if body == {**self._stamp, "sha256": _sha256(text)} else None
 
     def others(self, name: str) -> str | None:
-        """What is different in finished numbers that are here and that this run would not make."""
+        """How finished numbers in the folder differ from this run's; None without other numbers."""
         body = _read_json(self._numbers / f"{name}.json")
         if not body or self._text(name) is not None:
             return None
@@ -82,7 +82,7 @@ class ResultsFolder:
         return f"another {' and '.join(wrong)}" if wrong else "numbers that were changed since"
 
     def keep_rows(self, name: str, parts: Sequence[list[Row]]) -> list[Row]:
-        """Write an experiment's numbers, the stamp last; the rows as they will be read again."""
+        """Write an experiment's numbers, the stamp last. Returns the rows as they will be read back."""
         rows = [row for part in parts for row in part]
         text = as_csv(rows).encode()
         write_whole(self._numbers / f"{name}.csv", text)
@@ -150,11 +150,11 @@ class ResultsFolder:
 
 
 REPORT = ("report.html", "claims.csv", "claims.md")
-"""What a run leaves in the folder itself."""
+"""The files that a run writes into the folder itself."""
 
 
 def kinds_in(folder: str | Path) -> set[bool]:
-    """Whether the runs that a folder has something of were quick: none, one, or both."""
+    """The kinds of runs with results in a folder: True for quick, False for whole."""
     numbers = Path(folder) / NUMBERS
     bodies = [_read_json(path) for path in numbers.glob("*.json")]
     for path in numbers.glob("*.unfinished.jsonl"):
