@@ -223,7 +223,7 @@ def collection_delete(name: str, address: str, segments: Path | None, yes: bool)
 @click.option("--token", envvar="KEYVEIL_TOKEN", help="An analyst's token, for --url.")
 @click.option("--round", "number", type=click.IntRange(1), help="A round; the latest without.")
 @click.option("--estimator", help="By name, as for 'keyveil estimate' or 'keyveil query'.")
-@click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
+@click.option("--level", default=0.95, help="Level of the intervals.")
 @as_json
 @click.pass_context
 def collection_answers(

@@ -55,7 +55,12 @@ SECTIONS: dict[str, tuple[click.Command, ...]] = {
 
 
 @click.group(
-    cls=Sections, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=Sections,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    },
 )
 @click.version_option(__version__, prog_name="keyveil")
 def keyveil() -> None:

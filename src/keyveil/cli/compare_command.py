@@ -52,21 +52,21 @@ MANY_OUTSIDE = 0.2
     type=click.Choice(POPULATIONS),
     help="Without a table: the paper's populations, or PCKV's.",
 )
-@click.option("--person", default="person", show_default=True)
-@click.option("--key", default="key", show_default=True)
-@click.option("--value", default="value", show_default=True)
+@click.option("--person", default="person")
+@click.option("--key", default="key")
+@click.option("--value", default="value")
 @click.option("--range", "ends", help=f"LOW,HIGH; values outside are clipped.  [default: {RANGE}]")
 @click.option(
     "--top", type=int, help="Only the keys with the most holders.  [default: 100; conditional: 8]"
 )
-@click.option("--people", default="100000", show_default=True, help="People to simulate, like 1e6.")
+@click.option("--people", default="100000", help="People to simulate, like 1e6.")
 @click.option(
     "--mechanism",
     help="Names separated by commas, or all; graded:levels=5 sets a parameter, pairs:grr names the "
     "channel.  [default: kvue,pckv_ue,auto; conditional: ioh,auto]",
 )
-@click.option("--epsilon", default="1", show_default=True, help="Epsilons separated by commas.")
-@click.option("--repeat", default=20, show_default=True, help="Repetitions.")
+@click.option("--epsilon", default="1", help="Epsilons separated by commas.")
+@click.option("--repeat", default=20, help="Repetitions.")
 @click.option(
     "--conditional",
     "keys_together",
@@ -84,14 +84,12 @@ MANY_OUTSIDE = 0.2
     "--error",
     type=click.Choice(list(SHORT)),
     default="squared",
-    show_default=True,
     help="The error in the table and the picture; --json has both.",
 )
 @click.option(
     "--prior",
     type=click.Choice(["table", "default", "pilot"]),
     default="table",
-    show_default=True,
     help="The planner's prior: the table itself, the default, or the number of keys that people hold, "
     "from a pilot among a few of them in each repetition.",
 )

@@ -84,7 +84,7 @@ def _is_tally(path: str) -> bool:
     help="By name: one of the mechanism's own, which 'keyveil mechanisms --json' lists, or shrunk, "
     "corrected, jackknife.  [default: the mechanism's first]",
 )
-@click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
+@click.option("--level", default=0.95, help="Level of the intervals.")
 @click.option(
     "--after",
     multiple=True,

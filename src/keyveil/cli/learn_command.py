@@ -37,9 +37,7 @@ def learn() -> None:
 
 def _source(command: Callable[..., Any]) -> Callable[..., Any]:
     """The arguments of all commands here."""
-    command = click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")(
-        command
-    )
+    command = click.option("--level", default=0.95, help="Level of the intervals.")(command)
     command = click.argument("tally_path", metavar="TALLY", type=click.Path())(command)
     return click.argument("plan_path", metavar="PLAN", type=click.Path())(command)
 
@@ -52,13 +50,13 @@ def _known(plan_path: str, tally_path: str, level: float) -> Conditionals:
 @learn.command()
 @_source
 @click.option("--key", "keys", multiple=True, help="Only rules among these keys; may be repeated.")
-@click.option("--given", type=click.Choice(list(SIGNS)), default="held", show_default=True)
-@click.option("--conditions", default=1, show_default=True, help="Conditions of a rule, at most.")
-@click.option("--min-lift", default=1.0, show_default=True, help="Test for a lift above this.")
-@click.option("--false-discovery", default=0.05, show_default=True, help="Of rules listed, at most.")
-@click.option("--control", type=click.Choice(CONTROLS), default=CONTROLS[0], show_default=True)
-@click.option("--min-frequency", default=0.0, show_default=True, help="List only from here on.")
-@click.option("--min-support", default=0.0, show_default=True, help="List only from here on.")
+@click.option("--given", type=click.Choice(list(SIGNS)), default="held")
+@click.option("--conditions", default=1, help="Conditions of a rule, at most.")
+@click.option("--min-lift", default=1.0, help="Test for a lift above this.")
+@click.option("--false-discovery", default=0.05, help="Of rules listed, at most.")
+@click.option("--control", type=click.Choice(CONTROLS), default=CONTROLS[0])
+@click.option("--min-frequency", default=0.0, help="List only from here on.")
+@click.option("--min-support", default=0.0, help="List only from here on.")
 @as_json
 def rules(
     plan_path: str,
@@ -92,11 +90,11 @@ def rules(
 @learn.command()
 @_source
 @click.argument("target")
-@click.option("--depth", default=3, show_default=True, help="Questions on the way to a leaf, at most.")
-@click.option("--min-share", default=0.02, show_default=True, help="Of all people, in every leaf.")
-@click.option("--criterion", type=click.Choice(CRITERIA), default="gini", show_default=True)
+@click.option("--depth", default=3, help="Questions on the way to a leaf, at most.")
+@click.option("--min-share", default=0.02, help="Of all people, in every leaf.")
+@click.option("--criterion", type=click.Choice(CRITERIA), default="gini")
 @click.option("--levels", is_flag=True, help="Tell absent, low and high apart, not just held or not.")
-@click.option("--significance", default=0.05, show_default=True, help="Over all splits tried at a node.")
+@click.option("--significance", default=0.05, help="Over all splits tried at a node.")
 @as_json
 def tree(
     plan_path: str,

@@ -27,7 +27,7 @@ def whole_number(
 ) -> Callable[[Any], Any]:
     """An option for a whole number within limits; its help shows the default."""
     within = click.IntRange(least, most)
-    return click.option(name, type=within, default=default, show_default=True, help=says)
+    return click.option(name, type=within, default=default, help=says)
 
 
 def print_json(document: Any) -> None:

@@ -25,9 +25,9 @@ MAPPED = {
 @click.command()
 @click.argument("plan_path", metavar="PLAN", type=click.Path())
 @click.argument("table", metavar="TABLE", type=click.Path())
-@click.option("--person", default="person", show_default=True, help="Column that names the person.")
-@click.option("--key", default="key", show_default=True, help="Column of keys.")
-@click.option("--value", default="value", show_default=True, help="Column of values.")
+@click.option("--person", default="person", help="Column that names the person.")
+@click.option("--key", default="key", help="Column of keys.")
+@click.option("--value", default="value", help="Column of values.")
 @click.option(
     "--lenient",
     is_flag=True,

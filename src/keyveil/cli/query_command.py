@@ -23,10 +23,8 @@ NOTE = (
 GUESS = "guess: one of the values in the range (maximum entropy); only the range bounds its error"
 NEEDS_SCIPY = "the interval of a range needs SciPy: pip install 'keyveil[bounds]'"
 
-_estimator = click.option(
-    "--estimator", type=click.Choice(ESTIMATORS), default="pooled", show_default=True
-)
-_level = click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
+_estimator = click.option("--estimator", type=click.Choice(ESTIMATORS), default="pooled")
+_level = click.option("--level", default=0.95, help="Level of the intervals.")
 
 
 @click.command()
@@ -95,7 +93,7 @@ def _interval(estimate: Estimate, digits: int = 4) -> str:
 @click.command()
 @click.argument("plan_path", metavar="PLAN", type=click.Path())
 @click.argument("tally_path", metavar="TALLY", type=click.Path())
-@click.option("--kind", type=click.Choice(KINDS), default="frequency", show_default=True)
+@click.option("--kind", type=click.Choice(KINDS), default="frequency")
 @click.option("--plot", type=PICTURE, help="Also draw a heat map (PNG, SVG or PDF).")
 @_estimator
 @_level

@@ -17,22 +17,15 @@ from .output import whole_number
 @click.option(
     "--wait", required=True, type=int, metavar="K", help="Reports that leave together at the least."
 )
-@click.option(
-    "--listen",
-    default="127.0.0.1:8751",
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Port 0: any free.",
-)
+@click.option("--listen", default="127.0.0.1:8751", metavar="HOST:PORT", help="Port 0: any free.")
 @click.option("--collection", "names", multiple=True, help="Relay this one only; may be repeated.")
 @click.option("--token", envvar="KEYVEIL_RELAY_TOKEN", help="An ingest token of the relay's own.")
-@click.option("--delta", default=1e-9, show_default=True, help="Of the shuffle-model epsilon.")
+@click.option("--delta", default=1e-9, help="Of the shuffle-model epsilon.")
 @whole_number("--hold", 1, 256 << 20, "Bytes of held reports.")
 @click.option(
     "--memory",
     type=click.Path(dir_okay=False, path_type=Path),
     default="keyveil-relay.sqlite",
-    show_default=True,
     envvar="KEYVEIL_RELAY_MEMORY",
     help="The file of what has left; keep it over restarts, or K does not hold.",
 )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--processes", type=click.IntRange(1), help="Processes to use.  [default: one for each core]"
 )
-@click.option("-o", "--output", default="out", show_default=True, type=click.Path(), help="Folder.")
+@click.option("-o", "--output", default="out", type=click.Path(), help="Folder.")
 @as_json
 def reproduce(**options: Any) -> int:
     """Make the paper's Section VI again: figures, numbers, and a report with a verdict per claim.

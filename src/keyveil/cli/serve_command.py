@@ -16,8 +16,8 @@ from .store_location import need, opened, plainly, segments_of, segments_option,
 @click.command()
 @store_option
 @segments_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="Another needs an admin token.")
-@click.option("--port", default=8750, show_default=True, help="0 takes any that is free.")
+@click.option("--host", default="127.0.0.1", help="Another needs an admin token.")
+@click.option("--port", default=8750, help="0 takes any that is free.")
 @whole_number("--max-body", 1024, 4 << 20, "Bytes of one request.")
 @whole_number("--max-reports", 1, 10_000, "Reports of one request.", most=10_000)
 @whole_number("--max-waiting", 1024, 64 << 20, "Bytes that wait at once.")
@@ -29,11 +29,7 @@ from .store_location import need, opened, plainly, segments_of, segments_option,
     "Connections at once from one address; of a proxy, all come from its own.",
 )
 @click.option(
-    "--request-seconds",
-    type=click.FloatRange(0.1, 3600),
-    default=20.0,
-    show_default=True,
-    help="For a request to arrive.",
+    "--request-seconds", type=click.FloatRange(0.1, 3600), default=20.0, help="For a request to arrive."
 )
 def serve(
     address: str,

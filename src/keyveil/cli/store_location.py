@@ -41,7 +41,6 @@ store_option = click.option(
     "address",
     callback=_checked,
     default="keyveil.sqlite",
-    show_default=True,
     envvar="KEYVEIL_STORE",
     help="A SQLite file, or postgresql://... for several collectors at once.",
 )

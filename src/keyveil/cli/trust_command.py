@@ -42,12 +42,7 @@ from .output_files import PICTURE, writes_files
 @click.command()
 @click.argument("plan_path", metavar="PLAN", type=click.Path())
 @click.argument("tally_path", metavar="[TALLY]", required=False, type=click.Path())
-@click.option(
-    "--fakes",
-    default="0.01",
-    show_default=True,
-    help="Share of all clients that are fake, like 0.01 for 1 %.",
-)
+@click.option("--fakes", default="0.01", help="Share of all clients that are fake, like 0.01 for 1 %.")
 @click.option(
     "--target",
     "targets",
@@ -59,7 +54,6 @@ from .output_files import PICTURE, writes_files
     "--attack",
     type=click.Choice(ATTACKS),
     default="crafted",
-    show_default=True,
     help="What fakes send: the report that serves the goal best, any valid report, or honest reports on "
     "made-up records of one target.",
 )
@@ -67,27 +61,21 @@ from .output_files import PICTURE, writes_files
     "--views",
     type=click.Choice(CHOICES["views"]),
     default="chosen",
-    show_default=True,
     help="Whether fakes choose the key that they speak of, which 'keyveil health' sees, or draw it.",
 )
 @click.option(
     "--seeds",
     type=click.Choice(CHOICES["seeds"]),
     default="chosen",
-    show_default=True,
     help="For mechanisms that hash: whether fakes choose their seed, or it comes with a token.",
 )
-@click.option(
-    "--frequency", default="0.3", show_default=True, help="Without TALLY: how often keys are held."
-)
+@click.option("--frequency", default="0.3", help="Without TALLY: how often keys are held.")
 @click.option(
     "--mean",
     help="Without TALLY: of keys, on the scale of their values; from -1 to 1 if their ranges differ.  "
     "[default: the middle]",
 )
-@click.option(
-    "--people", default="1e6", show_default=True, help="Without TALLY: how many honest people."
-)
+@click.option("--people", default="1e6", help="Without TALLY: how many honest people.")
 @click.option("--compare", is_flag=True, help="All mechanisms at the plan's epsilon, side by side.")
 @click.option("--plot", type=PICTURE, help="With --compare: also draw a picture (PNG, SVG or PDF).")
 @as_json
@@ -232,7 +220,6 @@ def _show_rows(
 @click.option(
     "--false-alarm",
     default=f"{FALSE_ALARM:g}",
-    show_default=True,
     help="How often each check may be wrong about honest people.",
 )
 @click.option(
@@ -242,7 +229,6 @@ def _show_rows(
 @click.option(
     "--level",
     default=f"{LEVEL:g}",
-    show_default=True,
     help="With --fakes or --repair: the level at which the range holds the honest answer.",
 )
 @click.option(
@@ -369,13 +355,10 @@ def _signed(value: float) -> str:
 
 @click.command()
 @click.argument("plan_path", metavar="PLAN", type=click.Path())
-@click.option(
-    "--people", default="1e6", show_default=True, help="How many reports are shuffled together."
-)
+@click.option("--people", default="1e6", help="How many reports are shuffled together.")
 @click.option(
     "--delta",
     default=f"{DELTA:g}",
-    show_default=True,
     help="The chance that is left out of the promise; far below one in all people.",
 )
 @as_json
