@@ -1,9 +1,13 @@
-"""Reads options: the keys of a schema, a range, a count."""
+"""Arguments that commands share, and how they are read: the keys of a schema, a range, a count."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 from math import isfinite
+from pathlib import Path
+from types import SimpleNamespace
+
+import click
 
 from ..foundation.errors import PlanError
 from ..foundation.exact import decimal
@@ -16,6 +20,14 @@ MOST = 10**15
 RANGE = "-1,1"
 """The default range of values."""
 NO_RANGE = "no --range given: values are taken to be in [-1, 1]"
+
+plan_argument = click.argument("plan_path", metavar="PLAN", type=click.Path())
+tally_argument = click.argument("tally_path", metavar="TALLY", type=click.Path())
+level_option = click.option("--level", default=0.95, help="Level of the intervals.")
+
+
+class Given(SimpleNamespace):
+    """The options of a command as they are typed, each an attribute with the name of its parameter."""
 
 
 def read_schema(keys: str, ends: str | None, notes: list[str]) -> Schema:
@@ -33,6 +45,14 @@ def read_schema(keys: str, ends: str | None, notes: list[str]) -> Schema:
     if ends is not None and not takes_usual:
         notes.append(f"{keys}: every key has its own range, so --range is not used")
     return schema
+
+
+def read_plan(path: str) -> bytes:
+    """The content of a plan's file, not yet parsed."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise PlanError(f"cannot read the plan {path}: {error.strerror}") from None
 
 
 def _is_number(words: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import click
@@ -16,6 +15,7 @@ from ..mechanisms import REGISTRY
 from ..people.schema import MOST_KEYS, Schema
 from ..plan.audit import audit as audit_plan
 from ..plan.plan import Plan
+from .arguments import read_plan
 from .output import as_json, counted, print_json, print_table, whole_number
 
 MANY_KEYS = 100
@@ -76,10 +76,7 @@ def mechanisms(keys: int, machine: bool) -> None:
 @as_json
 def audit(path: str, machine: bool) -> int:
     """Prove a plan's epsilon again from its integers, without trusting it."""
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise PlanError(f"cannot read the plan {path}: {error.strerror}") from None
+    content = read_plan(path)
     if content.strip() and (what := named_content(content)) not in (None, "a plan"):
         raise PlanError(f"{path}: this is {what}, not a plan")
     result = audit_plan(content)

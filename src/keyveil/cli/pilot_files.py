@@ -16,7 +16,7 @@ from ..plan.plan import Plan
 from ..plan.tally import Tally
 from ..planner.pilot import bucket_shares, check_pilot, pilot_prior
 from .arguments import read_range, read_schema
-from .output import print_json, print_table
+from .output import figure, interval, print_json, print_table
 
 
 def taken_from(
@@ -75,25 +75,20 @@ def _plan_first(paths: tuple[str, str]) -> Plan:
         raise PlanError(f"{paths[0]} is no plan, and {paths[1]} is one: {first}") from None
 
 
-def show_sizes(paths: tuple[str, str], pilot: Plan, level: float, machine: bool) -> None:
+def show_sizes(tally: Tally, level: float, machine: bool, files: str) -> None:
     """Print how many keys people hold, from a pilot's tally, and the next command."""
-    shares = bucket_shares(pilot, Tally.load(pilot, paths[1]), level)
-    next_ = f"keyveil plan --mechanism auto --people N --pilot {paths[0]} {paths[1]}"
+    pilot = tally.plan
+    shares = bucket_shares(pilot, tally, level)
+    next_ = f"keyveil plan --mechanism auto --people N --pilot {files}"
     note = f"a pilot tells only how many keys are held; to ask about keys, plan for the others: {next_}"
     if machine:
         facts = {"mechanism": pilot.mechanism_name, "level": level, "note": note}
         print_json([{**bucket.document(), **facts} for bucket in shares])
         return
-    print_table(
-        ["keys held", "share of people", "± stderr", f"{level:.0%} interval"],
-        [
-            [
-                str(bucket.least) if bucket.least == bucket.most else f"{bucket.least} to {bucket.most}",
-                f"{bucket.share.value:.4f}",
-                f"{bucket.share.stderr:.4f}",
-                f"[{bucket.share.low:.4f}, {bucket.share.high:.4f}]",
-            ]
-            for bucket in shares
-        ],
-    )
+    rows = []
+    for bucket in shares:
+        least, most, share = bucket.least, bucket.most, bucket.share
+        sizes = str(least) if least == most else f"{least} to {most}"
+        rows.append([sizes, figure(share.value), figure(share.stderr), interval(share.low, share.high)])
+    print_table(["keys held", "share of people", "± stderr", f"{level:.0%} interval"], rows)
     click.echo(f"note: {note}")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from ..foundation.errors import KeyveilError
 from .output import whole_number
+from .store_location import need
 
 
 @click.command()
@@ -52,8 +52,7 @@ def relay(
     the collector has it, and until then said to be held (202). Pages of origins that the collection
     allows may send, too. A relay has a memory of its own: two relays never share one.
     """
-    if any(find_spec(name) is None for name in ("apsw", "httpx", "msgspec", "starlette", "uvicorn")):
-        raise KeyveilError("a relay needs: pip install 'keyveil[collector]'")
+    need("a relay")
     from ..service.collector.http.server import address_of, listening
     from ..service.collector.relay.relay import Relay, checked_wait
     from ..service.collector.relay.relay_app import serve as run
