@@ -12,6 +12,7 @@ import click
 from ..foundation.errors import PlanError
 from ..foundation.exact import decimal
 from ..people.schema import Schema
+from ..people.tables.delimiters import is_number
 from .key_files import schema_of_file
 
 MOST = 10**15
@@ -36,7 +37,7 @@ def read_schema(keys: str, ends: str | None, notes: list[str]) -> Schema:
     One line for each assumption is appended to ``notes``.
     """
     usual = read_range(RANGE if ends is None else ends)
-    if _is_number(keys):
+    if is_number(keys) and isfinite(float(keys)):
         schema, takes_usual = Schema.of(read_count(keys, "the number of keys"), *usual), True
     else:
         schema, takes_usual = schema_of_file(keys, usual, notes)
@@ -55,19 +56,17 @@ def read_plan(path: str) -> bytes:
         raise PlanError(f"cannot read the plan {path}: {error.strerror}") from None
 
 
-def _is_number(words: str) -> bool:
-    try:
-        return isfinite(float(words))
-    except ValueError:
-        return False
-
-
 def read_range(ends: str) -> tuple[Decimal, Decimal]:
     """LOW,HIGH as two decimals."""
     parts = ends.split(",")
     if len(parts) != 2:
         raise PlanError("a range is LOW,HIGH, like --range 1,5")
     return decimal(parts[0].strip(), "LOW"), decimal(parts[1].strip(), "HIGH")
+
+
+def read_names(words: str) -> list[str]:
+    """Names from a list with commas, each once."""
+    return list(dict.fromkeys(name.strip() for name in words.split(",") if name.strip()))
 
 
 def read_count(words: str, name: str) -> int:

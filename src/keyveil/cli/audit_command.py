@@ -22,7 +22,7 @@ MANY_KEYS = 100
 
 
 @click.command()
-@whole_number("--keys", 1, MANY_KEYS, "Keys to count the bits for.", most=MOST_KEYS)
+@whole_number("--keys", "keys", 1, MANY_KEYS, "Keys to count the bits for.", most=MOST_KEYS)
 @as_json
 def mechanisms(keys: int, machine: bool) -> None:
     """List the mechanisms, what they speak of and what they really cost."""

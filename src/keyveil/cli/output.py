@@ -24,11 +24,10 @@ as_json = click.option("--json", "machine", is_flag=True, help="Print JSON.")
 
 
 def whole_number(
-    name: str, least: int, default: int, says: str, most: int | None = None
+    option: str, name: str, least: int, default: int, says: str, most: int | None = None
 ) -> Callable[[Any], Any]:
-    """An option for a whole number within limits; its help shows the default."""
-    within = click.IntRange(least, most)
-    return click.option(name, type=within, default=default, help=says)
+    """An option for a whole number within limits; ``name`` is the parameter of the command."""
+    return click.option(option, name, type=click.IntRange(least, most), default=default, help=says)
 
 
 def print_json(document: Any) -> None:

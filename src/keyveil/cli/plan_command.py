@@ -17,7 +17,7 @@ from ..people.scale import Scale
 from ..people.schema import Schema
 from ..plan.plan import Plan
 from ..plan.tally import Tally
-from .arguments import RANGE, read_count, read_schema
+from .arguments import RANGE, Given, read_count, read_schema
 from .output import as_json, counted, print_json
 from .output_files import OUTPUT, PICTURE, writes_files
 
@@ -122,28 +122,8 @@ def plan(context: click.Context, **options: Any) -> None:
         _show(given, result)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanOptions:
+class PlanOptions(Given):
     """The options of ``plan``, as they are typed."""
-
-    keys: str | None
-    ends: str | None
-    epsilon: str | None
-    mechanism: str | None
-    calibrate: str | None
-    given: tuple[str, ...]
-    chain: tuple[str, str] | None
-    people: str | None
-    ask: str | None
-    held: str | None
-    pilot: tuple[str, str] | None
-    mean: str | None
-    spread: str | None
-    explain: bool
-    plot: str | None
-    anyway: bool
-    output: str | None
-    machine: bool
 
     @property
     def count(self) -> int | None:

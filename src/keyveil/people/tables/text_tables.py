@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from ...foundation.errors import TableError
-from .delimiters import delimiter_of
-from .frames import BATCH, Batch, Columns, arrow, is_number, readable
+from .delimiters import delimiter_of, is_number
+from .frames import BATCH, Batch, Columns, Source, arrow, readable
 
 BLOCK = 1 << 22
 """Number of bytes of a text file parsed at a time; no line may be longer."""
 
 
-class Separated:
+class Separated(Source):
     """A text file of cells. The first line names the columns; an empty cell is a missing value."""
 
-    once, held, untyped = False, False, True
+    untyped = True
 
     def __init__(self, path: Path, columns: Columns) -> None:
         self._path, self._columns = path, columns
@@ -110,10 +110,8 @@ class Separated:
         return f"{self._path} cannot be read: a line is too long, or a cell is not a plain number"
 
 
-class JsonLines:
+class JsonLines(Source):
     """A text file with a JSON object on each line; an absent member is a missing value."""
-
-    once, held, untyped = False, False, False
 
     def __init__(self, path: Path, columns: Columns) -> None:
         self._path, self._columns = path, columns
