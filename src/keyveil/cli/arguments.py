@@ -64,6 +64,12 @@ def read_range(ends: str) -> tuple[Decimal, Decimal]:
     return decimal(parts[0].strip(), "LOW"), decimal(parts[1].strip(), "HIGH")
 
 
+def read_numbers(given: Given, *names: str) -> dict[str, float]:
+    """The options of these names as numbers, without those that are not given."""
+    typed = {name: getattr(given, name) for name in names}
+    return {n: float(decimal(word, f"--{n}")) for n, word in typed.items() if word is not None}
+
+
 def read_names(words: str) -> list[str]:
     """Names from a list with commas, each once."""
     return list(dict.fromkeys(name.strip() for name in words.split(",") if name.strip()))

@@ -3,44 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ..foundation.errors import PlanError
-from ..foundation.exact import decimal, epsilon_of, text
+from ..foundation.exact import epsilon_of, text
 from ..foundation.files import named
 from ..people.prior import Prior
 from ..people.schema import Schema
 from ..plan.plan import Plan
 from ..plan.tally import Tally
 from ..planner.pilot import bucket_shares, check_pilot, pilot_prior
-from .arguments import read_range, read_schema
+from .arguments import Given, read_numbers, read_range, read_schema
 from .output import figure, interval, print_json, print_table
 
 
-def taken_from(
-    paths: tuple[str, str],
-    keys: str | None,
-    ends: str | None,
-    epsilon: str | None,
-    mean: str | None,
-    spread: str | None,
-) -> tuple[Schema, str, Prior]:
+def taken_from(options: Given) -> tuple[Schema, str, Prior]:
     """The schema, the epsilon and the prior; by default those of the pilot.
 
     Other keys or ranges than the pilot's are refused. Another epsilon is allowed, with a note, because
     everyone answers only one of the two plans.
     """
+    paths, keys, ends, epsilon = options.pilot, options.keys, options.ends, options.epsilon
     pilot = _plan_first(paths)
     with named(paths[0]):
         check_pilot(pilot)
-    given: dict[str, Any] = {
-        name: float(decimal(value, f"--{name}"))
-        for name, value in (("mean", mean), ("spread", spread))
-        if value is not None
-    }
-    prior = pilot_prior(pilot, Tally.load(pilot, paths[1]), **given)
+    prior = pilot_prior(pilot, Tally.load(pilot, paths[1]), **read_numbers(options, "mean", "spread"))
     schema = pilot.schema
     own = ",".join(text(end) for end in schema.ranges[0])
     if keys is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -141,10 +142,6 @@ def migrate(address: str) -> None:
     need()
     from ..service.collector.store import store_at
 
-    store = store_at(address)
-    try:
-        with plainly():
-            number = store.migrate_alone()
-    finally:
-        store.close()
+    with closing(store_at(address)) as store, plainly():
+        number = store.migrate_alone()
     click.echo(f"{number} migrations ran" if number else "nothing to do: the store is up to date")
