@@ -233,14 +233,14 @@ class Prior:
         given = np.divide(together, own, out=np.broadcast_to(rest, together.shape).copy(), where=own > 0)
         return np.asarray((states[:, :, None] * given).reshape(len(states), -1))
 
-    def pair(self, levels: int, one: int, two: int) -> Floats:
+    def pair(self, levels: int, key: int, other: int) -> Floats:
         """The law of two keys' states together, flat, as a table's people hold them."""
-        return self._once(self._sampled_pair, levels, one, two)
+        return self._once(self._sampled_pair, levels, key, other)
 
-    def _sampled_pair(self, levels: int, one: int, two: int) -> Floats:
+    def _sampled_pair(self, levels: int, key: int, other: int) -> Floats:
         if self.sample is None:
             raise PlanError("only a table says how two keys go together")
-        first, second = self.sample.states(levels, np.array([one, two]))
+        first, second = self.sample.states(levels, np.array([key, other]))
         counts = np.bincount(first * (levels + 1) + second, minlength=(levels + 1) ** 2)
         return counts / self.sample.people
 

@@ -24,6 +24,8 @@ BATCH = 1 << 16
 MOST_NAMES = 20
 """Maximum number of columns that an error lists."""
 
+NOT_UTF_8 = "{} is not UTF-8 text; save it as UTF-8"
+
 Batch = Any
 """A ``pyarrow.RecordBatch``. Pyarrow has no types and is imported at first use."""
 
@@ -119,6 +121,8 @@ def readable(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise TableError(f"cannot read {path}: {error.strerror or 'it is damaged'}") from None
+    except UnicodeDecodeError:
+        raise TableError(NOT_UTF_8.format(path)) from None
     except (arrow().ArrowException, EOFError, ValueError, zlib.error):
         raise TableError(f"cannot read {path}: it is cut short, or not what its name says") from None
 

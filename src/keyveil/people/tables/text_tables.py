@@ -15,7 +15,7 @@ from typing import Any
 
 from ...foundation.errors import TableError
 from .delimiters import delimiter_of, is_number
-from .frames import BATCH, Batch, Columns, Source, arrow, readable
+from .frames import BATCH, NOT_UTF_8, Batch, Columns, Source, arrow, readable
 
 BLOCK = 1 << 22
 """Number of bytes of a text file parsed at a time; no line may be longer."""
@@ -47,8 +47,6 @@ class Separated(Source):
                     if row:
                         yield line, row
                     line = reader.line_num + 1
-            except UnicodeDecodeError:
-                raise TableError(f"{self._path} is not UTF-8 text; save it as UTF-8") from None
             except csv.Error:
                 raise TableError(
                     f"line {line} of {self._path} cannot be read; is a quote open?"
@@ -148,7 +146,7 @@ class JsonLines(Source):
             try:
                 row = json.loads(text.decode())
             except UnicodeDecodeError:
-                raise TableError(f"{self._path} is not UTF-8 text; save it as UTF-8") from None
+                raise TableError(NOT_UTF_8.format(self._path)) from None
             except (ValueError, RecursionError):
                 row = None
             if not isinstance(row, dict):
@@ -173,10 +171,15 @@ class JsonLines(Source):
         self, block: bytes, persons: list[Any], others: list[dict[str, Any]], persons_only: bool
     ) -> Any:
         """The block's columns in the first types that fit; None if none do."""
+        pa, reading = arrow(), arrow("json")
+        options = reading.ReadOptions(block_size=len(block) + 1, use_threads=False)
+        value = None if persons_only else self._columns.value
+        values = {} if value is None else {value: pa.float64()}
         for person, other in product(persons, others):
-            table = self._table(block, {self._columns.person: person, **other}, persons_only)
-            if table is not None:
-                return table
+            schema = pa.schema({self._columns.person: person, **other, **values})
+            form = reading.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+            with suppress(pa.ArrowInvalid):
+                return reading.read_json(pa.BufferReader(block), options, form)
         return None
 
     def _numbered(self, block: bytes, first: int) -> bytes:
@@ -188,21 +191,6 @@ class JsonLines(Source):
                 cells.pop(str(self._columns.value), None)
             lines.append(json.dumps(cells))
         return "\n".join(lines).encode() + b"\n"
-
-    def _table(self, block: bytes, types: dict[str, Any], persons_only: bool) -> Any:
-        """The block's columns; None if they have other types."""
-        pa, reading = arrow(), arrow("json")
-        if self._columns.value is not None and not persons_only:
-            types = {**types, self._columns.value: pa.float64()}
-        with suppress(pa.ArrowInvalid):
-            return reading.read_json(
-                pa.BufferReader(block),
-                reading.ReadOptions(block_size=len(block) + 1, use_threads=False),
-                reading.ParseOptions(
-                    explicit_schema=pa.schema(types), unexpected_field_behavior="ignore"
-                ),
-            )
-        return None
 
     def _trouble(self, block: bytes, first: int) -> str:
         """Why Arrow refused a block, without quoting it."""
@@ -221,10 +209,7 @@ def delimiter_in(path: Path, wanted: Collection[str]) -> str:
     """The delimiter of a text file by its first line; a .tsv usually has tabs."""
     usual = "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else ","
     with readable(path), _text(path) as lines:
-        try:
-            return delimiter_of(lines.readline(BLOCK), wanted, usual)
-        except UnicodeDecodeError:
-            raise TableError(f"{path} is not UTF-8 text; save it as UTF-8") from None
+        return delimiter_of(lines.readline(BLOCK), wanted, usual)
 
 
 @contextmanager
