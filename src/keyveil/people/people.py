@@ -125,7 +125,8 @@ class People:
         places = np.asarray(keys, np.int64)
         numbers = np.where(places == -2, 0.0, np.asarray(values, np.float64))
         keep, numbers = _ruled(schema, places, numbers, lenient)
-        who, places, numbers = who[keep], places[keep], numbers[keep]
+        if not keep.all():
+            who, places, numbers = who[keep], places[keep], numbers[keep]
         rank = who * len(schema.keys) + places
         if (rank[1:] < rank[:-1]).any():
             order = np.argsort(rank, kind="stable")
