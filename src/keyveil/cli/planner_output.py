@@ -13,7 +13,7 @@ from ..estimate.forecast.key_forecast import forecast
 from ..estimate.shrink.shrinkage import FEWEST
 from ..estimate.together.query import Query
 from ..foundation.errors import PlanError
-from ..foundation.exact import decimal, text
+from ..foundation.exact import text
 from ..people.prior import Prior
 from ..people.scale import Scale
 from ..people.schema import Schema
@@ -46,16 +46,6 @@ def asked(words: str) -> str | list[str]:
     if "(" not in words:
         raise PlanError(f"--ask is one of {', '.join(ASKS)}, or queries separated by semicolons")
     return [str(query) for query in Query.parse_all(words)]
-
-
-def prior_of(schema: Schema, held: str | None, mean: str | None, spread: str | None) -> Prior:
-    """The prior of the options, on the scale of the values; the rest is at its default."""
-    given = {
-        name: float(decimal(value, f"--{name}"))
-        for name, value in (("held", held), ("mean", mean), ("spread", spread))
-        if value is not None
-    }
-    return Prior.of(schema, **given)
 
 
 def advice_for(schema: Schema, epsilon: str, people: int, ask: str, prior: Prior) -> Advice:
