@@ -40,9 +40,8 @@ class Product(Channel):
             raise ChannelError(f"a product has at most {MOST_OUTPUTS} outputs")
         if self.inner.states**self.digits > MOST_STATES:
             raise ChannelError(f"a product has at most {MOST_STATES} states")
-        object.__setattr__(self, "states", self.inner.states**self.digits)
-        object.__setattr__(self, "cells", self.inner.cells**self.digits)
-        object.__setattr__(self, "words", self.digits * self.inner.words)
+        states, cells = self.inner.states**self.digits, self.inner.cells**self.digits
+        self._derive(states=states, cells=cells, words=self.digits * self.inner.words)
 
     def proof(self) -> Proof:
         one = self.inner.proof()
