@@ -341,6 +341,23 @@ def _mixed(number: Any) -> Any:
 
 
 @_jit
+def _row(state: Any, person: Any, people: Any, once: bool, rows: Any, laws: int) -> Any:
+    """The turn of a person's rounding, 0 without laws, and the person's row among ``rows``."""
+    if laws:
+        return (person // rows) * ((rows << U(32)) // people), person % rows
+    if once:
+        return U(0), person
+    return U(0), U(np.float64(_random(state) >> U(11)) * (np.float64(rows) / 9007199254740992.0))
+
+
+@_jit
+def _number(over: Any, weight: Any, rest: Any) -> Any:
+    """The slice that holds ``over``. The first ``rest`` have ``weight + 1`` words, others ``weight``."""
+    heavy = rest * (weight + U(1))
+    return over // (weight + U(1)) if over < heavy else rest + (over - heavy) // weight
+
+
+@_jit
 def _keep(state: Any, first: Any, held: Any, cap: Any, chosen: Any) -> Any:
     """Up to ``cap`` of a record's rows, every choice equally likely: how many, and which."""
     kept = min(held, cap)
@@ -401,21 +418,13 @@ def draw_collision(
     numbers of single items, ``pairs`` the number of keys where pairs of them are items too, else 0,
     ``lows[j]`` weight and rest of the cells without an item when j have one.
     """
-    state = np.array([seed], np.uint64)
-    rows, most = np.float64(len(starts) - 1), U(cap)
-    step = (1 << 32) * (len(starts) - 1) // people
-    turn = U(0)
+    state, most = np.array([seed], np.uint64), U(cap)
     chosen, items = np.empty(cap, np.uint64), np.empty(cap, np.uint64)
     taken = np.empty(cap * (cap + 1) // 2 if pairs else cap, np.uint64)
     marked = np.zeros(small, np.int64)
     d = U(pairs)
     for p in range(1, people + 1):
-        row = U(p - 1)
-        if len(law):
-            row = U((p - 1) % (len(starts) - 1))
-            turn = U(((p - 1) // (len(starts) - 1)) * step)
-        elif not once:
-            row = U(np.float64(_random(state) >> U(11)) * (rows / 9007199254740992.0))
+        turn, row = _row(state, U(p - 1), U(people), once, U(len(starts) - 1), len(law))
         first = U(starts[row])
         kept = _keep(state, first, U(starts[row + U(1)]) - first, most, chosen)
         base = _random(state)
@@ -458,9 +467,7 @@ def draw_collision(
         if cell_word < own:
             cell = taken[cell_word // U(high)]
         else:
-            over, low, rest = cell_word - own, U(lows[count, 0]), U(lows[count, 1])
-            heavy = rest * (low + U(1))
-            number = over // (low + U(1)) if over < heavy else rest + (over - heavy) // low
+            number = _number(cell_word - own, U(lows[count, 0]), U(lows[count, 1]))
             cell = _other(number, taken, count)
         counts[at * U(small) + cell] += 1
 
@@ -485,21 +492,13 @@ def draw_coco(
     law: Any,
 ) -> None:
     """The same through ``CoCo``; ``words[key]`` are the mixed numbers of keys."""
-    state = np.array([seed], np.uint64)
-    rows, most, half = np.float64(len(starts) - 1), U(cap), U(small // 2)
-    step = (1 << 32) * (len(starts) - 1) // people
-    turn = U(0)
+    state, most, half = np.array([seed], np.uint64), U(cap), U(small // 2)
     chosen, taken = np.empty(cap, np.uint64), np.empty(2 * cap, np.uint64)
     claimed = np.empty(cap, np.uint64)
     marked, best = np.zeros(small // 2, np.int64), np.zeros(small // 2, np.uint64)
     place = np.zeros(small // 2, np.uint64)
     for p in range(1, people + 1):
-        row = U(p - 1)
-        if len(law):
-            row = U((p - 1) % (len(starts) - 1))
-            turn = U(((p - 1) // (len(starts) - 1)) * step)
-        elif not once:
-            row = U(np.float64(_random(state) >> U(11)) * (rows / 9007199254740992.0))
+        turn, row = _row(state, U(p - 1), U(people), once, U(len(starts) - 1), len(law))
         first = U(starts[row])
         kept = _keep(state, first, U(starts[row + U(1)]) - first, most, chosen)
         base = _random(state)
@@ -545,9 +544,7 @@ def draw_coco(
             cell = claimed[(word - own) // U(low)]
             cell = cell + half if cell < half else cell - half
         else:
-            over, weight, rest = word - both, U(lefts[count, 0]), U(lefts[count, 1])
-            heavy = rest * (weight + U(1))
-            number = over // (weight + U(1)) if over < heavy else rest + (over - heavy) // weight
+            number = _number(word - both, U(lefts[count, 0]), U(lefts[count, 1]))
             for j in range(count):
                 taken[U(2) * j] = claimed[j]
                 taken[U(2) * j + U(1)] = claimed[j] + half if claimed[j] < half else claimed[j] - half
