@@ -14,7 +14,7 @@ from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
 from ...people.prior import independent_law
 from ...plan.plan import Plan
-from .attack import FREQUENCY, MEAN, Aimed, best_ratio, check, ratio
+from .attack import FREQUENCY, MEAN, Aimed, Attack, best_ratio, on_own_range, ratio
 from .gains import Change
 from .influence import CellInfluence, channel_influence
 
@@ -38,7 +38,7 @@ def raised_conditional(
     the keys too. Honest people hold each key with ``frequency``, independently, with values of
     ``mean``.
     """
-    check(plan, share, "raise-frequency", "crafted", "chosen", views)
+    Attack(share, views=views).checked(plan)
     if not plan.encoding.speaks_of_views:
         raise PlanError(
             f"what fakes could do to a conditional of {plan.mechanism_name} is not offered: it leans on "
@@ -67,11 +67,10 @@ def raised_conditional(
             return Aimed((1 - fakes) * before + fakes * options.mean_influence(pick), np.ones(1), [pick])
 
         most = ratio(best_ratio(before, 1.0, outcome).values[0])
-    low, high = float(plan.schema.low[target]), float(plan.schema.high[target])
 
     def shown(ratio: float) -> float:
         ratio = min(max(ratio, -1.0), 1.0)
-        return max(ratio, 0.0) if asked.kind == "frequency" else low + (ratio + 1) / 2 * (high - low)
+        return max(ratio, 0.0) if asked.kind == "frequency" else on_own_range(plan, target, ratio)
 
     return Change(shown(ratio(before[0])), shown(most))
 
