@@ -19,7 +19,7 @@ from scipy import stats
 
 from .channel import Channel, Proof
 from .channel.law import MOST_WRITTEN, as_laws
-from .channel.seed_pool import pool_of
+from .channel.shapes.seed_pool import pool_of
 from .estimate import estimate
 from .estimate.decoding import decoding_of
 from .estimate.forecast.key_forecast import forecast_key

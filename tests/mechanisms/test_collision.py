@@ -17,7 +17,7 @@ import pytest
 
 from keyveil import ChannelError, Coins, People, Plan, PlanError, Schema, Tally, estimate
 from keyveil.channel import CoCo, Collision, Symmetric, parse_channel
-from keyveil.channel.collision_channel import best_small
+from keyveil.channel.shapes.collision_channel import best_small
 from keyveil.estimate.forecast.key_forecast import forecast
 from keyveil.estimate.pools.collision_matrix import _mirrored, collided, core_size
 from keyveil.estimate.pools.pair_items import PairEvidence, Scores, scores_of

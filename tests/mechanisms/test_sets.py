@@ -30,8 +30,8 @@ from keyveil import (
     estimate,
 )
 from keyveil.channel import CoCo, Symbols, Symmetric, parse_channel
-from keyveil.channel.coco_channel import best_cells
-from keyveil.channel.coco_channel import variances as coco_variances
+from keyveil.channel.shapes.coco_channel import best_cells
+from keyveil.channel.shapes.coco_channel import variances as coco_variances
 from keyveil.estimate.forecast.key_forecast import forecast
 from keyveil.estimate.pools.collision_matrix import undoing
 from keyveil.estimate.pools.padded_items import padded_moments

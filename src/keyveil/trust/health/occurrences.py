@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...channel.honest_limits import HonestLimits
-from ...channel.seed_pool import pool_of
+from ...channel.shapes.seed_pool import pool_of
 from ...foundation.arrays import Floats
 from ...foundation.tails import below, exponential_bound
 from ...plan.plan import Plan

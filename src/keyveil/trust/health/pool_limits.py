@@ -30,12 +30,12 @@ from math import log
 
 import numpy as np
 
-from ...channel.coco_channel import CoCo
-from ...channel.collision_channel import Collision
-from ...channel.hash import MOST_HASHED
 from ...channel.honest_limits import HonestLimits
 from ...channel.law import Channel
-from ...channel.seed_pool import SeedPool
+from ...channel.shapes.coco_channel import CoCo
+from ...channel.shapes.collision_channel import Collision
+from ...channel.shapes.hash import MOST_HASHED
+from ...channel.shapes.seed_pool import SeedPool
 from ...foundation.arrays import WORD, Floats, Integers
 from ...foundation.tails import exponential_bound
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...channel import Channel
-from ...channel.seed_pool import pool_of
+from ...channel.shapes.seed_pool import pool_of
 from ...estimate.decoding import decoding_of, moments_of
 from ...estimate.linear import key_weights
 from ...estimate.pools.collision_matrix import (

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ...channel.seed_pool import pool_of
+from ...channel.shapes.seed_pool import pool_of
 from ...estimate.answer import quantile
 from ...estimate.decoding import moments_of
 from ...estimate.linear import Moments

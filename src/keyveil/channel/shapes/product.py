@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..foundation.arrays import Bits, Floats, Integers
-from ..foundation.coins import Stream
-from ..foundation.errors import ChannelError
-from .honest_limits import HonestLimits
-from .law import Channel, Document, as_states, integer, nan_where_biased
-from .proof import Proof
+from ...foundation.arrays import Bits, Floats, Integers
+from ...foundation.coins import Stream
+from ...foundation.errors import ChannelError
+from ..honest_limits import HonestLimits
+from ..law import Channel, Document, as_states, integer, nan_where_biased
+from ..proof import Proof
 from .symmetric import Symmetric
 from .table import Table
 

@@ -25,13 +25,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Floats, Integers
-from ..foundation.coins import Stream
-from ..foundation.errors import ChannelError
-from ..foundation.exact import at_most
-from ..foundation.search import largest_fitting
+from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.coins import Stream
+from ...foundation.errors import ChannelError
+from ...foundation.exact import at_most
+from ...foundation.search import largest_fitting
+from ..proof import Proof
 from .hash import MOST_CELLS, item_words, words_of
-from .proof import Proof
 from .seed_pool import (
     BOUNDS,
     MOST_ITEMS,

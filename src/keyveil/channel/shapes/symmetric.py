@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Floats, Integers
-from ..foundation.coins import Stream
-from ..foundation.errors import ChannelError
-from ..foundation.exact import at_most, most_lies
-from .honest_limits import HonestLimits
-from .law import IntegerChannel, as_states, nan_where_biased, thresholds
-from .proof import Proof
+from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.coins import Stream
+from ...foundation.errors import ChannelError
+from ...foundation.exact import at_most, most_lies
+from ..honest_limits import HonestLimits
+from ..law import IntegerChannel, as_states, nan_where_biased, thresholds
+from ..proof import Proof
 
 MOST_STATES = 1 << 20
 MOST_COMPARED = 1 << 12

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Floats, Integers
-from ..foundation.coins import Stream
-from ..foundation.errors import ChannelError
-from .law import MOST_OUTPUTS, Channel, Document, as_states, thresholds, weights_of
-from .proof import Proof
+from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.coins import Stream
+from ...foundation.errors import ChannelError
+from ..law import MOST_OUTPUTS, Channel, Document, as_states, thresholds, weights_of
+from ..proof import Proof
 
 MOST_ENTRIES = 1 << 16
 

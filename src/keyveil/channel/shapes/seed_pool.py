@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Floats, Integers
-from ..foundation.errors import ChannelError
+from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.errors import ChannelError
+from ..honest_limits import HonestLimits
+from ..law import Channel, IntegerChannel
 from .hash import MOST_CELLS, MOST_HASHED, named_counts
-from .honest_limits import HonestLimits
-from .law import Channel, IntegerChannel
 
 MOST_ITEMS = 1 << 31
 _MOST_NUMBER = 1 << 62

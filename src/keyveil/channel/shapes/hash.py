@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Bits, Floats, Integers, Words
-from ..foundation.coins import Stream
-from ..foundation.errors import ChannelError
-from .honest_limits import HonestLimits
-from .law import Channel, Document, as_states, integer, nan_where_biased
-from .proof import Proof
+from ...foundation.arrays import WORD, Bits, Floats, Integers, Words
+from ...foundation.coins import Stream
+from ...foundation.errors import ChannelError
+from ..honest_limits import HonestLimits
+from ..law import Channel, Document, as_states, integer, nan_where_biased
+from ..proof import Proof
 from .table import Table
 
 MOST_CELLS = 1 << 22

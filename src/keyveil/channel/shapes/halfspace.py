@@ -16,13 +16,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Bits, Floats, Integers
-from ..foundation.coins import Stream
-from ..foundation.errors import ChannelError
-from ..foundation.exact import most_lies
-from .honest_limits import HonestLimits
-from .law import MOST_OUTPUTS, IntegerChannel
-from .proof import Proof
+from ...foundation.arrays import WORD, Bits, Floats, Integers
+from ...foundation.coins import Stream
+from ...foundation.errors import ChannelError
+from ...foundation.exact import most_lies
+from ..honest_limits import HonestLimits
+from ..law import MOST_OUTPUTS, IntegerChannel
+from ..proof import Proof
 
 MOST_SIGNS = 1 << 16
 MOST_WRITTEN_SIGNS = 10

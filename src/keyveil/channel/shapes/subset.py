@@ -18,14 +18,14 @@ from typing import ClassVar, overload
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Bits, Flags, Floats, Integers
-from ..foundation.coins import Stream
-from ..foundation.errors import ChannelError
-from ..foundation.exact import at_most
-from ..foundation.search import largest_fitting
-from .honest_limits import HonestLimits
-from .law import MOST_OUTPUTS, IntegerChannel, as_states
-from .proof import Proof, worst_of
+from ...foundation.arrays import WORD, Bits, Flags, Floats, Integers
+from ...foundation.coins import Stream
+from ...foundation.errors import ChannelError
+from ...foundation.exact import at_most
+from ...foundation.search import largest_fitting
+from ..honest_limits import HonestLimits
+from ..law import MOST_OUTPUTS, IntegerChannel, as_states
+from ..proof import Proof, worst_of
 
 MOST_STATES = 1 << 12
 STEP_ERROR = 2.0**-48

@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Bits, Flags, Floats, Integers, Words
-from ..foundation.coins import Stream
-from ..foundation.errors import ChannelError
-from .honest_limits import HonestLimits, MarkTotal
-from .law import (
+from ...foundation.arrays import WORD, Bits, Flags, Floats, Integers, Words
+from ...foundation.coins import Stream
+from ...foundation.errors import ChannelError
+from ..honest_limits import HonestLimits, MarkTotal
+from ..law import (
     MOST_OUTPUTS,
     MOST_WRITTEN,
     ROUNDING,
@@ -31,9 +31,9 @@ from .law import (
     thresholds,
     weights_of,
 )
-from .one_hot_bits import OneHotBits
-from .proof import Proof, worst_of
-from .report_choices import ReportChoices
+from ..one_hot_bits import OneHotBits
+from ..proof import Proof, worst_of
+from ..report_choices import ReportChoices
 
 GROUP = 32
 MOST_POSITIONS = 1 << 20

@@ -22,13 +22,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Floats, Integers
-from ..foundation.coins import Stream
-from ..foundation.errors import ChannelError
-from ..foundation.exact import at_most, own_context
-from ..foundation.search import largest_fitting
+from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.coins import Stream
+from ...foundation.errors import ChannelError
+from ...foundation.exact import at_most, own_context
+from ...foundation.search import largest_fitting
+from ..proof import Proof
 from .hash import MOST_CELLS, hashed, item_words
-from .proof import Proof
 from .seed_pool import BOUNDS, MOST_ITEMS, PairSquares, SeedPool, SumsOfSquares, agreement, runs_of
 
 
