@@ -88,8 +88,8 @@ def _log_far(k: Floats, n: Floats, p: Floats) -> Floats:
     """ln Pr[X >= k] for counts above the mean."""
     usable = (k >= 1) & (k <= n) & (p > 0) & (p < 1)
     at, of, by = np.where(usable, k, 1.0), np.where(usable, n, 1.0), np.where(usable, p, 0.5)
-    made = log_binomial(at, of, by) + np.log(tail_over_term(at, of, by))
-    return np.where(usable, made, -inf)
+    logs = log_binomial(at, of, by) + np.log(tail_over_term(at, of, by))
+    return np.where(usable, logs, -inf)
 
 
 @cache
