@@ -9,6 +9,7 @@ It has six rooms. Each imports only from itself and from the rooms above it::
     relay/        a server in front of a collector that mixes reports before it sends them on
     operations/   starting a collector, verification, backup and restore
 
-A report that arrives over HTTP passes ``http.upload`` (limits), ``http.wire`` (decoding and the check
-that an honest device could have sent it), ``http.ingest`` and ``engine.writer`` (one transaction).
+A report that arrives over HTTP passes ``http.upload_limits``, ``http.batches`` (decoding and the
+check that an honest device could have sent it), ``http.reports_route`` and ``engine.writer`` (one
+transaction).
 """

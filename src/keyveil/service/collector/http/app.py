@@ -15,8 +15,8 @@ from ..engine.service import Service
 from ..process.problems import Problem
 from ..store.collection import Collection
 from .access import cors, header, preflight, require
-from .ingest import Ingest
 from .openapi import document, page
+from .reports_route import ReportsRoute
 from .routes import OPERATIONS, Operation
 from .web import Run, guarded, json, site, with_headers
 
@@ -40,7 +40,7 @@ def app(service: Service, seal: bool = True) -> Starlette:
     by_path: dict[str, list[Operation]] = {}
     for operation in OPERATIONS:
         by_path.setdefault(operation.path, []).append(operation)
-    routes = [Route("/v1/collections/{name}/reports", Ingest(service))]
+    routes = [Route("/v1/collections/{name}/reports", ReportsRoute(service))]
     for path, operations in by_path.items():
         methods = [operation.method for operation in operations]
         if any(operation.public for operation in operations):

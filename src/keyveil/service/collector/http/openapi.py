@@ -10,8 +10,8 @@ from typing import Any
 from .... import __version__
 from ..process.problems import CONTENT_TYPE, REASONS
 from . import schemas
+from .batches import BINARY, JSON, SingleReport, WireBatch
 from .routes import OPERATIONS, Operation
-from .wire import BINARY, JSON, SingleReport, WireBatch
 
 _ANY = ("invalid", "unknown", "host", "origin", "storage", "unhealthy")
 _ROLE = ("token", "forbidden")

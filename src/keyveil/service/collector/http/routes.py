@@ -22,9 +22,9 @@ from ..store.collection import Collection, checked_name
 from ..store.segments import files_of, folder_of, remove
 from . import schemas
 from .access import require
+from .batches import JSON
 from .live import stream
 from .web import json
-from .wire import JSON
 
 TALLY = "application/vnd.keyveil.tally"
 ADMIN_BODY = 64 << 20

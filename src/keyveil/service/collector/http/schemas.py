@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from .wire import SingleReport, WireBatch, WireReport
+from .batches import SingleReport, WireBatch, WireReport
 
 Name = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
 Whole = Annotated[int, Meta(ge=0)]

@@ -20,7 +20,7 @@ from ..process.metrics import Refusals
 from ..process.problems import CONTENT_TYPE, Problem
 from ..process.settings import Settings
 from ..store.store_interface import StoreError, StoreUnready
-from .wire import JSON
+from .batches import JSON
 
 Pairs = list[tuple[bytes, bytes]]
 Run = Callable[[Request], Awaitable[Response]]

@@ -6,8 +6,8 @@ import socket
 from pathlib import Path
 from typing import TextIO
 
+from ...client.client_core import is_loopback
 from ..engine.service import Service
-from ..http.access import is_loopback
 from ..http.app import app
 from ..http.server import ServeError, address_of, listening, run
 from ..process.clock import Clock

@@ -12,10 +12,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from ..http import wire
-from ..http.access import cors, header, is_loopback, preflight, require_here
+from ...client.client_core import is_loopback
+from ..http import batches
+from ..http.access import cors, header, preflight, require_here
 from ..http.server import run
-from ..http.upload import Said, Upload
+from ..http.upload_limits import Answer, Upload
 from ..http.web import Run, guarded, json, site, with_headers
 from ..process.problems import Problem
 from ..store.tokens import digest_of
@@ -37,9 +38,9 @@ class _Door(Upload[KnownCollection]):
         return place.origins
 
     def epoch_now(self, place: KnownCollection) -> int:
-        return place.epoch_at(self._relay.clock.now())
+        return place.terms.epoch_at(self._relay.clock.now())
 
-    async def take(self, place: KnownCollection, batch: wire.Batch) -> Said:
+    async def take(self, place: KnownCollection, batch: batches.Batch) -> Answer:
         if not batch.named:  # its device asks for it by its id until it has left
             raise Problem("malformed", "a report sent through a relay must have an id")
         return await self._relay.take(place, batch)
@@ -59,7 +60,7 @@ class _Routes:
 
     def plan(self, known: KnownCollection) -> Response:
         """The plan's document."""
-        return Response(known.document, media_type=wire.JSON)
+        return Response(known.document, media_type=batches.JSON)
 
     def public(self, respond: Callable[[KnownCollection], Response]) -> Run:
         """A route that pages of the collection's origins may read."""

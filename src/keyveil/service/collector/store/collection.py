@@ -97,9 +97,13 @@ class Terms:
         """The epoch at a time."""
         return max(0, int(now // self.epoch))
 
+    def end(self, epoch: int) -> float:
+        """The time at which an epoch and its grace end, in seconds since 1970."""
+        return float((epoch + 1) * self.epoch + self.grace)
+
     def over(self, epoch: int, now: float) -> bool:
         """Whether an epoch and its grace have ended."""
-        return (epoch + 1) * self.epoch + self.grace <= now
+        return self.end(epoch) <= now
 
     def ahead(self, epoch: int, now: float) -> bool:
         """Whether it is too early for an epoch's reports."""

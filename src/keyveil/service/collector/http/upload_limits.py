@@ -13,12 +13,12 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from ..process.problems import CONTENT_TYPE, Problem
-from . import wire
+from . import batches
 from .access import allowed, cors, header, preflight
 from .web import Host, Pairs, as_problem, extra_headers
 
 Place = TypeVar("Place")
-Said = tuple[int, bytes, Pairs]
+Answer = tuple[int, bytes, Pairs]
 """Status, JSON body and additional headers of an answer."""
 
 _encoder = msgspec.json.Encoder()
@@ -67,7 +67,7 @@ class Upload(ABC, Generic[Place]):
         """Refuse a request before its body is read."""
 
     @abstractmethod
-    async def take(self, place: Place, batch: wire.Batch) -> Said:
+    async def take(self, place: Place, batch: batches.Batch) -> Answer:
         """Accept a batch and return the answer."""
 
     def refused(self, name: str, place: Place | None, problem: Problem) -> None:
@@ -93,7 +93,7 @@ class Upload(ABC, Generic[Place]):
             if origin is not None and not allowed(origins, origin):
                 raise Problem("origin")
             status, body, more = await self._post(place, headers, receive)
-            kind = wire.JSON
+            kind = batches.JSON
         except Exception as error:
             problem = as_problem(self._host, error)
             self.refused(name, place, problem)
@@ -103,13 +103,13 @@ class Upload(ABC, Generic[Place]):
                 more.append((b"allow", b"OPTIONS, POST"))
         await respond(send, status, body, kind, [*extra, *more])
 
-    async def _post(self, place: Place, headers: Pairs, receive: Receive) -> Said:
+    async def _post(self, place: Place, headers: Pairs, receive: Receive) -> Answer:
         self.check(place, headers)
         decode, size = self._head(headers)
         with self._waiting() as upload:
             body = await self._body(receive, size, upload)
             batch = decode(body, self._host.settings.reports)
-            if batch.epoch == wire.NOW:
+            if batch.epoch == batches.NOW:
                 batch.epoch = self.epoch_now(place)
             return await self.take(place, batch)
 
@@ -161,7 +161,7 @@ class Upload(ABC, Generic[Place]):
         """Seconds to wait; longer the fuller the queue is. Clients add their own jitter."""
         return 1 + 4 * self.waiting_bytes // self._host.settings.waiting_bytes
 
-    def _head(self, headers: Pairs) -> tuple[Callable[[bytes, int], wire.Batch], int]:
+    def _head(self, headers: Pairs) -> tuple[Callable[[bytes, int], batches.Batch], int]:
         """The decoder of the body and its maximum size."""
         kind = length = encoding = None
         for key, value in headers:
@@ -175,11 +175,11 @@ class Upload(ABC, Generic[Place]):
             raise Problem("encoding")
         main = b"" if kind is None else kind.split(b";", 1)[0].strip().lower()
         if main == b"application/json":
-            decode: Any = wire.decode_json
-        elif main == wire.BINARY.encode():
-            decode = wire.decode_binary
+            decode: Any = batches.decode_json
+        elif main == batches.BINARY.encode():
+            decode = batches.decode_binary
         else:
-            raise Problem("content_type", f"send {wire.JSON} or {wire.BINARY}")
+            raise Problem("content_type", f"send {batches.JSON} or {batches.BINARY}")
         most = self._host.settings.body_bytes
         if length is None:
             return decode, most

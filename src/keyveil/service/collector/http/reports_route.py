@@ -14,15 +14,15 @@ from ..engine.service import Service
 from ..process.problems import REASONS, Problem
 from ..store import Parcel
 from ..store.collection import Collection
-from . import wire
+from . import batches
 from .access import require_ingest
-from .upload import Said, Upload
+from .upload_limits import Answer, Upload
 from .web import Pairs
 
 _encoder = msgspec.json.Encoder()
 
 
-class Ingest(Upload[Collection]):
+class ReportsRoute(Upload[Collection]):
     """The collector's route for reports."""
 
     def __init__(self, service: Service) -> None:
@@ -50,7 +50,7 @@ class Ingest(Upload[Collection]):
         if place is not None:
             self.service.writer.refused(place.id, problem.reason, problem.more.get("number", 1))
 
-    async def take(self, place: Collection, batch: wire.Batch) -> Said:
+    async def take(self, place: Collection, batch: batches.Batch) -> Answer:
         service = self.service
         round_ = place.round_of(batch.plan)
         if round_ is None:
@@ -58,7 +58,7 @@ class Ingest(Upload[Collection]):
         book = service.store.has_book(round_)
         if book is None:
             book = await asyncio.to_thread(service.store.book, round_)
-        packed = wire.pack(batch, book.plan.packing)
+        packed = batches.pack(batch, book.plan.packing)
         reasons: dict[int, str] = dict.fromkeys(packed.impossible, "impossible")
         if packed.count:
             ids = packed.ids
@@ -96,7 +96,7 @@ class Ingest(Upload[Collection]):
         finally:
             bucket.give_back(unused)
 
-    def _partly(self, collection: Collection, batch: wire.Batch, reasons: dict[int, str]) -> Said:
+    def _partly(self, collection: Collection, batch: batches.Batch, reasons: dict[int, str]) -> Answer:
         """The answer if reports failed: it names their ids.
 
         A refusal if all failed for the same reason.
