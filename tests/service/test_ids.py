@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyveil.service.collector.store import seen_ids as module
-from keyveil.service.collector.store.scratch import FolderScratch
-from keyveil.service.collector.store.seen_ids import IdSet, Spoiled, split
+from keyveil.service.collector.store.seen_ids import FolderScratch, IdSet, Spoiled, split
 
 small = st.integers(0, 40).map(lambda n: n.to_bytes(16, "big"))
 halves = st.sampled_from([bytes(8), b"\xff" * 8, b"\0" * 7 + b"\1", b"\x80" + bytes(7)])

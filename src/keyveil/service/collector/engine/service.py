@@ -134,7 +134,7 @@ class Service:
         """What analysts and admins may know: reports, refusals, epochs, rounds."""
         status = await asyncio.to_thread(status_of, self.store, collection, self.clock.now())
         book = await asyncio.to_thread(self.store.book, collection.round)
-        changed = self.metrics.changed.get(collection.name, 0)
+        changed = self.metrics.changed[collection.name]
         facts = {**self.public(collection), **status, "changed": changed}
         return {**facts, "offers": self.answers.offers(book.plan)}
 

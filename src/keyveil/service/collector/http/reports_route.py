@@ -72,10 +72,10 @@ class ReportsRoute(Upload[Collection]):
             else:
                 self._recent.note(parcel, recent)
             if recent.changed:
-                service.metrics.change(place.name, recent.changed)
+                service.metrics.changed[place.name] += recent.changed
         if reasons:
             return self._partly(place, batch, reasons)
-        service.metrics.accept(place.name, batch.count)
+        service.metrics.accepted[place.name] += batch.count
         return 200, b'{"accepted":%d,"failed":[]}' % batch.count, []
 
     async def _submit(self, collection: Collection, parcel: Parcel, fresh: int) -> None:
@@ -118,5 +118,5 @@ class ReportsRoute(Upload[Collection]):
         for reason, number in refused.items():
             service.metrics.refuse(collection.name, reason, number)
             service.writer.refused(collection.id, reason, number)
-        service.metrics.accept(collection.name, accepted)
+        service.metrics.accepted[collection.name] += accepted
         return 200, _encoder.encode({"accepted": accepted, "failed": failed}), []

@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from ..process.problems import CONTENT_TYPE, Problem
 from . import batches
@@ -23,6 +23,11 @@ Answer = tuple[int, bytes, Pairs]
 
 _encoder = msgspec.json.Encoder()
 
+DECODERS = {
+    batches.JSON.encode(): batches.decode_json,
+    batches.BINARY.encode(): batches.decode_binary,
+}
+"""The decoder of a body by its content type."""
 PATIENCE = 1.0
 """Seconds that a body may take before it can be dropped to make room for another."""
 
@@ -72,9 +77,8 @@ class Upload(ABC, Generic[Place]):
 
     def refused(self, name: str, place: Place | None, problem: Problem) -> None:
         """Count a refusal."""
-        self._host.metrics.refuse(
-            name if place is not None else "", problem.reason, problem.more.get("number", 1)
-        )
+        number = problem.more.get("number", 1)
+        self._host.metrics.refuse(name if place is not None else "", problem.reason, number)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         name, headers = scope["path_params"]["name"], scope["headers"]
@@ -126,7 +130,7 @@ class Upload(ABC, Generic[Place]):
             self._arriving.discard(upload)
             self._forget(upload)
 
-    def _came(self, upload: _Arriving, size: int) -> None:
+    def _count_bytes(self, upload: _Arriving, size: int) -> None:
         """Count bytes received of a body."""
         while self.waiting_bytes + size > self._host.settings.waiting_bytes:
             self._make_room(upload)
@@ -163,24 +167,14 @@ class Upload(ABC, Generic[Place]):
 
     def _head(self, headers: Pairs) -> tuple[Callable[[bytes, int], batches.Batch], int]:
         """The decoder of the body and its maximum size."""
-        kind = length = encoding = None
-        for key, value in headers:
-            if key == b"content-type":
-                kind = value
-            elif key == b"content-length":
-                length = value
-            elif key == b"content-encoding":
-                encoding = value
-        if encoding is not None and encoding.strip().lower() not in (b"", b"identity"):
+        named = dict(headers)  # the last counts if a header occurs twice
+        if named.get(b"content-encoding", b"").strip().lower() not in (b"", b"identity"):
             raise Problem("encoding")
-        main = b"" if kind is None else kind.split(b";", 1)[0].strip().lower()
-        if main == b"application/json":
-            decode: Any = batches.decode_json
-        elif main == batches.BINARY.encode():
-            decode = batches.decode_binary
-        else:
+        kind = named.get(b"content-type", b"").split(b";", 1)[0].strip().lower()
+        decode = DECODERS.get(kind)
+        if decode is None:
             raise Problem("content_type", f"send {batches.JSON} or {batches.BINARY}")
-        most = self._host.settings.body_bytes
+        length, most = named.get(b"content-length"), self._host.settings.body_bytes
         if length is None:
             return decode, most
         if not length.isdigit():
@@ -190,57 +184,34 @@ class Upload(ABC, Generic[Place]):
         return decode, int(length)
 
     async def _body(self, receive: Receive, most: int, upload: _Arriving) -> bytes:
+        """The whole body, counted as it arrives."""
+        parts: list[bytes] = []
+        size, more = 0, True
         try:
             async with asyncio.timeout(self._host.settings.request_seconds) as limit:
                 upload.limit = limit
                 self._arriving.add(upload)
-                message = await receive()
-                if message["type"] == "http.request" and not message.get("more_body"):
-                    body: bytes = message.get("body", b"")
-                    if len(body) > most:
+                while more:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        raise Problem("malformed", "the connection ended within the body")
+                    part, more = message.get("body", b""), message.get("more_body", False)
+                    size += len(part)
+                    if size > most:
                         raise Problem("too_large", f"a body has at most {most} bytes")
-                    self._whole(upload, len(body))
-                    return body
-                return await self._rest(message, receive, most, upload)
+                    if upload.size < 0:  # dropped, and more of it arrived before the timeout was seen
+                        raise Problem("slow")
+                    self._count_bytes(upload, len(part))
+                    parts.append(part)
+                self._arriving.discard(upload)  # it now waits for the store and cannot be dropped
         except TimeoutError:
             raise Problem("slow") from None
-
-    def _whole(self, upload: _Arriving, size: int) -> None:
-        """Note that a body is complete. It now waits for the store and can no longer be dropped."""
-        self._still(upload)
-        self._came(upload, size)
-        self._arriving.discard(upload)
-
-    def _still(self, upload: _Arriving) -> None:
-        if upload.size < 0:  # dropped, and more of it arrived before the timeout was seen
-            raise Problem("slow")
-
-    async def _rest(self, message: Message, receive: Receive, most: int, upload: _Arriving) -> bytes:
-        parts = []
-        size = 0
-        while True:
-            if message["type"] != "http.request":
-                raise Problem("malformed", "the connection ended within the body")
-            part = message.get("body", b"")
-            size += len(part)
-            if size > most:
-                raise Problem("too_large", f"a body has at most {most} bytes")
-            parts.append(part)
-            if not message.get("more_body"):
-                self._whole(upload, len(part))
-                return b"".join(parts)
-            self._still(upload)
-            self._came(upload, len(part))
-            message = await receive()
+        return b"".join(parts)
 
 
 async def respond(send: Send, status: int, body: bytes, kind: str, extra: Pairs) -> None:
     """Send a whole response."""
-    headers = [
-        (b"cache-control", b"no-store"),
-        (b"x-content-type-options", b"nosniff"),
-        *extra,
-    ]
+    headers = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"), *extra]
     if status != 204:
         headers.append((b"content-length", str(len(body)).encode()))
     if kind:

@@ -12,13 +12,13 @@ from ....foundation.errors import ReportError
 from ....plan.tally import Tally
 from ..store import Session, Store, StoreUnready
 from ..store.collection import Collection, Round
+from ..store.control import add_chunk
 from ..store.epoch_keys import FOLDER as KEYS
 from ..store.epoch_keys import KeyFolder
-from ..store.scratch import FolderScratch
-from ..store.seen_ids import IdSet, Spoiled, split
+from ..store.report_log import crc_of
+from ..store.seen_ids import FolderScratch, IdSet, Spoiled, split
 from ..store.segments import ManifestError, check_files, files_of, folder_of, read_part
 from ..store.sqlite import SqliteStore
-from ..store.store_base import add_chunk, crc_of
 from ..store.store_interface import BROUGHT_IN, SEALED
 
 AT_ONCE = 1 << 15

@@ -198,8 +198,7 @@ class Relay:
             failed = await self._send_part(spot, part, ends)
             decide = partial(self.sent_ids.decide, spot[0], spot[2], part, failed)
             await self._written(decide, ends)
-            done, counted = len(part.rows) - len(failed), self.metrics.forwarded
-            counted[spot[0]] = counted.get(spot[0], 0) + done
+            self.metrics.forwarded[spot[0]] += len(part.rows) - len(failed)
         number = sum(len(part.rows) for part in parts)
         self.metrics.crowds.add(number)
         self.log.say("forwarded", collection=spot[0], reports=number)
@@ -267,7 +266,7 @@ class Relay:
             over = self.sent_ids.closed(spot[0], spot[2]) or self.upstream.over(spot[0], spot[2], now)
             if pool.sending is None and over:
                 number = self.crowds.forget(spot)
-                self.metrics.lonely[spot[0]] = self.metrics.lonely.get(spot[0], 0) + number
+                self.metrics.lonely[spot[0]] += number
                 self.log.say("too_few", collection=spot[0], reports=number)
         away = {(spot[0], spot[2]) for spot, pool in self.crowds.pools.items() if pool.sending}
         for name, epoch in self.sent_ids.over(now):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -328,11 +329,8 @@ class PostgresStore(Store):
 
 
 _cursors = count(1)
-_known_sql: dict[str, str] = {}
 
 
+@cache
 def _sql(text: str) -> Any:
-    translated = _known_sql.get(text)
-    if translated is None:
-        translated = _known_sql[text] = text.replace("?", "%s")
-    return translated
+    return text.replace("?", "%s")

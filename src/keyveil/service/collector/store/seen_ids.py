@@ -11,10 +11,12 @@ any choice of ids, and nobody can read a file once the set is gone.
 from __future__ import annotations
 
 import mmap
+import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from io import RawIOBase
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, cast
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
@@ -53,6 +55,16 @@ class Scratch(Protocol):
 
     def new(self) -> RawIOBase:
         """An empty file."""
+
+
+class FolderScratch:
+    """Creates unnamed files in a folder. Each disappears when it is closed or the process ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def new(self) -> RawIOBase:
+        return cast(RawIOBase, tempfile.TemporaryFile(buffering=0, dir=self.folder))
 
 
 class _Run:

@@ -19,8 +19,7 @@ import apsw
 from ....foundation.files import open_lock, take_lock
 from .collection import Control, Round
 from .migrations import MIGRATIONS, SQLITE
-from .scratch import FolderScratch
-from .seen_ids import HELD, IdSet, Scratch, Spoiled
+from .seen_ids import HELD, FolderScratch, IdSet, Scratch, Spoiled
 from .store_base import Store
 from .store_interface import Session, StoreBroken, StoreError, StoreUnready
 

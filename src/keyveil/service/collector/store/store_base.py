@@ -14,8 +14,8 @@ from ....foundation.arrays import Integers
 from ....plan.tally import Tally
 from ..process.problems import Problem
 from .collection import Collection, Control, Round
-from .control import Book, add_chunk
-from .report_log import LogStore, crc_of
+from .control import add_chunk
+from .report_log import LogStore
 from .store_interface import BROUGHT_IN, COMMON, SEALED, Segment, Session
 
 
@@ -209,6 +209,3 @@ class Store(LogStore):
             self._live.pop(round_.id, None)
         if self.segments_folder is not None:
             self.drop_spent_keys()
-
-
-__all__ = ["Book", "Sealed", "Store", "add_chunk", "crc_of"]
