@@ -259,13 +259,16 @@ class AsyncClient(_Client):
 
 
 async def read_within(http: httpx.AsyncClient, step: Ask) -> Response:
-    """The response to a request, up to its maximum size and never decompressed."""
+    """The response to a request, up to its maximum size.
+
+    It is never decompressed: ``Reading`` refuses a compressed response by its head.
+    """
     async with http.stream(
         step.method, step.url, headers=dict(step.headers), content=step.content or None
     ) as response:
         reading = Reading(response.status_code, response.headers, step.most)
         if not reading.fault:
-            async for part in response.aiter_raw():
+            async for part in response.aiter_bytes():
                 if not reading.take(part):
                     break
         return reading.response()
