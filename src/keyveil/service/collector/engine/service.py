@@ -113,15 +113,15 @@ class Service:
         }
         return [text for text, so in why.items() if so]
 
-    def warnings(self) -> list[str]:
-        """Conditions that an operator should look at."""
+    def health(self) -> tuple[bool, list[str]]:
+        """Whether reports are acknowledged, and conditions that an operator should look at."""
         why = {
             "the clock is in doubt: epochs stay open": self.writer.doubtful,
             "an epoch's segments do not add up to its counts": bool(self.sealer.failures),
             "the key of an open epoch's ids is missing from the folder of segments: its reports are "
             "refused": bool(self.store.missing_keys),
         }
-        return [text for text, so in why.items() if so]
+        return not self.writer.broken, [text for text, so in why.items() if so]
 
     def public(self, collection: Collection) -> dict[str, Any]:
         """What anyone may know about a collection."""

@@ -273,6 +273,14 @@ class Relay:
             if not any(collection == name and at <= epoch for collection, at in away):
                 await asyncio.to_thread(self.sent_ids.close_epoch, name, epoch)
 
+    def health(self) -> tuple[bool, list[str]]:
+        """A relay that answers is healthy."""
+        return True, []
+
+    def unready(self) -> list[str]:
+        """Why devices should send elsewhere; empty if they should send here."""
+        return ["ending"] if self.draining.is_set() else []
+
     def metrics_text(self) -> str:
         """Metrics in the Prometheus text format."""
         gauges = {
