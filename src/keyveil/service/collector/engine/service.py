@@ -209,12 +209,11 @@ def status_of(store: Store, collection: Collection, now: float) -> dict[str, Any
 def _round_status(
     store: Store, session: Session, collection: Collection, round_: Round
 ) -> dict[str, Any]:
-    head = session.rows("select coalesce(sum(reports), 0) from heads where round = ?", (round_.id,))
     return {
         "round": round_.number,
         "plan": round_.plan,
         "closed": round_.closed,
-        "reports": int(head[0][0]),
+        "reports": store.reports(session, round_),
         "open_epochs": [
             {"epoch": epoch, "reports": reports}
             for epoch, reports in store.epochs(session, round_).items()

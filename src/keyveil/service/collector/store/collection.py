@@ -146,10 +146,7 @@ class Collection:
 
     def round_of(self, plan: str) -> Round | None:
         """The round of a plan, by its hash."""
-        for round_ in self.rounds:
-            if round_.plan == plan:
-                return round_
-        return None
+        return next((round_ for round_ in self.rounds if round_.plan == plan), None)
 
     def numbered(self, number: int | None) -> Round:
         """A round by its number; the latest if None."""
@@ -213,6 +210,15 @@ class Control:
     def by_id(self, number: int) -> Collection | None:
         """A collection by its number, if it still exists."""
         return self._numbered.get(number)
+
+    @cached_property
+    def _open_from(self) -> dict[int, int]:
+        every = self.collections.values()
+        return {round_.id: c.closed_before for c in every for round_ in c.rounds}
+
+    def over(self, at: tuple[int, int]) -> bool:
+        """Whether the epoch of a round, both by number, is closed for good or its collection deleted."""
+        return at[0] not in self._open_from or at[1] < self._open_from[at[0]]
 
 
 def is_name(value: object) -> bool:
