@@ -135,7 +135,7 @@ def test_bad_json_is_refused_without_quoting_it(body):
     with pytest.raises(Problem) as refusal:
         batches.decode_json(body, 10)
     assert refusal.value.reason == "malformed"
-    assert refusal.value.http_status == 400
+    assert refusal.value.kind.status == 400
 
 
 def test_a_number_of_a_thousand_digits_is_only_an_impossible_cell():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
 
-import msgspec
+from starlette.responses import Response
 
 from ..engine.rate_limit import Rate
 from ..engine.recent_reports import RecentReports
@@ -14,12 +13,11 @@ from ..engine.service import Service
 from ..process.problems import REASONS, Problem
 from ..store import Parcel
 from ..store.collection import Collection
+from ..store.seen_ids import split
 from . import batches
 from .access import require_ingest
-from .upload_limits import Answer, Upload
-from .web import Pairs
-
-_encoder = msgspec.json.Encoder()
+from .upload_limits import Upload
+from .web import Pairs, json
 
 
 class ReportsRoute(Upload[Collection]):
@@ -34,12 +32,6 @@ class ReportsRoute(Upload[Collection]):
     async def find(self, name: str) -> Collection:
         return self.service.control.named(name)
 
-    def origins(self, place: Collection) -> Sequence[str]:
-        return place.terms.origins
-
-    def epoch_now(self, place: Collection) -> int:
-        return place.terms.epoch_at(self.service.clock.now())
-
     def check(self, place: Collection, headers: Pairs) -> None:
         if self.service.writer.broken:
             raise Problem("unhealthy")
@@ -50,7 +42,7 @@ class ReportsRoute(Upload[Collection]):
         if place is not None:
             self.service.writer.refused(place.id, problem.reason, problem.more.get("number", 1))
 
-    async def take(self, place: Collection, batch: batches.Batch) -> Answer:
+    async def take(self, place: Collection, batch: batches.Batch) -> Response:
         service = self.service
         round_ = place.round_of(batch.plan)
         if round_ is None:
@@ -61,9 +53,7 @@ class ReportsRoute(Upload[Collection]):
         packed = batches.pack(batch, book.plan.packing)
         reasons: dict[int, str] = dict.fromkeys(packed.impossible, "impossible")
         if packed.count:
-            ids = packed.ids
-            names = [ids[at : at + 16] for at in range(0, len(ids), 16)]
-            parcel = Parcel(place.id, round_.id, batch.epoch, names, packed.rows)
+            parcel = Parcel(place.id, round_.id, batch.epoch, split(packed.ids), packed.rows)
             recent = self._recent.look(parcel, book.plan.packing.width)
             await self._submit(place, parcel, packed.count - recent.repeats)
             if parcel.refused:
@@ -76,7 +66,7 @@ class ReportsRoute(Upload[Collection]):
         if reasons:
             return self._partly(place, batch, reasons)
         service.metrics.accepted[place.name] += batch.count
-        return 200, b'{"accepted":%d,"failed":[]}' % batch.count, []
+        return Response(b'{"accepted":%d,"failed":[]}' % batch.count, media_type=batches.JSON)
 
     async def _submit(self, collection: Collection, parcel: Parcel, fresh: int) -> None:
         """Make reports durable within the collection's rate."""
@@ -96,7 +86,7 @@ class ReportsRoute(Upload[Collection]):
         finally:
             bucket.give_back(unused)
 
-    def _partly(self, collection: Collection, batch: batches.Batch, reasons: dict[int, str]) -> Answer:
+    def _partly(self, collection: Collection, batch: batches.Batch, reasons: dict[int, str]) -> Response:
         """The answer if reports failed: it names their ids.
 
         A refusal if all failed for the same reason.
@@ -119,4 +109,4 @@ class ReportsRoute(Upload[Collection]):
             service.metrics.refuse(collection.name, reason, number)
             service.writer.refused(collection.id, reason, number)
         service.metrics.accepted[collection.name] += accepted
-        return 200, _encoder.encode({"accepted": accepted, "failed": failed}), []
+        return json({"accepted": accepted, "failed": failed})

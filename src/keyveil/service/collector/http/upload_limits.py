@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-import msgspec
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ..process.problems import CONTENT_TYPE, Problem
+from ..process.problems import Problem
+from ..store.collection import Terms
 from . import batches
 from .access import allowed, cors, header, preflight
-from .web import Host, Pairs, as_problem, extra_headers
-
-Place = TypeVar("Place")
-Answer = tuple[int, bytes, Pairs]
-"""Status, JSON body and additional headers of an answer."""
-
-_encoder = msgspec.json.Encoder()
+from .web import Host, Pairs, as_problem, never_cached, refusal, with_headers
 
 DECODERS = {
     batches.JSON.encode(): batches.decode_json,
@@ -30,6 +25,17 @@ DECODERS = {
 """The decoder of a body by its content type."""
 PATIENCE = 1.0
 """Seconds that a body may take before it can be dropped to make room for another."""
+
+
+class HasTerms(Protocol):
+    """A collection, as a collector or a relay knows it."""
+
+    @property
+    def terms(self) -> Terms:
+        """Its epochs, and the origins whose pages may send reports."""
+
+
+Place = TypeVar("Place", bound=HasTerms)
 
 
 @dataclass(slots=True, eq=False)
@@ -60,19 +66,11 @@ class Upload(ABC, Generic[Place]):
     async def find(self, name: str) -> Place:
         """The collection of this name; a problem if there is none."""
 
-    @abstractmethod
-    def origins(self, place: Place) -> Sequence[str]:
-        """Web origins whose pages may send reports to it."""
-
-    @abstractmethod
-    def epoch_now(self, place: Place) -> int:
-        """The current epoch, for a report that names none."""
-
     def check(self, place: Place, headers: Pairs) -> None:
         """Refuse a request before its body is read."""
 
     @abstractmethod
-    async def take(self, place: Place, batch: batches.Batch) -> Answer:
+    async def take(self, place: Place, batch: batches.Batch) -> Response:
         """Accept a batch and return the answer."""
 
     def refused(self, name: str, place: Place | None, problem: Problem) -> None:
@@ -87,34 +85,32 @@ class Upload(ABC, Generic[Place]):
         extra: Pairs = []
         try:
             place = await self.find(name)
-            origins = self.origins(place)
+            origins = place.terms.origins
             extra = cors(origins, origin)
             if scope["method"] == "OPTIONS":
-                await respond(send, 204, b"", "", preflight(origins, origin))
-                return
-            if scope["method"] != "POST":
+                response, extra = Response(status_code=204), preflight(origins, origin)
+            elif scope["method"] != "POST":
                 raise Problem("method")
-            if origin is not None and not allowed(origins, origin):
+            elif origin is not None and not allowed(origins, origin):
                 raise Problem("origin")
-            status, body, more = await self._post(place, headers, receive)
-            kind = batches.JSON
+            else:
+                response = await self._post(place, headers, receive)
         except Exception as error:
             problem = as_problem(self._host, error)
             self.refused(name, place, problem)
-            status, body, kind = problem.http_status, _encoder.encode(problem.document()), CONTENT_TYPE
-            more = extra_headers(problem)
+            response = refusal(problem)
             if problem.reason == "method":
-                more.append((b"allow", b"OPTIONS, POST"))
-        await respond(send, status, body, kind, [*extra, *more])
+                response.headers["allow"] = "OPTIONS, POST"
+        await never_cached(with_headers(response, extra))(scope, receive, send)
 
-    async def _post(self, place: Place, headers: Pairs, receive: Receive) -> Answer:
+    async def _post(self, place: Place, headers: Pairs, receive: Receive) -> Response:
         self.check(place, headers)
         decode, size = self._head(headers)
         with self._waiting() as upload:
             body = await self._body(receive, size, upload)
             batch = decode(body, self._host.settings.reports)
             if batch.epoch == batches.NOW:
-                batch.epoch = self.epoch_now(place)
+                batch.epoch = place.terms.epoch_at(self._host.clock.now())
             return await self.take(place, batch)
 
     @contextmanager
@@ -207,14 +203,3 @@ class Upload(ABC, Generic[Place]):
         except TimeoutError:
             raise Problem("slow") from None
         return b"".join(parts)
-
-
-async def respond(send: Send, status: int, body: bytes, kind: str, extra: Pairs) -> None:
-    """Send a whole response."""
-    headers = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"), *extra]
-    if status != 204:
-        headers.append((b"content-length", str(len(body)).encode()))
-    if kind:
-        headers.append((b"content-type", kind.encode()))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ....foundation.errors import KeyveilError
+from ..process.clock import Clock
 from ..process.logs import Log
 from ..process.metrics import Refusals
 from ..process.problems import CONTENT_TYPE, Problem
@@ -32,6 +33,7 @@ class Host(Protocol):
     """What is behind the routes: a service or a relay."""
 
     settings: Settings
+    clock: Clock
     log: Log
     draining: asyncio.Event
     """Set when the process is asked to end."""
@@ -87,9 +89,8 @@ def extra_headers(problem: Problem) -> Pairs:
 def refusal(problem: Problem) -> Response:
     """A refusal as a response."""
     body = msgspec.json.encode(problem.document())
-    return with_headers(
-        Response(body, problem.http_status, media_type=CONTENT_TYPE), extra_headers(problem)
-    )
+    response = Response(body, problem.kind.status, media_type=CONTENT_TYPE)
+    return with_headers(response, extra_headers(problem))
 
 
 def with_headers(response: Response, pairs: Pairs) -> Response:
@@ -106,13 +107,17 @@ def guarded(host: Host, run: Run) -> Run:
         try:
             response = await run(request)
         except Exception as error:
-            problem = as_problem(host, _asked_wrongly(error))
-            response = refusal(problem)
-        response.headers.setdefault("cache-control", "no-store")
-        response.headers["x-content-type-options"] = "nosniff"
-        return response
+            response = refusal(as_problem(host, _asked_wrongly(error)))
+        return never_cached(response)
 
     return safe
+
+
+def never_cached(response: Response) -> Response:
+    """A response that forbids caching and guessing its type."""
+    response.headers.setdefault("cache-control", "no-store")
+    response.headers["x-content-type-options"] = "nosniff"
+    return response
 
 
 def _asked_wrongly(error: Exception) -> Exception:

@@ -25,26 +25,25 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 import httpx
-import msgspec
+from starlette.responses import Response
 
 from ....foundation.errors import KeyveilError
 from ....trust.shuffle import DELTA
 from ...client.client_core import FINAL, Patience, even
 from ..http import batches
-from ..http.upload_limits import Answer
+from ..http.web import json
 from ..process.clock import Clock, SystemClock
 from ..process.logs import Log
 from ..process.metrics import RelayMetrics
 from ..process.problems import REASONS, Problem
 from ..process.settings import Settings
+from ..store.seen_ids import split
 from .crowd import AGAIN, Crowds, Spot
 from .sent_ids import MOST_IDS, Part, SentIds, SentIdsFailed
 from .upstream import KnownCollection, Upstream
 
 T = TypeVar("T")
 PATIENCE = Patience(first=1.0, most=60.0)
-
-_encoder = msgspec.json.Encoder()
 
 
 class Relay:
@@ -86,7 +85,7 @@ class Relay:
 
     # -- reports in --------------------------------------------------------------------------------
 
-    async def take(self, known: KnownCollection, batch: batches.Batch) -> Answer:
+    async def take(self, known: KnownCollection, batch: batches.Batch) -> Response:
         """Hold new reports; answer with the fates of the others."""
         name = known.name
         names = _ids_of(batch)
@@ -346,7 +345,7 @@ def checked_wait(wait: object) -> int:
     return wait
 
 
-def _answer(names: list[bytes], reasons: dict[str, str], taken: int) -> Answer:
+def _answer(names: list[bytes], reasons: dict[str, str], taken: int) -> Response:
     """The answer to a batch: 200 if all reports are decided, 202 if some are held."""
     failed = [
         {
@@ -361,15 +360,15 @@ def _answer(names: list[bytes], reasons: dict[str, str], taken: int) -> Answer:
         (reason,) = set(reasons.values())
         raise Problem(reason if reason in REASONS else "forbidden", failed=failed, number=0)
     if not held:
-        return 200, _encoder.encode({"accepted": len(names) - len(failed), "failed": failed}), []
-    body = {"accepted": taken, "held": held, "failed": failed}
-    return 202, _encoder.encode(body), [(b"retry-after", str(AGAIN).encode())]
+        return json({"accepted": len(names) - len(failed), "failed": failed})
+    answer = {"accepted": taken, "held": held, "failed": failed}
+    return json(answer, 202, **{"retry-after": str(AGAIN)})
 
 
 def _ids_of(batch: batches.Batch) -> list[bytes]:
     """The ids of a batch; for a binary batch also before its plan is known."""
     if batch.ids or not batch.body:
-        return [batch.ids[at : at + 16] for at in range(0, len(batch.ids), 16)]
+        return split(batch.ids)
     size = (len(batch.body) - 48) // batch.count
     return [batch.body[48 + at * size : 64 + at * size] for at in range(batch.count)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -15,7 +15,7 @@ from ...client.client_core import is_loopback
 from ..http import batches
 from ..http.access import header, require_here
 from ..http.server import run
-from ..http.upload_limits import Answer, Upload
+from ..http.upload_limits import Upload
 from ..http.web import guarded, json, site, with_cors
 from ..process.problems import Problem
 from ..store.tokens import digest_of
@@ -33,13 +33,7 @@ class _ReportsRoute(Upload[KnownCollection]):
     async def find(self, name: str) -> KnownCollection:
         return await self._relay.upstream.known(name)
 
-    def origins(self, place: KnownCollection) -> Sequence[str]:
-        return place.origins
-
-    def epoch_now(self, place: KnownCollection) -> int:
-        return place.terms.epoch_at(self._relay.clock.now())
-
-    async def take(self, place: KnownCollection, batch: batches.Batch) -> Answer:
+    async def take(self, place: KnownCollection, batch: batches.Batch) -> Response:
         if not batch.named:  # its device asks for it by its id until it has left
             raise Problem("malformed", "a report sent through a relay must have an id")
         return await self._relay.take(place, batch)
@@ -71,7 +65,7 @@ def app(
             async def handled(_: Request) -> Response:
                 return respond(known)
 
-            return await with_cors(request, known.origins, handled)
+            return await with_cors(request, known.terms.origins, handled)
 
         return Route(path, guarded(relay, answer), methods=["GET", "OPTIONS"])
 

@@ -51,14 +51,10 @@ class KnownCollection:
 
     @property
     def terms(self) -> Terms:
-        """How the collection counts epochs."""
+        """How the collection counts epochs, and the web origins whose pages may send reports."""
         epoch = self.about["epoch"]
-        return Terms(epoch=epoch["seconds"], grace=epoch["grace"], early=epoch["early"])
-
-    @property
-    def origins(self) -> list[str]:
-        """Web origins whose pages may send reports, as the collection allows."""
-        return [origin for origin in self.about.get("origins", ()) if isinstance(origin, str)]
+        origins = tuple(o for o in self.about.get("origins", ()) if isinstance(o, str))
+        return Terms(epoch=epoch["seconds"], grace=epoch["grace"], early=epoch["early"], origins=origins)
 
 
 class Upstream:

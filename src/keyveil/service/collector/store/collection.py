@@ -16,6 +16,7 @@ NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 STATES = ("open", "paused", "closed")
 MOST_EPOCH = 2**31 - 1
 MOST_TIME = 2**40
+MOST_LENGTH = 366 * 86_400
 MOST_OPEN = 64
 """Maximum number of epochs open at once."""
 
@@ -66,12 +67,13 @@ class Terms:
         for name, low, high in (
             *(("people", 1, 2**53), ("opens", 0, MOST_TIME), ("closes", 0, MOST_TIME)),
             *(("rate", 1, 10**9), ("keep", 1, 36_500)),
+            *(("epoch", 1, MOST_LENGTH), ("grace", 0, MOST_LENGTH), ("early", 0, MOST_LENGTH)),
         ):
-            if getattr(self, name) is not None:
-                _whole(name, getattr(self, name), low, high)
-        _whole("epoch", self.epoch, 1, 366 * 86_400)
-        _whole("grace", self.grace, 0, 366 * 86_400)
-        _whole("early", self.early, 0, 366 * 86_400)
+            value = getattr(self, name)
+            if value is None and name not in self.FIXED:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise Problem("invalid", f"'{name}' must be a whole number from {low} to {high}")
         if not isinstance(self.token, bool):
             raise Problem("invalid", "'token' must be true or false")
         if (self.grace + self.early) // self.epoch + 2 > MOST_OPEN:
@@ -233,11 +235,6 @@ def checked_name(value: object) -> str:
             "invalid", "a collection's name has 1 to 64 lower-case letters, digits and hyphens"
         )
     return str(value)
-
-
-def _whole(name: str, value: object, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise Problem("invalid", f"'{name}' must be a whole number from {low} to {high}")
 
 
 def _origins(given: object) -> tuple[str, ...]:
