@@ -24,12 +24,12 @@ import pytest
 from desk import PLAN, Desk, fresh, plan_of
 from faults.kill import Server
 from process import KEYVEIL, keyveil
+from stated_clock import StatedClock
 
 from keyveil.foundation.errors import KeyveilError
 from keyveil.service.collector.engine import admin
 from keyveil.service.collector.http import batches
 from keyveil.service.collector.http.server import ServerLog, address_of, listening, room_for
-from keyveil.service.collector.process.clock import StatedClock
 from keyveil.service.collector.process.logs import Log
 from keyveil.service.collector.process.problems import REASONS
 from keyveil.service.collector.process.settings import Settings

@@ -22,6 +22,7 @@ import apsw
 import httpx
 import numpy as np
 from desk import Desk, plan_of
+from stated_clock import StatedClock
 
 from keyveil import Tally
 from keyveil.service.collector.engine import admin
@@ -29,7 +30,6 @@ from keyveil.service.collector.http import batches
 from keyveil.service.collector.operations.backup import backup
 from keyveil.service.collector.operations.restore import restore
 from keyveil.service.collector.operations.verify import verify
-from keyveil.service.collector.process.clock import StatedClock
 from keyveil.service.collector.process.problems import REASONS, Problem
 from keyveil.service.collector.store import StoreUnready
 from keyveil.service.collector.store.sqlite import SqliteStore
