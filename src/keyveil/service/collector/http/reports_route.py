@@ -1,4 +1,8 @@
-"""The route for reports: check them, pass them to the writer, and answer when they are durable."""
+"""The collector's route for reports.
+
+It checks the token, the plan, the rate and repeated ids, passes the reports to the writer, and answers
+when they are durable.
+"""
 
 from __future__ import annotations
 

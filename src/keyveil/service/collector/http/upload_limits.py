@@ -1,4 +1,7 @@
-"""The route that receives reports, for a collector and for a relay: limits, decoding, answers."""
+"""Receiving the body of a request with reports, within limits of size, time and memory.
+
+The routes for reports of a collector and of a relay are subclasses of ``Upload``.
+"""
 
 from __future__ import annotations
 

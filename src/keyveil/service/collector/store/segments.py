@@ -1,7 +1,7 @@
-"""Sealed epochs: Parquet files of reports without ids, and a manifest beside them.
+"""Sealed epochs: Parquet files of reports without ids, and a manifest next to them.
 
-Rows are sorted, so that their order says nothing of when each came. ``keyveil verify`` and any engine
-that reads Parquet can count them again.
+Rows are sorted, so that their order does not show when a report arrived. ``keyveil verify`` and any
+engine that reads Parquet can count them again.
 """
 
 from __future__ import annotations
