@@ -37,8 +37,9 @@ from .store_location import need, opened, plainly, segments_of, segments_option,
 def serve(address: str, segments: Path | None, host: str, port: int, **limits: Any) -> int:
     """Collect reports: one process, nothing else to start."""
     need()
-    from ..service.collector.operations.start import address_of, check_address, check_new, listening
-    from ..service.collector.operations.start import serve as run
+    from ..service.collector.http.app import check_address, check_new
+    from ..service.collector.http.app import serve as run
+    from ..service.collector.http.server import address_of, listening
     from ..service.collector.process.settings import Settings
     from ..service.collector.store import store_at
 
