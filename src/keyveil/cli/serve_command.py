@@ -43,11 +43,11 @@ def serve(address: str, segments: Path | None, host: str, port: int, **limits: A
     from ..service.collector.process.settings import Settings
     from ..service.collector.store import store_at
 
+    if not isfinite(limits["request_seconds"]):
+        raise KeyveilError("--request-seconds is a number from 0.1 to 3600")
     settings = Settings(**limits)
     if settings.waiting_bytes < settings.body_bytes:
         raise KeyveilError("--max-waiting is at least --max-body, or no request could ever pass")
-    if not isfinite(settings.request_seconds):
-        raise KeyveilError("--request-seconds is a number from 0.1 to 3600")
     store, folder = store_at(address), segments_of(address, segments)
     check_new(store, host)
     try:
