@@ -110,7 +110,7 @@ def estimate(
     Of a pilot's tally: how many keys people hold.
     """
     plan = Plan.load(plan_path)
-    if plan.encoding.speaks_of_size:
+    if plan.speaks_of_size:
         from .pilot_files import show_sizes
 
         _refuse_of_keys({"--estimator": estimator, "--after": after, "--key": keys, "--plot": plot})

@@ -15,6 +15,7 @@ from ..foundation.compiled import compiled
 from ..people.people import People
 from ..people.views import Views
 from .packing import pack_bits
+from .plan_parts import WORDS_BEFORE, PlanPart, first_views, pick_parts, some_people
 from .report import Reports
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ MOST_SLICES = 16
 
 def privatise(plan: Plan, people: People, coins: Coins) -> Reports:
     """Everyone's report as one batch."""
+    if plan.parts is not None:
+        return _of_parts(plan, plan.parts, people, coins)
     loops: Any = compiled()
     if loops is not None:
         if _singles(plan) and _few_slices(plan):
@@ -46,6 +49,38 @@ def privatise(plan: Plan, people: People, coins: Coins) -> Reports:
         views, outputs = _perturb(plan, people[first : first + CHUNK], coins)
         codes[first : first + CHUNK] = plan.packing.codes(views, outputs)
     return Reports(plan.hash, codes=codes)
+
+
+def _of_parts(plan: Plan, parts: tuple[PlanPart, ...], people: People, coins: Coins) -> Reports:
+    """Everyone's report to the part that their first word picks."""
+    packing, first = plan.packing, first_views(parts)
+    later = coins.later(WORDS_BEFORE // WORDS_PER_BLOCK)
+    codes = np.empty(len(people) if packing.one_cell else 0, plan.layout.code_type)
+    bits = np.zeros((0 if packing.one_cell else len(people), packing.bits_width), np.uint8)
+    views = np.empty(len(bits), np.int64)
+    for start in range(0, len(people), BLOCKS):
+        run = people[start : start + BLOCKS]
+        numbers = pick_parts(parts, coins.blocks(run.addresses, 0, 1)[:, 0])
+        for number in np.unique(numbers):
+            rows = np.flatnonzero(numbers == number)
+            own, at = parts[number].plan, start + rows
+            batch = privatise(own, some_people(run, rows), later)
+            if packing.one_cell:
+                assert batch.codes is not None
+                before = int(plan.layout.first_code[first[number]])
+                codes[at] = batch.codes.astype(np.int64) + before
+                continue
+            picked, outputs = own.packing.outputs(batch)
+            views[at] = first[number] + picked
+            marks = outputs
+            if own.packing.one_cell:
+                marks = np.zeros((len(rows), own.packing.widest), np.uint8)
+                marks[np.arange(len(rows)), outputs] = 1
+            packed = pack_bits(marks)
+            bits[at, : packed.shape[1]] = packed
+    if packing.one_cell:
+        return Reports(plan.hash, codes=codes)
+    return Reports(plan.hash, views=views, bits=bits)
 
 
 def _perturb(plan: Plan, people: People, coins: Coins) -> tuple[np.ndarray, np.ndarray]:

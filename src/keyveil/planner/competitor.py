@@ -4,25 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..mechanisms import mechanism_named
 from ..plan.plan import Plan
+from ..plan.registry import parse_mechanism as parse_competitor
 from .padding import NAMES as PADDING_NAMES
-
-
-def parse_competitor(name: str) -> tuple[str, dict[str, str]]:
-    """A mechanism's name and its parameters, from text like ``graded:levels=5`` or ``pairs:grr``.
-
-    Parameters are joined by ``+``. A value without a name is the ``channel``.
-    """
-    mechanism, _, rest = name.partition(":")
-    mechanism_named(mechanism)
-    parameters: dict[str, str] = {}
-    for part in filter(None, rest.split("+")):
-        parameter, equals, value = part.partition("=")
-        if not equals:
-            parameter, value = "channel", part
-        parameters[parameter.strip()] = value.strip()
-    return mechanism, parameters
 
 
 def competitor_name(plan: Plan) -> str:
@@ -44,3 +28,6 @@ def stated_parameters(plan: Plan) -> dict[str, Any]:
     return {
         name: value for name, value in plan.parameters.items() if str(value) != str(known[name].default)
     }
+
+
+__all__ = ["competitor_name", "parse_competitor", "stated_parameters"]

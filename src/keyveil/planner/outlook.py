@@ -71,7 +71,7 @@ def outlook(plan: Plan, people: int) -> Outlook | None:
 
 def _stderr(plan: Plan, people: int) -> float | None:
     """The worst view's standard error of frequency(k | c)."""
-    if not plan.encoding.speaks_of_views or single_keys(plan):
+    if plan.parts is not None or not plan.encoding.speaks_of_views or single_keys(plan):
         return None
     levels, names = plan.schema.levels, plan.schema.keys
     forecast = None

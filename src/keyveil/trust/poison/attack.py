@@ -42,6 +42,8 @@ def check(plan: Plan, share: float, goal: str, attack: str, seeds: str, views: s
         if value not in known:
             raise PlanError(f"unknown {name} {value!r}; known: {', '.join(known)}")
     answers = plan.mechanism.answers
+    if plan.parts is not None or not answers:
+        raise PlanError(f"what fakes could do to {plan.mechanism_name} is not offered")
     part = "frequency" if goal.endswith("frequency") else "mean"
     if part not in answers and not (part == "mean" and "mass" in answers):
         raise PlanError(f"{plan.mechanism_name} answers {', '.join(answers)} alone: take another goal")
