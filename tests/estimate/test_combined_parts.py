@@ -215,3 +215,14 @@ def test_simulated_counts_have_the_law_of_the_people(plan):
     single = simulate(plan, people, many, Coins.stated("law"), 1)
     assert single.reports == many
     assert plan.packing.adds_up(single.counts)
+
+
+def test_weights_do_not_depend_on_the_noise_of_a_key():
+    """A key whose variance is estimated too low in one part does not lean to that part."""
+    reports, even = np.full(1000, 50), np.tile(np.eye(2), (1000, 1, 1))
+    low = even.copy()
+    low[0] /= 4
+    values = np.ones((1000, 2))
+    joined = combined([Moments(reports, 2 * values, low), Moments(reports, 0 * values, even)])
+    assert np.allclose(joined.values, 1.0, atol=1e-3)
+    assert joined.covariance[0, 0, 0] == pytest.approx((1 / 4 + 1) / 4, rel=1e-2)

@@ -214,7 +214,8 @@ class _Later(Coins):
 
     def __init__(self, parent: Coins, blocks: int) -> None:
         self._parent, self._skipped = parent, blocks
-        self.secure_source, self.renewed = parent.secure_source, parent.renewed
+        self.secure_source = parent.secure_source
+        self.renewed = parent.renewed
 
     def _current_key(self) -> bytes:
         return self._parent._current_key()
