@@ -247,3 +247,12 @@ def test_a_competitors_name_is_read_back(shoppers, name):
     mechanism, parameters = parse_competitor(name)
     plan = Plan.of(shoppers.schema, mechanism, "1", **parameters)
     assert competitor_name(plan) == name
+
+
+def test_a_plan_of_parts_is_compared_under_a_name_that_makes_it_again():
+    name = "parts:collision:cap=3+pool=64/sign@0.1"
+    mechanism, parameters = parse_competitor(name)
+    plan = Plan.of(Schema.of(5), mechanism, 1, **parameters)
+    assert competitor_name(plan) == name
+    assert plan == Plan.of(Schema.of(5), "parts", 1, parts=name.removeprefix("parts:"))
+    assert competitor_name(Plan.of(Schema.of(5), "parts", 1)) == "parts:kvue/sign@0.1"

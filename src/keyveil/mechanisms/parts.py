@@ -75,7 +75,8 @@ class Parts(Mechanism):
             known |= {"mean"}
             known -= {"mass"}
         self.answers = tuple(name for name in ("frequency", "mean", "mass") if name in known)
-        self.note = "; ".join(dict.fromkeys(kind.note for kind in kinds if kind.note))
+        notes = dict.fromkeys(kind.note for kind in kinds if kind.note and kind.answers)
+        self.note = "; ".join(notes)
 
     def of_plan(self, plan: Plan) -> Parts:
         return type(self)(plan)

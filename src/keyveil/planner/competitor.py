@@ -14,6 +14,8 @@ def competitor_name(plan: Plan) -> str:
 
     ``parse_competitor`` reads the name back.
     """
+    if plan.parts is not None:
+        return f"{plan.mechanism_name}:{plan.parameters['parts']}"
     stated = stated_parameters(plan)
     shown = {
         name: value for name, value in plan.parameters.items() if name in stated or name in PADDING_NAMES

@@ -328,11 +328,12 @@ def _true_epsilon(plan: Plan) -> Decimal:
 
 
 def all_competitors(keys: int) -> list[str]:
-    """Every mechanism that answers for single keys, and then the planner's choice."""
+    """Every mechanism that answers for single keys, without mixtures, and then the planner's choice."""
     return [
         name
         for name, kind in REGISTRY.items()
         if name not in TOGETHER
+        and not kind.makes_parts
         and kind.fewest_keys <= keys <= kind.most_keys
         and set(kind.answers) & {"frequency", "mean"}
     ] + [AUTO]
