@@ -14,7 +14,7 @@ from ..foundation.arrays import WORD
 from ..foundation.errors import KeyveilError, PlanError
 from ..foundation.exact import LARGEST, decimal, text
 from ..people.schema import Schema
-from ..people.views import Views
+from ..people.views import MOST_VIEWS, Views
 from .plan import CLIENT, FORMAT, MOST_BYTES, MOST_SUBSET_STATES, TOO_MANY_SUBSETS, Plan, canonical
 from .plan_parts import MOST_PARTS, NO_WEIGHTS, PlanPart
 from .recipe import CALIBRATIONS, Recipe
@@ -350,8 +350,12 @@ def _rebuilt_parts(
     listed, mechanism = body["parts"], body["mechanism"]
     if sum(part["weight"] for part in listed) != WORD:
         raise PlanError(NO_WEIGHTS)
-    parts = tuple(
-        PlanPart(part["weight"], _one_plan(part, schema.at(part["levels"]), promised, own))
-        for part, own in zip(listed, channels, strict=True)
-    )
-    return Plan.with_parts(mechanism["name"], parts, mechanism["parameters"])
+    parts: list[PlanPart] = []
+    views = 0
+    for part, own in zip(listed, channels, strict=True):
+        plan = _one_plan(part, schema.at(part["levels"]), promised, own)
+        parts.append(PlanPart(part["weight"], plan))
+        views += len(plan.views)
+        if views > MOST_VIEWS:  # before the next part takes as long
+            raise PlanError(f"all parts of a plan have at most {MOST_VIEWS} views")
+    return Plan.with_parts(mechanism["name"], tuple(parts), mechanism["parameters"])

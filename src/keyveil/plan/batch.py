@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..channel import Channel
-from ..foundation.arrays import Words
+from ..foundation.arrays import Integers, Words
 from ..foundation.coins import WORDS_PER_BLOCK, Coins, Stream
 from ..foundation.compiled import compiled
 from ..people.people import People
@@ -64,23 +64,34 @@ def _of_parts(plan: Plan, parts: tuple[PlanPart, ...], people: People, coins: Co
         for number in np.unique(numbers):
             rows = np.flatnonzero(numbers == number)
             own, at = parts[number].plan, start + rows
-            batch = privatise(own, some_people(run, rows), later)
-            if packing.one_cell:
-                assert batch.codes is not None
+            batch = _of_some(own, run, rows, later)
+            if batch.codes is None:
+                assert batch.views is not None
+                assert batch.bits is not None
+                views[at] = first[number] + batch.views
+                bits[at, : batch.bits.shape[1]] = batch.bits
+            elif packing.one_cell:
                 before = int(plan.layout.first_code[first[number]])
                 codes[at] = batch.codes.astype(np.int64) + before
-                continue
-            picked, outputs = own.packing.outputs(batch)
-            views[at] = first[number] + picked
-            marks = outputs
-            if own.packing.one_cell:
-                marks = np.zeros((len(rows), own.packing.widest), np.uint8)
-                marks[np.arange(len(rows)), outputs] = 1
-            packed = pack_bits(marks)
-            bits[at, : packed.shape[1]] = packed
+            else:
+                picked, outputs = own.packing.outputs(batch)
+                views[at] = first[number] + picked
+                bits[at, outputs >> 3] = 1 << (outputs & 7)
     if packing.one_cell:
         return Reports(plan.hash, codes=codes)
     return Reports(plan.hash, views=views, bits=bits)
+
+
+def _of_some(plan: Plan, people: People, rows: Integers, coins: Coins) -> Reports:
+    """The reports of the people at some rows. To draw most people, draw all: that copies no records."""
+    if 2 * len(rows) < len(people):
+        return privatise(plan, some_people(people, rows), coins)
+    batch = privatise(plan, people, coins)
+    if batch.codes is not None:
+        return Reports(plan.hash, codes=batch.codes[rows])
+    assert batch.views is not None
+    assert batch.bits is not None
+    return Reports(plan.hash, views=batch.views[rows], bits=batch.bits[rows])
 
 
 def _perturb(plan: Plan, people: People, coins: Coins) -> tuple[np.ndarray, np.ndarray]:
