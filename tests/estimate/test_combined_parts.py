@@ -10,6 +10,7 @@ from keyveil.estimate import bands, estimators_of
 from keyveil.estimate.combined_parts import combined
 from keyveil.estimate.decoding import moments_of
 from keyveil.estimate.forecast.key_forecast import forecast
+from keyveil.estimate.forecast.pair_forecast import forecast_pairs
 from keyveil.estimate.linear import Moments
 from keyveil.estimate.side import side_information
 from keyveil.estimate.together.conditional import Conditionals
@@ -17,6 +18,7 @@ from keyveil.mechanisms.encodings.set_size import bucket_shares
 from keyveil.people.population import Population
 from keyveil.people.prior import Prior
 from keyveil.plan.plan_parts import part_counts
+from keyveil.planner.outlook import outlook
 from keyveil.simulate import simulate, simulate_runs
 from keyveil.testing import ideal_tally, report_law
 
@@ -179,6 +181,16 @@ def test_conditionals_come_from_the_part_that_asks_about_pairs():
         assert Conditionals(plan, tally).answer(query) == Conditionals(own, counts).answer(query)
     with pytest.raises(PlanError, match="does not ask about keys together"):
         Conditionals(PLANS["side"], Tally(PLANS["side"]))
+
+
+def test_conditionals_are_forecast_for_the_people_who_answer_that_part():
+    prior, own = Prior.of(6), PLANS["pairs"].part_plans[0]
+    whole = forecast_pairs(PLANS["pairs"], 20_000, prior)
+    assert np.allclose(whole.covariance[:, 0, 0], forecast_pairs(own, 15_000, prior).covariance[:, 0, 0])
+    assert outlook(PLANS["pairs"], 20_000).stderr == pytest.approx(outlook(own, 15_000).stderr)
+    assert outlook(PLANS["side"], 20_000) is None
+    with pytest.raises(PlanError, match="does not ask about keys together"):
+        forecast_pairs(PLANS["side"], 20_000, prior)
 
 
 def test_the_forecast_is_the_error_of_the_estimates():

@@ -116,16 +116,16 @@ def _together(moments: Sequence[Moments], spreads: Sequence[Floats]) -> Floats |
 # -- keys together ---------------------------------------------------------------------------------
 
 
-def asked_together(plan: Plan, tally: Tally) -> tuple[Plan, Tally]:
-    """The plan and tally that know about keys together: of parts the largest that asks about several.
+def together_part(plan: Plan) -> tuple[int, float]:
+    """The number and share of the part that knows about keys together: the largest about several keys.
 
-    If no part asks about several keys, it is the largest that has evidence about single keys.
+    If no part asks about several keys, it is the largest that has evidence about single keys. A plan
+    without parts is its own part.
     """
     from .together.joint import not_together
 
     if plan.parts is None:
-        return plan, tally
-    tally.belongs_to(plan)
+        return 0, 1.0
     options = [
         (not single_keys(part.plan), part.weight, number)
         for number, part in enumerate(plan.parts)
@@ -134,6 +134,13 @@ def asked_together(plan: Plan, tally: Tally) -> tuple[Plan, Tally]:
     if not options:
         raise not_together(plan)
     number = max(options)[2]
+    return number, plan.parts[number].share
+
+
+def asked_together(plan: Plan, tally: Tally) -> tuple[Plan, Tally]:
+    """The plan and tally of the part that knows about keys together; see ``together_part``."""
+    tally.belongs_to(plan)
+    number = together_part(plan)[0]
     return plan.part_plans[number], plan.part_tallies(tally)[number]
 
 
