@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import pickle
 from decimal import Decimal
 from typing import Any
 
@@ -88,7 +89,8 @@ def test_the_text_of_a_share_gives_its_weight_back(weight):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("kvue", "sum to 1|2 to 8 parts"),
+        ("kvue", "2 to 8 of them"),
+        ("", "2 to 8 of them"),
         ("kvue/sign", "at most one part is without a share"),
         ("kvue@0.5/sign@0.4", "sum to 1, not 0.9"),
         ("kvue/sign@1.5", "between 0 and 1"),
@@ -100,7 +102,7 @@ def test_the_text_of_a_share_gives_its_weight_back(weight):
         ("kvue/parts:kvue@0.1", "no parts of its own"),
         ("kvue/privkvm@0.1", "several rounds"),
         ("kvue/collision:caps=2@0.1", "no parameter 'caps'"),
-        ("/".join(["kvue", *["sign@0.1"] * MOST_PARTS]), "2 to 8 parts"),
+        ("/".join(["kvue", *["sign@0.1"] * MOST_PARTS]), "2 to 8 of them"),
     ],
 )
 def test_a_bad_list_of_parts_is_refused_in_one_line(text, message):
@@ -176,6 +178,23 @@ def test_a_bad_document_is_refused_in_short_lines(document, message):
     assert all(len(finding) < 500 and "\n" not in finding for finding in found.findings)
     with pytest.raises(PlanError):
         Plan.parse(document)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kvue@0.1/" * 1_000_000,
+        "kvue/" + "x" * 1_000_000,
+        "kvue/" + "x" * 60_000 + "@0.1",
+        "kvue/kvue:" + "y" * 60_000,
+    ],
+)
+def test_a_long_list_of_parts_is_refused_at_once_in_a_short_line(text):
+    document = copy.deepcopy(SIDE.document())
+    document["mechanism"]["parameters"]["parts"] = text
+    found = audit(rehashed(document))
+    assert found.plan is None
+    assert all(len(finding) < 300 for finding in found.findings)
 
 
 def test_a_part_that_breaks_the_promise_breaks_the_plans():
@@ -362,3 +381,11 @@ def test_a_part_is_a_weight_and_a_plan():
     part = PlanPart(WORD // 4, Plan.of(SCHEMA, "sign", 1))
     assert part.share == 0.25
     assert set(part.document()) == {"weight", "levels", "mechanism", "encode", "views", "channels"}
+
+
+def test_a_plan_of_parts_goes_to_another_process_as_it_is():
+    for plan in PLANS.values():
+        assert plan.mechanism.answers
+        again = pickle.loads(pickle.dumps(plan))
+        assert again == plan
+        assert again.mechanism.answers == plan.mechanism.answers

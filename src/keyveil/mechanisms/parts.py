@@ -29,7 +29,7 @@ from ..foundation.errors import PlanError
 from ..people.schema import Schema
 from ..people.views import Views
 from ..plan.plan import Plan
-from ..plan.plan_parts import PlanPart, flattened_channels, share_text, weights_of
+from ..plan.plan_parts import MOST_PARTS, PlanPart, flattened_channels, share_text, weights_of
 from ..plan.recipe import Text, written
 from ..plan.registry import mechanism_named, parse_mechanism
 from .mechanism import Draft, Mechanism
@@ -40,6 +40,12 @@ if TYPE_CHECKING:
     from ..estimate.together.joint import Evidence
     from ..people.prior import Prior
     from ..plan.tally import Tally
+
+
+MOST_LETTERS = 1 << 16
+"""Maximum number of characters of a list of parts."""
+LONG = 250
+"""Number of characters of a fault that is not repeated, because it repeats the list."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,10 @@ class Parts(Mechanism):
         listed = [(part.plan.mechanism_name, dict(part.plan.parameters), part.weight) for part in parts]
         return {"parts": parts_text(listed)}
 
+    def parameter_fault(self, given: Mapping[str, Any]) -> str:
+        fault = super().parameter_fault(given)
+        return fault if len(fault) <= LONG else "the plan's list of parts names no known mechanisms"
+
     def plan_fault(self, plan: Plan) -> str:
         if plan.parts is None or self.parameters_of(plan.parts) != dict(plan.parameters):
             return "the plan's list of mechanisms is not that of its parts"
@@ -119,8 +129,11 @@ class Parts(Mechanism):
 
 def parse_parts(listed: str) -> list[tuple[str, dict[str, str], int]]:
     """The mechanism, parameters and weight of each part of a list like ``collision:cap=4/sign@0.1``."""
+    words = listed.split("/", MOST_PARTS)
+    if not 2 <= len(words) <= MOST_PARTS or len(listed) > MOST_LETTERS:
+        raise PlanError(f"a list of parts has 2 to {MOST_PARTS} of them, joined by '/'")
     parts, shares = [], list[str | None]()
-    for part in listed.split("/"):
+    for part in words:
         name, at, share = part.strip().partition("@")
         mechanism, parameters = parse_mechanism(name.strip())
         if mechanism_named(mechanism).makes_parts:

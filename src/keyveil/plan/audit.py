@@ -315,7 +315,7 @@ def _rebuilt(
     if plan.hash != body["hash"]:
         findings.append("the plan is not written in its one canonical form")
         return None
-    for own in dict.fromkeys((*plan.part_plans, plan)):
+    for own in (plan,) if plan.parts is None else (*plan.part_plans, plan):
         if wrong := own.mechanism.plan_fault(own):
             findings.append(wrong)
             return None

@@ -488,7 +488,7 @@ class Plan:
         ]
         return (0, WORDS_BEFORE), np.concatenate(rows).astype(np.uint32)
 
-    @cached_property
+    @property
     def mechanism(self) -> Recipe:
         """The mechanism that made the plan, with the answers that this plan has."""
         return REGISTRY[self.mechanism_name].of_plan(self)
