@@ -183,11 +183,12 @@ def test_a_bad_document_is_refused_in_short_lines(document, message):
 @pytest.mark.parametrize(
     "text",
     [
-        "kvue@0.1/" * 1_000_000,
-        "kvue/" + "x" * 1_000_000,
-        "kvue/" + "x" * 60_000 + "@0.1",
-        "kvue/kvue:" + "y" * 60_000,
+        "kvue@0.1/" * 10**6,
+        f"kvue/{'x' * 10**6}",
+        f"kvue/{'x' * 60_000}@0.1",
+        f"kvue/kvue:{'y' * 60_000}",
     ],
+    ids=["many", "longest name", "long name", "long parameter"],
 )
 def test_a_long_list_of_parts_is_refused_at_once_in_a_short_line(text):
     document = copy.deepcopy(SIDE.document())
