@@ -28,6 +28,7 @@ LISTS = {
     "mixed": "kvue/graded@0.3/rr@0.3",
     "pairs": "pairs/sign@0.25",
     "mass": "harmony/rr@0.5",
+    "bits": "pckv_ue:length=3/sign@0.25/kvue@0.25",
 }
 PLANS = {name: Plan.of(SCHEMA, "parts", 1, parts=listed) for name, listed in LISTS.items()}
 
