@@ -57,10 +57,10 @@ def rehashed(document: dict[str, Any]) -> bytes:
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_a_document_says_all_that_the_plan_is(plan):
-    again = Plan.parse(plan.dumps())
-    assert again == plan
-    assert again.layout.cells == plan.layout.cells
-    assert [own.hash for own in again.part_plans] == [own.hash for own in plan.part_plans]
+    parsed = Plan.parse(plan.dumps())
+    assert parsed == plan
+    assert parsed.layout.cells == plan.layout.cells
+    assert [own.hash for own in parsed.part_plans] == [own.hash for own in plan.part_plans]
     assert not {"encode", "views", "channels"} & set(plan.document())
     assert sum(part["weight"] for part in plan.document()["parts"]) == WORD
 
@@ -171,11 +171,11 @@ FEW = SIDE.document()["parts"]
     ],
 )
 def test_a_bad_document_is_refused_in_short_lines(document, message):
-    found = audit(document)
-    assert found.plan is None
-    assert any(message in finding for finding in found.findings)
-    assert len(found.findings) <= 14
-    assert all(len(finding) < 500 and "\n" not in finding for finding in found.findings)
+    result = audit(document)
+    assert result.plan is None
+    assert any(message in finding for finding in result.findings)
+    assert len(result.findings) <= 14
+    assert all(len(finding) < 500 and "\n" not in finding for finding in result.findings)
     with pytest.raises(PlanError):
         Plan.parse(document)
 
@@ -193,17 +193,17 @@ def test_a_bad_document_is_refused_in_short_lines(document, message):
 def test_a_long_list_of_parts_is_refused_at_once_in_a_short_line(text):
     document = copy.deepcopy(SIDE.document())
     document["mechanism"]["parameters"]["parts"] = text
-    found = audit(rehashed(document))
-    assert found.plan is None
-    assert all(len(finding) < 300 for finding in found.findings)
+    result = audit(rehashed(document))
+    assert result.plan is None
+    assert all(len(finding) < 300 for finding in result.findings)
 
 
 def test_a_part_that_breaks_the_promise_breaks_the_plans():
     loud = {"shape": "symmetric", "states": 3, "keep": WORD - 200, "lie": 100}
-    found = audit(changed(SIDE, 1, channels=[loud]))
-    assert any("breaks its promise of epsilon 1" in finding for finding in found.findings)
-    assert found.proven is not None
-    assert found.proven > 10
+    result = audit(changed(SIDE, 1, channels=[loud]))
+    assert any("breaks its promise of epsilon 1" in finding for finding in result.findings)
+    assert result.proven is not None
+    assert result.proven > 10
     sign = Plan.of(SCHEMA, "sign", 1)
     table = Table(((WORD // 4, 3 * WORD // 4), (WORD // 2, WORD // 2), (3 * WORD // 4, WORD // 4)))
     views = Views.whole(3)
@@ -218,8 +218,8 @@ def test_a_part_that_breaks_the_promise_breaks_the_plans():
 
 def test_parts_share_the_bound_on_the_work_of_a_proof():
     subset = {"shape": "subset", "states": 2048, "size": 1, "show": WORD // 2}
-    found = audit(changed(SIDE, 2, channels=[subset] * 5))
-    assert any("subset channels of a plan have at most" in finding for finding in found.findings)
+    result = audit(changed(SIDE, 2, channels=[subset] * 5))
+    assert any("subset channels of a plan have at most" in finding for finding in result.findings)
 
 
 def test_what_has_no_meaning_for_parts_is_refused():
@@ -387,6 +387,6 @@ def test_a_part_is_a_weight_and_a_plan():
 def test_a_plan_of_parts_goes_to_another_process_as_it_is():
     for plan in PLANS.values():
         assert plan.mechanism.answers
-        again = pickle.loads(pickle.dumps(plan))
-        assert again == plan
-        assert again.mechanism.answers == plan.mechanism.answers
+        parsed = pickle.loads(pickle.dumps(plan))
+        assert parsed == plan
+        assert parsed.mechanism.answers == plan.mechanism.answers

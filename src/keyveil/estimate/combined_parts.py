@@ -60,10 +60,10 @@ def combined(moments: Sequence[Moments]) -> Moments:
 def _typical(part: Moments) -> Floats:
     """The covariance of each key, ``(..., keys, 2, 2)``, if one report says as much about every key."""
     reports = part.reports[..., None, None].astype(np.float64)
-    each = part.covariance * reports
-    known = np.isfinite(each)
+    per_report = part.covariance * reports
+    known = np.isfinite(per_report)
     count = known.sum(axis=-3, keepdims=True)
-    average = np.where(known, each, 0.0).sum(axis=-3, keepdims=True) / np.maximum(count, 1)
+    average = np.where(known, per_report, 0.0).sum(axis=-3, keepdims=True) / np.maximum(count, 1)
     return np.asarray(np.where(count > 0, average, np.nan) / np.maximum(reports, 1.0))
 
 

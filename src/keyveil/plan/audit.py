@@ -130,8 +130,8 @@ def _check_members(body: dict[str, Any], findings: list[str]) -> None:
     if kind is not None:
         _check_chain(kind, body, findings)
         if kind.makes_parts != parted:
-            some = "has parts" if kind.makes_parts else "has no parts"
-            findings.append(f"a plan of {kind.name} {some}")
+            fact = "has parts" if kind.makes_parts else "has no parts"
+            findings.append(f"a plan of {kind.name} {fact}")
     if body.get("client") != CLIENT:
         findings.append("the plan's mapping for clients is not one this version knows")
 

@@ -89,11 +89,11 @@ def _counts(
     counts = np.zeros((runs, plan.layout.cells), np.int64)
     loops: Any = compiled()
     if not plan.encoding.speaks_of_sets or loops is None:
-        for row, own in zip(counts, _each(people, runs), strict=True):
+        for row, own in zip(counts, _people_of_runs(people, runs), strict=True):
             _by_person(plan, population, own, draw, row)
         return counts
     counts[:, 0] = people
-    sets, numbers = _Sets(plan, loops), _each(people, runs)
+    sets, numbers = _Sets(plan, loops), _people_of_runs(people, runs)
     people, total = max(numbers), sum(numbers)
     many = max(int(people * sets.telling(population) / SLACK), LEAST)
     if min(many, total) > MOST_DRAWN:
@@ -118,7 +118,7 @@ def _counts(
     return counts
 
 
-def _each(people: int | Integers, runs: int) -> list[int]:
+def _people_of_runs(people: int | Integers, runs: int) -> list[int]:
     """The number of people of each run."""
     numbers: list[int] = np.broadcast_to(people, (runs,)).tolist()
     return numbers

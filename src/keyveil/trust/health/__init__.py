@@ -77,8 +77,8 @@ def _in_parts(check: Callable[..., Finding], plan: Plan, false_alarm: float, *ta
     ]
     if not findings:
         return unchecked("change", "no part of the plan has reports in both tallies", false_alarm)
-    checked = [found for found in findings if found.verdict != "not checked"]
-    worst = min(checked or findings, key=lambda found: found.p_value)
+    checked = [entry for entry in findings if entry.verdict != "not checked"]
+    worst = min(checked or findings, key=lambda entry: entry.p_value)
     p_value = min(1.0, worst.p_value * len(plan.parts))
     return replace(worst, p_value=p_value, false_alarm=false_alarm)
 
