@@ -36,7 +36,7 @@ def plans() -> Iterator[tuple[str, str, Plan]]:
         yield name, f"{name} as published, epsilon 1", plan
     first = Plan.of(FOODS, "privkvm", 2, rounds=3)
     yield "privkvm_round_2", "each key has a channel of its own", first.next(_answered(first))
-    tight = Plan.of(FOODS, "f2m", 1, "tight", default=0)
+    tight = Plan.of(FOODS, "f2m", 1, "tight", default=3)
     yield "f2m_default_0_tight", "absent keys say 0, all of epsilon used", tight
     yield "kvue_ranges", "a range for each key, names beyond ASCII", Plan.of(RANGES, "kvue", "0.5")
     yield "rappor_40_keys", "a report marks many cells, two groups of bits", Plan.of(MANY, "rappor", 2)

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from itertools import product
-from math import isnan
+from math import inf, isnan
 
 import numpy as np
 from scipy import stats
 
-from .channel import Channel
+from .channel import Channel, Proof
 from .channel.law import MOST_WRITTEN, as_laws
-from .channel.seed_pool import pool_of
+from .channel.shapes.seed_pool import pool_of
 from .estimate import estimate
 from .estimate.decoding import decoding_of
 from .estimate.forecast.key_forecast import forecast_key
@@ -100,11 +100,9 @@ def check_mechanism(name: str, draws: int = 20_000, seed: int = 0) -> None:
 
 def check_channel(channel: Channel, draws: int = 20_000, seed: int | str = 0) -> None:
     """All checks of the methods of a shape, on one small channel of that shape."""
-    proof, law = channel.proof(), channel.output_law()
+    law = channel.output_law()
     if law is not None:
-        worst = _worst_ratio(law)
-        # The proof is rounded up in its 18th digit; the law here is in doubles.
-        _require(worst <= float(proof.epsilon) * (1 + 1e-9) + 1e-12, f"{worst} is worse than {proof}")
+        _check_ratio(law, channel.proof())
     check_distances(channel)
     check_limits(channel)
     check_choices(channel)
@@ -144,16 +142,13 @@ def check_privacy(plan: Plan) -> None:
         return
     _check_records(plan)
     for channel in plan.channels:
-        proof = channel.proof()
         law = channel.output_law()
         if law is None:
             continue
         _require(bool((law >= 0).all()), "a probability is negative")
         # Sums of multiples of 2^-32 are exact; products of many positions are rounded.
         _require(bool((np.abs(law.sum(axis=1) - 1.0) <= 1e-12).all()), "a row is no law")
-        worst = _worst_ratio(law)
-        # The proof is rounded up in its 18th digit; the law here is in doubles.
-        _require(worst <= float(proof.epsilon) * (1 + 1e-9) + 1e-12, f"{worst} is worse than {proof}")
+        _check_ratio(law, channel.proof())
     chained = plan.chain is not None and int(plan.chain["round"]) > 1
     if plan.calibrate == "tight" or not plan.mechanism.wasteful or chained:
         _require(
@@ -184,17 +179,16 @@ def _check_records(plan: Plan) -> None:
         for digits in product((0, 1, 2), repeat=len(places)):
             held = {k: float(ends[x - 1][k]) for k, x in zip(places, digits, strict=True) if x}
             states.append(record_law(plan, held, view))
-        worst = _worst_ratio(np.array(states) @ law)
-        _require(worst <= float(proof.epsilon) * (1 + 1e-9) + 1e-12, f"{worst} is worse than {proof}")
+        _check_ratio(np.array(states) @ law, proof)
 
 
-def _worst_ratio(law: Floats) -> float:
-    """The true epsilon of a law: the largest log ratio of two rows."""
+def _check_ratio(law: Floats, proof: Proof) -> None:
+    """Check that the true epsilon of a law, the largest log ratio of two rows, is at most the proven."""
     columns = law[:, law.max(axis=0) > 0]
     least = columns.min(axis=0)
-    if not least.all():
-        return float("inf")
-    return float(np.log(columns.max(axis=0) / least).max())
+    worst = float(np.log(columns.max(axis=0) / least).max()) if least.all() else inf
+    # The proof is rounded up in its 18th digit; the law here is in doubles.
+    _require(worst <= float(proof.epsilon) * (1 + 1e-9) + 1e-12, f"{worst} is worse than {proof}")
 
 
 def check_distances(channel: Channel) -> None:
@@ -416,10 +410,8 @@ def _check_plug_in(plan: Plan) -> None:
             plan, tally.reports, float(shares[place]), float(means[place]), view=view
         )
         spread = moments.covariance[place]
-        for name, value, goal in (
-            ("frequency", spread[0, 0], forecast.frequency),
-            ("mass", spread[1, 1], forecast.mass),
-        ):
+        for part, name in enumerate(("frequency", "mass")):
+            value, goal = spread[part, part], getattr(forecast, name)
             if isnan(goal):
                 _require(isnan(value), f"{name} cannot be known, yet has a variance")
             else:
@@ -506,12 +498,11 @@ def check_choices(channel: Channel) -> None:
         return
     _require(choices.positions * choices.marks == channel.cells, "positions do not make up the cells")
     if channel.cells <= 16:
-        rows = (np.arange(1 << channel.cells)[:, None] >> np.arange(channel.cells) & 1).astype(np.uint8)
+        marked = (np.arange(1 << channel.cells)[:, None] >> np.arange(channel.cells) & 1) == 1
     else:
         generator = Coins.stated("choices").generator()
-        rows = (generator.random((4096, channel.cells)) < generator.random((4096, 1)) ** 2).astype(
-            np.uint8
-        )
+        marked = generator.random((4096, channel.cells)) < generator.random((4096, 1)) ** 2
+    rows = marked.astype(np.uint8)
     marks = rows.reshape(len(rows), choices.positions, choices.marks).sum(axis=2)
     chosen = (marks <= 1).all(axis=1) & ((choices.size is None) | (marks.sum(axis=1) == choices.size))
     off = np.flatnonzero(channel.admits_rows(rows) != chosen)

@@ -24,6 +24,7 @@ import httpx
 import numpy as np
 import pytest
 from scipy import stats
+from stated_clock import StatedClock
 
 import keyveil
 from keyveil import (
@@ -43,8 +44,7 @@ from keyveil.foundation.coins import address
 from keyveil.plan.report_file import parse, writing
 from keyveil.service.client import Ledger
 from keyveil.service.client.stand_in import NOW, SECONDS, StandIn
-from keyveil.service.collector.http.wire import encode_binary
-from keyveil.service.collector.process.clock import StatedClock
+from keyveil.service.collector.http.batches import encode_binary
 from keyveil.service.collector.relay.relay import Relay
 from keyveil.service.collector.relay.relay_app import app
 from keyveil.testing import example_plan

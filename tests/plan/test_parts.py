@@ -81,6 +81,15 @@ def test_the_list_of_parts_has_one_form():
     assert Plan.of(SCHEMA, "parts", 1, parts=text).parameters["parts"].startswith("collision:cap=2+pool")
 
 
+def test_values_in_the_list_are_typed_and_shown_on_the_scale_of_the_keys():
+    text = "optimal:spread=0.4+mean=2/sign@0.1"
+    plan = Plan.of(Schema.of(3, 0, 3), "parts", 1, parts=text)
+    assert plan.parameters_on_scale == {"parts": text}
+    assert plan.parameters["parts"] != text
+    assert Plan.parse(plan.dumps()) == plan
+    assert Plan.of_document(plan.schema, "parts", 1, "paper", plan.parameters) == plan
+
+
 @pytest.mark.parametrize("weight", [1, 2, 3, 429496730, WORD // 3, WORD - 1, WORD // 2 + 1])
 def test_the_text_of_a_share_gives_its_weight_back(weight):
     assert weights_of([None, share_text(weight)]) == [WORD - weight, weight]

@@ -26,6 +26,7 @@ from ..estimate.forecast.combined_forecast import combined_forecast
 from ..estimate.linear import least_squares
 from ..foundation.arrays import Integers
 from ..foundation.errors import PlanError
+from ..people.scale import DOCUMENT, ExactScale
 from ..people.schema import Schema
 from ..people.views import Views
 from ..plan.plan import Plan
@@ -52,10 +53,16 @@ LONG = 250
 class PartsText(Text):
     """Mechanisms with their parameters and shares, in one form."""
 
-    def read(self, name: str, value: object) -> str:
-        """The text with parameters at their default left out and every share but the first stated."""
-        listed = parse_parts(super().read(name, value))
-        return parts_text([(part, parameters, weight) for part, parameters, weight in listed])
+    def read(self, name: str, value: object, scale: ExactScale = DOCUMENT) -> str:
+        """The text with parameters at their default left out and every share but the first stated.
+
+        Values and spreads among the parameters are given on ``scale``.
+        """
+        return parts_text(parse_parts(super().read(name, value)), given_on=scale)
+
+    def shown(self, value: int | str, scale: ExactScale) -> int | str:
+        """The text with values and spreads as people type and read them."""
+        return parts_text(parse_parts(str(value)), shown_on=scale)
 
 
 class Parts(Mechanism):
@@ -92,7 +99,7 @@ class Parts(Mechanism):
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         calibrate = "tight" if tight else "paper"
         parts = tuple(
-            PlanPart(weight, Plan.of(schema, mechanism, epsilon, calibrate, **parameters))
+            PlanPart(weight, Plan.of_document(schema, mechanism, epsilon, calibrate, parameters))
             for mechanism, parameters, weight in parse_parts(chosen["parts"])
         )
         channels, channel_of = flattened_channels(parts)
@@ -144,15 +151,24 @@ def parse_parts(listed: str) -> list[tuple[str, dict[str, str], int]]:
     return [(name, given, weight) for (name, given), weight in zip(parts, weights, strict=True)]
 
 
-def parts_text(parts: Sequence[tuple[str, Mapping[str, Any], int]]) -> str:
-    """The list of mechanisms, parameters and weights, in its one form; see ``parse_parts``."""
+def parts_text(
+    parts: Sequence[tuple[str, Mapping[str, Any], int]],
+    *,
+    given_on: ExactScale = DOCUMENT,
+    shown_on: ExactScale = DOCUMENT,
+) -> str:
+    """The list of mechanisms, parameters and weights, in its one form; see ``parse_parts``.
+
+    Values and spreads among the parameters are given on one scale and written on another.
+    """
     words = []
     for number, (name, given, weight) in enumerate(parts):
         mechanism = mechanism_named(name)
+        document = written(mechanism.chosen(given, given_on))
         stated = [
             f"{parameter}={value}"
-            for parameter, value in written(mechanism.chosen(given)).items()
-            if str(value) != str(mechanism.parameters[parameter].default)
+            for parameter, value in mechanism.shown(document, shown_on).items()
+            if str(document[parameter]) != str(mechanism.parameters[parameter].default)
         ]
         if any(sign in value for value in stated for sign in "/+@"):
             raise PlanError("a parameter of a part has none of '/', '+' and '@' in it")

@@ -13,9 +13,8 @@ from decimal import Decimal
 from math import comb
 from typing import Any
 
-from ..channel import Channel, Symmetric
+from ..channel import Channel, Subset, Symmetric
 from ..channel.law import MOST_OUTPUTS
-from ..channel.subset import Subset
 from ..estimate.linear import least_squares
 from ..people.schema import Schema
 from ..people.views import Views

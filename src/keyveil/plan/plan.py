@@ -19,6 +19,7 @@ from ..foundation.coins import Coins, Person, Stream
 from ..foundation.errors import ChannelError, PlanError
 from ..foundation.exact import own_context, text
 from ..people.people import People
+from ..people.scale import DOCUMENT, ExactScale
 from ..people.schema import Record, Schema
 from ..people.views import Views
 from .encoding import Encoding
@@ -86,6 +87,7 @@ class Plan:
     calibrate: str = "paper"
     channel_of: tuple[int, ...] | None = None
     parameters: Mapping[str, int | str] = field(default_factory=dict)
+    """As in the document: values and spreads are on [-1, 1]. See ``parameters_on_scale``."""
     chain: Mapping[str, Any] | None = None
     parts: tuple[PlanPart, ...] | None = None
 
@@ -128,10 +130,39 @@ class Plan:
         calibrate: str = "paper",
         **parameters: Any,
     ) -> Plan:
-        """The plan of a registered mechanism; ``calibrate`` is "paper" or "tight"."""
+        """The plan of a registered mechanism; ``calibrate`` is "paper" or "tight".
+
+        Parameters that are values or spreads are on the range of the schema's keys. If keys have
+        different ranges, they are on [-1, 1], whose ends are those of each key's own range.
+        """
+        scale = ExactScale.of(schema)
+        return cls._of_parameters(schema, mechanism, epsilon, calibrate, parameters, scale)
+
+    @classmethod
+    def of_document(
+        cls,
+        schema: Schema,
+        mechanism: str,
+        epsilon: float | str | Decimal,
+        calibrate: str,
+        parameters: Mapping[str, Any],
+    ) -> Plan:
+        """The same from parameters as they stand in a document: values and spreads are on [-1, 1]."""
+        return cls._of_parameters(schema, mechanism, epsilon, calibrate, parameters, DOCUMENT)
+
+    @classmethod
+    def _of_parameters(
+        cls,
+        schema: Schema,
+        mechanism: str,
+        epsilon: float | str | Decimal,
+        calibrate: str,
+        parameters: Mapping[str, Any],
+        scale: ExactScale,
+    ) -> Plan:
         kind = mechanism_named(mechanism)
         with own_context():
-            drafted = kind.plan_draft(schema, epsilon, calibrate, parameters)
+            drafted = kind.plan_draft(schema, epsilon, calibrate, parameters, scale)
         return cls._drafted(kind, drafted, calibrate)
 
     @classmethod
@@ -235,6 +266,15 @@ class Plan:
     def speaks_of_size(self) -> bool:
         """Whether all that it asks is how many keys are held."""
         return all(plan.encoding.speaks_of_size for plan in self.part_plans)
+
+    @cached_property
+    def parameters_on_scale(self) -> dict[str, int | str]:
+        """The parameters as they are typed and shown: values and spreads are on the range of the keys.
+
+        ``Plan.of`` takes them and returns the same plan. If keys have different ranges, they are those
+        of the document.
+        """
+        return self.mechanism.shown(self.parameters, ExactScale.of(self.schema))
 
     @cached_property
     def view_channels(self) -> tuple[Channel, ...]:

@@ -106,6 +106,7 @@ def _stderr(plan: Plan, people: int) -> float | None:
 def _better(plan: Plan, people: int, epsilon: str) -> bool:
     if Decimal(epsilon) <= plan.promised:
         return False
-    other = Plan.of(plan.schema, plan.mechanism_name, epsilon, plan.calibrate, **plan.parameters)
+    kind = plan.mechanism_name
+    other = Plan.of_document(plan.schema, kind, epsilon, plan.calibrate, plan.parameters)
     stderr = _stderr(other, people)
     return stderr is not None and stderr <= HOPELESS

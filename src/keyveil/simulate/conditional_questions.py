@@ -114,7 +114,7 @@ class ConditionalQuestions(Questions):
         estimator: str | None,
     ) -> Plan:
         """The plan; a plan that asks about one key at a time is refused."""
-        plan = Plan.of(self.schema, mechanism, epsilon, calibrate, **parameters)
+        plan = Plan.of_document(self.schema, mechanism, epsilon, calibrate, parameters)
         if single_keys(plan):
             raise PlanError(
                 f"{mechanism} speaks of one key at a time; conditionals need views, like pairs"

@@ -17,12 +17,14 @@ import numpy as np
 from ..foundation.arrays import Floats
 from ..foundation.coins import Coins
 from ..foundation.errors import PlanError
-from ..mechanisms import REGISTRY
+from ..mechanisms import REGISTRY, mechanism_named
 from ..mechanisms.mechanism import CALIBRATIONS
 from ..people.population import Population
 from ..people.prior import Prior
+from ..people.scale import ExactScale
 from ..people.schema import Schema
 from ..plan.plan import Plan
+from ..plan.recipe import written
 from ..plan.tally import Tally
 from ..planner.competitor import competitor_name, parse_competitor
 from ..planner.options import SHRUNK
@@ -80,6 +82,8 @@ class Contest:
     """Whether the planner's prior comes from a pilot among the same people, one in each repetition."""
     keys_together: int | None = None
     """The number of keys in a conditional, target included; None for single keys."""
+    named_on: ExactScale | None = None
+    """The scale of values and spreads in the names of competitors; the population's by default."""
 
     def __post_init__(self) -> None:
         if self.people < 1 or self.repetitions < 1:
@@ -102,6 +106,11 @@ class Contest:
             return KeyQuestions(self.population, self.coins, self.ask)
         return ConditionalQuestions(self.population.on_unit_scale(), self.coins, self.keys_together)
 
+    @cached_property
+    def _scale(self) -> ExactScale:
+        """The scale of names."""
+        return ExactScale.of(self.population.schema) if self.named_on is None else self.named_on
+
     @property
     def table_prior(self) -> Prior:
         """The population as a prior."""
@@ -116,7 +125,9 @@ class Contest:
         """
         if name == AUTO:
             return self.advice(epsilon).plan
-        mechanism, parameters = parse_competitor(name)
+        mechanism, typed = parse_competitor(name)
+        chosen = written(mechanism_named(mechanism).chosen(typed, self._scale))
+        parameters = {parameter: chosen[parameter] for parameter in typed}
         return self.questions.plan(
             mechanism, parameters, epsilon, self.calibrate, self.people, estimator
         )
@@ -215,7 +226,9 @@ class Contest:
         if self.pilot:
             facts |= {
                 "pilot": (self.people - first.people) / self.people,
-                "choices": {competitor_name(entry.plan): entry.repetitions for entry in entries},
+                "choices": {
+                    competitor_name(entry.plan, self._scale): entry.repetitions for entry in entries
+                },
                 "true_epsilon": float(max(entry.plan.proven for entry in entries)),
             }
         return [replace(rows[estimator], **facts) for estimator in estimators]
@@ -252,7 +265,7 @@ class Contest:
         keep_name = name == AUTO or ":" in name
         return ContestRow(
             mechanism=name if keep_name else plan.mechanism_name,
-            chosen=competitor_name(plan),
+            chosen=competitor_name(plan, self._scale),
             estimator=estimator,
             epsilon=float(epsilon),
             true_epsilon=float(_true_epsilon(plan)),

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..channel.law import as_laws, random_stream
-from ..channel.seed_pool import pool_of
+from ..channel.shapes.seed_pool import pool_of
 from ..foundation.arrays import Floats, Integers
 from ..foundation.coins import Coins
 from ..foundation.compiled import compiled

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...channel import Channel
-from ...channel.seed_pool import pool_of
+from ...channel.shapes.seed_pool import pool_of
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
 from ...people.views import digits
