@@ -267,6 +267,15 @@ def test_a_competitors_name_is_read_back(shoppers, name):
     assert competitor_name(plan) == name
 
 
+def test_a_plan_of_parts_is_compared_under_a_name_that_makes_it_again():
+    name = "parts:collision:cap=3+pool=64/sign@0.1"
+    mechanism, parameters = parse_competitor(name)
+    plan = Plan.of(Schema.of(5), mechanism, 1, **parameters)
+    assert competitor_name(plan) == name
+    assert plan == Plan.of(Schema.of(5), "parts", 1, parts=name.removeprefix("parts:"))
+    assert competitor_name(Plan.of(Schema.of(5), "parts", 1)) == "parts:kvue/sign@0.1"
+
+
 def test_a_competitors_name_is_on_the_scale_of_the_values():
     plan = Plan.of(Schema.of(4, 0, 3), "optimal", "1", mean="2", spread="0.4")
     assert competitor_name(plan) == "optimal:spread=0.4+mean=2"

@@ -46,7 +46,7 @@ SMALL = {
     "shist": {"rows": 16},
 }
 SMALL["pair_collision"] = {"pool": 128, "cap": 2}
-NOT_OFFERED = ("sized",)
+NOT_OFFERED = ("sized", "size", "sign", "parts")
 
 
 def plan_of(name: str, keys: int = 4, epsilon: float = 1, **parameters: object) -> Plan:

@@ -108,7 +108,7 @@ def estimate(plan_path: str, tally_path: str, **options: Any) -> None:
 def show_estimates(tally: Tally, given: Given, files: str) -> None:
     """Print the estimates of a tally; a pilot's note names its ``files``, the plan and the tally."""
     plan = tally.plan
-    if plan.encoding.speaks_of_size:
+    if plan.speaks_of_size:
         from .pilot_files import show_sizes
 
         _refuse_of_keys(given)

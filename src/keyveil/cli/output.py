@@ -69,7 +69,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: s
     for row in rows:
         table.add_row(*(cell.replace("[", "\\[") for cell in row))
     width = None if sys.stdout.isatty() else 160
-    Console(width=width, highlight=False).print(table)
+    Console(width=width, highlight=False, emoji=False).print(table)
 
 
 def plain_only(encoding: str | None, environment: Mapping[str, str]) -> bool:

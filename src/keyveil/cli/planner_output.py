@@ -211,7 +211,7 @@ def expected(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
         "prior": prior.source,
         "mean_scale": scale.document(),
         "chain": plan.chain is not None,
-        "pilot_people": pilot_people(plan, people) if plan.encoding.speaks_of_size else None,
+        "pilot_people": pilot_people(plan, people) if plan.speaks_of_size else None,
         **{
             f"{name}_error": None
             if squares is None or not isfinite(weight @ squares)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,6 +18,7 @@ from ..people.views import Views
 
 if TYPE_CHECKING:
     from .plan import Plan
+    from .plan_parts import PlanPart
     from .tally import Tally
 
 CALIBRATIONS = ("paper", "tight")
@@ -115,6 +116,8 @@ class Draft:
     """The channel of each view; None if all share the first."""
     chain: Mapping[str, Any] | None = None
     parameters: Mapping[str, int | str | Decimal] = field(default_factory=dict)
+    parts: tuple[PlanPart, ...] | None = None
+    """The parts of a plan of parts, which replace views, encoding and channels."""
 
 
 class Recipe(ABC):
@@ -125,10 +128,12 @@ class Recipe(ABC):
     """Where it is from, with venue and year."""
     speaks_of: ClassVar[str]
     """What one report speaks of, in words for people."""
-    answers: ClassVar[tuple[str, ...]] = ("frequency", "mean")
-    """Which of frequency, mean and mass it can answer."""
-    note: ClassVar[str] = ""
+    answers: tuple[str, ...] = ("frequency", "mean")
+    """Which of frequency, mean and mass of a key it can answer."""
+    note: str = ""
     """What a reader of the answers must know."""
+    makes_parts: ClassVar[bool] = False
+    """Whether its plans have parts."""
     wasteful: ClassVar[bool] = False
     """Whether the published parameters prove less than they promise."""
     fewest_keys: ClassVar[int] = 1
@@ -140,6 +145,14 @@ class Recipe(ABC):
     @abstractmethod
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         """The plan this mechanism makes of a schema and a promise."""
+
+    def of_plan(self, plan: Plan) -> Recipe:
+        """The mechanism with the answers and notes of one plan, if these depend on its parts."""
+        return self
+
+    def parameters_of(self, parts: Sequence[PlanPart]) -> dict[str, int | str]:
+        """The parameters of a plan of these parts."""
+        raise PlanError(f"{self.name} makes no plans of parts")
 
     def next(self, plan: Plan, tally: Tally) -> Draft:
         """The next round of a chain of plans."""
@@ -234,6 +247,7 @@ def with_parameters(draft: Draft, chosen: Mapping[str, Any]) -> Draft:
         draft.channel_of,
         draft.chain,
         dict(chosen),
+        draft.parts,
     )
 
 

@@ -4,26 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..mechanisms import mechanism_named
 from ..people.scale import ExactScale
 from ..plan.plan import Plan
+from ..plan.registry import parse_mechanism as parse_competitor
 from .padding import NAMES as PADDING_NAMES
-
-
-def parse_competitor(name: str) -> tuple[str, dict[str, str]]:
-    """A mechanism's name and its parameters, from text like ``graded:levels=5`` or ``pairs:grr``.
-
-    Parameters are joined by ``+``. A value without a name is the ``channel``.
-    """
-    mechanism, _, rest = name.partition(":")
-    mechanism_named(mechanism)
-    parameters: dict[str, str] = {}
-    for part in filter(None, rest.split("+")):
-        parameter, equals, value = part.partition("=")
-        if not equals:
-            parameter, value = "channel", part
-        parameters[parameter.strip()] = value.strip()
-    return mechanism, parameters
 
 
 def competitor_name(plan: Plan, scale: ExactScale | None = None) -> str:
@@ -34,6 +18,8 @@ def competitor_name(plan: Plan, scale: ExactScale | None = None) -> str:
     """
     stated = stated_parameters(plan)
     shown = plan.parameters_on_scale if scale is None else plan.mechanism.shown(plan.parameters, scale)
+    if plan.parts is not None:
+        return f"{plan.mechanism_name}:{shown['parts']}"
     words = "+".join(
         f"{name}={value}" for name, value in shown.items() if name in stated or name in PADDING_NAMES
     )
@@ -49,3 +35,6 @@ def stated_parameters(plan: Plan) -> dict[str, Any]:
         for name, value in plan.parameters.items()
         if str(value) != str(known[name].default)
     }
+
+
+__all__ = ["competitor_name", "parse_competitor", "stated_parameters"]

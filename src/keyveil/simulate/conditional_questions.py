@@ -160,7 +160,7 @@ class ConditionalQuestions(Questions):
             name: dict.fromkeys(STATISTICS) for name in estimators
         }
         for name in estimators:
-            if name in FORECAST_ESTIMATORS and plan.encoding.speaks_of_views:
+            if name in FORECAST_ESTIMATORS and plan.parts is None and plan.encoding.speaks_of_views:
                 forecast = QueryForecast(plan, self.population.law, people, name)
                 errors[name] = {kind: self._clipped_error(forecast, kind) for kind in STATISTICS}
         return errors

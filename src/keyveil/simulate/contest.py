@@ -319,13 +319,17 @@ class Contest:
 
 
 def left_out_by(plan: Plan, sizes: Floats) -> float:
-    """The share of held keys beyond the plan's cap; ``sizes[j]`` is the share of people with j keys."""
-    most = plan.encoding.most_counted(plan.cap)
-    if most is None:
-        return 0.0
+    """The share of held keys beyond the plan's cap; ``sizes[j]`` is the share of people with j keys.
+
+    Of several parts it is the smallest cap.
+    """
     held = np.arange(len(sizes))
     total = float(sizes @ held)
-    return float(sizes @ np.maximum(held - most, 0)) / total if total else 0.0
+    parts = [(own.encoding.most_counted(own.cap), own.mechanism.answers) for own in plan.part_plans]
+    caps = [most for most, answers in parts if most is not None and answers]
+    if not caps or not total:
+        return 0.0
+    return float(sizes @ np.maximum(held - min(caps), 0)) / total
 
 
 def _true_epsilon(plan: Plan) -> Decimal:
@@ -337,11 +341,12 @@ def _true_epsilon(plan: Plan) -> Decimal:
 
 
 def all_competitors(keys: int) -> list[str]:
-    """Every mechanism that answers for single keys, and then the planner's choice."""
+    """Every mechanism that answers for single keys, without mixtures, and then the planner's choice."""
     return [
         name
         for name, kind in REGISTRY.items()
         if name not in TOGETHER
+        and not kind.makes_parts
         and kind.fewest_keys <= keys <= kind.most_keys
         and set(kind.answers) & {"frequency", "mean"}
     ] + [AUTO]

@@ -151,7 +151,10 @@ def audit_messages(
 def example_records(plan: Plan) -> list[Record]:
     """Records with different states, in every view where that is possible."""
     names = plan.schema.keys
-    records = plan.encoding.telling_records(plan.schema)[: MOST_RECORDS - 1]
+    records: list[dict[int, float]] = []
+    for own in plan.part_plans:
+        records += [r for r in own.encoding.telling_records(own.schema) if r not in records]
+    records = records[: MOST_RECORDS - 1]
     return [{}, *({names[place]: value for place, value in held.items()} for held in records)]
 
 

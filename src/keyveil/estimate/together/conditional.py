@@ -14,6 +14,7 @@ from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError, QueryError
 from ...people.schema import Schema
 from ..answer import Estimate, plain, quantile, ratio, shifted
+from ..combined_parts import asked_together
 from ..likelihood import fit
 from ..linear import single_keys
 from .identified_range import known_moments, possible_range
@@ -117,6 +118,7 @@ class Conditionals:
         if estimator not in ESTIMATORS:
             raise PlanError(f"unknown estimator {estimator!r}; known: {', '.join(ESTIMATORS)}")
         quantile(level)
+        plan, tally = asked_together(plan, tally)
         self.plan, self.level, self.estimator = plan, level, estimator
         self.evidence: Evidence = evidence(plan, tally, estimator)
         self._likely = _likely_laws(plan, tally) if estimator == "likelihood" else None

@@ -63,6 +63,8 @@ class Attack(NamedTuple):
             if value not in known:
                 raise PlanError(f"unknown {name} {value!r}; known: {', '.join(known)}")
         answers = plan.mechanism.answers
+        if plan.parts is not None or not answers:
+            raise PlanError(f"what fakes could do to {plan.mechanism_name} is not offered")
         if self.part(plan) not in answers:
             raise PlanError(
                 f"{plan.mechanism_name} answers {', '.join(answers)} alone: take another goal"
