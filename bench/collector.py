@@ -29,7 +29,8 @@ BATCH = 100
 SERVER = """
 import sys
 from pathlib import Path
-from keyveil.service.collector.operations.start import listening, serve
+from keyveil.service.collector.http.app import serve
+from keyveil.service.collector.http.server import listening
 from keyveil.service.collector.store import store_at
 from keyveil.service.collector.engine.writer import Writer
 

@@ -207,6 +207,8 @@ def can_simulate(mechanism: str) -> bool:
         plan = _plan(mechanism, "1", 3)
     except KeyveilError:
         return False  # it needs more parameters, such as the pairs
+    if plan.parts is not None:
+        return False
     if plan.encoding.speaks_of_views:
         return all(len(view) == 1 for view in plan.views.keys)
     if plan.encoding.draws_held_key:

@@ -54,7 +54,7 @@ def row_of(name: str) -> str:
     try:
         given = {"queries": f"mean({TARGET} | 0)"} if name == "workload" else {}
         plan = Plan.of(schema, name, EPSILON, **{**REGISTRY[name].example(schema), **given})
-        if plan.chain is not None and plan.encoding.speaks_of_size:
+        if plan.parts is not None or plan.speaks_of_size or not plan.mechanism.answers:
             return ""
         crowd = crowd_of(schema)
         honest = []

@@ -23,7 +23,7 @@ import httpx
 import numpy as np
 
 from keyveil import Client, Coins, People, Plan
-from keyveil.service.collector.http.wire import BINARY, encode_binary
+from keyveil.service.collector.http.batches import BINARY, encode_binary
 
 PEOPLE = 50_000
 SINGLE = 5

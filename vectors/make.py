@@ -16,6 +16,8 @@ from typing import Any
 from keyveil import REGISTRY, Coins, People, Plan, Schema, Tally, Views
 from keyveil.channel import Symbols, Symmetric, Table
 from keyveil.foundation.arrays import WORD
+from keyveil.foundation.coins import Stream
+from keyveil.plan.plan_parts import WORDS_BEFORE
 
 FORMAT = "keyveil/vector/1"
 FOODS = Schema.of(["Fries", "Pepsi", "Salad"], 1, 5)
@@ -34,7 +36,7 @@ def plans() -> Iterator[tuple[str, str, Plan]]:
         yield name, f"{name} as published, epsilon 1", plan
     first = Plan.of(FOODS, "privkvm", 2, rounds=3)
     yield "privkvm_round_2", "each key has a channel of its own", first.next(_answered(first))
-    tight = Plan.of(FOODS, "f2m", 1, "tight", default=0)
+    tight = Plan.of(FOODS, "f2m", 1, "tight", default=3)
     yield "f2m_default_0_tight", "absent keys say 0, all of epsilon used", tight
     yield "kvue_ranges", "a range for each key, names beyond ASCII", Plan.of(RANGES, "kvue", "0.5")
     yield "rappor_40_keys", "a report marks many cells, two groups of bits", Plan.of(MANY, "rappor", 2)
@@ -50,7 +52,26 @@ def plans() -> Iterator[tuple[str, str, Plan]]:
     yield "sized_round_2", "the cap that a first plan found", sized.next(_answered(sized))
     yield "sized_40_keys", "sizes in buckets", Plan.of(MANY, "sized", 1)
     yield "symmetric_rest", "a rest goes one unit each round the circle", Plan.of(MANY, "grr", "0.7")
+    yield from _of_parts()
     yield from _by_hand()
+
+
+def _of_parts() -> Iterator[tuple[str, str, Plan]]:
+    """Plans of parts: all kinds of encodings, with codes and with bits."""
+    listed = "collision:cap=2+pool=16/sign@0.1/size@0.05"
+    yield "parts_side", "a set with two side questions, codes", Plan.of(FOODS, "parts", 1, parts=listed)
+    listed = "graded/pairs@0.2/grr@0.2/pckv_grr@0.2/coco:cap=2+pool=16@0.1"
+    yield (
+        "parts_codes",
+        "five encodings with other levels, codes",
+        Plan.of(FOODS, "parts", 1, parts=listed),
+    )
+    listed = "pckv_ue:length=3/sign@0.25/kvue@0.25"
+    yield (
+        "parts_bits",
+        "one part marks many cells, so all are bits",
+        Plan.of(MANY, "parts", 1, parts=listed),
+    )
 
 
 def _by_hand() -> Iterator[tuple[str, str, Plan]]:
@@ -113,6 +134,9 @@ def words(plan: Plan, case: int) -> Iterator[list[int]]:
             if word <= TOP:
                 drawn = coins.words(1000 + case, 0, count).tolist()
                 yield [*drawn[: plan.channel_start(0)], word, *drawn[plan.channel_start(0) + 1 :]]
+    if plan.parts is not None:
+        yield from _edges_of_parts(plan, coins.words(2000, 0, count).tolist())
+        return
     for bound in plan.views.bounds.tolist():
         yield [bound - 1, *coins.words(2000, 1, count - 1).tolist()]
         yield [bound, *coins.words(2000, 1, count - 1).tolist()]
@@ -120,6 +144,24 @@ def words(plan: Plan, case: int) -> Iterator[list[int]]:
         for fraction in (3, 6):  # of ten: where records of the middle round up
             yield [0, WORD * fraction // 10 - 1, *[TOP] * (count - 2)]
             yield [0, WORD * fraction // 10, *[TOP] * (count - 2)]
+
+
+def _edges_of_parts(plan: Plan, drawn: list[int]) -> Iterator[list[int]]:
+    """Words at the ends of the slices of the parts, and of the views and outputs within each."""
+    assert plan.parts is not None
+    start = 0
+    for part in plan.parts:
+        own, at = part.plan, WORDS_BEFORE + part.plan.channel_start(0)
+        for word in (start, start + part.weight - 1):
+            yield [word, *drawn[1:]]
+        for bound in own.views.bounds.tolist()[:2]:
+            for word in (bound - 1, bound):
+                yield [start, *drawn[1:WORDS_BEFORE], word, *drawn[WORDS_BEFORE + 1 :]]
+        for edge in _edges(own):
+            for word in (edge - 1, edge):
+                if word <= TOP:
+                    yield [start, *drawn[1:at], word, *drawn[at + 1 :]]
+        start += part.weight
 
 
 def _edges(plan: Plan) -> list[int]:
@@ -138,7 +180,7 @@ def vector(name: str, what: str, plan: Plan) -> dict[str, Any]:
     cases = []
     for number, record in enumerate(records(plan.schema)):
         for drawn in words(plan, number):
-            view = int(plan.views.pick(Coins.recorded(drawn).words(0, 0, 1))[0])
+            view = int(plan.pick(Stream.of(Coins.recorded(drawn), 0))[0])
             used = drawn[: plan.words_of(view)]
             report = plan.report_as_client(record, Coins.recorded(used), 0)
             cases.append({"record": record, "words": used, "cells": list(report.cells)})

@@ -9,17 +9,17 @@ all else is exact or linear algebra. Needs SciPy: ``keyveil[testing]``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from itertools import product
-from math import isnan
+from math import inf, isnan
 
 import numpy as np
 from scipy import stats
 
-from .channel import Channel
+from .channel import Channel, Proof
 from .channel.law import MOST_WRITTEN, as_laws
-from .channel.seed_pool import pool_of
+from .channel.shapes.seed_pool import pool_of
 from .estimate import estimate
 from .estimate.decoding import decoding_of
 from .estimate.forecast.key_forecast import forecast_key
@@ -100,11 +100,9 @@ def check_mechanism(name: str, draws: int = 20_000, seed: int = 0) -> None:
 
 def check_channel(channel: Channel, draws: int = 20_000, seed: int | str = 0) -> None:
     """All checks of the methods of a shape, on one small channel of that shape."""
-    proof, law = channel.proof(), channel.output_law()
+    law = channel.output_law()
     if law is not None:
-        worst = _worst_ratio(law)
-        # The proof is rounded up in its 18th digit; the law here is in doubles.
-        _require(worst <= float(proof.epsilon) * (1 + 1e-9) + 1e-12, f"{worst} is worse than {proof}")
+        _check_ratio(law, channel.proof())
     check_distances(channel)
     check_limits(channel)
     check_choices(channel)
@@ -125,6 +123,8 @@ def speaks_singly(plan: Plan) -> bool:
     If several views hold a key, or views hold several keys, answers combine many laws. Such mechanisms
     have their own tests, and only their channels are checked here.
     """
+    if plan.parts is not None:
+        return all(speaks_singly(own) for own in plan.part_plans)
     if plan.encoding.speaks_of_views:
         return sorted(plan.views.keys) == [(place,) for place in range(len(plan.schema.keys))]
     return True
@@ -135,24 +135,31 @@ def speaks_singly(plan: Plan) -> bool:
 
 def check_privacy(plan: Plan) -> None:
     """Check that every row is a law, and that the integers keep the promise and use it up."""
+    if plan.parts is not None:
+        _check_each_part(plan, check_privacy)
+        largest = max(own.proven for own in plan.part_plans)
+        _require(plan.proven == largest, f"proves {plan.proven}, and its worst part {largest}")
+        return
     _check_records(plan)
     for channel in plan.channels:
-        proof = channel.proof()
         law = channel.output_law()
         if law is None:
             continue
         _require(bool((law >= 0).all()), "a probability is negative")
         # Sums of multiples of 2^-32 are exact; products of many positions are rounded.
         _require(bool((np.abs(law.sum(axis=1) - 1.0) <= 1e-12).all()), "a row is no law")
-        worst = _worst_ratio(law)
-        # The proof is rounded up in its 18th digit; the law here is in doubles.
-        _require(worst <= float(proof.epsilon) * (1 + 1e-9) + 1e-12, f"{worst} is worse than {proof}")
+        _check_ratio(law, channel.proof())
     chained = plan.chain is not None and int(plan.chain["round"]) > 1
     if plan.calibrate == "tight" or not plan.mechanism.wasteful or chained:
         _require(
             plan.proven >= TIGHT * plan.promised,
             f"promises {plan.promised} and proves only {plan.proven}",
         )
+
+
+def _check_each_part(plan: Plan, check: Callable[[Plan], None]) -> None:
+    for own in plan.part_plans:
+        check(own)
 
 
 def _check_records(plan: Plan) -> None:
@@ -172,17 +179,16 @@ def _check_records(plan: Plan) -> None:
         for digits in product((0, 1, 2), repeat=len(places)):
             held = {k: float(ends[x - 1][k]) for k, x in zip(places, digits, strict=True) if x}
             states.append(record_law(plan, held, view))
-        worst = _worst_ratio(np.array(states) @ law)
-        _require(worst <= float(proof.epsilon) * (1 + 1e-9) + 1e-12, f"{worst} is worse than {proof}")
+        _check_ratio(np.array(states) @ law, proof)
 
 
-def _worst_ratio(law: Floats) -> float:
-    """The true epsilon of a law: the largest log ratio of two rows."""
+def _check_ratio(law: Floats, proof: Proof) -> None:
+    """Check that the true epsilon of a law, the largest log ratio of two rows, is at most the proven."""
     columns = law[:, law.max(axis=0) > 0]
     least = columns.min(axis=0)
-    if not least.all():
-        return float("inf")
-    return float(np.log(columns.max(axis=0) / least).max())
+    worst = float(np.log(columns.max(axis=0) / least).max()) if least.all() else inf
+    # The proof is rounded up in its 18th digit; the law here is in doubles.
+    _require(worst <= float(proof.epsilon) * (1 + 1e-9) + 1e-12, f"{worst} is worse than {proof}")
 
 
 def check_distances(channel: Channel) -> None:
@@ -228,6 +234,11 @@ def check_decoder(plan: Plan) -> None:
 
     Also, every estimator with an interval must recover the truth from a tally without noise.
     """
+    if plan.parts is not None:
+        _check_each_part(plan, check_decoder)
+        if speaks_singly(plan):
+            _check_estimators(plan)
+        return
     for channel in plan.channels:
         if channel.state_kind == "signs":
             _check_signs(channel)
@@ -306,10 +317,24 @@ def ideal_tally(plan: Plan, shares: Floats, means: Floats) -> tuple[Tally, Float
     half, and nobody holds two keys.
     """
     shares, means = np.asarray(shares, np.float64), np.asarray(means, np.float64)
-    capped = plan.encoding.most_counted(plan.cap) is not None
+    plans = plan.part_plans
+    capped = any(own.encoding.most_counted(own.cap) is not None for own in plans)
     if capped:
         shares = shares / shares.sum() / 2
-    many = _MANY << 10 if plan.encoding.speaks_of_sets else _MANY  # there may be 2^22 cells
+    sets = any(own.encoding.speaks_of_sets for own in plans)
+    many = _MANY << 10 if sets else _MANY  # there may be 2^22 cells
+    weights = [1.0] if plan.parts is None else [part.share for part in plan.parts]
+    counts = np.concatenate(
+        [
+            _ideal_counts(own, shares, means, capped, weight * many)
+            for own, weight in zip(plans, weights, strict=True)
+        ]
+    )
+    return Tally(plan, counts), np.stack([shares, shares * means], axis=1)
+
+
+def _ideal_counts(plan: Plan, shares: Floats, means: Floats, capped: bool, many: float) -> Integers:
+    """The counts of ``ideal_tally`` for a plan without parts, of ``many`` reports."""
     counts = np.zeros(plan.layout.cells, np.int64)
     for view, channel in enumerate(plan.view_channels):
         law: StateLaw = {}
@@ -321,7 +346,7 @@ def ideal_tally(plan: Plan, shares: Floats, means: Floats) -> tuple[Tally, Float
         seen = np.rint(_marks(channel, law) * reports).astype(np.int64)
         counts[own + 1 : own + 1 + channel.cells] = seen[: channel.cells]
         counts[own] = seen.sum() if channel.one_cell else reports
-    return Tally(plan, counts), np.stack([shares, shares * means], axis=1)
+    return counts
 
 
 def _ideal_records(
@@ -347,6 +372,9 @@ def _ideal_records(
 
 def check_covariance(plan: Plan) -> None:
     """Check the covariance against a sum over all outputs, and the forecast against the plug-in."""
+    if plan.parts is not None:
+        _check_each_part(plan, check_covariance)
+        return
     for channel in plan.channels:
         outputs = channel.output_law()
         if outputs is None or channel.state_kind != "number":
@@ -382,10 +410,8 @@ def _check_plug_in(plan: Plan) -> None:
             plan, tally.reports, float(shares[place]), float(means[place]), view=view
         )
         spread = moments.covariance[place]
-        for name, value, goal in (
-            ("frequency", spread[0, 0], forecast.frequency),
-            ("mass", spread[1, 1], forecast.mass),
-        ):
+        for part, name in enumerate(("frequency", "mass")):
+            value, goal = spread[part, part], getattr(forecast, name)
             if isnan(goal):
                 _require(isnan(value), f"{name} cannot be known, yet has a variance")
             else:
@@ -422,6 +448,8 @@ def _check_codes(plan: Plan, view: int) -> None:
         possible = law is None or bool(law[:, cell].max() > 0)
         cells = (own, own + 1 + cell)
         _require(_admitted(plan, cells) == possible, f"cells {cells}: possible is {possible}")
+        if not layout.one_cell:
+            continue  # a row of bits, in a plan of parts
         code = np.array([layout.first_code[view] + cell], layout.code_type)
         try:
             counts = Tally(plan).add(Reports(plan.hash, codes=code)).counts
@@ -470,12 +498,11 @@ def check_choices(channel: Channel) -> None:
         return
     _require(choices.positions * choices.marks == channel.cells, "positions do not make up the cells")
     if channel.cells <= 16:
-        rows = (np.arange(1 << channel.cells)[:, None] >> np.arange(channel.cells) & 1).astype(np.uint8)
+        marked = (np.arange(1 << channel.cells)[:, None] >> np.arange(channel.cells) & 1) == 1
     else:
         generator = Coins.stated("choices").generator()
-        rows = (generator.random((4096, channel.cells)) < generator.random((4096, 1)) ** 2).astype(
-            np.uint8
-        )
+        marked = generator.random((4096, channel.cells)) < generator.random((4096, 1)) ** 2
+    rows = marked.astype(np.uint8)
     marks = rows.reshape(len(rows), choices.positions, choices.marks).sum(axis=2)
     chosen = (marks <= 1).all(axis=1) & ((choices.size is None) | (marks.sum(axis=1) == choices.size))
     off = np.flatnonzero(channel.admits_rows(rows) != chosen)
@@ -595,15 +622,7 @@ def check_reports(plan: Plan, record: Record, draws: int = 20_000, seed: int | s
         return
     counts = Tally(plan).add(reports).counts
     check_counts(counts[plan.layout.own], plan.views.shares, "views")
-    law = np.concatenate(
-        [
-            share * _marks(channel, _record_law(plan, view, plan.schema.checked(record)))[:-1]
-            for view, (share, channel) in enumerate(
-                zip(plan.views.shares, plan.view_channels, strict=True)
-            )
-        ]
-    )
-    _check_tails(counts[plan.layout.code_cells], draws, law, plan.mechanism_name)
+    _check_tails(counts[plan.layout.code_cells], draws, report_law(plan, record), plan.mechanism_name)
 
 
 def crowd(schema: Schema, record: Record, count: int) -> People:
@@ -619,17 +638,18 @@ def crowd(schema: Schema, record: Record, count: int) -> People:
 
 
 def report_law(plan: Plan, record: Record) -> Floats:
-    """Pr[code | record], over view, encoding and channel, if every report is one code."""
+    """Pr[cell | record] of every cell that is no view's own, over part, view, encoding and channel."""
     held = plan.schema.checked(record)
-    parts = []
+    laws = []
     for view, (share, channel) in enumerate(zip(plan.views.shares, plan.view_channels, strict=True)):
-        parts.append(share * _marks(channel, _record_law(plan, view, held)))
-    return np.concatenate(parts)
+        laws.append(share * _marks(channel, _record_law(plan, view, held))[: channel.cells])
+    return np.concatenate(laws)
 
 
 def _record_law(plan: Plan, view: int, held: Held) -> StateLaw:
     """The law of the states of one record in one view."""
-    return plan.encoding.record_law(plan.schema, plan.views.keys[view], held, plan.cap)
+    own, number = plan.part_of(view)
+    return own.encoding.record_law(own.schema, own.views.keys[number], held, own.cap)
 
 
 def record_law(plan: Plan, held: Held, view: int = 0) -> Floats:
@@ -667,6 +687,9 @@ def check_encoding(plan: Plan) -> None:
     every word, and values are multiples of its step, so both have the same shares up to 2^-32.
     ``population_law`` is compared with the average of ``record_law`` over people.
     """
+    if plan.parts is not None:
+        _check_each_part(plan, check_encoding)
+        return
     keys = len(plan.schema.keys)
     _require(keys <= 3, "the grid of words is for plans of at most three keys")
     low, high = plan.schema.low, plan.schema.high

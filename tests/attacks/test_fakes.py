@@ -19,7 +19,7 @@ from keyveil.trust.poison.influence import possible_cores
 from keyveil.trust.poison.reach import ShiftSource
 
 COINS = Coins.stated("attacks of fakes")
-NOT_OFFERED = ("sized",)
+NOT_OFFERED = ("sized", "size", "sign", "parts")
 SMALL = {
     "triples": {"channel": "grr"},
     "collision": {"pool": 16, "cap": 2},

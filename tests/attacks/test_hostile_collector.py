@@ -20,7 +20,7 @@ from keyveil import AsyncClient, Budget, BudgetError, Client, Coins, KeyveilErro
 from keyveil.plan.plan import canonical
 from keyveil.plan.report import Report
 from keyveil.service.client import ClientError, Ledger, Outcome, Patience
-from keyveil.service.client.client_core import MOST_PLAN, MOST_SAID, even
+from keyveil.service.client.client_core import MOST_PLAN, MOST_RESPONSE, even
 
 URL = "http://127.0.0.1"
 CLIENTS = ("client", "asynchronous client")
@@ -316,7 +316,7 @@ class Endless(httpx.SyncByteStream, httpx.AsyncByteStream):
 
 
 @pytest.mark.parametrize("door", CLIENTS)
-@pytest.mark.parametrize(("end", "most"), [("/plan", MOST_PLAN), ("/menu", MOST_SAID)])
+@pytest.mark.parametrize(("end", "most"), [("/plan", MOST_PLAN), ("/menu", MOST_RESPONSE)])
 def test_a_client_fetches_no_more_than_a_plan_needs(tmp_path, door, end, most):
     collector, body = Hostile(FIRST), Endless()
     collector.answers[end] = lambda: httpx.Response(200, stream=body)
@@ -367,7 +367,7 @@ def test_an_acknowledgement_without_end_acknowledges_nothing(tmp_path, door):
     outcome = device.tell()
     assert isinstance(outcome, Outcome)
     assert outcome.state == "waiting"
-    assert body.sent <= 4 * (MOST_SAID + len(body.part)), "four tries"
+    assert body.sent <= 4 * (MOST_RESPONSE + len(body.part)), "four tries"
     assert device.spent == FIRST.proven, "it was told, and waits"
 
 

@@ -24,6 +24,7 @@ import httpx
 import numpy as np
 import pytest
 from scipy import stats
+from stated_clock import StatedClock
 
 import keyveil
 from keyveil import (
@@ -43,8 +44,7 @@ from keyveil.foundation.coins import address
 from keyveil.plan.report_file import parse, writing
 from keyveil.service.client import Ledger
 from keyveil.service.client.stand_in import NOW, SECONDS, StandIn
-from keyveil.service.collector.http.wire import encode_binary
-from keyveil.service.collector.process.clock import StatedClock
+from keyveil.service.collector.http.batches import encode_binary
 from keyveil.service.collector.relay.relay import Relay
 from keyveil.service.collector.relay.relay_app import app
 from keyveil.testing import example_plan
@@ -258,6 +258,17 @@ def test_all_that_leaves_a_device_is_the_law(name, tmp_path, scale):
     assert found.messages == devices * scale + len(others)
 
 
+PARTS = "collision:cap=3+pool=16/sign@0.2/size@0.2"
+
+
+@pytest.mark.parametrize("name", ["Plan.report", "Budget", "Ledger", "batch"])
+def test_all_that_leaves_a_device_is_the_law_of_the_parts(name, tmp_path, scale):
+    plan, (way, devices, others) = Plan.of(PLAN.schema, "parts", "0.1", parts=PARTS), WAYS[name]
+    found = audit_messages(way(tmp_path), plan, others=others, devices=devices * scale)
+    assert found.sound, str(found)
+    assert found.messages == devices * scale + len(others)
+
+
 def test_a_relay_forwards_cells_and_ids_and_nothing_else(crowd, scale):
     """Its devices send other headers, members and lengths for every record; none of it arrives."""
 
@@ -335,7 +346,7 @@ def test_another_record_changes_one_row_of_a_batch_and_nothing_else(mechanism, t
 def test_every_way_to_make_a_report_is_audited():
     """Modules that draw reports; a new one belongs to WAYS, or to what makes no one's report."""
     audited = {
-        *("plan/plan.py", "plan/batch.py"),  # Plan.report, batch
+        *("plan/plan.py", "plan/plan_parts.py", "plan/batch.py"),  # Plan.report, batch
         *("plan/budget.py", "service/client/ledger.py", "cli/privatise_command.py"),
     }
     invented = {

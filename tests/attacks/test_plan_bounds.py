@@ -195,7 +195,7 @@ def test_the_proof_of_a_subset_knows_the_exact_extremes(states):
 
 def test_near_ties_of_a_subset_are_decided_by_exact_numbers(monkeypatch):
     """With an error bound that leaves every comparison open, the result is the same."""
-    from keyveil.channel import subset
+    from keyveil.channel.shapes import subset
 
     plain = subset._extremes.__wrapped__(40, 17)
     monkeypatch.setattr(subset, "STEP_ERROR", 1.0)

@@ -30,9 +30,9 @@ from keyveil.channel import (
     Table,
     parse_channel,
 )
-from keyveil.channel.hash import hashed, mixed
 from keyveil.channel.report_choices import ReportChoices
-from keyveil.channel.symbols import unplane
+from keyveil.channel.shapes.hash import hashed, mixed
+from keyveil.channel.shapes.symbols import unplane
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.exact import at_most
 from keyveil.mechanisms.kvoh import flipped_bits

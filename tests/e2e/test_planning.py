@@ -298,8 +298,11 @@ def test_what_is_seen_and_typed_is_on_the_users_scale(at):
         assert double == pytest.approx(2 * m, abs=2e-4)  # rounded to four digits
     assert "means near 4, spread 0.6 on [1, 5]" in said[1]
     assert "means on [1, 5]" in said[1]
-    assert "spread and mean on [-1, 1]" in said[1], "parameters in brackets are the plan's own"
-    assert "spread and mean on [-1, 1]" not in said[0]
+    assert "optimal (frequency 0.1, spread 0.3, mean 0.4)" in said[0]
+    assert "optimal (frequency 0.1, spread 0.6, mean 3.8)" in said[1]
+    assert "[-1, 1]" not in said[1]
+    options = json.loads(at(*plan, "auto", *own, "--json"))["advice"]["options"]
+    assert {"3.8"} == {o["parameters"]["mean"] for o in options if o["mechanism"] == "optimal"}
     made = [json.loads(at(*plan, "kvue", *which, "--json"))["expected"] for which in (unit, own)]
     assert made[1]["mean_error"] == pytest.approx(2 * made[0]["mean_error"])
     assert made[1]["frequency_error"] == made[0]["frequency_error"]
@@ -317,8 +320,45 @@ def test_keys_of_different_ranges_say_which_scale(at):
     said = at(*plan, "auto", "--explain")
     assert "means in half ranges" in said
     assert "half ranges: keys have different ranges, so -1 is the low end of each key's range" in said
+    assert "spread and mean of a mechanism are in half ranges, too" in said
     made = json.loads(at(*plan, "kvue", "--json"))["expected"]
     assert made["mean_scale"] == {"low": -1, "high": 1, "of": "each key's own range"}
+
+
+@pytest.mark.parametrize(("ends", "mean", "kept"), [("1,5", "4", "0.5"), ("0,3", "2", "0." + 18 * "3")])
+def test_a_parameter_is_typed_and_shown_on_the_users_scale(at, ends, mean, kept):
+    plan = ("plan", "--keys", 4, "--range", ends, "--epsilon", 1, "--mechanism", "optimal", "--set")
+    shown = json.loads(at(*plan, f"mean={mean}", "--json", "-o", "p.json"))
+    assert shown["parameters"]["mean"] == mean
+    assert shown["mean_scale"]["high"] == float(ends[-1])
+    assert Plan.load(at.folder / "p.json").parameters["mean"] == kept
+    assert "sound" in at("audit", "p.json")
+    bounds = {"1,5": "[1.2, 4.8], for values on [1, 5]", "0,3": "[0.15, 2.85], for values on [0, 3]"}
+    assert f"mean must lie in {bounds[ends]}" in at(*plan, "mean=0.1", code=1)
+
+
+def test_names_in_compare_are_on_the_users_scale(at):
+    """The same people on [-1, 1] and on [1, 5]: the same plans under other names."""
+    rows = {}
+    named = {"-1,1": "optimal:mean=0.5+spread=0.4", "1,5": "optimal:mean=4+spread=0.8"}
+    for ends, values in (("-1,1", (0, 0.5, 0.75, 1)), ("1,5", (3, 4, 4.5, 5))):
+        lines = [f"{user},{key},{values[(user + ord(key)) % 4]}" for user in range(60) for key in "abc"]
+        (at.folder / "t.csv").write_text("\n".join(["person,key,value", *lines]))
+        compare = ("compare", "--data", "t.csv", f"--range={ends}", "--people", "1e4", "--epsilon", 3,
+                   "--repeat", 2, "--coins", "x", "--processes", 1, "--mechanism")  # fmt: skip
+        said = at(*compare, f"{named[ends]},auto", "--json", "r.json", "--force")
+        rows[ends] = json.loads((at.folder / "r.json").read_text())
+        chosen = rows[ends][-1]["chosen"]
+        assert f"auto took {chosen} at epsilon 3." in said
+        assert rows[ends][0]["mechanism"] == named[ends]
+        assert "mean must lie in" in at(*compare, "optimal:mean=5.5", code=1)
+    unit, own = rows.values()
+    assert own[0]["chosen"] == "optimal:spread=0.8+mean=4"
+    assert unit[0]["chosen"] == "optimal:spread=0.4+mean=0.5"
+    assert [row["mse_frequency"] for row in own] == [row["mse_frequency"] for row in unit]
+    (of_unit, of_own) = (dict(p.split("=") for p in each[-1]["chosen"].partition(":")[2].split("+"))
+                         for each in (unit, own))  # fmt: skip
+    assert float(of_own["mean"]) == pytest.approx(3 + 2 * float(of_unit["mean"]))
 
 
 def test_compare_measures_on_the_users_scale(at):

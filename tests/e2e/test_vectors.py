@@ -79,6 +79,11 @@ def plan_hash(plan: dict) -> str:
 
 def client(plan: dict, record: object, words: list[int]) -> list[int]:
     """Map, pick, encode, draw, place: the cells of one report."""
+    if "parts" in plan:
+        parts = [one_part(plan, part) for part in plan["parts"]]
+        number = slice_of(words[0], [part["weight"] for part in parts])
+        before = sum(all_cells(part) for part in parts[:number])
+        return [before + cell for cell in client(parts[number], record, words[4:])]
     schema, count = plan["schema"], len(plan["schema"]["keys"])
     ranges = schema["ranges"] if len(schema["ranges"]) > 1 else schema["ranges"] * count
     held = mapped(schema["keys"], ranges, record)
@@ -113,6 +118,11 @@ def client(plan: dict, record: object, words: list[int]) -> list[int]:
         shape = channel["shape"]
         length = (channel["positions"] if shape == "symbols" else channel["states"] // 2) - count
         taken, state = 3, padded(sorted(held), count, length, words[1:4], digit)
+    elif plan["encode"] == "any_value":
+        taken, places, state = 2, sorted(held), 0
+        number = words[1] * len(places) >> 32
+        if places:
+            state = digit(places[number], words[2])
     elif plan["encode"] == "size":
         taken, state = 0, size(len(held), states_of(channel))
     else:
@@ -126,6 +136,16 @@ def client(plan: dict, record: object, words: list[int]) -> list[int]:
     marks = DRAW[channel["shape"]](channel, state, words[start:])
     own = sum(1 + cells(plan["channels"][channel_of[u]]) for u in range(view))
     return [own, *(own + 1 + mark for mark in marks)]
+
+
+def one_part(plan: dict, part: dict) -> dict:
+    return {"schema": {**plan["schema"], "levels": part["levels"]}, **part}
+
+
+def all_cells(plan: dict) -> int:
+    count, listed = len(plan["schema"]["keys"]), plan["views"]["keys"]
+    views = {"singles": count, "whole": 1}[listed] if isinstance(listed, str) else len(listed)
+    return sum(1 + cells(plan["channels"][c]) for c in plan.get("channel_of", [0] * views))
 
 
 def padded(places: list[int], count: int, length: int, words: list[int], digit) -> int:

@@ -57,7 +57,7 @@ def test_the_law_of_a_mixture_is_the_same_in_many_runs(kind, monkeypatch):
     every = rows([sorted(2 * k + s for k, s in enumerate(signs)) for signs in product((0, 1), repeat=3)])
     shares = np.full(len(every), 1 / len(every))
     whole = channel.mixture(every, shares)
-    monkeypatch.setattr("keyveil.channel.seed_pool._RUN", 3 * 16)
+    monkeypatch.setattr("keyveil.channel.shapes.seed_pool._RUN", 3 * 16)
     assert channel.mixture(every, shares) == pytest.approx(whole)
 
 

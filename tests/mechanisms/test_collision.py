@@ -17,7 +17,7 @@ import pytest
 
 from keyveil import ChannelError, Coins, People, Plan, PlanError, Schema, Tally, estimate
 from keyveil.channel import CoCo, Collision, Symmetric, parse_channel
-from keyveil.channel.collision_channel import best_small
+from keyveil.channel.shapes.collision_channel import best_small
 from keyveil.estimate.forecast.key_forecast import forecast
 from keyveil.estimate.pools.collision_matrix import _mirrored, collided, core_size
 from keyveil.estimate.pools.pair_items import PairEvidence, Scores, scores_of
@@ -44,6 +44,15 @@ def sets_of(items: int, held: int) -> list[tuple[int, ...]]:
     return [members for size in range(held + 1) for members in combinations(range(items), size)]
 
 
+def weights_of(channel: Collision, occupied: tuple[int, ...]) -> list[int]:
+    """The weights of all cells of a seed, given the occupied cells."""
+    low, rest = channel.low(len(occupied))
+    weights = [channel.high] * channel.small
+    for rank, cell in enumerate(sorted(set(range(channel.small)) - set(occupied))):
+        weights[cell] = low + (rank < rest)
+    return weights
+
+
 # -- the law and its proof -------------------------------------------------------------------------
 
 
@@ -51,7 +60,7 @@ def sets_of(items: int, held: int) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize(("held", "small"), [(1, 2), (1, 6), (2, 3), (2, 7), (3, 4), (3, 8)])
 def test_the_proof_is_the_worst_ratio_over_all_sets_of_occupied_cells(held, small, epsilon):
     channel = Collision.of(9, held, Decimal(epsilon), 1, 0, small)
-    rows = [channel.row(occupied) for occupied in sets_of(small, held)]
+    rows = [weights_of(channel, occupied) for occupied in sets_of(small, held)]
     assert all(sum(row) == WORD for row in rows)
     ratios = [Fraction(max(column), min(column)) for column in zip(*rows, strict=True)]
     proof = channel.proof()
@@ -65,7 +74,7 @@ def test_the_law_written_out_is_that_of_the_rows_under_every_seed():
     law = channel.expected()
     assert len(law) == channel.states == 1 + 5 + 10
     for members, row in zip(sets_of(5, 2), law, strict=True):
-        made = [channel.row(tuple({int(c) for c in hashes[g, list(members)]})) for g in range(8)]
+        made = [weights_of(channel, tuple({int(c) for c in hashes[g, list(members)]})) for g in range(8)]
         exact = np.array(made).ravel() / WORD / 8  # exact: powers of two
         assert np.array_equal(row, exact)
     ratio = law.max(axis=0) / law.min(axis=0)
@@ -105,7 +114,7 @@ def test_a_held_item_is_met_with_one_weight_and_another_with_its_fair_share_over
     for members in sets_of(4, 2):
         met = [0] * 4
         for cells in functions:
-            row = channel.row(tuple({cells[item] for item in members}))
+            row = weights_of(channel, tuple({cells[item] for item in members}))
             for item in range(4):
                 met[item] += row[cells[item]]
         for item in range(4):

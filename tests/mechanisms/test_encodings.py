@@ -41,8 +41,19 @@ def test_the_laws_are_right_where_a_record_holds_more_than_the_cap(name, paramet
     check_encoding(Plan.of(SCHEMA, name, 1, **parameters))
 
 
+@pytest.mark.parametrize("levels", [1, 2, 3, 5])
+def test_any_value_has_the_levels_of_its_plan(levels):
+    channel = Symmetric.of(levels + 1, Decimal(1))
+    plan = Plan(SCHEMA.at(levels), Views.whole(3), "any_value", (channel,), Decimal(1), "sign")
+    check_encoding(plan)
+    check_privacy(plan)
+    check_reports(plan, {"a": 2.2, "c": 5}, 20_000)
+    with pytest.raises(PlanError, match="does not fit"):
+        Plan(SCHEMA.at(levels + 1), Views.whole(3), "any_value", (channel,), Decimal(1), "sign")
+
+
 def test_every_encoding_is_checked():
-    checked = {example_plan(SCHEMA, name).encode for name in REGISTRY}
+    checked = {own.encode for name in REGISTRY for own in example_plan(SCHEMA, name).part_plans}
     assert checked == set(LINES) == set(ENCODINGS)
     assert [encoding.name for encoding in ENCODINGS.values()] == list(LINES)
 

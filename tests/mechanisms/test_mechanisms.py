@@ -81,13 +81,47 @@ def test_one_key_is_enough(name):
         check_privacy(plan)
 
 
-@pytest.mark.parametrize("default", ["-1", "-0.5", "0", "0.3", "1"])
+@pytest.mark.parametrize("default", ["1", "2", "3", "3.6", "5"])
 @pytest.mark.parametrize("split", ["0.1", "0.5", "0.9"])
 @pytest.mark.parametrize("calibrate", CALIBRATIONS)
 def test_f2m_conforms_whatever_its_default_and_split(default, split, calibrate):
     plan = Plan.of(SCHEMA, "f2m", 1, calibrate, default=default, split=split)
     for check in CHECKS:
         check(plan)
+
+
+@pytest.mark.parametrize(
+    ("schema", "given", "refusal"),
+    [
+        (
+            SCHEMA,
+            "0.5",
+            "default must lie in [1, 5], for values on [1, 5]: the value an absent key is given",
+        ),
+        (
+            SCHEMA,
+            5.1,
+            "default must lie in [1, 5], for values on [1, 5]: the value an absent key is given",
+        ),
+        (Schema.of(2, 0, "0.3"), 1, "default must lie in [0, 0.3], for values on [0, 0.3]: the value"),
+        (Schema.of(2), 2, "default must lie in [-1, 1], for values on [-1, 1]: the value"),
+        (SCHEMA, "high", "default must be a number, like 1 or 0.5"),
+    ],
+)
+def test_f2m_refuses_a_default_outside_the_range_of_values(schema, given, refusal):
+    with pytest.raises(PlanError) as error:
+        Plan.of(schema, "f2m", 1, default=given)
+    assert str(error.value).startswith(refusal)
+
+
+def test_an_absent_key_of_f2m_sends_the_value_bit_of_the_default():
+    """The middle of the range sends a fair bit; an end sends what a holder of that value sends."""
+    for default, share in ((1, None), (3, 0.5), (5, None)):
+        absent, low, high = Plan.of(SCHEMA, "f2m", 1, default=default).channels[0].expected()
+        same = {1: low, 5: high}.get(default)
+        said_high = absent[1] + absent[3]
+        wanted = share if same is None else same[1] + same[3]
+        assert said_high == pytest.approx(wanted, abs=1e-8)
 
 
 def test_the_check_of_privacy_rejects_a_wasteful_plan_that_says_it_is_tight():

@@ -30,8 +30,8 @@ from keyveil import (
     estimate,
 )
 from keyveil.channel import CoCo, Symbols, Symmetric, parse_channel
-from keyveil.channel.coco_channel import best_cells
-from keyveil.channel.coco_channel import variances as coco_variances
+from keyveil.channel.shapes.coco_channel import best_cells
+from keyveil.channel.shapes.coco_channel import variances as coco_variances
 from keyveil.estimate.forecast.key_forecast import forecast
 from keyveil.estimate.pools.collision_matrix import undoing
 from keyveil.estimate.pools.padded_items import padded_moments
@@ -350,11 +350,25 @@ def claims(small: int, held: int) -> list[tuple[int, ...]]:
     ]
 
 
+def claim_weights(channel: CoCo, claimed: tuple[int, ...]) -> list[int]:
+    """The weights of all cells of a seed, given the signed cells of the claimed pairs."""
+    mirrors = {(cell + channel.small // 2) % channel.small for cell in claimed}
+    weight, rest = channel.left(len(claimed))
+    weights = [0] * channel.small
+    others = sorted(set(range(channel.small)) - set(claimed) - mirrors)
+    for rank, cell in enumerate(others):
+        weights[cell] = weight + (rank < rest)
+    for cell in claimed:
+        weights[cell] = channel.high
+        weights[(cell + channel.small // 2) % channel.small] = channel.low
+    return weights
+
+
 @pytest.mark.parametrize("epsilon", ["0.001", "0.1", "1", "3", "10"])
 @pytest.mark.parametrize(("held", "small"), [(1, 4), (1, 8), (2, 6), (2, 8), (3, 8), (3, 10)])
 def test_the_proof_of_coco_is_the_worst_ratio_over_all_claims(held, small, epsilon):
     channel = CoCo.of(6, held, Decimal(epsilon), 1, 0, small)
-    rows = [channel.row(claimed) for claimed in claims(small, held)]
+    rows = [claim_weights(channel, claimed) for claimed in claims(small, held)]
     assert all(sum(row) == WORD for row in rows)
     worst = max(Fraction(max(column), min(column)) for column in zip(*rows, strict=True))
     proof = channel.proof()

@@ -120,7 +120,7 @@ def test_rows_of_a_comparison_come_to_the_scale_once():
 def test_what_fakes_add_is_on_the_values_scale(tmp_path, capsys, monkeypatch):
     """A few mechanisms are enough: with both answers, with one, with a mass, with views."""
     few = {name: REGISTRY[name] for name in ("kvue", "rr", "harmony", "pairs")}
-    monkeypatch.setattr("keyveil.trust.poison.attack_table.REGISTRY", few)
+    monkeypatch.setattr("keyveil.trust.poison.attack_summary.REGISTRY", few)
     found = {}
     for name, schema in (("own", STARS), ("unit", UNIT)):
         Plan.of(schema, "kvue", 2).save(tmp_path / f"{name}.json")

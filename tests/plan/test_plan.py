@@ -63,8 +63,8 @@ def test_plans_are_equal_by_content_and_differ_by_any_part():
 
 
 def test_the_document_is_canonical_and_its_hash_is_of_those_bytes():
-    document = json.loads(Plan.of(SCHEMA, "f2m", 1, default="0.5").dumps())
-    assert Plan.of(SCHEMA, "f2m", 1, default="0.5").dumps() == canonical(document).decode()
+    document = json.loads(Plan.of(SCHEMA, "f2m", 1, default="4.5").dumps())
+    assert Plan.of(SCHEMA, "f2m", 1, default="4.5").dumps() == canonical(document).decode()
     assert rehashed(document)["hash"] == document["hash"]
 
     def numbers(part):
@@ -80,9 +80,9 @@ def test_the_document_is_canonical_and_its_hash_is_of_those_bytes():
 def test_published_mechanisms_state_their_true_smaller_epsilon():
     privkv = Plan.of(SCHEMA, "privkv", 1)
     assert (float(privkv.promised), round(float(privkv.proven), 3)) == (1.0, 0.719)
-    assert round(float(Plan.of(SCHEMA, "f2m", 1, default=0).proven), 3) == 0.781
+    assert round(float(Plan.of(SCHEMA, "f2m", 1, default=3).proven), 3) == 0.781
     for name in ("privkv", "f2m"):
-        given = {"default": 0} if name == "f2m" else {}
+        given = {"default": 3} if name == "f2m" else {}
         assert 0.999 <= float(Plan.of(SCHEMA, name, 1, "tight", **given).proven) <= 1
 
 
@@ -168,10 +168,76 @@ def test_bad_arguments_say_what_would_be_right(arguments, error, message):
 def test_parameters_are_checked():
     with pytest.raises(PlanError, match="no parameter 'vbar'; known: default, split"):
         Plan.of(SCHEMA, "f2m", 1, vbar=0)
-    with pytest.raises(PlanError, match="between -1 and 1"):
-        Plan.of(SCHEMA, "f2m", 1, default=2)
+    with pytest.raises(PlanError, match=r"default must lie in \[1, 5\]"):
+        Plan.of(SCHEMA, "f2m", 1, default=0)
+    with pytest.raises(PlanError, match=r"split must lie between 0\.01 and 0\.99"):
+        Plan.of(SCHEMA, "f2m", 1, split=3)
     with pytest.raises(PlanError, match="whole number"):
         Plan.of(SCHEMA, "privkvm", 1, rounds="2.5")
+
+
+def test_parameters_are_typed_and_shown_on_the_range_and_kept_on_the_unit_scale():
+    plan = Plan.of(SCHEMA, "optimal", 1, mean=4, spread="0.8")
+    assert (plan.parameters["mean"], plan.parameters["spread"]) == ("0.5", "0.4")
+    assert (plan.parameters_on_scale["mean"], plan.parameters_on_scale["spread"]) == ("4", "0.8")
+    assert plan.parameters_on_scale["frequency"] == plan.parameters["frequency"] == "0.3"
+    unit = Plan.of(Schema.of(SCHEMA.keys), "optimal", 1, mean="0.5", spread="0.4")
+    assert unit.channels == plan.channels, "the same law"
+    assert unit.parameters == plan.parameters == unit.parameters_on_scale
+    defaults = Plan.of(SCHEMA, "optimal", 1)
+    assert (defaults.parameters["mean"], defaults.parameters["spread"]) == ("0", "0.5")
+    assert (defaults.parameters_on_scale["mean"], defaults.parameters_on_scale["spread"]) == ("3", "1")
+
+
+def test_a_parameter_without_a_finite_decimal_is_rounded_to_18_places():
+    thirds = Schema.of(2, 0, 3)
+    plan = Plan.of(thirds, "optimal", 1, mean=2, spread="0.4")
+    assert plan.parameters["mean"] == "0.333333333333333333"
+    assert plan.parameters["spread"] == "0.266666666666666667"
+    assert (plan.parameters_on_scale["mean"], plan.parameters_on_scale["spread"]) == ("2", "0.4")
+    assert Plan.parse(plan.dumps()).parameters_on_scale == plan.parameters_on_scale
+
+
+@pytest.mark.parametrize(
+    "ends", [("-1", "1"), ("1", "5"), ("0", "3"), ("-7", "0.1"), ("1e-30", "3e-30"), ("0", "7e40")]
+)
+@pytest.mark.parametrize("share", ["0", "0.1", "0.123456789", "0.5", "0.77", "1"])
+def test_a_shown_parameter_makes_the_same_plan_again(ends, share):
+    schema = Schema.of(2, *ends)
+    low, high = schema.ranges[0]
+    typed = low + Decimal(share) * (high - low)
+    plan = Plan.of(schema, "f2m", 1, default=typed)
+    assert Decimal(plan.parameters_on_scale["default"]) == typed
+    again = Plan.of(schema, "f2m", 1, **plan.parameters_on_scale)
+    assert again.hash == plan.hash
+    document = Plan.of_document(schema, "f2m", 1, "paper", plan.parameters)
+    assert document.hash == plan.hash
+
+
+@pytest.mark.parametrize("unit", ["0.123456789012345678", "-0.9", "0.000000000000000001", "0.35"])
+def test_a_documents_parameter_is_shown_so_that_it_is_read_back(unit):
+    for ends in ((0, 3), (1, 5), ("0.1", "0.7"), (-40, 120)):
+        plan = Plan.of_document(Schema.of(2, *ends), "f2m", 1, "paper", {"default": unit})
+        assert plan.parameters["default"] == unit
+        assert Plan.of(plan.schema, "f2m", 1, **plan.parameters_on_scale) == plan
+
+
+def test_a_parameter_of_keys_with_different_ranges_is_in_half_ranges():
+    mixed = Schema.of(["a", "b"], ranges={"a": (0, 1), "b": (0, 10)})
+    plan = Plan.of(mixed, "optimal", 1, mean="0.5")
+    assert plan.parameters["mean"] == plan.parameters_on_scale["mean"] == "0.5"
+    words = r"mean must lie in \[-0.9, 0.9\] in half ranges: .* \(keys have different ranges, so -1 is"
+    with pytest.raises(PlanError, match=words):
+        Plan.of(mixed, "optimal", 1, mean=4)
+
+
+def test_a_document_from_before_loads_and_names_its_own_scale_in_a_finding():
+    """Its numbers are on [-1, 1] as they always were, with this hash."""
+    plan = Plan.of_document(SCHEMA, "f2m", 1, "paper", {"default": "0.5"})
+    assert plan.hash == "f792eab79dc91e89a83a39c61fcdf9a67b7632b34867a8b53c7569e9436d5b06"
+    assert Plan.parse(plan.dumps()).parameters == {"default": "0.5", "split": "0.5"}
+    found = audit(changed_parameters(plan, default="4"))
+    assert found.findings[0].startswith("default must lie in [-1, 1], in a plan's document: ")
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_single_keys_are_forecast_as_predicted(name, epsilon):
     assert told.mean[0] == pytest.approx(exact.mean)
 
 
-@pytest.mark.parametrize("name", list(REGISTRY))
+@pytest.mark.parametrize("name", [name for name, kind in REGISTRY.items() if kind.answers])
 def test_every_mechanism_has_a_forecast(name):
     keys = max(4, REGISTRY[name].fewest_keys)
     plan = example_plan(Schema.of(keys), name, 1)

@@ -24,7 +24,7 @@ from keyveil.people.population import Population
 from keyveil.people.views import Views
 from keyveil.plan.packing import IMPOSSIBLE, Packing
 from keyveil.plan.report_file import ReportWriter, parse, reading
-from keyveil.service.collector.http import wire
+from keyveil.service.collector.http import batches
 from keyveil.service.collector.store.segments import write_epoch
 from keyveil.simulate.tallies import simulate
 from keyveil.trust.messages import read_message
@@ -127,16 +127,16 @@ def by_message(plan, cells, folder):
 
 def by_json_request(plan, cells, folder):
     body = {"plan": plan.hash, "epoch": 1, "reports": [{"id": "0" * 32, "cells": cells}]}
-    return logged(plan, wire.decode_json(json.dumps(body).encode(), 10))
+    return logged(plan, batches.decode_json(json.dumps(body).encode(), 10))
 
 
 def by_binary_request(plan, row, folder):
-    return logged(plan, wire.decode_binary(wire.encode_binary(plan.hash, 1, bytes(16), row), 10))
+    return logged(plan, batches.decode_binary(batches.encode_binary(plan.hash, 1, bytes(16), row), 10))
 
 
 def logged(plan, batch):
     """The counts of what the collector's log takes; ``impossible`` is the wire's name of the reason."""
-    packed = wire.pack(batch, plan.packing)
+    packed = batches.pack(batch, plan.packing)
     if packed.impossible:
         raise ReportError(IMPOSSIBLE)
     cells, often = plan.packing.marks(plan.packing.rows(packed.rows))

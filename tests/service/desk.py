@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from stated_clock import StatedClock
 
 from keyveil import Coins, Plan, Schema
 from keyveil.service.collector.engine.service import Service
 from keyveil.service.collector.http.app import app
-from keyveil.service.collector.http.wire import BINARY
-from keyveil.service.collector.process.clock import StatedClock
+from keyveil.service.collector.http.batches import BINARY
 from keyveil.service.collector.process.settings import Settings
 from keyveil.service.collector.store import Store, store_at
 

@@ -7,11 +7,13 @@ import re
 import pytest
 from desk import PLAN, Desk, fresh
 
+from keyveil.service.client.client_core import is_loopback
 from keyveil.service.collector.engine import admin
 from keyveil.service.collector.engine.service import Service
-from keyveil.service.collector.http.access import FORWARDED, is_loopback, require
+from keyveil.service.collector.http.access import FORWARDED, require
+from keyveil.service.collector.http.app import check_address
 from keyveil.service.collector.http.routes import OPERATIONS
-from keyveil.service.collector.operations.start import ServeError, check_address
+from keyveil.service.collector.http.server import ServeError
 from keyveil.service.collector.process.problems import Problem
 from keyveil.service.collector.store import store_at
 

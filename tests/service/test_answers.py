@@ -557,3 +557,17 @@ def test_another_process_s_reports_are_seen_within_a_tick(database, tmp_path):
     assert (verdict.findings, verdict.reports) == ([], 18)
     first.close()
     second.close()
+
+
+@pytest.mark.parametrize("listed", ["kvue/sign@0.2/size@0.1", "pairs/sign@0.3"])
+def test_a_collection_of_parts_is_counted_and_answered(desk, listed):
+    plan = plan_of("parts", parts=listed)
+    desk.create(plan=plan)
+    desk.send(fresh(200, plan, {"Fries": 2, "Salad": 5}), plan=plan.hash)
+    tally = tally_of(desk, plan)
+    assert tally.reports == 200
+    found = desk.get("/v1/collections/menu/estimates").json()
+    expected = estimate(plan, tally).document()
+    assert {key: found[key] for key in expected} == json.loads(json.dumps(expected))
+    asked = desk.get("/v1/collections/menu/queries", params={"q": "frequency(Fries | Salad)"})
+    assert asked.status_code == (200 if "pairs" in listed else 400)

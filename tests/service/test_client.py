@@ -36,7 +36,7 @@ from keyveil import AsyncClient, BudgetError, Client, Coins, CoinsError, Plan, P
 from keyveil.cli import ledger_command as ledger_command
 from keyveil.foundation.exact import text
 from keyveil.service.client import ClientError, Ledger
-from keyveil.service.client.client_core import EPOCHS, FINAL, LATER, Patience, Said, judge
+from keyveil.service.client.client_core import EPOCHS, FINAL, LATER, Patience, Response, judge
 from keyveil.service.client.device import DeviceCoins
 from keyveil.service.collector.process.problems import REASONS
 
@@ -681,7 +681,7 @@ def test_retry_after_is_honoured_in_both_forms_and_bounded(phone):
     assert phone.slept == pytest.approx([5, 2]), "seven seconds from the start, five of them gone"
     now = phone.desk.clock.now()
     for given, most in (("99999999999", 86_400), ("-5", 0), ("soon", 0), ("٣", 0), ("1e9", 0)):
-        assert judge(Said(503, {"retry-after": given}), "x", now).after == most
+        assert judge(Response(503, {"retry-after": given}), "x", now).after == most
 
 
 def test_a_long_wait_is_kept_over_a_restart(phone):
@@ -845,7 +845,7 @@ ANSWERS = {
 @pytest.mark.parametrize("status", sorted(ANSWERS))
 def test_what_is_not_the_collectors_word_settles_nothing(status):
     for body in (b"", b"<html>410 Gone closed_epoch</html>", b"[]", b"null", b'{"reason": 3}'):
-        assert judge(Said(status, {}, body), "a" * 32, 0.0).state == ANSWERS[status]
+        assert judge(Response(status, {}, body), "a" * 32, 0.0).state == ANSWERS[status]
 
 
 @pytest.mark.parametrize("status", [200, 202])
@@ -857,20 +857,20 @@ def test_what_is_not_the_collectors_word_settles_nothing(status):
     ],
 )
 def test_a_200_that_says_nothing_of_the_report_acknowledges_nothing(status, body):
-    assert judge(Said(status, {}, body), "a" * 32, 0.0).state == "waiting"
+    assert judge(Response(status, {}, body), "a" * 32, 0.0).state == "waiting"
 
 
 def test_every_reason_of_the_collector_is_judged_as_its_table_says():
     for reason, kind in REASONS.items():
         body = json.dumps({"reason": reason, "retry": kind.retry}).encode()
-        state = judge(Said(kind.status, {}, body), "a" * 32, 0.0).state
+        state = judge(Response(kind.status, {}, body), "a" * 32, 0.0).state
         final = "dropped" if reason in FINAL else "refused"
         assert state == ("waiting" if kind.retry or kind.status >= 500 else final), reason
         one = {"id": "a" * 32, "reason": reason, "retry": kind.retry}
         body = json.dumps({"accepted": 3, "failed": [one]}).encode()
-        state = judge(Said(200, {}, body), "a" * 32, 0.0).state
+        state = judge(Response(200, {}, body), "a" * 32, 0.0).state
         assert state == ("waiting" if kind.retry else final), reason
-        assert judge(Said(200, {}, body), "b" * 32, 0.0).state == "counted"
+        assert judge(Response(200, {}, body), "b" * 32, 0.0).state == "counted"
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 413, 415, 422, 451])

@@ -318,6 +318,14 @@ def test_what_both_tell_is_what_the_ledger_adds_up_over_all_rounds(tmp_path, mec
     assert Decimal(compare_plans(plan, PLAN)["epsilon_of_both"]) >= ledger.spent
 
 
+def test_changed_parameters_are_shown_on_the_scale_of_the_values():
+    stars = Schema.of(3, 1, 5)
+    found = compare_plans(*(Plan.of(stars, "f2m", 1, default=default) for default in (4, 5)))
+    changed = next(each for each in found["differences"] if each["what"] == "parameters")
+    assert changed["old"] == {"default": "4", "split": "0.5"}
+    assert changed["new"] == {"default": "5", "split": "0.5"}
+
+
 def test_a_safe_change_is_called_safe():
     found = compare_plans(plan_of(epsilon=2), plan_of(epsilon=1))
     assert found["unsafe"] == []

@@ -18,7 +18,7 @@ from keyveil import Tally
 from keyveil.estimate.together.query import Query
 from keyveil.foundation.errors import KeyveilError
 from keyveil.service.collector.engine.admin import checked_plan
-from keyveil.service.collector.http import wire
+from keyveil.service.collector.http import batches
 from keyveil.service.collector.process.problems import REASONS, Problem
 from keyveil.service.collector.store.collection import Terms
 from keyveil.service.collector.store.tokens import read
@@ -37,7 +37,7 @@ def outcome(decode, body, packing):
     """What becomes of a body: the reason of a refusal, or how much of it is taken."""
     try:
         batch = decode(body, 20)
-        packed = wire.pack(batch, packing)
+        packed = batches.pack(batch, packing)
     except Problem as problem:
         return problem.reason
     assert len(packed.ids) == 16 * packed.count
@@ -62,15 +62,15 @@ def test_decoders_take_or_refuse_whatever_comes(plan):
     for one in good:
         rows = b"".join(packing.row(report["cells"]) or b"" for report in one["reports"])
         ids = bytes.fromhex("".join(report["id"] for report in one["reports"]))
-        binary.append(wire.encode_binary(plan.hash, 20_833, ids, rows))
+        binary.append(batches.encode_binary(plan.hash, 20_833, ids, rows))
     texts = [json.dumps(one).encode() for one in good]
     seen: dict[str, int] = {}
     for decode, many in (
         (
-            wire.decode_json,
+            batches.decode_json,
             inputs(coins, IN_BATCHES, lambda: coins.choice(texts), lambda: coins.choice(good)),
         ),
-        (wire.decode_binary, inputs(coins, IN_BATCHES, lambda: coins.choice(binary))),
+        (batches.decode_binary, inputs(coins, IN_BATCHES, lambda: coins.choice(binary))),
     ):
         for body in many:
             found = outcome(decode, body, packing)
@@ -88,10 +88,10 @@ def test_a_decoder_that_trusts_a_length_is_caught():
     def trusting(body, most):
         count = int.from_bytes(body[44:48], "little")
         parts = [body[48 + 17 * at : 65 + 17 * at] for at in range(min(count, 1000))]
-        return wire.Batch(body[8:40].hex(), 1, count, b"", [[0, part[16]] for part in parts])
+        return batches.Batch(body[8:40].hex(), 1, count, b"", [[0, part[16]] for part in parts])
 
     coins = random.Random("twin")
-    good = wire.encode_binary(PLAN.hash, 1, os.urandom(32), bytes(2))
+    good = batches.encode_binary(PLAN.hash, 1, os.urandom(32), bytes(2))
     bodies = list(inputs(coins, 1000, lambda: good))
 
     def fuzz():
@@ -145,18 +145,36 @@ def test_what_admins_and_analysts_send_is_taken_or_refused():
 
 
 BAD = {
-    "oversized": (b" " * ((4 << 20) + 1), wire.JSON, {}, 413, "too_large"),
-    "truncated": (None, wire.JSON, {}, 400, "malformed"),
-    "truncated binary": (None, wire.BINARY, {}, 400, "malformed"),
-    "bomb": (gzip.compress(bytes(50_000_000)), wire.JSON, {"content-encoding": "gzip"}, 415, "encoding"),
-    "bomb by another name": (gzip.compress(bytes(50_000_000)), wire.JSON, {}, 400, "malformed"),
+    "oversized": (b" " * ((4 << 20) + 1), batches.JSON, {}, 413, "too_large"),
+    "truncated": (None, batches.JSON, {}, 400, "malformed"),
+    "truncated binary": (None, batches.BINARY, {}, 400, "malformed"),
+    "bomb": (
+        gzip.compress(bytes(50_000_000)),
+        batches.JSON,
+        {"content-encoding": "gzip"},
+        415,
+        "encoding",
+    ),
+    "bomb by another name": (gzip.compress(bytes(50_000_000)), batches.JSON, {}, 400, "malformed"),
     "form": (b"a=1", "application/x-www-form-urlencoded", {}, 415, "content_type"),
-    "deep": (b'{"plan":' * 400_000, wire.JSON, {}, 400, "malformed"),
-    "deep lists": (b"[" * 4_000_000, wire.JSON, {}, 400, "malformed"),
-    "nan": (b'{"plan":"x","epoch":NaN,"reports":[]}', wire.JSON, {}, 400, "malformed"),
-    "invalid utf-8": (b'{"plan":"\xff\xfe","epoch":1,"reports":[]}', wire.JSON, {}, 400, "malformed"),
-    "surrogates": (b'{"plan":"\\ud800","epoch":1,"reports":[]}', wire.JSON, {}, 400, "malformed"),
-    "many": (None, wire.BINARY, {}, 413, "too_many"),
+    "deep": (b'{"plan":' * 400_000, batches.JSON, {}, 400, "malformed"),
+    "deep lists": (b"[" * 4_000_000, batches.JSON, {}, 400, "malformed"),
+    "nan": (b'{"plan":"x","epoch":NaN,"reports":[]}', batches.JSON, {}, 400, "malformed"),
+    "invalid utf-8": (
+        b'{"plan":"\xff\xfe","epoch":1,"reports":[]}',
+        batches.JSON,
+        {},
+        400,
+        "malformed",
+    ),
+    "surrogates": (
+        b'{"plan":"\\ud800","epoch":1,"reports":[]}',
+        batches.JSON,
+        {},
+        400,
+        "malformed",
+    ),
+    "many": (None, batches.BINARY, {}, 413, "too_many"),
 }
 
 
@@ -165,10 +183,10 @@ def test_what_is_bad_has_a_status_and_a_reason(file_desk, name):
     body, kind, headers, status, reason = BAD[name]
     file_desk.create()
     good = json.dumps({"plan": PLAN.hash, "epoch": file_desk.epoch(), "reports": fresh(3)}).encode()
-    packed = wire.encode_binary(PLAN.hash, file_desk.epoch(), os.urandom(160_160), bytes(10_010))
+    packed = batches.encode_binary(PLAN.hash, file_desk.epoch(), os.urandom(160_160), bytes(10_010))
     chosen = {"truncated": good[:-5], "truncated binary": packed[:170], "many": packed}.get(name, body)
     if name == "truncated binary":
-        chosen = wire.encode_binary(PLAN.hash, file_desk.epoch(), os.urandom(32), bytes(2))[:-3]
+        chosen = batches.encode_binary(PLAN.hash, file_desk.epoch(), os.urandom(32), bytes(2))[:-3]
     answer = file_desk.send_bytes(chosen, kind=kind, **headers)
     assert (answer.status_code, answer.json()["reason"]) == (status, reason)
     assert answer.headers["content-type"] == "application/problem+json"
@@ -185,7 +203,7 @@ def test_memory_stays_flat_whatever_comes(file_desk):
 
     def part(number):
         for body in inputs(coins, number, lambda: coins.choice(texts), lambda: coins.choice(good)):
-            answer = file_desk.send_bytes(body, kind=wire.JSON)
+            answer = file_desk.send_bytes(body, kind=batches.JSON)
             assert answer.status_code < 500, answer.text
         file_desk.service.writer.tick()
 

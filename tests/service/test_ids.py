@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyveil.service.collector.store import seen_ids as module
-from keyveil.service.collector.store.scratch import FolderScratch
-from keyveil.service.collector.store.seen_ids import IdSet, Spoiled, split
+from keyveil.service.collector.store.seen_ids import FolderScratch, IdSet, Spoiled, split
 
 small = st.integers(0, 40).map(lambda n: n.to_bytes(16, "big"))
 halves = st.sampled_from([bytes(8), b"\xff" * 8, b"\0" * 7 + b"\1", b"\x80" + bytes(7)])
@@ -30,16 +29,19 @@ batches = st.lists(st.lists(st.one_of(small, twins, wide), max_size=8), max_size
 class Plain:
     """No cipher: ids are their own images, so that those that share halves stay together."""
 
+    def __init__(self, key: bytes) -> None:
+        pass
+
     def update(self, packed: bytes) -> bytes:
         return packed
 
 
-def stated():
+def stated(key):
     """A cipher that is the same in every run."""
     return real_cipher(b"0123456789abcdef")
 
 
-real_cipher = module._cipher
+real_cipher = module.id_cipher
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ def test_it_is_a_set(batches, plain, spills, failures, reopened):
     asked = iter(range(10**6))
     ask = lambda: errno.ENOSPC if failures >> next(asked) % 16 & 1 else 0  # noqa: E731
     with tempfile.TemporaryDirectory() as folder, small_sets(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_cipher", Plain if plain else stated)
+        patch.setattr(module, "id_cipher", Plain if plain else stated)
         scratch = WatchedScratch(Path(folder), ask)
         found, truth = IdSet(scratch if spills else None), set()
         for number, batch in enumerate(batches):

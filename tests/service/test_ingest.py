@@ -11,7 +11,7 @@ import pytest
 from desk import PLAN, Desk, fresh, plan_of
 
 from keyveil.service.collector.engine.recent_reports import RecentReports
-from keyveil.service.collector.http import wire
+from keyveil.service.collector.http import batches
 from keyveil.service.collector.process.settings import Settings
 from keyveil.service.collector.store import Parcel
 from keyveil.service.collector.store.epoch_keys import KeyFolder
@@ -27,7 +27,7 @@ def test_one_or_many_in_json_or_binary(desk):
     desk.create()
     assert desk.send(fresh(1)).json() == {"accepted": 1, "failed": []}
     assert desk.send(fresh(50)).json() == {"accepted": 50, "failed": []}
-    body = wire.encode_binary(PLAN.hash, desk.epoch(), os.urandom(16 * 9), bytes(range(9)))
+    body = batches.encode_binary(PLAN.hash, desk.epoch(), os.urandom(16 * 9), bytes(range(9)))
     answer = desk.send_bytes(body)
     assert answer.json() == {"accepted": 9, "failed": []}
     assert answer.headers["cache-control"] == "no-store"
@@ -43,7 +43,7 @@ def test_sending_again_is_success_and_counts_once(desk):
     packing = PLAN.packing
     rows = b"".join(packing.row(report["cells"]) for report in sent)
     ids = b"".join(bytes.fromhex(report["id"]) for report in sent)
-    assert desk.send_bytes(wire.encode_binary(PLAN.hash, desk.epoch(), ids, rows)).status_code == 200
+    assert desk.send_bytes(batches.encode_binary(PLAN.hash, desk.epoch(), ids, rows)).status_code == 200
     assert desk.reports() == 5
 
 
@@ -72,7 +72,7 @@ def test_if_all_fail_for_one_reason_the_request_is_refused(file_desk):
     assert reason(answer) == (422, "impossible")
     assert answer.headers["content-type"] == "application/problem+json"
     assert [failed["id"] for failed in answer.json()["failed"]] == [report["id"] for report in sent]
-    body = wire.encode_binary(PLAN.hash, file_desk.epoch(), os.urandom(32), bytes([200, 201]))
+    body = batches.encode_binary(PLAN.hash, file_desk.epoch(), os.urandom(32), bytes([200, 201]))
     assert reason(file_desk.send_bytes(body)) == (422, "impossible")
     assert file_desk.status()["refusals"] == {"impossible": 4}
 
@@ -170,7 +170,7 @@ def test_an_unforeseen_error_is_told_by_its_kind_alone(file_desk, monkeypatch):
     def fail(*_):
         raise RuntimeError("what was sent")
 
-    monkeypatch.setattr(wire, "pack", fail)
+    monkeypatch.setattr(batches, "pack", fail)
     assert reason(file_desk.send(fresh(1))) == (500, "internal")
     assert "what was sent" not in file_desk.log.getvalue()
     assert "RuntimeError" in file_desk.log.getvalue()
@@ -345,7 +345,7 @@ def test_other_methods_are_refused(small, method):
 
 
 @pytest.mark.parametrize("body", [b"", b"[" * 1900, b"\xff" * 50, b"{}", b'{"plan": NaN}', b"KVBATCH1"])
-@pytest.mark.parametrize("kind", ["application/json", wire.BINARY])
+@pytest.mark.parametrize("kind", ["application/json", batches.BINARY])
 def test_what_cannot_be_read_is_malformed(small, body, kind):
     assert reason(small.send_bytes(body, kind=kind)) == (400, "malformed")
 

@@ -24,12 +24,12 @@ import pytest
 from desk import PLAN, Desk, fresh, plan_of
 from faults.kill import Server
 from process import KEYVEIL, keyveil
+from stated_clock import StatedClock
 
 from keyveil.foundation.errors import KeyveilError
 from keyveil.service.collector.engine import admin
-from keyveil.service.collector.http import wire
+from keyveil.service.collector.http import batches
 from keyveil.service.collector.http.server import ServerLog, address_of, listening, room_for
-from keyveil.service.collector.process.clock import StatedClock
 from keyveil.service.collector.process.logs import Log
 from keyveil.service.collector.process.problems import REASONS
 from keyveil.service.collector.process.settings import Settings
@@ -63,7 +63,7 @@ def _(desk):
     packed = [bytes([code]) for code in (9, 200, 255)]
     names = [os.urandom(16) for _ in packed]
     return [desk.send([{"id": os.urandom(16).hex(), "cells": cells}]) for cells in wrong] + [
-        desk.send_bytes(wire.encode_binary(PLAN.hash, desk.epoch(), name, row))
+        desk.send_bytes(batches.encode_binary(PLAN.hash, desk.epoch(), name, row))
         for name, row in zip(names, packed, strict=True)
     ]
 
@@ -91,9 +91,9 @@ def _(desk):
 @tries("malformed")
 def _(desk):
     good = body(desk)
-    made = [desk.send_bytes(text, kind=wire.JSON) for text in (good[:-1], good + b"x", b"[" * 99)]
+    made = [desk.send_bytes(text, kind=batches.JSON) for text in (good[:-1], good + b"x", b"[" * 99)]
     twice = good.replace(b'"epoch"', b'"epoch": 1, "epcoh"')
-    return [*made, desk.send_bytes(twice, kind=wire.JSON), desk.send_bytes(good)]
+    return [*made, desk.send_bytes(twice, kind=batches.JSON), desk.send_bytes(good)]
 
 
 @tries("other_plan")
@@ -133,7 +133,7 @@ def _(desk):
 @tries("paused")
 def _(desk):
     state(desk, "paused")
-    return [desk.send(fresh(1)), desk.send_bytes(body(desk), kind=wire.JSON)]
+    return [desk.send(fresh(1)), desk.send_bytes(body(desk), kind=batches.JSON)]
 
 
 @tries("clock")
@@ -145,7 +145,7 @@ def _(desk):
 @tries("too_many")
 def _(desk):
     count = desk.service.settings.reports + 1
-    packed = wire.encode_binary(PLAN.hash, desk.epoch(), os.urandom(16 * count), bytes(count))
+    packed = batches.encode_binary(PLAN.hash, desk.epoch(), os.urandom(16 * count), bytes(count))
     claimed = packed[:44] + b"\xff" * 4 + packed[48:]
     return [desk.send(fresh(1) * count), desk.send_bytes(packed), desk.send_bytes(claimed)]
 
@@ -158,11 +158,11 @@ def _(desk):
         for _ in range(3):
             yield large[: len(large) // 2]
 
-    headers = {"content-type": wire.JSON}
+    headers = {"content-type": batches.JSON}
     sent = desk.client.post("/v1/collections/menu/reports", content=parts(), headers=headers)
     return [
-        desk.send_bytes(large, kind=wire.JSON),
-        desk.send_bytes(large, kind=wire.JSON, **{"content-length": "1"}),
+        desk.send_bytes(large, kind=batches.JSON),
+        desk.send_bytes(large, kind=batches.JSON, **{"content-length": "1"}),
         desk.run(sent),
     ]
 
@@ -170,7 +170,7 @@ def _(desk):
 @tries("encoding")
 def _(desk):
     return [
-        desk.send_bytes(body(desk), kind=wire.JSON, **{"content-encoding": name})
+        desk.send_bytes(body(desk), kind=batches.JSON, **{"content-encoding": name})
         for name in ("gzip", "x-gzip", "br", "zstd", "identity, gzip", "GZIP", "*")
     ]
 
@@ -189,7 +189,7 @@ def _(desk):
             yield b" "
             await asyncio.sleep(0.05)
 
-    headers = {"content-type": wire.JSON}
+    headers = {"content-type": batches.JSON}
     return [desk.run(desk.client.post(path, content=slow(), headers=headers)) for path in _UPLOADS]
 
 
@@ -248,7 +248,7 @@ def _(desk):
         "https://A.org",
     )
     return [
-        desk.post(path, content=body(desk), headers={"content-type": wire.JSON, "origin": origin})
+        desk.post(path, content=body(desk), headers={"content-type": batches.JSON, "origin": origin})
         for origin in origins
     ] + [
         desk.get("/metrics", headers=headers)
@@ -516,7 +516,7 @@ def test_a_batch_that_is_not_what_it_says_costs_a_collection_nothing(tmp_path):
     """A head that announces ten thousand reports, and what no honest client sends, use up no rate."""
     desk = Desk(str(tmp_path / "store.sqlite"), tmp_path)
     desk.create(rate=5)
-    head = wire.MAGIC + bytes.fromhex(PLAN.hash) + desk.epoch().to_bytes(4, "little")
+    head = batches.MAGIC + bytes.fromhex(PLAN.hash) + desk.epoch().to_bytes(4, "little")
     for count, rest in (
         (10_000, b""),
         (1, b""),
@@ -524,7 +524,7 @@ def test_a_batch_that_is_not_what_it_says_costs_a_collection_nothing(tmp_path):
         (10_000, bytes(17 * 10_001)),
     ):
         assert desk.send_bytes(head + count.to_bytes(4, "little") + rest).json()["reason"] == "malformed"
-    wrong = wire.encode_binary(PLAN.hash, desk.epoch(), os.urandom(160_000), b"\xff" * 10_000)
+    wrong = batches.encode_binary(PLAN.hash, desk.epoch(), os.urandom(160_000), b"\xff" * 10_000)
     assert desk.send_bytes(wrong).json()["reason"] == "impossible"
     assert desk.send(fresh(5), epoch=desk.epoch() - 9).json()["reason"] == "closed_epoch"
     state(desk, "paused")
@@ -685,7 +685,7 @@ def test_what_is_announced_and_not_sent_takes_no_room(tmp_path):
 @pytest.mark.parametrize("limit", ["bytes", "requests"])
 def test_the_slowest_makes_room_for_who_sends(tmp_path, monkeypatch, limit):
     """Bodies that were sent in part and then no more, as many as there is room for."""
-    monkeypatch.setattr("keyveil.service.collector.http.upload.PATIENCE", 0.2)
+    monkeypatch.setattr("keyveil.service.collector.http.upload_limits.PATIENCE", 0.2)
     desk = slow_desk(tmp_path, waiting_requests=4 if limit == "requests" else 100)
     ingest = desk.app.routes[0].app
 
@@ -721,7 +721,7 @@ def test_the_slowest_makes_room_for_who_sends(tmp_path, monkeypatch, limit):
 
 def test_whole_bodies_are_never_given_up(tmp_path, monkeypatch):
     """What waits for the store is kept, however long; then others are refused."""
-    monkeypatch.setattr("keyveil.service.collector.http.upload.PATIENCE", 0.0)
+    monkeypatch.setattr("keyveil.service.collector.http.upload_limits.PATIENCE", 0.0)
     desk = slow_desk(tmp_path)
     ingest = desk.app.routes[0].app
     text = body(desk).ljust(900)

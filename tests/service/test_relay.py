@@ -23,7 +23,7 @@ from scipy.stats import chi2
 from keyveil import AsyncClient, Client, Coins, Plan, Report
 from keyveil.foundation.errors import KeyveilError
 from keyveil.service.client import Patience
-from keyveil.service.collector.http.wire import BINARY, decode_binary, encode_binary
+from keyveil.service.collector.http.batches import BINARY, decode_binary, encode_binary
 from keyveil.service.collector.process.settings import Settings
 from keyveil.service.collector.relay.crowd import AGAIN, OVERHEAD, shuffled
 from keyveil.service.collector.relay.relay import Relay

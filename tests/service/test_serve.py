@@ -17,7 +17,7 @@ import pytest
 from desk import PLAN, fresh
 from process import Process, keyveil
 
-from keyveil.service.collector.http import wire
+from keyveil.service.collector.http import batches
 from keyveil.service.collector.store.sqlite import SqliteStore
 
 
@@ -349,9 +349,9 @@ def test_binary_batches_over_a_real_socket(tmp_path, plan_file):
     path = str(tmp_path / "store.sqlite")
     keyveil("collection", "create", "menu", plan_file, "--store", path)
     process = Process(path, tmp_path)
-    body = wire.encode_binary(PLAN.hash, epoch(), os.urandom(16 * 5000), bytes(5000))
+    body = batches.encode_binary(PLAN.hash, epoch(), os.urandom(16 * 5000), bytes(5000))
     answer = process.client.post(
-        "/v1/collections/menu/reports", content=body, headers={"content-type": wire.BINARY}
+        "/v1/collections/menu/reports", content=body, headers={"content-type": batches.BINARY}
     )
     assert answer.json() == {"accepted": 5000, "failed": []}
     assert "server" not in answer.headers

@@ -7,11 +7,11 @@ import json
 import pytest
 from desk import KEYS, PLAN, Desk, fresh, plan_of
 from process import Process, keyveil
+from stated_clock import StatedClock
 
 from keyveil import Coins, Report, Tally
 from keyveil.foundation.errors import ReportError
 from keyveil.service.collector.engine import admin
-from keyveil.service.collector.process.clock import StatedClock
 from keyveil.service.collector.store import store_at
 
 PAIRS = plan_of("pairs", ["Fries", "Pepsi"], 4)

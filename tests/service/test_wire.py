@@ -16,7 +16,7 @@ from keyveil import Coins, People, Plan, Schema, Tally
 from keyveil.channel import Table
 from keyveil.foundation.arrays import WORD
 from keyveil.people.views import Views
-from keyveil.service.collector.http import wire
+from keyveil.service.collector.http import batches
 from keyveil.service.collector.process.problems import Problem
 
 PLANS = {
@@ -58,16 +58,16 @@ def test_json_and_binary_become_the_same_rows(plan):
     packing = plan.packing
     rows = packing.packed(batch_of(plan))
     ids = os.urandom(16 * len(rows))
-    body = wire.encode_binary(plan.hash, 7, ids, rows.tobytes())
-    binary = wire.decode_binary(body, 1000)
+    body = batches.encode_binary(plan.hash, 7, ids, rows.tobytes())
+    binary = batches.decode_binary(body, 1000)
     reports = [
         {"id": ids[16 * i : 16 * i + 16].hex(), "cells": cells}
         for i, cells in enumerate(cells_of(plan, packing, rows))
     ]
     text = json.dumps({"plan": plan.hash, "epoch": 7, "reports": reports}).encode()
-    read = wire.decode_json(text, 1000)
+    read = batches.decode_json(text, 1000)
     assert (read.plan, read.epoch, read.count) == (binary.plan, binary.epoch, binary.count)
-    one, other = wire.pack(read, packing), wire.pack(binary, packing)
+    one, other = batches.pack(read, packing), batches.pack(binary, packing)
     assert (one.ids, one.rows, one.impossible) == (other.ids, other.rows, [])
     assert one.rows == rows.tobytes()
 
@@ -133,19 +133,19 @@ def changed(**more):
 )
 def test_bad_json_is_refused_without_quoting_it(body):
     with pytest.raises(Problem) as refusal:
-        wire.decode_json(body, 10)
+        batches.decode_json(body, 10)
     assert refusal.value.reason == "malformed"
-    assert refusal.value.http_status == 400
+    assert refusal.value.kind.status == 400
 
 
 def test_a_number_of_a_thousand_digits_is_only_an_impossible_cell():
     body = json.dumps(GOOD).replace("[0, 1]", f"[0, {'9' * 1000}]").encode()
-    assert _outcome(wire.decode_json, body) in ("malformed", "impossible")
+    assert _outcome(batches.decode_json, body) in ("malformed", "impossible")
 
 
 def _outcome(read, body):
     try:
-        packed = wire.pack(read(body, 5), PLAN.packing)
+        packed = batches.pack(read(body, 5), PLAN.packing)
     except Problem as problem:
         return problem.reason
     return "impossible" if packed.impossible else "fine"
@@ -153,23 +153,26 @@ def _outcome(read, body):
 
 def test_bad_binary_is_refused():
     packing = PLAN.packing
-    good = wire.encode_binary(PLAN.hash, 3, bytes(32), bytes(2 * packing.width))
-    assert wire.pack(wire.decode_binary(good, 10), packing).count == 2
+    good = batches.encode_binary(PLAN.hash, 3, bytes(32), bytes(2 * packing.width))
+    assert batches.pack(batches.decode_binary(good, 10), packing).count == 2
     for body in (b"", good[:47], b"X" + good[1:], good[:40] + b"\xff" * 4 + good[44:]):
         with pytest.raises(Problem, match="batch"):
-            wire.decode_binary(body, 10)
+            batches.decode_binary(body, 10)
     for body in (good[:-1], good + b"\0"):
         with pytest.raises(Problem, match="as long as"):
-            wire.pack(wire.decode_binary(body, 10), packing)
+            batches.pack(batches.decode_binary(body, 10), packing)
     with pytest.raises(Problem, match="at least one"):
-        wire.decode_binary(good[:44] + bytes(4), 10)
+        batches.decode_binary(good[:44] + bytes(4), 10)
 
 
 def test_too_many_reports_are_refused_before_they_are_looked_at():
     many = {**GOOD, "reports": GOOD["reports"] * 11}
     for read, body in (
-        (wire.decode_json, json.dumps(many).encode()),
-        (wire.decode_binary, wire.encode_binary(PLAN.hash, 3, bytes(16 * 11), bytes(11))),
+        (batches.decode_json, json.dumps(many).encode()),
+        (
+            batches.decode_binary,
+            batches.encode_binary(PLAN.hash, 3, bytes(16 * 11), bytes(11)),
+        ),
     ):
         with pytest.raises(Problem) as refusal:
             read(body, 10)
@@ -178,7 +181,7 @@ def test_too_many_reports_are_refused_before_they_are_looked_at():
 
 @given(st.binary(max_size=200))
 def test_no_bytes_at_all_crash_a_decoder(body):
-    for read in (wire.decode_json, wire.decode_binary):
+    for read in (batches.decode_json, batches.decode_binary):
         assert _outcome(read, body) in ("malformed", "too_many", "impossible", "fine")
 
 

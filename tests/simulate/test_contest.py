@@ -234,6 +234,24 @@ def test_values_of_conditionals_are_measured_on_one_scale(friends):
     assert other.mse_mean == pytest.approx(plain.mse_mean, rel=1e-9)
 
 
+@pytest.mark.parametrize("together", [None, 2])
+def test_names_of_competitors_are_on_the_populations_scale(friends, together):
+    people = friends.people
+    schema = Schema.of(3, 1, 5)
+    scaled = Population(schema, replace(people, values=3 + 2 * people.values))
+    plans = []
+    for population, mean, other in ((friends, "0.5", "4"), (scaled, "4", "0.5")):
+        asked = Contest(population, 100, 1, Coins.stated("x"), keys_together=together)
+        plans.append(asked.plan(f"several:mean={mean}", "1"))
+        with pytest.raises(PlanError, match="mean must lie in"):
+            asked.plan(f"several:mean={other}", "1")
+    assert plans[0].parameters == plans[1].parameters
+    assert plans[0].parameters["mean"] == "0.5"
+    if together is None:
+        row = Contest(scaled, 100, 1, Coins.stated("x")).rows("several:mean=4", "1")[0]
+        assert row.chosen == "several:mean=4"
+
+
 def test_a_pilot_does_not_tell_what_goes_together(friends):
     with pytest.raises(PlanError, match="single keys"):
         conditionals(friends, ["auto"], pilot=True)
@@ -247,3 +265,19 @@ def test_a_competitors_name_is_read_back(shoppers, name):
     mechanism, parameters = parse_competitor(name)
     plan = Plan.of(shoppers.schema, mechanism, "1", **parameters)
     assert competitor_name(plan) == name
+
+
+def test_a_plan_of_parts_is_compared_under_a_name_that_makes_it_again():
+    name = "parts:collision:cap=3+pool=64/sign@0.1"
+    mechanism, parameters = parse_competitor(name)
+    plan = Plan.of(Schema.of(5), mechanism, 1, **parameters)
+    assert competitor_name(plan) == name
+    assert plan == Plan.of(Schema.of(5), "parts", 1, parts=name.removeprefix("parts:"))
+    assert competitor_name(Plan.of(Schema.of(5), "parts", 1)) == "parts:kvue/sign@0.1"
+
+
+def test_a_competitors_name_is_on_the_scale_of_the_values():
+    plan = Plan.of(Schema.of(4, 0, 3), "optimal", "1", mean="2", spread="0.4")
+    assert competitor_name(plan) == "optimal:spread=0.4+mean=2"
+    mechanism, parameters = parse_competitor(competitor_name(plan))
+    assert Plan.of(plan.schema, mechanism, "1", **parameters) == plan

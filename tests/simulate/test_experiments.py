@@ -40,19 +40,16 @@ from keyveil.simulate.chains import chain_runs, round_law
 from keyveil.simulate.paper import (
     NAMES,
     PER_PERSON,
+    conditional_errors,
     experiment,
     fig1,
-    fig2,
-    fig3,
     fig5,
-    fig6,
-    fig7,
     rivals,
     runner,
+    signed_claims,
 )
 from keyveil.simulate.paper import epsilon_splits as splits
 from keyveil.simulate.paper import fig1_claims as fig1claims
-from keyveil.simulate.paper import signed_errors as boxes
 from keyveil.simulate.paper.bounds_figure import printed
 from keyveil.simulate.paper.compared import (
     DECODERS,
@@ -65,10 +62,10 @@ from keyveil.simulate.paper.compared import (
     chain_true,
     decoded,
     measure,
-    measure_all,
 )
 from keyveil.simulate.paper.conditional_errors import answered
-from keyveil.simulate.paper.experiment import CONFIRMED, ONLY_IF, REFUTED, Setup, averages, below, pooled
+from keyveil.simulate.paper.evidence import averages, below, pooled
+from keyveil.simulate.paper.experiment import CONFIRMED, ONLY_IF, REFUTED, Setup
 from keyveil.simulate.paper.html_report import all_claims, as_html, as_markdown, write_docs, write_report
 from keyveil.simulate.paper.movielens_summary import parsed, shipped, summarise
 from keyveil.simulate.paper.results_folder import PACKAGE, ResultsFolder, as_csv, of_csv
@@ -381,11 +378,11 @@ def test_printed_bounds_are_the_papers_figures():
 def test_auto_and_others_are_measured_like_the_papers_lines():
     population = of_keys(np.full(6, 0.3), np.linspace(-0.5, 0.5, 6), uniform_values)
     coins = Coins.stated("lines")
-    for line in (*SIX, *(line for line in MORE if line.there)):
-        made = measure(line, population, 2.0, 20_000, coins, range(3))
+    for line in (*SIX, *MORE):
+        (made,) = measure([line], population, 2.0, 20_000, coins, range(3))
         assert made.frequency.shape[1] == made.mean.shape[1] == 6
         assert np.abs(made.frequency).mean() < 0.2
-        again = measure(line, population, 2.0, 20_000, coins, range(3))
+        (again,) = measure([line], population, 2.0, 20_000, coins, range(3))
         assert np.array_equal(made.mean, again.mean), "the same coins, the same numbers"
 
 
@@ -406,11 +403,11 @@ def test_verdicts_follow_the_numbers():
         for d in (2, 4, 8)
         for n in (100_000, 1_000_000)
     ]
-    assert [claim.kind for claim in fig7.claims(setup(), rows)] == [CONFIRMED, CONFIRMED]
+    assert [claim.kind for claim in experiment("fig7").claims(setup(), rows)] == [CONFIRMED, CONFIRMED]
     for row in rows:
         row["mae_frequency"], row["mae_mean"] = row["mae_mean"], 0.4 / row["keys"]
     rows[0]["mae_frequency"] = rows[1]["mae_frequency"] = 1.0
-    assert [claim.kind for claim in fig7.claims(setup(), rows)][1] == REFUTED
+    assert [claim.kind for claim in experiment("fig7").claims(setup(), rows)][1] == REFUTED
 
     def defaults(bend: float) -> list[dict]:
         return [
@@ -577,7 +574,7 @@ def test_an_uneven_split_of_epsilon_gives_f2m_the_better_mean_at_a_small_epsilon
 
 def test_the_default_affects_only_the_mean_at_equal_nominal_epsilon():
     population = of_keys(np.full(2, 0.6), np.array([-0.8, 0.3]), normal_values)
-    claim = fig5._only_the_mean(population)
+    claim = fig5.only_the_mean(population)
     assert claim.verdict.startswith("true only if epsilon is the nominal one")
     nominal, true = (splits.by_default(0.5, population, calibrate) for calibrate in ("paper", "tight"))
     for default in splits.DEFAULTS:
@@ -603,8 +600,10 @@ def test_ioh_and_rivals_are_judged_by_clear_differences_alone():
             for e in (1.0, 2.5)
         ]
 
-    assert fig6._overcomes(conditionals(0.001)).kind == ONLY_IF
-    assert fig6._overcomes(conditionals(0.01)).kind == CONFIRMED, "split's lead at 2.5 is noise"
+    assert conditional_errors.overcomes(conditionals(0.001)).kind == ONLY_IF
+    assert conditional_errors.overcomes(conditionals(0.01)).kind == CONFIRMED, (
+        "split's lead at 2.5 is noise"
+    )
 
     def duels(first: float, last: float) -> list[dict]:
         return [
@@ -639,7 +638,9 @@ def test_ioh_and_rivals_are_judged_by_clear_differences_alone():
 def _boxes(**errors: float) -> list[dict]:
     """Rows of Figs. 2 and 3 whose errors are 1, or what is stated of "line, part, f, m" or less."""
     made = []
-    for line, part, f, m in product(SIX, ("frequency", "mean"), boxes.FREQUENCIES, (-0.8, 0.0, 0.8)):
+    for line, part, f, m in product(
+        SIX, ("frequency", "mean"), signed_claims.FREQUENCIES, (-0.8, 0.0, 0.8)
+    ):
         row = {"data": "Gaussian", "line": line.label, "part": part, "frequency": f, "mean": m}
         error = 1.0
         for words, value in errors.items():
@@ -650,7 +651,7 @@ def _boxes(**errors: float) -> list[dict]:
 
 
 def test_where_kvue_loses_is_read_from_all_frequencies_and_averages():
-    lowest = fig2.lowest
+    lowest = signed_claims.lowest
     assert lowest(_boxes(KVUE=0.5), "mean", "fig3").kind == CONFIRMED
     rare = _boxes(KVUE=0.5, **{"PrivKV/f=0.05/m=0": 0.1})
     said = lowest(rare, "mean", "fig3").verdict
@@ -664,21 +665,21 @@ def test_where_kvue_loses_is_read_from_all_frequencies_and_averages():
 
 def test_both_frequencies_and_means_are_judged():
     mean = _boxes(**{"PrivKVM/mean": 3.0})
-    assert fig3._inaccurate(mean).verdict.startswith("true only if the mean is meant")
-    assert fig3._inaccurate(_boxes(PrivKVM=3.0)).kind == CONFIRMED
-    assert fig3._inaccurate(_boxes()).kind == REFUTED
-    assert fig2._acceptable(_boxes()).kind == CONFIRMED
-    assert "KVOH's frequency" in fig2._acceptable(_boxes(**{"KVOH/frequency": 3.0})).verdict
-    assert fig2._acceptable(_boxes(KVOH=3.0, F2M=3.0)).kind == REFUTED
+    assert signed_claims.inaccurate(mean).verdict.startswith("true only if the mean is meant")
+    assert signed_claims.inaccurate(_boxes(PrivKVM=3.0)).kind == CONFIRMED
+    assert signed_claims.inaccurate(_boxes()).kind == REFUTED
+    assert signed_claims.acceptable(_boxes()).kind == CONFIRMED
+    assert "KVOH's frequency" in signed_claims.acceptable(_boxes(**{"KVOH/frequency": 3.0})).verdict
+    assert signed_claims.acceptable(_boxes(KVOH=3.0, F2M=3.0)).kind == REFUTED
 
 
 def test_influence_of_the_frequency_and_profound_influence_are_two_claims():
     bent = _boxes(**{"KVUE/f=0.05": 1.2})
-    assert "KVUE is left out" in fig2.not_influenced(bent, "fig2").verdict
+    assert "KVUE is left out" in signed_claims.not_influenced(bent, "fig2").verdict
     for row in bent:
         row["data"] = "Uniform"
-    assert fig2.not_influenced(bent, "fig4").kind == CONFIRMED
-    assert fig2.not_influenced(_boxes(), "fig2").kind == CONFIRMED
+    assert signed_claims.not_influenced(bent, "fig4").kind == CONFIRMED
+    assert signed_claims.not_influenced(_boxes(), "fig2").kind == CONFIRMED
 
 
 def test_bias_is_judged_apart_from_the_whole_error():
@@ -729,9 +730,9 @@ def test_ours_is_one_plan_decoded_twice():
     population = of_keys(np.full(6, 0.3), np.linspace(-0.5, 0.5, 6), uniform_values)
     shrunk, plain = (line for line in MORE if line.label in (SHRUNK, PLAIN))
     arguments = (population, 2.0, 20_000, Coins.stated("twice"), range(3))
-    both = measure_all([shrunk, plain], *arguments)
+    both = measure([shrunk, plain], *arguments)
     assert both[0].chosen == both[1].chosen
-    assert np.array_equal(both[1].mean, measure(plain, *arguments).mean), "the same reports"
+    assert np.array_equal(both[1].mean, measure([plain], *arguments)[0].mean), "the same reports"
     assert not np.array_equal(both[0].mean, both[1].mean)
     assert (both[0].mean + population.mean).std() < (both[1].mean + population.mean).std(), "pooled"
     assert "across keys" in SHRUNK
@@ -854,7 +855,7 @@ def test_docs_take_the_claims_of_whole_runs_alone(tmp_path):
         write_docs(tmp_path, page)
     stamp = {"quick": False}
     for name in NAMES:
-        (tmp_path / "numbers" / f"{experiment(name).ROWS_OF}.json").write_text(json.dumps(stamp))
+        (tmp_path / "numbers" / f"{experiment(name).rows_of}.json").write_text(json.dumps(stamp))
     write_docs(tmp_path, page)
     text = page.read_text()
     assert text.startswith("before\n<!-- claims -->\n\n| place |")

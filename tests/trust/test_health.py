@@ -14,7 +14,7 @@ from scipy import stats
 
 from keyveil import REGISTRY, Coins, People, Plan, PlanError, ReportError, Schema, Tally
 from keyveil.channel import CoCo, Collision, Subset, Symbols
-from keyveil.channel.seed_pool import numbered_sets
+from keyveil.channel.shapes.seed_pool import numbered_sets
 from keyveil.cli.command import run
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.tails import above, below, entropy_above

@@ -32,7 +32,7 @@ from keyveil.trust.poison import (
     reach,
     standard_error,
 )
-from keyveil.trust.poison.attack import attacked
+from keyveil.trust.poison.attack import Attack, attacked
 from keyveil.trust.poison.averaged_attack import is_pooled
 from keyveil.trust.poison.conditional_attack import _largest_ratio
 from keyveil.trust.poison.fakes import fake_tally
@@ -46,7 +46,7 @@ SMALL = {
     "shist": {"rows": 16},
 }
 SMALL["pair_collision"] = {"pool": 128, "cap": 2}
-NOT_OFFERED = ("sized",)
+NOT_OFFERED = ("sized", "size", "sign", "parts")
 
 
 def plan_of(name: str, keys: int = 4, epsilon: float = 1, **parameters: object) -> Plan:
@@ -145,7 +145,7 @@ def test_collision_names_a_cell():
 
     def shift(seeds: str) -> float:
         return (
-            attacked(plan, options, before, 0.01, GOALS[0], "crafted", seeds, "drawn").values[0, 0] - 0.1
+            attacked(plan, options, before, Attack(0.01, seeds=seeds, views="drawn")).values[0, 0] - 0.1
         )
 
     assert shift("assigned") == pytest.approx(
@@ -480,7 +480,7 @@ def test_collision_worths_are_those_of_its_estimator():
         ("chosen", decoded.max()),
         ("assigned", decoded.reshape(16, -1).max(axis=1).mean()),
     ):
-        made = attacked(plan, options, before, 0.01, GOALS[0], "crafted", seeds, "chosen").values
+        made = attacked(plan, options, before, Attack(0.01, seeds=seeds)).values
         assert made[0, 0] == pytest.approx(0.01 * most, rel=1e-9)
 
 
@@ -514,7 +514,7 @@ def test_the_command_says_the_same(files, capsys):
 def test_the_command_compares_and_draws(files, capsys, tmp_path, monkeypatch):
     """A few mechanisms are enough."""
     monkeypatch.setattr(
-        "keyveil.trust.poison.attack_table.REGISTRY",
+        "keyveil.trust.poison.attack_summary.REGISTRY",
         {n: REGISTRY[n] for n in ("kvue", "harmony", "sized")},
     )
     picture = tmp_path / "gains.png"

@@ -1,4 +1,4 @@
-"""The exact law of what a device sends, in a few shapes, one file each.
+"""The exact law of what a device sends, in a few shapes, one file each in ``shapes``.
 
 A shape has its own proof of epsilon, sampler, estimator and compact integers. A new mechanism of a
 known shape is one file in ``mechanisms`` and changes nothing here. The file of a shape is loaded at
@@ -17,15 +17,15 @@ from .law import Channel, Document
 from .proof import Proof, worst_of
 
 if TYPE_CHECKING:
-    from .coco_channel import CoCo
-    from .collision_channel import Collision
-    from .halfspace import Halfspace
-    from .hash import Hash
-    from .product import Product
-    from .subset import Subset
-    from .symbols import Symbols
-    from .symmetric import Symmetric
-    from .table import Table
+    from .shapes.coco_channel import CoCo
+    from .shapes.collision_channel import Collision
+    from .shapes.halfspace import Halfspace
+    from .shapes.hash import Hash
+    from .shapes.product import Product
+    from .shapes.subset import Subset
+    from .shapes.symbols import Symbols
+    from .shapes.symmetric import Symmetric
+    from .shapes.table import Table
 
 _CLASSES = {
     "table": "Table",
@@ -40,12 +40,11 @@ _CLASSES = {
 }
 """The class of each shape."""
 
-_FILES = {kind: shape for shape, kind in _CLASSES.items()} | {
-    "CoCo": "coco_channel",
-    "Collision": "collision_channel",
+_FILES = {kind: f"shapes.{shape}" for shape, kind in _CLASSES.items()} | {
+    "CoCo": "shapes.coco_channel",
+    "Collision": "shapes.collision_channel",
 }
 """The file of each class. It has the name of the shape, unless a mechanism has that name."""
-
 
 __getattr__ = loaded_later(__name__, _FILES)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -48,6 +49,8 @@ class Channel(ABC):
 
     names_states: ClassVar[bool] = False
     """Whether output i says "state i", as in k-RR."""
+    sends_all: ClassVar[bool] = False
+    """Whether every output has a positive probability, so that none needs to be looked up."""
 
     states: int
     cells: int
@@ -55,6 +58,11 @@ class Channel(ABC):
     one_cell: bool = True
     seeds: int = 0
     """Number of seeds that a device draws from, 0 if none. The outputs of a seed are adjacent."""
+
+    def _derive(self, **facts: int) -> None:
+        """Set what follows from the fields of a frozen shape."""
+        for name, value in facts.items():
+            object.__setattr__(self, name, value)
 
     @abstractmethod
     def proof(self) -> Proof:
@@ -142,15 +150,19 @@ class Channel(ABC):
         """The exact covariance of one report's ``decoder`` sums when states follow ``states``."""
         return cell_covariance(decoder, self.mix(states))
 
+    @cached_property
+    def _state_decoder(self) -> Floats:
+        """The decoder of every single state, ``(cells, states)``."""
+        return self.decoder(np.eye(self.states))
+
     def unmixed(self, shares: Floats) -> Floats:
         """Unbiased estimates of the states' shares, from shares of a one-cell channel's outputs."""
-        return shares @ self.decoder(np.eye(self.states))
+        return shares @ self._state_decoder
 
     def state_estimates(self, shares: Floats) -> tuple[Floats, Floats]:
         """Each state's estimated share and its one-report variance, from shares ``(..., cells)``."""
-        decoder = self.decoder(np.eye(self.states))
-        values = shares @ decoder
-        return values, shares @ decoder**2 - values**2
+        values = shares @ self._state_decoder
+        return values, shares @ self._state_decoder**2 - values**2
 
     def bits(self) -> float:
         """The size of a report in bits: log2 of the number of outputs."""
@@ -169,6 +181,8 @@ class Channel(ABC):
     @cached_property
     def possible(self) -> Bits:
         """1 for each output of a one-cell channel that has a positive probability from some state."""
+        if self.sends_all:
+            return np.ones(self.cells, np.uint8)
         return (self.expected().max(axis=0) > 0).astype(np.uint8)
 
     # -- simulation --------------------------------------------------------------------------------
@@ -331,6 +345,22 @@ class Channel(ABC):
         if not proof.keeps(promised):
             raise ChannelError(f"the channel breaks its promise of epsilon {promised}: {proof}")
         return proof
+
+
+@dataclass(frozen=True)
+class IntegerChannel(Channel):
+    """A shape whose fields are integers: documents hold them under the names of ``bounds``."""
+
+    bounds: ClassVar[Mapping[str, tuple[int, int]]]
+    """Name in documents, least and largest value of each field, in the order of the fields."""
+
+    def document(self) -> dict[str, Any]:
+        values = (getattr(self, field.name) for field in fields(self))
+        return {"shape": self.shape, **dict(zip(self.bounds, values, strict=True))}
+
+    @classmethod
+    def parse(cls, document: Document) -> Self:
+        return cls(*(integer(document, name, *ends) for name, ends in cls.bounds.items()))
 
 
 def nan_where_biased(law: Floats, solved: Floats, weights: Floats) -> Floats:

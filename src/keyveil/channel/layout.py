@@ -13,6 +13,8 @@ from ..foundation.errors import PlanError
 from . import Channel
 
 MOST_CELLS = 1 << 24
+MOST_MIXED = 1 << 12
+"""Maximum number of cells of a channel that marks one cell, in a row of bits."""
 
 
 @dataclass(frozen=True)
@@ -25,17 +27,26 @@ class Layout:
 
     channels: tuple[Channel, ...]
     """The channel of each view."""
+    mixed: bool = False
+    """Whether some views may mark one cell and others many. Then all reports are rows of bits."""
 
     def __post_init__(self) -> None:
         if len({channel.one_cell for channel in self.channels}) > 1:
-            raise PlanError("the views of a plan must all mark one cell, or all mark many")
+            if not self.mixed:
+                raise PlanError("the views of a plan must all mark one cell, or all mark many")
+            widest = max(channel.cells for channel in self.channels if channel.one_cell)
+            if widest > MOST_MIXED:
+                raise PlanError(
+                    f"a part with {widest} outputs cannot stand next to a part whose reports are bits: "
+                    f"at most {MOST_MIXED} outputs fit"
+                )
         if self.cells > MOST_CELLS:
             raise PlanError(f"the tally would have {self.cells} cells; at most {MOST_CELLS} fit")
 
-    @property
+    @cached_property
     def one_cell(self) -> bool:
         """Whether every report marks exactly one cell besides its view's own."""
-        return self.channels[0].one_cell
+        return all(channel.one_cell for channel in self.channels)
 
     @cached_property
     def sizes(self) -> Integers:

@@ -1,13 +1,18 @@
-"""Reads options: the keys of a schema, a range, a count."""
+"""Arguments that commands share, and how they are read: the keys of a schema, a range, a count."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 from math import isfinite
+from pathlib import Path
+from types import SimpleNamespace
+
+import click
 
 from ..foundation.errors import PlanError
 from ..foundation.exact import decimal
 from ..people.schema import Schema
+from ..people.tables.delimiters import is_number
 from .key_files import schema_of_file
 
 MOST = 10**15
@@ -17,6 +22,14 @@ RANGE = "-1,1"
 """The default range of values."""
 NO_RANGE = "no --range given: values are taken to be in [-1, 1]"
 
+plan_argument = click.argument("plan_path", metavar="PLAN", type=click.Path())
+tally_argument = click.argument("tally_path", metavar="TALLY", type=click.Path())
+level_option = click.option("--level", default=0.95, help="Level of the intervals.")
+
+
+class Given(SimpleNamespace):
+    """The options of a command as they are typed, each an attribute with the name of its parameter."""
+
 
 def read_schema(keys: str, ends: str | None, notes: list[str]) -> Schema:
     """The schema of keys from a file or of a number of keys, with one range or one for each key.
@@ -24,7 +37,7 @@ def read_schema(keys: str, ends: str | None, notes: list[str]) -> Schema:
     One line for each assumption is appended to ``notes``.
     """
     usual = read_range(RANGE if ends is None else ends)
-    if _is_number(keys):
+    if is_number(keys) and isfinite(float(keys)):
         schema, takes_usual = Schema.of(read_count(keys, "the number of keys"), *usual), True
     else:
         schema, takes_usual = schema_of_file(keys, usual, notes)
@@ -35,11 +48,12 @@ def read_schema(keys: str, ends: str | None, notes: list[str]) -> Schema:
     return schema
 
 
-def _is_number(words: str) -> bool:
+def read_plan(path: str) -> bytes:
+    """The content of a plan's file, not yet parsed."""
     try:
-        return isfinite(float(words))
-    except ValueError:
-        return False
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise PlanError(f"cannot read the plan {path}: {error.strerror}") from None
 
 
 def read_range(ends: str) -> tuple[Decimal, Decimal]:
@@ -48,6 +62,17 @@ def read_range(ends: str) -> tuple[Decimal, Decimal]:
     if len(parts) != 2:
         raise PlanError("a range is LOW,HIGH, like --range 1,5")
     return decimal(parts[0].strip(), "LOW"), decimal(parts[1].strip(), "HIGH")
+
+
+def read_numbers(given: Given, *names: str) -> dict[str, float]:
+    """The options of these names as numbers, without those that are not given."""
+    typed = {name: getattr(given, name) for name in names}
+    return {n: float(decimal(word, f"--{n}")) for n, word in typed.items() if word is not None}
+
+
+def read_names(words: str) -> list[str]:
+    """Names from a list with commas, each once."""
+    return list(dict.fromkeys(name.strip() for name in words.split(",") if name.strip()))
 
 
 def read_count(words: str, name: str) -> int:

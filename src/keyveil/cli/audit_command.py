@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import click
@@ -16,16 +15,20 @@ from ..mechanisms import REGISTRY
 from ..people.schema import MOST_KEYS, Schema
 from ..plan.audit import audit as audit_plan
 from ..plan.plan import Plan
+from .arguments import read_plan
 from .output import as_json, counted, print_json, print_table, whole_number
 
 MANY_KEYS = 100
 
 
 @click.command()
-@whole_number("--keys", 1, MANY_KEYS, "Keys to count the bits for.", most=MOST_KEYS)
+@whole_number("--keys", "keys", 1, MANY_KEYS, "Keys to count the bits for.", most=MOST_KEYS)
 @as_json
 def mechanisms(keys: int, machine: bool) -> None:
-    """List the mechanisms, what they speak of and what they really cost."""
+    """List the mechanisms, what they speak of and what they really cost.
+
+    The defaults in the JSON are for values from -1 to 1, the default --range of plan.
+    """
     rows: list[dict[str, Any]] = []
     for name, kind in REGISTRY.items():
         used = max(min(keys, kind.most_keys), kind.fewest_keys)
@@ -49,26 +52,13 @@ def mechanisms(keys: int, machine: bool) -> None:
     if machine:
         print_json(rows)
         return
-    print_table(
-        [
-            "name",
-            "answers",
-            "true epsilon at 1",
-            f"bits at {counted(keys, 'key')}",
-            "one report speaks of",
-        ],
-        [
-            [
-                row["name"],
-                ", ".join(row["answers"]),
-                f"{row['true_epsilon_at_1']:.4f}",
-                f"{row['bits_per_report']:.2f}"
-                + (f" (at {row['bits_for_keys']})" if row["bits_for_keys"] != keys else ""),
-                row["speaks_of"],
-            ]
-            for row in rows
-        ],
-    )
+    bits, cells = f"bits at {counted(keys, 'key')}", []
+    for row in rows:
+        used = row["bits_for_keys"]
+        size = f"{row['bits_per_report']:.2f}" + (f" (at {used})" if used != keys else "")
+        epsilon, answers = f"{row['true_epsilon_at_1']:.4f}", ", ".join(row["answers"])
+        cells.append([row["name"], answers, epsilon, size, row["speaks_of"]])
+    print_table(["name", "answers", "true epsilon at 1", bits, "one report speaks of"], cells)
 
 
 @click.command()
@@ -76,37 +66,31 @@ def mechanisms(keys: int, machine: bool) -> None:
 @as_json
 def audit(path: str, machine: bool) -> int:
     """Prove a plan's epsilon again from its integers, without trusting it."""
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise PlanError(f"cannot read the plan {path}: {error.strerror}") from None
+    content = read_plan(path)
     if content.strip() and (what := named_content(content)) not in (None, "a plan"):
         raise PlanError(f"{path}: this is {what}, not a plan")
     result = audit_plan(content)
+    promised, proven, worst = result.promised, result.proven, result.worst
     if machine:
-        print_json(
-            {
-                "sound": result.sound,
-                "promised": None if result.promised is None else float(result.promised),
-                "proven": None if result.proven is None else float(result.proven),
-                "proven_exactly": None if result.proven is None else text(result.proven),
-                "worst": None
-                if result.worst is None
-                else {
-                    "states": list(result.worst.states),
-                    "output": result.worst.output,
-                    "ratio": [result.worst.numerator, result.worst.denominator],
-                },
-                "chain": _chain(result.plan),
-                "findings": list(result.findings),
-            }
-        )
+        facts: dict[str, Any] = {
+            "sound": result.sound,
+            "promised": None if promised is None else float(promised),
+            "proven": None if proven is None else float(proven),
+            "proven_exactly": None if proven is None else text(proven),
+            "worst": None,
+            "chain": _chain(result.plan),
+            "findings": list(result.findings),
+        }
+        if worst is not None:
+            ratio = [worst.numerator, worst.denominator]
+            facts["worst"] = {"states": list(worst.states), "output": worst.output, "ratio": ratio}
+        print_json(facts)
     else:
-        if result.promised is not None and result.proven is not None:
-            click.echo(f"promised  {text(result.promised)}")
-            click.echo(f"proven    {text(result.proven)}")
-        if result.worst is not None:
-            click.echo(f"worst     {result.worst}")
+        if promised is not None and proven is not None:
+            click.echo(f"promised  {text(promised)}")
+            click.echo(f"proven    {text(proven)}")
+        if worst is not None:
+            click.echo(f"worst     {worst}")
         for name, value in (_chain(result.plan) or {}).items():
             click.echo(f"chain     {name.replace('_', ' ')}: {value}")
         for finding in result.findings:

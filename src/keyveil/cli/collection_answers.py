@@ -1,12 +1,7 @@
-"""The plan and the tally of a collection, from its store or from a running collector."""
+"""The tally of a collection's round, from its store or from a running collector."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..foundation.errors import KeyveilError
@@ -18,39 +13,15 @@ if TYPE_CHECKING:
     import httpx
 
 
-@dataclass(frozen=True)
-class Collected:
-    """The plan and the tally of a round."""
-
-    round: int
-    plan: Plan
-    tally: Tally
-
-    @property
-    def reports(self) -> int:
-        """The number of reports."""
-        return self.tally.reports
-
-    @contextmanager
-    def files(self) -> Iterator[tuple[str, str]]:
-        """The plan and the tally as temporary files, for commands that read files."""
-        with tempfile.TemporaryDirectory(prefix="keyveil-") as folder:
-            plan, tally = Path(folder, "plan.json"), Path(folder, "tally")
-            self.plan.save(plan)
-            self.tally.save(tally)
-            yield str(plan), str(tally)
-
-
-def read_store(address: str, name: str, number: int | None) -> Collected:
-    """A round of a collection in a store, which may be in use."""
+def read_store(address: str, name: str, number: int | None) -> tuple[int, Tally]:
+    """The number of a round (None: the latest) and its tally, from a store that may be in use."""
     with opened(address) as store:
         latest = store.control.named(name).numbered(number)
-        plan = store.book(latest).plan
-        return Collected(latest.number, plan, Tally(plan, store.counts_stored(latest)))
+        return latest.number, Tally(store.book(latest).plan, store.counts_stored(latest))
 
 
-def read_over_http(url: str, name: str, number: int | None, token: str | None) -> Collected:
-    """A round of a collection of a running collector; the token needs the role of an analyst."""
+def read_over_http(url: str, name: str, number: int | None, token: str | None) -> tuple[int, Tally]:
+    """The same from a running collector; the token needs the role of an analyst."""
     need()
     import httpx
 
@@ -69,7 +40,7 @@ def read_over_http(url: str, name: str, number: int | None, token: str | None) -
         raise KeyveilError(f"cannot reach the collector at {url}: {type(error).__name__}") from None
     except (ValueError, KeyError, TypeError):
         raise KeyveilError(f"there is no collector at {url}") from None
-    return Collected(number or latest, plan, tally)
+    return number or latest, tally
 
 
 def _checked(answer: httpx.Response) -> httpx.Response:

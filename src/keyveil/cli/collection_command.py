@@ -5,13 +5,18 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..foundation.errors import PlanError
-from .output import as_json, counted, print_json, print_table
-from .store_location import opened, segments_of, segments_option, store_option
+from .arguments import Given, level_option, plan_argument, read_plan
+from .output import as_json, counted, print_json, print_rows, print_table
+from .store_location import opened, segments_of, segments_option, store_option, with_store
+
+if TYPE_CHECKING:
+    from ..plan.plan import Plan
+    from ..service.collector.store import Store
 
 
 @click.group()
@@ -31,9 +36,9 @@ def _date(text: str | None) -> int | None:
 
 @collection.command("create")
 @click.argument("name")
-@click.argument("plan_path", metavar="PLAN", type=click.Path())
+@plan_argument
 @store_option
-@click.option("--people", type=int, help="Reports that a round takes at the most.")
+@click.option("--people", type=int, help="Largest number of reports in a round.")
 @click.option("--opens", help="A date in UTC.")
 @click.option("--closes", help="A date in UTC.")
 @click.option(
@@ -42,10 +47,10 @@ def _date(text: str | None) -> int | None:
     help="Seconds of an epoch; a day by default. Devices know 3600, 21600, 43200, 86400, 604800.",
 )
 @click.option("--grace", type=int, help="Seconds for which an epoch takes late reports; a day.")
-@click.option("--early", type=int, help="Seconds before its beginning in which it takes any; an hour.")
+@click.option("--early", type=int, help="Seconds before an epoch from which it takes reports; an hour.")
 @click.option("--token", is_flag=True, help="Take reports with an ingest token only.")
 @click.option("--origin", "origins", multiple=True, help="Pages that may send, like https://a.org.")
-@click.option("--rate", type=int, help="Reports a second at the most.")
+@click.option("--rate", type=int, help="Largest number of reports in a second.")
 @click.option("--keep", type=int, help="Days for which sealed segments are kept.")
 @click.option("--replaces", help="The collection that this is a new version of.")
 @click.option("--paused", is_flag=True, help="Make it, but take no reports yet.")
@@ -55,10 +60,7 @@ def collection_create(name: str, plan_path: str, address: str, **given: Any) -> 
     from ..service.collector.engine import admin
     from ..service.collector.engine.plan_difference import compare_plans
 
-    try:
-        document = Path(plan_path).read_bytes()
-    except OSError as error:
-        raise PlanError(f"cannot read the plan {plan_path}: {error.strerror}") from None
+    document = read_plan(plan_path)
     state = "paused" if given.pop("paused") else "open"
     given["opens"], given["closes"] = _date(given["opens"]), _date(given["closes"])
     given["origins"] = list(given["origins"])
@@ -76,84 +78,58 @@ def collection_create(name: str, plan_path: str, address: str, **given: Any) -> 
                 err=True,
             )
         if collection.terms.replaces is not None:
-            old = store.book(store.control.named(collection.terms.replaces).rounds[0]).plan
+            old = _first_plan(store, collection.terms.replaces)
             _print_comparison(compare_plans(old, store.book(collection.round).plan))
 
 
 @collection.command("list")
-@store_option
+@with_store
 @as_json
-def collection_list(address: str, machine: bool) -> None:
+def collection_list(store: Store, machine: bool) -> None:
     """All collections."""
-    with opened(address) as store:
-        rows = []
-        with store.reading() as session:
-            for collection in store.control.collections.values():
-                sql = "select coalesce(sum(reports), 0) from heads where round = ?"
-                reports = int(session.rows(sql, (collection.round.id,))[0][0])
-                rows.append(
-                    (
-                        collection.name,
-                        collection.state_at(time.time()),
-                        collection.round.number,
-                        reports,
-                        collection.round.plan,
-                    )
-                )
-    headings = ["name", "state", "round", "reports", "plan"]
-    if machine:
-        print_json([dict(zip(headings, row, strict=True)) for row in rows])
-    else:
-        print_table(headings, [[*map(str, row[:4]), row[4][:12]] for row in rows])
+    rows = []
+    with store.reading() as session:
+        for collection in store.control.collections.values():
+            latest, state = collection.round, collection.state_at(time.time())
+            sql = "select coalesce(sum(reports), 0) from heads where round = ?"
+            reports = int(session.rows(sql, (latest.id,))[0][0])
+            plan = latest.plan if machine else latest.plan[:12]
+            rows.append((collection.name, state, latest.number, reports, plan))
+    print_rows(["name", "state", "round", "reports", "plan"], rows, machine)
 
 
 @collection.command("show")
 @click.argument("name")
-@store_option
-def collection_show(name: str, address: str) -> None:
+@with_store
+def collection_show(store: Store, name: str) -> None:
     """Everything about one collection, as JSON."""
     from ..service.collector.engine.service import status_of
 
-    with opened(address) as store:
-        print_json(status_of(store, store.control.named(name), time.time()))
+    print_json(status_of(store, store.control.named(name), time.time()))
 
 
-def _state(name: str, address: str, state: str) -> None:
-    from ..service.collector.engine import admin
+def _state_command(verb: str, state: str, words: str) -> None:
+    """A command that sets the state of a collection."""
 
-    with opened(address) as store:
+    @collection.command(verb, help=words)
+    @click.argument("name")
+    @with_store
+    def set_state(store: Store, name: str) -> None:
+        from ..service.collector.engine import admin
+
         click.echo(f"{name}: {admin.set_state(store, name, state).state}")
 
 
-@collection.command("open")
-@click.argument("name")
-@store_option
-def collection_open(name: str, address: str) -> None:
-    """Take reports."""
-    _state(name, address, "open")
-
-
-@collection.command("pause")
-@click.argument("name")
-@store_option
-def collection_pause(name: str, address: str) -> None:
-    """Take none for now; devices send again later."""
-    _state(name, address, "paused")
-
-
-@collection.command("close")
-@click.argument("name")
-@store_option
-def collection_close(name: str, address: str) -> None:
-    """Take no more, for good."""
-    _state(name, address, "closed")
+_state_command("open", "open", "Take reports.")
+_state_command("pause", "paused", "Take none for now; devices send again later.")
+_state_command("close", "closed", "Take no more, for good.")
 
 
 @collection.command("change")
 @click.argument("name")
 @click.argument("given", metavar="TERM=VALUE...", nargs=-1, required=True)
-@store_option
-def collection_change(name: str, given: tuple[str, ...], address: str) -> None:
+@with_store
+def collection_change(store: Store, name: str, given: tuple[str, ...]) -> None:
     """Change terms that may change: people, opens, closes, token, origins, rate, keep.
 
     Like people=5000 closes=2030-01-31 origins=https://a.org,https://b.org token=true; or rate=none for
@@ -162,8 +138,7 @@ def collection_change(name: str, given: tuple[str, ...], address: str) -> None:
     from ..service.collector.engine import admin
 
     terms = dict(_term(text) for text in given)
-    with opened(address) as store:
-        document = admin.set_terms(store, name, terms).terms.document()
+    document = admin.set_terms(store, name, terms).terms.document()
     click.echo(f"{name}: " + ", ".join(f"{term} {document[term]}" for term in terms))
 
 
@@ -185,14 +160,13 @@ def _term(text: str) -> tuple[str, Any]:
 
 @collection.command("next-round")
 @click.argument("name")
-@store_option
-def collection_next(name: str, address: str) -> None:
+@with_store
+def collection_next(store: Store, name: str) -> None:
     """Close the round, publish what it learned as the next plan, open that."""
     from ..service.collector.engine import admin
 
-    with opened(address) as store:
-        latest = admin.next_round(store, name).round
-        click.echo(f"{name}: round {latest.number}, plan {latest.plan[:12]}")
+    latest = admin.next_round(store, name).round
+    click.echo(f"{name}: round {latest.number}, plan {latest.plan[:12]}")
 
 
 @collection.command("delete")
@@ -223,62 +197,54 @@ def collection_delete(name: str, address: str, segments: Path | None, yes: bool)
 @click.option("--token", envvar="KEYVEIL_TOKEN", help="An analyst's token, for --url.")
 @click.option("--round", "number", type=click.IntRange(1), help="A round; the latest without.")
 @click.option("--estimator", help="By name, as for 'keyveil estimate' or 'keyveil query'.")
-@click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
+@level_option
 @as_json
-@click.pass_context
-def collection_answers(
-    context: click.Context,
-    name: str,
-    queries: tuple[str, ...],
-    address: str,
-    url: str | None,
-    token: str | None,
-    number: int | None,
-    estimator: str | None,
-    level: float,
-    machine: bool,
-) -> None:
+def collection_answers(name: str, **options: Any) -> None:
     """What a collection has learned: every key, or the answers to queries.
 
     A QUERY looks like 'mean(Pepsi | Fries)'. Answers are those of 'keyveil estimate' and 'keyveil query'
-    on the collection's tally; they are made here.
+    on the collection's tally; they are computed on this machine.
     """
+    from ..estimate.together.conditional import ESTIMATORS
     from .collection_answers import read_over_http, read_store
-    from .estimate_command import estimate
-    from .query_command import query
+    from .estimate_command import show_estimates
+    from .query_command import read_queries, show_answers
 
-    answers = (
-        read_store(address, name, number) if url is None else read_over_http(url, name, number, token)
-    )
-    if not answers.reports:
-        raise PlanError(f"{name!r} has no reports yet in round {answers.round}")
-    if not machine:
-        click.echo(f"{name}: round {answers.round}, {counted(answers.reports, 'report')}")
-    given: dict[str, Any] = {} if estimator is None else {"estimator": estimator}
-    with answers.files() as (plan_path, tally_path):
-        given |= {"plan_path": plan_path, "tally_path": tally_path, "level": level, "machine": machine}
-        if queries:
-            context.invoke(query, queries=queries, **given)
-        else:
-            context.invoke(estimate, **given)
+    given = Given(**options, after=(), keys=(), plot=None)
+    if given.url is None:
+        number, tally = read_store(given.address, name, given.number)
+    else:
+        number, tally = read_over_http(given.url, name, given.number, given.token)
+    if not tally.reports:
+        raise PlanError(f"{name!r} has no reports yet in round {number}")
+    if not given.machine:
+        click.echo(f"{name}: round {number}, {counted(tally.reports, 'report')}")
+    if given.queries:
+        given.estimator = given.estimator or ESTIMATORS[0]
+        show_answers(tally, read_queries(tally.plan, given.queries), given)
+    else:
+        show_estimates(tally, given, "PILOT TALLY")
 
 
 @collection.command("compare")
 @click.argument("old")
 @click.argument("new")
-@store_option
+@with_store
 @as_json
-def collection_compare(old: str, new: str, address: str, machine: bool) -> None:
+def collection_compare(store: Store, old: str, new: str, machine: bool) -> None:
     """What a new version changes, and which changes are unsafe."""
     from ..service.collector.engine.plan_difference import compare_plans
 
-    with opened(address) as store:
-        plans = [store.book(store.control.named(name).rounds[0]).plan for name in (old, new)]
-        comparison = compare_plans(*plans)
+    comparison = compare_plans(_first_plan(store, old), _first_plan(store, new))
     if machine:
         print_json(comparison)
     else:
         _print_comparison(comparison)
+
+
+def _first_plan(store: Store, name: str) -> Plan:
+    """The plan of a collection's first round."""
+    return store.book(store.control.named(name).rounds[0]).plan
 
 
 def _print_comparison(comparison: dict[str, Any]) -> None:

@@ -34,15 +34,10 @@ class Sections(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands in the group's help."""
-        listed = {command.name for members in SECTIONS.values() for command in members}
-        others = tuple(command for name, command in self.commands.items() if name not in listed)
-        for title, members in {**SECTIONS, "More": others}.items():
-            if members:
-                with formatter.section(title):
-                    rows = [
-                        (str(command.name), command.get_short_help_str(limit=200)) for command in members
-                    ]
-                    formatter.write_dl(rows)
+        for title, members in SECTIONS.items():
+            with formatter.section(title):
+                rows = [(str(member.name), member.get_short_help_str(limit=200)) for member in members]
+                formatter.write_dl(rows)
 
 
 SECTIONS: dict[str, tuple[click.Command, ...]] = {
@@ -55,7 +50,12 @@ SECTIONS: dict[str, tuple[click.Command, ...]] = {
 
 
 @click.group(
-    cls=Sections, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=Sections,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    },
 )
 @click.version_option(__version__, prog_name="keyveil")
 def keyveil() -> None:

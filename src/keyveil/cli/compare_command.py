@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +17,12 @@ from ..mechanisms import mechanism_named
 from ..mechanisms.mechanism import CALIBRATIONS
 from ..people.population import Population
 from ..people.prior import Prior
-from ..people.scale import Scale
+from ..people.scale import ExactScale, Scale
 from ..people.schema import Schema
 from ..simulate.contest import AUTO, Contest, all_competitors
 from ..simulate.contest_row import on_scale
 from ..simulate.parallel import ContestResult, measure
-from .arguments import NO_RANGE, RANGE, read_count, read_range
+from .arguments import NO_RANGE, RANGE, Given, read_count, read_names, read_range
 from .compare_table import SHORT, cells, footnotes, headings, row_name
 from .output import counted, print_table, progress
 from .output_files import OUTPUT, PICTURE, writes_files
@@ -52,21 +50,21 @@ MANY_OUTSIDE = 0.2
     type=click.Choice(POPULATIONS),
     help="Without a table: the paper's populations, or PCKV's.",
 )
-@click.option("--person", default="person", show_default=True)
-@click.option("--key", default="key", show_default=True)
-@click.option("--value", default="value", show_default=True)
+@click.option("--person", default="person")
+@click.option("--key", default="key")
+@click.option("--value", default="value")
 @click.option("--range", "ends", help=f"LOW,HIGH; values outside are clipped.  [default: {RANGE}]")
 @click.option(
     "--top", type=int, help="Only the keys with the most holders.  [default: 100; conditional: 8]"
 )
-@click.option("--people", default="100000", show_default=True, help="People to simulate, like 1e6.")
+@click.option("--people", default="100000", help="People to simulate, like 1e6.")
 @click.option(
     "--mechanism",
     help="Names separated by commas, or all; graded:levels=5 sets a parameter, pairs:grr names the "
     "channel.  [default: kvue,pckv_ue,auto; conditional: ioh,auto]",
 )
-@click.option("--epsilon", default="1", show_default=True, help="Epsilons separated by commas.")
-@click.option("--repeat", default=20, show_default=True, help="Repetitions.")
+@click.option("--epsilon", default="1", help="Epsilons separated by commas.")
+@click.option("--repeat", default=20, help="Repetitions.")
 @click.option(
     "--conditional",
     "keys_together",
@@ -84,14 +82,12 @@ MANY_OUTSIDE = 0.2
     "--error",
     type=click.Choice(list(SHORT)),
     default="squared",
-    show_default=True,
     help="The error in the table and the picture; --json has both.",
 )
 @click.option(
     "--prior",
     type=click.Choice(["table", "default", "pilot"]),
     default="table",
-    show_default=True,
     help="The planner's prior: the table itself, the default, or the number of keys that people hold, "
     "from a pilot among a few of them in each repetition.",
 )
@@ -106,37 +102,22 @@ def compare(**options: Any) -> None:
     Frequency and mean of every key; with --conditional, of every key given others.
     """
     given = CompareOptions(**options)
-    comparison = read_comparison(given)
+    competitors, epsilons, contest = read_contest(given)
     with progress("comparing") as on_progress:
-        result = comparison.run(on_progress)
+        result = measure(
+            contest,
+            expanded(competitors, len(contest.schema.keys)),
+            epsilons,
+            lenient=ALL in competitors,
+            processes=given.processes,
+            on_progress=on_progress,
+        )
         _tell_skipped(result)
-    show_rows(given, comparison, result)
+    show_rows(given, contest, result)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompareOptions:
+class CompareOptions(Given):
     """The options of ``compare``, as they are typed."""
-
-    data: str | None
-    synthetic: str | None
-    person: str
-    key: str
-    value: str
-    ends: str | None
-    top: int | None
-    people: str
-    mechanism: str | None
-    epsilon: str
-    repeat: int
-    keys_together: int | None
-    calibrate: str | None
-    estimator: str | None
-    error: str
-    prior: str
-    processes: int | None
-    stated: str | None
-    plot: str | None
-    output: str | None
 
     @property
     def range(self) -> tuple[Decimal, Decimal]:
@@ -151,53 +132,27 @@ class CompareOptions:
         return 8 if self.keys_together else 100
 
     @property
-    def mechanisms(self) -> str:
-        usual = "ioh,auto" if self.keys_together else "kvue,pckv_ue,auto"
-        return self.mechanism or usual
-
-    @property
-    def calibration(self) -> str:
-        return self.calibrate or ("paper" if self.keys_together else "tight")
+    def scale(self) -> Scale:
+        """The scale of the values: the range of a table, or that of every synthetic population."""
+        low, high = self.range
+        return Scale() if self.data is None else Scale(float(low), float(high))
 
 
-@dataclass(frozen=True)
-class ContestQuestion:
-    """What is compared: a contest, its competitors and epsilons."""
+def read_contest(given: CompareOptions) -> tuple[list[str], list[str], Contest]:
+    """Check the options and read the people; the error stream says what was assumed.
 
-    contest: Contest
-    competitors: list[str]
-    """The names as they are typed; ``all`` stands for every mechanism."""
-    epsilons: list[str]
-    scale: Scale
-    """The scale of the values."""
-    processes: int | None = None
-
-    @property
-    def keys(self) -> int:
-        return len(self.contest.schema.keys)
-
-    def run(self, on_progress: Callable[[int, int], None]) -> ContestResult:
-        """The measured rows."""
-        return measure(
-            self.contest,
-            expanded(self.competitors, self.keys),
-            self.epsilons,
-            lenient=ALL in self.competitors,
-            processes=self.processes,
-            on_progress=on_progress,
-        )
-
-
-def read_comparison(given: CompareOptions) -> ContestQuestion:
-    """Check the options and read the people; the error stream says what was assumed."""
+    Returns the mechanisms as they are typed (``all`` stands for every one), the epsilons, the contest.
+    """
     _check_options(given)
-    competitors = read_mechanisms(given.mechanisms)
+    usual, calibration = ("ioh,auto", "paper") if given.keys_together else ("kvue,pckv_ue,auto", "tight")
+    competitors = read_mechanisms(given.mechanism or usual)
     estimators, epsilons = read_estimators(given.estimator), read_epsilons(given.epsilon)
     if given.keys_together and ALL in competitors:
         raise PlanError("--mechanism all is for single keys; name mechanisms for conditionals")
     if given.keys_together and given.prior == "pilot":
         raise PlanError("--prior pilot is for single keys; a pilot does not tell what goes together")
     population = _population(given)
+    values = Schema.of(1) if given.data is None else Schema.of(1, *given.range)
     if given.repeat == 1:
         _note("one repetition has no standard error; --repeat 20 shows how precise the errors are")
     contest = Contest(
@@ -205,15 +160,14 @@ def read_comparison(given: CompareOptions) -> ContestQuestion:
         read_count(given.people, "people"),
         given.repeat,
         Coins.secure() if given.stated is None else Coins.stated(given.stated),
-        given.calibration,
+        given.calibrate or calibration,
         estimators,
         Prior.of(len(population.schema.keys)) if given.prior == "default" else None,
         pilot=given.prior == "pilot",
         keys_together=given.keys_together or None,
+        named_on=ExactScale.of(values),
     )
-    low, high = given.range
-    scale = Scale(float(low), float(high)) if given.data is not None else Scale()
-    return ContestQuestion(contest, competitors, epsilons, scale, given.processes)
+    return competitors, epsilons, contest
 
 
 def _check_options(given: CompareOptions) -> None:
@@ -231,13 +185,12 @@ def _check_options(given: CompareOptions) -> None:
             raise PlanError(f"--{name} must be at least 1, not {number}")
 
 
-def show_rows(given: CompareOptions, comparison: ContestQuestion, result: ContestResult) -> None:
+def show_rows(given: CompareOptions, contest: Contest, result: ContestResult) -> None:
     """Write the rows as JSON, draw them and print the table, as the options say."""
-    rows = [on_scale(row.document(), comparison.scale) for row in result.rows]
+    rows = [on_scale(row.document(), given.scale) for row in result.rows]
     if given.output:
         body = json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False)
         write_whole(Path(given.output), body.encode())
-    contest = comparison.contest
     if given.plot:
         from ..plot import plot_rows
 
@@ -246,8 +199,8 @@ def show_rows(given: CompareOptions, comparison: ContestQuestion, result: Contes
     print_table(
         headings(given.error),
         [cells(row, given.error) for row in rows],
-        f"{counted(comparison.keys, 'key')}, {counted(contest.people, 'person', 'people')}, "
-        f"{counted(contest.repetitions, 'repetition')}, means {comparison.scale}",
+        f"{counted(len(contest.schema.keys), 'key')}, {counted(contest.people, 'person', 'people')}, "
+        f"{counted(contest.repetitions, 'repetition')}, means {given.scale}",
     )
     for line in footnotes(rows):
         click.echo(line)
@@ -256,7 +209,10 @@ def show_rows(given: CompareOptions, comparison: ContestQuestion, result: Contes
 def _population(given: CompareOptions) -> Population:
     """The people of the table or of the stated population, with values on [-1, 1]."""
     if given.data is None:
-        return synthetic_population(str(given.synthetic), given.most_keys)
+        from ..people import synthetic
+
+        known = getattr(synthetic, POPULATIONS[given.synthetic])(given.most_keys)
+        return Population(known.schema, known.people)
     from ..people.tables.top_keys import read_top
 
     low, high = given.range
@@ -264,14 +220,6 @@ def _population(given: CompareOptions) -> Population:
     table = read_top(given.data, given.person, given.key, given.value, ends, given.most_keys)
     _tell_changes(table, given.ends)
     return Population(Schema.of(table.keys, low, high), table.people).on_unit_scale()
-
-
-def synthetic_population(name: str, keys: int) -> Population:
-    """A synthetic population by name."""
-    from ..people import synthetic
-
-    known = getattr(synthetic, POPULATIONS[name])(keys)
-    return Population(known.schema, known.people)
 
 
 def _note(words: str) -> None:
@@ -311,7 +259,7 @@ def _tell_skipped(result: ContestResult) -> None:
 
 def read_mechanisms(words: str) -> list[str]:
     """Mechanisms from a list with commas; unknown names are refused."""
-    names = list(dict.fromkeys(name.strip() for name in words.split(",") if name.strip()))
+    names = read_names(words)
     if not names:
         raise PlanError("name at least one mechanism, like --mechanism kvue,auto")
     for name in names:
@@ -322,23 +270,19 @@ def read_mechanisms(words: str) -> list[str]:
 
 def expanded(names: list[str], keys: int) -> list[str]:
     """The names, with every mechanism instead of ``all`` and the planner's choice last."""
-    known = dict.fromkeys(
-        n for name in names for n in (all_competitors(keys) if name == ALL else [name])
-    )
-    if ALL in names:
-        del known[AUTO]
-        known[AUTO] = None
-    return list(known)
+    known = [n for name in names for n in (all_competitors(keys) if name == ALL else [name])]
+    last = [AUTO] if ALL in names else []
+    return [*dict.fromkeys(name for name in known if name not in last), *last]
 
 
 def read_estimators(words: str | None) -> tuple[str, ...] | None:
     """Estimators from a list with commas; None if there is no list."""
     if words is None:
         return None
-    names = tuple(dict.fromkeys(name.strip() for name in words.split(",") if name.strip()))
+    names = read_names(words)
     if not names:
         raise PlanError("name at least one estimator, like --estimator shrunk")
-    return names
+    return tuple(names)
 
 
 def read_epsilons(words: str) -> list[str]:

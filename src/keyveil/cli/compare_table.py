@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..people.scale import Scale
 from ..planner.competitor import parse_competitor
 from ..simulate.contest import AUTO
 from ..simulate.contest_row import STATISTICS
@@ -99,10 +98,7 @@ def _planner_choices(rows: Rows) -> str | None:
     if not any(":" in name for name in chosen.values()):
         return None
     words = "; ".join(f"{name} at epsilon {epsilon}" for epsilon, name in chosen.items())
-    scaled = any(Scale.parse(row.get("mean_scale")) != Scale() for row in rows)
-    of_values = scaled and any(f"{name}=" in words for name in ("spread", "mean"))
-    scale = " (parameters are the plan's own: spread and mean on [-1, 1])" if of_values else ""
-    return f"auto took {words}{scale}."
+    return f"auto took {words}."
 
 
 def _pilots(rows: Rows) -> str | None:

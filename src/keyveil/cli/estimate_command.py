@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from math import isfinite, isnan
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ..estimate import DEFAULT, Answers, Estimate
+from ..estimate import DEFAULT, Estimate
 from ..estimate import estimate as make_estimate
 from ..estimate.projection import STEPS
 from ..foundation.errors import PlanError
 from ..plan.plan import Plan
 from ..plan.report_file import reading
 from ..plan.tally import MAGIC, Tally
-from .output import as_json, counted, print_json, print_table, progress
+from .arguments import Given, level_option, plan_argument, tally_argument
+from .output import as_json, counted, figure, interval, print_json, print_table, progress
 from .output_files import OUTPUT, PICTURE, writes_files
 
 
 @click.command()
-@click.argument("plan_path", metavar="PLAN", type=click.Path())
+@plan_argument
 @click.argument("sources", metavar="REPORTS...", nargs=-1, required=True, type=click.Path())
 @click.option("-o", "--output", required=True, type=OUTPUT, help="Where to write the tally.")
 @as_json
@@ -76,15 +77,15 @@ def _is_tally(path: str) -> bool:
 
 
 @click.command()
-@click.argument("plan_path", metavar="PLAN", type=click.Path())
-@click.argument("tally_path", metavar="TALLY", type=click.Path())
+@plan_argument
+@tally_argument
 @click.option(
     "--estimator",
     help="By name: least_squares for raw values, another of the mechanism's own, which 'keyveil "
     "mechanisms --json' lists, or shrunk, corrected, jackknife.  [default: best, which decides from "
     "the tally whether to shrink]",
 )
-@click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
+@level_option
 @click.option(
     "--after",
     multiple=True,
@@ -95,42 +96,40 @@ def _is_tally(path: str) -> bool:
 @click.option("--plot", type=PICTURE, help="Also draw a picture (PNG, SVG or PDF).")
 @as_json
 @writes_files
-def estimate(
-    plan_path: str,
-    tally_path: str,
-    estimator: str | None,
-    level: float,
-    after: tuple[str, ...],
-    keys: tuple[str, ...],
-    plot: str | None,
-    machine: bool,
-) -> None:
+def estimate(plan_path: str, tally_path: str, **options: Any) -> None:
     """Frequency and mean of every key, each with its standard error and interval.
 
     Of a pilot's tally: how many keys people hold.
     """
     plan = Plan.load(plan_path)
-    if plan.encoding.speaks_of_size:
+    show_estimates(Tally.load(plan, tally_path), Given(**options), f"{plan_path} {tally_path}")
+
+
+def show_estimates(tally: Tally, given: Given, files: str) -> None:
+    """Print the estimates of a tally; a pilot's note names its ``files``, the plan and the tally."""
+    plan = tally.plan
+    if plan.speaks_of_size:
         from .pilot_files import show_sizes
 
-        _refuse_of_keys({"--estimator": estimator, "--after": after, "--key": keys, "--plot": plot})
-        show_sizes((plan_path, tally_path), plan, level, machine)
+        _refuse_of_keys(given)
+        show_sizes(tally, given.level, given.machine, files)
         return
-    answers = make_estimate(plan, Tally.load(plan, tally_path), estimator, level, after)
-    if keys:
-        answers = _only(plan, answers, keys)
-    if plot:
+    answers = make_estimate(plan, tally, given.estimator, given.level, given.after)
+    if given.keys:
+        chosen = (plan.schema.keys[plan.schema.place(key)] for key in given.keys)
+        answers = replace(answers, keys=tuple(answers[key] for key in chosen))
+    if given.plot:
         from ..plot import plot_answers
 
-        plot_answers(answers, plot)
-    if machine:
+        plot_answers(answers, given.plot)
+    if given.machine:
         facts = {k: v for k, v in answers.document().items() if k != "keys"}
         print_json([{**answer.document(), **facts} for answer in answers])
         return
     parts: list[str] = [p for p in ("frequency", "mean", "mass") if p in plan.mechanism.answers]
     headings = ["key"]
     for part in parts:
-        headings += [part, "± stderr", f"{level:.0%} interval"]
+        headings += [part, "± stderr", f"{given.level:.0%} interval"]
     learned = answers.estimator in (DEFAULT, "shrunk")
     print_table(headings, [[a.key, *_cells(a, parts, learned)] for a in answers])
     click.echo(f"estimator: {answers.estimator}")
@@ -138,16 +137,12 @@ def estimate(
         click.echo(f"note: {answers.note}")
 
 
-def _refuse_of_keys(given: dict[str, Any]) -> None:
+def _refuse_of_keys(given: Given) -> None:
     """Refuse options about keys for a plan that asks only for the number of keys."""
-    wrong = ", ".join(name for name, value in given.items() if value)
+    options = {"estimator": "--estimator", "after": "--after", "keys": "--key", "plot": "--plot"}
+    wrong = ", ".join(option for name, option in options.items() if getattr(given, name))
     if wrong:
         raise PlanError(f"{wrong}: this plan tells only how many keys are held, nothing of any key")
-
-
-def _only(plan: Plan, answers: Answers, keys: tuple[str, ...]) -> Answers:
-    chosen = (plan.schema.keys[plan.schema.place(key)] for key in keys)
-    return replace(answers, keys=tuple(answers[key] for key in chosen))
 
 
 def _cells(answer: Any, parts: list[str], learned: bool) -> list[str]:
@@ -158,12 +153,11 @@ def _cells(answer: Any, parts: list[str], learned: bool) -> list[str]:
     cells = []
     for part in parts:
         estimated: Estimate = getattr(answer, part)
-        known = isfinite(estimated.value) and (learned or estimated.bounded or isnan(estimated.low))
-        value = f"{estimated.value:.4f}" if known else "unknown"
-        stderr = f"{estimated.stderr:.4f}" if isfinite(estimated.stderr) else ""
-        if estimated.bounded:
-            ends = f"[{estimated.low:.4f}, {estimated.high:.4f}]"
-        else:
-            ends = "" if isnan(estimated.low) else "unbounded"
-        cells += [value, stderr, ends]
+        unbounded = not estimated.bounded and not isnan(estimated.low)
+        ends = interval(estimated.low, estimated.high) if estimated.bounded else ""
+        cells += [
+            "unknown" if unbounded and not learned else figure(estimated.value),
+            figure(estimated.stderr, otherwise=""),
+            "unbounded" if unbounded else ends,
+        ]
     return cells

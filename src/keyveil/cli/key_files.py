@@ -14,7 +14,7 @@ from ..foundation.errors import SchemaError
 from ..foundation.exact import decimal
 from ..foundation.files import named, named_content
 from ..people.schema import Schema
-from ..people.tables.delimiters import DELIMITERS, cells_of, delimiter_of
+from ..people.tables.delimiters import DELIMITERS, cells_of, delimiter_of, is_number
 
 COLUMNS = ("key", "low", "high")
 TABLES = (".csv", ".tsv")
@@ -118,7 +118,7 @@ def _check_no_columns(keys: str, lines: dict[int, str]) -> None:
     """Refuse a file whose lines all end in two numbers: the names of its columns are missing."""
     for delimiter, name in DELIMITERS.items():
         rows = [cells_of(line, delimiter) for line in lines.values()]
-        if all(len(row) == 3 and _is_number(row[1]) and _is_number(row[2]) for row in rows):
+        if all(len(row) == 3 and is_number(row[1]) and is_number(row[2]) for row in rows):
             raise SchemaError(
                 f"every line of {keys} ends in two numbers between {name}; add a first line "
                 f"{delimiter.join(COLUMNS)!r} if these are ranges"
@@ -142,11 +142,3 @@ def _note_names(keys: str, names: list[str], notes: list[str]) -> None:
                 f"{len(names):,} keys contain {name}"
             )
             return
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True

@@ -17,8 +17,8 @@ from ..estimate.together.conditional import Conditionals
 from ..foundation.errors import QueryError
 from ..plan.plan import Plan
 from ..plan.tally import Tally
-from .arguments import read_count
-from .output import as_json, print_json, print_table
+from .arguments import Given, level_option, plan_argument, read_count, tally_argument
+from .output import as_json, figure, interval, print_json, print_table
 
 OF_A_TREE = (
     "a guess below the first split: no view holds these keys together, and their law is the one of "
@@ -37,11 +37,7 @@ def learn() -> None:
 
 def _source(command: Callable[..., Any]) -> Callable[..., Any]:
     """The arguments of all commands here."""
-    command = click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")(
-        command
-    )
-    command = click.argument("tally_path", metavar="TALLY", type=click.Path())(command)
-    return click.argument("plan_path", metavar="PLAN", type=click.Path())(command)
+    return plan_argument(tally_argument(level_option(command)))
 
 
 def _known(plan_path: str, tally_path: str, level: float) -> Conditionals:
@@ -52,24 +48,18 @@ def _known(plan_path: str, tally_path: str, level: float) -> Conditionals:
 @learn.command()
 @_source
 @click.option("--key", "keys", multiple=True, help="Only rules among these keys; may be repeated.")
-@click.option("--given", type=click.Choice(list(SIGNS)), default="held", show_default=True)
-@click.option("--conditions", default=1, show_default=True, help="Conditions of a rule, at most.")
-@click.option("--min-lift", default=1.0, show_default=True, help="Test for a lift above this.")
-@click.option("--false-discovery", default=0.05, show_default=True, help="Of rules listed, at most.")
-@click.option("--control", type=click.Choice(CONTROLS), default=CONTROLS[0], show_default=True)
-@click.option("--min-frequency", default=0.0, show_default=True, help="List only from here on.")
-@click.option("--min-support", default=0.0, show_default=True, help="List only from here on.")
+@click.option("--given", type=click.Choice(list(SIGNS)), default="held")
+@click.option("--conditions", default=1, help="Conditions of a rule, at most.")
+@click.option("--min-lift", default=1.0, help="Test for a lift above this.")
+@click.option("--false-discovery", default=0.05, help="Of rules listed, at most.")
+@click.option("--control", type=click.Choice(CONTROLS), default=CONTROLS[0])
+@click.option("--min-frequency", default=0.0, help="List only from here on.")
+@click.option("--min-support", default=0.0, help="List only from here on.")
 @as_json
-def rules(
-    plan_path: str,
-    tally_path: str,
-    level: float,
-    keys: tuple[str, ...],
-    machine: bool,
-    **asked: Any,
-) -> None:
+def rules(plan_path: str, tally_path: str, level: float, machine: bool, **asked: Any) -> None:
     """Association rules above noise, with intervals: who has this, also has that."""
-    learned = find_rules(_known(plan_path, tally_path, level), keys=keys or None, **asked)
+    asked["keys"] = asked["keys"] or None
+    learned = find_rules(_known(plan_path, tally_path, level), **asked)
     if machine:
         print_json([rule.document() for rule in learned])
         return
@@ -92,23 +82,15 @@ def rules(
 @learn.command()
 @_source
 @click.argument("target")
-@click.option("--depth", default=3, show_default=True, help="Questions on the way to a leaf, at most.")
-@click.option("--min-share", default=0.02, show_default=True, help="Of all people, in every leaf.")
-@click.option("--criterion", type=click.Choice(CRITERIA), default="gini", show_default=True)
+@click.option("--depth", "max_depth", default=3, help="Questions on the way to a leaf, at most.")
+@click.option("--min-share", default=0.02, help="Of all people, in every leaf.")
+@click.option("--criterion", type=click.Choice(CRITERIA), default="gini")
 @click.option("--levels", is_flag=True, help="Tell absent, low and high apart, not just held or not.")
-@click.option("--significance", default=0.05, show_default=True, help="Over all splits tried at a node.")
+@click.option("--significance", default=0.05, help="Over all splits tried at a node.")
 @as_json
-def tree(
-    plan_path: str,
-    tally_path: str,
-    level: float,
-    target: str,
-    depth: int,
-    machine: bool,
-    **asked: Any,
-) -> None:
+def tree(plan_path: str, tally_path: str, level: float, machine: bool, **asked: Any) -> None:
     """A decision tree for TARGET whose every split is above noise."""
-    grown = DecisionTree(target, depth, **asked).fit(_known(plan_path, tally_path, level))
+    grown = DecisionTree(**asked).fit(_known(plan_path, tally_path, level))
     if machine:
         print_json(grown.document())
         return
@@ -125,53 +107,39 @@ def tree(
 @click.option("--roll-up", "rolled", multiple=True, metavar="KEY[=held]", help="Sum over a key.")
 @click.option("--people", help="How many people there are, like 1e6: cells are counted too.")
 @as_json
-def cube(
-    plan_path: str,
-    tally_path: str,
-    level: float,
-    keys: tuple[str, ...],
-    sliced: tuple[str, ...],
-    diced: tuple[str, ...],
-    rolled: tuple[str, ...],
-    people: str | None,
-    machine: bool,
-) -> None:
+def cube(plan_path: str, tally_path: str, level: float, **options: Any) -> None:
     """Shares of people by the parts of KEYs (absent, low, high, held), sliced, diced and rolled up."""
-    count = None if people is None else read_count(people, "people")
-    learned = Cube(_known(plan_path, tally_path, level), keys, people=count)
-    for words in diced:
+    given = Given(**options)
+    count = None if given.people is None else read_count(given.people, "people")
+    learned = Cube(_known(plan_path, tally_path, level), given.keys, people=count)
+    for words in given.diced:
         key, names = _pair(words, "--dice KEY=PART,PART")
         learned = learned.dice({key: [part.strip() for part in names.split(",") if part.strip()]})
-    for words in rolled:
-        key, to = (words, "all") if words in keys else _pair(words, "--roll-up KEY or KEY=held")
+    for words in given.rolled:
+        key, to = (words, "all") if words in given.keys else _pair(words, "--roll-up KEY or KEY=held")
         learned = learned.roll_up(key, to)
-    for words in sliced:
+    for words in given.sliced:
         key, part = _pair(words, "--slice KEY=PART")
         learned = learned.slice({key: part})
-    if machine:
+    if given.machine:
         print_json(learned.document())
         return
     if learned.where:
         click.echo("where " + ", ".join(f"{key} is {part}" for key, part in learned.where.items()))
-    narrowed = bool(sliced or diced)
-    headings = [
-        *learned.keys,
-        "share of all",
-        *(["of these"] if narrowed else []),
-        *(["people"] * (count is not None)),
-        *(["guess"] * (learned.how == "range")),
-    ]
-    rows = []
-    for parts, share in learned.cells():
-        row = [*parts.values(), _cell(share, 4)]
-        if narrowed:
-            row.append(_cell(learned.share(parts), 4))
-        if count is not None:
-            row.append(_cell(learned.count(parts), 0))
-        if learned.how == "range":
-            row.append(f"{learned.guess(parts):.4f}")
-        rows.append(row)
-    print_table(headings, rows)
+    columns: dict[str, Callable[[Any], str]] = {}
+    if given.sliced or given.diced:
+        columns["of these"] = lambda parts: _cell(learned.share(parts), 4)
+    if count is not None:
+        columns["people"] = lambda parts: _cell(learned.count(parts), 0)
+    if learned.how == "range":
+        columns["guess"] = lambda parts: figure(learned.guess(parts))
+    print_table(
+        [*learned.keys, "share of all", *columns],
+        [
+            [*parts.values(), _cell(share, 4), *(cell(parts) for cell in columns.values())]
+            for parts, share in learned.cells()
+        ],
+    )
     if learned.how != "view":
         click.echo(f"({OF_A_CUBE})")
 
@@ -185,11 +153,8 @@ def _pair(words: str, right: str) -> tuple[str, str]:
 
 
 def _cell(estimate: Estimate, digits: int) -> str:
-    ends = (
-        f"[{estimate.low:,.{digits}f}, {estimate.high:,.{digits}f}]"
-        if estimate.bounded
-        else "not estimable"
-    )
+    form = f",.{digits}f"
+    ends = interval(estimate.low, estimate.high, form) if estimate.bounded else "not estimable"
     if not isfinite(estimate.value):
         return ends if estimate.bounded else "unknown"
-    return f"{estimate.value:,.{digits}f} {ends}"
+    return f"{estimate.value:{form}} {ends}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,20 +70,16 @@ def _rows(book: Ledger, entries: list[Entry]) -> list[list[str]]:
     for place in dict.fromkeys(entry.collection for entry in entries):
         mine = [entry for entry in entries if entry.collection == place]
         rows += [
-            [_place(e), str(e.round), e.mechanism, _short(e.epsilon), f"{e.state} {e.reason}".strip()]
+            [_place(e), str(e.round), e.mechanism, f"{e.epsilon:.6f}", f"{e.state} {e.reason}".strip()]
             for e in mine
         ]
         if len(mine) > 1 and place:
-            rows.append([_place(mine[0]), "all", "", _short(book.spent_in(place)), ""])
+            rows.append([_place(mine[0]), "all", "", f"{book.spent_in(place):.6f}", ""])
     return rows
 
 
 def _place(entry: Entry) -> str:
     return entry.collection.replace("/v1/collections/", " ") or "no collection"
-
-
-def _short(epsilon: Decimal) -> str:
-    return f"{epsilon:.6f}"
 
 
 def _waits(entry: Entry) -> str:

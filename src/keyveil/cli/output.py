@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import isfinite
 from typing import Any
 
 import click
@@ -23,11 +24,10 @@ as_json = click.option("--json", "machine", is_flag=True, help="Print JSON.")
 
 
 def whole_number(
-    name: str, least: int, default: int, says: str, most: int | None = None
+    option: str, name: str, least: int, default: int, says: str, most: int | None = None
 ) -> Callable[[Any], Any]:
-    """An option for a whole number within limits; its help shows the default."""
-    within = click.IntRange(least, most)
-    return click.option(name, type=within, default=default, show_default=True, help=says)
+    """An option for a whole number within limits; ``name`` is the parameter of the command."""
+    return click.option(option, name, type=click.IntRange(least, most), default=default, help=says)
 
 
 def print_json(document: Any) -> None:
@@ -38,6 +38,24 @@ def print_json(document: Any) -> None:
 def counted(number: float, singular: str, plural: str = "") -> str:
     """A number with its noun: 1 key, 2 keys, 1,000 people."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def figure(value: float, form: str = ".4f", otherwise: str = "unknown") -> str:
+    """A number in a format; ``otherwise`` if it is not finite."""
+    return f"{value:{form}}" if isfinite(value) else otherwise
+
+
+def interval(low: float, high: float, form: str = ".4f") -> str:
+    """The ends of an interval in brackets."""
+    return f"[{figure(low, form)}, {figure(high, form)}]"
+
+
+def print_rows(headings: Sequence[str], rows: Sequence[Sequence[Any]], machine: bool) -> None:
+    """Print rows as a table, or as JSON objects whose members are called like the headings."""
+    if machine:
+        print_json([dict(zip(headings, row, strict=True)) for row in rows])
+    else:
+        print_table(headings, [[str(cell) for cell in row] for row in rows])
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
@@ -51,7 +69,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: s
     for row in rows:
         table.add_row(*(cell.replace("[", "\\[") for cell in row))
     width = None if sys.stdout.isatty() else 160
-    Console(width=width, highlight=False).print(table)
+    Console(width=width, highlight=False, emoji=False).print(table)
 
 
 def plain_only(encoding: str | None, environment: Mapping[str, str]) -> bool:

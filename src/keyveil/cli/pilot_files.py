@@ -3,44 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ..foundation.errors import PlanError
-from ..foundation.exact import decimal, epsilon_of, text
+from ..foundation.exact import epsilon_of, text
 from ..foundation.files import named
 from ..people.prior import Prior
 from ..people.schema import Schema
 from ..plan.plan import Plan
 from ..plan.tally import Tally
 from ..planner.pilot import bucket_shares, check_pilot, pilot_prior
-from .arguments import read_range, read_schema
-from .output import print_json, print_table
+from .arguments import Given, read_numbers, read_range, read_schema
+from .output import figure, interval, print_json, print_table
 
 
-def taken_from(
-    paths: tuple[str, str],
-    keys: str | None,
-    ends: str | None,
-    epsilon: str | None,
-    mean: str | None,
-    spread: str | None,
-) -> tuple[Schema, str, Prior]:
+def taken_from(options: Given) -> tuple[Schema, str, Prior]:
     """The schema, the epsilon and the prior; by default those of the pilot.
 
     Other keys or ranges than the pilot's are refused. Another epsilon is allowed, with a note, because
     everyone answers only one of the two plans.
     """
+    paths, keys, ends, epsilon = options.pilot, options.keys, options.ends, options.epsilon
     pilot = _plan_first(paths)
     with named(paths[0]):
         check_pilot(pilot)
-    given: dict[str, Any] = {
-        name: float(decimal(value, f"--{name}"))
-        for name, value in (("mean", mean), ("spread", spread))
-        if value is not None
-    }
-    prior = pilot_prior(pilot, Tally.load(pilot, paths[1]), **given)
+    prior = pilot_prior(pilot, Tally.load(pilot, paths[1]), **read_numbers(options, "mean", "spread"))
     schema = pilot.schema
     own = ",".join(text(end) for end in schema.ranges[0])
     if keys is not None:
@@ -75,25 +63,20 @@ def _plan_first(paths: tuple[str, str]) -> Plan:
         raise PlanError(f"{paths[0]} is no plan, and {paths[1]} is one: {first}") from None
 
 
-def show_sizes(paths: tuple[str, str], pilot: Plan, level: float, machine: bool) -> None:
+def show_sizes(tally: Tally, level: float, machine: bool, files: str) -> None:
     """Print how many keys people hold, from a pilot's tally, and the next command."""
-    shares = bucket_shares(pilot, Tally.load(pilot, paths[1]), level)
-    next_ = f"keyveil plan --mechanism auto --people N --pilot {paths[0]} {paths[1]}"
+    pilot = tally.plan
+    shares = bucket_shares(pilot, tally, level)
+    next_ = f"keyveil plan --mechanism auto --people N --pilot {files}"
     note = f"a pilot tells only how many keys are held; to ask about keys, plan for the others: {next_}"
     if machine:
         facts = {"mechanism": pilot.mechanism_name, "level": level, "note": note}
         print_json([{**bucket.document(), **facts} for bucket in shares])
         return
-    print_table(
-        ["keys held", "share of people", "± stderr", f"{level:.0%} interval"],
-        [
-            [
-                str(bucket.least) if bucket.least == bucket.most else f"{bucket.least} to {bucket.most}",
-                f"{bucket.share.value:.4f}",
-                f"{bucket.share.stderr:.4f}",
-                f"[{bucket.share.low:.4f}, {bucket.share.high:.4f}]",
-            ]
-            for bucket in shares
-        ],
-    )
+    rows = []
+    for bucket in shares:
+        least, most, share = bucket.least, bucket.most, bucket.share
+        sizes = str(least) if least == most else f"{least} to {most}"
+        rows.append([sizes, figure(share.value), figure(share.stderr), interval(share.low, share.high)])
+    print_table(["keys held", "share of people", "± stderr", f"{level:.0%} interval"], rows)
     click.echo(f"note: {note}")

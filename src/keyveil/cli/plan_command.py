@@ -17,7 +17,7 @@ from ..people.scale import Scale
 from ..people.schema import Schema
 from ..plan.plan import Plan
 from ..plan.tally import Tally
-from .arguments import RANGE, read_count, read_schema
+from .arguments import RANGE, Given, read_count, read_numbers, read_schema
 from .output import as_json, counted, print_json
 from .output_files import OUTPUT, PICTURE, writes_files
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 """The name that stands for the planner's choice."""
+SET = (
+    "A parameter of the mechanism. One that is a value or a spread is on the scale of --range; if keys "
+    "have different ranges, in half ranges, as --mean and --spread."
+)
 
 
 @click.command()
@@ -47,7 +51,7 @@ AUTO = "auto"
     type=click.Choice(CALIBRATIONS),
     help="As published, or the largest parameters that keep the promise.  [default: paper; auto: tight]",
 )
-@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A parameter.")
+@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help=SET)
 @click.option(
     "--next",
     "chain",
@@ -122,28 +126,8 @@ def plan(context: click.Context, **options: Any) -> None:
         _show(given, result)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanOptions:
+class PlanOptions(Given):
     """The options of ``plan``, as they are typed."""
-
-    keys: str | None
-    ends: str | None
-    epsilon: str | None
-    mechanism: str | None
-    calibrate: str | None
-    given: tuple[str, ...]
-    chain: tuple[str, str] | None
-    people: str | None
-    ask: str | None
-    held: str | None
-    pilot: tuple[str, str] | None
-    mean: str | None
-    spread: str | None
-    explain: bool
-    plot: str | None
-    anyway: bool
-    output: str | None
-    machine: bool
 
     @property
     def count(self) -> int | None:
@@ -151,10 +135,10 @@ class PlanOptions:
         return None if self.people is None else read_count(self.people, "--people")
 
     def prior(self, schema: Schema) -> Prior:
-        """The prior that the options state."""
-        from .planner_output import prior_of
+        """The prior that the options state, on the scale of the values; the rest is at its default."""
+        from ..people.prior import Prior
 
-        return prior_of(schema, self.held, self.mean, self.spread)
+        return Prior.of(schema, **read_numbers(self, "held", "mean", "spread"))
 
 
 @dataclass(frozen=True)
@@ -216,8 +200,7 @@ def _read_schema(given: PlanOptions) -> tuple[Schema, str, Prior | None, list[st
     if given.pilot:
         from .pilot_files import taken_from
 
-        keys, ends, epsilon = given.keys, given.ends, given.epsilon
-        return *taken_from(given.pilot, keys, ends, epsilon, given.mean, given.spread), []
+        return *taken_from(given), []
     keys, epsilon = _assumed(given)
     notes: list[str] = []
     return read_schema(keys, given.ends, notes), epsilon, None, notes
@@ -365,7 +348,8 @@ def _facts(plan_: Plan) -> dict[str, Any]:
         "hash": plan_.hash,
         "mechanism": plan_.mechanism_name,
         "calibrate": plan_.calibrate,
-        "parameters": dict(plan_.parameters),
+        "parameters": plan_.parameters_on_scale,
+        "mean_scale": Scale.of(plan_.schema).document(),
         "keys": len(plan_.schema.keys),
         "promised": float(plan_.promised),
         "proven": float(plan_.proven),

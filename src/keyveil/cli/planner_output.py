@@ -13,7 +13,7 @@ from ..estimate.forecast.key_forecast import forecast
 from ..estimate.shrink.shrinkage import FEWEST
 from ..estimate.together.query import Query
 from ..foundation.errors import PlanError
-from ..foundation.exact import decimal, text
+from ..foundation.exact import text
 from ..people.prior import Prior
 from ..people.scale import Scale
 from ..people.schema import Schema
@@ -33,8 +33,6 @@ COMPARED = {
 """By the statistics that count: how the table describes the errors."""
 
 
-_OF_VALUES = {"spread", "mean"}
-"""Parameters of mechanisms that are about values."""
 IN_TERMINAL = 4
 """Number of lines in the terminal's chart: the chosen mechanism and the next three."""
 FAKES = 0.01
@@ -48,16 +46,6 @@ def asked(words: str) -> str | list[str]:
     if "(" not in words:
         raise PlanError(f"--ask is one of {', '.join(ASKS)}, or queries separated by semicolons")
     return [str(query) for query in Query.parse_all(words)]
-
-
-def prior_of(schema: Schema, held: str | None, mean: str | None, spread: str | None) -> Prior:
-    """The prior of the options, on the scale of the values; the rest is at its default."""
-    given = {
-        name: float(decimal(value, f"--{name}"))
-        for name, value in (("held", held), ("mean", mean), ("spread", spread))
-        if value is not None
-    }
-    return Prior.of(schema, **given)
 
 
 def advice_for(schema: Schema, epsilon: str, people: int, ask: str, prior: Prior) -> Advice:
@@ -88,9 +76,7 @@ def explain(advice: Advice) -> None:
     scale = Scale.of(best.plan.schema)
     say(f"{sign}: how far {answer} is off before any shrinkage, means {scale}")
     if scale.note:
-        say(f"half ranges: {scale.note}")
-    if scale != Scale() and any(_OF_VALUES & {*o.plan.parameters} for o in advice.runners_up(20)):
-        say("parameters of a mechanism are the plan's own: spread and mean on [-1, 1]")
+        say(f"half ranges: {scale.note}; spread and mean of a mechanism are in half ranges, too")
     if not advice.answers:
         say(
             "answers: with the row's plan as it is; with more people the planner turns to other plans, "
@@ -220,7 +206,7 @@ def expected(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
         "prior": prior.source,
         "mean_scale": scale.document(),
         "chain": plan.chain is not None,
-        "pilot_people": pilot_people(plan, people) if plan.encoding.speaks_of_size else None,
+        "pilot_people": pilot_people(plan, people) if plan.speaks_of_size else None,
         **{
             f"{name}_error": None
             if squares is None or not isfinite(weight @ squares)

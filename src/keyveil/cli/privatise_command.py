@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,6 +12,7 @@ from ..foundation.coins import Coins
 from ..foundation.errors import RecordError
 from ..plan.plan import Plan
 from ..plan.report_file import writing
+from .arguments import plan_argument
 from .output import as_json, counted, print_json, progress
 from .output_files import OUTPUT, writes_files
 
@@ -23,11 +25,11 @@ MAPPED = {
 
 
 @click.command()
-@click.argument("plan_path", metavar="PLAN", type=click.Path())
+@plan_argument
 @click.argument("table", metavar="TABLE", type=click.Path())
-@click.option("--person", default="person", show_default=True, help="Column that names the person.")
-@click.option("--key", default="key", show_default=True, help="Column of keys.")
-@click.option("--value", default="value", show_default=True, help="Column of values.")
+@click.option("--person", default="person", help="Column that names the person.")
+@click.option("--key", default="key", help="Column of keys.")
+@click.option("--value", default="value", help="Column of values.")
 @click.option(
     "--lenient",
     is_flag=True,
@@ -42,35 +44,16 @@ MAPPED = {
 @click.option("-o", "--output", required=True, type=OUTPUT, help="Where to write reports.")
 @as_json
 @writes_files
-def privatise(
-    plan_path: str,
-    table: str,
-    person: str,
-    key: str,
-    value: str,
-    lenient: bool,
-    stated: str | None,
-    output: str,
-    machine: bool,
-) -> None:
+def privatise(plan_path: str, table: str, stated: str | None, output: str, **how: Any) -> None:
     """Perturb each person's record in TABLE (CSV, JSON lines, Parquet, Arrow) into one report."""
     from ..people.tables import read_people
 
-    plan = Plan.load(plan_path)
+    plan, machine = Plan.load(plan_path), how.pop("machine")
     coins = Coins.secure() if stated is None else Coins.stated(stated)
     mapped: Counter[str] = Counter()
     with progress("privatising") as on_progress, writing(plan, output) as writer:
         try:
-            for people in read_people(
-                plan.schema,
-                table,
-                person=person,
-                key=key,
-                value=value,
-                lenient=lenient,
-                progress=on_progress,
-                mapped=mapped,
-            ):
+            for people in read_people(plan.schema, table, progress=on_progress, mapped=mapped, **how):
                 writer.add(plan.privatise(people, coins))
         except RecordError as error:
             raise RecordError(f"{error} (--lenient maps such rows as the plan states)") from None
@@ -83,7 +66,7 @@ def privatise(
         "bits_sent_per_report": bits,
         "bits_per_report": round(plan.bits_per_report, 4),
     }
-    if lenient:
+    if how["lenient"]:
         facts["mapped"] = {rule: mapped[rule] for rule in MAPPED}
         for rule, words in MAPPED.items():
             if mapped[rule]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import inf, isfinite
+from typing import Any
 
 import click
 
@@ -12,7 +13,8 @@ from ..estimate.together.conditional import ESTIMATORS, Conditionals, QueryAnswe
 from ..estimate.together.query import KINDS, Query
 from ..plan.plan import Plan
 from ..plan.tally import Tally
-from .output import as_json, print_json, print_table
+from .arguments import Given, level_option, plan_argument, tally_argument
+from .output import as_json, figure, interval, print_json, print_table
 from .output_files import PICTURE, writes_files
 
 NOTE = (
@@ -26,48 +28,54 @@ NO_SIGN = (
 )
 GUESS = "guess: one of the values in the range (maximum entropy); only the range bounds its error"
 NEEDS_SCIPY = "the interval of a range needs SciPy: pip install 'keyveil[bounds]'"
+SHOWN = 12
+"""Number of keys whose conditionals are printed as a table."""
 
 SIGNS = {None: "", True: "yes", False: "no sign"}
 
-_estimator = click.option(
-    "--estimator", type=click.Choice(ESTIMATORS), default=ESTIMATORS[0], show_default=True
-)
-_level = click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
+_estimator = click.option("--estimator", type=click.Choice(ESTIMATORS), default=ESTIMATORS[0])
 
 
 @click.command()
-@click.argument("plan_path", metavar="PLAN", type=click.Path())
-@click.argument("tally_path", metavar="TALLY", type=click.Path())
+@plan_argument
+@tally_argument
 @click.argument("queries", metavar="QUERY...", nargs=-1, required=True)
 @_estimator
-@_level
+@level_option
 @as_json
-def query(
-    plan_path: str,
-    tally_path: str,
-    queries: tuple[str, ...],
-    estimator: str,
-    level: float,
-    machine: bool,
-) -> None:
+def query(plan_path: str, tally_path: str, **options: Any) -> None:
     """Answer queries like 'mean(Pepsi | Hamburger, !Fries)', 'lift(Pepsi | Hamburger)'."""
-    plan = Plan.load(plan_path)
-    parsed = [Query.parse(text) for text in queries]
-    for question in parsed:
+    plan, given = Plan.load(plan_path), Given(**options)
+    queries = read_queries(plan, given.queries)
+    show_answers(Tally.load(plan, tally_path), queries, given)
+
+
+def read_queries(plan: Plan, texts: Iterable[str]) -> list[Query]:
+    """Queries about keys of a plan."""
+    queries = [Query.parse(text) for text in texts]
+    for question in queries:
         question.places(plan.schema)
-    source = Conditionals(plan, Tally.load(plan, tally_path), estimator, level)
-    answers = source.answers(parsed)
-    if machine:
+    return queries
+
+
+def show_answers(tally: Tally, queries: Sequence[Query], given: Given) -> None:
+    """Print the answers to queries from a tally."""
+    source = Conditionals(tally.plan, tally, given.estimator, given.level)
+    answers = source.answers(queries)
+    if given.machine:
         print_json([answer.document() for answer in answers])
         return
-    headings = ["query", "value", "± stderr", f"{level:.0%} interval", "from"]
+    headings = ["query", "value", "± stderr", f"{given.level:.0%} interval", "from"]
     rows = [[str(a.query), *_cells(a), a.how] for a in answers]
     if any(a.shown is not None for a in answers):
         headings.append("go together")
         rows = [[*row, SIGNS[a.shown]] for row, a in zip(rows, answers, strict=True)]
     if any(a.how == "range" for a in answers):
         headings.append("guess")
-        rows = [[*row, _guess(a)] for row, a in zip(rows, answers, strict=True)]
+        rows = [
+            [*row, "" if a.guess is None else figure(a.guess)]
+            for row, a in zip(rows, answers, strict=True)
+        ]
     print_table(headings, rows)
     click.echo(f"estimator: {source.estimator}")
     if any(a.shown is False for a in answers):
@@ -86,72 +94,62 @@ def _explain_ranges(answers: Iterable[QueryAnswer]) -> None:
         click.echo(NEEDS_SCIPY)
 
 
-def _guess(answer: QueryAnswer) -> str:
-    return "" if answer.guess is None else f"{answer.guess:.4f}"
-
-
 def _cells(answer: QueryAnswer) -> list[str]:
     estimate = answer.estimate
-    stderr = f"{estimate.stderr:.4f}" if isfinite(estimate.stderr) else ""
-    known = isfinite(estimate.value) and (estimate.bounded or answer.raw is not None)
-    value = "" if answer.how == "range" else f"{estimate.value:.4f}" if known else "unknown"
-    return [value, stderr, _interval(estimate)]
+    value = figure(estimate.value) if estimate.bounded or answer.raw is not None else "unknown"
+    return [
+        "" if answer.how == "range" else value,
+        figure(estimate.stderr, otherwise=""),
+        _interval(estimate),
+    ]
 
 
-def _interval(estimate: Estimate, digits: int = 4) -> str:
+def _interval(estimate: Estimate, form: str = ".4f") -> str:
     if estimate.bounded:
-        return f"[{estimate.low:.{digits}f}, {estimate.high:.{digits}f}]"
-    return f"at least {estimate.low:.{digits}f}" if isfinite(estimate.low) else "not estimable"
+        return interval(estimate.low, estimate.high, form)
+    return f"at least {estimate.low:{form}}" if isfinite(estimate.low) else "not estimable"
 
 
 @click.command()
-@click.argument("plan_path", metavar="PLAN", type=click.Path())
-@click.argument("tally_path", metavar="TALLY", type=click.Path())
-@click.option("--kind", type=click.Choice(KINDS), default="frequency", show_default=True)
+@plan_argument
+@tally_argument
+@click.option("--kind", type=click.Choice(KINDS), default="frequency")
 @click.option("--plot", type=PICTURE, help="Also draw a heat map (PNG, SVG or PDF).")
 @_estimator
-@_level
+@level_option
 @as_json
 @writes_files
-def conditional(
-    plan_path: str,
-    tally_path: str,
-    kind: str,
-    plot: str | None,
-    estimator: str,
-    level: float,
-    machine: bool,
-) -> None:
+def conditional(plan_path: str, tally_path: str, kind: str, **options: Any) -> None:
     """The whole matrix: KIND of each key given each other key, with intervals."""
-    plan = Plan.load(plan_path)
-    source = Conditionals(plan, Tally.load(plan, tally_path), estimator, level)
+    plan, given = Plan.load(plan_path), Given(**options)
+    keys = plan.schema.keys
+    source = Conditionals(plan, Tally.load(plan, tally_path), given.estimator, given.level)
     matrix = source.matrix(kind)
-    if plot:
+    if given.plot:
         from ..plot import plot_matrix
 
-        plot_matrix(plan.schema.keys, matrix, plot, f"{kind} of the row's key given the column's")
-    if machine:
+        plot_matrix(keys, matrix, given.plot, f"{kind} of the row's key given the column's")
+    if given.machine:
         print_json(
             [
                 {"target": k, "given": c, **cell.document()}
-                for k, row in zip(plan.schema.keys, matrix, strict=True)
-                for c, cell in zip(plan.schema.keys, row, strict=True)
+                for k, row in zip(keys, matrix, strict=True)
+                for c, cell in zip(keys, row, strict=True)
                 if cell is not None
             ]
         )
         return
-    shown = plan.schema.keys[:12]
-    rows = []
-    for k, row in zip(shown, matrix, strict=False):
-        cells = [k]
-        cells += ["" if cell is None else _short(cell) for cell in row[: len(shown)]]
-        rows.append(cells)
+    shown = keys[:SHOWN]
+    rows = [
+        [k, *("" if cell is None else _short(cell) for cell in row[: len(shown)])]
+        for k, row in zip(shown, matrix, strict=False)
+    ]
     print_table([f"{kind} of \\ given", *shown], rows)
     click.echo(f"estimator: {source.estimator}")
     if any(cell.shown is False for row in matrix for cell in row if cell is not None):
         click.echo(f"~ {NO_SIGN}")
-    if len(shown) < len(plan.schema.keys):
-        click.echo(f"the first {len(shown)} of {len(plan.schema.keys)} keys; --json has them all")
+    if len(shown) < len(keys):
+        click.echo(f"the first {len(shown)} of {len(keys)} keys; --json has them all")
     _explain_ranges(cell for row in matrix for cell in row if cell is not None)
 
 
@@ -159,7 +157,7 @@ def _short(cell: QueryAnswer) -> str:
     """One cell of the matrix: a value with half its interval, or a range."""
     estimate = cell.estimate
     if cell.how == "range":
-        return _interval(estimate, 2)
+        return _interval(estimate, ".2f")
     sign = " ~" if cell.shown is False else ""
     if estimate.bounded:
         return f"{estimate.value:.3f} ±{(estimate.high - estimate.low) / 2:.3f}{sign}"

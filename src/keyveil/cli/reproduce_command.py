@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..foundation.errors import PlanError
+from .arguments import Given, read_names
 from .output import as_json, print_json, print_table, progress
 from .output_files import check_folder
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--processes", type=click.IntRange(1), help="Processes to use.  [default: one for each core]"
 )
-@click.option("-o", "--output", default="out", show_default=True, type=click.Path(), help="Folder.")
+@click.option("-o", "--output", default="out", type=click.Path(), help="Folder.")
 @as_json
 def reproduce(**options: Any) -> int:
     """Make the paper's Section VI again: figures, numbers, and a report with a verdict per claim.
@@ -44,7 +44,7 @@ def reproduce(**options: Any) -> int:
     folder holds whole runs or quick ones: neither replaces the other without --fresh.
     """
     began = perf_counter()
-    given = ReproduceOptions(**options)
+    given = Given(**options)
     try:
         result, report = _run(given)
     except KeyboardInterrupt:
@@ -60,46 +60,22 @@ def reproduce(**options: Any) -> int:
     return 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReproduceOptions:
-    """The options of ``reproduce``, as they are typed."""
-
-    only: str | None
-    quick: bool
-    movielens: str | None
-    per_person: bool
-    seed: str | None
-    fresh: bool
-    processes: int | None
-    output: str
-    machine: bool
-
-    @property
-    def named(self) -> list[str] | None:
-        """The experiments that are named; None for all."""
-        if self.only is None:
-            return None
-        return [part.strip() for part in self.only.split(",") if part.strip()]
-
-
-def _run(given: ReproduceOptions) -> tuple[ExperimentResult, Path]:
+def _run(given: Given) -> tuple[ExperimentResult, Path]:
     """Run the experiments and write the report; its path is returned too."""
     from ..simulate.paper.html_report import write_report
     from ..simulate.paper.results_folder import REPORT, kinds_in
     from ..simulate.paper.runner import SEED, chosen, prepared, run
 
-    output = given.output
-    check_folder(output, given.movielens, bool(kinds_in(output)), REPORT)
-    names = chosen(given.named, given.per_person)
+    check_folder(given.output, given.movielens, bool(kinds_in(given.output)), REPORT)
+    names = chosen(None if given.only is None else read_names(given.only), given.per_person)
     if given.seed is not None and not given.seed.strip():
         raise PlanError("a seed is a text of at least one letter or digit")
     seed = SEED if given.seed is None else given.seed
     setup = prepared(seed, quick=given.quick, movielens=given.movielens)
     with progress("reproducing") as on_progress:
-        result = run(
-            setup, names, output, processes=given.processes, on_progress=on_progress, fresh=given.fresh
-        )
-    return result, write_report(result, output)
+        how: dict[str, Any] = {"processes": given.processes, "fresh": given.fresh}
+        result = run(setup, names, given.output, on_progress=on_progress, **how)
+    return result, write_report(result, given.output)
 
 
 def _claims(result: ExperimentResult) -> list[tuple[str, Claim]]:
@@ -118,13 +94,8 @@ def _document(result: ExperimentResult, report: Path, seconds: float) -> dict[st
         "in_the_report": list(result.names),
         "not_in_the_report": result.missing,
         "claims": [
-            {
-                "experiment": name,
-                "claim": claim.text,
-                "place": claim.place,
-                "verdict": claim.verdict,
-                "evidence": claim.evidence,
-            }
+            {"experiment": name, "claim": claim.text}
+            | {member: getattr(claim, member) for member in ("place", "verdict", "evidence")}
             for name, claim in _claims(result)
         ],
     }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,56 +18,36 @@ from .store_location import need, opened, plainly, segments_of, segments_option,
 @click.command()
 @store_option
 @segments_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="Another needs an admin token.")
-@click.option("--port", default=8750, show_default=True, help="0 takes any that is free.")
-@whole_number("--max-body", 1024, 4 << 20, "Bytes of one request.")
-@whole_number("--max-reports", 1, 10_000, "Reports of one request.", most=10_000)
-@whole_number("--max-waiting", 1024, 64 << 20, "Bytes that wait at once.")
-@whole_number("--max-connections", 1, 4096, "Connections at once.")
+@click.option("--host", default="127.0.0.1", help="Another needs an admin token.")
+@click.option("--port", default=8750, help="0 takes any that is free.")
+@whole_number("--max-body", "body_bytes", 1024, 4 << 20, "Bytes of one request.")
+@whole_number("--max-reports", "reports", 1, 10_000, "Reports of one request.", most=10_000)
+@whole_number("--max-waiting", "waiting_bytes", 1024, 64 << 20, "Bytes that wait at once.")
+@whole_number("--max-connections", "connections", 1, 4096, "Connections at once.")
 @whole_number(
     "--max-per-address",
+    "address_connections",
     1,
     1024,
     "Connections at once from one address; of a proxy, all come from its own.",
 )
 @click.option(
-    "--request-seconds",
-    type=click.FloatRange(0.1, 3600),
-    default=20.0,
-    show_default=True,
-    help="For a request to arrive.",
+    "--request-seconds", type=click.FloatRange(0.1, 3600), default=20.0, help="For a request to arrive."
 )
-def serve(
-    address: str,
-    segments: Path | None,
-    host: str,
-    port: int,
-    max_body: int,
-    max_reports: int,
-    max_waiting: int,
-    max_connections: int,
-    max_per_address: int,
-    request_seconds: float,
-) -> int:
+def serve(address: str, segments: Path | None, host: str, port: int, **limits: Any) -> int:
     """Collect reports: one process, nothing else to start."""
     need()
-    from ..service.collector.operations.start import address_of, check_address, check_new, listening
-    from ..service.collector.operations.start import serve as run
+    from ..service.collector.http.app import check_address, check_new
+    from ..service.collector.http.app import serve as run
+    from ..service.collector.http.server import address_of, listening
     from ..service.collector.process.settings import Settings
     from ..service.collector.store import store_at
 
-    if max_waiting < max_body:
-        raise KeyveilError("--max-waiting is at least --max-body, or no request could ever pass")
-    if not isfinite(request_seconds):
+    if not isfinite(limits["request_seconds"]):
         raise KeyveilError("--request-seconds is a number from 0.1 to 3600")
-    settings = Settings(
-        body_bytes=max_body,
-        reports=max_reports,
-        waiting_bytes=max_waiting,
-        connections=max_connections,
-        address_connections=max_per_address,
-        request_seconds=request_seconds,
-    )
+    settings = Settings(**limits)
+    if settings.waiting_bytes < settings.body_bytes:
+        raise KeyveilError("--max-waiting is at least --max-body, or no request could ever pass")
     store, folder = store_at(address), segments_of(address, segments)
     check_new(store, host)
     try:
@@ -161,10 +143,6 @@ def migrate(address: str) -> None:
     need()
     from ..service.collector.store import store_at
 
-    store = store_at(address)
-    try:
-        with plainly():
-            number = store.migrate_alone()
-    finally:
-        store.close()
+    with closing(store_at(address)) as store, plainly():
+        number = store.migrate_alone()
     click.echo(f"{number} migrations ran" if number else "nothing to do: the store is up to date")

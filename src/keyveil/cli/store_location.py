@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -41,7 +42,6 @@ store_option = click.option(
     "address",
     callback=_checked,
     default="keyveil.sqlite",
-    show_default=True,
     envvar="KEYVEIL_STORE",
     help="A SQLite file, or postgresql://... for several collectors at once.",
 )
@@ -68,10 +68,11 @@ def shown(address: str) -> str:
     return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1@", address)
 
 
-def need() -> None:
-    """Say which extra the collector needs if it is not installed."""
-    if any(find_spec(name) is None for name in ("apsw", "msgspec", "psycopg", "starlette", "uvicorn")):
-        raise KeyveilError("the collector needs: pip install 'keyveil[collector]'")
+def need(what: str = "the collector") -> None:
+    """Say which extra the collector or a relay needs if it is not installed."""
+    names = ("apsw", "httpx", "msgspec", "psycopg", "starlette", "uvicorn")
+    if any(find_spec(name) is None for name in names):
+        raise KeyveilError(f"{what} needs: pip install 'keyveil[collector]'")
 
 
 @contextmanager
@@ -107,3 +108,15 @@ def opened(address: str, make: bool = False) -> Iterator[Store]:
             yield store
         finally:
             store.close()
+
+
+def with_store(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--store`` to a command; the opened store is the command's first argument."""
+
+    @store_option
+    @wraps(command)
+    def run(*, address: str, **options: Any) -> Any:
+        with opened(address) as store:
+            return command(store, **options)
+
+    return run

@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import isfinite, log10
 from typing import NamedTuple
 
@@ -71,7 +71,7 @@ def side_by_side(
     for row in range(height):
         label = marks.get(row, "")
         side = signs[1] if label else signs[0]
-        inside = "  ".join(side + _painted(chart[row]) for chart in sides)
+        inside = "  ".join(side + "".join(_coloured(*cell) for cell in chart[row]) for chart in sides)
         lines.append(f"{label:>{margin - 1}} {inside}".rstrip())
     for words in zip(*(_below(panel, across, signs) for panel in panels), strict=True):
         lines.append((" " * margin + "  ".join(words)).rstrip())
@@ -105,11 +105,8 @@ def say(words: str) -> None:
 
 
 def _scale(panels: Sequence[Panel]) -> tuple[float, float]:
-    return _span(value for panel in panels for line in panel.lines for value in line)
-
-
-def _span(values: Iterable[float]) -> tuple[float, float]:
     """The ends of a logarithmic scale for the positive values, at least a factor of two apart."""
+    values = [value for panel in panels for line in panel.lines for value in line]
     positive = [v for v in values if isfinite(v) and v > 0]
     low, high = (min(positive), max(positive)) if positive else (1.0, 1.0)
     if high < 2 * low:
@@ -212,12 +209,8 @@ def _below(panel: Panel, width: int, signs: str) -> tuple[str, str]:
     return signs[2] + "".join(side), "".join(words)
 
 
-def _painted(row: Sequence[Cell]) -> str:
-    """A row with its colours, which ``click.echo`` removes outside a terminal."""
-    return "".join(_coloured(sign, number) for sign, number in row)
-
-
 def _coloured(words: str, number: int | None) -> str:
+    """Words in the colour of a line, which ``click.echo`` removes outside a terminal."""
     if number is None or "NO_COLOR" in os.environ:
         return words
     return click.style(words, fg=COLOURS[number % len(COLOURS)], bold=number == 0 or None)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from .output import as_json, print_json, print_table
-from .store_location import opened, store_option
+from .output import as_json, print_rows
+from .store_location import opened, store_option, with_store
+
+if TYPE_CHECKING:
+    from ..service.collector.store import Store
 
 
 @click.group()
@@ -16,7 +21,7 @@ def token() -> None:
 @token.command("create")
 @click.option("--role", type=click.Choice(["admin", "analyst", "ingest"]), required=True)
 @click.option("--collection", "name", help="For one collection only.")
-@click.option("--label", default="", help="What it is for.")
+@click.option("--label", default="", show_default=False, help="What it is for.")
 @store_option
 def token_create(role: str, name: str | None, label: str, address: str) -> None:
     """A new token, printed once; only its hash is stored."""
@@ -27,50 +32,37 @@ def token_create(role: str, name: str | None, label: str, address: str) -> None:
 
 
 @token.command("list")
-@store_option
+@with_store
 @as_json
-def token_list(address: str, machine: bool) -> None:
+def token_list(store: Store, machine: bool) -> None:
     """All tokens, without their secrets."""
-    with opened(address) as store:
-        names = {collection.id: collection.name for collection in store.control.collections.values()}
-        rows = [
-            (
-                t.id,
-                t.role,
-                names.get(t.collection or -1, ""),
-                t.label,
-                "revoked" if t.revoked else "works",
-            )
-            for t in store.control.tokens.values()
-        ]
-    headings = ["id", "role", "collection", "label", "state"]
-    if machine:
-        print_json([dict(zip(headings, row, strict=True)) for row in rows])
-    else:
-        print_table(headings, rows)
+    names = {collection.id: collection.name for collection in store.control.collections.values()}
+    rows = [
+        (t.id, t.role, names.get(t.collection or -1, ""), t.label, "revoked" if t.revoked else "works")
+        for t in store.control.tokens.values()
+    ]
+    print_rows(["id", "role", "collection", "label", "state"], rows, machine)
 
 
 @token.command("rotate")
 @click.argument("name", metavar="ID")
-@store_option
-def token_rotate(name: str, address: str) -> None:
+@with_store
+def token_rotate(store: Store, name: str) -> None:
     """A new secret for the same rights; the old one stops working at once."""
     from ..service.collector.engine import admin
 
-    with opened(address) as store:
-        click.echo(admin.rotate_token(store, _token_id(name)))
+    click.echo(admin.rotate_token(store, _token_id(name)))
 
 
 @token.command("revoke")
 @click.argument("name", metavar="ID")
-@store_option
-def token_revoke(name: str, address: str) -> None:
+@with_store
+def token_revoke(store: Store, name: str) -> None:
     """A token stops working at once."""
     from ..service.collector.engine import admin
 
-    with opened(address) as store:
-        admin.revoke_token(store, _token_id(name))
-        click.echo("revoked")
+    admin.revoke_token(store, _token_id(name))
+    click.echo("revoked")
 
 
 def _token_id(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import isfinite
 from typing import Any
 
 import click
@@ -34,20 +33,18 @@ from ..trust.poison import (
     repair,
 )
 from ..trust.shuffle import DELTA, amplified
-from .arguments import read_count
-from .output import as_json, counted, print_json, print_table
+from .arguments import Given, plan_argument, read_count, tally_argument
+from .output import as_json, counted, figure, interval, print_json, print_table
 from .output_files import PICTURE, writes_files
+
+PARTS = ("frequency", "mean", "mass")
+"""What a mechanism may answer about a key."""
 
 
 @click.command()
-@click.argument("plan_path", metavar="PLAN", type=click.Path())
+@plan_argument
 @click.argument("tally_path", metavar="[TALLY]", required=False, type=click.Path())
-@click.option(
-    "--fakes",
-    default="0.01",
-    show_default=True,
-    help="Share of all clients that are fake, like 0.01 for 1 %.",
-)
+@click.option("--fakes", default="0.01", help="Share of all clients that are fake, like 0.01 for 1 %.")
 @click.option(
     "--target",
     "targets",
@@ -59,7 +56,6 @@ from .output_files import PICTURE, writes_files
     "--attack",
     type=click.Choice(ATTACKS),
     default="crafted",
-    show_default=True,
     help="What fakes send: the report that serves the goal best, any valid report, or honest reports on "
     "made-up records of one target.",
 )
@@ -67,78 +63,53 @@ from .output_files import PICTURE, writes_files
     "--views",
     type=click.Choice(CHOICES["views"]),
     default="chosen",
-    show_default=True,
     help="Whether fakes choose the key that they speak of, which 'keyveil health' sees, or draw it.",
 )
 @click.option(
     "--seeds",
     type=click.Choice(CHOICES["seeds"]),
     default="chosen",
-    show_default=True,
     help="For mechanisms that hash: whether fakes choose their seed, or it comes with a token.",
 )
-@click.option(
-    "--frequency", default="0.3", show_default=True, help="Without TALLY: how often keys are held."
-)
+@click.option("--frequency", default="0.3", help="Without TALLY: how often keys are held.")
 @click.option(
     "--mean",
     help="Without TALLY: of keys, on the scale of their values; from -1 to 1 if their ranges differ.  "
     "[default: the middle]",
 )
-@click.option(
-    "--people", default="1e6", show_default=True, help="Without TALLY: how many honest people."
-)
+@click.option("--people", default="1e6", help="Without TALLY: how many honest people.")
 @click.option("--compare", is_flag=True, help="All mechanisms at the plan's epsilon, side by side.")
 @click.option("--plot", type=PICTURE, help="With --compare: also draw a picture (PNG, SVG or PDF).")
 @as_json
 @writes_files
-def poison(
-    plan_path: str,
-    tally_path: str | None,
-    fakes: str,
-    targets: tuple[str, ...],
-    goal: str | None,
-    attack: str,
-    views: str,
-    seeds: str,
-    frequency: str,
-    mean: str | None,
-    people: str,
-    compare: bool,
-    plot: str | None,
-    machine: bool,
-) -> None:
+def poison(plan_path: str, tally_path: str | None, **options: Any) -> None:
     """What fake clients could do: how far a share of them moves each key's answers.
 
     TALLY says what the honest answers are, and how many there were.
     """
-    plan = Plan.load(plan_path)
+    plan, given = Plan.load(plan_path), Given(**options)
     tally = None if tally_path is None else Tally.load(plan, tally_path)
-    share = float(decimal(fakes, "--fakes"))
-    held, scale = float(decimal(frequency, "--frequency")), Scale.of(plan.schema)
-    middle = 0.0 if mean is None else _within(scale, float(decimal(mean, "--mean")))
-    count = float(read_count(people, "--people"))
-    if compare:
-        rows = compare_gains(
-            plan.schema, str(plan.promised), share, people=count, frequency=held, mean=middle
-        )
-        rows = [_on_scale(row, scale) for row in rows]
-        _show_rows(rows, share, float(plan.promised), plot, machine, scale)
+    share = float(decimal(given.fakes, "--fakes"))
+    stated: dict[str, Any] = {"frequency": float(decimal(given.frequency, "--frequency")), "mean": 0.0}
+    if given.mean is not None:
+        stated["mean"] = _within(Scale.of(plan.schema), float(decimal(given.mean, "--mean")))
+    count = float(read_count(given.people, "--people"))
+    if given.compare:
+        rows = compare_gains(plan.schema, str(plan.promised), share, people=count, **stated)
+        _show_rows(rows, share, plan, given)
         return
-    if plot:
+    if given.plot:
         raise PlanError("a picture is drawn with --compare")
-    wanted = goal or ("raise-frequency" if "frequency" in plan.mechanism.answers else "raise-mean")
-    stated: dict[str, Any] = {"tally": tally, "frequency": held, "mean": middle}
-    choice: dict[str, Any] = {"seeds": seeds, "views": views}
-    groups = [list(targets)] if targets else [[key] for key in plan.schema.keys]
-    gains = [gain(plan, share, group, wanted, attack, **stated, **choice) for group in groups]
+    raised = "raise-frequency" if "frequency" in plan.mechanism.answers else "raise-mean"
+    goal = given.goal or raised
+    stated |= {"tally": tally, "seeds": given.seeds, "views": given.views}
+    groups = [list(given.targets)] if given.targets else [[key] for key in plan.schema.keys]
+    gains = [gain(plan, share, group, goal, given.attack, **stated) for group in groups]
     needed = []
-    if attack == "crafted":
-        for item in gains:
-            for shift in item.shifts:
-                fewest = fakes_needed(plan, shift.key, wanted, people=count, **stated, **choice)
-                needed.append(fewest)
-    if machine:
+    if given.attack == "crafted":
+        keys = [shift.key for item in gains for shift in item.shifts]
+        needed = [fakes_needed(plan, key, goal, people=count, **stated) for key in keys]
+    if given.machine:
         print_json(
             {
                 "gains": [item.document() for item in gains],
@@ -151,28 +122,26 @@ def poison(
 
 def _show_gains(gains: list[Gain], needed: dict[str, float]) -> None:
     first = gains[0]
-    parts = [p for p in ("frequency", "mean", "mass") if getattr(first.shifts[0], p) is not None]
+    shifts = [shift for result in gains for shift in result.shifts]
+    parts = _parts(shifts[0])
     headings = ["key"]
     for part in parts:
         headings += [part, "after", "shift"]
     if needed:
         headings.append("fakes for one ± stderr")
     rows = []
-    for result in gains:
-        for shift in result.shifts:
-            row = [shift.key]
-            for part in parts:
-                change: Change = getattr(shift, part)
-                row += [_number(change.before), _number(change.after), _signed(change.shift)]
-            if needed:
-                row.append(f"{needed[shift.key]:,.0f}" if isfinite(needed[shift.key]) else "no number")
-            rows.append(row)
+    for shift in shifts:
+        row = [shift.key]
+        for part in parts:
+            change: Change = getattr(shift, part)
+            row += [figure(change.before), figure(change.after), figure(change.shift, "+.4f")]
+        if needed:
+            row.append(figure(needed[shift.key], ",.0f", "no number"))
+        rows.append(row)
     how = f"{first.share:.3g} of all clients fake, {first.attack}, to {first.goal.replace('-', ' the ')}"
     who = "targets together" if len(first.shifts) > 1 else "each key alone"
     print_table(headings, rows, f"{first.mechanism}: {how}; {who}")
-    held = [
-        shift.frequency for result in gains for shift in result.shifts if shift.frequency is not None
-    ]
+    held = [shift.frequency for shift in shifts if shift.frequency is not None]
     if any(not 0 <= change.after <= 1 for change in held):
         click.echo("a frequency outside [0, 1] is seen at once: keyveil health")
 
@@ -192,31 +161,28 @@ def _on_scale(row: AttackRow, scale: Scale) -> AttackRow:
     return replace(row, mean=mean, mean_drawn=drawn)
 
 
-def _show_rows(
-    rows: list[AttackRow], share: float, epsilon: float, plot: str | None, machine: bool, scale: Scale
-) -> None:
+def _show_rows(rows: list[AttackRow], share: float, plan: Plan, given: Given) -> None:
+    """Print, and draw if asked, what fakes add at the epsilon of a plan, for every mechanism."""
+    scale, epsilon = Scale.of(plan.schema), float(plan.promised)
+    rows = [_on_scale(row, scale) for row in rows]
     documents = [{**row.document(), "mean_scale": scale.document()} for row in rows]
-    if plot:
+    if given.plot:
         from ..plot import plot_gains
 
-        plot_gains(documents, plot, share, epsilon)
-    if machine:
+        plot_gains(documents, given.plot, share, epsilon)
+    if given.machine:
         print_json(documents)
         return
-    offered = [row for row in rows if not row.reason]
+    cells = []
+    for row in (row for row in rows if not row.reason):
+        shifts = (row.frequency, row.frequency_drawn, row.mean, row.mean_drawn)
+        signed = ["" if shift is None else figure(shift, "+.4f") for shift in shifts]
+        cells.append(
+            [row.mechanism, *signed, "" if row.fakes is None else figure(row.fakes, ",.0f", "")]
+        )
     print_table(
         ["mechanism", "frequency", "drawn", "mean", "drawn", "fakes for one ± stderr"],
-        [
-            [
-                row.mechanism,
-                *(
-                    "" if shift is None else _signed(shift)
-                    for shift in (row.frequency, row.frequency_drawn, row.mean, row.mean_drawn)
-                ),
-                "" if row.fakes is None or not isfinite(row.fakes) else f"{row.fakes:,.0f}",
-            ]
-            for row in offered
-        ],
+        cells,
         f"what {share:.3g} of all clients add to a key at epsilon {epsilon:g}, means {scale}; "
         "drawn: nothing is chosen",
     )
@@ -226,13 +192,12 @@ def _show_rows(
 
 
 @click.command()
-@click.argument("plan_path", metavar="PLAN", type=click.Path())
-@click.argument("tally_path", metavar="TALLY", type=click.Path())
+@plan_argument
+@tally_argument
 @click.argument("other_path", metavar="[TALLY2]", required=False, type=click.Path())
 @click.option(
     "--false-alarm",
     default=f"{FALSE_ALARM:g}",
-    show_default=True,
     help="How often each check may be wrong about honest people.",
 )
 @click.option(
@@ -242,7 +207,6 @@ def _show_rows(
 @click.option(
     "--level",
     default=f"{LEVEL:g}",
-    show_default=True,
     help="With --fakes or --repair: the level at which the range holds the honest answer.",
 )
 @click.option(
@@ -253,58 +217,42 @@ def _show_rows(
     "share of fakes among the others.",
 )
 @as_json
-def health(
-    plan_path: str,
-    tally_path: str,
-    other_path: str | None,
-    false_alarm: str,
-    fakes: str | None,
-    level: str,
-    mend: bool,
-    machine: bool,
-) -> None:
+def health(plan_path: str, tally_path: str, other_path: str | None, **options: Any) -> None:
     """Look for what honest people cannot have sent in a TALLY, and for change since TALLY2.
 
     Every check states how often it would be wrong about honest people (its rate of false alarms).
     """
-    plan = Plan.load(plan_path)
+    plan, given = Plan.load(plan_path), Given(**options)
     tally = Tally.load(plan, tally_path)
     other = None if other_path is None else Tally.load(plan, other_path)
-    rate = float(decimal(false_alarm, "--false-alarm"))
+    rate = float(decimal(given.false_alarm, "--false-alarm"))
     result = check_health(plan, tally, other, false_alarm=rate)
-    reaches, at = None, float(decimal(level, "--level"))
-    how = "chosen" if any(f.check == "views" and f.suspicious for f in result.findings) else "drawn"
-    share = 0.0 if fakes is None else float(decimal(fakes, "--fakes"))
-    if fakes is not None:
-        reaches = reach(plan, tally, share, views=how, level=at)
-    mended = repair(plan, tally, share=share, level=at) if mend else None
-    if machine:
+    reaches, level = None, float(decimal(given.level, "--level"))
+    views = "chosen" if any(f.check == "views" and f.suspicious for f in result.findings) else "drawn"
+    share = 0.0 if given.fakes is None else float(decimal(given.fakes, "--fakes"))
+    if given.fakes is not None:
+        reaches = reach(plan, tally, share, views=views, level=level)
+    mended = repair(plan, tally, share=share, level=level) if given.mend else None
+    if given.machine:
         body: dict[str, Any] = {**result.document(), "reach": None}
         if reaches is not None:
-            body |= {"reach": [key.document() for key in reaches], "views": how, "level": at}
+            body |= {"reach": [key.document() for key in reaches], "views": views, "level": level}
         if mended is not None:
             body["repair"] = mended.document()
         print_json(body)
         return
-    print_table(
-        ["check", "verdict", "p-value", "meaning"],
-        [
-            [
-                finding.check,
-                finding.verdict,
-                "" if finding.verdict == "not checked" else f"{finding.p_value:.2g}",
-                finding.meaning + _where(finding.where),
-            ]
-            for finding in result.findings
-        ],
-    )
+    rows = []
+    for finding in result.findings:
+        p_value = "" if finding.verdict == "not checked" else f"{finding.p_value:.2g}"
+        rows.append([finding.check, finding.verdict, p_value, finding.meaning + _where(finding.where)])
+    print_table(["check", "verdict", "p-value", "meaning"], rows)
     verdict = "suspicious" if result.suspicious else "nothing suspicious"
     click.echo(
         f"{verdict} in {counted(result.reports, 'report')}; of honest tallies at most "
         f"{result.false_alarm:.2g} are found suspicious"
     )
     if reaches is not None:
-        _show_reach(reaches, share, how, at)
+        _show_reach(reaches, share, views, level)
     if mended is not None:
         _show_repair(plan, mended)
 
@@ -315,10 +263,10 @@ def _where(names: tuple[str, ...]) -> str:
 
 
 def _show_reach(reaches: list[Reach], share: float, views: str, level: float) -> None:
-    parts = [p for p in ("frequency", "mean", "mass") if getattr(reaches[0], p) is not None]
+    parts = _parts(reaches[0])
     print_table(
         ["key", *parts],
-        [[key.key, *(_ends(getattr(key, part)) for part in parts)] for key in reaches],
+        [[key.key, *(interval(*getattr(key, part)) for part in parts)] for key in reaches],
         f"where the honest answers lie at level {level:g} if at most {share:.3g} of the reports are "
         f"fake and {'drew' if views == 'drawn' else 'chose'} their views",
     )
@@ -335,47 +283,31 @@ def _show_repair(plan: Plan, mended: Repair) -> None:
             f"left out, because fakes chose them: {number}{_where(tuple(names))}; "
             f"{value:.3g} [{low:.3g}, {high:.3g}] of all reports are fakes who chose"
         )
-    parts = [p for p in ("frequency", "mean", "mass") if getattr(mended.keys[0], p) is not None]
+    headings, rows = ["key", "kept"], [[key.key, f"{key.kept:.3f}"] for key in mended.keys]
+    for part in _parts(mended.keys[0]):
+        headings += [part, "range"]
+        for row, key in zip(rows, mended.keys, strict=True):
+            value, low, high = getattr(key, part)
+            row += [figure(value), interval(low, high)]
     print_table(
-        ["key", "kept", *(heading for part in parts for heading in (part, "range"))],
-        [
-            [
-                key.key,
-                f"{key.kept:.3f}",
-                *(text for part in parts for text in _three(getattr(key, part))),
-            ]
-            for key in mended.keys
-        ],
+        headings,
+        rows,
         f"answers of the other reports, at most {mended.share:.3g} of them fake; "
         f"ranges at level {mended.level:g}",
     )
 
 
-def _three(three: tuple[float, float, float]) -> tuple[str, str]:
-    return _number(three[0]), _ends(three[1:])
-
-
-def _ends(pair: tuple[float, float]) -> str:
-    return f"[{_number(pair[0])}, {_number(pair[1])}]"
-
-
-def _number(value: float) -> str:
-    return f"{value:.4f}" if isfinite(value) else "unknown"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.4f}" if isfinite(value) else "unknown"
+def _parts(answer: Any) -> list[str]:
+    """The parts that are answered about a key."""
+    return [part for part in PARTS if getattr(answer, part) is not None]
 
 
 @click.command()
-@click.argument("plan_path", metavar="PLAN", type=click.Path())
-@click.option(
-    "--people", default="1e6", show_default=True, help="How many reports are shuffled together."
-)
+@plan_argument
+@click.option("--people", default="1e6", help="How many reports are shuffled together.")
 @click.option(
     "--delta",
     default=f"{DELTA:g}",
-    show_default=True,
     help="The chance that is left out of the promise; far below one in all people.",
 )
 @as_json

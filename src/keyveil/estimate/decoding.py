@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..people.prior import Prior
     from .forecast.predicted_error import Forecast
     from .linear import Moments
+    from .side import SizeAnswer, ValueAnswer
     from .together.joint import Evidence
 
 Estimator = Callable[[Plan, Tally, float], Answers]
@@ -24,7 +25,7 @@ Estimator = Callable[[Plan, Tally, float], Answers]
 class Decoding:
     """The part of a mechanism that reads tallies; the other part, ``Recipe``, makes plans."""
 
-    estimators: ClassVar[Mapping[str, Estimator]]
+    estimators: Mapping[str, Estimator]
     """Estimators by name, the default first."""
 
     def moments(self, plan: Plan, counts: Integers) -> Moments:
@@ -66,6 +67,10 @@ class StateDecoding:
     def moments(self, plan: Plan, counts: Integers) -> Moments:
         """Unbiased frequency and mass of every key from counts ``(..., cells)``; see ``Moments``."""
         raise PlanError(f"{plan.mechanism_name} has no unbiased estimate of single keys")
+
+    def side_answer(self, plan: Plan, counts: Integers) -> SizeAnswer | ValueAnswer | None:
+        """The answer to a side question from counts ``(..., cells)``; None if the states name keys."""
+        return None
 
     def evidence(self, plan: Plan, tally: Tally, estimator: str) -> Evidence:
         """Evidence of a tally about several keys together, for a named estimator of conditionals."""

@@ -76,6 +76,8 @@ class Moments:
 
 def single_keys(plan: Plan) -> bool:
     """Whether every report is about one key."""
+    if plan.parts is not None:
+        return False
     return plan.encoding.speaks_of_views and all(len(view) == 1 for view in plan.views.keys)
 
 

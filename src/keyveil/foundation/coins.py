@@ -124,6 +124,10 @@ class Coins:
         """
         return _Secure() if self.renewed else self.under(plan_hash)
 
+    def later(self, blocks: int) -> Coins:
+        """The same coins, with every stream from ``blocks`` blocks further on."""
+        return _Later(self, blocks)
+
     def _current_key(self) -> bytes:
         return self._key
 
@@ -203,6 +207,30 @@ class _Under(Coins):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_Under, (self._parent, self._context))
+
+
+class _Later(Coins):
+    """Coins whose streams begin some blocks later in those of another's."""
+
+    def __init__(self, parent: Coins, blocks: int) -> None:
+        self._parent, self._skipped = parent, blocks
+        self.secure_source = parent.secure_source
+        self.renewed = parent.renewed
+
+    def _current_key(self) -> bytes:
+        return self._parent._current_key()
+
+    def blocks(self, addresses: Words, start: int, count: int) -> Words:
+        return self._parent.blocks(addresses, start + self._skipped, count)
+
+    def fill(self, addresses: Words, count: int, plain: Words, room: Bits) -> Words:
+        words = self.blocks(addresses, 0, count)
+        filled = room[: words.nbytes].view("<u4").reshape(words.shape)
+        filled[:] = words
+        return filled
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_Later, (self._parent, self._skipped))
 
 
 class _Recorded(Coins):

@@ -39,8 +39,10 @@ LANES = 16
 
 @_jit
 def count(codes: Any, seen: Any) -> bool:
-    """Add up codes into ``seen``; False if one lies outside. Four tables, so that runs of equal
-    codes do not wait for each other's stores."""
+    """Count codes in ``seen``; returns False if a code is outside.
+
+    There are four tables, so that runs of equal codes do not wait for each other's stores.
+    """
     size = U(len(seen))
     parts = np.zeros((4, len(seen)), np.int64)
     whole = U(len(codes)) & ~U(3)
@@ -64,19 +66,19 @@ def count(codes: Any, seen: Any) -> bool:
 
 @_inline
 def _equal_lanes(typing: Any, keys: Any, first: Any, key: Any) -> Any:
-    """Bit j says whether ``keys[first + j] == key``, for LANES keys of a contiguous array."""
+    """Bit j is set if ``keys[first + j] == key``, for LANES keys of a contiguous array."""
 
     def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, values[0])
         lane, index = context.get_value_type(signature.args[2]), ir.IntType(32)
         lanes = ir.VectorType(lane, LANES)
         start = builder.gep(array.data, [values[1]])
-        some = builder.load(builder.bitcast(start, lanes.as_pointer()), align=1)
+        loaded = builder.load(builder.bitcast(start, lanes.as_pointer()), align=1)
         blank = ir.Constant(lanes, ir.Undefined)
         first_lane = builder.insert_element(blank, values[2], ir.Constant(index, 0))
         every_lane = ir.Constant(ir.VectorType(index, LANES), [0] * LANES)
         wanted = builder.shuffle_vector(first_lane, blank, every_lane)
-        equal = builder.icmp_unsigned("==", some, wanted)
+        equal = builder.icmp_unsigned("==", loaded, wanted)
         return builder.zext(builder.bitcast(equal, ir.IntType(LANES)), ir.IntType(64))
 
     return types.uint64(keys, types.uint64, keys.dtype), build
@@ -84,7 +86,7 @@ def _equal_lanes(typing: Any, keys: Any, first: Any, key: Any) -> Any:
 
 @_inline
 def _lowest_bit(typing: Any, bits: Any) -> Any:
-    """The place of the lowest bit that is set; 64 for none."""
+    """The position of the lowest set bit; 64 if there is none."""
 
     def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return builder.cttz(values[0], ir.Constant(ir.IntType(1), 0))
@@ -94,9 +96,9 @@ def _lowest_bit(typing: Any, bits: Any) -> Any:
 
 @_jit
 def pick_and_draw(words: Any, column: int, views: int, ends: Any, out: Any) -> None:
-    """Pick each person's key evenly and draw its code as if the key were not held.
+    """Pick each person's key, all equally likely, and draw its code as if the key were not held.
 
-    ``ends`` is a tuple of the slice ends of state 0, whose slices stand for the outputs in order.
+    ``ends`` is a tuple of the slice ends of state 0. Its slices are in the order of outputs.
     """
     width = U(len(ends) + 1)
     for p in range(U(words.shape[0])):
@@ -109,13 +111,13 @@ def pick_and_draw(words: Any, column: int, views: int, ends: Any, out: Any) -> N
 
 @_jit
 def find_held(words: Any, starts: Any, keys: Any, views: int, inside: int, who: Any, row: Any) -> Any:
-    """Note who of the first ``inside`` people holds the key they pick, and in which row of the table.
+    """Write down who of the first ``inside`` people holds the picked key, and its row of the table.
 
-    Compares the first LANES keys of each record at once, so that many must follow in the table.
-    Returns how many were found, and the longest record. Every person is noted, and the next one
-    overwrites those who do not hold their key: no branch.
+    The first LANES keys of each record are compared at once, so the table must have as many more rows.
+    Returns the number of holders, and the length of the longest record. Every person is written down,
+    and the next one overwrites a person who does not hold the key, which saves a branch.
     """
-    found, most = U(0), U(0)
+    holders, most = U(0), U(0)
     for p in range(U(inside)):
         key = (U(words[p, U(0)]) * U(views)) >> U(32)
         first = U(starts[p])
@@ -123,10 +125,10 @@ def find_held(words: Any, starts: Any, keys: Any, views: int, inside: int, who: 
         most = max(most, size)
         own = (U(1) << min(size, U(LANES))) - U(1)
         bits = _equal_lanes(keys, first, keys.dtype.type(key)) & own
-        who[found] = p
-        row[found] = first + _lowest_bit(bits)
-        found += U(bits != U(0))
-    return found, most
+        who[holders] = p
+        row[holders] = first + _lowest_bit(bits)
+        holders += U(bits != U(0))
+    return holders, most
 
 
 @_jit
@@ -137,12 +139,12 @@ def find_rest(
     views: int,
     begin: int,
     inside: int,
-    found: int,
+    holders: int,
     who: Any,
     row: Any,
 ) -> Any:
-    """What ``find_held`` leaves: long records, from person ``begin`` on, and people not inside."""
-    held = U(found)
+    """The rest of ``find_held``: long records, from person ``begin`` on, and people not inside."""
+    held = U(holders)
     for p in range(U(begin), U(words.shape[0])):
         key = (U(words[p, U(0)]) * U(views)) >> U(32)
         first = U(starts[p]) + (U(LANES) if p < U(inside) else U(0))
@@ -163,17 +165,17 @@ def round_held(
     low: Any,
     high: Any,
     levels: int,
-    found: int,
+    holders: int,
     who: Any,
     row: Any,
     room: Any,
     states: Any,
 ) -> None:
-    """The state of each person found, in the order of operations that ``Schema.rounded`` states."""
-    for i in range(U(found)):  # on its own, so that many reads from far memory are under way at once
+    """The state of each holder, with the operations of ``Schema.rounded`` in the same order."""
+    for i in range(U(holders)):  # a loop of its own, so that many reads from memory overlap
         room[i] = values[row[i]]
     steps, top = np.float64(levels - 1), np.float64(max(levels - 2, 0))
-    for i in range(U(found)):
+    for i in range(U(holders)):
         key = U(keys[row[i]])
         at = (room[i] - low[key]) / (high[key] - low[key]) * steps
         below = min(np.floor(at), top)
@@ -188,17 +190,17 @@ def redraw_held(
     views: int,
     ends: Any,
     order: Any,
-    found: int,
+    holders: int,
     who: Any,
     states: Any,
     out: Any,
 ) -> None:
-    """Draw again for the people who hold their key, from their state and the same word.
+    """Redraw for the people who hold their key, from their state and the same word.
 
     ``ends[state]`` are the slice ends of a state, ``order[state]`` the outputs of its slices.
     """
     slots, width = U(ends.shape[1]), U(order.shape[1])
-    for i in range(U(found)):
+    for i in range(U(holders)):
         p, state = U(who[i]), U(states[i])
         word = U(words[p, U(column)])
         slot = U(0)
@@ -210,7 +212,7 @@ def redraw_held(
 
 @_jit
 def pick_items(words: Any, starts: Any, keys: Any, states: Any) -> None:
-    """One held key of each person, all equally likely: 1 + its place, or 0 for none."""
+    """One held key of each person, all equally likely: 1 + its place, or 0 if none is held."""
     for p in range(U(words.shape[0])):
         first = U(starts[p])
         held = U(starts[p + U(1)]) - first
@@ -224,7 +226,7 @@ def pick_items(words: Any, starts: Any, keys: Any, states: Any) -> None:
 def walk(
     words: Any, column: int, states: Any, count: int, keep: int, lie: int, rest: int, out: Any
 ) -> None:
-    """``Symmetric.draw``: below ``keep`` the state itself, above it a walk round the circle."""
+    """``Symmetric.draw``: below ``keep`` the state itself, above it a walk around the circle."""
     heavy = U(rest) * U(lie + 1)
     for p in range(U(words.shape[0])):
         word = U(words[p, U(column)])
@@ -241,7 +243,7 @@ def walk(
 
 @_jit
 def _below(words: Any, p: Any, column: Any, size: Any, end: Any) -> Any:
-    """Bit i says whether the number of a group's position i, laid out in bit planes, is below end."""
+    """Bit i is set if the number of a group's position i, which is in bit planes, is below ``end``."""
     less, same = U(0), (U(1) << size) - U(1)
     for j in range(U(32)):  # from the most significant plane on, until every position is decided
         at = j * size
@@ -277,7 +279,7 @@ def draw_bits(
 
 @_jit
 def collide(hashes: Any, cells: int, total: Any) -> None:
-    """Count for every two items, the later first, the rows in which they have the same of ``cells``."""
+    """Count for every two items, the later first, the rows in which they have the same cell."""
     newest, before = np.empty(cells, np.int64), np.empty(hashes.shape[1], np.int64)
     for seed in range(hashes.shape[0]):
         newest[:] = -1
@@ -292,11 +294,11 @@ def collide(hashes: Any, cells: int, total: Any) -> None:
 
 
 @_jit
-def collide_signed(cells: Any, half: int, told: Any, together: Any, agree: Any, lent: Any) -> None:
-    """For every two keys, over the rows in which their cells are the same or ``half`` apart.
+def collide_signed(cells: Any, half: int, survival: Any, together: Any, agree: Any, lent: Any) -> None:
+    """Sum for every two keys over the rows in which their cells are the same or ``half`` apart.
 
-    Adds 1 to ``together``, +1 or -1 to ``agree`` (the later key first), and the same sign times the
-    second key's entry of ``told`` to ``lent``.
+    A row adds 1 to ``together``, +1 or -1 to ``agree`` (the later key first), and the same sign times
+    the second key's entry of ``survival`` to ``lent``.
     """
     newest, before = np.empty(half, np.int64), np.empty(cells.shape[1], np.int64)
     for seed in range(cells.shape[0]):
@@ -309,8 +311,8 @@ def collide_signed(cells: Any, half: int, told: Any, together: Any, agree: Any, 
                 sign = 1.0 if cells[seed, other] == cell else -1.0
                 together[key, other] += 1.0
                 agree[key, other] += sign
-                lent[key, other] += sign * told[seed, other]
-                lent[other, key] += sign * told[seed, key]
+                lent[key, other] += sign * survival[seed, other]
+                lent[other, key] += sign * survival[seed, key]
                 other = before[other]
             before[key] = newest[pair]
             newest[pair] = key
@@ -341,14 +343,31 @@ def _mixed(number: Any) -> Any:
 
 
 @_jit
+def _row(state: Any, person: Any, people: Any, once: bool, rows: Any, laws: int) -> Any:
+    """The turn of a person's rounding, 0 without laws, and the person's row among ``rows``."""
+    if laws:
+        return (person // rows) * ((rows << U(32)) // people), person % rows
+    if once:
+        return U(0), person
+    return U(0), U(np.float64(_random(state) >> U(11)) * (np.float64(rows) / 9007199254740992.0))
+
+
+@_jit
+def _number(over: Any, weight: Any, rest: Any) -> Any:
+    """The slice that holds ``over``. The first ``rest`` have ``weight + 1`` words, others ``weight``."""
+    heavy = rest * (weight + U(1))
+    return over // (weight + U(1)) if over < heavy else rest + (over - heavy) // weight
+
+
+@_jit
 def _keep(state: Any, first: Any, held: Any, cap: Any, chosen: Any) -> Any:
-    """Up to ``cap`` of a record's rows, every choice equally likely: how many, and which."""
+    """Choose up to ``cap`` of a record's rows, all choices equally likely; returns their number."""
     kept = min(held, cap)
     if held <= cap:
         for i in range(kept):
             chosen[i] = first + i
         return kept
-    for i in range(kept):  # Floyd's way
+    for i in range(kept):  # Floyd's algorithm
         last = held - kept + i
         number = first + (((_random(state) >> U(32)) * (last + U(1))) >> U(32))
         for j in range(i):
@@ -361,7 +380,7 @@ def _keep(state: Any, first: Any, held: Any, cap: Any, chosen: Any) -> Any:
 
 @_jit
 def _other(number: Any, taken: Any, count: Any) -> Any:
-    """The cell of that number among those that are not taken, in ascending order."""
+    """The cell with this number among the cells that are not taken, in ascending order."""
     cell = number
     while True:
         below = U(0)
@@ -391,31 +410,24 @@ def draw_collision(
     counts: Any,
     law: Any,
 ) -> None:
-    """Reports of people drawn from a table, through ``Collision``; as the encoder and sampler do it.
+    """Draw reports of people from a table through ``Collision``, like the encoder and the sampler.
 
-    Each person is drawn from all rows of the table, or the rows are taken ``once`` each, in order.
-    Where ``law`` has room, (pool, 1 + small), nothing is reported: each person's whole law is added to
-    their seed's row, the weight of an empty cell in column 0 and what their own cells have more. The
-    table is then gone through whole several times, and values are rounded up in their share of these.
-    ``ups`` are the thresholds below which a row's value is rounded up, ``words[item]`` the mixed
-    numbers of single items, ``pairs`` the number of keys where pairs of them are items too, else 0,
-    ``lows[j]`` weight and rest of the cells without an item when j have one.
+    Each person is drawn from all rows of the table, or the rows are taken ``once`` each, in order. If
+    ``law`` is not empty, its shape is (pool, 1 + small) and no reports are drawn. The whole law of each
+    person is added to the row of the seed: the weight of an empty cell to column 0, and what the
+    person's own cells have in addition to theirs. Then the table is read several times, and a value is
+    rounded up in its share of these times. ``ups`` are the thresholds below which a row's value is
+    rounded up. ``words[item]`` are the mixed numbers of single items. ``pairs`` is the number of keys if
+    pairs of them are items too, else 0. ``lows[j]`` are weight and rest of the empty cells if j cells
+    have items.
     """
-    state = np.array([seed], np.uint64)
-    rows, most = np.float64(len(starts) - 1), U(cap)
-    step = (1 << 32) * (len(starts) - 1) // people
-    turn = U(0)
+    state, most = np.array([seed], np.uint64), U(cap)
     chosen, items = np.empty(cap, np.uint64), np.empty(cap, np.uint64)
     taken = np.empty(cap * (cap + 1) // 2 if pairs else cap, np.uint64)
     marked = np.zeros(small, np.int64)
     d = U(pairs)
     for p in range(1, people + 1):
-        row = U(p - 1)
-        if len(law):
-            row = U((p - 1) % (len(starts) - 1))
-            turn = U(((p - 1) // (len(starts) - 1)) * step)
-        elif not once:
-            row = U(np.float64(_random(state) >> U(11)) * (rows / 9007199254740992.0))
+        turn, row = _row(state, U(p - 1), U(people), once, U(len(starts) - 1), len(law))
         first = U(starts[row])
         kept = _keep(state, first, U(starts[row + U(1)]) - first, most, chosen)
         base = _random(state)
@@ -441,8 +453,8 @@ def draw_collision(
             for i in range(kept):
                 for j in range(i):
                     a, b = min(items[i], items[j]), max(items[i], items[j])
-                    one, two = a >> U(1), b >> U(1)
-                    rank = one * (U(2) * d - one - U(1)) // U(2) + two - one - U(1)
+                    key, other = a >> U(1), b >> U(1)
+                    rank = key * (U(2) * d - key - U(1)) // U(2) + other - key - U(1)
                     item = U(2) * d + U(4) * rank + U(2) * (a & U(1)) + (b & U(1))
                     word = _mixed((item + U(0x9E3779B9)) & U(0xFFFFFFFF))
                     cell = (_mixed(base ^ word) * U(small)) >> U(32)
@@ -458,9 +470,7 @@ def draw_collision(
         if cell_word < own:
             cell = taken[cell_word // U(high)]
         else:
-            over, low, rest = cell_word - own, U(lows[count, 0]), U(lows[count, 1])
-            heavy = rest * (low + U(1))
-            number = over // (low + U(1)) if over < heavy else rest + (over - heavy) // low
+            number = _number(cell_word - own, U(lows[count, 0]), U(lows[count, 1]))
             cell = _other(number, taken, count)
         counts[at * U(small) + cell] += 1
 
@@ -485,21 +495,13 @@ def draw_coco(
     law: Any,
 ) -> None:
     """The same through ``CoCo``; ``words[key]`` are the mixed numbers of keys."""
-    state = np.array([seed], np.uint64)
-    rows, most, half = np.float64(len(starts) - 1), U(cap), U(small // 2)
-    step = (1 << 32) * (len(starts) - 1) // people
-    turn = U(0)
+    state, most, half = np.array([seed], np.uint64), U(cap), U(small // 2)
     chosen, taken = np.empty(cap, np.uint64), np.empty(2 * cap, np.uint64)
     claimed = np.empty(cap, np.uint64)
     marked, best = np.zeros(small // 2, np.int64), np.zeros(small // 2, np.uint64)
     place = np.zeros(small // 2, np.uint64)
     for p in range(1, people + 1):
-        row = U(p - 1)
-        if len(law):
-            row = U((p - 1) % (len(starts) - 1))
-            turn = U(((p - 1) // (len(starts) - 1)) * step)
-        elif not once:
-            row = U(np.float64(_random(state) >> U(11)) * (rows / 9007199254740992.0))
+        turn, row = _row(state, U(p - 1), U(people), once, U(len(starts) - 1), len(law))
         first = U(starts[row])
         kept = _keep(state, first, U(starts[row + U(1)]) - first, most, chosen)
         base = _random(state)
@@ -545,9 +547,7 @@ def draw_coco(
             cell = claimed[(word - own) // U(low)]
             cell = cell + half if cell < half else cell - half
         else:
-            over, weight, rest = word - both, U(lefts[count, 0]), U(lefts[count, 1])
-            heavy = rest * (weight + U(1))
-            number = over // (weight + U(1)) if over < heavy else rest + (over - heavy) // weight
+            number = _number(word - both, U(lefts[count, 0]), U(lefts[count, 1]))
             for j in range(count):
                 taken[U(2) * j] = claimed[j]
                 taken[U(2) * j + U(1)] = claimed[j] + half if claimed[j] < half else claimed[j] - half

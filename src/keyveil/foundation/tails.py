@@ -10,8 +10,10 @@ terms are taken by Loader's way (Stirling's error and deviance), which loses no 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from math import exp, inf, lgamma, log, pi
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -86,8 +88,8 @@ def _log_far(k: Floats, n: Floats, p: Floats) -> Floats:
     """ln Pr[X >= k] for counts above the mean."""
     usable = (k >= 1) & (k <= n) & (p > 0) & (p < 1)
     at, of, by = np.where(usable, k, 1.0), np.where(usable, n, 1.0), np.where(usable, p, 0.5)
-    made = log_binomial(at, of, by) + np.log(tail_over_term(at, of, by))
-    return np.where(usable, made, -inf)
+    logs = log_binomial(at, of, by) + np.log(tail_over_term(at, of, by))
+    return np.where(usable, logs, -inf)
 
 
 @cache
@@ -150,6 +152,21 @@ def chi_square_above(statistic: float, freedom: float) -> float:
         if abs(d * c - 1) < 1e-16:
             break
     return min(1.0, fraction * exp(scale))
+
+
+def exponential_bound(
+    exponent: Callable[[Any], Any], low: float | Floats, high: float | Floats, steps: int
+) -> Any:
+    """exp of the least value of ``exponent``, but at most 1: Chernoff's bound.
+
+    The exponent is convex in its argument, the tilt. The range from ``low`` to ``high`` loses a third
+    in each step. Ends that are arrays are searched entry by entry.
+    """
+    for _ in range(steps):
+        left, right = low + (high - low) / 3, high - (high - low) / 3
+        falls = exponent(left) < exponent(right)
+        low, high = np.where(falls, low, left), np.where(falls, right, high)
+    return np.exp(np.clip(exponent((low + high) / 2), -700.0, 0.0))
 
 
 def entropy_above(nats: float, cells: int) -> float:

@@ -37,6 +37,9 @@ LINES: dict[str, tuple[str, str]] = {
     "pckv_grr": ("pckv", "PCKVGRR"),
     "signed_ue": ("signed_ue", "SignedUE"),
     "sized": ("sized", "Sized"),
+    "size": ("size", "Size"),
+    "sign": ("sign", "Sign"),
+    "parts": ("parts", "Parts"),
 }
 """File and class by the name of a mechanism."""
 

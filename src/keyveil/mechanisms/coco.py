@@ -16,7 +16,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from ..channel import CoCo
-from ..channel.coco_channel import best_cells
+from ..channel.shapes.coco_channel import best_cells
 from .collision import MOST_CAP, POOL, Sets
 from .encodings.item_set import ItemSet
 from .mechanism import Parameter

@@ -20,8 +20,8 @@ from math import ceil
 from typing import Any, ClassVar
 
 from ..channel import CoCo, Collision
-from ..channel.collision_channel import best_small
-from ..channel.hash import MOST_CELLS
+from ..channel.shapes.collision_channel import best_small
+from ..channel.shapes.hash import MOST_CELLS
 from ..estimate.linear import least_squares
 from ..foundation.errors import PlanError
 from ..people.schema import Schema

@@ -24,6 +24,7 @@ from ..estimate.linear import Moments, key_weights, single_keys, view_moments
 from ..estimate.together.joint import lifted
 from ..foundation.arrays import Floats, Integers
 from ..people.prior import HELD
+from ..people.scale import Quantity
 from ..people.schema import Schema
 from ..people.views import Views
 from .mechanism import Parameter
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
 DESIGN = {
     "frequency": Parameter(str(HELD), "0.001", "0.999", "expected frequency of keys"),
-    "spread": Parameter("0.5", "0.05", "0.95", "expected spread of a key's values on [-1, 1]"),
-    "mean": Parameter("0", "-0.9", "0.9", "expected mean of keys on [-1, 1]"),
+    "spread": Parameter("0.5", "0.05", "0.95", "expected spread of a key's values", Quantity.SPREAD),
+    "mean": Parameter("0", "-0.9", "0.9", "expected mean of keys", Quantity.VALUE),
     "weight": Parameter("0.5", "0.05", "0.95", "weight of the mean; the rest is that of the frequency"),
 }
 """Parameters of a design: expected law of keys, and weight of the mean. Estimates use the design only to

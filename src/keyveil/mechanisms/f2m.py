@@ -1,9 +1,9 @@
 """F2M: independently flipped bits for key and value; an absent key has a default value.
 
 Sun et al. 2019, Sec. IV-A. Paper letters: v-bar = ``default``, epsilon_1 = ``split`` * epsilon for the
-key, the rest for the value. A default of -1 or +1 uses all of epsilon. With 0 a nominal 1 is truly
-0.781, and ``tight`` uses the rest. ``published`` decodes the two bits separately, as the paper does
-(with e^epsilon_2 where it prints e^epsilon). ``least_squares`` also uses their joint law.
+key, the rest for the value. A default at an end of the range uses all of epsilon. With the middle a
+nominal 1 is truly 0.781, and ``tight`` uses the rest. ``published`` decodes the two bits separately, as
+the paper does (with e^epsilon_2 where it prints e^epsilon). ``least_squares`` also uses their joint law.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ..estimate.forecast.predicted_error import WithPublished
 from ..estimate.likelihood import likelihood
 from ..estimate.linear import answers_of, key_answers, least_squares, single_moments
 from ..foundation.arrays import Floats
+from ..people.scale import Quantity
 from ..people.schema import Schema
 from ..people.views import Views
 from .mechanism import Draft, Mechanism, Parameter, fitted, largest
@@ -67,7 +68,7 @@ class F2M(Mechanism):
     wasteful = True
     bits = "log2 d + 2"
     parameters = {
-        "default": Parameter("1", "-1", "1", "the value an absent key is given (v-bar), on [-1, 1]"),
+        "default": Parameter("1", "-1", "1", "the value an absent key is given (v-bar)", Quantity.VALUE),
         "split": Parameter("0.5", "0.01", "0.99", "the key's share of epsilon"),
     }
     estimators = {

@@ -13,6 +13,8 @@ from ..foundation.coins import Person, address
 from ..foundation.errors import RecordError, TableError
 from .schema import Record, Schema
 
+TWICE = "a key appears twice; a record has each key at most once"
+
 
 @dataclass(frozen=True)
 class People:
@@ -45,7 +47,7 @@ class People:
     def chosen(self, rows: Integers, numbers: Integers) -> People:
         """The records at some rows, in that order and as often as named, of people so numbered."""
         counts = np.diff(self.starts)[rows]
-        starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        starts = starts_of(counts)
         at = np.repeat(self.starts[rows] - starts[:-1], counts) + np.arange(starts[-1])
         return People(address(numbers), starts, self.keys[at], self.values[at])
 
@@ -76,11 +78,10 @@ class People:
     def of_records(cls, schema: Schema, records: Iterable[Record], first: int = 0) -> People:
         """People numbered from ``first`` on, one for each record, each checked."""
         held = [schema.checked(record) for record in records]
-        counts = [len(h) for h in held]
         rows = [(p, h[p]) for h in held for p in sorted(h)]
         return cls(
             address(np.arange(first, first + len(held))),
-            np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]),
+            starts_of([len(h) for h in held]),
             np.array([p for p, _ in rows], place_type(schema)),
             np.array([v for _, v in rows], np.float64),
         )
@@ -102,13 +103,30 @@ class People:
         clients (ignore, clip); otherwise the first broken rule is an error.
         """
         names, who = _numbered(persons)
-        places = np.asarray(keys, np.int64)
-        numbers = np.asarray(values, np.float64)
-        if not len(who) == len(places) == len(numbers):
+        if not len(who) == len(keys) == len(values):
             raise TableError("the columns of persons, keys and values must be of one length")
-        numbers = np.where(places == -2, 0.0, numbers)
+        return cls.of_places(schema, address(names), who, keys, values, lenient=lenient)
+
+    @classmethod
+    def of_places(
+        cls,
+        schema: Schema,
+        addresses: Words,
+        who: Integers,
+        keys: np.ndarray,
+        values: Any,
+        *,
+        lenient: bool = False,
+    ) -> People:
+        """The people at these addresses; ``who`` is the number of each row's person among them.
+
+        Keys, values and ``lenient`` are those of ``of_rows``. Who has no row holds nothing.
+        """
+        places = np.asarray(keys, np.int64)
+        numbers = np.where(places == -2, 0.0, np.asarray(values, np.float64))
         keep, numbers = _ruled(schema, places, numbers, lenient)
-        who, places, numbers = who[keep], places[keep], numbers[keep]
+        if not keep.all():
+            who, places, numbers = who[keep], places[keep], numbers[keep]
         rank = who * len(schema.keys) + places
         if (rank[1:] < rank[:-1]).any():
             order = np.argsort(rank, kind="stable")
@@ -116,38 +134,25 @@ class People:
         twice = rank[1:] == rank[:-1]
         if twice.any():
             if not lenient:
-                raise RecordError("a key appears twice; a record has each key at most once")
+                raise RecordError(TWICE)
             first = np.concatenate([[True], ~twice])
             who, places, numbers = who[first], places[first], numbers[first]
-        counts = np.bincount(who, minlength=len(names))
-        return cls(
-            address(names),
-            np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]),
-            places.astype(place_type(schema)),
-            numbers,
-        )
+        counts = np.bincount(who, minlength=len(addresses))
+        return cls(addresses, starts_of(counts), places.astype(place_type(schema)), numbers)
 
     @classmethod
-    def of_sparse(cls, schema: Schema, matrix: Any, *, first: int = 0) -> People:
+    def of_sparse(cls, schema: Schema, matrix: Any, *, first: int = 0, lenient: bool = False) -> People:
         """From a SciPy sparse matrix, a row a person: every stored entry is a held key."""
         if matrix.shape[1] != len(schema.keys):
             raise TableError(f"the matrix needs a column for each of {len(schema.keys)} keys")
-        if matrix.format == "coo" and len(np.unique(_flat(matrix))) < matrix.nnz:
-            raise RecordError("a key appears twice; a record has each key at most once")
+        if matrix.format == "coo":
+            cells = matrix.row.astype(np.int64) * matrix.shape[1] + matrix.col
+            if len(np.unique(cells)) < matrix.nnz:
+                raise RecordError(TWICE)
         rows = matrix.tocsr()
-        if not rows.has_sorted_indices:
-            rows = rows.sorted_indices()
-        if _repeats(rows.indptr, rows.indices):
-            raise RecordError("a key appears twice; a record has each key at most once")
-        places = rows.indices.astype(np.int64)
-        keep, numbers = _ruled(schema, places, rows.data.astype(np.float64), False)
-        del keep  # strict: every row was good
-        return cls(
-            address(np.arange(first, first + rows.shape[0])),
-            rows.indptr.astype(np.int64),
-            places.astype(place_type(schema)),
-            numbers,
-        )
+        numbers, held = np.arange(rows.shape[0]), (rows.indices, rows.data)
+        who = np.repeat(numbers, np.diff(rows.indptr))
+        return cls.of_places(schema, address(first + numbers), who, *held, lenient=lenient)
 
 
 def _numbered(persons: np.ndarray | list[Person]) -> tuple[np.ndarray | list[Person], Integers]:
@@ -161,25 +166,14 @@ def _numbered(persons: np.ndarray | list[Person]) -> tuple[np.ndarray | list[Per
     return list(numbers), who
 
 
-def _flat(matrix: Any) -> np.ndarray:
-    """Row and column of every entry of a coordinate matrix as one number."""
-    return matrix.row.astype(np.int64) * matrix.shape[1] + matrix.col
+def starts_of(counts: Any) -> Integers:
+    """Where each person's rows start, from the number of rows of each; the end of all comes last."""
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
 
 def place_type(schema: Schema) -> type[np.unsignedinteger[Any]]:
     """The narrowest type that holds every key's place."""
     return np.uint16 if len(schema.keys) <= 1 << 16 else np.uint32
-
-
-def _repeats(starts: np.ndarray, places: np.ndarray) -> bool:
-    """Whether a person has a key twice, where rows are sorted by key."""
-    if len(places) < 2:
-        return False
-    same = places[1:] == places[:-1]
-    inside = np.ones(len(places) - 1, bool)
-    edges = starts[1:-1]
-    inside[edges[(edges > 0) & (edges < len(places))] - 1] = False
-    return bool((same & inside).any())
 
 
 def _ruled(

@@ -41,9 +41,12 @@ class Population:
     def at(self, levels: int) -> Population:
         """The same people with values rounded to other levels; cached."""
         if levels not in self._at:
-            self._at[levels] = Population(self.schema, self.people, levels)
+            self._at[levels] = self._rounded_to(levels)
             self._at[levels]._at = self._at
         return self._at[levels]
+
+    def _rounded_to(self, levels: int) -> Population:
+        return Population(self.schema, self.people, levels)
 
     def on_unit_scale(self) -> Population:
         """The same population with every key's values on [-1, 1]."""

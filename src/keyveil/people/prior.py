@@ -13,11 +13,11 @@ shops and film ratings are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -77,13 +77,10 @@ class Prior:
     hold the one and have the other, and the sum of their values (of its key, on [-1, 1])."""
     sample: Sample | None = field(default=None, repr=False, compare=False)
     """Where a table tells: some of its people, who say how keys go together."""
-    _view_laws: dict[tuple[int, tuple[tuple[int, ...], ...]], Floats] = field(
+    _kept: dict[tuple[Any, ...], Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    _pairs: dict[tuple[int, int, int], Floats] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-    _fewer: dict[int, Sample] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Results that were computed before, by the method and its arguments."""
 
     def __post_init__(self) -> None:
         if not len(self.count) == len(self.frequency) == len(self.values):
@@ -132,7 +129,7 @@ class Prior:
         apart = min(BETWEEN, 1 - abs(mean)) if between is None else between
         means = np.clip([mean - apart, mean, mean + apart], -0.99, 0.99)
         count = np.full(3 * len(frequency), keys / (3 * len(frequency)))
-        laws = [value_law(each, spread) for each in means]
+        laws = [value_law(center, spread) for center in means]
         return cls(
             count,
             np.repeat(frequency, 3),
@@ -211,10 +208,14 @@ class Prior:
         its views if there are many, drawn once. Without a table the other keys of a view are average
         ones, held independently.
         """
-        name = (levels, tuple(views))
-        if name not in self._view_laws:
-            self._view_laws[name] = self._sampled_view_laws(levels, name[1])
-        return self._view_laws[name]
+        return self._once(self._sampled_view_laws, levels, tuple(views))
+
+    def _once(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        """The result of a method, computed once for each choice of arguments."""
+        name = (method.__name__, *arguments)
+        if name not in self._kept:
+            self._kept[name] = method(*arguments)
+        return self._kept[name]
 
     def _sampled_view_laws(self, levels: int, views: tuple[tuple[int, ...], ...]) -> Floats:
         states, size = self.states(levels), len(views[0])
@@ -227,22 +228,21 @@ class Prior:
             draw = Coins.stated("some of the views").generator(len(views))
             views = tuple(views[at] for at in draw.permutation(len(views))[:MOST_VIEWS].tolist())
         most = min(self.sample.people, max(MOST_LOOKED // (len(views) * size), FEWEST_SAMPLED))
-        if most not in self._fewer:
-            self._fewer[most] = self.sample.fewer(most)
-        together = self._fewer[most].together(self.keys, levels, views)
+        together = self._once(self.sample.fewer, most).together(self.keys, levels, views)
         own = together.sum(axis=2, keepdims=True)
         given = np.divide(together, own, out=np.broadcast_to(rest, together.shape).copy(), where=own > 0)
         return np.asarray((states[:, :, None] * given).reshape(len(states), -1))
 
-    def pair(self, levels: int, one: int, two: int) -> Floats:
+    def pair(self, levels: int, key: int, other: int) -> Floats:
         """The law of two keys' states together, flat, as a table's people hold them."""
+        return self._once(self._sampled_pair, levels, key, other)
+
+    def _sampled_pair(self, levels: int, key: int, other: int) -> Floats:
         if self.sample is None:
             raise PlanError("only a table says how two keys go together")
-        if (levels, one, two) not in self._pairs:
-            first, second = self.sample.states(levels, np.array([one, two]))
-            found = np.bincount(first * (levels + 1) + second, minlength=(levels + 1) ** 2)
-            self._pairs[levels, one, two] = found / self.sample.people
-        return self._pairs[levels, one, two]
+        first, second = self.sample.states(levels, np.array([key, other]))
+        counts = np.bincount(first * (levels + 1) + second, minlength=(levels + 1) ** 2)
+        return counts / self.sample.people
 
     def across(self) -> tuple[float, float]:
         """The variance across keys of the frequency, and of the mean weighed by frequency."""
@@ -291,8 +291,7 @@ class Prior:
         weight = np.concatenate([self.sizes[number][:, None] * held, np.full((1, len(odds)), most)])
         kept = np.minimum(1.0, cap / np.append(number, self.keys))
         total = weight.sum(axis=0)
-        made = np.divide(kept @ weight, total, out=np.ones_like(total), where=total > 0)
-        return np.asarray(made)
+        return np.asarray(np.divide(kept @ weight, total, out=np.ones_like(total), where=total > 0))
 
     def quantile(self, share: float) -> int:
         """The number of keys that this share of people does not exceed."""
@@ -393,8 +392,8 @@ def _frequencies(share: float, classes: int) -> Floats:
     if share >= 1:
         return np.ones(classes)
     middle = (np.arange(classes) + 0.5) / classes
-    made = 1.0 - (1.0 - middle) ** (share / (1.0 - share))
-    return np.clip(made * share / made.mean(), 0.0, 1.0)
+    quantiles = 1.0 - (1.0 - middle) ** (share / (1.0 - share))
+    return np.clip(quantiles * share / quantiles.mean(), 0.0, 1.0)
 
 
 def _sizes(share: float, keys: int) -> Floats:

@@ -104,6 +104,12 @@ class Schema:
         raise unknown_key(key, self.keys)
 
     @cached_property
+    def shared_range(self) -> tuple[Decimal, Decimal] | None:
+        """The range of all keys; None if keys have different ranges."""
+        first = self.ranges[0]
+        return first if all(ends == first for ends in self.ranges) else None
+
+    @cached_property
     def low(self) -> Floats:
         """Lower end of each key's range."""
         return np.array([float(low) for low, _ in self.ranges])
@@ -268,13 +274,11 @@ def unknown_key(key: object, names: Iterable[str]) -> UnknownKeyError:
 def _pairs(record: Any) -> Iterable[tuple[Any, Any]]:
     if isinstance(record, Mapping):
         return record.items()
-    if isinstance(record, str | bytes):
-        raise RecordError("a record is a mapping of keys to values")
     try:
-        pairs = [tuple(pair) for pair in record]
+        pairs = None if isinstance(record, str | bytes) else [tuple(pair) for pair in record]
     except TypeError:
-        raise RecordError("a record is a mapping of keys to values") from None
-    if any(len(pair) != 2 for pair in pairs):
+        pairs = None
+    if pairs is None or any(len(pair) != 2 for pair in pairs):
         raise RecordError("a record is a mapping of keys to values")
     return pairs
 

@@ -31,7 +31,7 @@ import numpy as np
 from ..foundation.arrays import Floats
 from ..foundation.coins import Coins, address
 from ..foundation.errors import PlanError
-from .people import People, place_type
+from .people import People, place_type, starts_of
 from .population import Population, on_unit_scale
 from .prior import GRID, Prior, value_law
 from .rounding import rounding
@@ -107,15 +107,9 @@ class StatedPopulation(Population):
             joint = (joint[:, :, None] * self._states[:, key, None, :]).reshape(len(joint), -1)
         return np.asarray(self.shares @ joint)
 
-    def at(self, levels: int) -> Population:
-        """The same people with values rounded to other levels; cached."""
-        if levels not in self._at:
-            made = StatedPopulation(
-                self.shares, self.chance, self.values, self.points, levels=levels, coins=self._coins
-            )
-            made._at = self._at
-            self._at[levels] = made
-        return self._at[levels]
+    def _rounded_to(self, levels: int) -> Population:
+        law = (self.shares, self.chance, self.values, self.points)
+        return StatedPopulation(*law, levels=levels, coins=self._coins)
 
     def on_unit_scale(self) -> StatedPopulation:
         """Itself: its values are stated on [-1, 1]."""
@@ -164,8 +158,7 @@ class StatedPopulation(Population):
         ladder = (heights + np.arange(len(laws))[:, None]).ravel()
         at = np.searchsorted(ladder, law + draw.random(len(who)), "right") - law * len(self.points)
         values = self.points[np.minimum(at, len(self.points) - 1)]
-        starts = np.concatenate([[0], np.cumsum(held.sum(axis=1), dtype=np.int64)])
-        numbers = np.arange(first, first + people, dtype=np.int64)
+        starts, numbers = starts_of(held.sum(axis=1)), np.arange(first, first + people, dtype=np.int64)
         return People(address(numbers), starts, places.astype(place_type(self.schema)), values)
 
     @cached_property
@@ -265,7 +258,7 @@ def tied(keys: int, frequency: float = 0.8, mean: float = -0.8, apart: float = 0
     chance = np.array([frequency - reach, frequency + reach])
     step = min(2 * apart, (1.0 - abs(mean)) / float(max(chance)) * 2 * frequency)
     means = mean + step / (2 * frequency) * np.array([-chance[1], chance[0]])
-    laws = np.array([[uniform_values(float(each))] * keys for each in means])
+    laws = np.array([[uniform_values(float(center))] * keys for center in means])
     return StatedPopulation(np.array([0.5, 0.5]), np.repeat(chance[:, None], keys, axis=1), laws)
 
 

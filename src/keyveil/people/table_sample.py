@@ -32,12 +32,12 @@ class Sample:
     @classmethod
     def of(cls, people: People, at: Floats) -> Sample:
         """A sample of evenly spaced people; ``at`` are the table's values on [0, 1]."""
-        some, number = evenly(len(people), MOST_SAMPLED), np.diff(people.starts)
-        number = number[some]
-        rows = np.repeat(people.starts[some] - np.cumsum(number) + number, number)
+        chosen = evenly(len(people), MOST_SAMPLED)
+        number = np.diff(people.starts)[chosen]
+        rows = np.repeat(people.starts[chosen] - np.cumsum(number) + number, number)
         rows += np.arange(len(rows))
-        who = np.repeat(np.arange(len(some)), number)
-        return cls(len(some), who, people.keys[rows].astype(np.int64), at[rows])
+        who = np.repeat(np.arange(len(chosen)), number)
+        return cls(len(chosen), who, people.keys[rows].astype(np.int64), at[rows])
 
     def fewer(self, people: int) -> Sample:
         """A smaller sample of ``people`` people, evenly spaced."""

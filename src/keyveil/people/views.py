@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
@@ -113,19 +112,9 @@ class Views:
             return cls(cls.singles(keys).keys, whole)
         if listed == "whole":
             return cls(cls.whole(keys).keys, whole)
-        return cls(tuple(_view(view, keys) for view in _listed(listed)), whole)
-
-
-def _listed(listed: object) -> Iterable[Sequence[object]]:
-    if not isinstance(listed, list) or not all(isinstance(view, list) for view in listed):
-        raise PlanError("views are a list of lists of key places, 'singles' or 'whole'")
-    return listed
-
-
-def _view(view: Sequence[object], keys: int) -> tuple[int, ...]:
-    places = []
-    for place in view:
-        if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < keys:
-            raise PlanError(f"a view names a key by its place, a whole number from 0 to {keys - 1}")
-        places.append(place)
-    return tuple(places)
+        if not isinstance(listed, list) or not all(isinstance(view, list) for view in listed):
+            raise PlanError("views are a list of lists of key places, 'singles' or 'whole'")
+        for place in (place for view in listed for place in view):
+            if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < keys:
+                raise PlanError(f"a view names a key by its place, a whole number from 0 to {keys - 1}")
+        return cls(tuple(tuple(view) for view in listed), whole)

@@ -2,7 +2,8 @@
 
 A row is one report in bytes, of one width for all reports of a plan. Where every report marks one cell
 besides its view's own, the row is the report's code. Otherwise it is the view's number in four bytes,
-followed by the bits of its channel's cells. All numbers are little-endian.
+followed by the bits of its channel's cells; a part that marks one cell sets one bit. All numbers are
+little-endian.
 
 Single reports, files, tallies, batches, the collector's log and its segments all use this class. So
 they agree on the bytes of a report and on what is refused.
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from ..channel import Channel
 from ..channel.layout import Layout
 from ..foundation.arrays import Bits, Flags, Integers
 from ..foundation.compiled import histogram
@@ -196,7 +198,8 @@ class Packing:
             rows = slice(None) if len(present) == 1 else np.flatnonzero(views == view)
             marks = np.unpackbits(bits[rows], axis=1, bitorder="little")
             own, beyond = np.split(marks, [int(self.layout.sizes[view])], axis=1)
-            possible = self.layout.channels[view].admits_rows(own)
+            channel = self.layout.channels[view]
+            possible = _one_mark(channel, own) if channel.one_cell else channel.admits_rows(own)
             if beyond.any():
                 possible &= ~beyond.any(axis=1)
             yield view, rows, own, possible
@@ -206,6 +209,10 @@ class Packing:
         layout = self.layout
         seen, reports = counts[layout.code_cells], counts[layout.own]
         if not self.one_cell:
+            single = [view for view, channel in enumerate(layout.channels) if channel.one_cell]
+            parted = np.split(seen, layout.first_code[1:]) if single else []
+            if any(not _one_each(layout.channels[v], parted[v], reports[v]) for v in single):
+                return False
             return bool((seen <= np.repeat(reports, layout.sizes)).all())
         totals = np.add.reduceat(seen, layout.first_code)
         return bool((totals == reports).all() and not seen[~layout.possible].any())
@@ -295,6 +302,16 @@ class Packing:
         views = np.frombuffer(block, "<u4", count).astype(np.int64)
         bits = np.frombuffer(block, np.uint8, offset=4 * count).reshape(count, self.bits_width)
         return Reports(self.plan_hash, views=views, bits=bits)
+
+
+def _one_mark(channel: Channel, marks: Bits) -> Flags:
+    """Which rows of marks have exactly one, of a possible output of a one-cell channel."""
+    return np.asarray((marks.sum(axis=1) == 1) & (marks @ channel.possible == 1))
+
+
+def _one_each(channel: Channel, counts: Integers, reports: int) -> bool:
+    """Whether so many reports that mark one possible output each could have these counts."""
+    return bool(counts.sum() == reports and not counts[channel.possible == 0].any())
 
 
 def pack_bits(marks: Bits) -> Bits:

@@ -19,10 +19,25 @@ from ..foundation.coins import Coins, Person, Stream
 from ..foundation.errors import ChannelError, PlanError
 from ..foundation.exact import own_context, text
 from ..people.people import People
+from ..people.scale import DOCUMENT, ExactScale
 from ..people.schema import Record, Schema
 from ..people.views import Views
 from .encoding import Encoding
 from .packing import Packing
+from .plan_parts import (
+    ENCODE,
+    NO_ENCODING,
+    WORDS_BEFORE,
+    PartViews,
+    PlanPart,
+    check_parts,
+    first_views,
+    flattened_channels,
+    part_counts,
+    perturb_parts,
+    pick_parts,
+    weights_of,
+)
 from .recipe import Draft, Recipe, written
 from .registry import REGISTRY, encoding_named, mechanism_named
 from .report import Report, Reports
@@ -57,7 +72,11 @@ def canonical(document: Mapping[str, Any]) -> bytes:
 
 @dataclass(frozen=True)
 class Plan:
-    """Keys, how a record becomes a state, the channel's integers, promised and proven epsilon."""
+    """Keys, how a record becomes a state, the channel's integers, promised and proven epsilon.
+
+    A plan of parts has the views and channels of all its parts, one after the other, and no encoding of
+    its own. ``part_plans`` are the plans to ask about encodings: the parts', or the plan itself.
+    """
 
     schema: Schema
     views: Views
@@ -68,22 +87,27 @@ class Plan:
     calibrate: str = "paper"
     channel_of: tuple[int, ...] | None = None
     parameters: Mapping[str, int | str] = field(default_factory=dict)
+    """As in the document: values and spreads are on [-1, 1]. See ``parameters_on_scale``."""
     chain: Mapping[str, Any] | None = None
+    parts: tuple[PlanPart, ...] | None = None
 
     def __post_init__(self) -> None:
-        self._check_parts()
+        if sum(c.proof_steps for c in self.channels) > MOST_SUBSET_STATES:
+            raise PlanError(TOO_MANY_SUBSETS)
+        if self.parts is None:
+            self._check_channels()
+        else:
+            check_parts(self.parts)
         if not self.proof.keeps(self.promised):
             raise ChannelError(
                 f"the channel breaks its promise of epsilon {self.promised}: {self.proof}"
             )
         _ = self.layout.cells
 
-    def _check_parts(self) -> None:
+    def _check_channels(self) -> None:
         encoding = self.encoding
         if not self.channels:
             raise PlanError("a plan has at least one channel")
-        if sum(c.proof_steps for c in self.channels) > MOST_SUBSET_STATES:
-            raise PlanError(TOO_MANY_SUBSETS)
         of = self.channel_of
         if of is not None and (
             len(of) != len(self.views) or any(not 0 <= c < len(self.channels) for c in of)
@@ -106,10 +130,39 @@ class Plan:
         calibrate: str = "paper",
         **parameters: Any,
     ) -> Plan:
-        """The plan of a registered mechanism; ``calibrate`` is "paper" or "tight"."""
+        """The plan of a registered mechanism; ``calibrate`` is "paper" or "tight".
+
+        Parameters that are values or spreads are on the range of the schema's keys. If keys have
+        different ranges, they are on [-1, 1], whose ends are those of each key's own range.
+        """
+        scale = ExactScale.of(schema)
+        return cls._of_parameters(schema, mechanism, epsilon, calibrate, parameters, scale)
+
+    @classmethod
+    def of_document(
+        cls,
+        schema: Schema,
+        mechanism: str,
+        epsilon: float | str | Decimal,
+        calibrate: str,
+        parameters: Mapping[str, Any],
+    ) -> Plan:
+        """The same from parameters as they stand in a document: values and spreads are on [-1, 1]."""
+        return cls._of_parameters(schema, mechanism, epsilon, calibrate, parameters, DOCUMENT)
+
+    @classmethod
+    def _of_parameters(
+        cls,
+        schema: Schema,
+        mechanism: str,
+        epsilon: float | str | Decimal,
+        calibrate: str,
+        parameters: Mapping[str, Any],
+        scale: ExactScale,
+    ) -> Plan:
         kind = mechanism_named(mechanism)
         with own_context():
-            drafted = kind.plan_draft(schema, epsilon, calibrate, parameters)
+            drafted = kind.plan_draft(schema, epsilon, calibrate, parameters, scale)
         return cls._drafted(kind, drafted, calibrate)
 
     @classmethod
@@ -135,7 +188,36 @@ class Plan:
         return advice.plan
 
     @classmethod
+    def of_parts(cls, shares: Sequence[tuple[float | str | Decimal | None, Plan]]) -> Plan:
+        """A plan whose people answer one of several plans, drawn with these shares, which sum to 1.
+
+        One share may be None: it is what the others leave. All plans have the same keys, ranges and
+        promised epsilon. Decimal text says a share exactly: "0.1" rather than 0.1.
+        """
+        weights = weights_of([str(s) if isinstance(s, float) else s for s, _ in shares])
+        parts = tuple(PlanPart(weight, plan) for weight, (_, plan) in zip(weights, shares, strict=True))
+        return cls.with_parts(ENCODE, parts)
+
+    @classmethod
+    def with_parts(
+        cls,
+        mechanism: str,
+        parts: tuple[PlanPart, ...],
+        parameters: Mapping[str, int | str] | None = None,
+    ) -> Plan:
+        """The plan of these parts, named after a mechanism that makes parts; see ``of_parts``."""
+        check_parts(parts)
+        plan, kind = parts[0].plan, mechanism_named(mechanism)
+        schema = plan.schema.at(max(part.plan.schema.levels for part in parts))
+        channels, channel_of = flattened_channels(parts)
+        given = kind.parameters_of(parts) if parameters is None else parameters
+        facts = schema, PartViews.of(parts), ENCODE, channels, plan.promised, mechanism, plan.calibrate
+        return cls(*facts, channel_of, given, None, parts)
+
+    @classmethod
     def _drafted(cls, kind: Recipe, drafted: Draft, calibrate: str) -> Plan:
+        if drafted.parts is not None:
+            return cls.with_parts(kind.name, drafted.parts, written(drafted.parameters))
         return cls(
             drafted.schema,
             drafted.views,
@@ -162,7 +244,37 @@ class Plan:
     @cached_property
     def encoding(self) -> Encoding:
         """How a record becomes a state; ``encode`` is its name in documents."""
+        if self.parts is not None:
+            raise PlanError(NO_ENCODING)
         return encoding_named(self.encode)
+
+    @cached_property
+    def part_plans(self) -> tuple[Plan, ...]:
+        """The plans of the parts; of a plan without parts, itself."""
+        return (self,) if self.parts is None else tuple(part.plan for part in self.parts)
+
+    def part_tallies(self, tally: Tally) -> list[Tally]:
+        """The tally of each part's plan, in the order of ``part_plans``."""
+        from .tally import Tally
+
+        if self.parts is None:
+            return [tally]
+        counts = part_counts(self, tally.counts)
+        return [Tally(plan, own) for plan, own in zip(self.part_plans, counts, strict=True)]
+
+    @property
+    def speaks_of_size(self) -> bool:
+        """Whether all that it asks is how many keys are held."""
+        return all(plan.encoding.speaks_of_size for plan in self.part_plans)
+
+    @cached_property
+    def parameters_on_scale(self) -> dict[str, int | str]:
+        """The parameters as they are typed and shown: values and spreads are on the range of the keys.
+
+        ``Plan.of`` takes them and returns the same plan. If keys have different ranges, they are those
+        of the document.
+        """
+        return self.mechanism.shown(self.parameters, ExactScale.of(self.schema))
 
     @cached_property
     def view_channels(self) -> tuple[Channel, ...]:
@@ -184,7 +296,7 @@ class Plan:
     @cached_property
     def layout(self) -> Layout:
         """The cells of the tally that reports mark."""
-        return Layout(self.view_channels)
+        return Layout(self.view_channels, self.parts is not None)
 
     @cached_property
     def packing(self) -> Packing:
@@ -194,6 +306,8 @@ class Plan:
     @cached_property
     def proof(self) -> Proof:
         """The worst pair of records over all channels, with the encoding before them."""
+        if self.parts is not None:
+            return worst_of(plan.proof for plan in self.part_plans)
         keys = len(self.schema.keys)
         return worst_of(self.encoding.proof(channel, keys) for channel in self.channels)
 
@@ -211,25 +325,37 @@ class Plan:
 
     @cached_property
     def _body(self) -> dict[str, Any]:
+        own = self.own_members
         body: dict[str, Any] = {
             "format": FORMAT,
+            "mechanism": own.pop("mechanism"),
+            "epsilon": {"promised": text(self.promised), "proven": text(self.proven)},
+            "schema": self.schema.document(),
+            "client": CLIENT,
+            **own,
+        }
+        if self.chain is not None:
+            body["chain"] = dict(self.chain)
+        return body
+
+    @property
+    def own_members(self) -> dict[str, Any]:
+        """The members of the document that a part has, too: mechanism, encoding, views and channels."""
+        members: dict[str, Any] = {
             "mechanism": {
                 "name": self.mechanism_name,
                 "calibrate": self.calibrate,
                 "parameters": dict(self.parameters),
-            },
-            "epsilon": {"promised": text(self.promised), "proven": text(self.proven)},
-            "schema": self.schema.document(),
-            "client": CLIENT,
-            "encode": self.encode,
-            "views": self.views.document(len(self.schema.keys)),
-            "channels": [channel.document() for channel in self.channels],
+            }
         }
+        if self.parts is not None:
+            return {**members, "parts": [part.document() for part in self.parts]}
+        members["encode"] = self.encode
+        members["views"] = self.views.document(len(self.schema.keys))
+        members["channels"] = [channel.document() for channel in self.channels]
         if self.channel_of is not None:
-            body["channel_of"] = list(self.channel_of)
-        if self.chain is not None:
-            body["chain"] = dict(self.chain)
-        return body
+            members["channel_of"] = list(self.channel_of)
+        return members
 
     @cached_property
     def hash(self) -> str:
@@ -334,6 +460,8 @@ class Plan:
 
     def perturb(self, people: People, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
         """Each person's view and output: pick, encode, draw."""
+        if self.parts is not None:
+            return perturb_parts(self, people, stream)
         picked = self.views.pick(stream.words(0, 1)[:, 0])
         rest = picked, stream.skip(1), self.cap
         states = self.encoding.encode(self.schema, self.views, people, *rest)
@@ -361,6 +489,9 @@ class Plan:
 
     def channel_start(self, view: int) -> int:
         """Where the channel's words begin: after the view's word and the encoder's, aligned."""
+        if self.parts is not None:
+            plan, own = self.part_of(view)
+            return WORDS_BEFORE + plan.channel_start(own)
         taken = 1 + self.encoding.words(self.schema, len(self.views.keys[view]), self.cap)
         align = self.view_channels[view].align
         return -(-taken // align) * align
@@ -369,7 +500,35 @@ class Plan:
         """The number of words that a report of this view takes."""
         return self.channel_start(view) + self.view_channels[view].words
 
+    def part_of(self, view: int) -> tuple[Plan, int]:
+        """The plan of the part that a view belongs to, and the number of the view there."""
+        if self.parts is None:
+            return self, view
+        first = first_views(self.parts)
+        number = int(np.searchsorted(first, view, side="right")) - 1
+        return self.parts[number].plan, view - int(first[number])
+
+    def pick(self, stream: Stream) -> np.ndarray:
+        """The view that the words of each person pick."""
+        if self.parts is None:
+            return self.views.pick(stream.words(0, 1)[:, 0])
+        numbers, first = pick_parts(self.parts, stream.words(0, 1)[:, 0]), first_views(self.parts)
+        own = np.array([plan.pick(stream.skip(WORDS_BEFORE)) for plan in self.part_plans])
+        return np.asarray(first[numbers] + own[numbers, np.arange(len(numbers))])
+
+    @cached_property
+    def picking_words(self) -> tuple[tuple[int, ...], np.ndarray]:
+        """Which words pick the view, and for each view the lowest words that pick it, a row each."""
+        if self.parts is None:
+            return (0,), np.concatenate([[0], self.views.bounds]).astype(np.uint32)[:, None]
+        ends = np.cumsum([0, *(part.weight for part in self.parts)]).tolist()
+        rows = [
+            np.stack([np.full(len(plan.views), end), plan.picking_words[1][:, 0]], axis=1)
+            for end, plan in zip(ends, self.part_plans, strict=False)
+        ]
+        return (0, WORDS_BEFORE), np.concatenate(rows).astype(np.uint32)
+
     @property
     def mechanism(self) -> Recipe:
-        """The mechanism that made the plan."""
-        return REGISTRY[self.mechanism_name]
+        """The mechanism that made the plan, with the answers that this plan has."""
+        return REGISTRY[self.mechanism_name].of_plan(self)

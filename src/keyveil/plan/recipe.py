@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,11 +12,13 @@ from ..channel import Channel, Table
 from ..foundation.errors import ChannelError, PlanError, nearest
 from ..foundation.exact import decimal, epsilon_of, own_context, text
 from ..foundation.search import largest_fitting_real
+from ..people.scale import DOCUMENT, ExactScale, Quantity
 from ..people.schema import Schema
 from ..people.views import Views
 
 if TYPE_CHECKING:
     from .plan import Plan
+    from .plan_parts import PlanPart
     from .tally import Tally
 
 CALIBRATIONS = ("paper", "tight")
@@ -24,23 +26,44 @@ CALIBRATIONS = ("paper", "tight")
 
 @dataclass(frozen=True)
 class Parameter:
-    """A choice a mechanism leaves open, with its default, its bounds and what it does."""
+    """A choice a mechanism leaves open, with its default, its bounds and what it does.
+
+    A default and bounds that are values or spreads are on [-1, 1], as in a plan's document.
+    """
 
     default: int | str
     low: int | str
     high: int | str
     what: str
+    quantity: Quantity = Quantity.NUMBER
 
-    def read(self, name: str, value: object) -> int | Decimal:
-        """The value within bounds: whole where the default is whole, decimal otherwise."""
-        number = decimal(value, name)
+    def read(self, name: str, value: object, scale: ExactScale = DOCUMENT) -> int | Decimal:
+        """The value within bounds, as in a document: whole where the default is whole, else decimal.
+
+        A value or spread is given on ``scale``.
+        """
+        number = scale.unit(decimal(value, name), self.quantity)
         if not Decimal(self.low) <= number <= Decimal(self.high):
-            raise PlanError(f"{name} must lie between {self.low} and {self.high}: {self.what}")
+            raise PlanError(f"{name} must lie {self._bounds(scale)}: {self.what}{self._note(scale)}")
         if isinstance(self.default, int):
             if number != int(number):
                 raise PlanError(f"{name} must be a whole number: {self.what}")
             return int(number)
         return number
+
+    def shown(self, value: int | str, scale: ExactScale) -> int | str:
+        """A document's value as people type and read it."""
+        if self.quantity is Quantity.NUMBER:
+            return value
+        return text(scale.shown(Decimal(value), self.quantity))
+
+    def _bounds(self, scale: ExactScale) -> str:
+        if self.quantity is Quantity.NUMBER:
+            return f"between {self.low} and {self.high}"
+        return f"in [{self.shown(self.low, scale)}, {self.shown(self.high, scale)}]{scale.words}"
+
+    def _note(self, scale: ExactScale) -> str:
+        return "" if self.quantity is Quantity.NUMBER else scale.note
 
 
 @dataclass(frozen=True)
@@ -51,11 +74,15 @@ class Choice:
     names: tuple[str, ...]
     what: str
 
-    def read(self, name: str, value: object) -> str:
+    def read(self, name: str, value: object, scale: ExactScale = DOCUMENT) -> str:
         """One of the names."""
         if value not in self.names:
             raise PlanError(f"{name} must be one of {', '.join(self.names)}: {self.what}")
         return str(value)
+
+    def shown(self, value: int | str, scale: ExactScale) -> int | str:
+        """The name as it is."""
+        return value
 
 
 @dataclass(frozen=True)
@@ -65,10 +92,14 @@ class Text:
     default: str
     what: str
 
-    def read(self, name: str, value: object) -> str:
+    def read(self, name: str, value: object, scale: ExactScale = DOCUMENT) -> str:
         """The words."""
         if not isinstance(value, str):
             raise PlanError(f"{name} must be text: {self.what}")
+        return value
+
+    def shown(self, value: int | str, scale: ExactScale) -> int | str:
+        """The words as they are."""
         return value
 
 
@@ -85,6 +116,8 @@ class Draft:
     """The channel of each view; None if all share the first."""
     chain: Mapping[str, Any] | None = None
     parameters: Mapping[str, int | str | Decimal] = field(default_factory=dict)
+    parts: tuple[PlanPart, ...] | None = None
+    """The parts of a plan of parts, which replace views, encoding and channels."""
 
 
 class Recipe(ABC):
@@ -95,10 +128,12 @@ class Recipe(ABC):
     """Where it is from, with venue and year."""
     speaks_of: ClassVar[str]
     """What one report speaks of, in words for people."""
-    answers: ClassVar[tuple[str, ...]] = ("frequency", "mean")
-    """Which of frequency, mean and mass it can answer."""
-    note: ClassVar[str] = ""
+    answers: tuple[str, ...] = ("frequency", "mean")
+    """Which of frequency, mean and mass of a key it can answer."""
+    note: str = ""
     """What a reader of the answers must know."""
+    makes_parts: ClassVar[bool] = False
+    """Whether its plans have parts."""
     wasteful: ClassVar[bool] = False
     """Whether the published parameters prove less than they promise."""
     fewest_keys: ClassVar[int] = 1
@@ -110,6 +145,14 @@ class Recipe(ABC):
     @abstractmethod
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         """The plan this mechanism makes of a schema and a promise."""
+
+    def of_plan(self, plan: Plan) -> Recipe:
+        """The mechanism with the answers and notes of one plan, if these depend on its parts."""
+        return self
+
+    def parameters_of(self, parts: Sequence[PlanPart]) -> dict[str, int | str]:
+        """The parameters of a plan of these parts."""
+        raise PlanError(f"{self.name} makes no plans of parts")
 
     def next(self, plan: Plan, tally: Tally) -> Draft:
         """The next round of a chain of plans."""
@@ -149,8 +192,11 @@ class Recipe(ABC):
         """The parameters of an example plan; empty if the defaults suffice."""
         return {}
 
-    def chosen(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Every parameter's value, the given ones checked, the others at their default."""
+    def chosen(self, given: Mapping[str, Any], scale: ExactScale = DOCUMENT) -> dict[str, Any]:
+        """Every parameter's value as in a document, the given ones checked, the others at their default.
+
+        Given values and spreads are on ``scale``.
+        """
         unknown = set(given) - set(self.parameters)
         if unknown:
             known, wrong = ", ".join(self.parameters) or "none", min(unknown)
@@ -158,17 +204,28 @@ class Recipe(ABC):
             hint = "" if near is None else f"did you mean {near}? "
             raise PlanError(f"{self.name} has no parameter {wrong!r}; {hint}known: {known}")
         return {
-            name: parameter.read(name, given.get(name, parameter.default))
+            name: parameter.read(name, given[name], scale)
+            if name in given
+            else parameter.read(name, parameter.default)
             for name, parameter in self.parameters.items()
         }
 
+    def shown(self, parameters: Mapping[str, int | str], scale: ExactScale) -> dict[str, int | str]:
+        """A document's parameters as people type and read them; ``chosen`` reads them back."""
+        return {name: self.parameters[name].shown(value, scale) for name, value in parameters.items()}
+
     def plan_draft(
-        self, schema: Schema, epsilon: object, calibrate: str, given: Mapping[str, Any]
+        self,
+        schema: Schema,
+        epsilon: object,
+        calibrate: str,
+        given: Mapping[str, Any],
+        scale: ExactScale = DOCUMENT,
     ) -> Draft:
-        """A checked draft, with its parameters on record."""
+        """A checked draft, with its parameters on record; given values and spreads are on ``scale``."""
         if calibrate not in CALIBRATIONS:
             raise PlanError(f"unknown calibration {calibrate!r}; known: {', '.join(CALIBRATIONS)}")
-        chosen = self.chosen(given)
+        chosen = self.chosen(given, scale)
         keys = len(schema.keys)
         if keys < self.fewest_keys:
             raise PlanError(f"{self.name} needs at least {self.fewest_keys} keys; this plan has {keys}")
@@ -190,6 +247,7 @@ def with_parameters(draft: Draft, chosen: Mapping[str, Any]) -> Draft:
         draft.channel_of,
         draft.chain,
         dict(chosen),
+        draft.parts,
     )
 
 

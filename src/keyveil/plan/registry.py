@@ -71,6 +71,24 @@ def mechanism_named(name: str, *also: str) -> Recipe:
     return REGISTRY[name]
 
 
+def parse_mechanism(name: str) -> tuple[str, dict[str, str]]:
+    """A mechanism's name and its parameters, from text like ``graded:levels=5`` or ``pairs:grr``.
+
+    Parameters are joined by ``+``. A value without a name is the ``channel``. Of a mechanism that makes
+    plans of parts, the whole rest is the list of its ``parts``.
+    """
+    mechanism, _, rest = name.partition(":")
+    if mechanism_named(mechanism).makes_parts and rest:
+        return mechanism, {"parts": rest.removeprefix("parts=")}
+    parameters: dict[str, str] = {}
+    for part in filter(None, rest.split("+")):
+        parameter, equals, value = part.partition("=")
+        if not equals:
+            parameter, value = "channel", part
+        parameters[parameter.strip()] = value.strip()
+    return mechanism, parameters
+
+
 def encoding_named(name: str) -> Encoding:
     """The encoding of that name, or an error that lists them all."""
     if name not in ENCODINGS:

@@ -95,7 +95,7 @@ class Option:
 
     @property
     def name(self) -> str:
-        """The mechanism with the parameters that are not at their default."""
+        """The mechanism with the parameters that are not at their default, on the values' scale."""
         words = [
             f"{name} {value}" if name != "queries" else _number_of(str(value))
             for name, value in stated_parameters(self.plan).items()
@@ -103,11 +103,11 @@ class Option:
         return f"{self.mechanism} ({', '.join(words)})" if words else self.mechanism
 
     def document(self) -> dict[str, Any]:
-        """As JSON; the mean's error is on the scale of the plan's values."""
+        """As JSON; the mean's error and parameters are on the scale of the plan's values."""
         half = Scale.of(self.plan.schema).half
         return {
             "mechanism": self.mechanism,
-            "parameters": dict(self.plan.parameters),
+            "parameters": self.plan.parameters_on_scale,
             "proven_epsilon": float(self.plan.proven),
             "mse_frequency": _number(self.frequency),
             "mse_mean": _number(self.mean * half**2),
@@ -183,14 +183,14 @@ def cost_among(options: Collection[Option]) -> Callable[[Option], float]:
 
 
 def tight_plan(schema: Schema, mechanism: str, epsilon: Decimal, parameters: Mapping[str, Any]) -> Plan:
-    """The mechanism's plan that proves all of epsilon."""
-    return Plan.of(schema, mechanism, epsilon, calibrate="tight", **parameters)
+    """The mechanism's plan that proves all of epsilon; parameters are those of its document."""
+    return Plan.of_document(schema, mechanism, epsilon, "tight", parameters)
 
 
 def candidates(
     epsilon: Decimal, ask: str, prior: Prior, people: int = 0
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Mechanisms and parameters to compare for single keys."""
+    """Mechanisms to compare for single keys, with the parameters of their documents."""
     if ask == "frequency":
         yield "rr", {}
     from ..channel.design.value_channels import candidates as singles

@@ -71,6 +71,10 @@ def outlook(plan: Plan, people: int) -> Outlook | None:
 
 def _stderr(plan: Plan, people: int) -> float | None:
     """The worst view's standard error of frequency(k | c)."""
+    if plan.parts is not None:
+        errors = [(part.weight, _stderr(part.plan, round(people * part.share))) for part in plan.parts]
+        known = [(weight, stderr) for weight, stderr in errors if stderr is not None]
+        return max(known)[1] if known else None  # of the part that answers such queries
     if not plan.encoding.speaks_of_views or single_keys(plan):
         return None
     levels, names = plan.schema.levels, plan.schema.keys
@@ -102,6 +106,7 @@ def _stderr(plan: Plan, people: int) -> float | None:
 def _better(plan: Plan, people: int, epsilon: str) -> bool:
     if Decimal(epsilon) <= plan.promised:
         return False
-    other = Plan.of(plan.schema, plan.mechanism_name, epsilon, plan.calibrate, **plan.parameters)
+    kind = plan.mechanism_name
+    other = Plan.of_document(plan.schema, kind, epsilon, plan.calibrate, plan.parameters)
     stderr = _stderr(other, people)
     return stderr is not None and stderr <= HOPELESS

@@ -56,14 +56,14 @@ def padded_plan(
     """A mechanism's plan with the length that has the least predicted error for one estimator.
 
     The error is that of the frequency and of the mean, each relative to KVUE's with the same estimator,
-    summed; or the one that is asked about. A length among ``parameters`` stays. Without a forecast it is
-    the length that nine people in ten do not exceed.
+    summed; or the one that is asked about. ``parameters`` are those of a plan's document, and a length
+    among them stays. Without a forecast it is the length that nine people in ten do not exceed.
     """
     stated = dict(parameters or {})
     called = padding_parameter(mechanism)
 
     def plan_with(given: Mapping[str, Any]) -> Plan:
-        return Plan.of(schema, mechanism, epsilon, calibrate, **{**stated, **given})
+        return Plan.of_document(schema, mechanism, epsilon, calibrate, {**stated, **given})
 
     if called is None or called in stated:
         return plan_with({})

@@ -158,7 +158,7 @@ def _check_reports(tally: Tally) -> None:
 
 def check_pilot(plan: Plan) -> None:
     """Raise a PlanError unless the plan asks how many keys are held."""
-    if not plan.encoding.speaks_of_size:
+    if plan.parts is not None or not plan.encoding.speaks_of_size:
         name = plan.mechanism_name
         other = "; this is its second" if name == "sized" else f", not {name}"
         raise PlanError(f"a pilot's plan asks how many keys are held: the first one of sized{other}")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..people.scale import Scale
-from .style import BLUE, LINES, MARKS, ORANGE, lightly, log_axis, put_away, pyplot_for
+from .style import BLUE, LINES, MARKS, ORANGE, grid_of, lightly, log_axis, put_away
 
 
 def plot_rows(
@@ -24,38 +24,38 @@ def plot_rows(
     estimator of ``auto`` at that epsilon, or else with its own first. The legend names the estimator.
     ``by_estimator`` draws every estimator separately.
     """
-    pyplot = pyplot_for(path)
     name = {"squared": "mse", "absolute": "mae"}[error]
-    conditional = "mse_conditional_frequency" in rows[0]
-    middle = "conditional_" if conditional else ""
+    middle = "conditional_" if "mse_conditional_frequency" in rows[0] else ""
     series = all_series(rows, by_estimator)
     parts = [f"{name}_{middle}{of}" for of in ("frequency", "mean")]
     parts = [p for p in parts if any(row[p] is not None for row in rows)]
     epsilons = sorted({row["epsilon"] for row in rows})
-    draw = _lines if len(epsilons) > 1 else _dots
-    figure = draw(pyplot, series, parts, epsilons)
+    figure = _lines(path, series, parts, epsilons) if len(epsilons) > 1 else _dots(path, series, parts)
     for panel, part in zip(figure.axes, parts, strict=False):
         of = part.removeprefix(f"{name}_").replace("_", " ")
         panel.set_title(f"mean {error} error of the {of}", loc="left", fontsize=10)
-    first = rows[0]
-    people = f"{first['n']:,} {'person' if first['n'] == 1 else 'people'}"
-    repetitions = f"{first['repetitions']} repetition{'' if first['repetitions'] == 1 else 's'}"
-    scale = Scale.parse(first.get("mean_scale"))
-    words = [f"{first['d']} keys, {people}, {repetitions}, means {scale}"]
-    if len(epsilons) == 1:
-        words.insert(0, f"epsilon {epsilons[0]:g}")
-    if first["repetitions"] > 1:
-        words.append("bars: two standard errors")
+    words = _setting(rows[0], epsilons)
     if not by_estimator:
         words.append("each with the estimator beside its name")
     if len(epsilons) > 1 and any(o.dashes != "-" and not o.planner for o in series):
         words.append("dashed: keyveil's own")
-    caption = textwrap.fill("; ".join(words), int(13.5 * figure.get_size_inches()[0]))
-    inch = 1 / figure.get_size_inches()[1]
-    figure.suptitle(
-        caption, x=0.012, y=1 - 0.06 * inch, ha="left", va="top", fontsize=8.5, color="#444444"
-    )
-    put_away(pyplot, figure, path)
+    wide, high = figure.get_size_inches()
+    caption = textwrap.fill("; ".join(words), int(13.5 * wide))
+    place = {"x": 0.012, "y": 1 - 0.06 / high, "ha": "left", "va": "top"}
+    figure.suptitle(caption, **place, fontsize=8.5, color="#444444")
+    put_away(figure, path)
+
+
+def _setting(row: dict[str, Any], epsilons: list[float]) -> list[str]:
+    """What was measured, in words."""
+    people = f"{row['n']:,} {'person' if row['n'] == 1 else 'people'}"
+    repetitions = f"{row['repetitions']} repetition{'' if row['repetitions'] == 1 else 's'}"
+    scale = Scale.parse(row.get("mean_scale"))
+    words = [f"epsilon {epsilons[0]:g}"] if len(epsilons) == 1 else []
+    words.append(f"{row['d']} keys, {people}, {repetitions}, means {scale}")
+    if row["repetitions"] > 1:
+        words.append("bars: two standard errors")
+    return words
 
 
 class Series(NamedTuple):
@@ -68,11 +68,13 @@ class Series(NamedTuple):
     dashes: Any
     planner: bool
 
-    def at(self, part: str) -> tuple[list[float], list[float], list[float]]:
-        """Epsilons, errors and two standard errors, where there are errors above 0."""
+    def at(self, part: str) -> tuple[list[float], list[float], list[Any]]:
+        """Epsilons, errors and the ends of two standard errors, where there are errors above 0."""
         positive = [row for row in self.rows if row[part]]
+        values = [row[part] for row in positive]
         spread = [2 * (row[f"{part}_se"] or 0.0) for row in positive]
-        return [row["epsilon"] for row in positive], [row[part] for row in positive], spread
+        bars = [np.minimum(spread, 0.9 * np.array(values)), spread]
+        return [row["epsilon"] for row in positive], values, bars
 
 
 def all_series(rows: list[dict[str, Any]], by_estimator: bool) -> list[Series]:
@@ -123,22 +125,21 @@ def _shown_estimators(rows: list[dict[str, Any]]) -> dict[tuple[str, float], str
     }
 
 
-def _lines(pyplot: Any, series: list[Series], parts: list[str], epsilons: list[float]) -> Any:
+def _lines(path: str | Path, series: list[Series], parts: list[str], epsilons: list[float]) -> Any:
     """Errors against epsilon on two logarithmic axes, each line named at its end."""
-    height = max(3.6, 1.5 + 0.19 * len(series))
+    high = max(3.6, 1.5 + 0.19 * len(series))
     longest = max(len(line.label) for line in series)
-    figure, panels = pyplot.subplots(
-        1, len(parts), figsize=((3.7 + 0.078 * longest) * len(parts) + 0.5, height), squeeze=False
-    )
+    wide = (3.7 + 0.078 * longest) * len(parts) + 0.5
+    figure, panels = grid_of(path, len(parts), wide, high)
     for panel, part in zip(panels[0], parts, strict=True):
         for line in series:
-            places, values, spread = line.at(part)
+            places, values, bars = line.at(part)
             if not places:
                 continue
             panel.errorbar(
                 places,
                 values,
-                yerr=[np.minimum(spread, 0.9 * np.array(values)), spread],
+                yerr=bars,
                 color=line.colour,
                 ls=line.dashes,
                 marker=line.mark,
@@ -156,35 +157,26 @@ def _lines(pyplot: Any, series: list[Series], parts: list[str], epsilons: list[f
         lightly(panel)
         panel.set_xlim(epsilons[0] / 1.08, epsilons[-1] * 1.08)
     room = 0.078 * longest + 0.35  # inches to the right of each panel
-    wide, high = figure.get_size_inches()
-    own = (wide - 0.35) / len(parts)
-    figure.subplots_adjust(
-        left=0.75 / wide,
-        right=1 - room / wide,
-        top=1 - 0.72 / high,
-        bottom=0.5 / high,
-        wspace=(room + 0.75) / max(own - room - 0.75, 0.5),
-    )
+    gap = (room + 0.75) / max((wide - 0.35) / len(parts) - room - 0.75, 0.5)
+    edges = {"left": 0.75 / wide, "right": 1 - room / wide, "top": 1 - 0.72 / high}
+    figure.subplots_adjust(**edges, bottom=0.5 / high, wspace=gap)
     for panel, part in zip(panels[0], parts, strict=True):
-        _named_at_ends(panel, [(line, *line.at(part)) for line in series], high)
+        _name_at_ends(panel, [(line, *line.at(part)) for line in series], high)
     return figure
 
 
-def _named_at_ends(panel: Any, lines: list[Any], high: float) -> None:
+def _name_at_ends(panel: Any, lines: list[Any], high: float) -> None:
     """Write the name of every line to its right, as close to its end as there is room."""
-    ends = [(line, places[-1], values[-1]) for line, places, values, _ in lines if places]
-    if not ends:
-        return
-    step = 0.148 / (panel.get_position().height * high)
     to_axes = panel.transData + panel.transAxes.inverted()
-    at = [to_axes.transform((x, y)) for _, x, y in ends]
-    order = sorted(range(len(ends)), key=lambda i: at[i][1])
-    places = spread_out([float(at[i][1]) for i in order], step, 0.0, 1.0)
-    for i, place in zip(order, places, strict=True):
-        line = ends[i][0]
+    ends = [(to_axes.transform((x[-1], y[-1])), line) for line, x, y, _ in lines if x]
+    ends.sort(key=lambda end: end[0][1])
+    step = 0.148 / (panel.get_position().height * high)
+    places = spread_out([float(at[1]) for at, _ in ends], step, 0.0, 1.0)
+    for (at, line), place in zip(ends, places, strict=True):
+        arrow = {"arrowstyle": "-", "lw": 0.5, "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5)}
         panel.annotate(
             line.label,
-            xy=(at[i][0], at[i][1]),
+            xy=at,
             xytext=(1.07, place),
             xycoords="axes fraction",
             textcoords="axes fraction",
@@ -193,14 +185,7 @@ def _named_at_ends(panel: Any, lines: list[Any], high: float) -> None:
             color=line.colour,
             fontweight="bold" if line.planner else "normal",
             annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": line.colour,
-                "lw": 0.5,
-                "shrinkA": 1,
-                "shrinkB": 3,
-                "relpos": (0, 0.5),
-            },
+            arrowprops={**arrow, "color": line.colour},
         )
 
 
@@ -224,7 +209,7 @@ def spread_out(wanted: list[float], step: float, low: float, high: float) -> lis
     return [max(place, low + step * i) for i, place in enumerate(places)]
 
 
-def _dots(pyplot: Any, series: list[Series], parts: list[str], epsilons: list[float]) -> Any:
+def _dots(path: str | Path, series: list[Series], parts: list[str]) -> Any:
     """Errors at one epsilon, a row for each mechanism, the smallest error on top."""
 
     def errors(line: Series) -> list[float]:
@@ -236,25 +221,17 @@ def _dots(pyplot: Any, series: list[Series], parts: list[str], epsilons: list[fl
         line.label.replace("auto", f"auto ({line.rows[0]['chosen']})", 1) if line.planner else line.label
         for line in ordered
     ]
-    height = 1.25 + 0.235 * max(len(ordered), 3)
+    high = 1.25 + 0.235 * max(len(ordered), 3)
     margin = 0.35 + 0.072 * max(map(len, labels))
     wide = margin + 3.4 * len(parts)
-    figure, panels = pyplot.subplots(1, len(parts), figsize=(wide, height), squeeze=False, sharey=True)
+    figure, panels = grid_of(path, len(parts), wide, high, sharey=True)
     for panel, part in zip(panels[0], parts, strict=True):
         for place, line in enumerate(ordered):
-            _, values, spread = line.at(part)
+            _, values, bars = line.at(part)
             if not values:
                 continue
-            colour = ORANGE if line.planner else BLUE
-            panel.errorbar(
-                values,
-                [place],
-                xerr=[np.minimum(spread, 0.9 * np.array(values)), spread],
-                fmt="D" if line.planner else "o",
-                color=colour,
-                ms=7 if line.planner else 5,
-                elinewidth=1.2,
-            )
+            mark, colour, size = ("D", ORANGE, 7) if line.planner else ("o", BLUE, 5)
+            panel.errorbar(values, [place], xerr=bars, fmt=mark, color=colour, ms=size, elinewidth=1.2)
             panel.axhline(place, color="#eeeeee", lw=0.8, zorder=0)
         log_axis(panel, "x")
         lightly(panel, "x")
@@ -263,7 +240,6 @@ def _dots(pyplot: Any, series: list[Series], parts: list[str], epsilons: list[fl
     first.set_ylim(-0.6, len(ordered) - 0.4)
     for line, tick in zip(ordered, first.get_yticklabels(), strict=True):
         tick.set_fontweight("bold" if line.planner else "normal")
-    figure.subplots_adjust(
-        left=margin / wide, right=1 - 0.15 / wide, top=1 - 0.7 / height, bottom=0.4 / height, wspace=0.08
-    )
+    edges = {"left": margin / wide, "right": 1 - 0.15 / wide, "top": 1 - 0.7 / high}
+    figure.subplots_adjust(**edges, bottom=0.4 / high, wspace=0.08)
     return figure

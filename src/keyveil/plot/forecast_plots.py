@@ -9,36 +9,37 @@ from typing import Any
 import numpy as np
 
 from ..people.scale import Scale
-from .style import BLUE, COLOURS, GREY, MARKS, ORANGE, lightly, plain_ticks, put_away, pyplot_for
+from .style import BLUE, GREY, ORANGE, grid_of, lightly, line_look, plain_ticks, put_away, put_away_with
 
 
 def plot_curves(curves: Any, path: str | Path, epsilon: float, people: int) -> None:
     """Predicted errors of a few mechanisms: against epsilon above, against people below.
 
-    Errors are roots of mean squared ones, as in the planner's table; a dotted line stands where the
-    plan was asked for.
+    Errors are roots of mean squared ones, as in the planner's table. A dotted line marks the epsilon
+    and the number of people of the plan.
     """
-    pyplot = pyplot_for(path)
     parts = (curves.ask,) if curves.ask in ("frequency", "mean") else ("frequency", "mean")
-    figure, panels = pyplot.subplots(
-        2, len(parts), figsize=(2.0 + 4.4 * len(parts), 7.4), squeeze=False, sharey="col"
-    )
+    figure, panels = grid_of(path, len(parts), 2.0 + 4.4 * len(parts), 7.4, rows=2, sharey="col")
+    who = f"{people:,} people" if people > 1 else "1 person"
+    above = f"{who}; at each epsilon the best parameters"
+    below = f"epsilon {epsilon:g}; parameters for {who}"
     rows = (
-        (panels[0], curves.epsilons, curves.by_epsilon, epsilon, "epsilon"),
-        (panels[1], curves.people, curves.by_people, people, "people who answer"),
+        (above, curves.epsilons, curves.by_epsilon, epsilon, "epsilon"),
+        (below, curves.people, curves.by_people, people, "people who answer"),
     )
-    for line, places, errors, here, label in rows:
+    for line, (title, places, errors, here, label) in zip(panels, rows, strict=True):
+        line[0].set_title(title, loc="left", fontsize=10)
         for panel, part in zip(line, parts, strict=True):
             for number, (name, curve) in enumerate(errors.items()):
+                first = number == 0
                 panel.plot(
                     places,
                     np.sqrt(curve[part]),
-                    color=COLOURS[number % len(COLOURS)],
-                    marker=MARKS[number % 7],
-                    lw=2.8 if number == 0 else 1.2,
-                    ms=5 if number == 0 else 4,
-                    zorder=3 if number == 0 else 2,
-                    label=f"{name}, {curves.first}" if number == 0 else name,
+                    **line_look(number),
+                    lw=2.8 if first else 1.2,
+                    ms=5 if first else 4,
+                    zorder=3 if first else 2,
+                    label=f"{name}, {curves.first}" if first else name,
                 )
             panel.axvline(here, color=GREY, lw=1.0, ls=":")
             panel.set(xscale="log", yscale="log", xlabel=label)
@@ -47,20 +48,10 @@ def plot_curves(curves: Any, path: str | Path, epsilon: float, people: int) -> N
             plain_ticks(panel.xaxis, (1, 2, 5) if label == "epsilon" else (1,))
     for panel in panels.ravel():
         plain_ticks(panel.yaxis, (1, 2, 5))
-    who = f"{people:,} people" if people > 1 else "1 person"
-    above = f"{who}; at each epsilon the best parameters"
-    below = f"epsilon {epsilon:g}; parameters for {who}"
-    for line, words in zip(panels, (above, below), strict=True):
-        line[0].set_title(words, loc="left", fontsize=10)
-    heading = "predicted error" + (", before shrinkage" if curves.ask != "conditional" else "")
-    figure.suptitle(heading, x=0.01, ha="left", fontsize=11)
-    handles, labels = panels[0][0].get_legend_handles_labels()
     if len(parts) == 1:
         panels[0][0].legend(frameon=False, fontsize=8, loc="lower left")
-    else:
-        figure.legend(handles, labels, loc="upper right", ncols=len(labels), frameon=False, fontsize=9)
-    figure.tight_layout(rect=(0, 0, 1, 0.985))
-    put_away(pyplot, figure, path)
+    heading = "predicted error" + (", before shrinkage" if curves.ask != "conditional" else "")
+    put_away_with(figure, path, heading, len(curves.by_epsilon) if len(parts) > 1 else 0, 0.985)
 
 
 def _asked_of(part: str, ask: str, scale: Scale) -> str:
@@ -72,38 +63,31 @@ def plot_limit(
     panels: Mapping[str, Mapping[str, list[float]]], epsilons: list[float], path: str | Path
 ) -> None:
     """Errors of a few mechanisms over the least there can be, against epsilon; a panel for each law."""
-    pyplot = pyplot_for(path)
-    figure, axes = pyplot.subplots(
-        1, len(panels), figsize=(1 + 3.9 * len(panels), 3.8), squeeze=False, sharey=True
-    )
+    figure, axes = grid_of(path, len(panels), 1 + 3.9 * len(panels), 3.8, sharey=True)
+    ticks = [e for e in epsilons if e in (0.1, 0.2, 0.5, 1, 2, 4, 6)]
     for panel, (title, lines) in zip(axes[0], panels.items(), strict=True):
         panel.axhline(1.0, color=GREY, lw=1.0, ls=":")
         for number, (name, ratios) in enumerate(lines.items()):
-            colour, mark = COLOURS[number % len(COLOURS)], MARKS[number % 7]
-            panel.plot(epsilons, ratios, color=colour, marker=mark, ms=4, lw=1.4, label=name)
+            panel.plot(epsilons, ratios, **line_look(number), ms=4, lw=1.4, label=name)
         panel.set_xscale("log")
-        ticks = [e for e in epsilons if e in (0.1, 0.2, 0.5, 1, 2, 4, 6)]
         panel.set_xticks(ticks, [f"{e:g}" for e in ticks])
         panel.minorticks_off()
         panel.set_xlabel("epsilon")
         panel.set_title(title, loc="left", fontsize=10)
         lightly(panel)
-    axes[0][0].set_ylim(0.97, 1.75)  # what is further off is off the picture
+    axes[0][0].set_ylim(0.97, 1.75)  # larger ratios are not shown
     axes[0][0].set_ylabel("error over the limit")
     axes[0][0].legend(frameon=False, fontsize=8, loc="upper left")
     figure.tight_layout()
-    put_away(pyplot, figure, path)
+    put_away(figure, path)
 
 
 def plot_gains(rows: list[dict[str, Any]], path: str | Path, share: float, epsilon: float) -> None:
     """The shift that fakes cause under each mechanism, of frequency and mean."""
-    pyplot = pyplot_for(path)
     parts = [p for p in ("frequency", "mean") if any(row[p] is not None for row in rows)]
     shown = [row for row in rows if not row["reason"]]
     height = 1.6 + 0.26 * len(shown)
-    figure, panels = pyplot.subplots(
-        1, len(parts), figsize=(2.2 + 4.4 * len(parts), height), squeeze=False, sharey=True
-    )
+    figure, panels = grid_of(path, len(parts), 2.2 + 4.4 * len(parts), height, sharey=True)
     at = np.arange(len(shown))[::-1]
     for panel, part in zip(panels[0], parts, strict=True):
         for name, shift, colour, words in (
@@ -120,8 +104,4 @@ def plot_gains(rows: list[dict[str, Any]], path: str | Path, share: float, epsil
     panels[0][0].set_yticks(at, [row["mechanism"] for row in shown])
     panels[0][0].set_ylim(-0.7, len(shown) - 0.3)
     heading = f"crafted reports of {share:.3g} of all clients, one key, epsilon {epsilon:g}"
-    figure.suptitle(heading, x=0.01, ha="left", fontsize=11)
-    handles, labels = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="upper right", ncols=2, frameon=False, fontsize=9)
-    figure.tight_layout(rect=(0, 0, 1, 1 - 0.25 / height))
-    put_away(pyplot, figure, path)
+    put_away_with(figure, path, heading, 2, 1 - 0.25 / height)

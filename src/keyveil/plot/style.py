@@ -26,22 +26,48 @@ def check_picture(path: str | Path) -> None:
         raise TableError(f"{path}: a picture's name ends in .png, .svg or .pdf")
 
 
-def pyplot_for(path: str | Path) -> Any:
-    """Matplotlib without a screen; a file name that it cannot write is refused."""
+def grid_of(
+    path: str | Path, columns: int, width: float, height: float, rows: int = 1, **more: Any
+) -> tuple[Any, Any]:
+    """A figure, drawn without a screen, and its grid of panels; sizes in inches.
+
+    A file name that matplotlib cannot write is refused.
+    """
     check_picture(path)
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    return pyplot
+    figure, panels = pyplot.subplots(rows, columns, figsize=(width, height), squeeze=False, **more)
+    return figure, panels
 
 
-def put_away(pyplot: Any, figure: Any, path: str | Path) -> None:
+def put_away(figure: Any, path: str | Path) -> None:
     """Write the picture completely or not at all, and close it."""
+    from matplotlib import pyplot
+
     with whole_file(Path(path)) as file:
         figure.savefig(file, dpi=150, format=Path(path).suffix[1:].lower())
     pyplot.close(figure)
+
+
+def put_away_with(figure: Any, path: str | Path, heading: str, columns: int, top: float = 1.0) -> None:
+    """Write the picture with a heading and, if it has columns, one legend for all of its panels.
+
+    Panels reach up to ``top``, a share of the figure's height.
+    """
+    figure.suptitle(heading, x=0.01, ha="left", fontsize=11)
+    if columns:
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="upper right", ncols=columns, frameon=False, fontsize=9)
+    figure.tight_layout(rect=(0, 0, 1, top))
+    put_away(figure, path)
+
+
+def line_look(number: int) -> dict[str, str]:
+    """Colour and mark of a line by its number."""
+    return {"color": COLOURS[number % len(COLOURS)], "marker": MARKS[number % 7]}
 
 
 def lightly(panel: Any, grid: str = "both") -> None:

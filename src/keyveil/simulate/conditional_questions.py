@@ -114,7 +114,7 @@ class ConditionalQuestions(Questions):
         estimator: str | None,
     ) -> Plan:
         """The plan; a plan that asks about one key at a time is refused."""
-        plan = Plan.of(self.schema, mechanism, epsilon, calibrate, **parameters)
+        plan = Plan.of_document(self.schema, mechanism, epsilon, calibrate, parameters)
         if single_keys(plan):
             raise PlanError(
                 f"{mechanism} speaks of one key at a time; conditionals need views, like pairs"
@@ -160,7 +160,7 @@ class ConditionalQuestions(Questions):
             name: dict.fromkeys(STATISTICS) for name in estimators
         }
         for name in estimators:
-            if name in FORECAST_ESTIMATORS and plan.encoding.speaks_of_views:
+            if name in FORECAST_ESTIMATORS and plan.parts is None and plan.encoding.speaks_of_views:
                 forecast = QueryForecast(plan, self.population.law, people, name)
                 errors[name] = {kind: self._clipped_error(forecast, kind) for kind in STATISTICS}
         return errors

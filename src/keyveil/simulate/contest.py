@@ -17,12 +17,14 @@ import numpy as np
 from ..foundation.arrays import Floats
 from ..foundation.coins import Coins
 from ..foundation.errors import PlanError
-from ..mechanisms import REGISTRY
+from ..mechanisms import REGISTRY, mechanism_named
 from ..mechanisms.mechanism import CALIBRATIONS
 from ..people.population import Population
 from ..people.prior import Prior
+from ..people.scale import ExactScale
 from ..people.schema import Schema
 from ..plan.plan import Plan
+from ..plan.recipe import written
 from ..plan.tally import Tally
 from ..planner.competitor import competitor_name, parse_competitor
 from ..planner.padding import PADDED_FOR
@@ -79,6 +81,8 @@ class Contest:
     """Whether the planner's prior comes from a pilot among the same people, one in each repetition."""
     keys_together: int | None = None
     """The number of keys in a conditional, target included; None for single keys."""
+    named_on: ExactScale | None = None
+    """The scale of values and spreads in the names of competitors; the population's by default."""
 
     def __post_init__(self) -> None:
         if self.people < 1 or self.repetitions < 1:
@@ -101,6 +105,11 @@ class Contest:
             return KeyQuestions(self.population, self.coins, self.ask)
         return ConditionalQuestions(self.population.on_unit_scale(), self.coins, self.keys_together)
 
+    @cached_property
+    def _scale(self) -> ExactScale:
+        """The scale of names."""
+        return ExactScale.of(self.population.schema) if self.named_on is None else self.named_on
+
     @property
     def table_prior(self) -> Prior:
         """The population as a prior."""
@@ -115,7 +124,9 @@ class Contest:
         """
         if name == AUTO:
             return self.advice(epsilon).plan
-        mechanism, parameters = parse_competitor(name)
+        mechanism, typed = parse_competitor(name)
+        chosen = written(mechanism_named(mechanism).chosen(typed, self._scale))
+        parameters = {parameter: chosen[parameter] for parameter in typed}
         return self.questions.plan(
             mechanism, parameters, epsilon, self.calibrate, self.people, estimator
         )
@@ -214,7 +225,9 @@ class Contest:
         if self.pilot:
             facts |= {
                 "pilot": (self.people - first.people) / self.people,
-                "choices": {competitor_name(entry.plan): entry.repetitions for entry in entries},
+                "choices": {
+                    competitor_name(entry.plan, self._scale): entry.repetitions for entry in entries
+                },
                 "true_epsilon": float(max(entry.plan.proven for entry in entries)),
             }
         return [replace(rows[estimator], **facts) for estimator in estimators]
@@ -251,7 +264,7 @@ class Contest:
         keep_name = name == AUTO or ":" in name
         return ContestRow(
             mechanism=name if keep_name else plan.mechanism_name,
-            chosen=competitor_name(plan),
+            chosen=competitor_name(plan, self._scale),
             estimator=estimator,
             epsilon=float(epsilon),
             true_epsilon=float(_true_epsilon(plan)),
@@ -305,13 +318,17 @@ class Contest:
 
 
 def left_out_by(plan: Plan, sizes: Floats) -> float:
-    """The share of held keys beyond the plan's cap; ``sizes[j]`` is the share of people with j keys."""
-    most = plan.encoding.most_counted(plan.cap)
-    if most is None:
-        return 0.0
+    """The share of held keys beyond the plan's cap; ``sizes[j]`` is the share of people with j keys.
+
+    Of several parts it is the smallest cap.
+    """
     held = np.arange(len(sizes))
     total = float(sizes @ held)
-    return float(sizes @ np.maximum(held - most, 0)) / total if total else 0.0
+    parts = [(own.encoding.most_counted(own.cap), own.mechanism.answers) for own in plan.part_plans]
+    caps = [most for most, answers in parts if most is not None and answers]
+    if not caps or not total:
+        return 0.0
+    return float(sizes @ np.maximum(held - min(caps), 0)) / total
 
 
 def _true_epsilon(plan: Plan) -> Decimal:
@@ -323,11 +340,12 @@ def _true_epsilon(plan: Plan) -> Decimal:
 
 
 def all_competitors(keys: int) -> list[str]:
-    """Every mechanism that answers for single keys, and then the planner's choice."""
+    """Every mechanism that answers for single keys, without mixtures, and then the planner's choice."""
     return [
         name
         for name, kind in REGISTRY.items()
         if name not in TOGETHER
+        and not kind.makes_parts
         and kind.fewest_keys <= keys <= kind.most_keys
         and set(kind.answers) & {"frequency", "mean"}
     ] + [AUTO]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..channel.law import as_laws, random_stream
-from ..channel.seed_pool import pool_of
+from ..channel.shapes.seed_pool import pool_of
 from ..foundation.arrays import Floats, Integers
 from ..foundation.coins import Coins
 from ..foundation.compiled import compiled
@@ -69,46 +69,67 @@ def simulate_runs(
 
 
 def _counts(
-    plan: Plan, population: Population, people: int, draw: np.random.Generator, runs: int
+    plan: Plan,
+    population: Population,
+    people: int | Integers,
+    draw: np.random.Generator,
+    runs: int,
 ) -> Integers:
+    """Counts ``(runs, cells)``; ``people`` is the number of people in every run, or in each."""
     if population.schema.keys != plan.schema.keys:
         raise PlanError("the population has other keys than the plan")
+    if plan.parts is not None:
+        shares = np.array([part.share for part in plan.parts])
+        asked = draw.multinomial(people, shares, size=runs)
+        parts = zip(plan.part_plans, asked.T, strict=True)
+        return np.concatenate([_counts(own, population, n, draw, runs) for own, n in parts], axis=1)
     counts = _of_laws(plan, population.at(plan.schema.levels), people, draw, runs)
     if counts is not None:
         return counts
     counts = np.zeros((runs, plan.layout.cells), np.int64)
     loops: Any = compiled()
     if not plan.encoding.speaks_of_sets or loops is None:
-        for row in counts:
-            _by_person(plan, population, people, draw, row)
+        for row, own in zip(counts, _people_of_runs(people, runs), strict=True):
+            _by_person(plan, population, own, draw, row)
         return counts
     counts[:, 0] = people
-    sets = _Sets(plan, loops)
+    sets, numbers = _Sets(plan, loops), _people_of_runs(people, runs)
+    people, total = max(numbers), sum(numbers)
     many = max(int(people * sets.telling(population) / SLACK), LEAST)
-    if min(many, runs * people) > MOST_DRAWN:
-        most = int(MOST_DRAWN * people / min(many, runs * people))
+    if min(many, total) > MOST_DRAWN:
+        most = int(MOST_DRAWN * people / min(many, total))
         raise PlanError(
             f"whole sets of {people:,} people take too long to draw; simulate at most {most:.0e} people "
             f"with {plan.mechanism_name} (errors fall as one over people)"
         )
     if type(population).draw is not Population.draw:  # people are made as they are drawn, not a table
-        for row, each in zip(counts, draw.spawn(runs), strict=True):
-            for first in range(0, people, MANY):
-                some = Population(plan.schema, population.draw(min(MANY, people - first), each, first))
+        for row, own, each in zip(counts, numbers, draw.spawn(runs), strict=True):
+            for first in range(0, own, MANY):
+                some = Population(plan.schema, population.draw(min(MANY, own - first), each, first))
                 sets.add(some, len(some.people), True, each, row)
         return counts
     _ = population.ups  # made once, before threads ask for it
-    if runs * people > 2 * many:
-        counts[:, 1:] = _of_law(sets.law(population, many, draw), people, runs, draw)
+    if total > 2 * many:
+        counts[:, 1:] = _of_law(sets.law(population, many, draw), counts[:, 0], draw)
         return counts
     with ThreadPoolExecutor(min(runs, os.cpu_count() or 1)) as workers:
-        jobs = zip(counts, draw.spawn(runs), strict=True)
-        list(workers.map(lambda job: sets.add(population, people, False, job[1], job[0]), jobs))
+        jobs = zip(counts, numbers, draw.spawn(runs), strict=True)
+        list(workers.map(lambda job: sets.add(population, job[1], False, job[2], job[0]), jobs))
     return counts
 
 
+def _people_of_runs(people: int | Integers, runs: int) -> list[int]:
+    """The number of people of each run."""
+    numbers: list[int] = np.broadcast_to(people, (runs,)).tolist()
+    return numbers
+
+
 def _of_laws(
-    plan: Plan, population: Population, people: int, draw: np.random.Generator, runs: int
+    plan: Plan,
+    population: Population,
+    people: int | Integers,
+    draw: np.random.Generator,
+    runs: int,
 ) -> Integers | None:
     """Counts ``(runs, cells)`` from the laws of the views' states, one multinomial draw each.
 
@@ -183,10 +204,10 @@ class _Sets:
         return as_laws(made)
 
 
-def _of_law(laws: Floats, people: int, runs: int, draw: np.random.Generator) -> Integers:
+def _of_law(laws: Floats, people: Integers, draw: np.random.Generator) -> Integers:
     """Counts of reports whose seeds are drawn evenly and whose cells follow the seed's law."""
-    seeds = draw.multinomial(people, np.full(len(laws), 1.0 / len(laws)), size=runs)
-    counts = np.empty((runs, laws.size), np.int64)
+    seeds = draw.multinomial(people, np.full(len(laws), 1.0 / len(laws)))
+    counts = np.empty((len(people), laws.size), np.int64)
     for row, own in zip(counts, seeds, strict=True):
         row[:] = draw.multinomial(own, laws).reshape(-1)
     return counts

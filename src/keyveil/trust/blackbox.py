@@ -71,13 +71,11 @@ def audit_device(
     confidence: float = 0.999,
 ) -> Leak:
     """The best lower bound on epsilon from ``draws`` reports for each record of each pair."""
-    half = draws // 2
-
-    def sample(record: Record, count: int) -> Counter[Sent]:
-        return Counter(device(record) for _ in range(count))
 
     def halves(record: Record) -> tuple[Batch, Batch]:
-        return sample(record, half), sample(record, draws - half)
+        counts = draws // 2, draws - draws // 2
+        pick, bound = (Counter(device(record) for _ in range(count)) for count in counts)
+        return pick, bound
 
     return audit_batches([(halves(first), halves(second)) for first, second in pairs], confidence)
 
@@ -99,11 +97,9 @@ def audit_batches(pairs: Iterable[Sequence[tuple[Batch, Batch]]], confidence: fl
     for _, number, event, likely_events, against in bounds[:PICKED]:
         value = _bound(event, likely_events, against, alpha)
         if value > best.epsilon:
-            seen, draws = (
-                (likely_events.count(event), against.count(event)),
-                (likely_events.draws, against.draws),
-            )
-            best = Leak(value, _NAMES[event[0]].format(event[1]), number, confidence, seen, draws)
+            seen = likely_events.count(event), against.count(event)
+            name, draws = _NAMES[event[0]].format(event[1]), (likely_events.draws, against.draws)
+            best = Leak(value, name, number, confidence, seen, draws)
     return best
 
 

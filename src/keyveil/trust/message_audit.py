@@ -73,23 +73,11 @@ class Guesses:
         )
 
 
-@dataclass(frozen=True)
-class Redrawn:
-    """How often the id, used as coins, reproduces the cells from the true record."""
+Redrawn = tuple[float, str]
+"""How often ids, used as coins, reproduce the cells from the true record: a p-value and a sentence.
 
-    attack: str
-    matches: int
-    messages: int
-    expected: float
-    """Expected number of messages whose cells an unrelated id reproduces."""
-    chance: float
-    """The probability of at least ``matches`` matches if ids are unrelated to cells."""
-
-    def __str__(self) -> str:
-        return (
-            f"{self.attack}: they draw the same cells again for {self.matches} of {self.messages} "
-            f"messages; unrelated ids do so for {self.expected:.1f}"
-        )
+The p-value is the probability of as many matches if ids are unrelated to cells.
+"""
 
 
 @dataclass(frozen=True)
@@ -154,8 +142,8 @@ def audit_messages(
         findings += _repeat_findings(sample, level)
         more, redrawn = _replay_attacks(plan, held, sample, draw)
         guesses += more
-    for attacks in (guesses, redrawn):
-        findings += [str(attack) for attack in attacks if attack.chance < level / len(attacks)]
+    for attacks in ([(attack.chance, str(attack)) for attack in guesses], redrawn):
+        findings += [text for chance, text in attacks if chance < level / len(attacks)]
     best = min(guesses, key=lambda attack: attack.chance)
     return MessageAudit(tuple(findings), len(sample.messages), cells, best, false_alarm)
 
@@ -163,7 +151,10 @@ def audit_messages(
 def example_records(plan: Plan) -> list[Record]:
     """Records with different states, in every view where that is possible."""
     names = plan.schema.keys
-    records = plan.encoding.telling_records(plan.schema)[: MOST_RECORDS - 1]
+    records: list[dict[int, float]] = []
+    for own in plan.part_plans:
+        records += [r for r in own.encoding.telling_records(own.schema) if r not in records]
+    records = records[: MOST_RECORDS - 1]
     return [{}, *({names[place]: value for place, value in held.items()} for held in records)]
 
 
@@ -329,7 +320,11 @@ def _replay_attacks(
             name = f"cells and id, read as {ends}-endian words {offset} to {offset + 3} of the coins"
             right = int((replay.guessed(ids, offset) == truth).sum())
             guesses.append(_guesses(plan, len(records), name, right, len(truth)))
-            matches, expected = replay.redrawn(truth, ids, offset)
-            chance = binomials_tail(int(matches.sum()), expected)
-            redrawn.append(Redrawn(name, int(matches.sum()), len(truth), float(expected.sum()), chance))
+            same, expected = replay.redrawn(truth, ids, offset)
+            matches = int(same.sum())
+            text = (
+                f"{name}: they draw the same cells again for {matches} of {len(truth)} messages; "
+                f"unrelated ids do so for {expected.sum():.1f}"
+            )
+            redrawn.append((binomials_tail(matches, expected), text))
     return guesses, redrawn

@@ -55,21 +55,10 @@ class Message:
     """The whole message without its id. It must be the same for all messages with these cells."""
 
 
-@dataclass(frozen=True)
-class _Body:
-    """The bytes that carry a report."""
-
-    cells: tuple[int, ...]
-    id: bytes | None
-    parts: Mapping[str, object]
-    exact: bytes
-
-
 def read_message(plan: Plan, sent: Sent) -> Message:
     """The parts of a message. Raises ``ReportError`` unless it carries one report of the plan."""
     if isinstance(sent, str | bytes):
-        body = _read_body(plan, sent.encode() if isinstance(sent, str) else sent)
-        return Message(body.cells, body.id, body.parts, body.exact)
+        return _read_body(plan, sent.encode() if isinstance(sent, str) else sent)
     requests = [sent] if isinstance(sent, Request) else list(sent)
     bodies = [_read_body(plan, request.body) if request.body else None for request in requests]
     carried = [body for body in bodies if body is not None]
@@ -89,7 +78,7 @@ def read_message(plan: Plan, sent: Sent) -> Message:
 
 
 def _request_parts(
-    name: str, request: Request, body: _Body | None, report_id: bytes | None
+    name: str, request: Request, body: Message | None, report_id: bytes | None
 ) -> dict[str, object]:
     """The parts of one request, by name. A correct content-length depends on the cells alone."""
     parts: dict[str, object] = {
@@ -111,7 +100,7 @@ def _without_id(text: bytes, report_id: bytes | None) -> bytes:
     return text if report_id is None else text.replace(report_id.hex().encode(), _ID)
 
 
-def _read_body(plan: Plan, body: bytes) -> _Body:
+def _read_body(plan: Plan, body: bytes) -> Message:
     if body.startswith(FILE):
         parsed = _read_file(plan, body)
     elif body.startswith(BATCH):
@@ -124,7 +113,7 @@ def _read_body(plan: Plan, body: bytes) -> _Body:
     return parsed
 
 
-def _read_json(plan: Plan, body: bytes) -> _Body:
+def _read_json(plan: Plan, body: bytes) -> Message:
     try:
         document = json.loads(body)
         batch = "reports" in document
@@ -145,10 +134,10 @@ def _read_json(plan: Plan, body: bytes) -> _Body:
     if lists != 1:
         raise ReportError("a message has one list of cells")
     parts = {"epoch": epoch, "length without the cells": len(blank), "body": blank}
-    return _Body(tuple(cells), report_id, parts, exact)
+    return Message(tuple(cells), report_id, parts, exact)
 
 
-def _read_batch(plan: Plan, body: bytes) -> _Body:
+def _read_batch(plan: Plan, body: bytes) -> Message:
     head, report_id, row = body[:_BATCH_HEAD], body[_BATCH_HEAD:][:16], body[_BATCH_HEAD + 16 :]
     if len(head) < _BATCH_HEAD or head[8:40].hex() != plan.hash:
         raise ReportError("the message names another plan")
@@ -159,10 +148,10 @@ def _read_batch(plan: Plan, body: bytes) -> _Body:
         raise ReportError("the batch is not as long as its report")
     (cells,) = packing.cells_of(packing.reports(packing.rows(row)))
     parts = {"epoch": int.from_bytes(head[40:44], "little"), "body": head}
-    return _Body(cells, report_id, parts, head + row)
+    return Message(cells, report_id, parts, head + row)
 
 
-def _read_file(plan: Plan, content: bytes) -> _Body:
+def _read_file(plan: Plan, content: bytes) -> Message:
     batches = [batch for batch in parse(plan, content) if len(batch)]
     if len(batches) != 1 or len(batches[0]) != 1:
         raise ReportError("the file has several reports, or none; audit one person at a time")
@@ -173,4 +162,4 @@ def _read_file(plan: Plan, content: bytes) -> _Body:
     same = rewritten.getvalue() == content
     parts = {"length": len(content), "bytes beside the report": b"" if same else content}
     (cells,) = plan.packing.cells_of(batches[0])
-    return _Body(cells, None, parts, content)
+    return Message(cells, None, parts, content)

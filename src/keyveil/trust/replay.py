@@ -68,7 +68,7 @@ class Replay:
     def _matches(self, who: Integers, known: Words, offset: int) -> np.ndarray:
         """Whether the records of row i give the cells of report i; the shape is that of ``who``.
 
-        Four words are known. The others are random, except the word that picks the view: the cells show
+        Four words are known. The others are random, except those that pick the view: the cells show
         it.
         """
         first, last = max(offset, 0), min(offset + 4, self.words)
@@ -80,7 +80,8 @@ class Replay:
             shape = (rows.stop - rows.start, per_report, self.words)
             ready = self._draw.integers(1 << 32, size=shape, dtype=np.uint32)
             views, outputs = self._views[rows], self._outputs[rows]
-            ready[:, :, 0] = np.concatenate([[0], self.plan.views.bounds])[views][:, None]
+            places, picking = self.plan.picking_words
+            ready[:, :, list(places)] = picking[views][:, None]
             ready[:, :, first:last] = known[rows, :, first - offset : last - offset]
             numbers = np.arange(shape[0] * per_report)
             people = self._people.chosen(who[rows].ravel(), numbers)

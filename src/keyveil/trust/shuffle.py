@@ -45,7 +45,8 @@ from ..foundation.errors import PlanError
 from ..foundation.tails import log_binomial, shorter_tail, tail_over_term
 
 if TYPE_CHECKING:
-    from ..plan.plan import Plan
+    from ..plan.plan_parts import PlanPart
+from ..plan.plan import Plan
 
 DELTA = 1e-9
 MOST_PEOPLE = 10**12
@@ -261,6 +262,8 @@ def parameters(plan: Plan) -> Parameters:
     one between records that the plan proves, because records that are padded
     at random differ by less than their states.
     """
+    if plan.parts is not None:
+        return _of_parts(plan.parts)
     keys = len(plan.schema.keys)
     facts = {
         id(channel): channel_parameters(channel, plan.encoding.proof(channel, keys))
@@ -271,6 +274,14 @@ def parameters(plan: Plan) -> Parameters:
     apart = float(sum(s * view.variation for s, view in zip(shares, by_view, strict=True)))
     shared = float(sum(s * view.blanket for s, view in zip(shares, by_view, strict=True)))
     return Parameters(max(view.ratio for view in by_view), apart * (1 + 1e-14), shared * (1 - 1e-14))
+
+
+def _of_parts(parts: tuple[PlanPart, ...]) -> Parameters:
+    """The same for a plan of parts: a part is drawn as a view is."""
+    own = [(part.share, parameters(part.plan)) for part in parts]
+    apart = sum(share * part.variation for share, part in own)
+    shared = sum(share * part.blanket for share, part in own)
+    return Parameters(max(p.ratio for _, p in own), apart * (1 + 1e-14), shared * (1 - 1e-14))
 
 
 def channel_parameters(channel: Channel, proof: Proof | None = None) -> Parameters:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from desk import PLAN
 
-from keyveil.service.collector.http import wire
+from keyveil.service.collector.http import batches
 from keyveil.service.collector.operations.verify import verify
 from keyveil.service.collector.store import Store
 from keyveil.service.collector.store.epoch_keys import KeyFolder
@@ -160,10 +160,10 @@ class Client(threading.Thread):
             if self._line is not None:
                 self._line[1].close()
             self._line = server.port, http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
-        body = wire.encode_binary(PLAN.hash, epoch, ids, rows)
+        body = batches.encode_binary(PLAN.hash, epoch, ids, rows)
         path = f"/v1/collections/{self._collection}/reports"
         try:
-            self._line[1].request("POST", path, body, {"content-type": wire.BINARY})
+            self._line[1].request("POST", path, body, {"content-type": batches.BINARY})
             response = self._line[1].getresponse()
             return response.status, json.loads(response.read())
         except (OSError, http.client.HTTPException):

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 from desk import PLAN
+from stated_clock import StatedClock
 
 from keyveil.service.collector.engine import admin
 from keyveil.service.collector.engine.service import Service
 from keyveil.service.collector.operations.verify import verify
-from keyveil.service.collector.process.clock import StatedClock
 from keyveil.service.collector.store import Parcel
 from keyveil.service.collector.store.control import Book
 from keyveil.service.collector.store.sqlite import SqliteStore

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from keyveil.service.collector.store import seen_ids as ids
-from keyveil.service.collector.store.scratch import FolderScratch
+from keyveil.service.collector.store.seen_ids import FolderScratch
 
 SMALL = {"RECENT": 3, "FAN": 2, "HELD": 6, "BUCKET": 2, "PART": 3, "WORDS": 8, "LOOKED": 2}
 

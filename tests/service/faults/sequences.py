@@ -22,14 +22,14 @@ import apsw
 import httpx
 import numpy as np
 from desk import Desk, plan_of
+from stated_clock import StatedClock
 
 from keyveil import Tally
 from keyveil.service.collector.engine import admin
-from keyveil.service.collector.http import wire
+from keyveil.service.collector.http import batches
 from keyveil.service.collector.operations.backup import backup
 from keyveil.service.collector.operations.restore import restore
 from keyveil.service.collector.operations.verify import verify
-from keyveil.service.collector.process.clock import StatedClock
 from keyveil.service.collector.process.problems import REASONS, Problem
 from keyveil.service.collector.store import StoreUnready
 from keyveil.service.collector.store.sqlite import SqliteStore
@@ -303,8 +303,8 @@ class Sequence:
             width = WIDE.layout.code_type.itemsize
             rows = b"".join(one.code.to_bytes(width, "little") for one in batch)
             ids = b"".join(one.id for one in batch)
-            body = wire.encode_binary(WIDE.hash, batch[0].epoch, ids, rows)
-            return {"content": body, "headers": {**headers, "content-type": wire.BINARY}}
+            body = batches.encode_binary(WIDE.hash, batch[0].epoch, ids, rows)
+            return {"content": body, "headers": {**headers, "content-type": batches.BINARY}}
         reports = [{"id": one.id.hex(), "cells": cells_of(one.code)} for one in batch]
         document = {"plan": WIDE.hash, "epoch": batch[0].epoch, "reports": reports}
         return {"json": document, "headers": headers}

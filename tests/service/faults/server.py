@@ -11,7 +11,8 @@ from pathlib import Path
 
 from scratch import forgetful, make_small, stale
 
-from keyveil.service.collector.operations.start import address_of, listening, serve
+from keyveil.service.collector.http.app import serve
+from keyveil.service.collector.http.server import address_of, listening
 from keyveil.service.collector.process.settings import Settings
 from keyveil.service.collector.store import store_at
 from keyveil.service.collector.store.sqlite import SqliteStore

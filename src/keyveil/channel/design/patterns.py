@@ -1,25 +1,27 @@
 """Patterns: the columns that channels are made of, and the best channel as a convex program.
 
-Every column of a channel that keeps epsilon is a sum of *patterns*, columns with only two weights: low,
-and e^epsilon times low on the states that the pattern favours. Sending each part as an output of its
-own tells at least as much, so of all channels the best for a linear purpose is one made of patterns:
-the purpose's variance is convex in how often each pattern is sent. A pattern is held as a number whose
-bit x is set where state x is favoured.
+Every column of a channel that keeps epsilon is a sum of *patterns*: columns with two weights, low, and
+e^epsilon times low on the states that the pattern favours. An output for each part gives at least as
+much information as their sum. So the best of all channels for a linear purpose is a mixture of patterns,
+and the purpose's variance is convex in the weights of the mixture. A pattern is stored as a number whose
+bit x is set if it favours state x.
 
-Where states can be moved without changing law and purpose (swap two keys, turn values round), patterns
-that the moves map onto each other have the same weight. Rows sum to one exactly if every state is
-favoured by patterns of the same weight in all; that does not depend on epsilon, so a mixture of
-patterns found at one epsilon is a tight channel at any other.
+States may have symmetries that keep law and purpose: swap two keys, or reverse values. Patterns that
+such moves map onto each other have the same weight. Rows sum to one exactly if the patterns that favour
+a state have the same total weight for every state. That does not depend on epsilon, so a mixture of
+patterns solved at one epsilon is a tight channel at any other.
 """
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
 from importlib import import_module
-from itertools import permutations, product
+from importlib.resources import files
+from itertools import combinations_with_replacement, permutations, product
 from typing import Any
 
 import numpy as np
@@ -35,10 +37,10 @@ Move = tuple[int, ...]
 """Where each state goes."""
 
 TINY = 1e-5
-"""Patterns that fewer reports than this would show are a solver's noise."""
+"""Smallest share of reports of a pattern. Smaller ones are rounding errors of the solver."""
 
 FINE = 10**6
-"""The largest weight of a mixture's patterns. Coarser ones leave more of a row to the blank."""
+"""Largest weight of a mixture's patterns. Coarser weights leave more of a row to the blank."""
 
 
 # -- states, moves, patterns -----------------------------------------------------------------------
@@ -46,63 +48,71 @@ FINE = 10**6
 
 @cache
 def moves(levels: int, keys: int, turned: bool) -> tuple[Move, ...]:
-    """Every order of the keys and, if values may be ``turned`` round, each key's values both ways."""
+    """All orders of the keys, each with every choice of keys whose values are reversed if ``turned``."""
     rows, base = digits(levels, keys), levels + 1
-    worth = base ** np.arange(keys)[::-1]
-    made = []
+    place_values = base ** np.arange(keys)[::-1]
+    group = []
     for order in permutations(range(keys)):
         for turns in product((False, True), repeat=keys) if turned else [(False,) * keys]:
             other = np.where(np.array(turns) & (rows > 0), base - rows, rows)
-            made.append(tuple((other[:, order] @ worth).tolist()))
-    return tuple(dict.fromkeys(made))
+            group.append(tuple((other[:, order] @ place_values).tolist()))
+    return tuple(dict.fromkeys(group))
 
 
 def moved(pattern: int, move: Move) -> int:
-    """The pattern that favours the states where this one's states go."""
+    """The pattern that favours the states to which the favoured states of this one go."""
     return sum(1 << move[state] for state in range(pattern.bit_length()) if pattern >> state & 1)
 
 
 def orbit(pattern: int, group: Iterable[Move]) -> tuple[int, ...]:
-    """All patterns that the moves make of this one, in order."""
+    """All patterns that the moves map this one onto, in ascending order."""
     return tuple(sorted({moved(pattern, move) for move in group}))
 
 
 def every(states: int) -> list[int]:
-    """All patterns but those that favour none or all."""
+    """All patterns except those that favour no state or all states."""
     return list(range(1, (1 << states) - 1))
 
 
 @cache
 def intervals(levels: int, keys: int) -> tuple[int, ...]:
-    """Patterns of one key: neighbouring levels, with or without "not held", and all but these.
+    """Patterns of adjacent levels, with or without "not held", and their complements.
 
-    Of several keys: all of one such pattern for each key, at least one of them, and all but these.
+    For several keys, a pattern combines one such pattern of each key: the state fits all of them, or at
+    least one. Complements are included.
     """
     states = levels + 1
     whole = (1 << states) - 1
     single = {1, whole}
-    for first, last in product(range(1, states), repeat=2):
-        if first <= last:
-            run = (1 << (last + 1)) - (1 << first)
-            single |= {run, run | 1}
+    for first, last in combinations_with_replacement(range(1, states), 2):
+        run = (1 << (last + 1)) - (1 << first)
+        single |= {run, run | 1}
     single |= {whole ^ pattern for pattern in single} - {0}
-    rows, every_one = digits(levels, keys), (1 << states**keys) - 1
-    found = set()
+    rows, all_states = digits(levels, keys), (1 << states**keys) - 1
+    patterns = set()
     for chosen in product(sorted(single), repeat=keys):
         favoured = np.stack([(np.array(p) >> rows[:, k]) & 1 for k, p in enumerate(chosen)], axis=1)
-        for one in (favoured.all(axis=1), favoured.any(axis=1)):
-            pattern = sum(1 << int(state) for state in np.flatnonzero(one))
-            found |= {pattern, every_one ^ pattern}
-    return tuple(sorted(found - {0, every_one}))
+        for fits in (favoured.all(axis=1), favoured.any(axis=1)):
+            pattern = sum(1 << int(state) for state in np.flatnonzero(fits))
+            patterns |= {pattern, all_states ^ pattern}
+    return tuple(sorted(patterns - {0, all_states}))
 
 
 def classes_of(patterns: Iterable[int], group: Sequence[Move]) -> list[tuple[int, ...]]:
-    """The patterns, parted into what the moves make of each."""
+    """The classes of patterns that the moves map onto each other."""
     return sorted({orbit(pattern, group) for pattern in patterns})
 
 
+def independent_keys(law: Floats, keys: int) -> Floats:
+    """The law of the states of several independent keys, from the law of one key's states."""
+    together = np.ones(1)
+    for _ in range(keys):
+        together = np.outer(together, law).ravel()
+    return together
+
+
 def favours(patterns: Sequence[int], states: int) -> Floats:
-    """1 where a pattern (row) favours a state (column), else 0."""
+    """1 if a pattern (row) favours a state (column), else 0."""
     return np.array([[p >> x & 1 for x in range(states)] for p in patterns], np.float64)
 
 
@@ -110,13 +120,13 @@ def favours(patterns: Sequence[int], states: int) -> Floats:
 
 
 def table_of(weights: Mapping[int, int], states: int, epsilon: Decimal) -> Table:
-    """The channel of a mixture at an epsilon; what whole numbers leave of a row sends a blank.
+    """The channel of a mixture at an epsilon, with a blank output for what rounding leaves of a row.
 
-    ``weights`` are relative. Outputs stand in the patterns' order, the blank last; it gets twice as
-    many units, from 16 or e^epsilon on, until what the rows leave keeps epsilon too.
+    ``weights`` are relative. Outputs are in the order of patterns, the blank last. The number of units
+    left to the blank is doubled, from 16 or e^epsilon on, until the blank keeps epsilon too.
     """
     mixed = sorted(weights.items())
-    with own_context(100):  # as exact as ``at_most``, with e^epsilon found but once
+    with own_context(100):  # as exact as ``at_most``, but e^epsilon is computed only once
         odds = epsilon.exp()
         cover = [sum(weight for pattern, weight in mixed if pattern >> x & 1) for x in range(states)]
         most = sum(weights.values()) + (odds - 1) * max(cover)
@@ -148,7 +158,7 @@ def rows_with_blank(
 def decoder_at(channel: Channel, weights: Floats, law: Floats) -> Floats:
     """Unbiased weights on the outputs for ``weights`` on the states, with the least variance at a law.
 
-    ``Channel.decoder`` does the same for the even law. A column of NaN where none is unbiased.
+    ``Channel.decoder`` does the same for the uniform law. A column is NaN if no weights are unbiased.
     """
     given = channel.expected()
     root = np.sqrt(np.maximum(law @ given, 1e-300))
@@ -162,11 +172,11 @@ def decoder_at(channel: Channel, weights: Floats, law: Floats) -> Floats:
 def best_mixture(
     epsilon: Decimal, law: Floats, wanted: Floats, patterns: Sequence[int], group: Sequence[Move]
 ) -> dict[int, int]:
-    """Relative whole weights of the patterns that make the channel with the least error.
+    """Relative integer weights of the patterns in the channel with the least error.
 
     The error is the sum of the variances of the ``wanted`` columns for one report, at the ``law`` of
-    the states, under the best weights on outputs that are unbiased for every law. ``law`` must not
-    change under the group; of columns that it maps onto each other, one is enough.
+    the states, under the best weights on outputs that are unbiased for every law. The group must leave
+    ``law`` unchanged. If it maps columns onto each other, one of them is enough.
     """
     program = _Program(epsilon, law, patterns, group)
     shares, sums, _ = _least(program, wanted)
@@ -188,25 +198,26 @@ class _Program:
         self, epsilon: Decimal, law: Floats, patterns: Sequence[int], group: Sequence[Move]
     ) -> None:
         classes = classes_of(patterns, group)
-        self.members = [pattern for each in classes for pattern in each]
-        self.sizes = np.array([float(len(each)) for each in classes])
-        self.of = np.repeat(np.arange(len(classes)), [len(each) for each in classes])
+        sizes = [len(members) for members in classes]
+        self.members = [pattern for members in classes for pattern in members]
+        self.sizes = np.array(sizes, np.float64)
+        self.of = np.repeat(np.arange(len(classes)), sizes)
         self.favoured = favours(self.members, len(law))
         odds = float(epsilon.exp())
         columns = 1.0 + (odds - 1.0) * self.favoured
         self.seen = columns @ law
-        # Each column is 1 + gap * tilt where it is seen once: near epsilon 0 only the tilt differs.
+        # A column, divided by its probability, is 1 + gap * tilt. Near epsilon 0 only tilts differ.
         self.gap = min(1.0, odds - 1.0)
         self.tilt = (columns / self.seen[:, None] - 1.0) / self.gap
 
     def summed(self, values: Floats) -> Floats:
         """The sum of the members' rows, for each class."""
-        made = np.zeros((len(self.sizes), values.shape[1]))
-        np.add.at(made, self.of, values)
-        return made
+        sums = np.zeros((len(self.sizes), values.shape[1]))
+        np.add.at(sums, self.of, values)
+        return sums
 
     def whole(self, shares: Floats) -> dict[int, int]:
-        """Whole relative weights, after the smallest relative change that makes every row sum alike."""
+        """Integer relative weights, after the smallest relative change that makes all row sums equal."""
         sent = np.flatnonzero(shares > TINY)
         cover = self.summed(self.favoured)[sent]
         first = np.searchsorted(self.of, sent)
@@ -214,16 +225,16 @@ class _Program:
         off = cover - cover.mean(axis=1, keepdims=True)
         low *= 1.0 - off @ (np.linalg.pinv((off.T * low) @ off, hermitian=True) @ (low @ off))
         weights = np.round(FINE * low / low.max()).astype(int).tolist()
-        made = dict(zip(sent.tolist(), weights, strict=True))
+        by_class = dict(zip(sent.tolist(), weights, strict=True))
         of = self.of.tolist()
-        return {p: made[k] for p, k in zip(self.members, of, strict=True) if made.get(k, 0) > 0}
+        return {p: by_class[k] for p, k in zip(self.members, of, strict=True) if by_class.get(k, 0) > 0}
 
 
 def _least(program: _Program, wanted: Floats) -> tuple[Floats, Floats, float]:
-    """How often one member of each class is seen, the sums, and the least error times gap^2.
+    """The share of one member of each class, the sums u, and the least error times gap^2.
 
-    With shares t and sums u = t * (weight on the output) the error is the sum of u^2 / t, and that
-    the weights are unbiased is linear in u: a second-order cone program.
+    With shares t and sums u = t * (weight on the output), the error is the sum of u^2 / t, and the
+    condition that weights are unbiased is linear in u. That is a second-order cone program.
     """
     cvxpy = solving()
     of, tilt, sizes = program.of, program.tilt, program.sizes
@@ -240,18 +251,18 @@ def _least(program: _Program, wanted: Floats) -> tuple[Floats, Floats, float]:
         tilt.T @ sums + np.ones((tilt.shape[1], 1)) @ offset == wanted,
     ]
     for size in np.unique(sizes).astype(int):
-        some = np.flatnonzero(sizes == size)
-        parts = sums[np.flatnonzero(np.isin(of, some))]
-        parts = cvxpy.reshape(parts, (len(some), size * columns), order="C")
-        apart = cvxpy.reshape(shares[some] - errors[some], (len(some), 1), order="C")
+        equal = np.flatnonzero(sizes == size)
+        parts = sums[np.flatnonzero(np.isin(of, equal))]
+        parts = cvxpy.reshape(parts, (len(equal), size * columns), order="C")
+        apart = cvxpy.reshape(shares[equal] - errors[equal], (len(equal), 1), order="C")
         cone = cvxpy.hstack([2 * parts, apart])
-        constraints.append(cvxpy.SOC(shares[some] + errors[some], cone, axis=1))
+        constraints.append(cvxpy.SOC(shares[equal] + errors[equal], cone, axis=1))
     minimise(cvxpy, cvxpy.sum(errors), constraints, "CLARABEL")
     return np.maximum(shares.value, 0.0), sums.value, float(np.sum(errors.value))
 
 
 def _fewest(program: _Program, shares: Floats, sums: Floats) -> Floats:
-    """A corner of the mixtures that serve as well with the same weights on outputs: fewer outputs."""
+    """A mixture with few outputs and the same error and weights on outputs: a corner of all such."""
     cvxpy = solving()
     kept = np.flatnonzero(shares > TINY / 10)
     cells = sums / np.maximum(shares[program.of], TINY / 10)[:, None]
@@ -263,13 +274,31 @@ def _fewest(program: _Program, shares: Floats, sums: Floats) -> Floats:
     corner = cvxpy.Variable(len(kept), nonneg=True)
     alike = base.T @ corner == base.T @ shares[kept]
     minimise(cvxpy, program.sizes[kept] @ corner, [alike], "SCIPY")
-    found = np.zeros(len(shares))
-    found[kept] = np.maximum(corner.value, 0.0)
-    return found
+    fewest = np.zeros(len(shares))
+    fewest[kept] = np.maximum(corner.value, 0.0)
+    return fewest
+
+
+# -- shipped solutions -----------------------------------------------------------------------------
+
+Solutions = dict[str, dict[Decimal, list[list[int]]]]
+"""By name and epsilon: one pattern of each class, and its weight."""
+
+
+def shipped(file: str, member: str) -> Solutions:
+    """The solutions under ``member`` of a file next to this module."""
+    document = json.loads(files(__package__).joinpath(file).read_text("utf-8"))
+    return {
+        name: {Decimal(epsilon): classes for epsilon, classes in known.items()}
+        for name, known in document[member].items()
+    }
+
+
+# -- the solver ------------------------------------------------------------------------------------
 
 
 def solving() -> Any:
-    """CVXPY, or one line that says how to get it."""
+    """CVXPY. Raises ``PlanError`` with the command that installs it."""
     try:
         return import_module("cvxpy")
     except ImportError:
@@ -277,11 +306,11 @@ def solving() -> Any:
 
 
 def minimise(cvxpy: Any, objective: Any, constraints: list[Any], solver: str) -> None:
-    """Solve; the variables then hold the solution."""
+    """Solve the program. Its variables then hold the solution."""
     problem = cvxpy.Problem(cvxpy.Minimize(objective), constraints)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a solver that doubts its last digits is near enough
+            warnings.simplefilter("ignore")  # solvers warn of errors in the last digits
             problem.solve(solver=solver)
     except cvxpy.SolverError:
         problem = None

@@ -24,7 +24,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache, cached_property, lru_cache
-from importlib.resources import files
 from itertools import product
 from math import log
 from pathlib import Path
@@ -39,7 +38,18 @@ from ...people.prior import BETWEEN, GRID, HELD, Prior, value_law
 from ...people.rounding import rounding
 from ...people.views import digits
 from .. import Channel, Symmetric, Table
-from .patterns import best_mixture, classes_of, intervals, moves, orbit, table_of
+from .patterns import (
+    Solutions,
+    best_mixture,
+    classes_of,
+    independent_keys,
+    intervals,
+    moved,
+    moves,
+    orbit,
+    shipped,
+    table_of,
+)
 
 LEVELS = {1: 9, 2: 4}
 """Number of levels of the tabled channels with values, by the number of keys of a report."""
@@ -101,10 +111,7 @@ class Design:
     @cached_property
     def law(self) -> Floats:
         """The law of the states of a report: keys are independent."""
-        law = np.ones(1)
-        for _ in range(self.keys):
-            law = np.outer(law, self.key_law).ravel()
-        return law
+        return independent_keys(self.key_law, self.keys)
 
     def wanted(self, epsilon: Decimal) -> Floats:
         """Weights on the states; the variances of the columns sum to the first key's error."""
@@ -184,18 +191,16 @@ def _mixture(epsilon: Decimal, design: Design) -> dict[int, int]:
 @cache
 def designs() -> tuple[Design, ...]:
     """Every tabled design, without the reversed ones."""
-    return tuple(_designs())
-
-
-def _designs() -> Iterator[Design]:
+    grid = []
     for frequency, spread, mean in product(FREQUENCIES, SPREADS, MEANS):
         held, sd, middle = Decimal(frequency), Decimal(spread), Decimal(mean)
         for weight in map(Decimal, WEIGHTS):
-            yield Design(held, sd, middle, weight)
+            grid.append(Design(held, sd, middle, weight))
             if weight <= Decimal("0.5"):  # more weight on the mean gains nothing with two keys
-                yield Design(held, sd, middle, weight, 2, LEVELS[2])
+                grid.append(Design(held, sd, middle, weight, 2, LEVELS[2]))
     for frequency, keys in product(FREQUENCIES, (2, 3)):
-        yield Design(Decimal(frequency), weight=Decimal(0), keys=keys, levels=1)
+        grid.append(Design(Decimal(frequency), weight=Decimal(0), keys=keys, levels=1))
+    return tuple(grid)
 
 
 def is_tabled(design: Design) -> bool:
@@ -240,15 +245,10 @@ def _tabled_weights(design: Design, epsilon: Decimal) -> dict[int, int]:
     group = moves(design.levels, design.keys, design.turns)
     weights = {pattern: weight for first, weight in known for pattern in orbit(first, group)}
     if design.mean < 0:
-        weights = {_turned(p, design.levels, design.keys): w for p, w in weights.items()}
+        # Moves begin with the keys in their order; the last of these reverses every key.
+        reverse = moves(design.levels, design.keys, True)[2**design.keys - 1]
+        weights = {moved(pattern, reverse): weight for pattern, weight in weights.items()}
     return weights
-
-
-def _turned(pattern: int, levels: int, keys: int) -> int:
-    """The pattern with the values of every key reversed."""
-    rows = digits(levels, keys)
-    other = np.where(rows > 0, levels + 1 - rows, 0) @ (levels + 1) ** np.arange(keys)[::-1]
-    return sum(1 << int(other[x]) for x in range(len(rows)) if pattern >> x & 1)
 
 
 def _name(design: Design) -> str:
@@ -260,13 +260,9 @@ def _name(design: Design) -> str:
 
 
 @cache
-def tabled() -> dict[str, dict[Decimal, list[list[int]]]]:
+def tabled() -> Solutions:
     """One pattern of each class with its weight, by design and epsilon."""
-    document = json.loads(files(__package__).joinpath("optimal_values.json").read_text("utf-8"))
-    return {
-        name: {Decimal(epsilon): classes for epsilon, classes in known.items()}
-        for name, known in document["designs"].items()
-    }
+    return shipped("optimal_values.json", "designs")
 
 
 # -- what a planner looks at -----------------------------------------------------------------------

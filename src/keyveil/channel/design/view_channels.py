@@ -1,13 +1,14 @@
-"""Channels for a view, and the choice among them by the error they will have on conditionals.
+"""Channels for a view, and the choice among them by their predicted error on conditionals.
 
 The closed forms are k-RR, subset selection, optimal bits (OUE, Wang et al., USENIX Security 2017) and
-Hadamard response (Acharya, Sun, Zhang, AISTATS 2019); for pairs of two-level keys ``optimal`` adds
-channels that are best of all for this workload.
+Hadamard response (Acharya, Sun, Zhang, AISTATS 2019). For pairs of two-level keys ``pair_channels`` adds
+channels that are optimal for this workload.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 from functools import lru_cache
 from itertools import product
@@ -22,24 +23,25 @@ from ...foundation.exact import most_lies
 from ...people.prior import HELD
 from ...people.views import digits
 from .. import Channel, Subset, Symbols, Symmetric, Table
+from .patterns import independent_keys
 
 MOST_INVERTED = 729
-"""Up to so many states the best estimator at the prior is solved for; above, least squares."""
+"""Maximum number of states for which the best estimator at the prior is solved. Above: least squares."""
 
 ABSENT = 0.25
-"""What a conditional given that some key is absent counts, beside one given that all are held."""
+"""Weight of a conditional given an absent key, relative to one given that all keys are held."""
 
 TIE = 1e-6
-"""Channels this near to each other in predicted error are alike: the simpler one is taken."""
+"""Relative difference of predicted errors below which the simpler channel is taken."""
 
 
 @lru_cache(128)
 def best_subset(states: int, epsilon: Decimal) -> Subset:
-    """Subset selection with the size that predicts the least error when all states are alike.
+    """Subset selection with the size that has the least predicted error if states are equally likely.
 
-    The channel looks the same from every state, so at the uniform law one number per size decides
-    for every workload: the information w (k - w) / (w e^epsilon + k - w)^2. It peaks at
-    w = k / (e^epsilon + 1), so the best whole size is one of the two neighbours.
+    The channel is symmetric in the states. So at the uniform law one number decides for every workload:
+    the information w (k - w) / (w e^epsilon + k - w)^2 of size w. It is largest at
+    w = k / (e^epsilon + 1), and the best integer size is one of the two neighbours.
     """
     odds = float(epsilon.exp())
     peak = states / (odds + 1)
@@ -52,7 +54,7 @@ def best_subset(states: int, epsilon: Decimal) -> Subset:
 
 
 def optimal_bits(states: int, epsilon: Decimal) -> Symbols:
-    """One-hot bits: the true one is shown half the time, the others as seldom as the promise allows."""
+    """One-hot bits: the true bit is set half the time, the others as rarely as the promise allows."""
     fake = most_lies(1, epsilon)
     bits = Symbols.bits_of(states, WORD // 2, fake)
     while not bits.proof().keeps(epsilon):
@@ -62,10 +64,10 @@ def optimal_bits(states: int, epsilon: Decimal) -> Symbols:
 
 
 def hadamard(states: int, epsilon: Decimal) -> Table:
-    """Hadamard response: K = 2^r > k outputs; state x favours those where row x + 1 of H_K is +1.
+    """Hadamard response: K = 2^r > k outputs. State x favours those where row x + 1 of H_K is +1.
 
-    Every row but the first is half +1, so a favoured and an unfavoured output share 2^33 / K units
-    and each row sums to 2^32 exactly.
+    Half of every row but the first is +1. A favoured and an unfavoured output have 2^33 / K units
+    together, so each row sums to 2^32 exactly.
     """
     outputs = 1 << states.bit_length()
     share = 2 * WORD // outputs
@@ -84,33 +86,31 @@ CLOSED_FORMS: dict[str, Callable[[int, Decimal], Channel]] = {
     "hadamard": hadamard,
 }
 VIEW_CHANNELS = (*CLOSED_FORMS, "optimal", "solved")
-"""What ``choose`` knows by name, besides "best"."""
+"""The names that ``choose`` takes, besides "best"."""
 
 
 def candidates(states: int, epsilon: Decimal) -> dict[str, Channel]:
-    """Every closed form that 32-bit weights can hold for so many states."""
-    found: dict[str, Channel] = {}
+    """Every closed form for this number of states, unless 32-bit weights are too coarse for it."""
+    channels: dict[str, Channel] = {}
     for name, make in CLOSED_FORMS.items():
-        try:
-            found[name] = make(states, epsilon)
-        except ChannelError:
-            continue
-    return found
+        with suppress(ChannelError):
+            channels[name] = make(states, epsilon)
+    return channels
 
 
 def workload(prior: ArrayLike, keys: int) -> tuple[Floats, Floats]:
     """Weights on the states of a view, a column for each of its conditional frequencies and means.
 
-    Every key, given every way the others may be held or not. Near the prior a ratio of two shares
-    of people errs as a weighted sum of the states' shares does; those weights are the columns. They
-    are scaled so that their variances sum to the average variance of the answers, in which an
-    answer given that some key is absent counts ``ABSENT``.
+    There is one of each for every key, given every choice of which other keys are held. Near the prior,
+    the error of a ratio of two shares is that of a weighted sum of the states' shares. Those weights are
+    the columns. They are scaled so that their variances sum to the average variance of the answers, in
+    which an answer given an absent key has the weight ``ABSENT``.
     """
     law = np.asarray(prior, np.float64)
     levels = round(len(law) ** (1.0 / keys)) - 1
     rows = digits(levels, keys)
     held = rows > 0
-    worth = np.concatenate([[0.0], np.linspace(-1.0, 1.0, levels)])
+    values = np.concatenate([[0.0], np.linspace(-1.0, 1.0, levels)])
     frequencies, means, counts = [], [], []
     for key in range(keys):
         others = np.delete(held, key, axis=1)
@@ -118,52 +118,49 @@ def workload(prior: ArrayLike, keys: int) -> tuple[Floats, Floats]:
             condition = (others == np.array(pattern, bool)).all(axis=1)
             both = condition & held[:, key]
             if not law @ both > 0:
-                continue  # a prior without such people cares for no answer about them
+                continue  # the prior has no such people, so the answer has no weight
             counts.append(1.0 if all(pattern) else ABSENT)
             frequencies.append(_slope(law, both, condition))
-            means.append(_slope(law, both * worth[rows[:, key]], both))
+            means.append(_slope(law, both * values[rows[:, key]], both))
     scale = np.sqrt(np.array(counts) / sum(counts))[:, None]
     of_means = (np.array(means) * scale).T if levels > 1 else np.zeros((len(law), 0))
     return (np.array(frequencies) * scale).T, of_means
 
 
 def _slope(law: Floats, above: ArrayLike, below: ArrayLike) -> Floats:
-    """How the ratio of two sums over states moves with the share of each state."""
+    """The derivative of the ratio of two sums over states, by the share of each state."""
     top, bottom = np.asarray(above, np.float64), np.asarray(below, np.float64)
     share = law @ bottom
     return np.asarray((top - (law @ top) / share * bottom) / share)
 
 
 def held_levels(keys: int, levels: int) -> list[Floats]:
-    """For each key of a view, weights on the states: a column for each level it may be held at."""
+    """For each key of a view, weights on the states: a column for each level of the key."""
     return [(of[:, None] == np.arange(1, levels + 1)) * 1.0 for of in digits(levels, keys).T]
 
 
 def default_prior(keys: int, levels: int) -> Floats:
-    """Half uniform over the states, half independent keys: ``HELD`` hold each, at any level alike.
+    """Half uniform over the states, half independent keys, each held by ``HELD`` with uniform levels.
 
-    A prior only steers the choice; estimates never use it. Real keys are mostly held by a minority,
-    but a prior that believed so alone would give up dense keys (two fifths more error at f = 0.8 and
-    epsilon 1 or 2, where three views hold each key); this one stays within 15 % of the channel
-    designed for f = 0.8 or f = 0.2 there.
+    A prior only affects the choice; estimates never use it. Most real keys are held by a minority. A
+    prior of that alone would have two fifths more error for keys with frequency 0.8, at epsilon 1 or 2
+    with three views per key. There this prior is within 15 % of the channel designed for a frequency of
+    0.8 or 0.2.
     """
-    states = np.concatenate([[1.0 - HELD], np.full(levels, HELD / levels)])
-    law = np.ones(1)
-    for _ in range(keys):
-        law = np.outer(law, states).ravel()
+    law = independent_keys(np.concatenate([[1.0 - HELD], np.full(levels, HELD / levels)]), keys)
     return (law + 1.0 / len(law)) / 2.0
 
 
 def conditional_variances(
     channel: Channel, prior: ArrayLike, keys: int, views: float = 1
 ) -> tuple[float, float]:
-    """The variances of one report on a view, averaged over the ``workload``: of frequencies, of means.
+    """One report's variances, averaged over the ``workload``: of frequencies, and of means.
 
     Divide them by the number of reports on the view. ``views`` is the number of views that hold each
-    key: what the others know of it, from as many reports each through the same channel, is folded in,
-    as the pooled estimator does. Where a report is one cell these are variances of the best estimator
-    at the prior, which maximum likelihood reaches; otherwise those of least squares. Infinite if some
-    answer cannot be estimated at all.
+    key. The other views are assumed to have as many reports through the same channel, and their
+    information is included as in the pooled estimator. If a report is one cell, the variances are those
+    of the best estimator at the prior, which maximum likelihood reaches; otherwise those of least
+    squares. They are infinite if an answer cannot be estimated.
     """
     base = round(channel.states ** (1.0 / keys))
     if base < 2 or base**keys != channel.states:
@@ -173,12 +170,12 @@ def conditional_variances(
     alone = _spread(channel, law, np.hstack([*kinds, *singles]))
     if alone is None:
         return np.inf, np.inf
-    first = alone.shape[1] - sum(one.shape[1] for one in singles)
+    first, levels = sum(columns.shape[1] for columns in kinds), base - 1
     spread = alone
-    for one in singles:
-        at = slice(first, first := first + one.shape[1])
+    for key in range(len(singles)):
+        at = slice(first + key * levels, first + (key + 1) * levels)
         others = (views - 1) * np.linalg.inv(alone[at, at])
-        gain = np.linalg.solve(np.eye(one.shape[1]) + others @ spread[at, at], others)
+        gain = np.linalg.solve(np.eye(levels) + others @ spread[at, at], others)
         spread = spread - spread[:, at] @ gain @ spread[at]
     variances = spread.diagonal()
     split = kinds[0].shape[1]
@@ -186,7 +183,7 @@ def conditional_variances(
 
 
 def _spread(channel: Channel, law: Floats, wanted: Floats) -> Floats | None:
-    """The covariance of one report's estimates of ``wanted``; None where it has no estimate of some."""
+    """The covariance of one report's estimates of ``wanted``; None if one has no estimate."""
     if not channel.one_cell or channel.states > MOST_INVERTED:
         decoder = channel.decoder(wanted)
         return channel.covariance(decoder, law) if np.isfinite(decoder).all() else None
@@ -204,13 +201,13 @@ def _spread(channel: Channel, law: Floats, wanted: Floats) -> Floats | None:
 def over_subset(
     channel: Channel, epsilon: Decimal, prior: ArrayLike, keys: int, views: float = 1
 ) -> float:
-    """The larger of the two predicted errors, each over that of subset selection at this epsilon.
+    """The larger of the two predicted errors, each relative to subset selection at this epsilon.
 
-    The one number that ``choose`` goes by, and that the optimal channels have least.
+    ``choose`` takes the channel with the smallest one, and optimal channels minimise it.
     """
-    base = conditional_variances(best_subset(channel.states, epsilon), prior, keys, views)
+    bases = conditional_variances(best_subset(channel.states, epsilon), prior, keys, views)
     errors = conditional_variances(channel, prior, keys, views)
-    return max(error / beside for error, beside in zip(errors, base, strict=True) if beside > 0)
+    return max(error / base for error, base in zip(errors, bases, strict=True) if base > 0)
 
 
 def choose(
@@ -221,11 +218,11 @@ def choose(
     channel: str = "best",
     views: float = 1,
 ) -> tuple[str, Channel]:
-    """The channel of that name for a view, or the one with the least predicted error, with its name.
+    """Name and channel for a view: the channel of that name, or the one with the least predicted error.
 
-    ``views`` says how many views hold each key. "best" takes the workload-optimal channel from the
-    shipped tables and never solves; "solved" finds it anew, for exactly this epsilon, prior and
-    number of views, and needs CVXPY.
+    ``views`` is the number of views that hold each key. "best" takes the workload-optimal channel from
+    the shipped tables and never solves. "solved" solves for exactly this epsilon, prior and number of
+    views, and needs CVXPY.
     """
     from .pair_channels import SMALLEST_TABLED, designs, solve_pair
 
@@ -243,14 +240,14 @@ def choose(
     tabled = designs(epsilon) if pair else []
     if channel == "optimal" and not tabled:
         raise PlanError(f"the tables of optimal channels begin at epsilon {SMALLEST_TABLED}")
-    found = [*candidates(states, epsilon).items()] if channel == "best" else []
-    found += [("optimal", each) for each in tabled]
-    errors = [over_subset(each, epsilon, law, keys, views) for _, each in found]
-    return found[next(i for i, error in enumerate(errors) if error <= min(errors) * (1.0 + TIE))]
+    options = [*candidates(states, epsilon).items()] if channel == "best" else []
+    options += [("optimal", table) for table in tabled]
+    errors = [over_subset(option, epsilon, law, keys, views) for _, option in options]
+    return options[next(i for i, error in enumerate(errors) if error <= min(errors) * (1.0 + TIE))]
 
 
 def checked_prior(prior: ArrayLike, states: int) -> Floats:
-    """A law of so many states."""
+    """The prior as an array ``(states,)``. Raises ``PlanError`` if it is no law."""
     law = np.asarray(prior, np.float64)
     # A law that was computed sums to one but for rounding.
     if law.shape != (states,) or not (law >= 0).all() or abs(law.sum() - 1.0) > 1e-9:

@@ -96,7 +96,7 @@ def _raw_answers(
     center = np.stack([frequency, frequency * mean], axis=1)[rows] + forecast.bias[rows]
     covariance = forecast.covariance[rows]
     draws = max(round(share * min(max(DRAWN // len(rows), FEWEST), MOST)), FEWEST_DRAWS)
-    errors = _draws(covariance, draws, plan.encoding.dummies(plan.cap))
+    errors = _draws(covariance, draws, _dummies(plan))
     keys = round(float(forecast.truth.count.sum()))
     common = (forecast.together - 1.0) / max(keys - 1, 1)
     values = center + (_in_common(errors, covariance, common) if common > 0 else errors)
@@ -166,7 +166,7 @@ def _in_common(errors: Floats, covariance: Floats, share: float) -> Floats:
 
 def _moments(plan: Plan, values: Floats, center: Floats, covariance: Floats, people: float) -> Moments:
     """The moments an estimator would see, with the covariance at the drawn values, not at the truth."""
-    share = plan.encoding.key_share(plan.views, len(plan.schema.keys))
+    share = _key_share(plan)
     reports = np.full((1, values.shape[1]), max(1, round(people * share)))
     known = np.asarray(np.isfinite(center).all(axis=-1))[None, :]
     spread = np.broadcast_to(covariance, (len(values), *covariance.shape)).copy()
@@ -178,6 +178,18 @@ def _moments(plan: Plan, values: Floats, center: Floats, covariance: Floats, peo
             at = noise.entry(i, j, f.T[None], s.T[None])[0].T
             spread[..., i, j] = np.where(known, at, spread[..., i, j])
     return Moments(np.broadcast_to(reports, values.shape[:2]).astype(np.int64), values, spread)
+
+
+def _dummies(plan: Plan) -> int:
+    """Number of dummy keys whose errors sum to zero with those of the keys; none for parts."""
+    return 0 if plan.parts is not None else plan.encoding.dummies(plan.cap)
+
+
+def _key_share(plan: Plan) -> float:
+    """The share of reports that speak of a key, averaged over keys."""
+    if plan.parts is None:
+        return plan.encoding.key_share(plan.views, len(plan.schema.keys))
+    return sum(part.share * _key_share(part.plan) for part in plan.parts if part.plan.mechanism.answers)
 
 
 def _squares(values: Floats, truth: Floats, low: float) -> Floats:

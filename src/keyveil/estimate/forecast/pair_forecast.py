@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...channel import Channel
-from ...channel.seed_pool import pool_of
+from ...channel.shapes.seed_pool import pool_of
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
 from ...people.views import digits
+from ..combined_parts import together_part
 from ..decoding import state_decoding_of
 from ..together.joint import lifted
 from .normal_law import clipped
@@ -80,8 +81,11 @@ class PairForecast(Forecast):
 def forecast_pairs(plan: Plan, people: float, prior: Prior) -> PairForecast:
     """The forecast of conditionals between the most frequent half of all keys.
 
-    Pairs that no one holds together have no mean, and no row.
+    Pairs that no one holds together have no mean, and no row. Of a plan of parts it is the forecast of
+    the part that knows about keys together.
     """
+    number, answering = together_part(plan)
+    plan, people = plan.part_plans[number], people * answering
     kinds = _popular(prior)
     weight = prior.weight[kinds] / prior.weight[kinds].sum()
     rows = []

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...channel.coco_channel import CoCo
-from ...channel.collision_channel import Collision
-from ...channel.seed_pool import SeedPool
+from ...channel.shapes.coco_channel import CoCo
+from ...channel.shapes.collision_channel import Collision
+from ...channel.shapes.seed_pool import SeedPool
 from ...foundation.arrays import Floats, Integers
 from ...foundation.compiled import compiled
 from ...foundation.errors import PlanError

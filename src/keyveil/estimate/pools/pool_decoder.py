@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...channel.collision_channel import Collision
-from ...channel.seed_pool import SeedPool, pool_of
+from ...channel.shapes.collision_channel import Collision
+from ...channel.shapes.seed_pool import SeedPool, pool_of
 from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
 from ..caution import with_one_more

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...channel.seed_pool import PairSquares, SeedPool
+from ...channel.shapes.seed_pool import PairSquares, SeedPool
 from ...foundation.arrays import Floats, Integers
 from ...people.table_sample import Sample
 from .collision_matrix import blocks, undoing

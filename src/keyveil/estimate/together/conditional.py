@@ -15,6 +15,7 @@ from ...foundation.errors import PlanError, QueryError
 from ...people.schema import Schema
 from .. import DEFAULT, bands, estimators_of
 from ..answer import Estimate, plain, quantile, ratio, shifted
+from ..combined_parts import asked_together
 from ..likelihood import fit
 from ..linear import single_keys
 from .identified_range import known_moments, possible_range
@@ -139,6 +140,7 @@ class Conditionals:
         if estimator not in ESTIMATORS:
             raise PlanError(f"unknown estimator {estimator!r}; known: {', '.join(ESTIMATORS)}")
         quantile(level)
+        plan, tally = asked_together(plan, tally)
         self.plan, self.level, self.estimator = plan, level, estimator
         if estimator == "best" and (DEFAULT not in estimators_of(plan) or not _has_both(plan)):
             self.estimator = "pooled"

@@ -12,6 +12,7 @@ LINES: dict[str, tuple[str, str]] = {
     "pair_items": ("item_set", "PairItemSet"),
     "padded": ("padded_item", "PaddedItem"),
     "size": ("set_size", "SetSize"),
+    "any_value": ("any_value", "AnyValue"),
 }
 """File and class by the name of an encoding."""
 

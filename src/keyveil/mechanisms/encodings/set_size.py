@@ -20,6 +20,7 @@ from ...plan.encoding import Encoding, Held, StateLaw
 
 if TYPE_CHECKING:
     from ...estimate.linear import Moments
+    from ...estimate.side import SizeAnswer
     from ...people.population import Population
     from ...plan.plan import Plan
 
@@ -72,6 +73,14 @@ class SetSize(Encoding, StateDecoding):
         from ...estimate.linear import Moments
 
         return Moments.unknown(np.shape(counts)[:-1], len(plan.schema.keys))
+
+    def side_answer(self, plan: Plan, counts: Integers) -> SizeAnswer:
+        from ...estimate.side import SizeAnswer, state_sums
+
+        channel = plan.channels[0]
+        ends = bucket_ends(channel.states)
+        least = np.concatenate([[0], ends[:-1] + 1])
+        return SizeAnswer(*state_sums(channel, counts, np.eye(channel.states)), least)
 
 
 def bucket_of(held: Any) -> Any:

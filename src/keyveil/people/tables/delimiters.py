@@ -1,4 +1,4 @@
-"""The delimiter of a text file, by its first line."""
+"""Cells of a text file, and its delimiter by its first line."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ from collections.abc import Collection
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 """Each delimiter with its name in the plural."""
+
+
+def is_number(cell: str) -> bool:
+    """Whether a text cell is a number."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def cells_of(line: str, delimiter: str) -> list[str]:

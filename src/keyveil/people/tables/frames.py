@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+import numpy as np
+
+from ...foundation.arrays import Floats
 from ...foundation.errors import KeyveilError, TableError, nearest
 from .delimiters import DELIMITERS
 
@@ -19,6 +23,8 @@ BATCH = 1 << 16
 
 MOST_NAMES = 20
 """Maximum number of columns that an error lists."""
+
+NOT_UTF_8 = "{} is not UTF-8 text; save it as UTF-8"
 
 Batch = Any
 """A ``pyarrow.RecordBatch``. Pyarrow has no types and is imported at first use."""
@@ -77,25 +83,31 @@ class Columns:
                 f"column {name!r} is not in the table; {hint}it has: {shown or 'no columns'}"
             )
 
-
-def is_number(cell: str) -> bool:
-    """Whether a text cell is a number."""
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    def read(self, persons_only: bool) -> list[str]:
+        """The columns to read, or only that of people."""
+        return [self.person] if persons_only else self.names
 
 
-class Source(Protocol):
+def numbers_of(column: Any) -> Floats | None:
+    """A column as doubles, NaN for empty cells; None if it holds something else than numbers."""
+    pa, types, kind = arrow(), arrow().types, column.type
+    if types.is_null(kind):
+        return np.full(len(column), np.nan)
+    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
+        return None
+    return np.asarray(column.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(), np.float64)
+
+
+class Source(ABC):
     """A table that can be read from its start; more than once, unless ``once`` is true."""
 
-    once: bool
-    held: bool
+    once = False
+    held = False
     """Whether the table is in memory."""
-    untyped: bool
+    untyped = False
     """Whether all cells are text, so that a person's number must be recognised by its form."""
 
+    @abstractmethod
     def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
         """The rows in order. ``persons_only`` reads only the column of people."""
 
@@ -109,6 +121,8 @@ def readable(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise TableError(f"cannot read {path}: {error.strerror or 'it is damaged'}") from None
+    except UnicodeDecodeError:
+        raise TableError(NOT_UTF_8.format(path)) from None
     except (arrow().ArrowException, EOFError, ValueError, zlib.error):
         raise TableError(f"cannot read {path}: it is cut short, or not what its name says") from None
 
@@ -124,10 +138,10 @@ def of_file(path: str | Path) -> Iterator[None]:
         raise type(error)(f"{path}: {error}") from None
 
 
-class Frame:
+class Frame(Source):
     """A frame in memory. Only its three columns are converted to Arrow."""
 
-    once, held, untyped = False, True, False
+    held = True
 
     def __init__(self, source: Any, columns: Columns) -> None:
         names: list[Any] = []
@@ -151,14 +165,13 @@ class Frame:
         self._columns = columns
 
     def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
-        names = [self._columns.person] if persons_only else self._columns.names
-        return iter(self._table.select(names).to_batches(max_chunksize=BATCH))
+        return iter(self._table.select(self._columns.read(persons_only)).to_batches(max_chunksize=BATCH))
 
 
-class RowStream:
+class RowStream(Source):
     """An Arrow stream. Its rows can be read once."""
 
-    once, held, untyped = True, False, False
+    once = True
 
     def __init__(self, source: Any, columns: Columns) -> None:
         with unbroken("the Arrow stream cannot be read"):

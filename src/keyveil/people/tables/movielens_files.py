@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from ...foundation.arrays import Floats, Integers
+from ...foundation.coins import address
 from ...foundation.errors import RecordError, TableError
 from ..people import People
 from ..schema import Schema
@@ -34,6 +35,8 @@ MOST = 1 << 24
 """User and film numbers stay below this in every release."""
 HEADER = "userId,movieId,rating,timestamp"
 FILES = {"ratings.csv": "20M, 25M or 32M", "ratings.dat": "1M or 10M", "u.data": "100K"}
+BETWEEN = {"ratings.csv": ",", "ratings.dat": "::", "u.data": "\t"}
+"""What stands between the cells of each file."""
 PACKED = (".zip", ".gz", ".7z", ".tar", ".tgz", ".bz2", ".xz")
 RELEASES = {
     "ml-100k": 100_000,
@@ -101,9 +104,7 @@ def _counted(file: _Ratings) -> tuple[int, Integers, Integers]:
 
 def _people(file: _Ratings, schema: Schema, everyone: Integers, place: Integers) -> People:
     """Everyone's ratings of the schema's films; ``place`` is a film's place in the schema, or -1."""
-    # A row with key -2 says only that the person exists.
-    parts = [(everyone, np.full(len(everyone), -2, np.int64), np.zeros(len(everyone)))]
-    numbers, first = [np.zeros(0, np.int64)], 0
+    parts, numbers, first = [], [], 0
     for user, film, rating in file.columns():
         listed = place[film] >= 0
         parts.append((user[listed], place[film[listed]], rating[listed].astype(np.float64)))
@@ -111,10 +112,10 @@ def _people(file: _Ratings, schema: Schema, everyone: Integers, place: Integers)
         first += len(user)
     who, places, values = (np.concatenate(column) for column in zip(*parts, strict=True))
     try:
-        return People.of_rows(schema, who, places, values)
+        rows = np.searchsorted(everyone, who)
+        return People.of_places(schema, address(everyone), rows, places, values)
     except RecordError:
-        pairs = who[len(everyone) :] * len(schema.keys) + places[len(everyone) :]
-        repeated = _repeated(pairs)
+        repeated = _repeated(who * len(schema.keys) + places)
         if repeated is None:
             raise
         line = file.line_of(int(np.concatenate(numbers)[repeated]))
@@ -159,7 +160,7 @@ class _Ratings:
     """One ratings file, checked to begin and end as it should."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self._kind = path, path.name
+        self.path, self._kind, self._between = path, path.name, BETWEEN[path.name]
         try:
             with path.open("rb") as file:
                 first = file.readline(200).decode("utf-8", "replace").strip()
@@ -170,37 +171,25 @@ class _Ratings:
                 whole = file.read(1) == b"\n"
         except OSError as error:
             raise TableError(f"cannot read {path}: {error.strerror}") from None
-        if not self._begins_well(first):
-            raise TableError(f"{path} does not begin as MovieLens's does: {self._wanted}")
+        if self._kind == "ratings.csv":
+            begins_well = first.lstrip("\ufeff").replace('"', "") == HEADER  # some tools quote it
+            form = f"its first line is {HEADER}"
+        else:
+            cells, signs = first.split(self._between), self._between.replace("\t", "tabs")
+            begins_well = len(cells) == 4 and all(c.replace(".", "", 1).isdigit() for c in cells)
+            form = f"each line is user, film, rating and time with {signs} between"
+        if not begins_well:
+            raise TableError(f"{path} does not begin as MovieLens's does: {form}")
         if not whole:
             raise TableError(f"{path} ends in the middle of a line; it was cut short: download it again")
 
     @property
-    def _wanted(self) -> str:
-        if self._kind == "ratings.csv":
-            return f"its first line is {HEADER}"
-        between = "::" if self._kind == "ratings.dat" else "tabs"
-        return f"each line is user, film, rating and time with {between} between"
-
-    def _begins_well(self, first: str) -> bool:
-        if self._kind == "ratings.csv":
-            return first.lstrip("\ufeff").replace('"', "") == HEADER  # some tools quote it
-        cells = first.split("::" if self._kind == "ratings.dat" else "\t")
-        return len(cells) == 4 and all(c.replace(".", "", 1).isdigit() for c in cells)
-
-    @property
-    def halves(self) -> bool:
-        """Whether half stars occur: in all releases except 1M and 100K."""
-        if self._kind == "u.data":
-            return False
-        if self._kind == "ratings.csv":
-            return True
-        return any(bool((rating % 1 != 0).any()) for _, _, rating in self.columns())
-
-    @property
     def stars(self) -> Floats:
-        """The values a rating may have."""
-        return np.arange(1, 11) / 2 if self.halves else np.arange(1.0, 6.0)
+        """The values a rating may have: half stars in all releases except 1M and 100K."""
+        halves = self._kind == "ratings.csv"
+        if self._kind == "ratings.dat":
+            halves = any(bool((rating % 1 != 0).any()) for _, _, rating in self.columns())
+        return np.arange(1, 11) / 2 if halves else np.arange(1.0, 6.0)
 
     def columns(self) -> Iterator[tuple[Integers, Integers, Floats]]:
         """Users, films and ratings, a block of rows at a time."""
@@ -237,7 +226,7 @@ class _Ratings:
 
     def _batches(self) -> Iterator[Batch]:
         pa, reading = arrow(), arrow("csv")
-        between = {"ratings.csv": ",", "ratings.dat": ":", "u.data": "\t"}[self._kind]
+        between = self._between[0]
         names = ["user", "film", "rating", "time"]
         if between == ":":  # two colons between cells: an empty cell after each
             names = ["user", "", "film", " ", "rating", "  ", "time"]

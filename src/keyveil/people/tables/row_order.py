@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -41,18 +42,18 @@ def cut(batches: Iterable[Batch], chunk: int) -> Iterator[Batch]:
             raise changed()
         waiting.append(batch)
         held += batch.num_rows
-        if held <= chunk or waiting[0].column("person")[0] == persons[-1]:
-            continue
-        rows, first = joined(waiting), 0
-        for last in _ends(rows, chunk):
-            yield rows.slice(first, last - first)
-            first = last
-        waiting, held = [rows.slice(first)], rows.num_rows - first
+        if held > chunk and waiting[0].column("person")[0] != persons[-1]:
+            *parts, rest = _chunks(joined(waiting), chunk)
+            yield from parts
+            waiting, held = [rest], rest.num_rows
     if waiting:
-        rows, first = joined(waiting), 0
-        for last in (*_ends(rows, chunk), rows.num_rows):
-            yield rows.slice(first, last - first)
-            first = last
+        yield from _chunks(joined(waiting), chunk)
+
+
+def _chunks(rows: Batch, chunk: int) -> Iterator[Batch]:
+    """The rows in chunks, cut where ``_ends`` says."""
+    for first, last in pairwise((0, *_ends(rows, chunk), rows.num_rows)):
+        yield rows.slice(first, last - first)
 
 
 def _ends(rows: Batch, chunk: int) -> Iterator[int]:

@@ -106,10 +106,8 @@ def _form_by_ending(path: Path, start: bytes) -> Any:
     return known.get(ending, Separated)
 
 
-class _Parquet:
+class _Parquet(Source):
     """A Parquet file, read a few pages at a time."""
-
-    once, held, untyped = False, False, False
 
     def __init__(self, path: Path, columns: Columns) -> None:
         self._path, self._columns = path, columns
@@ -120,15 +118,13 @@ class _Parquet:
         return arrow("parquet").ParquetFile(self._path, buffer_size=1 << 20, pre_buffer=False, **options)
 
     def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
-        names = [self._columns.person] if persons_only else self._columns.names
+        names = self._columns.read(persons_only)
         with readable(self._path), self._opened(read_dictionary=[self._columns.key]) as file:
             yield from file.iter_batches(batch_size=BATCH, columns=names)
 
 
-class _Ipc:
+class _Ipc(Source):
     """An Arrow IPC file or stream, memory-mapped."""
-
-    once, held, untyped = False, False, False
 
     def __init__(self, path: Path, columns: Columns) -> None:
         self._path, self._columns = path, columns
@@ -147,24 +143,17 @@ class _Ipc:
             return ipc.open_stream(file, options=options)
 
     def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
-        names = [self._columns.person] if persons_only else self._columns.names
-        fields = [self._names.index(name) for name in names]
+        fields = [self._names.index(name) for name in self._columns.read(persons_only)]
         with readable(self._path), arrow().memory_map(str(self._path)) as file:
             reader = self._opened(file, fields)
             if hasattr(reader, "get_batch"):
-                for number in range(reader.num_record_batches):
-                    yield from slices(reader.get_batch(number))
-            else:
-                for batch in reader:
-                    yield from slices(batch)
+                reader = map(reader.get_batch, range(reader.num_record_batches))
+            for batch in reader:
+                yield from slices(batch)
 
 
-_TEXT: dict[str, Any] = {
-    ".csv": Separated,
-    ".tsv": Separated,
-    ".jsonl": JsonLines,
-    ".ndjson": JsonLines,
-}
+_TEXT: dict[str, Any] = dict.fromkeys((".csv", ".tsv"), Separated)
+_TEXT |= dict.fromkeys((".jsonl", ".ndjson"), JsonLines)
 _BINARY: dict[str, Any] = {".parquet": _Parquet, ".arrow": _Ipc, ".feather": _Ipc}
 _MAGIC: dict[bytes, Any] = {b"PAR1": _Parquet, b"ARROW1": _Ipc}
 """The first bytes of binary formats."""

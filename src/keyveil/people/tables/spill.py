@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from itertools import chain, pairwise
 from typing import Any
 from zlib import crc32
@@ -45,7 +46,7 @@ def together(batches: Iterable[Batch], rows: int | None, chunk: int, depth: int 
         yield from parted(joined([first, *runs]), chunk, depth)
         return
     parts = MOST_PARTS if rows is None else min(MOST_PARTS, 1 + 2 * rows // HELD)
-    with _Spill(parts, first.schema) as spill:
+    with closing(_Spill(parts, first.schema)) as spill:
         for run in chain([first], runs):
             spill.add(run, depth)
         del first, run
@@ -124,10 +125,8 @@ class _Spill:
         except OSError as error:
             raise _no_room(error) from None
 
-    def __enter__(self) -> _Spill:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Remove the file."""
         self._file.close()
 
     def add(self, rows: Batch, depth: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from ...foundation.coins import address
 from ...foundation.errors import TableError
 from ..people import People
 from ..schema import Schema
-from .frames import Batch, Columns, arrow, of_file
+from .frames import Batch, Columns, arrow, numbers_of, of_file
 from .row_order import Ascent, changed, cut
 from .sources import open_source
 from .spill import joined, parted, together
@@ -76,7 +75,7 @@ def people_of(
 ) -> People:
     """Everyone in a table at once, for tables that fit in memory. Arguments as for ``read_people``."""
     if hasattr(source, "tocsr"):
-        return _matrix_people(schema, source.tocsr(), lenient, 0)
+        return People.of_sparse(schema, source.tocsr(), lenient=lenient)
     table = _Table(schema, source, Columns(person, key, value, lenient), mapped)
     with table.named():
         batches = list(table.everything())
@@ -93,14 +92,9 @@ def key_counts(source: Any, *, person: str = "person", key: str = "key") -> dict
         if arrow().types.is_null(array.type):
             continue
         for entry in array.drop_null().value_counts().to_pylist():
-            name = entry["values"]
-            if isinstance(name, float):
-                if isnan(name):
-                    continue
-                if not name.is_integer():
-                    raise TableError(f"column {key!r} holds fractions; a key is text or a whole number")
-                name = int(name)
-            counts[str(name)] = counts.get(str(name), 0) + int(entry["counts"])
+            name = _key_name(entry["values"], key)
+            if name is not None:
+                counts[name] = counts.get(name, 0) + int(entry["counts"])
     return counts
 
 
@@ -121,22 +115,9 @@ def _of_sparse(
     schema: Schema, matrix: Any, lenient: bool, chunk: int, progress: Progress | None
 ) -> Iterator[People]:
     for first in range(0, matrix.shape[0], chunk):
-        yield _matrix_people(schema, matrix[first : first + chunk], lenient, first)
+        yield People.of_sparse(schema, matrix[first : first + chunk], first=first, lenient=lenient)
         if progress is not None:
             progress(int(matrix.indptr[min(first + chunk, matrix.shape[0])]), int(matrix.nnz))
-
-
-def _matrix_people(schema: Schema, matrix: Any, lenient: bool, first: int) -> People:
-    if not lenient or matrix.shape[1] != len(schema.keys):
-        return People.of_sparse(schema, matrix, first=first)
-    everyone = np.arange(matrix.shape[0])
-    return People.of_rows(
-        schema,
-        first + np.concatenate([everyone, np.repeat(everyone, np.diff(matrix.indptr))]),
-        np.concatenate([np.full(len(everyone), ABSENT), matrix.indices]),
-        np.concatenate([np.zeros(len(everyone)), matrix.data]),
-        lenient=True,
-    )
 
 
 # -- columns -----------------------------------------------------------------------------------------
@@ -225,8 +206,9 @@ class _Table:
         if arrow().types.is_integer(persons.type):
             return People.of_rows(self._schema, persons.to_numpy(), places, values, lenient=lenient)
         coded = persons.dictionary_encode()
-        people = People.of_rows(self._schema, coded.indices.to_numpy(), places, values, lenient=lenient)
-        return replace(people, addresses=address(_listed(coded.dictionary, self._columns.person)))
+        addresses = address(_listed(coded.dictionary, self._columns.person))
+        who = coded.indices.to_numpy().astype(np.int64)
+        return People.of_places(self._schema, addresses, who, places, values, lenient=lenient)
 
     def _persons(self, array: Any) -> Any:
         """The names of people as 64-bit integers or as text."""
@@ -274,34 +256,22 @@ class _Table:
         coded = array if types.is_dictionary(array.type) else array.dictionary_encode()
         if self._names is None or not coded.dictionary.equals(self._names):
             self._names = coded.dictionary
-            places = [self._place(name) for name in _listed(self._names, column)]
-            self._name_places = np.array([*places, ABSENT], np.int32)
+            names = (_key_name(name, column) for name in (*_listed(self._names, column), None))
+            index = self._schema.index
+            places = [ABSENT if name is None else index.get(name, UNKNOWN) for name in names]
+            self._name_places = np.array(places, np.int32)
         indices = coded.indices.cast(arrow().int64())
         return self._name_places[indices.fill_null(len(self._names)).to_numpy()]
 
-    def _place(self, name: Any) -> int:
-        if isinstance(name, float):
-            if isnan(name):
-                return ABSENT
-            if not name.is_integer():
-                raise TableError(
-                    f"column {self._columns.key!r} holds fractions; a key is text or a whole number"
-                )
-            name = int(name)
-        return ABSENT if name is None else self._schema.index.get(str(name), UNKNOWN)
-
     def _values(self, array: Any) -> Floats:
         """The value of each row; NaN if it is missing."""
-        pa, types = arrow(), arrow().types
         array = _decoded(array)
-        kind = array.type
-        if types.is_null(kind):
-            return np.full(len(array), np.nan)
-        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
+        values = numbers_of(array)
+        if values is None:
             raise TableError(
-                f"column {self._columns.value!r} holds {_kind(kind)}; values must be numbers"
+                f"column {self._columns.value!r} holds {_kind(array.type)}; values must be numbers"
             )
-        return array.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy()
+        return values
 
 
 def _broken(schema: Schema, places: np.ndarray, values: Floats) -> dict[str, int]:
@@ -313,6 +283,17 @@ def _broken(schema: Schema, places: np.ndarray, values: Floats) -> dict[str, int
         "no_number": int((known & np.isnan(values)).sum()),
         "outside_range": int((known & ((values < low) | (values > high))).sum()),
     }
+
+
+def _key_name(name: Any, column: str) -> str | None:
+    """A key's name from a cell, which may be a whole number; None if the cell is empty."""
+    if name is None or (isinstance(name, float) and isnan(name)):
+        return None
+    if isinstance(name, float):
+        if not name.is_integer():
+            raise TableError(f"column {column!r} holds fractions; a key is text or a whole number")
+        name = int(name)
+    return str(name)
 
 
 def _is_text(kind: Any) -> bool:

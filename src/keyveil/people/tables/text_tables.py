@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from ...foundation.errors import TableError
-from .delimiters import delimiter_of
-from .frames import BATCH, Batch, Columns, arrow, is_number, readable
+from .delimiters import delimiter_of, is_number
+from .frames import BATCH, NOT_UTF_8, Batch, Columns, Source, arrow, readable
 
 BLOCK = 1 << 22
 """Number of bytes of a text file parsed at a time; no line may be longer."""
 
 
-class Separated:
+class Separated(Source):
     """A text file of cells. The first line names the columns; an empty cell is a missing value."""
 
-    once, held, untyped = False, False, True
+    untyped = True
 
     def __init__(self, path: Path, columns: Columns) -> None:
         self._path, self._columns = path, columns
@@ -47,8 +47,6 @@ class Separated:
                     if row:
                         yield line, row
                     line = reader.line_num + 1
-            except UnicodeDecodeError:
-                raise TableError(f"{self._path} is not UTF-8 text; save it as UTF-8") from None
             except csv.Error:
                 raise TableError(
                     f"line {line} of {self._path} cannot be read; is a quote open?"
@@ -110,10 +108,8 @@ class Separated:
         return f"{self._path} cannot be read: a line is too long, or a cell is not a plain number"
 
 
-class JsonLines:
+class JsonLines(Source):
     """A text file with a JSON object on each line; an absent member is a missing value."""
-
-    once, held, untyped = False, False, False
 
     def __init__(self, path: Path, columns: Columns) -> None:
         self._path, self._columns = path, columns
@@ -150,7 +146,7 @@ class JsonLines:
             try:
                 row = json.loads(text.decode())
             except UnicodeDecodeError:
-                raise TableError(f"{self._path} is not UTF-8 text; save it as UTF-8") from None
+                raise TableError(NOT_UTF_8.format(self._path)) from None
             except (ValueError, RecursionError):
                 row = None
             if not isinstance(row, dict):
@@ -175,10 +171,15 @@ class JsonLines:
         self, block: bytes, persons: list[Any], others: list[dict[str, Any]], persons_only: bool
     ) -> Any:
         """The block's columns in the first types that fit; None if none do."""
+        pa, reading = arrow(), arrow("json")
+        options = reading.ReadOptions(block_size=len(block) + 1, use_threads=False)
+        value = None if persons_only else self._columns.value
+        values = {} if value is None else {value: pa.float64()}
         for person, other in product(persons, others):
-            table = self._table(block, {self._columns.person: person, **other}, persons_only)
-            if table is not None:
-                return table
+            schema = pa.schema({self._columns.person: person, **other, **values})
+            form = reading.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+            with suppress(pa.ArrowInvalid):
+                return reading.read_json(pa.BufferReader(block), options, form)
         return None
 
     def _numbered(self, block: bytes, first: int) -> bytes:
@@ -190,21 +191,6 @@ class JsonLines:
                 cells.pop(str(self._columns.value), None)
             lines.append(json.dumps(cells))
         return "\n".join(lines).encode() + b"\n"
-
-    def _table(self, block: bytes, types: dict[str, Any], persons_only: bool) -> Any:
-        """The block's columns; None if they have other types."""
-        pa, reading = arrow(), arrow("json")
-        if self._columns.value is not None and not persons_only:
-            types = {**types, self._columns.value: pa.float64()}
-        with suppress(pa.ArrowInvalid):
-            return reading.read_json(
-                pa.BufferReader(block),
-                reading.ReadOptions(block_size=len(block) + 1, use_threads=False),
-                reading.ParseOptions(
-                    explicit_schema=pa.schema(types), unexpected_field_behavior="ignore"
-                ),
-            )
-        return None
 
     def _trouble(self, block: bytes, first: int) -> str:
         """Why Arrow refused a block, without quoting it."""
@@ -223,10 +209,7 @@ def delimiter_in(path: Path, wanted: Collection[str]) -> str:
     """The delimiter of a text file by its first line; a .tsv usually has tabs."""
     usual = "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else ","
     with readable(path), _text(path) as lines:
-        try:
-            return delimiter_of(lines.readline(BLOCK), wanted, usual)
-        except UnicodeDecodeError:
-            raise TableError(f"{path} is not UTF-8 text; save it as UTF-8") from None
+        return delimiter_of(lines.readline(BLOCK), wanted, usual)
 
 
 @contextmanager

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...foundation.arrays import Floats
 from ...foundation.coins import address
 from ...foundation.errors import TableError
 from ..people import People
 from ..schema import Schema
-from .frames import arrow, readable, unbroken
+from .frames import arrow, numbers_of, readable, unbroken
 from .text_tables import delimiter_in
 
 
@@ -20,9 +22,12 @@ def wide_keys(source: Any, *, person: str | None = None, top: int | None = None)
     """The key columns by their number of filled cells, in descending order; the first ``top``."""
     table = _table(source)
     _check(table, person)
-    held = {
-        name: table.num_rows - _gaps(table.column(name)) for name in table.column_names if name != person
-    }
+    held = {}
+    for name in table.column_names:
+        if name != person:
+            column = table.column(name)
+            gaps = arrow("compute").sum(column.is_null(nan_is_null=True)).as_py()
+            held[name] = table.num_rows - (gaps or 0)
     order = sorted(held, key=lambda name: (-held[name], table.column_names.index(name)))
     return order if top is None else order[:top]
 
@@ -41,16 +46,11 @@ def wide_people(
     lacking = [key for key in schema.keys if key not in table.column_names]
     if lacking:
         raise TableError(f"column {lacking[0]!r} is not in the table; a wide table has one for each key")
-    who, places, values = [np.arange(table.num_rows)], [np.full(table.num_rows, -2)], []
-    values.append(np.zeros(table.num_rows))
-    for place, key in enumerate(schema.keys):
-        numbers = _numbers(table.column(key), key)
-        rows = np.flatnonzero(~np.isnan(numbers))
-        who.append(rows)
-        places.append(np.full(len(rows), place))
-        values.append(numbers[rows])
-    parts = (np.concatenate(part) for part in (who, places, values))
-    people = People.of_rows(schema, *parts, lenient=lenient)
+    values = np.stack([_numbers(table.column(key), key) for key in schema.keys], axis=1)
+    who, places = np.nonzero(~np.isnan(values))
+    people = People.of_places(
+        schema, address(np.arange(len(values))), who, places, values[who, places], lenient=lenient
+    )
     if person is None:
         return people
     named = table.column(person)
@@ -59,7 +59,7 @@ def wide_people(
     names = named.to_pylist()
     if len(set(names)) < len(names):
         raise TableError(f"column {person!r} names a person twice; a wide table has one row for each")
-    return People(address(names), people.starts, people.keys, people.values)
+    return replace(people, addresses=address(names))
 
 
 def _table(source: Any, wanted: Collection[str] = ()) -> Any:
@@ -92,19 +92,9 @@ def _check(table: Any, person: str | None) -> None:
         raise TableError(f"column {person!r} is not in the table")
 
 
-def _numbers(column: Any, key: str) -> np.ndarray:
+def _numbers(column: Any, key: str) -> Floats:
     """The values of a column; NaN for empty cells."""
-    pa, types = arrow(), arrow().types
-    kind = column.type
-    if types.is_null(kind):
-        return np.full(len(column), np.nan)
-    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
+    numbers = numbers_of(column)
+    if numbers is None:
         raise TableError(f"column {key!r} must hold numbers, or nothing where the key is not held")
-    return np.asarray(column.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(), np.float64)
-
-
-def _gaps(column: Any) -> int:
-    """Number of cells that are empty or NaN."""
-    if arrow().types.is_floating(column.type):
-        return int(np.isnan(column.cast("float64").fill_null(np.nan).to_numpy()).sum())
-    return int(column.null_count)
+    return numbers

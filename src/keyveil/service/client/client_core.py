@@ -47,7 +47,7 @@ LEAST_EPOCH = EPOCHS[0]
 
 MOST_PLAN = MOST_BYTES
 """Maximum size of a plan that a client fetches."""
-MOST_SAID = 1 << 18
+MOST_RESPONSE = 1 << 18
 """Maximum size of any other response."""
 LONGEST_ANSWER = 300.0
 """Seconds within which a response must be complete."""
@@ -65,7 +65,7 @@ class Ask:
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes = b""
-    most: int = MOST_SAID
+    most: int = MOST_RESPONSE
     """Maximum number of bytes read of the response."""
 
 
@@ -77,7 +77,7 @@ class Wait:
 
 
 @dataclass(frozen=True)
-class Said:
+class Response:
     """A response; status 0 if there was none."""
 
     status: int
@@ -116,23 +116,24 @@ class Reading:
     def _too_long(self) -> str:
         return f"more than {self._most:,} bytes where no collector has so much to say"
 
-    def take(self, part: bytes) -> None:
-        """Add bytes that have arrived."""
+    def take(self, part: bytes) -> bool:
+        """Add bytes that have arrived; whether to read on."""
         if len(self._body) + len(part) > self._most:
             self.fault = self._too_long()
         elif time.monotonic() > self._until:
             self.fault = f"an answer that took longer than {LONGEST_ANSWER:g} seconds"
         else:
             self._body += part
+        return not self.fault
 
-    def said(self) -> Said:
+    def response(self) -> Response:
         """The complete response, or why there is none."""
         if self.fault:
-            return Said(0, fault=self.fault)
-        return Said(self._status, self._headers, bytes(self._body))
+            return Response(0, fault=self.fault)
+        return Response(self._status, self._headers, bytes(self._body))
 
 
-Steps = Generator[Ask | Wait, Said | None, T]
+Steps = Generator[Ask | Wait, Response | None, T]
 
 
 @dataclass(frozen=True)
@@ -164,19 +165,19 @@ class Verdict:
     """Seconds that the server asks to wait."""
 
 
-def judge(said: Said, name: str, now: float) -> Verdict:
+def judge(response: Response, name: str, now: float) -> Verdict:
     """The meaning of a response for the report with an id.
 
     Only a collector's own answer settles a report. The login page of a hotel network with status 200 has
     counted nothing, and its 410 has closed nothing.
     """
-    body, after = said.document(), _retry_after(said, now)
-    if said.status in (200, 202):
-        return _judge_taken(said.status, body, name, after)
+    body, after = response.document(), _retry_after(response, now)
+    if response.status in (200, 202):
+        return _judge_taken(response.status, body, name, after)
     reason = body.get("reason")
-    reason = reason if isinstance(reason, str) and len(reason) <= 40 else f"status {said.status}"
-    if said.status in LATER or said.status >= 500 or not 400 <= said.status < 500:
-        return Verdict("waiting", reason if said.status else "unreachable", after)
+    reason = reason if isinstance(reason, str) and len(reason) <= 40 else f"status {response.status}"
+    if response.status in LATER or response.status >= 500 or not 400 <= response.status < 500:
+        return Verdict("waiting", reason if response.status else "unreachable", after)
     return Verdict("dropped" if reason in FINAL else "refused", reason)
 
 
@@ -196,9 +197,9 @@ def _judge_taken(status: int, body: dict[str, Any], name: str, after: float) -> 
     return Verdict("waiting", "unreadable", after)
 
 
-def _retry_after(said: Said, now: float) -> float:
+def _retry_after(response: Response, now: float) -> float:
     """Seconds that the server asks to wait, in either form of the header."""
-    given = said.headers.get("retry-after", "").strip()
+    given = response.headers.get("retry-after", "").strip()
     if given.isascii() and given.isdigit():
         return min(float(given[:12]), LONGEST)
     try:
@@ -279,8 +280,8 @@ class Core:
 
     def about(self, name: str) -> Steps[dict[str, Any]]:
         """The collector's description of a collection, checked."""
-        said = yield from self._fetched(self.place(name))
-        about = said.document()
+        response = yield from self._fetched(self.place(name))
+        about = response.document()
         epoch = about.get("epoch")
         if not (
             is_hex(about.get("plan"), 64)
@@ -299,31 +300,30 @@ class Core:
     def plan(self, name: str, pinned: str | None = None) -> Steps[Plan]:
         """The collection's current plan, verified: its hash, its proof, and the pinned hash."""
         about = yield from self.about(name)
-        plan = yield from self._plan(name, about, pinned)
-        return plan
+        return (yield from self._plan(name, about, pinned))
 
     def _plan(self, name: str, about: dict[str, Any], pinned: str | None) -> Steps[Plan]:
         if pinned is not None and about["plan"] != pinned:
             raise PlanError("the collection's plan is not the expected one")
-        said = yield from self._fetched(f"{self.place(name)}/plan", MOST_PLAN)
-        plan = Plan.parse(said.body)
+        response = yield from self._fetched(f"{self.place(name)}/plan", MOST_PLAN)
+        plan = Plan.parse(response.body)
         if plan.hash != about["plan"]:
             raise PlanError("the collector sent a plan other than the one it names")
         return plan
 
-    def _fetched(self, url: str, most: int = MOST_SAID) -> Steps[Said]:
+    def _fetched(self, url: str, most: int = MOST_RESPONSE) -> Steps[Response]:
         """Fetch a document, with a few tries."""
         for tries in range(1, self._patience.attempts + 1):
-            said = yield Ask("GET", url, most=most)
-            assert said is not None
-            if said.fault:
-                raise ClientError(f"the collector sent {said.fault}; nothing was sent")
-            if said.status == 200:
-                return said
-            if 400 <= said.status < 500 and said.status not in LATER:
-                reason = said.document().get("reason", "")
-                raise ClientError(f"the collector refuses: status {said.status} {reason}".strip())
-            delay = self._patience.delay(tries, _retry_after(said, self._clock()), self._jitter())
+            response = yield Ask("GET", url, most=most)
+            assert response is not None
+            if response.fault:
+                raise ClientError(f"the collector sent {response.fault}; nothing was sent")
+            if response.status == 200:
+                return response
+            if 400 <= response.status < 500 and response.status not in LATER:
+                reason = response.document().get("reason", "")
+                raise ClientError(f"the collector refuses: status {response.status} {reason}".strip())
+            delay = self._patience.delay(tries, _retry_after(response, self._clock()), self._jitter())
             if delay > self._patience.longest or tries == self._patience.attempts:
                 break
             yield Wait(delay)
@@ -355,14 +355,10 @@ class Core:
                 yield Wait(hold)
         elif pinned is not None and about["plan"] != pinned:
             raise PlanError("the collection's plan is not the expected one")
-        outcome = yield from self._send(entry)
-        return outcome
+        return (yield from self._send(entry))
 
     def _answered(self, place: str, plan: str) -> Entry | None:
-        for entry in self.ledger.of(place):
-            if entry.plan == plan:
-                return entry
-        return None
+        return next((entry for entry in self.ledger.of(place) if entry.plan == plan), None)
 
     def _check_open(self, about: dict[str, Any]) -> None:
         if about["state"] != "open":
@@ -370,13 +366,13 @@ class Core:
         if about.get("token") is True and not self._headers:
             raise ClientError("the collection accepts reports only with a token; nothing was sent")
 
-    def _epoch(self, said: dict[str, Any]) -> int:
+    def _epoch(self, stated: dict[str, Any]) -> int:
         """The epoch by the device's own clock. The collector's must agree within one.
 
         If the collector chose the epoch, it could choose another one for each device and recognise
         reports by it.
         """
-        seconds = said["seconds"]
+        seconds = stated["seconds"]
         known = seconds in EPOCHS and seconds > self._allow_epoch
         if not known and seconds != self._allow_epoch:
             lengths = ", ".join(map(str, EPOCHS))
@@ -385,7 +381,7 @@ class Core:
                 f"{lengths} are answered from allow_epoch={self._allow_epoch} on; nothing was sent"
             )
         own = int(self._clock() // seconds)
-        if not 0 <= own <= MOST_EPOCH or abs(own - said["now"]) > 1:
+        if not 0 <= own <= MOST_EPOCH or abs(own - stated["now"]) > 1:
             raise ClientError(
                 "the collector's epoch is not that of this device's clock: one of the two is wrong; "
                 "nothing was sent"
@@ -402,8 +398,7 @@ class Core:
         for entry in self.ledger.waiting():
             ours = entry.collection.startswith(self.url + "/v1/collections/")
             if ours and entry.report is not None and (refused or entry.state != "refused"):
-                outcome = yield from self._send(entry, refused)
-                outcomes.append(outcome)
+                outcomes.append((yield from self._send(entry, refused)))
         return outcomes
 
     def _send(self, entry: Entry, refused: bool = False) -> Steps[Outcome]:
@@ -411,9 +406,8 @@ class Core:
         states = WAITING if refused else ("waiting", "held")
         for attempt in range(self._patience.attempts):
             now = self._clock()
-            early = (
-                now < entry.after <= now + 2 * LONGEST
-            )  # further in the future: the clock was set back
+            # further in the future: the clock was set back
+            early = now < entry.after <= now + 2 * LONGEST
             if entry.state not in states or (early and attempt == 0):
                 break
             entry = yield from self._try(entry)
@@ -438,15 +432,11 @@ class Core:
             "reports": [{"id": entry.report.id, "cells": list(entry.report.cells)}],
         }
         headers = {**self._headers, "content-type": "application/json"}
-        said = yield Ask(
-            "POST",
-            f"{entry.collection}/reports",
-            headers,
-            json.dumps(body, separators=(",", ":")).encode(),
-        )
-        assert said is not None
+        content = json.dumps(body, separators=(",", ":")).encode()
+        response = yield Ask("POST", f"{entry.collection}/reports", headers, content)
+        assert response is not None
         now = self._clock()
-        verdict = judge(said, entry.report.id, now)
+        verdict = judge(response, entry.report.id, now)
         after = now + self._patience.delay(tries, verdict.after, jitter)
         return self.ledger.mark(entry.plan, state=verdict.state, reason=verdict.reason, after=after)
 
@@ -469,14 +459,14 @@ def checked_url(url: str) -> str:
         raise ClientError(
             "a collector's address must not contain a name or password; give the token separately"
         )
-    if parts.scheme == "http" and not _is_here(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise ClientError("a collector on another machine needs https")
     return url.rstrip("/")
 
 
-def _is_here(host: str) -> bool:
-    """Whether a host is this machine."""
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address is this machine's loopback."""
     try:
-        return host == "localhost" or ip_address(host).is_loopback
+        return host == "localhost" or ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False

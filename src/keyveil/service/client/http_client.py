@@ -15,8 +15,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
-from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ...plan.plan import Plan
 from .client_core import (
@@ -27,13 +26,16 @@ from .client_core import (
     Outcome,
     Patience,
     Reading,
-    Said,
+    Response,
     Steps,
     Wait,
     checked_url,
     even,
 )
 from .ledger import MOST_WAITING, Entry, Ledger
+
+if TYPE_CHECKING:
+    import httpx
 
 T = TypeVar("T")
 
@@ -164,27 +166,20 @@ class Client(_Client):
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _run(self, steps: Steps[T]) -> T:
         with self._busy:
-            said: Said | None = None
+            response: Response | None = None
             while True:
                 try:
-                    step = steps.send(said)
+                    step = steps.send(response)
                 except StopIteration as end:
-                    result: T = end.value
-                    return result
-                if isinstance(step, Wait):
-                    self._pause(step.seconds)
-                    said = None
-                else:
-                    said = self._ask(step)
+                    return cast(T, end.value)
+                response = self._pause(step.seconds) if isinstance(step, Wait) else self._ask(step)
 
-    def _ask(self, step: Ask) -> Said:
+    def _ask(self, step: Ask) -> Response:
         import httpx
 
         try:
@@ -194,12 +189,11 @@ class Client(_Client):
                 reading = Reading(response.status_code, response.headers, step.most)
                 if not reading.fault:
                     for part in response.iter_raw():
-                        reading.take(part)
-                        if reading.fault:
+                        if not reading.take(part):
                             break
-                return reading.said()
+                return reading.response()
         except (httpx.HTTPError, httpx.StreamError):
-            return Said(0)
+            return Response(0)
 
 
 class AsyncClient(_Client):
@@ -240,39 +234,41 @@ class AsyncClient(_Client):
     async def __aenter__(self) -> AsyncClient:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     async def _run(self, steps: Steps[T]) -> T:
         async with self._busy:
-            said: Said | None = None
+            response: Response | None = None
             while True:
                 try:
-                    step = steps.send(said)
+                    step = steps.send(response)
                 except StopIteration as end:
-                    result: T = end.value
-                    return result
-                if isinstance(step, Wait):
-                    await self._pause(step.seconds)
-                    said = None
-                else:
-                    said = await self._ask(step)
+                    return cast(T, end.value)
+                response = await (
+                    self._pause(step.seconds) if isinstance(step, Wait) else self._ask(step)
+                )
 
-    async def _ask(self, step: Ask) -> Said:
+    async def _ask(self, step: Ask) -> Response:
         import httpx
 
         try:
-            async with self._http.stream(
-                step.method, step.url, headers=dict(step.headers), content=step.content or None
-            ) as response:
-                reading = Reading(response.status_code, response.headers, step.most)
-                if not reading.fault:
-                    async for part in response.aiter_raw():
-                        reading.take(part)
-                        if reading.fault:
-                            break
-                return reading.said()
+            return await read_within(self._http, step)
         except (httpx.HTTPError, httpx.StreamError):
-            return Said(0)
+            return Response(0)
+
+
+async def read_within(http: httpx.AsyncClient, step: Ask) -> Response:
+    """The response to a request, up to its maximum size.
+
+    It is never decompressed: ``Reading`` refuses a compressed response by its head.
+    """
+    async with http.stream(
+        step.method, step.url, headers=dict(step.headers), content=step.content or None
+    ) as response:
+        reading = Reading(response.status_code, response.headers, step.most)
+        if not reading.fault:
+            async for part in response.aiter_bytes():
+                if not reading.take(part):
+                    break
+        return reading.response()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -112,9 +112,8 @@ class Ledger(Budget):
             )
         known = {answer["plan"] for answer in ledger["answers"]}
         lost = [answer for answer in contents["answers"] if answer["plan"] not in known]
-        for answer in lost:
-            ledger["answers"].append({**answer, "report": None, **_fresh("lost")})
         if lost:
+            ledger["answers"] += [{**answer, "report": None, **_fresh("lost")} for answer in lost]
             self._write(ledger)
         for answer in ledger["answers"]:
             if answer.get("report") is not None and "commitment" in answer:
@@ -237,21 +236,12 @@ class Ledger(Budget):
 
     def mark(self, plan: str, **facts: Any) -> Entry:
         """Set state, reason, tries or after of an answer. Dropped and counted answers never change."""
-
-        def change(answer: dict[str, Any]) -> None:
-            if answer["state"] not in ("dropped", "counted"):
-                answer.update(facts)
-
-        return self._changed(plan, change)
-
-    def _changed(self, plan: str, change: Callable[[dict[str, Any]], None]) -> Entry:
         with self._locked():
             ledger = self._read()
             answer = _answer_to(ledger, plan)
             assert answer is not None
-            before = dict(answer)
-            change(answer)
-            if answer != before:
+            if answer["state"] not in ("dropped", "counted") and answer != {**answer, **facts}:
+                answer.update(facts)
                 self._write(ledger)
             return _entry(answer)
 
@@ -261,11 +251,7 @@ def _fresh(state: str) -> dict[str, Any]:
 
 
 def _answer_to(ledger: dict[str, Any], plan: str) -> dict[str, Any] | None:
-    for answer in ledger["answers"]:
-        if answer["plan"] == plan:
-            match: dict[str, Any] = answer
-            return match
-    return None
+    return next((answer for answer in ledger["answers"] if answer["plan"] == plan), None)
 
 
 def _round(plan: Plan) -> int:

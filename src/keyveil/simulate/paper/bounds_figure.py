@@ -1,26 +1,25 @@
-"""The paper's error bounds beside measured errors: do they hold, and how loose are they?"""
+"""The paper's error bounds and measured errors: do the bounds hold, and how loose are they?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from decimal import Decimal
+from itertools import product
 from math import exp, inf, log, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...estimate import published_bounds as bounds
 from ...estimate.forecast.key_forecast import state_law
 from ...estimate.linear import Decoder, by_least_squares, key_weights
-from ...foundation.arrays import Floats
 from ...mechanisms.f2m import by_two_bits
 from ...mechanisms.kvoh import by_bits
 from ...people.schema import Schema
 from ...plan.plan import Plan
 from . import figures
-from .experiment import Claim, Figure, Job, Row, Setup, number, only_if, select_rows, verdict
+from .evidence import listed, number, select_rows, verdict
+from .experiment import STATISTICS, Claim, Experiment, Figure, Job, Row, Setup
 
-NAME = ROWS_OF = "bounds"
+NAME = "bounds"
 TITLE = "Error bounds: the paper's, corrected, and measured"
 ABOUT = (
     "One key, delta 0.05. Printed: as the paper has it. Corrected: docs/errata.md. Measured: the "
@@ -75,89 +74,91 @@ def printed(line: str, part: str, epsilon: float, f: float, n: int) -> float:
 def corrected(line: str, part: str, epsilon: float, f: float, n: int) -> bounds.Bound:
     """The library's bound."""
     half = epsilon / 2
-    bounds_of: dict[tuple[str, str], Callable[[], bounds.Bound]] = {
-        ("F2M", "frequency"): lambda: bounds.f2m_frequency(half, n, MISS),
-        ("F2M", "mean"): lambda: bounds.f2m_mean(half, half, f, n, MISS),
-        ("KVUE", "frequency"): lambda: bounds.kvue_frequency(epsilon, n, MISS),
-        ("KVUE", "mean"): lambda: bounds.kvue_mean(epsilon, f, n, MISS),
-        ("KVOH", "frequency"): lambda: bounds.kvoh_frequency(epsilon, n, MISS),
-        ("KVOH", "mean"): lambda: bounds.kvoh_mean(epsilon, f, n, MISS),
-    }
-    return bounds_of[line, part]()
+    if part == "frequency":
+        if line == "F2M":
+            return bounds.f2m_frequency(half, n, MISS)
+        return (bounds.kvue_frequency if line == "KVUE" else bounds.kvoh_frequency)(epsilon, n, MISS)
+    if line == "F2M":
+        return bounds.f2m_mean(half, half, f, n, MISS)
+    return (bounds.kvue_mean if line == "KVUE" else bounds.kvoh_mean)(epsilon, f, n, MISS)
 
 
 # -- errors ------------------------------------------------------------------------------------------
 
 
+class Setting(NamedTuple):
+    """One setting, and the plan that it is simulated with."""
+
+    label: str
+    epsilon: float
+    f: float
+    n: int
+    plan: Plan
+    decode: Decoder
+    runs: int
+    draw: np.random.Generator
+
+    def row(self, part: str, **entries: Any) -> Row:
+        """A row of numbers; what is not among the entries is empty."""
+        about = {"line": self.label, "epsilon": self.epsilon, "frequency": self.f, "reports": self.n}
+        return {**about, "part": part, **dict.fromkeys(COLUMNS, ""), **entries}
+
+
+COLUMNS = (
+    *("promised", "measured", "printed", "printed_covers", "printed_promises"),
+    *("corrected", "corrected_covers", "loose"),
+)
+
+
 def work(setup: Setup, what: dict[str, Any]) -> list[Row]:
     label, n = what["line"], what["reports"]
     mechanism, decode = {**LINES, **COUNTS}[label]
-    runs = len(setup.runs(*RUNS))
     rows = []
     for epsilon in EPSILONS:
         for f in FREQUENCIES:
-            plan = Plan.of(Schema.of(1), mechanism, Decimal(str(epsilon)))
+            plan = Plan.of(Schema.of(1), mechanism, epsilon)
             draw = setup.coins(NAME, label, n, epsilon, f).generator()
+            setting = Setting(label, epsilon, f, n, plan, decode, setup.pick(*RUNS), draw)
             if label in LINES:
-                rows += _errors(label, plan, decode, epsilon, f, n, runs, draw)
+                rows += _errors(setting)
             if label in COUNTS:
-                rows += _counts(label, plan, decode, epsilon, f, n, runs, draw)
+                rows += _counts(setting)
     return rows
 
 
-def _errors(
-    label: str,
-    plan: Plan,
-    decode: Decoder,
-    epsilon: float,
-    f: float,
-    n: int,
-    runs: int,
-    draw: np.random.Generator,
-) -> list[Row]:
+def _errors(setting: Setting) -> list[Row]:
     """How often errors of frequency and mean stay below the bounds."""
+    label, epsilon, f, n, plan, decode, runs, draw = setting
     channel = plan.channels[0]
-    seen = channel.mix(state_law(plan, f, MEAN))
-    counts = draw.multinomial(n, seen / seen.sum(), runs)
+    law = channel.mix(state_law(plan, f, MEAN))
+    counts = draw.multinomial(n, law / law.sum(), runs)
     values = counts / n @ decode(channel, key_weights(plan.schema))
     with np.errstate(divide="ignore", invalid="ignore"):
         means = np.where(values[:, 0] > 0, values[:, 1] / values[:, 0], np.inf)
-    off = {"frequency": np.abs(values[:, 0] - f), "mean": np.abs(means - MEAN)}
-    return [_row(label, part, epsilon, f, n, errors) for part, errors in off.items()]
+    rows = []
+    for part, errors in (("frequency", np.abs(values[:, 0] - f)), ("mean", np.abs(means - MEAN))):
+        as_printed = printed(label, part, epsilon, f, n)
+        bound = corrected(label, part, epsilon, f, n)
+        at = float(np.quantile(errors, bound.probability, method="higher"))
+        rows.append(
+            setting.row(
+                part,
+                promised=bound.probability,
+                measured=at,
+                printed=as_printed,
+                printed_covers=float((errors <= as_printed).mean()),
+                printed_promises=(1 - MISS) ** 2,
+                corrected=bound.error,
+                corrected_covers=float((errors <= bound.error).mean()),
+                loose=bound.error / at if bound.error < inf and at < inf else inf,
+            )
+        )
+    return rows
 
 
-def _row(label: str, part: str, epsilon: float, f: float, n: int, errors: Floats) -> Row:
-    as_printed = printed(label, part, epsilon, f, n)
-    bound = corrected(label, part, epsilon, f, n)
-    at = float(np.quantile(errors, bound.probability, method="higher"))
-    return {
-        "line": label,
-        "epsilon": epsilon,
-        "frequency": f,
-        "reports": n,
-        "part": part,
-        "promised": bound.probability,
-        "measured": at,
-        "printed": as_printed,
-        "printed_covers": float((errors <= as_printed).mean()),
-        "printed_promises": (1 - MISS) ** 2,
-        "corrected": bound.error,
-        "corrected_covers": float((errors <= bound.error).mean()),
-        "loose": bound.error / at if bound.error < inf and at < inf else inf,
-    }
-
-
-def _counts(
-    label: str,
-    plan: Plan,
-    decode: Decoder,
-    epsilon: float,
-    f: float,
-    n: int,
-    runs: int,
-    draw: np.random.Generator,
-) -> list[Row]:
+def _counts(setting: Setting) -> list[Row]:
     """Bias and variance of N_i* when the states are fixed, as the paper's counts N_i are."""
+    label, epsilon, f, n, plan, decode, runs, draw = setting
     channel = plan.channels[0]
     states = np.rint(n * state_law(plan, f, MEAN)).astype(np.int64)
     counts = np.zeros((runs, channel.cells))
@@ -166,151 +167,113 @@ def _counts(
     decoded = counts @ decode(channel, np.eye(3))
     rows = []
     for name, count, values in zip(("absent", "low", "high"), states, decoded.T, strict=True):
-        about = {"line": label, "epsilon": epsilon, "frequency": f, "reports": n}
-        bias = (values.mean() - count) / (values.std() / sqrt(runs))
-        rows.append({**about, "part": f"bias of {name}", **_measured(float(bias), 0.0, 0.0)})
+        bias = float((values.mean() - count) / (values.std() / sqrt(runs)))
+        rows.append(setting.row(f"bias of {name}", measured=bias, printed=0.0, corrected=0.0))
         if label in LINES:
             e = exp(epsilon) if label == "KVUE" else exp(epsilon / 2)
             as_printed = (e + 1) / (e - 1) ** 2 if label == "KVUE" else e / (e - 1) ** 2
             exact = as_printed + (count / n / (e - 1) if label == "KVUE" else 0.0)
-            measured = _measured(float(values.var() / n), as_printed, exact)
-            rows.append({**about, "part": f"variance of {name}", **measured})
+            numbers = {"measured": float(values.var() / n), "printed": as_printed, "corrected": exact}
+            rows.append(setting.row(f"variance of {name}", **numbers))
     return rows
-
-
-def _measured(measured: float, as_printed: float, exact: float) -> Row:
-    """A measured number with the printed and the exact one; there is no bound to cover."""
-    return {
-        "promised": "",
-        "measured": measured,
-        "printed": as_printed,
-        "printed_covers": "",
-        "printed_promises": "",
-        "corrected": exact,
-        "corrected_covers": "",
-        "loose": "",
-    }
 
 
 # -- figures and claims ------------------------------------------------------------------------------
 
 
 def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
-    with figures.look() as pyplot:
-        figure, grid = figures.panels(pyplot, 2, 3, 12, 7.2, bottom=0.95, across=0.6, sharex=True)
-        for across, part in zip(grid, ("frequency", "mean"), strict=True):
-            for panel, label in zip(across, LINES, strict=True):
-                measured = select_rows(rows, line=label, part=part, reports=REPORTS[1])
-                for colour, f in zip(("#0072B2", "#D55E00"), FREQUENCIES, strict=True):
-                    these = select_rows(measured, frequency=f)
-                    for name, dash, mark in (
-                        ("printed", ":", "x"),
-                        ("corrected", "--", "o"),
-                        ("measured", "-", "s"),
-                    ):
-                        points = [(r["epsilon"], r[name]) for r in these if np.isfinite(r[name])]
-                        panel.plot(
-                            [p[0] for p in points],
-                            [p[1] for p in points],
-                            dash,
-                            marker=mark,
-                            color=colour,
-                            label=f"{name}, f = {f:g}",
-                        )
-                figures.errors(panel)
-                panel.set_title(f"{label}, {part}")
-            across[0].set_ylabel(f"absolute error of the {part}")
-        for panel in grid[-1]:
-            figures.epsilons(panel, EPSILONS)
-        figures.legend(figure, grid, 6)
-        promised: dict[float, list[str]] = {}
-        for label in LINES:
-            for part in ("frequency", "mean"):
-                share = select_rows(rows, line=label, part=part)[0]["promised"]
-                promised.setdefault(share, []).append(f"{label} {part}")
-        shares = "; ".join(f"{share:.4g}: {', '.join(them)}" for share, them in promised.items())
-        runs = len(setup.runs(*RUNS))
-        note = (
-            f"One key, {REPORTS[1]:,} reports, m = {MEAN:g}, delta = {MISS:g}. Measured: the quantile "
-            f"of {runs:,} repetitions' absolute errors that the corrected bound promises to exceed"
-        )
-        figures.note(figure, f"{note}\n({shares}).")
-        caption = (
-            f"The paper's error bounds beside measured errors. {note} ({shares}). Bounds on "
-            "the frequency do not depend on it, so their lines lie on each other; a printed bound that "
-            "is not seen lies under the corrected one."
-        )
-        return [Figure(NAME, caption, figure)]
+    figure, grid = figures.panels(2, 3, 12, 7.2, bottom=0.95, across=0.6, sharex=True)
+    for panel, part, label in figures.cells(grid, STATISTICS, LINES):
+        own = select_rows(rows, line=label, part=part, reports=REPORTS[1])
+        for colour, f in zip(("#0072B2", "#D55E00"), FREQUENCIES, strict=True):
+            for name, style in (("printed", "x:"), ("corrected", "o--"), ("measured", "s-")):
+                these = [row for row in select_rows(own, frequency=f) if np.isfinite(row[name])]
+                points = ([row["epsilon"] for row in these], [row[name] for row in these])
+                panel.plot(*points, style, color=colour, label=f"{name}, f = {f:g}")
+        figures.errors(panel)
+        panel.set_title(f"{label}, {part}")
+        if panel in grid[:, 0]:
+            panel.set_ylabel(f"absolute error of the {part}")
+    promised: dict[float, list[str]] = {}
+    for label, part in product(LINES, STATISTICS):
+        share = select_rows(rows, line=label, part=part)[0]["promised"]
+        promised.setdefault(share, []).append(f"{label} {part}")
+    shares = "; ".join(f"{share:.4g}: {', '.join(them)}" for share, them in promised.items())
+    note = (
+        f"One key, {REPORTS[1]:,} reports, m = {MEAN:g}, delta = {MISS:g}. Measured: the quantile "
+        f"of {setup.pick(*RUNS):,} repetitions' absolute errors that the corrected bound promises to "
+        "exceed"
+    )
+    caption = (
+        f"The paper's error bounds beside measured errors. {note} ({shares}). Bounds on "
+        "the frequency do not depend on it, so their lines lie on each other; a printed bound that "
+        "is not seen lies under the corrected one."
+    )
+    below = f"{note}\n({shares})."
+    return [figures.finished(NAME, caption, figure, grid, values=EPSILONS, columns=6, note=below)]
 
 
 def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
-    verdicts = [_unbiased(rows), *(_bound(rows, label) for label in LINES)]
-    for label, place in (("KVUE", "Sec. IV-B"), ("KVOH", "Sec. IV-C")):
-        own = [row for row in select_rows(rows, line=label) if row["part"].startswith("variance")]
-        ratios = [row["measured"] / row["printed"] for row in own]
-        fixed = [row["measured"] / row["corrected"] for row in own]
-        off = max(abs(ratio - 1) for ratio in ratios)
-        formula = "(e^eps + 1) / (e^eps - 1)^2" if label == "KVUE" else "e^(eps/2) / (e^(eps/2) - 1)^2"
-        verdicts.append(
-            Claim(
-                place,
-                f"The variance of {label}'s counts is N {formula}.",
-                verdict(off < 0.15) if off < 0.15 else only_if("the state is rare, or epsilon small"),
-                f"Measured over printed: {min(ratios):.2f} to {max(ratios):.2f}; over the exact one: "
-                f"{min(fixed):.2f} to {max(fixed):.2f}.",
-                CSV,
-            )
-        )
-    return verdicts
+    return [
+        _unbiased(rows),
+        *(_bound(rows, label) for label in LINES),
+        _variance(rows, "KVUE", "Sec. IV-B", "(e^eps + 1) / (e^eps - 1)^2"),
+        _variance(rows, "KVOH", "Sec. IV-C", "e^(eps/2) / (e^(eps/2) - 1)^2"),
+    ]
 
 
 def _unbiased(rows: list[Row]) -> Claim:
+    own = [row for row in rows if "bias" in row["part"]]
     worst = {
-        label: max(
-            abs(row["measured"]) for row in select_rows(rows, line=label) if "bias" in row["part"]
-        )
-        for label in COUNTS
+        label: max(abs(row["measured"]) for row in select_rows(own, line=label)) for label in COUNTS
     }
-    total = sum("bias" in row["part"] for row in rows)
     return Claim(
         "Sec. III, IV-B, IV-C",
         "The estimators of the counts N_i of PrivKV-A, KVUE and KVOH are unbiased.",
         verdict(max(worst.values()) < 4.5),
-        f"Mean of N_i* less N_i, in its standard errors, at worst over {total} settings: "
-        + ", ".join(f"{label} {value:.2f}" for label, value in worst.items())
-        + ".",
+        f"Mean of N_i* less N_i, in its standard errors, at worst over {len(own)} settings: "
+        f"{listed(worst, '{:.2f}'.format)}.",
+        CSV,
+    )
+
+
+def _variance(rows: list[Row], label: str, place: str, formula: str) -> Claim:
+    own = [row for row in select_rows(rows, line=label) if row["part"].startswith("variance")]
+    ratios = [row["measured"] / row["printed"] for row in own]
+    exact = [row["measured"] / row["corrected"] for row in own]
+    holds = max(abs(times - 1) for times in ratios) < 0.15
+    return Claim(
+        place,
+        f"The variance of {label}'s counts is N {formula}.",
+        verdict(holds, "the state is rare, or epsilon small"),
+        f"Measured over printed: {min(ratios):.2f} to {max(ratios):.2f}; over the exact one: "
+        f"{min(exact):.2f} to {max(exact):.2f}.",
         CSV,
     )
 
 
 def _bound(rows: list[Row], label: str) -> Claim:
-    own = [row for row in select_rows(rows, line=label) if row["part"] in ("frequency", "mean")]
+    own = [row for row in select_rows(rows, line=label) if row["part"] in STATISTICS]
     finite = [row for row in own if np.isfinite(row["printed"])]
     short = [row for row in finite if row["printed_covers"] < row["printed_promises"] - 0.01]
     loose = [row["loose"] for row in own if np.isfinite(row["loose"])]
     unknown = len(own) - len(finite)
     held = not any(row["corrected_covers"] < row["promised"] - 0.01 for row in own)
     least = min(finite, key=lambda row: row["printed_covers"])
-    if short:
-        outcome = verdict(False)
-    elif unknown:
-        outcome = only_if("f N > 2 r; elsewhere the printed bound is negative")
-    else:
-        outcome = verdict(True)
-    shares = (
-        " F2M's print epsilon where the key's and the value's share of it is meant."
-        if label == "F2M"
-        else ""
-    )
+    condition = None if short else "f N > 2 r; elsewhere the printed bound is negative"
+    meant = " F2M's print epsilon where the key's and the value's share of it is meant."
     return Claim(
         {"F2M": "Sec. IV-A, App.", "KVUE": "Sec. IV-B, IV-D", "KVOH": "Sec. IV-C, IV-D"}[label],
         f"With probability (1 - delta)^2 the errors of {label} stay below the stated bounds.",
-        outcome,
+        verdict(not short and not unknown, condition),
         f"As printed they cover too little in {len(short)} of {len(finite)} settings (least: "
         f"{least['printed_covers']:.1%} of the promised {least['printed_promises']:.1%}, "
         f"{least['part']}, epsilon {least['epsilon']:g}, f = {least['frequency']:g}, "
         f"{least['reports']:,} reports) and are negative in {unknown}. Corrected, they hold in "
         f"{'all' if held else 'not all'} settings and are {number(min(loose))} to "
-        f"{number(max(loose))} times too wide.{shares}",
+        f"{number(max(loose))} times too wide.{meant if label == 'F2M' else ''}",
         NAME,
     )
+
+
+EXPERIMENTS = {NAME: Experiment(NAME, TITLE, ABOUT, jobs, work, draw, claims)}

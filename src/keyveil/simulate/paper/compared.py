@@ -1,7 +1,4 @@
-"""The mechanisms that figures compare, each with its published estimator, and how they are measured.
-
-Lines of mechanisms that this version does not have are left out.
-"""
+"""The mechanisms that figures compare, each with its published estimator, and how they are measured."""
 
 from __future__ import annotations
 
@@ -47,11 +44,6 @@ class Line:
     whose: str = PAPER
 
     @property
-    def there(self) -> bool:
-        """Whether this version has the mechanism."""
-        return self.mechanism == "auto" or self.mechanism in REGISTRY
-
-    @property
     def source(self) -> str:
         """The name under which reports are drawn. Lines of one source differ only in their estimator."""
         return "auto" if self.mechanism == "auto" else self.label
@@ -78,8 +70,8 @@ MORE = (
     Line("auto, shrunk across keys", "auto", "shrunk", whose=OURS),
     Line("auto, least squares", "auto", "least_squares", whose=OURS),
 )
-"""What others and we have since. Ours is one plan decoded twice: ``shrunk`` pools over keys, which no
-other line does, and least squares shows what the mechanism does without it."""
+"""Later mechanisms of others, and ours. Ours is one plan decoded twice: ``shrunk`` pools over keys,
+which no other line does, and least squares shows what the mechanism does without it."""
 SHRUNK, PLAIN = MORE[-2].label, MORE[-1].label
 ABOUT_AUTO = (
     "auto is the planner's choice, decoded twice from the same reports: 'shrunk across keys' pools over "
@@ -97,20 +89,10 @@ TRUE = (
 """The paper's other five at KVUE's true epsilon, F2M and KVOH with their best decoders."""
 
 
-def there(lines: Sequence[Line]) -> list[Line]:
-    """The lines that this version can draw."""
-    return [line for line in lines if line.there]
-
-
-def line_named(label: str) -> Line:
-    """The line of Fig. 1 with this label, or a line for a mechanism of this name."""
-    return next((line for line in (*SIX, *MORE, *TRUE) if line.label == label), Line(label, label))
-
-
 def by_source(lines: Sequence[Line]) -> dict[str, list[Line]]:
-    """The lines that this version can draw, those of one source together."""
+    """The lines, those of one source together."""
     sources: dict[str, list[Line]] = {}
-    for line in there(lines):
+    for line in lines:
         sources.setdefault(line.source, []).append(line)
     return sources
 
@@ -119,7 +101,8 @@ def repetitions(rows: Sequence[Mapping[str, Any]]) -> str:
     """The number of repetitions in words, and which lines have fewer."""
     runs: dict[str, set[int]] = {}
     for row in rows:
-        runs.setdefault(line_named(row["line"]).source, set()).add(row["repetitions"])
+        source = "auto" if row["line"] in (SHRUNK, PLAIN) else row["line"]
+        runs.setdefault(source, set()).add(row["repetitions"])
     usual = max(max(counts) for counts in runs.values())
     fewer = [
         f"{source} {' to '.join(f'{n}' for n in sorted({min(counts), max(counts)}))}"
@@ -145,25 +128,12 @@ def errors_of(
     population: KnownPopulation, frequency: Floats, mean: Floats, epsilon: float, chosen: str
 ) -> Measurement:
     """The errors of estimates; an unknown mean counts as 0, the middle of its range."""
-    mean = np.clip(np.nan_to_num(mean, nan=0.0), -1.0, 1.0)
-    return Measurement(
-        np.clip(frequency, 0.0, 1.0) - population.frequency, mean - population.mean, epsilon, chosen
-    )
+    off_frequency = np.clip(frequency, 0.0, 1.0) - population.frequency
+    off_mean = np.clip(np.nan_to_num(mean, nan=0.0), -1.0, 1.0) - population.mean
+    return Measurement(off_frequency, off_mean, epsilon, chosen)
 
 
 def measure(
-    line: Line,
-    population: KnownPopulation,
-    epsilon: float,
-    people: int,
-    coins: Coins,
-    runs: range,
-) -> Measurement:
-    """A line's errors for every repetition and key, on [-1, 1]."""
-    return measure_all([line], population, epsilon, people, coins, runs)[0]
-
-
-def measure_all(
     lines: Sequence[Line],
     population: KnownPopulation,
     epsilon: float,
@@ -186,17 +156,13 @@ def measure_all(
             population = TablePopulation(population.schema, population.people)
         runs = runs[: max(1, MOST_DRAWN * len(runs) // people)]
     counts = simulate_runs(plan, population.at(plan.schema.levels), people, coins, runs)
-    return [
-        errors_of(
-            population, *decoded(plan, counts, other.estimator), float(plan.proven), described(plan)
-        )
-        for other in lines
-    ]
+    about = (float(plan.proven), described(plan))
+    return [errors_of(population, *decoded(plan, counts, line.estimator), *about) for line in lines]
 
 
 def chain_true(nominal: float) -> float:
     """The epsilon that all ten rounds of PrivKVM prove together."""
-    return float(REGISTRY["privkvm"].true_epsilon(decimal_of(nominal)))
+    return float(REGISTRY["privkvm"].true_epsilon(Decimal(str(nominal))))
 
 
 def chain_nominal(true: float) -> float:
@@ -246,9 +212,9 @@ def plan_of(line: Line, population: KnownPopulation, epsilon: float, people: int
         sizes = tuple(np.round(population.sizes, 9).tolist())
         return _advised(len(schema.keys), sizes, epsilon, people)
     if padding_parameter(line.mechanism) is None:
-        return Plan.of(schema, line.mechanism, decimal_of(epsilon), line.calibrate, **line.parameters)
+        return Plan.of(schema, line.mechanism, epsilon, line.calibrate, **line.parameters)
     return padded_plan(
-        *(schema, line.mechanism, decimal_of(epsilon), people, population.prior()),
+        *(schema, line.mechanism, str(epsilon), people, population.prior()),
         estimator=line.estimator,
         calibrate=line.calibrate,
         parameters=line.parameters,
@@ -259,12 +225,7 @@ def plan_of(line: Line, population: KnownPopulation, epsilon: float, people: int
 def _advised(keys: int, sizes: tuple[float, ...], epsilon: float, people: int) -> Plan:
     """The planner's choice; like PCKV it knows the number of keys that people hold, and nothing else."""
     prior = Prior.of(keys, sizes=sizes)
-    return advise(Schema.of(keys), decimal_of(epsilon), people, prior=prior, brief=True).plan
-
-
-def decimal_of(epsilon: float) -> Decimal:
-    """An epsilon as the decimal number that is written in the list."""
-    return Decimal(str(epsilon))
+    return advise(Schema.of(keys), epsilon, people, prior=prior, brief=True).plan
 
 
 def described(plan: Plan) -> str:

@@ -14,7 +14,6 @@ from ...mechanisms.f2m import by_two_bits
 from ...people.schema import Schema
 from ...people.synthetic import KnownPopulation
 from ...plan.plan import Plan
-from .compared import decimal_of
 from .experiment import EPSILONS, STATISTICS
 
 UNEVEN = {"default": "0", "split": "0.3"}
@@ -23,7 +22,7 @@ DEFAULTS = ("-1", "-0.5", "0", "0.5", "1")
 
 
 class Variances(NamedTuple):
-    """Of one report's frequency and mean, averaged over the keys of a population."""
+    """The variances of one report's frequency and mean, averaged over the keys of a population."""
 
     frequency: float
     mean: float
@@ -63,7 +62,7 @@ def variances(
 
 @lru_cache(maxsize=256)
 def _plan(mechanism: str, epsilon: float, calibrate: str, given: tuple[tuple[str, str], ...]) -> Plan:
-    return Plan.of(Schema.of(1), mechanism, decimal_of(epsilon), calibrate, **dict(given))
+    return Plan.of(Schema.of(1), mechanism, epsilon, calibrate, **dict(given))
 
 
 def by_default(epsilon: float, population: KnownPopulation, calibrate: str) -> Mapping[str, Variances]:

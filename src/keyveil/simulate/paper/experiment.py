@@ -1,19 +1,16 @@
-"""What experiments share: their settings, rows of numbers, figures and claims."""
+"""What an experiment is: its settings, rows of numbers, figures and claims."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import hypot
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
-import numpy as np
-
-from ...foundation.arrays import Floats
 from ...foundation.coins import Coins
 from ...people.synthetic import KnownPopulation
 from .. import contest_row
 
+T = TypeVar("T")
 Row = dict[str, Any]
 """One line of an experiment's numbers: names to texts, whole numbers and floats."""
 
@@ -25,12 +22,6 @@ PEOPLE = 100_000
 """The paper's number of people."""
 STATISTICS = tuple(contest_row.STATISTICS)
 """The statistics whose errors are measured."""
-CLEAR = 4.0
-"""Number of standard errors beyond which a difference is clear. Chance exceeds it once in 30,000."""
-NOISE = (
-    f"No verdict rests on noise: one error counts as below another only if the difference is more than "
-    f"{CLEAR:g} of its standard errors (the columns se_... of the numbers)."
-)
 
 
 @dataclass(frozen=True)
@@ -66,7 +57,7 @@ class Figure:
 
     name: str
     caption: str
-    made: Any
+    drawing: Any
 
 
 @dataclass(frozen=True)
@@ -85,94 +76,30 @@ class Setup:
         """The coins of one setting; repetitions number their streams."""
         return Coins.stated(self.seed).under("/".join(str(part) for part in address))
 
-    def runs(self, whole: int, quick: int) -> range:
-        """The repetitions: as many as the paper's, or a few."""
-        return range(quick if self.quick else whole)
-
-    def population(self, name: str) -> KnownPopulation:
-        """A data set of Fig. 1 by its name."""
-        populations = {"MovieLens": self.movielens, "Gaussian": self.gaussian, "Uniform": self.uniform}
-        return populations[name]
+    def pick(self, whole: T, quick: T) -> T:
+        """The first for a whole run, the second for a quick one."""
+        return quick if self.quick else whole
 
 
-class Experiment(Protocol):
-    """A module of this package."""
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or table: its settings, their numbers, and what these show of the paper's claims."""
 
-    NAME: str
-    TITLE: str
-    ABOUT: str
-    ROWS_OF: str
-    """The experiment whose rows this one shows; two figures may show one run."""
+    name: str
+    title: str
+    about: str
+    jobs: Callable[[Setup], list[Job]]
+    """The settings to run."""
+    work: Callable[[Setup, dict[str, Any]], list[Row]]
+    """The rows of one setting."""
+    draw: Callable[[Setup, list[Row]], list[Figure]]
+    """The figures of all rows."""
+    claims: Callable[[Setup, list[Row]], list[Claim]]
+    """The verdicts on the paper's claims."""
+    shows: str = ""
+    """The experiment whose rows this one shows, if not its own."""
 
-    @staticmethod
-    def jobs(setup: Setup) -> list[Job]:
-        """The settings to run."""
-
-    @staticmethod
-    def work(setup: Setup, what: dict[str, Any]) -> list[Row]:
-        """The rows of one setting."""
-
-    @staticmethod
-    def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
-        """The figures of all rows."""
-
-    @staticmethod
-    def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
-        """The verdicts on the paper's claims."""
-
-
-def select_rows(rows: Sequence[Row], **wanted: object) -> list[Row]:
-    """The rows with these entries, in their order."""
-    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
-
-
-def only_row(rows: Sequence[Row], **wanted: object) -> Row:
-    """The only row with these entries."""
-    matches = select_rows(rows, **wanted)
-    if len(matches) != 1:
-        raise LookupError(f"{len(matches)} rows with {wanted}")
-    return matches[0]
-
-
-def verdict(holds: bool) -> str:
-    """Confirmed or not."""
-    return CONFIRMED if holds else REFUTED
-
-
-def only_if(condition: str) -> str:
-    """True under a condition that the paper does not state."""
-    return f"{ONLY_IF} {condition}"
-
-
-def number(value: float) -> str:
-    """A number in three digits, without an exponent if possible."""
-    if value != 0 and (abs(value) < 1e-3 or abs(value) >= 1e5):
-        return f"{value:.2e}"
-    return f"{value:.3g}"
-
-
-def averages(name: str, off: Floats, *, by_run: bool = False) -> Row:
-    """Mean absolute and squared error over repetitions and keys, each with its standard error.
-
-    Errors of different keys are taken to be independent, and what differs from key to key counts as
-    noise, so the standard errors are rather too large. ``by_run`` compares whole repetitions instead,
-    for errors that are not independent within one.
-    """
-    row: Row = {}
-    for kind, errors in (("mae", np.abs(off)), ("mse", off**2)):
-        units = errors.mean(axis=1) if by_run else errors.ravel()
-        noise = units.std(ddof=1) / np.sqrt(len(units)) if len(units) > 1 else np.inf
-        row |= {f"{kind}_{name}": float(errors.mean()), f"se_{kind}_{name}": float(noise)}
-    return row
-
-
-def below(lower: Row, upper: Row, part: str, times: float = 1.0) -> bool:
-    """Whether one row's error is below so many times another's, and clearly so."""
-    noise = hypot(lower.get(f"se_{part}", 0.0), times * upper.get(f"se_{part}", 0.0))
-    return bool(times * upper[part] - lower[part] > CLEAR * noise)
-
-
-def pooled(rows: Sequence[Row], part: str) -> Row:
-    """The average of an error over some rows, with its standard error."""
-    noise = np.sqrt(np.sum([row.get(f"se_{part}", 0.0) ** 2 for row in rows])) / len(rows)
-    return {part: float(np.mean([row[part] for row in rows])), f"se_{part}": float(noise)}
+    @property
+    def rows_of(self) -> str:
+        """The experiment whose rows are shown; two figures may show one run."""
+        return self.shows or self.name

@@ -1,4 +1,4 @@
-"""One look for all figures: colours that everyone can tell apart, marks and dashes besides.
+"""One look for all figures: colours that everyone can tell apart, and marks and dashes as well.
 
 The only file of this package that knows matplotlib.
 """
@@ -6,14 +6,18 @@ The only file of this package that knows matplotlib.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from itertools import product
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...foundation.errors import TableError
-from .experiment import Row
+from .experiment import Figure, Row
+
+X = TypeVar("X")
+Y = TypeVar("Y")
 
 LOOK: dict[str, tuple[str, str, str]] = {
     "PrivKV": ("#E69F00", "o", "-"),
@@ -67,8 +71,8 @@ SETTINGS: Any = {
 
 
 @contextmanager
-def look() -> Iterator[Any]:
-    """Matplotlib's pyplot without a screen, with the settings of all figures."""
+def look() -> Iterator[None]:
+    """Matplotlib without a screen, with the settings of all figures, which are closed at the end."""
     try:
         import matplotlib
     except ImportError:
@@ -77,12 +81,11 @@ def look() -> Iterator[Any]:
     from matplotlib import pyplot
 
     with matplotlib.rc_context(SETTINGS):
-        yield pyplot
+        yield
         pyplot.close("all")
 
 
 def panels(
-    pyplot: Any,
     rows: int,
     columns: int,
     width: float,
@@ -98,8 +101,11 @@ def panels(
 ) -> Any:
     """A figure and its grid of panels, always two-dimensional; margins and gaps in inches.
 
-    Margins are stated rather than fitted, which would draw every figure three times.
+    Margins are stated rather than fitted, which would draw every figure three times. To be called
+    within ``look``.
     """
+    from matplotlib import pyplot
+
     figure, grid = pyplot.subplots(rows, columns, figsize=(width, height), squeeze=False, **more)
     wide = (width - left - right - (columns - 1) * across) / columns
     high = (height - top - bottom - (rows - 1) * down) / rows
@@ -114,10 +120,15 @@ def panels(
     return figure, grid
 
 
-def style_of(label: str, number: int = 0) -> dict[str, Any]:
-    """How a line looks: by its name, or by its number if it has no look of its own."""
-    spare = (SPARE[number % len(SPARE)], "o", "-")
-    colour, mark, dash = LOOK.get(label, spare)
+def cells(grid: Any, down: Iterable[Y], across: Iterable[X]) -> Iterator[tuple[Any, Y, X]]:
+    """Every panel of a grid, with the item of its row and the item of its column."""
+    for panel, (row, column) in zip(np.ravel(grid), product(down, across), strict=True):
+        yield panel, row, column
+
+
+def style_of(label: str) -> dict[str, Any]:
+    """How a line looks."""
+    colour, mark, dash = LOOK[label]
     ours = label in ("auto, shrunk across keys", "pairs")
     return {
         "color": colour,
@@ -129,10 +140,10 @@ def style_of(label: str, number: int = 0) -> dict[str, Any]:
     }
 
 
-def curve(panel: Any, rows: Sequence[Row], x: str, y: str, label: str, number: int = 0) -> None:
+def curve(panel: Any, rows: Sequence[Row], x: str, y: str, label: str) -> None:
     """One line of a panel, in the order of x; what is not positive has no place on a log scale."""
     points = sorted((row[x], row[y]) for row in rows)
-    panel.plot([p[0] for p in points], [p[1] for p in points], label=label, **style_of(label, number))
+    panel.plot([p[0] for p in points], [p[1] for p in points], label=label, **style_of(label))
 
 
 def epsilons(panel: Any, values: Sequence[float], label: str = "epsilon") -> None:
@@ -162,11 +173,11 @@ def _ticks(axis: Any, values: Sequence[float]) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def level(panel: Any, height: float, text: str, *, left: bool = False) -> None:
-    """A thin horizontal line with its meaning at the right end, or below it at the left one."""
+def level(panel: Any, height: float, left: bool) -> None:
+    """A thin horizontal line with its height at the right end, or below it at the left one."""
     panel.axhline(height, color="#555555", lw=0.9, ls=(0, (4, 3)), zorder=1)
     panel.annotate(
-        text,
+        f"{height}",
         (0.02 if left else 1.0, height),
         xycoords=("axes fraction", "data"),
         xytext=(0, -2 if left else 2),
@@ -178,60 +189,58 @@ def level(panel: Any, height: float, text: str, *, left: bool = False) -> None:
     )
 
 
-def note(figure: Any, text: str) -> None:
-    """A small text below all panels; its lines are the caller's."""
-    figure.text(0.01, 0.01, text, fontsize=8, color="#444444", va="bottom")
+def finished(
+    name: str,
+    caption: str,
+    figure: Any,
+    grid: Any,
+    *,
+    values: Sequence[float] = (),
+    columns: int = 0,
+    note: str = "",
+) -> Figure:
+    """The figure with its axes of epsilon (if it has ``values``), a legend above and a note below.
 
-
-def legend(figure: Any, grid: Any, columns: int) -> None:
-    """One legend for all panels, above them."""
-    seen: dict[str, Any] = {}
-    for panel in np.asarray(grid).flat:
-        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
-            seen.setdefault(label, handle)
-    figure.legend(
-        list(seen.values()),
-        list(seen),
-        loc="upper center",
-        bbox_to_anchor=(0.5, 1.0),
-        borderaxespad=0.3,
-        ncols=columns,
-    )
+    The legend, in so many ``columns``, serves all panels. The lines of the note are the caller's.
+    """
+    for panel in grid[-1] if values else ():
+        epsilons(panel, values)
+    if columns:
+        handles: dict[str, Any] = {}
+        for panel in np.ravel(grid):
+            for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+                handles.setdefault(label, handle)
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, 1.0), "borderaxespad": 0.3}
+        figure.legend(list(handles.values()), list(handles), ncols=columns, **place)
+    if note:
+        figure.text(0.01, 0.01, note, fontsize=8, color="#444444", va="bottom")
+    return Figure(name, caption, figure)
 
 
 def boxes(panel: Any, rows: Sequence[Row], labels: Sequence[str], groups: Mapping[str, Any]) -> None:
     """Box plots in groups: five quantiles of each row, one box for each label in each group.
 
-    ``groups`` names the x positions' groups and gives the value of ``m`` that rows must have.
+    ``groups`` names the x positions' groups and gives the value of ``mean`` that rows must have.
     """
     from matplotlib.collections import PolyCollection
 
     width = 0.8 / len(labels)
+    half = width * 0.39
     for number, label in enumerate(labels):
-        colour = style_of(label, number)["color"]
-        chosen = [
-            (place + (number - (len(labels) - 1) / 2) * width, row)
-            for place, wanted in enumerate(groups.values())
-            for row in rows
-            if row["line"] == label and row["mean"] == wanted
-        ]
-        if not chosen:
-            continue
-        at = np.array([place for place, _ in chosen])
+        colour = style_of(label)["color"]
+        places = {value: place for place, value in enumerate(groups.values())}
+        own = sorted((row for row in rows if row["line"] == label), key=lambda row: places[row["mean"]])
+        at = np.array([places[row["mean"]] for row in own]) + (number - (len(labels) - 1) / 2) * width
         low, first, middle, third, high = (
-            np.array([row[name] for _, row in chosen]) for name in ("q05", "q25", "q50", "q75", "q95")
+            np.array([row[name] for row in own]) for name in ("q05", "q25", "q50", "q75", "q95")
         )
-        half = width * 0.39
         # A few collections for all boxes of a label: single artists would take most of the time.
         corners = [
             [(x - half, y), (x + half, y), (x + half, z), (x - half, z)]
             for x, y, z in zip(at, first, third, strict=True)
         ]
-        panel.add_collection(
-            PolyCollection(
-                corners, facecolor=colour, edgecolor=colour, alpha=0.55, linewidth=0.8, zorder=2
-            )
-        )
+        fill = {"facecolor": colour, "edgecolor": colour, "alpha": 0.55, "linewidth": 0.8}
+        panel.add_collection(PolyCollection(corners, **fill, zorder=2))
         for y, z in ((low, first), (third, high)):
             panel.vlines(at, y, z, color=colour, lw=1.0)
         for y in (low, high):

@@ -19,7 +19,8 @@ from ... import __version__
 from ...foundation.errors import TableError
 from ...foundation.files import write_whole
 from . import NAMES, experiment
-from .experiment import CONFIRMED, NOISE, ONLY_IF, REFUTED, Claim, Row
+from .evidence import NOISE
+from .experiment import CONFIRMED, ONLY_IF, REFUTED, Claim, Row
 from .results_folder import NUMBERS, as_csv
 from .runner import ExperimentResult
 
@@ -82,30 +83,28 @@ details { margin: .6rem 0; } .scroll { overflow-x: auto; }
 
 
 def all_claims(outcome: ExperimentResult) -> list[tuple[str, Claim]]:
-    """Every claim with the experiment that speaks of it."""
+    """Every claim with the name of its experiment."""
     return [(name, claim) for name in outcome.names for claim in outcome.claims[name]]
 
 
 def write_report(outcome: ExperimentResult, out: str | Path) -> Path:
-    """Write report.html, claims.csv and claims.md; where the report is."""
-    folder = Path(out)
+    """Write report.html, claims.csv and claims.md. Returns the path of the report."""
     claims = all_claims(outcome)
-    write_whole(folder / "claims.csv", as_csv([_claim_row(*claim) for claim in claims]).encode())
-    write_whole(folder / "claims.md", as_markdown(claims).encode())
-    path = folder / "report.html"
-    write_whole(path, as_html(outcome).encode())
-    return path
-
-
-def _claim_row(name: str, claim: Claim) -> Row:
-    return {
-        "experiment": name,
-        "place": claim.place,
-        "claim": claim.text,
-        "verdict": claim.verdict,
-        "evidence": claim.evidence,
-        "figure": claim.figure,
-    }
+    rows = [
+        {
+            "experiment": name,
+            "place": claim.place,
+            "claim": claim.text,
+            "verdict": claim.verdict,
+            "evidence": claim.evidence,
+            "figure": claim.figure,
+        }
+        for name, claim in claims
+    ]
+    write_whole(Path(out) / "claims.csv", as_csv(rows).encode())
+    write_whole(Path(out) / "claims.md", as_markdown(claims).encode())
+    write_whole(Path(out) / "report.html", as_html(outcome).encode())
+    return Path(out) / "report.html"
 
 
 def as_markdown(claims: Sequence[tuple[str, Claim]]) -> str:
@@ -146,32 +145,37 @@ def as_html(outcome: ExperimentResult) -> str:
         "<h2 id='claims'>Claims</h2><div class='scroll'>",
         _claims(claims, outcome),
         "</div>",
+        *(_section(name, outcome) for name in outcome.names),
+        "</body></html>\n",
     ]
-    for name in outcome.names:
-        parts.append(_section(name, outcome))
-    return "\n".join([*parts, "</body></html>\n"])
+    return "\n".join(parts)
 
 
 def _contents(outcome: ExperimentResult) -> str:
-    """Links to all parts, and what is not there."""
-    links = [f"<a href='#{name}'>{escape(experiment(name).TITLE)}</a>" for name in outcome.names]
+    """Links to all parts, and the list of what is missing."""
+    links = [f"<a href='#{name}'>{escape(experiment(name).title)}</a>" for name in outcome.names]
     navigation = f"<nav><a href='#claims'>Claims</a> {' '.join(links)}</nav>"
     if outcome.missing:
-        listed = ", ".join(f"{name} ({why})" for name, why in outcome.missing.items())
+        missing = ", ".join(f"{name} ({why})" for name, why in outcome.missing.items())
         navigation += (
-            f"<p class='missing'><b>Not in this report:</b> {escape(listed)}. To add: <code>keyveil "
+            f"<p class='missing'><b>Not in this report:</b> {escape(missing)}. To add: <code>keyveil "
             f"reproduce --only {','.join(outcome.missing)}</code> with the same options and folder.</p>"
         )
     return navigation
 
 
 def _claims(claims: Sequence[tuple[str, Claim]], outcome: ExperimentResult) -> str:
+    """The table of claims. What shows one is a link to the figure, or to the section of the numbers."""
+    drawn = {figure.name for figure in outcome.figures}
     rows = [
         "<table class='claims'><tr><th>verdict</th><th>the paper says</th><th>numbers of this "
         "run</th><th>shown by</th></tr>"
     ]
     for name, claim in claims:
-        links = _shown_by(name, claim, outcome)
+        links = "<br>".join(
+            f"<a href='#{shown if shown in drawn else name}'>{escape(shown)}</a>"
+            for shown in claim.figure.split(", ")
+        )
         rows.append(
             "<tr><td class='verdict "
             f"{MARKS[claim.kind]}'>{escape(claim.verdict)}</td><td>{escape(claim.text)} "
@@ -181,19 +185,9 @@ def _claims(claims: Sequence[tuple[str, Claim]], outcome: ExperimentResult) -> s
     return "\n".join([*rows, "</table>"])
 
 
-def _shown_by(name: str, claim: Claim, outcome: ExperimentResult) -> str:
-    """Links to what shows a claim: figures, or the section that names the numbers."""
-    there = {figure.name for figure in outcome.figures}
-    links = [
-        f"<a href='#{shown if shown in there else name}'>{escape(shown)}</a>"
-        for shown in claim.figure.split(", ")
-    ]
-    return "<br>".join(links)
-
-
 def _section(name: str, outcome: ExperimentResult) -> str:
     about = experiment(name)
-    parts = [f"<h2 id='{name}'>{escape(about.TITLE)}</h2><p>{escape(about.ABOUT)}</p>"]
+    parts = [f"<h2 id='{name}'>{escape(about.title)}</h2><p>{escape(about.about)}</p>"]
     for figure in outcome.figures:
         if figure.experiment == name:
             image = base64.b64encode(figure.svg).decode()
@@ -204,22 +198,20 @@ def _section(name: str, outcome: ExperimentResult) -> str:
                 f"<figcaption>{escape(figure.caption)}</figcaption></figure>"
             )
     if name in TABLES:
-        table = _table(outcome.rows[about.ROWS_OF], TABLES[name])
-        if len(outcome.rows[about.ROWS_OF]) > 20:
+        rows = outcome.rows[about.rows_of]
+        table = _table(rows, TABLES[name])
+        if len(rows) > 20:
             table = f"<details><summary>All numbers</summary>{table}</details>"
         parts.append(f"<div class='scroll'>{table}</div>")
-    shared = "" if name == about.ROWS_OF else f" (one run with {about.ROWS_OF})"
-    parts.append(f"<p><small>Numbers: {NUMBERS}/{about.ROWS_OF}.csv{shared}</small></p>")
+    shared = "" if name == about.rows_of else f" (one run with {about.rows_of})"
+    parts.append(f"<p><small>Numbers: {NUMBERS}/{about.rows_of}.csv{shared}</small></p>")
     return "\n".join(parts)
 
 
 def _table(rows: Sequence[Row], columns: Sequence[str]) -> str:
     heads = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in columns)
-    lines = [f"<table><tr>{heads}</tr>"]
-    for row in rows:
-        cells = "".join(_cell(row[name]) for name in columns)
-        lines.append(f"<tr>{cells}</tr>")
-    return "\n".join([*lines, "</table>"])
+    lines = [f"<tr>{''.join(_cell(row[name]) for name in columns)}</tr>" for row in rows]
+    return "\n".join([f"<table><tr>{heads}</tr>", *lines, "</table>"])
 
 
 def _cell(value: Any) -> str:
@@ -233,7 +225,7 @@ def _cell(value: Any) -> str:
 def write_docs(out: str | Path, page: str | Path) -> None:
     """Put the table of claims of a finished whole run between its marks on a page."""
     for name in NAMES:
-        stamp = Path(out) / NUMBERS / f"{experiment(name).ROWS_OF}.json"
+        stamp = Path(out) / NUMBERS / f"{experiment(name).rows_of}.json"
         if not stamp.is_file() or json.loads(stamp.read_text("utf-8"))["quick"]:
             raise TableError(f"{out} has no whole run of {name}; docs take no quick or partial ones")
     text = Path(page).read_text("utf-8")

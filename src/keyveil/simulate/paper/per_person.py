@@ -1,4 +1,4 @@
-"""For doubters: a part of Fig. 1 with every person's record and report, beside the fast simulation.
+"""For doubters: a part of Fig. 1 with every person's record and report, against the fast simulation.
 
 Each repetition draws 100,000 people with whole records, runs the devices' own code on them (the batch
 path, which gives the same reports as one by one), tallies the reports and estimates. PrivKVM runs its
@@ -7,6 +7,8 @@ chain of plans for real, everyone answering in all ten rounds.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,24 +19,12 @@ from ...people.synthetic import StatedPopulation
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from . import figures
-from .compared import SIX, decimal_of, errors_of, line_named
-from .experiment import (
-    CLEAR,
-    PEOPLE,
-    Claim,
-    Figure,
-    Job,
-    Row,
-    Setup,
-    averages,
-    only_row,
-    pooled,
-    select_rows,
-    verdict,
-)
-from .fig1 import setting
+from .compared import SIX, errors_of
+from .evidence import CLEAR, averages, pooled, select_rows, verdict
+from .experiment import PEOPLE, Claim, Experiment, Figure, Job, Row, Setup
+from .fig1 import setting_rows
 
-NAME = ROWS_OF = "person"
+NAME = "person"
 TITLE = "Person by person: a part of Fig. 1 without the fast simulation"
 ABOUT = (
     "Gaussian data, 100,000 people in all. Ways: 'person' makes every record and report, 'counts' "
@@ -47,105 +37,81 @@ PARTS = ("mae_frequency", "mae_mean")
 
 
 def jobs(setup: Setup) -> list[Job]:
-    return [Job({"run": run}, 10.0) for run in setup.runs(10, 2)] + [
-        Job({"line": line.label}, 1.0) for line in SIX
+    return [Job({"run": run}, 10.0) for run in range(setup.pick(10, 2))] + [
+        Job({"line": line.label}) for line in SIX
     ]
 
 
-def _epsilons(setup: Setup) -> tuple[float, ...]:
-    return QUICK if setup.quick else EPSILONS
-
-
 def work(setup: Setup, what: dict[str, Any]) -> list[Row]:
-    if "line" in what:
-        line = line_named(what["line"])
-        rows = [setting(setup, "fig1", line, "Gaussian", "people", e) for e in _epsilons(setup)]
-        return [
-            {
-                "way": "counts",
-                "run": -1,
-                "line": row["line"],
-                "epsilon": row["epsilon"],
-                **{name: row[name] for part in PARTS for name in (part, f"se_{part}")},
-            }
-            for row in rows
-        ]
+    return [
+        {
+            "way": "counts" if "line" in what else "person",
+            "run": what.get("run", -1),
+            "line": row["line"],
+            "epsilon": row["epsilon"],
+            **{name: row[name] for part in PARTS for name in (part, f"se_{part}")},
+        }
+        for row in (_fast_rows(setup, what["line"]) if "line" in what else _rows(setup, what["run"]))
+    ]
+
+
+def _fast_rows(setup: Setup, label: str) -> Iterator[Row]:
+    lines = [line for line in SIX if line.label == label]
+    for epsilon in setup.pick(EPSILONS, QUICK):
+        yield from setting_rows(setup, lines, "Gaussian", "people", epsilon)
+
+
+def _rows(setup: Setup, run: int) -> Iterator[Row]:
+    """The errors of all lines in one repetition, from everyone's report."""
     population = setup.gaussian
     assert isinstance(population, StatedPopulation)
-    run = int(what["run"])
     people = population.draw(PEOPLE, setup.coins(NAME, "people").generator(run))
-    rows = []
-    for line in SIX:
-        for epsilon in _epsilons(setup):
-            plan = Plan.of(
-                population.schema, line.mechanism, decimal_of(epsilon), **dict(line.parameters)
-            )
-            coins = setup.coins(NAME, "coins", run)
+    for line, epsilon in product(SIX, setup.pick(EPSILONS, QUICK)):
+        plan = Plan.of(population.schema, line.mechanism, epsilon, **dict(line.parameters))
+        coins = setup.coins(NAME, "coins", run)
+        tally = Tally(plan).add(plan.privatise(people, coins))
+        while plan.chain is not None:
+            try:
+                plan = plan.next(tally)
+            except FinishedError:
+                break
             tally = Tally(plan).add(plan.privatise(people, coins))
-            while plan.chain is not None:
-                try:
-                    plan = plan.next(tally)
-                except FinishedError:
-                    break
-                tally = Tally(plan).add(plan.privatise(people, coins))
-            answers = bands(plan, tally.counts[None, :], line.estimator)
-            assert answers.frequency is not None
-            assert answers.mean is not None
-            off = errors_of(population, answers.frequency.value, answers.mean.value, epsilon, "")
-            rows.append(
-                {
-                    "way": "person",
-                    "run": run,
-                    "line": line.label,
-                    "epsilon": epsilon,
-                    **_only(averages("frequency", off.frequency), "mae_frequency"),
-                    **_only(averages("mean", off.mean), "mae_mean"),
-                }
-            )
-    return rows
+        answers = bands(plan, tally.counts[None, :], line.estimator)
+        assert answers.frequency is not None
+        assert answers.mean is not None
+        errors = errors_of(population, answers.frequency.value, answers.mean.value, epsilon, "")
+        of_both = averages("frequency", errors.frequency) | averages("mean", errors.mean)
+        yield {"line": line.label, "epsilon": epsilon, **of_both}
 
 
 def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
-    with figures.look() as pyplot:
-        figure, grid = figures.panels(pyplot, 1, 2, 10.5, 4.6)
-        for panel, part in zip(grid[0], PARTS, strict=True):
-            for line in SIX:
-                look = figures.style_of(line.label)
-                own = select_rows(rows, line=line.label)
-                counts = sorted((r["epsilon"], r[part]) for r in select_rows(own, way="counts"))
-                panel.plot(*zip(*counts, strict=True), color=look["color"], label=line.label)
-                dots = [(r["epsilon"], r[part]) for r in select_rows(own, way="person")]
-                panel.plot(
-                    *zip(*dots, strict=True),
-                    linestyle="",
-                    marker=look["marker"],
-                    color=look["color"],
-                    markersize=4,
-                    alpha=0.6,
-                )
-            figures.errors(panel)
-            figures.epsilons(panel, _epsilons(setup))
-            panel.set_ylabel(part.replace("mae_", "absolute error of the "))
-        figures.legend(figure, grid, 6)
-        caption = "Lines: the fast simulation. Marks: repetitions made person by person."
-        return [Figure(NAME, caption, figure)]
-
-
-def _only(row: Row, part: str) -> Row:
-    return {name: row[name] for name in (part, f"se_{part}")}
+    figure, grid = figures.panels(1, 2, 10.5, 4.6)
+    for panel, part in zip(grid[0], PARTS, strict=True):
+        for line in SIX:
+            look = figures.style_of(line.label)
+            counts, dots = (
+                [(row["epsilon"], row[part]) for row in select_rows(rows, line=line.label, way=way)]
+                for way in ("counts", "person")
+            )
+            panel.plot(*zip(*counts, strict=True), color=look["color"], label=line.label)
+            mark = {"color": look["color"], "marker": look["marker"], "markersize": 4, "alpha": 0.6}
+            panel.plot(*zip(*dots, strict=True), linestyle="", **mark)
+        figures.errors(panel)
+        panel.set_ylabel(part.replace("mae_", "absolute error of the "))
+    caption = "Lines: the fast simulation. Marks: repetitions made person by person."
+    values = setup.pick(EPSILONS, QUICK)
+    return [figures.finished(NAME, caption, figure, grid, values=values, columns=6)]
 
 
 def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
     off, far = [], []
-    for line in SIX:
-        for epsilon in _epsilons(setup):
-            same = {"line": line.label, "epsilon": epsilon}
-            for part in PARTS:
-                average = pooled(select_rows(rows, way="person", **same), part)
-                fast = only_row(rows, way="counts", **same)
-                off.append(average[part] / fast[part] - 1)
-                noise = float(np.hypot(average[f"se_{part}"], fast[f"se_{part}"]))
-                far.append((average[part] - fast[part]) / noise)
+    for fast in select_rows(rows, way="counts"):
+        own = select_rows(rows, way="person", line=fast["line"], epsilon=fast["epsilon"])
+        for part in PARTS:
+            average = pooled(own, part)
+            off.append(average[part] / fast[part] - 1)
+            noise = float(np.hypot(average[f"se_{part}"], fast[f"se_{part}"]))
+            far.append((average[part] - fast[part]) / noise)
     return [
         Claim(
             "this library",
@@ -157,3 +123,6 @@ def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
             NAME,
         )
     ]
+
+
+EXPERIMENTS = {NAME: Experiment(NAME, TITLE, ABOUT, jobs, work, draw, claims)}

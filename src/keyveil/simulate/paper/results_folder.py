@@ -10,8 +10,7 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,22 +60,19 @@ class ResultsFolder:
     # -- numbers -------------------------------------------------------------------------------------
 
     def rows(self, name: str) -> list[Row] | None:
-        """An experiment's finished numbers, if this run would make the same."""
+        """An experiment's finished numbers; None if they do not have this run's stamp."""
         text = self._text(name)
         return None if text is None else of_csv(text.decode())
 
     def _text(self, name: str) -> bytes | None:
+        text = _read(self._numbers / f"{name}.csv")
         body = _read_json(self._numbers / f"{name}.json")
-        try:
-            text = (self._numbers / f"{name}.csv").read_bytes()
-        except OSError:
-            return None
         return text if body == {**self._stamp, "sha256": _sha256(text)} else None
 
     def others(self, name: str) -> str | None:
-        """What is different in finished numbers that are here and that this run would not make."""
+        """How finished numbers in the folder differ from this run's; None without other numbers."""
         body = _read_json(self._numbers / f"{name}.json")
-        if not isinstance(body, dict) or self._text(name) is not None:
+        if not body or self._text(name) is not None:
             return None
         wrong = [
             word
@@ -86,7 +82,7 @@ class ResultsFolder:
         return f"another {' and '.join(wrong)}" if wrong else "numbers that were changed since"
 
     def keep_rows(self, name: str, parts: Sequence[list[Row]]) -> list[Row]:
-        """Write an experiment's numbers, the stamp last; the rows as they will be read again."""
+        """Write an experiment's numbers, the stamp last. Returns the rows as they will be read back."""
         rows = [row for part in parts for row in part]
         text = as_csv(rows).encode()
         write_whole(self._numbers / f"{name}.csv", text)
@@ -96,8 +92,7 @@ class ResultsFolder:
             write_whole(self._numbers / f"{name}.parquet", parquet_bytes(rows))
         except TableError:
             pass  # without pyarrow there is the CSV
-        body = {**self._stamp, "sha256": _sha256(text)}
-        write_whole(self._numbers / f"{name}.json", json.dumps(body, indent=2).encode() + b"\n")
+        _write_json(self._numbers / f"{name}.json", {**self._stamp, "sha256": _sha256(text)})
         self._unfinished(name).unlink(missing_ok=True)
         return of_csv(text.decode())
 
@@ -108,14 +103,9 @@ class ResultsFolder:
 
     def settings(self, name: str) -> dict[int, list[Row]]:
         """The settings that an interrupted run had finished, by number."""
-        finished = {}
-        with suppress(OSError):
-            for line in self._unfinished(name).read_text("utf-8").splitlines():
-                with suppress(ValueError, KeyError, TypeError):  # the last line may be cut short
-                    body = json.loads(line)
-                    if body["mark"] == self._mark:
-                        finished[int(body["setting"])] = list(body["rows"])
-        return finished
+        bodies = map(_parsed, _read(self._unfinished(name)).splitlines())
+        finished = [body for body in bodies if body.get("mark") == self._mark]
+        return {int(body["setting"]): list(body["rows"]) for body in finished}
 
     def keep_setting(self, name: str, number: int, rows: list[Row]) -> None:
         """Add one finished setting."""
@@ -128,24 +118,19 @@ class ResultsFolder:
     def figures(self, name: str, source: str) -> list[Drawn] | None:
         """An experiment's figures, drawn from the numbers of ``source`` that are here."""
         body, text = _read_json(self._figures / f"{name}.json"), self._text(source)
-        if text is None or not isinstance(body, dict) or body.get("mark") != self._figure_mark(text):
+        if text is None or body.get("mark") != self._figure_mark(text):
             return None
         drawn = []
-        try:
-            for part in body["figures"]:
-                svg, png = (
-                    (self._figures / f"{part['name']}.{form}").read_bytes() if part[form] else b""
-                    for form in ("svg", "png")
-                )
-                if (_sha256(svg), _sha256(png)) != (part["svg"], part["png"] or _sha256(b"")):
-                    return None
-                drawn.append(Drawn(name, part["name"], part["caption"], svg, png))
-        except OSError:
-            return None
+        for part in body["figures"]:
+            path = self._figures / f"{part['name']}.svg"
+            svg, png = _read(path), _read(path.with_suffix(".png")) if part["png"] else b""
+            if (_sum(svg), _sum(png)) != (part["svg"], part["png"]):
+                return None
+            drawn.append(Drawn(name, part["name"], part["caption"], svg, png))
         return drawn
 
     def keep_figures(self, name: str, source: str, figures: Sequence[Drawn]) -> None:
-        """Write an experiment's figures, and of which numbers they are."""
+        """Write an experiment's figures, and the stamp of the numbers that they show."""
         parts = []
         for figure in figures:
             for form, content in (("svg", figure.svg), ("png", figure.png)):
@@ -153,53 +138,44 @@ class ResultsFolder:
                 if content:
                     write_whole(path, content)
                 else:
-                    path.unlink(missing_ok=True)  # of an earlier run: not of these numbers
-            sums = {"svg": _sha256(figure.svg), "png": _sha256(figure.png) if figure.png else ""}
+                    path.unlink(missing_ok=True)  # an earlier run's, which shows other numbers
+            sums = {"svg": _sum(figure.svg), "png": _sum(figure.png)}
             parts.append({"name": figure.name, "caption": figure.caption, **sums})
         text = self._text(source)
         assert text is not None, "figures are drawn from numbers that are kept"
-        body = {"mark": self._figure_mark(text), "figures": parts}
-        write_whole(self._figures / f"{name}.json", json.dumps(body, indent=2).encode() + b"\n")
+        _write_json(self._figures / f"{name}.json", {"mark": self._figure_mark(text), "figures": parts})
 
     def _figure_mark(self, text: bytes) -> str:
         return f"{self._mark}/{_sha256(text)}"
 
 
 REPORT = ("report.html", "claims.csv", "claims.md")
-"""What a run leaves in the folder itself."""
+"""The files that a run writes into the folder itself."""
 
 
 def kinds_in(folder: str | Path) -> set[bool]:
-    """Whether the runs that a folder has something of were quick: none, one, or both."""
+    """The kinds of runs with results in a folder: True for quick, False for whole."""
     numbers = Path(folder) / NUMBERS
     bodies = [_read_json(path) for path in numbers.glob("*.json")]
     for path in numbers.glob("*.unfinished.jsonl"):
-        with suppress(OSError, ValueError):
-            bodies += [json.loads(line) for line in path.read_text("utf-8").splitlines()[1:2]]
-    return {bool(body["quick"]) for body in bodies if isinstance(body, dict) and "quick" in body}
+        bodies += map(_parsed, _read(path).splitlines()[1:2])
+    return {bool(body["quick"]) for body in bodies if "quick" in body}
 
 
 def clear_results(folder: str | Path) -> None:
     """Remove what earlier runs left in a folder, and nothing else."""
     numbers, figures = Path(folder) / NUMBERS, Path(folder) / FIGURES
-    for path in numbers.glob("*.unfinished.jsonl"):
-        path.unlink()
+    files = [*numbers.glob("*.unfinished.jsonl"), *(Path(folder) / name for name in REPORT)]
     for path in numbers.glob("*.json"):
-        body = _read_json(path)
-        if not isinstance(body, dict) or "sha256" not in body:
-            continue  # no stamp of ours
-        for ending in ("csv", "parquet", "json"):
-            path.with_suffix(f".{ending}").unlink(missing_ok=True)
+        if "sha256" in _read_json(path):  # a stamp of ours
+            files += [path.with_suffix(f".{ending}") for ending in ("csv", "parquet", "json")]
     for path in figures.glob("*.json"):
         body = _read_json(path)
-        if not isinstance(body, dict) or "mark" not in body:
-            continue
-        for part in body["figures"]:
-            for form in ("svg", "png"):
-                (figures / f"{Path(part['name']).name}.{form}").unlink(missing_ok=True)
-        path.unlink()
-    for name in REPORT:
-        (Path(folder) / name).unlink(missing_ok=True)
+        if "mark" in body:
+            names = [Path(part["name"]).name for part in body["figures"]]
+            files += [path, *(figures / f"{name}.{form}" for name in names for form in ("svg", "png"))]
+    for path in files:
+        path.unlink(missing_ok=True)
 
 
 # -- stamps ------------------------------------------------------------------------------------------
@@ -248,11 +224,34 @@ def _digest(content: bytes) -> str:
     return _sha256(content)[:16]
 
 
-def _read_json(path: Path) -> Any:
+def _sum(content: bytes) -> str:
+    """A figure's digest; empty if there is no such figure."""
+    return _sha256(content) if content else ""
+
+
+def _read(path: Path) -> bytes:
+    """A file's content; empty if it cannot be read."""
     try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    return _parsed(_read(path))
+
+
+def _parsed(text: bytes) -> dict[str, Any]:
+    """A JSON object; empty if the text is none, like a line that was cut short."""
+    try:
+        body = json.loads(text)
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _write_json(path: Path, body: Mapping[str, Any]) -> None:
+    write_whole(path, json.dumps(body, indent=2).encode() + b"\n")
 
 
 # -- CSV ---------------------------------------------------------------------------------------------
@@ -261,9 +260,8 @@ def _read_json(path: Path) -> Any:
 def as_csv(rows: Sequence[Row]) -> str:
     """Rows as CSV; floats in full, so that reading gives them back."""
     file = io.StringIO()
-    writer = csv.DictWriter(
-        file, list(dict.fromkeys(n for row in rows for n in row)), lineterminator="\n"
-    )
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(file, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return file.getvalue()

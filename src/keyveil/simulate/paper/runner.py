@@ -14,7 +14,7 @@ from typing import Any
 from ...foundation.errors import PlanError
 from ...people.synthetic import gaussian, uniform
 from . import NAMES, PER_PERSON, experiment
-from .experiment import Claim, Job, Row, Setup
+from .experiment import Claim, Row, Setup
 from .movielens_summary import of_folder, shipped
 from .results_folder import Drawn, ResultsFolder, clear_results
 from .workers import Workers, shared
@@ -54,17 +54,12 @@ def prepared(seed: str = SEED, *, quick: bool = False, movielens: str | Path | N
 
 def chosen(only: Sequence[str] | None, per_person: bool = False) -> tuple[str, ...]:
     """The experiments to run, in their order; unknown names are refused."""
-    if only is not None:
-        if not only:
-            raise PlanError(f"no experiment is named; known: {', '.join(NAMES)}")
-        for name in only:
-            experiment(name)
-        named = [name for name in (*NAMES, PER_PERSON) if name in only]
-    else:
-        named = list(NAMES)
-    if per_person and PER_PERSON not in named:
-        named.append(PER_PERSON)
-    return tuple(named)
+    if only is not None and not only:
+        raise PlanError(f"no experiment is named; known: {', '.join(NAMES)}")
+    wanted = {experiment(name).name for name in (NAMES if only is None else only)}
+    if per_person:
+        wanted.add(PER_PERSON)
+    return tuple(name for name in (*NAMES, PER_PERSON) if name in wanted)
 
 
 def run(
@@ -88,9 +83,8 @@ def run(
     return experiments.result()
 
 
-def source_of(name: str) -> str:
-    """The experiment whose numbers an experiment shows."""
-    return experiment(name).ROWS_OF
+def _source(name: str) -> str:
+    return experiment(name).rows_of
 
 
 class _Run:
@@ -98,81 +92,64 @@ class _Run:
 
     def __init__(self, setup: Setup, names: Sequence[str], folder: ResultsFolder, draw: bool) -> None:
         self._setup, self._names, self._folder, self._draw = setup, tuple(names), folder, draw
-        sources = list(dict.fromkeys(map(source_of, names)))
+        sources = list(dict.fromkeys(map(_source, names)))
         self._rows = {name: rows for name in sources if (rows := folder.rows(name)) is not None}
         """By source: the finished numbers."""
         self._taken = tuple(self._rows)
         self._jobs = {name: experiment(name).jobs(setup) for name in sources if name not in self._rows}
         self._settings = {name: folder.settings(name) for name in self._jobs}
         """By source: the rows of finished settings, by number."""
-        self._figures: dict[str, list[Drawn]] = {}
-        for name in self._names if draw else ():
-            figures = folder.figures(name, source_of(name))
-            if figures is not None:
-                self._figures[name] = figures
-
-    # -- work ----------------------------------------------------------------------------------------
+        kept = {name: folder.figures(name, _source(name)) for name in self._names if draw}
+        self._figures = {name: figures for name, figures in kept.items() if figures is not None}
 
     def work(self, processes: int | None, on_progress: Progress | None) -> None:
         """Run every setting and draw every figure that the folder does not have."""
-        settings = self._missing_settings()
-        total = sum(job.cost for *_, job in settings) + DRAWING * len(self._missing_figures())
-        steps = _Steps(total, on_progress)
-        with Workers(self._setup, processes) as workers:
-            for name, number, job in settings:
-                workers.submit(_worked, (name, job.what), (name, number, job.cost))
-            for source in self._taken:
-                self._draw_figures(source, workers)
-            for source in self._jobs:
-                self._finish_source(source, workers)
-            for (name, number, cost), result in workers.results():
-                steps.done(cost)
-                if number is None:
-                    self._keep_figures(name, result)
-                else:
-                    self._keep_setting(name, number, result)
-                    self._finish_source(name, workers)
-
-    def _missing_settings(self) -> list[tuple[str, int, Job]]:
-        return [
+        settings = [
             (name, number, job)
             for name, jobs in self._jobs.items()
             for number, job in enumerate(jobs)
             if number not in self._settings[name]
         ]
+        total = sum(job.cost for *_, job in settings) + DRAWING * len(self._missing_figures())
+        done = 0.0
+        step = on_progress or (lambda *_: None)
+        step(0, TICKS)
+        with Workers(self._setup, processes) as workers:
+            for name, number, job in settings:
+                workers.submit(_worked, (name, job.what), (name, number, job.cost))
+            for source in (*self._taken, *self._jobs):
+                self._finish_source(source, workers)
+            for (name, number, cost), result in workers.results():
+                done += cost
+                step(min(TICKS, round(TICKS * done / total)), TICKS)
+                if number is None:
+                    self._folder.keep_figures(name, _source(name), result)
+                    self._figures[name] = result
+                else:
+                    self._folder.keep_setting(name, number, result)
+                    self._settings[name][number] = result
+                    self._finish_source(name, workers)
 
     def _missing_figures(self) -> list[str]:
         return [name for name in self._names if self._draw and name not in self._figures]
 
-    def _keep_setting(self, source: str, number: int, rows: list[Row]) -> None:
-        self._folder.keep_setting(source, number, rows)
-        self._settings[source][number] = rows
-
-    def _keep_figures(self, name: str, figures: list[Drawn]) -> None:
-        self._folder.keep_figures(name, source_of(name), figures)
-        self._figures[name] = figures
-
     def _finish_source(self, source: str, workers: Workers) -> None:
-        """Keep the numbers of a source once all of its settings are finished, and draw them."""
-        settings, count = self._settings[source], len(self._jobs[source])
-        if len(settings) == count:
+        """Once all settings of a source are finished: keep its numbers, and draw missing figures."""
+        if source not in self._rows:
+            settings, count = self._settings[source], len(self._jobs[source])
+            if len(settings) < count:
+                return
             parts = [settings[number] for number in range(count)]
             self._rows[source] = self._folder.keep_rows(source, parts)
-            self._draw_figures(source, workers)
-
-    def _draw_figures(self, source: str, workers: Workers) -> None:
-        """Draw the missing figures that show the numbers of a source."""
         for name in self._missing_figures():
-            if source_of(name) == source:
+            if _source(name) == source:
                 workers.submit(_drawn, (name, self._rows[source]), (name, None, DRAWING))
-
-    # -- the result ----------------------------------------------------------------------------------
 
     def result(self) -> ExperimentResult:
         """All that the folder has after the run."""
         names = self._with_earlier() if self._draw else self._names
         missing = {
-            name: f"here with {other}" if (other := self._folder.others(source_of(name))) else "not run"
+            name: f"here with {other}" if (other := self._folder.others(_source(name))) else "not run"
             for name in NAMES
             if name not in names
         }
@@ -182,9 +159,7 @@ class _Run:
             names=names,
             rows=self._rows,
             figures=[figure for name in names if self._draw for figure in self._figures[name]],
-            claims={
-                name: experiment(name).claims(self._setup, self._rows[source_of(name)]) for name in names
-            },
+            claims={n: experiment(n).claims(self._setup, self._rows[_source(n)]) for n in names},
             taken=self._taken,
             missing=missing,
         )
@@ -194,25 +169,11 @@ class _Run:
         for name in (*NAMES, PER_PERSON):
             if name in self._names:
                 continue
-            rows = self._folder.rows(source_of(name))
-            figures = self._folder.figures(name, source_of(name))
+            rows = self._folder.rows(_source(name))
+            figures = self._folder.figures(name, _source(name))
             if rows is not None and figures is not None:
-                self._rows[source_of(name)], self._figures[name] = rows, figures
+                self._rows[_source(name)], self._figures[name] = rows, figures
         return tuple(name for name in (*NAMES, PER_PERSON) if name in self._figures)
-
-
-class _Steps:
-    """Progress in thousandths of the expected work."""
-
-    def __init__(self, total: float, on_progress: Progress | None) -> None:
-        self._total, self._on_progress, self._sum = total, on_progress, 0.0
-        if on_progress is not None:
-            on_progress(0, TICKS)
-
-    def done(self, cost: float) -> None:
-        self._sum += cost
-        if self._on_progress is not None:
-            self._on_progress(min(TICKS, round(TICKS * self._sum / self._total)), TICKS)
 
 
 # -- what processes do -------------------------------------------------------------------------------
@@ -226,10 +187,10 @@ def _drawn(name: str, rows: list[Row]) -> list[Drawn]:
     from . import figures
 
     files = []
-    for figure in experiment(name).draw(shared(), rows):
-        with figures.look():
-            svg = figures.as_bytes(figure.made, "svg")
+    with figures.look():
+        for figure in experiment(name).draw(shared(), rows):
+            svg = figures.as_bytes(figure.drawing, "svg")
             # The report of a quick run holds the SVG alone.
-            png = b"" if shared().quick else figures.as_bytes(figure.made, "png")
-        files.append(Drawn(name, figure.name, figure.caption, svg, png))
+            png = b"" if shared().quick else figures.as_bytes(figure.drawing, "png")
+            files.append(Drawn(name, figure.name, figure.caption, svg, png))
     return files

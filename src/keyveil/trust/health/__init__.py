@@ -24,13 +24,16 @@ like more people who hold it. ``poison`` says how much they can change.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from ...foundation.errors import PlanError
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .agreement import check_agreement
 from .change import check_change
 from .draws import check_dummies, check_seeds, check_views, drawn_evenly
-from .finding import FALSE_ALARM, Finding, HealthReport, holm
+from .finding import FALSE_ALARM, Finding, HealthReport, holm, unchecked
 from .mixture import check_mixture
 from .shares import check_marks, check_rare, check_shares
 
@@ -44,20 +47,40 @@ def health(
         raise PlanError("a rate of false alarms lies between 0 and 1, like 0.001")
     if not tally.reports or (other is not None and not other.reports):
         raise PlanError("a tally without reports has no health; count some first")
-    findings = [
-        check_views(plan, tally, false_alarm),
-        check_seeds(plan, tally, false_alarm),
-        check_mixture(plan, tally, false_alarm),
-        check_shares(plan, tally, false_alarm),
-        check_marks(plan, tally, false_alarm),
-        check_rare(plan, tally, false_alarm),
-        check_dummies(plan, tally, false_alarm),
-        check_agreement(plan, tally, false_alarm),
-    ]
+    findings = [check_views(plan, tally, false_alarm)]
+    findings += [_in_parts(check, plan, false_alarm, tally) for check in _CHECKS]
     if other is not None:
         other.belongs_to(plan)
-        findings.append(check_change(plan, tally, other, false_alarm))
+        findings.append(_in_parts(check_change, plan, false_alarm, tally, other))
     return HealthReport(tally.reports, tuple(findings))
+
+
+_CHECKS = (
+    check_seeds,
+    check_mixture,
+    check_shares,
+    check_marks,
+    check_rare,
+    check_dummies,
+    check_agreement,
+)
+
+
+def _in_parts(check: Callable[..., Finding], plan: Plan, false_alarm: float, *tallies: Tally) -> Finding:
+    """A check of tallies; of a plan of parts the worst of its parts, corrected for their number."""
+    if plan.parts is None:
+        return check(plan, *tallies, false_alarm)
+    rate = false_alarm / len(plan.parts)
+    rows = zip(plan.part_plans, *(plan.part_tallies(tally) for tally in tallies), strict=True)
+    findings = [
+        check(own, *counts, rate) for own, *counts in rows if all(part.reports for part in counts)
+    ]
+    if not findings:
+        return unchecked("change", "no part of the plan has reports in both tallies", false_alarm)
+    checked = [entry for entry in findings if entry.verdict != "not checked"]
+    worst = min(checked or findings, key=lambda entry: entry.p_value)
+    p_value = min(1.0, worst.p_value * len(plan.parts))
+    return replace(worst, p_value=p_value, false_alarm=false_alarm)
 
 
 __all__ = [

@@ -12,6 +12,7 @@ sum.
 
 from __future__ import annotations
 
+from functools import cache
 from math import exp, inf
 
 import numpy as np
@@ -21,7 +22,7 @@ from ...foundation.arrays import Floats
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from ..poison.influence import view_influence
-from .finding import FALSE_ALARM, Finding, corrected, finding, holm, unchecked
+from .finding import FALSE_ALARM, Finding, named_finding, unchecked
 from .occurrences import view_name
 
 CENTRES = (0.5, 0.0)
@@ -39,17 +40,9 @@ def check_agreement(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) 
         return unchecked("agreement", why, false_alarm)
     p_values = np.concatenate(chances)
     views = [view for rows in parts.values() for view in rows.views]
-    odd = np.flatnonzero(holm(p_values, false_alarm))
-    odd = odd[np.argsort(p_values[odd], kind="stable")]
-    return finding(
-        "agreement",
-        float(-np.log10(max(p_values.min(), 1e-300))),
-        corrected(p_values),
-        false_alarm,
-        "views that share a key tell the same of it",
-        "views that share a key tell different things of it: someone answers as the view suits",
-        list(dict.fromkeys(view_name(plan, views[row]) for row in odd)),
-    )
+    digits = float(-np.log10(max(p_values.min(), 1e-300)))
+    names = [view_name(plan, view) for view in views]
+    return named_finding("agreement", digits, p_values, false_alarm, names.__getitem__)
 
 
 class _KeyViews:
@@ -66,18 +59,20 @@ def _parts(plan: Plan, tally: Tally) -> dict[tuple[int, int], _KeyViews]:
     parts: dict[tuple[int, int], _KeyViews] = {}
     if not plan.encoding.speaks_of_views or single_keys(plan):
         return parts
-    estimates_of: dict[tuple[int, int], tuple[Floats, Floats, Floats]] = {}
-    channel_numbers = plan.channel_of
+
+    @cache
+    def estimates_of(number: int, size: int) -> tuple[Floats, Floats, Floats]:
+        estimates = view_influence(plan, number, size) - np.array(CENTRES)
+        law = plan.channels[number].expected()
+        second = np.einsum("sc,cki->ski", law, estimates**2).max(axis=0)
+        return estimates, second, np.abs(estimates).max(axis=0)
+
+    numbers = plan.channel_of or (0,) * len(plan.views)
     for view, keys in enumerate(plan.views.keys):
-        number = 0 if channel_numbers is None else channel_numbers[view]
-        channel = plan.channels[number]
+        channel = plan.channels[numbers[view]]
         if not channel.one_cell or channel.states > 1 << 10:
             continue
-        if (number, len(keys)) not in estimates_of:
-            estimates = view_influence(plan, number, len(keys)) - np.array(CENTRES)
-            second = np.einsum("sc,cki->ski", channel.expected(), estimates**2).max(axis=0)
-            estimates_of[number, len(keys)] = (estimates, second, np.abs(estimates).max(axis=0))
-        estimates, second, largest = estimates_of[number, len(keys)]
+        estimates, second, largest = estimates_of(numbers[view], len(keys))
         sums = np.einsum("c,cki->ki", tally.view_counts(view)[1].astype(np.float64), estimates)
         for place, part in np.argwhere(np.isfinite(second)).tolist():
             rows = parts.setdefault((keys[place], part), _KeyViews())

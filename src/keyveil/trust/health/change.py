@@ -9,7 +9,7 @@ from ...foundation.tails import above, below, chi_square_above
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .draws import EXPECTED
-from .finding import FALSE_ALARM, Finding, corrected, finding, holm, unchecked
+from .finding import FALSE_ALARM, Finding, named_finding, unchecked
 from .mixture import parts
 from .occurrences import cell_occurrences
 
@@ -18,41 +18,22 @@ def check_change(plan: Plan, tally: Tally, other: Tally, false_alarm: float = FA
     """Check that two tallies of a plan, such as those of two days, are draws from one population."""
     tally.belongs_to(plan)
     other.belongs_to(plan)
-    p_values: list[float] = []
     names: list[str] = []
-    own_parts, other_parts = list(parts(plan, tally)), list(parts(plan, other))
-    for (_, views, first), (_, _, second) in zip(own_parts, other_parts, strict=True):
-        for name, a, b in zip(views, first, second, strict=True):
-            names.append(name)
-            p_values.append(law_p_value(a, b))
-    if not own_parts:
-        for own_counts, other_counts in zip(
-            cell_occurrences(plan, tally), cell_occurrences(plan, other), strict=True
-        ):
-            names += own_counts.names
-            for a, n, b, m in zip(
-                own_counts.counts,
-                own_counts.reports,
-                other_counts.counts,
-                other_counts.reports,
-                strict=True,
-            ):
-                p_values.append(law_p_value(np.array([a, n - a]), np.array([b, m - b])))
+    rows: list[tuple[Floats, Floats]] = []
+    for (_, views, first), (_, _, second) in zip(parts(plan, tally), parts(plan, other), strict=True):
+        names += views
+        rows += zip(first, second, strict=True)
+    if not rows:
+        events = zip(cell_occurrences(plan, tally), cell_occurrences(plan, other), strict=True)
+        for own_events, other_events in events:
+            names += own_events.names
+            rows += zip(own_events.two_sided, other_events.two_sided, strict=True)
+    p_values = [law_p_value(first, second) for first, second in rows]
     if not p_values:
-        return unchecked(
-            "change", "what two tallies of this plan have in common is not compared", false_alarm
-        )
-    chances = np.array(p_values)
-    odd = np.flatnonzero(holm(chances, false_alarm))
-    return finding(
-        "change",
-        float(-np.log10(max(chances.min(), 1e-300))),
-        corrected(chances),
-        false_alarm,
-        "both tallies may be draws from one population",
-        "the two tallies are not draws from one population: people changed, or someone began to cheat",
-        list(dict.fromkeys(names[row] for row in odd)),
-    )
+        why = "what two tallies of this plan have in common is not compared"
+        return unchecked("change", why, false_alarm)
+    digits = float(-np.log10(max(min(p_values), 1e-300)))
+    return named_finding("change", digits, np.array(p_values), false_alarm, names.__getitem__)
 
 
 def law_p_value(first: Floats, second: Floats) -> float:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,45 @@ from ...foundation.arrays import Floats
 
 FALSE_ALARM = 1e-3
 MOST_NAMED = 20
+MEANINGS = {
+    "views": (
+        "views were drawn with the plan's weights",
+        "views were not drawn with the plan's weights: someone chose what to speak of",
+    ),
+    "seeds": (
+        "seeds were drawn evenly from the pool",
+        "seeds were not drawn evenly: someone searched for those under which keys collide",
+    ),
+    "mixture": (
+        "some honest population would have sent these outputs",
+        "no honest population would have sent these outputs, whatever it holds",
+    ),
+    "shares": (
+        "nothing is met more or less often than honest reports allow",
+        "something is met more or less often than from any honest person, even if all were alike",
+    ),
+    "marks": (
+        "reports mark as many positions as honest ones do",
+        "reports mark more or fewer positions than honest ones do: someone marks many keys at once",
+    ),
+    "rare": (
+        "rare keys are named as often as lies alone name them",
+        "many rare keys are each named a little less often than by lies alone: reports went elsewhere",
+    ),
+    "dummies": (
+        "dummy keys were drawn evenly",
+        "dummy keys were not drawn evenly: someone chose which to send",
+    ),
+    "agreement": (
+        "views that share a key tell the same of it",
+        "views that share a key tell different things of it: someone answers as the view suits",
+    ),
+    "change": (
+        "both tallies may be draws from one population",
+        "the two tallies are not draws from one population: people changed, or someone began to cheat",
+    ),
+}
+"""What each check says of a tally that passes, and of one that does not."""
 
 
 @dataclass(frozen=True)
@@ -76,28 +115,29 @@ def unchecked(check: str, why: str, false_alarm: float) -> Finding:
     return Finding(check, 0.0, 1.0, false_alarm, "not checked", why)
 
 
-def finding(
+def finding(check: str, statistic: float, p_value: float, false_alarm: float) -> Finding:
+    """The finding of a check with this p-value."""
+    suspicious = p_value < false_alarm
+    verdict, meaning = "suspicious" if suspicious else "fine", MEANINGS[check][suspicious]
+    return Finding(check, float(statistic), min(1.0, p_value), false_alarm, verdict, meaning)
+
+
+def named_finding(
     check: str,
     statistic: float,
-    p_value: float,
+    p_values: Floats,
     false_alarm: float,
-    fine: str,
-    odd: str,
-    where: Sequence[str] = (),
+    name: Callable[[int], str],
+    p_value: float | None = None,
 ) -> Finding:
-    """A finding whose meaning is ``odd`` if the p-value is below the level, else ``fine``."""
-    suspicious = p_value < false_alarm
-    named = tuple(where[:MOST_NAMED]) if suspicious else ()
-    verdict = "suspicious" if suspicious else "fine"
-    return Finding(
-        check,
-        float(statistic),
-        min(1.0, p_value),
-        false_alarm,
-        verdict,
-        odd if suspicious else fine,
-        named,
-    )
+    """The finding of many tests, with the names of those that are suspicious on their own, worst first.
+
+    ``p_value`` is that of all tests together, by default the smallest one corrected for their number.
+    """
+    result = finding(check, statistic, corrected(p_values) if p_value is None else p_value, false_alarm)
+    odd = np.flatnonzero(holm(p_values, false_alarm)) if result.suspicious else np.arange(0)
+    names = dict.fromkeys(name(int(row)) for row in odd[np.argsort(p_values[odd], kind="stable")])
+    return replace(result, where=tuple(names)[:MOST_NAMED])
 
 
 def holm(p_values: Floats, rate: float) -> np.ndarray:

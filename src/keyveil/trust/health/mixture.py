@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from ...foundation.arrays import Floats, Integers
 from ...foundation.tails import entropy_above
 from ...plan.plan import Plan
 from ...plan.tally import Tally
-from .finding import FALSE_ALARM, Finding, corrected, finding, holm, unchecked
+from .finding import FALSE_ALARM, Finding, named_finding, unchecked
 from .occurrences import view_name
 
 MOST_STATES = 128
@@ -75,17 +74,7 @@ def check_mixture(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) ->
     if not p_values:
         why = "the tally keeps no whole outputs that a mixture could be fitted to"
         return unchecked("mixture", why, false_alarm)
-    chances = np.array(p_values)
-    odd = np.flatnonzero(holm(chances, false_alarm))
-    return finding(
-        "mixture",
-        worst,
-        corrected(chances),
-        false_alarm,
-        "some honest population would have sent these outputs",
-        "no honest population would have sent these outputs, whatever it holds",
-        [names[row] for row in odd],
-    )
+    return named_finding("mixture", worst, np.array(p_values), false_alarm, names.__getitem__)
 
 
 def nats_lacking(channel: Channel, counts: Floats) -> Floats:
@@ -93,26 +82,19 @@ def nats_lacking(channel: Channel, counts: Floats) -> Floats:
     n = counts.sum(axis=1, keepdims=True)
     shares = np.divide(counts, n, out=np.zeros_like(counts), where=n > 0)
 
-    def shortfall(laws: Floats) -> Floats:
-        seen = np.maximum(channel.mix(laws), 1e-300)
+    def shortfall(laws: Floats, rows: Integers) -> Floats:
+        own, seen = counts[rows], np.maximum(channel.mix(laws), 1e-300)
         with np.errstate(divide="ignore", invalid="ignore"):
-            terms = np.where(counts > 0, counts * np.log(shares / seen), 0.0)
+            terms = np.where(own > 0, own * np.log(shares[rows] / seen), 0.0)
         return np.asarray(np.maximum(terms.sum(axis=1), 0.0))
 
     # Any mixture gives an upper bound. Only rows that a cheap mixture does not explain are fitted.
     projected = onto_simplex(shares @ np.linalg.pinv(channel.expected()))
-    least = shortfall(0.999 * projected + 0.001 / channel.states)
+    least = shortfall(0.999 * projected + 0.001 / channel.states, np.arange(len(counts)))
     cells = int((channel.possible > 0).sum())
     rows = np.flatnonzero([entropy_above(nats, cells) < 0.5 for nats in least.tolist()])
     if len(rows):
         best = fit(channel, counts[rows])
-        exact = np.full(len(counts), np.inf)
-        exact[rows] = np.maximum(_rows(shortfall, best.laws, rows, len(counts)) - best.gap, 0.0)
-        least = np.minimum(least, exact)
+        exact = np.maximum(shortfall(best.laws, rows) - best.gap, 0.0)
+        least[rows] = np.minimum(least[rows], exact)
     return least
-
-
-def _rows(shortfall: Any, laws: Floats, rows: Integers, count: int) -> Floats:
-    all_laws = np.full((count, laws.shape[1]), 1.0 / laws.shape[1])
-    all_laws[rows] = laws
-    return np.asarray(shortfall(all_laws)[rows])

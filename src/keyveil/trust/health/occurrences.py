@@ -8,11 +8,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...channel import Channel
 from ...channel.honest_limits import HonestLimits
-from ...channel.seed_pool import pool_of
+from ...channel.shapes.seed_pool import pool_of
 from ...foundation.arrays import Floats
-from ...foundation.tails import below
+from ...foundation.tails import below, exponential_bound
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .pool_limits import either_sign, least_of_items, odd_sets
@@ -38,6 +37,11 @@ class Occurrences:
     least: Floats
     most: Floats
 
+    @property
+    def two_sided(self) -> Floats:
+        """The counts ``(names, 2)`` of reports with and without each event."""
+        return np.stack([self.counts, self.reports - self.counts], axis=1)
+
     @classmethod
     def of(cls, names: list[str], limits: HonestLimits, reports: float) -> Occurrences:
         """Occurrences with one number of reports for all events."""
@@ -50,25 +54,20 @@ def cell_occurrences(plan: Plan, tally: Tally) -> Iterator[Occurrences]:
     for number, channel in enumerate(plan.channels):
         for view in plan.views_of(number):
             n, cells = tally.view_counts(view)
-            occurrences = _view_occurrences(
-                plan, channel, view_name(plan, view), n, cells.astype(np.float64)
-            )
-            if occurrences is not None:
-                yield occurrences
-
-
-def _view_occurrences(
-    plan: Plan, channel: Channel, name: str, n: int, cells: Floats
-) -> Occurrences | None:
-    if plan.encoding.speaks_of_sets:
-        return _item_occurrences(plan, n, cells)
-    limits = channel.limits(cells, plan.encoding.largest_chance(plan.cap))
-    return None if limits is None else Occurrences.of(_names(plan, name, limits), limits, n)
+            counts = cells.astype(np.float64)
+            if plan.encoding.speaks_of_sets:
+                limits = _item_limits(plan, counts)
+            else:
+                limits = channel.limits(counts, plan.encoding.largest_chance(plan.cap))
+            if limits is not None:
+                yield Occurrences.of(_names(plan, view_name(plan, view), limits), limits, n)
 
 
 def _names(plan: Plan, view: str, limits: HonestLimits) -> list[str]:
     """The name of each event: the key of a sign or an item, or else the view of a cell."""
     encoding, keys = plan.encoding, plan.schema.keys
+    if encoding.speaks_of_sets:
+        return [key for key in keys for _ in (0, 1)]
     if encoding.state_kind == "signs":
         return list(keys)
     if limits.states is None or not encoding.keyless:
@@ -77,16 +76,13 @@ def _names(plan: Plan, view: str, limits: HonestLimits) -> list[str]:
     return [named.get(state, encoding.keyless) for state in limits.states]
 
 
-def _item_occurrences(plan: Plan, n: int, cells: Floats) -> Occurrences | None:
-    """How often the cell of each signed key is named, summed over all seeds."""
-    channel, keys = pool_of(plan.channels[0]), plan.schema.keys
-    limits = channel.item_limits(cells, np.arange(2 * len(keys)))
-    if limits is None:
-        return None
-    least = least_of_items(channel, len(keys), plan.cap)
-    if least is not None:
-        limits = replace(limits, least=least)
-    return Occurrences.of([key for key in keys for _ in (0, 1)], limits, n)
+def _item_limits(plan: Plan, counts: Floats) -> HonestLimits | None:
+    """How often the cell of each signed key is named, summed over all seeds, with its limits."""
+    channel, keys = pool_of(plan.channels[0]), len(plan.schema.keys)
+    limits, least = channel.item_limits(counts, np.arange(2 * keys)), None
+    if limits is not None:
+        least = least_of_items(channel, keys, plan.cap)
+    return limits if limits is None or least is None else replace(limits, least=least)
 
 
 def key_occurrences(plan: Plan, tally: Tally) -> Occurrences | None:
@@ -139,11 +135,7 @@ def many_below(counts: Floats, n: float, least: float, start: float) -> float:
     def exponent(tilt: float) -> float:
         return len(counts) * float(np.log1p(chances @ np.expm1(tilt * shortages))) - tilt * total
 
-    low, high = 0.0, 8.0
-    for _ in range(60):  # the exponent is convex in the tilt
-        left, right = low + (high - low) / 3, high - (high - low) / 3
-        low, high = (low, right) if exponent(left) < exponent(right) else (left, high)
-    return float(np.exp(min(0.0, max(-700.0, exponent((low + high) / 2)))))
+    return float(exponential_bound(exponent, 0.0, 8.0, 60))
 
 
 @lru_cache(maxsize=16)

@@ -26,17 +26,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, singledispatch
-from math import exp, log
+from math import log
 
 import numpy as np
 
-from ...channel.coco_channel import CoCo
-from ...channel.collision_channel import Collision
-from ...channel.hash import MOST_HASHED
 from ...channel.honest_limits import HonestLimits
 from ...channel.law import Channel
-from ...channel.seed_pool import SeedPool
+from ...channel.shapes.coco_channel import CoCo
+from ...channel.shapes.collision_channel import Collision
+from ...channel.shapes.hash import MOST_HASHED
+from ...channel.shapes.seed_pool import SeedPool
 from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.tails import exponential_bound
 
 MOST_FOLLOWED = 1 << 25
 """Maximum of items times seeds, pairs of keys included, for which limits are computed."""
@@ -309,19 +310,14 @@ def too_many(channel: Collision, keys: int, grid: Floats, limits: PoolLimits) ->
     def exponent(tilt: float) -> float:
         return n * log(most_grown(channel, at, tilt * scores, limits)) - tilt * total
 
-    low, high = 0.0, 8.0 / max(float(scores.max()), 1.0)
-    for _ in range(40):  # the exponent is convex in the tilt
-        left, right = low + (high - low) / 3, high - (high - low) / 3
-        low, high = (low, right) if exponent(left) < exponent(right) else (left, high)
-    return exp(min(0.0, max(-700.0, exponent((low + high) / 2))))
+    return float(exponential_bound(exponent, 0.0, 8.0 / max(float(scores.max()), 1.0), 40))
 
 
 def members(channel: Collision, at: Integers) -> Floats:
     """The number of items in each cell, ``(seeds, cells)``."""
     flat = np.arange(channel.pool)[:, None] * channel.small + at
-    return (
-        np.bincount(flat.ravel(), minlength=channel.cells).reshape(channel.pool, -1).astype(np.float64)
-    )
+    counts = np.bincount(flat.ravel(), minlength=channel.cells)
+    return counts.reshape(channel.pool, -1).astype(np.float64)
 
 
 def most_grown(channel: Collision, at: Integers, scores: Floats, limits: PoolLimits) -> float:
@@ -423,12 +419,7 @@ def one_sided(channel: CoCo, limits: Mirrored, n: float, signs: Floats) -> Float
             grown = ((sums + unlike) / 2 * up + (sums - unlike) / 2 * down).max(axis=0)
             return np.asarray(n * np.log1p(grown) - tilt * total)
 
-        low, high = np.zeros(len(slope)), np.full(len(slope), 8.0)
-        for _ in range(100):  # the exponent is convex in the tilt
-            left, right = low + (high - low) / 3, high - (high - low) / 3
-            falls = exponent(left) < exponent(right)
-            low, high = np.where(falls, low, left), np.where(falls, right, high)
-        chances.append(np.exp(np.clip(exponent((low + high) / 2), -700.0, 0.0)))
+        chances.append(exponential_bound(exponent, np.zeros(len(slope)), np.full(len(slope), 8.0), 100))
     return np.stack(chances, axis=1)
 
 

@@ -6,10 +6,10 @@ from math import exp
 
 import numpy as np
 
-from ...foundation.tails import above, below
+from ...foundation.tails import above, below, exponential_bound
 from ...plan.plan import Plan
 from ...plan.tally import Tally
-from .finding import FALSE_ALARM, Finding, corrected, finding, holm, unchecked
+from .finding import FALSE_ALARM, Finding, corrected, finding, named_finding, unchecked
 from .occurrences import FLOORS, cell_occurrences, key_occurrences, many_below, set_chances
 
 
@@ -31,19 +31,10 @@ def check_shares(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> 
         [above(counts, reports, most), below(counts, reports, least), [chance for _, chance in sets]]
     )
     names = [name for events in occurrences for name in events.names] * 2 + [name for name, _ in sets]
-    odd = np.flatnonzero(holm(p_values, false_alarm))
-    where = list(dict.fromkeys(names[row] for row in odd))
     with np.errstate(divide="ignore", invalid="ignore"):
         over = np.nan_to_num(np.maximum(counts / reports - most, least - counts / reports))
-    return finding(
-        "shares",
-        float(max(over.max(initial=0.0), 0.0)),
-        corrected(p_values),
-        false_alarm,
-        "nothing is met more or less often than honest reports allow",
-        "something is met more or less often than from any honest person, even if all were alike",
-        where,
-    )
+    most_over = float(max(over.max(initial=0.0), 0.0))
+    return named_finding("shares", most_over, p_values, false_alarm, names.__getitem__)
 
 
 def check_rare(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
@@ -57,14 +48,8 @@ def check_rare(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Fi
         return unchecked("rare", why, false_alarm)
     least = float(limits.least.min())
     p_values = np.array([many_below(counts, float(n), least, start) for start in FLOORS])
-    return finding(
-        "rare",
-        float(np.maximum(n * least - counts, 0.0).sum()),
-        corrected(p_values),
-        false_alarm,
-        "rare keys are named as often as lies alone name them",
-        "many rare keys are each named a little less often than by lies alone: reports went elsewhere",
-    )
+    lacking = float(np.maximum(n * least - counts, 0.0).sum())
+    return finding("rare", lacking, corrected(p_values), false_alarm)
 
 
 def check_marks(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> Finding:
@@ -75,11 +60,9 @@ def check_marks(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> F
     if channel.one_cell or len(plan.views) > 1 or not (channel.fixed_marks or totals):
         why = "reports of this plan mark one cell, or any number of them"
         return unchecked("marks", why, false_alarm)
-    fine = "reports mark as many positions as honest ones do"
-    odd = "reports mark more or fewer positions than honest ones do: someone marks many keys at once"
     if channel.fixed_marks:
         marks, due = int(cells.sum()), n * channel.fixed_marks
-        return finding("marks", abs(marks - due), float(marks == due), false_alarm, fine, odd)
+        return finding("marks", abs(marks - due), float(marks == due), false_alarm)
     p_values, worst = [], 0.0
     for kind in totals:
         rest = kind.others * kind.background
@@ -89,7 +72,7 @@ def check_marks(plan: Plan, tally: Tally, false_alarm: float = FALSE_ALARM) -> F
             chernoff(kind.total, n, kind.others, kind.background, kind.most, up=True),
             chernoff(kind.total, n, kind.others, kind.background, kind.least, up=False),
         ]
-    return finding("marks", max(worst, 0.0), corrected(np.array(p_values)), false_alarm, fine, odd)
+    return finding("marks", max(worst, 0.0), corrected(np.array(p_values)), false_alarm)
 
 
 def chernoff(total: int, n: int, others: int, back: float, own: float, *, up: bool) -> float:
@@ -110,8 +93,4 @@ def chernoff(total: int, n: int, others: int, back: float, own: float, *, up: bo
         high *= 2
     while not up and exponent(2 * low) < exponent(low) and low > -50:
         low *= 2
-    low, high = 2 * low, 2 * high
-    for _ in range(200):  # the exponent is convex in the tilt
-        left, right = low + (high - low) / 3, high - (high - low) / 3
-        low, high = (low, right) if exponent(left) < exponent(right) else (left, high)
-    return exp(min(0.0, max(-700.0, float(exponent((low + high) / 2)))))
+    return float(exponential_bound(exponent, 2 * low, 2 * high, 200))

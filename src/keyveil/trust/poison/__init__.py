@@ -22,8 +22,7 @@ scales in results and on [-1, 1] as input; they stop at the ends of their range.
 from __future__ import annotations
 
 from .attack import ATTACKS, CHOICES, GOALS
-from .attack_summary import average_key, line
-from .attack_table import AttackRow, compare_gains
+from .attack_summary import AttackRow, average_key, compare_gains, line
 from .conditional_attack import raised_conditional
 from .fakes_needed import Needed, fakes_needed, standard_error
 from .gains import Change, Gain, Shift, gain

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf, isfinite, nan
 from typing import Any, NamedTuple
 
@@ -32,19 +33,63 @@ def places_of(plan: Plan, targets: Sequence[str]) -> list[int]:
     return places
 
 
-def check(plan: Plan, share: float, goal: str, attack: str, seeds: str, views: str) -> None:
-    """Raise ``PlanError`` unless this is an attack that the plan can be asked about."""
-    if not 0 <= share < 1:
-        raise PlanError("the share of fakes lies between 0 and 1, like 0.01")
-    chosen = {"goal": (goal, GOALS), "attack": (attack, ATTACKS)}
-    chosen |= {"seeds": (seeds, CHOICES["seeds"]), "views": (views, CHOICES["views"])}
-    for name, (value, known) in chosen.items():
-        if value not in known:
-            raise PlanError(f"unknown {name} {value!r}; known: {', '.join(known)}")
-    answers = plan.mechanism.answers
-    part = "frequency" if goal.endswith("frequency") else "mean"
-    if part not in answers and not (part == "mean" and "mass" in answers):
-        raise PlanError(f"{plan.mechanism_name} answers {', '.join(answers)} alone: take another goal")
+class Attack(NamedTuple):
+    """What fakes do: their share of all clients, what they want, send and may choose."""
+
+    share: float
+    goal: str = "raise-frequency"
+    kind: str = "crafted"
+    seeds: str = "chosen"
+    views: str = "chosen"
+
+    @property
+    def sign(self) -> float:
+        """1 if an answer is to be raised, -1 if it is to be lowered."""
+        return 1.0 if self.goal.startswith("raise") else -1.0
+
+    def part(self, plan: Plan) -> str:
+        """The answer that the goal is about; a goal for the mean takes the mass if there is no mean."""
+        if self.goal.endswith("frequency"):
+            return "frequency"
+        return "mean" if "mean" in plan.mechanism.answers else "mass"
+
+    def checked(self, plan: Plan) -> Attack:
+        """The attack. Raises ``PlanError`` unless the plan can be asked about it."""
+        if not 0 <= self.share < 1:
+            raise PlanError("the share of fakes lies between 0 and 1, like 0.01")
+        chosen = {"goal": (self.goal, GOALS), "attack": (self.kind, ATTACKS)}
+        chosen |= {name: (getattr(self, name), known) for name, known in CHOICES.items()}
+        for name, (value, known) in chosen.items():
+            if value not in known:
+                raise PlanError(f"unknown {name} {value!r}; known: {', '.join(known)}")
+        answers = plan.mechanism.answers
+        if plan.parts is not None or not answers:
+            raise PlanError(f"what fakes could do to {plan.mechanism_name} is not offered")
+        if self.part(plan) not in answers:
+            raise PlanError(
+                f"{plan.mechanism_name} answers {', '.join(answers)} alone: take another goal"
+            )
+        return self
+
+
+COLUMN = {"frequency": 0, "mass": 1}
+"""The column of an answer in values ``(..., 2)``. A mean is the ratio of the two."""
+
+
+def first_goal(plan: Plan) -> str:
+    """A goal that the plan can be asked about."""
+    return "raise-frequency" if "frequency" in plan.mechanism.answers else "raise-mean"
+
+
+def finite(value: Any) -> Any:
+    """The value, for JSON: None in place of a number that is not finite."""
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def on_own_range(plan: Plan, place: int, mean: float) -> float:
+    """A mean on [-1, 1], on the range of the key at this place."""
+    low, high = float(plan.schema.low[place]), float(plan.schema.high[place])
+    return low + (float(mean) + 1) / 2 * (high - low)
 
 
 def honest_values(
@@ -99,85 +144,67 @@ class Scene:
                 before = self.before if tally is None else options.average(tally)
                 self.options.append((options, before))
 
-    def after(self, share: float, goal: str, attack: str, seeds: str, views: str) -> Floats:
+    def after(self, attack: Attack) -> Floats:
         """Frequency and mass of the targets, ``(targets, 2)``, with a share of fakes."""
         if self.pooled is not None:
-            return self.pooled.values(self.sent(share, goal, attack, views))
-        return self.aimed(share, goal, attack, seeds, views).values
+            return self.pooled.values(self.sent(attack))
+        return self.aimed(attack).values
 
-    def sent(self, share: float, goal: str, attack: str, views: str) -> list[Floats]:
+    def sent(self, attack: Attack) -> list[Floats]:
         """The counts of fake reports in each block of averaged views."""
         assert self.pooled is not None
-        count = self.pooled.reports * share / (1 - share)
-        if attack == "random":
+        count = self.pooled.reports * attack.share / (1 - attack.share)
+        if attack.kind == "random":
             return self.pooled.random(count)
-        if attack == "pairs":
-            return self.pooled.honest(count, goal)
-        return self.pooled.worst(count, lambda values: served(self.plan, goal, values), views)
+        if attack.kind == "pairs":
+            return self.pooled.honest(count, attack.goal)
+        return self.pooled.worst(count, partial(served, self.plan, attack), attack.views)
 
-    def aimed(self, share: float, goal: str, attack: str, seeds: str, views: str) -> Aimed:
+    def aimed(self, attack: Attack) -> Aimed:
         """The attack on a linear estimator that serves the goal best."""
-        options = self.options if attack == "crafted" else self.options[:1]
-        attacks = [
-            attacked(self.plan, possible, before, share, goal, attack, seeds, views)
-            for possible, before in options
-        ]
-        return max(attacks, key=lambda aimed: float(served(self.plan, goal, aimed.values)))
+        options = self.options if attack.kind == "crafted" else self.options[:1]
+        attacks = [attacked(self.plan, possible, before, attack) for possible, before in options]
+        return max(attacks, key=lambda aimed: float(served(self.plan, attack, aimed.values)))
 
 
-def served(plan: Plan, goal: str, values: Floats) -> Floats:
+def served(plan: Plan, attack: Attack, values: Floats) -> Floats:
     """The score ``(...)`` of values ``(..., targets, 2)`` for a goal: the signed sum of the answers."""
-    sign = 1.0 if goal.startswith("raise") else -1.0
-    if goal.endswith("frequency"):
-        return np.asarray(sign * values[..., 0].sum(axis=-1))
-    if "mean" not in plan.mechanism.answers:
-        return np.asarray(sign * values[..., 1].sum(axis=-1))
+    part = attack.part(plan)
+    if part != "mean":
+        return np.asarray(attack.sign * values[..., COLUMN[part]].sum(axis=-1))
     held, mass = values[..., 0], values[..., 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         means = np.where(held > 0, mass / held, np.sign(mass) * inf)
-    return np.asarray(sign * np.clip(np.nan_to_num(means, nan=0.0), -1.0, 1.0).sum(axis=-1))
+    return np.asarray(attack.sign * np.clip(np.nan_to_num(means, nan=0.0), -1.0, 1.0).sum(axis=-1))
 
 
-def attacked(
-    plan: Plan,
-    options: PossibleReports,
-    before: Floats,
-    share: float,
-    goal: str,
-    attack: str,
-    seeds: str,
-    views: str,
-) -> Aimed:
-    """The attack on one linear estimator, given by its possible reports."""
-    if attack == "random":
-        influences = [group.best.even() for group in options.groups]
-        return Aimed(options.after(before, share, options.evenly, influences), options.evenly, [])
-    if attack == "pairs":
-        honest = options.honest(goal)
-        influences = [honest[group.targets] for group in options.groups]
-        return Aimed(options.after(before, share, options.shares, influences), options.shares, [])
-
-    def outcome(weights: Floats) -> Aimed:
-        picks = [group.best.pick(weights[group.targets], seeds) for group in options.groups]
-        influences = [g.best.mean_influence(pick) for g, pick in zip(options.groups, picks, strict=True)]
-        drawn = options.shares if views == "drawn" else options.chosen(weights, influences, before)
-        return Aimed(options.after(before, share, drawn, influences), drawn, picks)
-
-    return best(plan, before, goal, outcome)
-
-
-def best(plan: Plan, before: Floats, goal: str, outcome: Callable[[Floats], Aimed]) -> Aimed:
-    """The outcome that serves the goal best, over weights on the influences.
+def attacked(plan: Plan, options: PossibleReports, before: Floats, attack: Attack) -> Aimed:
+    """The attack on one linear estimator, given by its possible reports.
 
     A frequency is linear in the reports. A mean is a ratio: the report that raises it to m has the
     largest mass - m x frequency, and a few rounds find m (Dinkelbach's method).
     """
-    sign = 1.0 if goal.startswith("raise") else -1.0
-    if goal.endswith("frequency"):
-        return outcome(np.tile([sign, 0.0], (len(before), 1)))
-    if "mean" not in plan.mechanism.answers:
-        return outcome(np.tile([0.0, sign], (len(before), 1)))
-    return best_ratio(before, sign, outcome)
+    share, groups = attack.share, options.groups
+    if attack.kind == "random":
+        influences = [group.best.even() for group in groups]
+        return Aimed(options.after(before, share, options.evenly, influences), options.evenly, [])
+    if attack.kind == "pairs":
+        honest = options.honest(attack.goal)
+        influences = [honest[group.targets] for group in groups]
+        return Aimed(options.after(before, share, options.shares, influences), options.shares, [])
+
+    def outcome(weights: Floats) -> Aimed:
+        picks = [group.best.pick(weights[group.targets], attack.seeds) for group in groups]
+        influences = [g.best.mean_influence(pick) for g, pick in zip(groups, picks, strict=True)]
+        drawn = options.shares
+        if attack.views == "chosen":
+            drawn = options.chosen(weights, influences, before)
+        return Aimed(options.after(before, share, drawn, influences), drawn, picks)
+
+    part = attack.part(plan)
+    if part == "mean":
+        return best_ratio(before, attack.sign, outcome)
+    return outcome(np.tile(attack.sign * np.eye(2)[COLUMN[part]], (len(before), 1)))
 
 
 def best_ratio(before: Floats, sign: float, outcome: Callable[[Floats], Aimed]) -> Aimed:

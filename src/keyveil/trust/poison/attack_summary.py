@@ -1,17 +1,22 @@
-"""What fakes could do to a plan, in one sentence."""
+"""What fakes could do: a sentence for one plan, and a table of mechanisms."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ...estimate.together.query import Query
-from ...foundation.errors import PlanError
+from ...foundation.errors import KeyveilError, PlanError
+from ...mechanisms import REGISTRY
 from ...people.prior import Prior
 from ...people.scale import Scale
+from ...people.schema import Schema
 from ...plan.plan import Plan
-from .attack import FREQUENCY, MEAN
+from .attack import FREQUENCY, MEAN, finite, first_goal
 from .conditional_attack import raised_conditional
-from .gains import Change, raised
+from .fakes_needed import fakes_needed
+from .gains import Change, raisable, raised
 
 
 def line(plan: Plan, share: float = 0.01, ask: str = "both", prior: Prior | None = None) -> str:
@@ -58,21 +63,12 @@ def average_key(prior: Prior) -> tuple[float, float]:
 
 def _changes(plan: Plan, share: float, ask: str, frequency: float, mean: float) -> Changes:
     """The changes of the first key, with this honest frequency and mean."""
-    answers = plan.mechanism.answers
-    parts = [
-        part
-        for part in ("frequency", "mean")
-        if ask in ("both", part) and (part in answers or (part == "mean" and "mass" in answers))
-    ] or ["frequency"]
     changes: Changes = []
-    for part in parts:
-        most, least = (
-            raised(plan, plan.schema.keys[0], part, share, frequency, mean, seeds, views)
-            for seeds, views in (("chosen", "chosen"), ("assigned", "drawn"))
-        )
+    for part in [part for part in raisable(plan) if ask in ("both", part)] or ["frequency"]:
+        most, least = raised(plan, part, share, frequency, mean)
         if part == "frequency":
             most, least = (Change(change.before, min(change.after, 1.0)) for change in (most, least))
-        noun = part if part in answers else "mass"
+        noun = part if part in plan.mechanism.answers else "mass"
         first = f"a key's {noun}"
         if not Scale.of(plan.schema).shared:  # the numbers are on this key's own range
             first = f"the {noun} of {plan.schema.keys[0]!r}"
@@ -96,3 +92,70 @@ def _conditional_changes(plan: Plan, share: float, frequency: float, mean: float
         for views in ("chosen", "drawn")
     )
     return [(noun, most, least)]
+
+
+# -- a table of mechanisms -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AttackRow:
+    """What crafted fakes do to one key under one mechanism, or the reason why it is not offered."""
+
+    mechanism: str
+    epsilon: float | None
+    frequency: float | None = None
+    """Shift of the frequency with chosen views and seeds; ``frequency_drawn`` with drawn ones."""
+    frequency_drawn: float | None = None
+    mean: float | None = None
+    """Shift of the mean on [-1, 1], or of the mass if the mechanism has no mean."""
+    mean_drawn: float | None = None
+    fakes: float | None = None
+    """Number of fakes, with drawn views and seeds, that shift the frequency by its standard error.
+
+    It is about the mass if the mechanism has no frequency.
+    """
+    reason: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {name: finite(value) for name, value in self.__dict__.items()}
+
+
+def compare_gains(
+    schema: Schema,
+    epsilon: float | str,
+    share: float,
+    mechanisms: Iterable[str] | None = None,
+    *,
+    people: float = 1e6,
+    frequency: float = FREQUENCY,
+    mean: float = MEAN,
+) -> list[AttackRow]:
+    """Every mechanism at the same true epsilon, against fakes that raise the first key."""
+    rows = []
+    unit = Schema.of(list(schema.keys))
+    for name in REGISTRY if mechanisms is None else mechanisms:
+        try:
+            plan = Plan.of(unit, name, epsilon, "tight", **REGISTRY[name].example(unit))
+            rows.append(_compared(plan, share, people, frequency, mean))
+        except KeyveilError as error:
+            rows.append(AttackRow(name, None, reason=str(error)))
+    return rows
+
+
+def _compared(plan: Plan, share: float, people: float, frequency: float, mean: float) -> AttackRow:
+    shifts: dict[str, Any] = {}
+    for part in raisable(plan):
+        most, drawn = raised(plan, part, share, frequency, mean)
+        shifts |= {part: most.shift, f"{part}_drawn": drawn.shift}
+    needed = fakes_needed(
+        plan,
+        plan.schema.keys[0],
+        first_goal(plan),
+        people=people,
+        frequency=frequency,
+        mean=mean,
+        seeds="assigned",
+        views="drawn",
+    )
+    return AttackRow(plan.mechanism_name, float(plan.proven), fakes=needed.fakes, **shifts)

@@ -10,8 +10,9 @@ tried is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from ...foundation.arrays import Floats, Integers
 from ...people.prior import independent_law
 from ...plan.plan import Plan
 from ...plan.tally import Tally
+from .influence import views_by_kind
 
 Score = Callable[[Floats], Floats]
 """The score of values ``(..., targets, 2)`` for a goal; larger is better for the attacker."""
@@ -44,8 +46,7 @@ _GAIN = 1e-6
 
 def is_pooled(plan: Plan) -> bool:
     """Whether answers for single keys are averaged over views by precision."""
-    own = decoding_of(plan).has_own_moments
-    own |= decoding_of(plan).has_own_evidence
+    own = decoding_of(plan).has_own_moments or decoding_of(plan).has_own_evidence
     return plan.encoding.speaks_of_views and not own and not single_keys(plan) and len(plan.views) > 1
 
 
@@ -76,10 +77,8 @@ class AveragedViews:
     ) -> None:
         levels = plan.schema.levels
         if tally is None:
-            laws = {
-                size: independent_law(levels, size, frequency, mean) for size in set(plan.views.sizes)
-            }
-            tally = expected_tally(plan, lambda keys: laws[len(keys)])
+            law = cache(lambda size: independent_law(levels, size, frequency, mean))
+            tally = expected_tally(plan, lambda keys: law(len(keys)))
         self.plan, self.targets, self.levels = plan, len(places), levels
         self.reports = float(tally.reports)
         weights = key_weights(plan.schema)
@@ -183,7 +182,9 @@ class AveragedViews:
         for number, (block, sent) in enumerate(zip(self.blocks, fakes, strict=True)):
             possible = block.outputs
             best_scores = []
-            for rows in _parted(tried[number], max(1, MOST_ROWS // len(possible))):
+            size = max(1, MOST_ROWS // len(possible))
+            for first in range(0, len(tried[number]), size):
+                rows = tried[number][first : first + size]
                 scores = self._additions(block, sent, rows, possible, count, score, matrix, vector)
                 best_scores.append(scores.max(axis=1))
                 if scores.max() > best:
@@ -209,12 +210,17 @@ class AveragedViews:
         rows[np.arange(len(rows)), np.tile(possible, len(chosen))] += count
         before, after = self._known(block, current), self._known(block, rows)
         values = np.tile(self._solved(matrix, vector), (len(rows), 1, 1))
-        for target, (precision, information) in after.items():
-            lost = [np.repeat(part, len(possible), axis=0) for part in before[target]]
-            values[:, target] = self._solved(
-                matrix[target] + precision - lost[0], vector[target] + information - lost[1]
-            )
+        for target, gained in after.items():
+            lost = (np.repeat(part, len(possible), axis=0) for part in before[target])
+            values[:, target] = self._changed(matrix[target], vector[target], gained, lost)
         return score(values).reshape(len(chosen), len(possible))
+
+    def _changed(
+        self, matrix: Floats, vector: Floats, gained: Iterable[Floats], lost: Iterable[Floats]
+    ) -> Floats:
+        """Frequency and mass of one target after information is gained and lost."""
+        sums = zip((matrix, vector), gained, lost, strict=True)
+        return self._solved(*(whole + more - less for whole, more, less in sums))
 
     def _drawn(self, count: float, score: Score) -> list[Floats]:
         """Fakes whose views are drawn. One kind of views after another changes what its fakes send."""
@@ -249,15 +255,10 @@ class AveragedViews:
         shape, times = added.shape[:2], block.times[rows]
         known = self._known(block, (block.counts[rows] + added).reshape(-1, added.shape[-1]))
         values = np.tile(self._solved(matrix, vector), (len(moves), 1, 1))
-        for target, (precision, information) in known.items():
-            more = [
-                np.einsum("r,mr...->m...", times, x.reshape(*shape, *x.shape[1:]))
-                for x in (precision, information)
-            ]
-            lost = [np.tensordot(times, x[rows], 1) for x in self._honest[number][target]]
-            values[:, target] = self._solved(
-                matrix[target] + more[0] - lost[0], vector[target] + more[1] - lost[1]
-            )
+        for target, both in known.items():
+            more = (np.einsum("r,mr...->m...", times, x.reshape(*shape, *x.shape[1:])) for x in both)
+            lost = (np.tensordot(times, x[rows], 1) for x in self._honest[number][target])
+            values[:, target] = self._changed(matrix[target], vector[target], more, lost)
         scores = score(values)
         at = int(np.argmax(scores))
         if not scores[at] > best + _GAIN:
@@ -269,16 +270,7 @@ class AveragedViews:
 
 
 def _blocks(plan: Plan, places: list[int], tally: Tally) -> Iterator[_Block]:
-    target_of = {place: row for row, place in enumerate(places)}
-    views_by_kind: dict[tuple[int, tuple[tuple[int, int], ...]], list[int]] = {}
-    channel_numbers = plan.channel_of
-    for view, keys in enumerate(plan.views.keys):
-        held = tuple((target_of[key], at) for at, key in enumerate(keys) if key in target_of)
-        if held:
-            views_by_kind.setdefault(
-                (0 if channel_numbers is None else channel_numbers[view], held), []
-            ).append(view)
-    for (channel, held), views in views_by_kind.items():
+    for (channel, _, held), views in views_by_kind(plan, places).items():
         counts = np.array([tally.view_counts(view)[1] for view in views], np.float64)
         shares = plan.views.shares[views]
         rows = _rows(counts, shares)
@@ -328,9 +320,8 @@ def _rows(counts: Floats, shares: Floats) -> list[list[int]]:
     rows = []
     for identical in by_counts.values():
         separate = APART if len(identical) > 2 * APART else len(identical)
-        rows += [[at] for at in identical[:separate]] + (
-            [identical[separate:]] if identical[separate:] else []
-        )
+        rows += [[at] for at in identical[:separate]]
+        rows += [identical[separate:]] if identical[separate:] else []
     return rows
 
 
@@ -348,8 +339,3 @@ def _equal_rows(block: _Block) -> Iterator[Integers]:
     of = np.unique(kinds, axis=0, return_inverse=True)[1].ravel()
     for kind in range(int(of.max()) + 1):
         yield np.flatnonzero(of == kind)
-
-
-def _parted(rows: Integers, size: int) -> Iterator[Integers]:
-    for first in range(0, len(rows), size):
-        yield rows[first : first + size]

@@ -14,9 +14,9 @@ from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
 from ...people.prior import independent_law
 from ...plan.plan import Plan
-from .attack import FREQUENCY, MEAN, Aimed, best_ratio, check, ratio
+from .attack import FREQUENCY, MEAN, Aimed, Attack, best_ratio, on_own_range, ratio
 from .gains import Change
-from .influence import CellInfluence, channel_influence
+from .influence import CellInfluence, Positions, channel_influence
 
 _ZERO = 1e-9
 """Smallest denominator of a ratio."""
@@ -38,7 +38,7 @@ def raised_conditional(
     the keys too. Honest people hold each key with ``frequency``, independently, with values of
     ``mean``.
     """
-    check(plan, share, "raise-frequency", "crafted", "chosen", views)
+    Attack(share, views=views).checked(plan)
     if not plan.encoding.speaks_of_views:
         raise PlanError(
             f"what fakes could do to a conditional of {plan.mechanism_name} is not offered: it leans on "
@@ -57,23 +57,25 @@ def raised_conditional(
     options = channel_influence(channel, channel.decoder(flat)[:, None])
     informing = float(plan.views.shares[holding].sum())
     fakes = share if views == "drawn" else share / (share + (1 - share) * informing)
-    if isinstance(options, CellInfluence):
-        influences = options.influence[0, options.many > 0, 0]
-        most = _largest_ratio((1 - fakes) * before + fakes * influences)
-    else:
-
-        def outcome(weights: Floats) -> Aimed:
-            pick = options.pick(weights, "chosen")
-            return Aimed((1 - fakes) * before + fakes * options.mean_influence(pick), np.ones(1), [pick])
-
-        most = ratio(best_ratio(before, 1.0, outcome).values[0])
-    low, high = float(plan.schema.low[target]), float(plan.schema.high[target])
 
     def shown(ratio: float) -> float:
         ratio = min(max(ratio, -1.0), 1.0)
-        return max(ratio, 0.0) if asked.kind == "frequency" else low + (ratio + 1) / 2 * (high - low)
+        return max(ratio, 0.0) if asked.kind == "frequency" else on_own_range(plan, target, ratio)
 
-    return Change(shown(ratio(before[0])), shown(most))
+    return Change(shown(ratio(before[0])), shown(_most_raised(options, before, fakes)))
+
+
+def _most_raised(options: CellInfluence | Positions, before: Floats, fakes: float) -> float:
+    """The largest ratio that a share of ``fakes`` with these reports makes of ``before``, ``(1, 2)``."""
+    if isinstance(options, CellInfluence):
+        influences = options.influence[0, options.many > 0, 0]
+        return _largest_ratio((1 - fakes) * before + fakes * influences)
+
+    def outcome(weights: Floats) -> Aimed:
+        pick = options.pick(weights, "chosen")
+        return Aimed((1 - fakes) * before + fakes * options.mean_influence(pick), np.ones(1), [pick])
+
+    return ratio(best_ratio(before, 1.0, outcome).values[0])
 
 
 def _largest_ratio(points: Floats) -> float:

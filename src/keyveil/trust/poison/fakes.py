@@ -14,7 +14,7 @@ from ...foundation.errors import PlanError
 from ...people.people import People
 from ...plan.plan import Plan
 from ...plan.tally import Tally
-from .attack import FREQUENCY, MEAN, Scene, check, places_of
+from .attack import FREQUENCY, MEAN, Attack, Scene, places_of
 
 SHARE = 0.01
 """The share of fakes that an attacker without a tally assumes."""
@@ -38,7 +38,7 @@ def fake_tally(
 
     ``tally``, ``frequency`` and ``mean`` are what the attacker believes about the honest answers.
     """
-    check(plan, 0.0, goal, attack, seeds, views)
+    how = Attack(0.0, goal, attack, seeds, views).checked(plan)
     places = places_of(plan, targets)
     draw = coins.under(plan.hash).generator(0)
     if attack == "pairs":
@@ -49,7 +49,7 @@ def fake_tally(
     if attack == "crafted":
         share = SHARE if tally is None else count / max(count + tally.reports, 1)
         sent = _pooled if scene.pooled is not None else _linear
-        left = sent(scene, fakes, count, (share, goal, attack, seeds, views), draw)
+        left = sent(scene, fakes, count, how._replace(share=share), draw)
         # Fakes whose drawn view holds no target report as if they held nothing.
         spoken = {v for g in scene.options[0][0].groups for v in g.members}
         others = sorted(set(range(len(plan.views))) - spoken)
@@ -60,18 +60,14 @@ def fake_tally(
         number = np.asarray(draw.multinomial(count, even), np.int64)
     send = _nothing if attack == "crafted" else _anything
     for view in np.flatnonzero(number).tolist():
-        send(
-            plan.view_channels[view],
-            _count_reports(fakes, view, int(number[view])),
-            int(number[view]),
-            draw,
-        )
+        reports = int(number[view])
+        send(plan.view_channels[view], _count_reports(fakes, view, reports), reports, draw)
     return fakes
 
 
-def _linear(scene: Scene, fakes: Tally, count: int, how: tuple[Any, ...], draw: Any) -> int:
+def _linear(scene: Scene, fakes: Tally, count: int, how: Attack, draw: Any) -> int:
     """Add the best reports for a linear estimator; returns the number of fakes left for other views."""
-    aimed, options = scene.aimed(*how), scene.options[0][0]
+    aimed, options = scene.aimed(how), scene.options[0][0]
     left = max(0.0, 1.0 - float(aimed.drawn.sum()))
     law = np.append(aimed.drawn, left)
     counts = draw.multinomial(count, law / law.sum())
@@ -82,16 +78,14 @@ def _linear(scene: Scene, fakes: Tally, count: int, how: tuple[Any, ...], draw: 
     return int(counts[-1])
 
 
-def _pooled(scene: Scene, fakes: Tally, count: int, how: tuple[Any, ...], draw: Any) -> int:
+def _pooled(scene: Scene, fakes: Tally, count: int, how: Attack, draw: Any) -> int:
     """Add the best reports for answers averaged over views; returns the number of fakes left."""
     assert scene.pooled is not None
-    share, goal, attack, _, views = how
-    blocks = scene.sent(share, goal, attack, views)
     expanded = []
-    for block, rows in zip(scene.pooled.blocks, blocks, strict=True):
+    for block, rows in zip(scene.pooled.blocks, scene.sent(how), strict=True):
         expanded += [(view, row) for views, row in zip(block.views, rows, strict=True) for view in views]
     flat = np.concatenate([row for _, row in expanded])
-    law = np.append(flat, max(0.0, scene.pooled.reports * share / (1 - share) - flat.sum()))
+    law = np.append(flat, max(0.0, scene.pooled.reports * how.share / (1 - how.share) - flat.sum()))
     counts = draw.multinomial(count, law / law.sum())
     first = 0
     for view, row in expanded:

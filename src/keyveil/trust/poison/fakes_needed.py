@@ -15,7 +15,7 @@ from ...foundation.errors import PlanError
 from ...people.prior import Prior, value_law
 from ...plan.plan import Plan
 from ...plan.tally import Tally
-from .attack import FREQUENCY, MEAN, Scene, check, ratio
+from .attack import COLUMN, FREQUENCY, MEAN, Attack, Scene, finite, ratio
 
 MOST_SHARE = 0.5
 """The largest share of fakes that is considered."""
@@ -39,8 +39,7 @@ class Needed:
 
     def document(self) -> dict[str, Any]:
         """As JSON, null for what is out of reach."""
-        members = dict(self.__dict__)
-        return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in members.items()}
+        return {name: finite(value) for name, value in self.__dict__.items()}
 
 
 def fakes_needed(
@@ -57,12 +56,12 @@ def fakes_needed(
     views: str = "chosen",
 ) -> Needed:
     """The number of crafted fakes that shift one key's answer by ``by``, or by its standard error."""
-    check(plan, 0.0, goal, "crafted", seeds, views)
+    attack = Attack(0.0, goal, "crafted", seeds, views).checked(plan)
     place = plan.schema.place(target)
     scene = Scene(plan, [place], tally, frequency, mean)
     honest = float(tally.reports) if tally is not None else float(people)
     scale = 1.0
-    if not goal.endswith("frequency") and "mean" in plan.mechanism.answers:
+    if attack.part(plan) == "mean":
         scale = float(plan.schema.high[place] - plan.schema.low[place]) / 2
     wanted = by
     if wanted is None:
@@ -71,8 +70,8 @@ def fakes_needed(
         raise PlanError("an answer is moved by more than nothing, and so far its error is unknown")
 
     def shift(share: float) -> float:
-        after = scene.after(share, goal, "crafted", seeds, views)[0]
-        first, last = (_asked(plan, goal, values) for values in (scene.before[0], after))
+        after = scene.after(attack._replace(share=share))[0]
+        first, last = (_asked(attack.part(plan), values) for values in (scene.before[0], after))
         return abs(last - first) * scale if isfinite(last - first) else inf
 
     most = shift(MOST_SHARE)
@@ -106,13 +105,11 @@ def _least_share(shift: Callable[[float], float], wanted: float, most: float, di
     return high
 
 
-def _asked(plan: Plan, goal: str, values: Floats) -> float:
-    """The answer that a goal is about, on [-1, 1]."""
-    if goal.endswith("frequency"):
-        return float(values[0])
-    if "mean" not in plan.mechanism.answers:
-        return float(values[1])
-    return float(np.clip(ratio(values), -1.0, 1.0))
+def _asked(part: str, values: Floats) -> float:
+    """One part of a key's answers, on [-1, 1]."""
+    if part == "mean":
+        return float(np.clip(ratio(values), -1.0, 1.0))
+    return float(values[COLUMN[part]])
 
 
 def standard_error(
@@ -139,10 +136,9 @@ def standard_error(
         )
         spread = decoding_of(plan).forecast(plan, people, prior).covariance[0]
         values = np.array([frequency, frequency * mean])
-    if goal.endswith("frequency"):
-        return float(np.sqrt(spread[0, 0]))
-    if "mean" not in plan.mechanism.answers:
-        return float(np.sqrt(spread[1, 1]))
+    part = Attack(0.0, goal).part(plan)
+    if part != "mean":
+        return float(np.sqrt(spread[COLUMN[part], COLUMN[part]]))
     if not values[0] > 0:
         return nan
     ratio = values[1] / values[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite, nan
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from ...foundation.arrays import Floats
 from ...plan.plan import Plan
 from ...plan.tally import Tally
-from .attack import FREQUENCY, MEAN, Scene, check, places_of, ratio
+from .attack import FREQUENCY, MEAN, Attack, Scene, finite, on_own_range, places_of, ratio
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Change:
     def document(self) -> dict[str, float | None]:
         """As JSON, null for what is unknown."""
         parts = {"before": self.before, "after": self.after, "shift": self.shift}
-        return {name: value if isfinite(value) else None for name, value in parts.items()}
+        return {name: finite(value) for name, value in parts.items()}
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,7 @@ class Shift:
     def document(self) -> dict[str, Any]:
         """As JSON."""
         parts = {"frequency": self.frequency, "mean": self.mean, "mass": self.mass}
-        members: dict[str, Any] = {"key": self.key}
-        members.update({n: None if change is None else change.document() for n, change in parts.items()})
-        return members
+        return {"key": self.key, **{n: change and change.document() for n, change in parts.items()}}
 
 
 @dataclass(frozen=True)
@@ -86,47 +84,41 @@ def gain(
 
     The honest answers are those of ``tally``; without one every key has the stated frequency and mean.
     """
-    check(plan, share, goal, attack, seeds, views)
+    how = Attack(share, goal, attack, seeds, views).checked(plan)
     places = places_of(plan, targets)
     scene = Scene(plan, places, tally, frequency, mean)
-    before, after = scene.before, scene.after(share, goal, attack, seeds, views)
+    before, after = scene.before, scene.after(how)
     shifts = tuple(_shift(plan, place, before[row], after[row]) for row, place in enumerate(places))
     return Gain(plan.mechanism_name, float(plan.proven), attack, goal, share, seeds, views, shifts)
 
 
 def _shift(plan: Plan, place: int, before: Floats, after: Floats) -> Shift:
-    answers = plan.mechanism.answers
-    low, high = float(plan.schema.low[place]), float(plan.schema.high[place])
-
-    def scaled(values: Floats, known: bool) -> float:
-        mean = ratio(values) if known else nan
-        return float(low + (np.clip(mean, -1, 1) + 1) / 2 * (high - low))
+    def mean(values: Floats, known: bool) -> float:
+        return on_own_range(plan, place, np.clip(ratio(values) if known else nan, -1, 1))
 
     was = bool(before[0] > 0)
-    means = Change(scaled(before, was), scaled(after, was or bool(after[0] > 0)))
-    return Shift(
-        plan.schema.keys[place],
-        Change(float(before[0]), float(after[0])) if "frequency" in answers else None,
-        means if "mean" in answers else None,
-        Change(float(before[1]), float(after[1])) if "mass" in answers else None,
-    )
+    changes = {
+        "frequency": Change(float(before[0]), float(after[0])),
+        "mean": Change(mean(before, was), mean(after, was or bool(after[0] > 0))),
+        "mass": Change(float(before[1]), float(after[1])),
+    }
+    known = (changes[part] if part in plan.mechanism.answers else None for part in changes)
+    return Shift(plan.schema.keys[place], *known)
 
 
-def raised(
-    plan: Plan,
-    key: str,
-    part: str,
-    share: float,
-    frequency: float,
-    mean: float,
-    seeds: str,
-    views: str,
-) -> Change:
-    """How far crafted fakes raise one part of a key's answers."""
-    goal = f"raise-{part}"
-    shift = gain(
-        plan, share, [key], goal, frequency=frequency, mean=mean, seeds=seeds, views=views
-    ).shifts[0]
-    change = shift.frequency if part == "frequency" else shift.mean or shift.mass
-    assert change is not None
-    return change
+def raisable(plan: Plan) -> list[str]:
+    """The parts that ``raised`` takes for this plan. A mechanism without means has its mass raised."""
+    parts = ("frequency", "mean")
+    return [p for p in parts if Attack(0.0, f"raise-{p}").part(plan) in plan.mechanism.answers]
+
+
+def raised(plan: Plan, part: str, share: float, frequency: float, mean: float) -> tuple[Change, Change]:
+    """How far crafted fakes raise a part of the first key, with views and seeds chosen, and drawn."""
+
+    def change(seeds: str, views: str) -> Change:
+        first, goal = plan.schema.keys[:1], f"raise-{part}"
+        result = gain(plan, share, first, goal, frequency=frequency, mean=mean, seeds=seeds, views=views)
+        known: Change = getattr(result.shifts[0], Attack(share, goal).part(plan))
+        return known
+
+    return change("chosen", "chosen"), change("assigned", "drawn")

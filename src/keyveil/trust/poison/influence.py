@@ -9,14 +9,16 @@ parts are frequency and mass.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...channel import Channel
-from ...channel.seed_pool import pool_of
+from ...channel.shapes.seed_pool import pool_of
 from ...estimate.decoding import decoding_of, moments_of
 from ...estimate.linear import key_weights
 from ...estimate.pools.collision_matrix import (
@@ -171,13 +173,9 @@ class CellInfluence:
         """The law ``(seeds, cells)`` of the best reports, uniform over ties."""
         score = np.einsum("scti,ti->sc", self.influence, weights)
         score = np.where(self.many > 0, score, -inf)
-        most = score.max(axis=1, keepdims=True)
         if seeds == "chosen":
-            most = most.max(keepdims=True)
-        near = (score >= most - _NEAR * (1 + np.abs(most))).astype(np.float64)
-        if seeds == "chosen":
-            return np.asarray(near / near.sum())
-        return np.asarray(near / near.sum(axis=1, keepdims=True) / len(near))
+            return _largest(score, None)
+        return _largest(score, 1) / len(score)
 
     def mean_influence(self, pick: Floats) -> Floats:
         """The mean influence ``(targets, 2)`` of reports of that law."""
@@ -203,12 +201,8 @@ class Positions:
 
     def __init__(self, own: Floats, influence: Floats, kinds: Integers, size: int | None = None) -> None:
         self.speaks = np.asarray(~np.isnan(own) & ~np.isnan(influence).any(axis=(0, 1)))
-        self.own, self.influence, self.kinds, self.size = (
-            np.nan_to_num(own),
-            np.nan_to_num(influence),
-            kinds,
-            size,
-        )
+        self.own, self.influence = np.nan_to_num(own), np.nan_to_num(influence)
+        self.kinds, self.size = kinds, size
         self.many = np.bincount(kinds, minlength=len(influence)).astype(np.float64)
 
     def pick(self, weights: Floats, seeds: str) -> Floats:
@@ -219,9 +213,7 @@ class Positions:
             law = np.tile([1.0, 0.0], (len(score), 1))
             law[order] = [0.0, 1.0]
             return law
-        most = score.max(axis=1, keepdims=True)
-        near = (score >= most - _NEAR * (1 + np.abs(most))).astype(np.float64)
-        return np.asarray(near / near.sum(axis=1, keepdims=True))
+        return _largest(score, 1)
 
     def mean_influence(self, pick: Floats) -> Floats:
         """The mean influence ``(targets, 2)`` of reports of that law."""
@@ -241,26 +233,45 @@ class Positions:
         cells += draw.multinomial(counts, pick[self.kinds])[:, 1:].ravel()
 
 
+def _largest(scores: Floats, axis: int | None) -> Floats:
+    """A law along the axis, or over all entries, that is uniform over the largest scores."""
+    most = scores.max(axis=axis, keepdims=True)
+    near = (scores >= most - _NEAR * (1 + np.abs(most))).astype(np.float64)
+    return np.asarray(near / near.sum(axis=axis, keepdims=True))
+
+
+class ViewKind(NamedTuple):
+    """What views that affect the targets in the same way have in common."""
+
+    channel: int
+    """Number of the channel."""
+    size: int
+    """Number of keys."""
+    held: tuple[tuple[int, int], ...]
+    """Number and place in the view of each target."""
+
+
+def views_by_kind(plan: Plan, places: list[int]) -> dict[ViewKind, list[int]]:
+    """The views that hold one of the keys at ``places``, by kind."""
+    target_of = {place: row for row, place in enumerate(places)}
+    numbers = plan.channel_of or (0,) * len(plan.views)
+    views: dict[ViewKind, list[int]] = defaultdict(list)
+    for view, keys in enumerate(plan.views.keys):
+        held = tuple((target_of[key], at) for at, key in enumerate(keys) if key in target_of)
+        if held:
+            views[ViewKind(numbers[view], len(keys), held)].append(view)
+    return views
+
+
 def _view_groups(plan: Plan, places: list[int]) -> list[ReportGroup]:
     """Groups of views with the same channel and the same targets at the same places."""
-    target_of = {place: row for row, place in enumerate(places)}
-    views_by_kind: dict[tuple[int, int, tuple[tuple[int, int], ...]], list[int]] = {}
-    channel_numbers = plan.channel_of
-    for view, keys in enumerate(plan.views.keys):
-        held = tuple((at, target_of[key]) for at, key in enumerate(keys) if key in target_of)
-        if held:
-            views_by_kind.setdefault(
-                (0 if channel_numbers is None else channel_numbers[view], len(keys), held), []
-            ).append(view)
-    influences: dict[tuple[int, int], Floats] = {}
+    influence_of = cache(partial(view_influence, plan))
     groups = []
-    for (channel, size, held), members in views_by_kind.items():
-        if (channel, size) not in influences:
-            influences[channel, size] = view_influence(plan, channel, size)
-        influence = influences[channel, size][:, [at for at, _ in held]]
+    for (channel, size, held), members in views_by_kind(plan, places).items():
+        influence = influence_of(channel, size)[:, [at for _, at in held]]
         best = channel_influence(plan.channels[channel], influence)
         if best.speaks.any():
-            groups.append(ReportGroup([row for _, row in held], members, best))
+            groups.append(ReportGroup([row for row, _ in held], members, best))
     return groups
 
 
@@ -275,7 +286,7 @@ def view_influence(plan: Plan, number: int, size: int) -> Floats:
         schema = Schema(plan.schema.keys[:size], plan.schema.ranges[:size], plan.schema.levels)
         views = Views.whole(size)
         small = replace(plan, schema=schema, views=views, channels=(channel,), channel_of=None)
-        return _moments(small, _single(np.arange(channel.cells), channel.cells))
+        return moments_of(small, _single(np.arange(channel.cells), channel.cells)).values
     weights = key_weights(plan.schema)
     rows = channel.cells + (not channel.one_cell)
     influence = np.full((rows, size, 2), np.nan)
@@ -294,9 +305,12 @@ def channel_influence(channel: Channel, influence: Floats) -> CellInfluence | Po
         return _of_outputs(choices.outputs, influence)
     cells, own = influence[:-1], influence[-1]
     shown = cells.reshape(choices.positions, choices.marks, *cells.shape[1:])
-    nothing = np.where(np.isnan(shown[:, :1]), np.nan, 0.0)
-    every = np.arange(choices.positions)
-    return Positions(own, np.concatenate([nothing, shown], axis=1), every, choices.size)
+    return Positions(own, _with_blank(shown), np.arange(choices.positions), choices.size)
+
+
+def _with_blank(shown: Floats) -> Floats:
+    """Influences ``(positions, symbols, targets, 2)`` with symbol 0, no mark, in front: it has none."""
+    return np.concatenate([np.where(np.isnan(shown[:, :1]), np.nan, 0.0), shown], axis=1)
 
 
 def _of_outputs(possible: Floats, influence: Floats) -> CellInfluence:
@@ -312,11 +326,6 @@ def _single(cells: Integers, count: int) -> Integers:
     return counts
 
 
-def _moments(plan: Plan, counts: Integers) -> Floats:
-    """Frequency and mass of every key in each tally, ``(tallies, keys, 2)``."""
-    return moments_of(plan, counts).values
-
-
 def _of_named(plan: Plan, places: list[int]) -> CellInfluence | Positions:
     """Influence of the outputs or positions that stand for the targets, and of one other."""
     channel, outputs = plan.channels[0], plan.channels[0].choices().outputs
@@ -326,18 +335,18 @@ def _of_named(plan: Plan, places: list[int]) -> CellInfluence | Positions:
         named = [state for own in states for state in own]
         other = next(cell for cell in range(channel.cells) if cell not in set(named))
         cells = np.array([*named, other])
-        influence = _moments(plan, _single(cells, channel.cells))[:, places]
-        return CellInfluence(
-            influence[None], np.array([1.0] * len(named) + [channel.cells - len(named)]), cells
-        )
+        influence = moments_of(plan, _single(cells, channel.cells)).values[:, places]
+        many = np.array([1.0] * len(named) + [channel.cells - len(named)])
+        return CellInfluence(influence[None], many, cells)
     if outputs is not None and all(len(own) == 1 for own in states):
         weights = np.zeros((channel.states, len(places)))
         weights[first, np.arange(len(places))] = 1.0
-        return _of_outputs(outputs, _frequencies(channel.decoder(weights)))
+        decoder = channel.decoder(weights)
+        return _of_outputs(outputs, np.stack([decoder, np.full_like(decoder, np.nan)], axis=-1))
     if outputs is not None:
         every = np.arange(channel.cells)
         runs = [every[i : i + _FEW] for i in range(0, len(every), _FEW)]
-        parts = [_moments(plan, _single(run, channel.cells))[:, places] for run in runs]
+        parts = [moments_of(plan, _single(run, channel.cells)).values[:, places] for run in runs]
         return _of_outputs(outputs, np.concatenate(parts))
     return _of_positions(plan, places, channel.positions_of(first))
 
@@ -354,17 +363,12 @@ def _of_positions(plan: Plan, places: list[int], own_positions: Integers | None)
     cells = (np.array(positions)[:, None] * marks + np.arange(marks)).ravel()
     nothing = np.zeros((1, channel.cells + 1), np.int64)
     nothing[0, 0] = 1
-    values = _moments(plan, np.concatenate([nothing, _single(cells, channel.cells)]))[:, places]
+    reports = np.concatenate([nothing, _single(cells, channel.cells)])
+    values = moments_of(plan, reports).values[:, places]
     own, shown = values[0], (values[1:] - values[0]).reshape(len(positions), marks, len(places), 2)
     kinds = np.full(choices.positions, len(positions) - 1)
     kinds[own_positions] = np.arange(len(places))
-    blank = np.where(np.isnan(shown[:, :1]), np.nan, 0.0)
-    return Positions(own, np.concatenate([blank, shown], axis=1), kinds)
-
-
-def _frequencies(influence: Floats) -> Floats:
-    """The influences on frequencies, with NaN for masses."""
-    return np.stack([influence, np.full_like(influence, np.nan)], axis=-1)
+    return Positions(own, _with_blank(shown), kinds)
 
 
 def _of_signs(plan: Plan, places: list[int]) -> CellInfluence | Positions:
@@ -378,7 +382,7 @@ def _of_signs(plan: Plan, places: list[int]) -> CellInfluence | Positions:
     shown = np.concatenate([influence[places], influence[-1:] * 0.0])[:, None]
     kinds = np.full(choices.positions, len(places))
     kinds[places] = np.arange(len(places))
-    return Positions(influence[-1], np.concatenate([shown * 0.0, shown], axis=1), kinds)
+    return Positions(influence[-1], _with_blank(shown), kinds)
 
 
 def possible_cores(plan: Plan) -> list[int]:
@@ -433,12 +437,8 @@ def set_influence(plan: Plan, places: list[int], core: int, undo: Floats | None 
             weights_of = item_weights(undo, place)
         for part, gain in enumerate(channel.gains):
             even = weights_of[part].sum() / channel.small
-            influence[row, part] = (_spread(cells, weights_of[part], channel.cells) - even) / gain
+            weights = np.broadcast_to(weights_of[part], cells.shape).ravel()
+            spread = np.bincount(cells.ravel(), weights, channel.cells)
+            influence[row, part] = (spread - even) / gain
     shaped = influence.reshape(len(places), 2, channel.pool, channel.small)
     return CellInfluence(np.moveaxis(shaped, (2, 3), (0, 1)), np.ones(channel.small))
-
-
-def _spread(cells: Integers, item_weights: Floats, count: int) -> Floats:
-    """The sums over items of their weights, by cell ``(count,)`` of all seeds."""
-    weights = np.broadcast_to(item_weights, cells.shape).ravel()
-    return np.asarray(np.bincount(cells.ravel(), weights, count), np.float64)

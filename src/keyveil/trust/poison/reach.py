@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from math import isfinite, sqrt
+from math import sqrt
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from ...foundation.arrays import Floats
 from ...people.prior import independent_law
 from ...plan.plan import Plan
 from ...plan.tally import Tally
-from .attack import check
+from .attack import Attack, finite, first_goal, on_own_range
 from .averaged_attack import is_pooled
 from .influence import CellInfluence, Positions, PossibleReports, ReportGroup
 
@@ -35,11 +35,8 @@ class Reach:
 
     def document(self) -> dict[str, Any]:
         """As JSON, null for an end that is not bounded."""
-
-        def ends(pair: tuple[float, float] | None) -> list[float | None] | None:
-            return None if pair is None else [end if isfinite(end) else None for end in pair]
-
-        return {n: v if isinstance(v, str) else ends(v) for n, v in self.__dict__.items()}
+        ends = {part: getattr(self, part) for part in PARTS}
+        return {"key": self.key, **{n: v and [finite(end) for end in v] for n, v in ends.items()}}
 
 
 ANYWHERE = (-np.inf, np.inf)
@@ -73,8 +70,7 @@ def reach(
     """
     tally.belongs_to(plan)
     answers = plan.mechanism.answers
-    goal = "raise-frequency" if "frequency" in answers else "raise-mean"
-    check(plan, share, goal, "crafted", seeds, views)
+    Attack(share, first_goal(plan), "crafted", seeds, views).checked(plan)
     moments = moments_of(plan, tally.counts)
     reaches = []
     for key in plan.schema.keys if keys is None else keys:
@@ -168,32 +164,26 @@ class ShiftSource:
 
         If there is no estimate yet, it becomes the weighted average over these reports.
         """
-        if any(law is None for law in laws):
-            return
-        moments = [
-            _influence_moments(g.best, law)
-            for g, law in zip(self.groups, laws, strict=True)
-            if law is not None
-        ]
+        values, spread = np.zeros(2), np.zeros((2, 2))
+        for group, law, part, n in zip(self.groups, laws, self.parts, self.reports, strict=True):
+            if law is None:
+                return
+            mean, covariance = _influence_moments(group.best, law)
+            values += part * mean
+            spread += part[:, None] * part * covariance / max(n, 1.0)
         if not self.spreads:
-            self.values = np.sum(
-                [part * s[0] for part, s in zip(self.parts, moments, strict=True)], axis=0
-            )
-        groups = zip(self.parts, moments, self.reports, strict=True)
-        self.spreads.append(
-            np.sum([part[:, None] * part * s[1] / max(n, 1.0) for part, s, n in groups], axis=0)
-        )
+            self.values = values
+        self.spreads.append(spread)
 
     def ranges(
         self, plan: Plan, place: int, cheat: Cheat, level: float
     ) -> dict[str, tuple[float, float] | None]:
         """Ranges of the honest frequency, mean and mass at a level; None for missing answers."""
         answers, ends = plan.mechanism.answers, partial(self.ends, cheat, quantile(level))
-        low, high = float(plan.schema.low[place]), float(plan.schema.high[place])
         mean = None
         if "mean" in answers:
-            first, last = _mean_ends(ends)
-            mean = (low + (first + 1) / 2 * (high - low), low + (last + 1) / 2 * (high - low))
+            first, last = (on_own_range(plan, place, end) for end in _mean_ends(ends))
+            mean = (first, last)
         return {
             "frequency": ends(np.array([1.0, 0.0])) if "frequency" in answers else None,
             "mean": mean,
@@ -221,9 +211,7 @@ class ShiftSource:
             return min(max(reports - max(least, 0.0), 0.0), share * self.total, reports)
 
         apart = [most(n, w) for n, w in zip(self.reports.tolist(), weights, strict=True)]
-        fake_weights = [
-            fakes * per_report for fakes, per_report in zip(apart, self.per_report, strict=True)
-        ]
+        fake_weights = list(np.array(apart)[:, None] * self.per_report)
         spread = Cheat(np.sum(fake_weights, axis=0), fake_weights, True)
         left = 1 - (1 - COUNTED) * (1 - level)
         if cases == 1:
@@ -250,15 +238,12 @@ class ShiftSource:
         middle = float(scaled @ self.values)
         variance = max(float(scaled @ spread @ scaled) for spread in self.spreads)
         chance = errors * float(np.sqrt(max(variance, 0.0)))
-        least = [
-            -self._most(group, -scaled * w) for group, w in zip(self.groups, cheat.weights, strict=True)
-        ]
-        most = [
-            self._most(group, scaled * w) for group, w in zip(self.groups, cheat.weights, strict=True)
-        ]
-        if cheat.together:
-            return middle - sum(most) - chance, middle - sum(least) + chance
-        return middle - max(most) - chance, middle - min(least) + chance
+        total = sum if cheat.together else max
+        groups = list(zip(self.groups, cheat.weights, strict=True))
+        most, least = (
+            total([self._most(group, sign * scaled * w) for group, w in groups]) for sign in (1.0, -1.0)
+        )
+        return middle - most - chance, middle + least + chance
 
     def _most(self, group: ReportGroup, weights: Floats) -> float:
         """The largest weighted influence of a possible report."""

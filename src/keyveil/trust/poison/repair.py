@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import isfinite, nan, sqrt
+from math import nan, sqrt
 from typing import Any
 
 import numpy as np
 
-from ...channel.seed_pool import pool_of
+from ...channel.shapes.seed_pool import pool_of
 from ...estimate.answer import quantile
 from ...estimate.decoding import moments_of
 from ...estimate.linear import Moments
@@ -28,9 +28,9 @@ from ...foundation.errors import PlanError
 from ...foundation.tails import above
 from ...plan.plan import Plan
 from ...plan.tally import Tally
-from .attack import check
+from .attack import Attack, finite, first_goal, on_own_range
 from .influence import MOST_SOLVED, CellInfluence, ReportGroup, set_influence
-from .reach import ANYWHERE, LEVEL, Cheat, ShiftSource
+from .reach import ANYWHERE, LEVEL, PARTS, Cheat, ShiftSource
 
 RATE = 1e-3
 """The probability that anything is left out of an honest tally."""
@@ -54,12 +54,10 @@ class Repaired:
     def document(self) -> dict[str, Any]:
         """As JSON, null for what is not known."""
         members: dict[str, Any] = {"key": self.key, "kept": self.kept}
-        for part in ("frequency", "mean", "mass"):
+        for part in PARTS:
             three = getattr(self, part)
-            if three is not None:
-                names = zip(("value", "low", "high"), three, strict=True)
-                three = {name: end if isfinite(end) else None for name, end in names}
-            members[part] = three
+            names = ("value", "low", "high")
+            members[part] = three and dict(zip(names, map(finite, three), strict=True))
         return members
 
 
@@ -99,9 +97,7 @@ def repair(
     honest tally is left out by chance with the stated rate.
     """
     tally.belongs_to(plan)
-    answers = plan.mechanism.answers
-    goal = "raise-frequency" if "frequency" in answers else "raise-mean"
-    check(plan, share, goal, "crafted", "chosen", "drawn")
+    Attack(share, first_goal(plan), views="drawn").checked(plan)
     if not tally.reports:
         raise PlanError("a tally without reports has nothing to repair; count some first")
     channel = plan.channels[0]
@@ -113,13 +109,11 @@ def repair(
         counts = tally.view_counts(0)[1].reshape(channel.seeds, -1).sum(axis=1)
         weights = np.full(channel.seeds, 1.0 / channel.seeds)
     odd = too_many(counts, weights, rate)
-    moments = moments_of(plan, tally.counts)
-    source = _without_seeds if kind == "seeds" and len(odd) else _without_views
-    answers_by_key = []
-    for key in plan.schema.keys if keys is None else keys:
-        answers_by_key.append(source(plan, tally, plan.schema.place(key), moments, odd, share, level))
+    rest = _Rest(plan, tally, moments_of(plan, tally.counts), odd, share, level)
+    repaired = rest.without_seeds if kind == "seeds" and len(odd) else rest.without_views
+    places = [plan.schema.place(key) for key in (plan.schema.keys if keys is None else keys)]
     fakes = _chosen_share(counts, weights, odd, level)
-    return Repair(kind, tuple(odd.tolist()), fakes, share, level, tuple(answers_by_key))
+    return Repair(kind, tuple(odd.tolist()), fakes, share, level, tuple(map(repaired, places)))
 
 
 def too_many(counts: Integers, weights: Floats, rate: float) -> Integers:
@@ -161,80 +155,72 @@ def _chosen_share(
     return ends[0], max(ends[1], 0.0), min(ends[2], 1.0)
 
 
-def _repaired(
-    plan: Plan,
-    place: int,
-    source: ShiftSource,
-    cheat: Cheat,
-    level: float,
-    kept: float,
-    known: bool = True,
-) -> Repaired:
-    low, high = float(plan.schema.low[place]), float(plan.schema.high[place])
-    frequency, mass = source.values
-    mean = np.clip(mass / frequency, -1, 1) if frequency > 0 else nan
-    values = {"frequency": frequency, "mean": low + (mean + 1) / 2 * (high - low), "mass": mass}
-    parts = {
-        part: None if ends is None else (float(values[part]) if known else nan, *ends)
-        for part, ends in source.ranges(plan, place, cheat, level).items()
-    }
-    return Repaired(plan.schema.keys[place], kept, **parts)
+@dataclass(frozen=True)
+class _Rest:
+    """A tally, and the numbers of its views or seeds that are left out because they are too many."""
 
+    plan: Plan
+    tally: Tally
+    moments: Moments
+    odd: Integers
+    share: float
+    level: float
 
-def _without_views(
-    plan: Plan,
-    tally: Tally,
-    place: int,
-    moments: Moments,
-    odd: Integers,
-    share: float,
-    level: float,
-) -> Repaired:
-    """A key's answers from its other views, or a range from all of them if all are odd."""
-    holding = [view for view, keys in enumerate(plan.views.keys) if place in keys]
-    seen = tally.counts[plan.layout.own[holding]].astype(np.float64)
-    clean = ~np.isin(holding, odd)
-    if not seen.sum() or (clean.any() and not seen[clean].sum()):
-        parts = {
-            p: (nan, *ANYWHERE) if p in plan.mechanism.answers else None
-            for p in ("frequency", "mean", "mass")
-        }
-        return Repaired(plan.schema.keys[place], 0.0, **parts)
-    if clean.any():
-        source = ShiftSource.of(plan, tally, place, moments, frozenset(odd.tolist()))
-        kept = float(seen[clean].sum() / seen.sum())
-        return _repaired(plan, place, source, source.drawn(share), level, kept)
-    counts, weights = tally.counts[plan.layout.own], plan.views.shares
-    honest = _honest_total(counts, weights, odd) * float(weights[holding].sum())
-    honest = (1 - share) * max(honest - quantile(level) * sqrt(honest), 0.0)
-    source = ShiftSource.of(plan, tally, place, moments)
-    return _repaired(
-        plan, place, source, source.chosen(1 - honest / seen.sum(), seen.sum()), level, 1.0, False
-    )
+    def without_views(self, place: int) -> Repaired:
+        """A key's answers from its other views, or a range from all of them if all are odd."""
+        plan, tally, share = self.plan, self.tally, self.share
+        holding = [view for view, keys in enumerate(plan.views.keys) if place in keys]
+        seen = tally.counts[plan.layout.own[holding]].astype(np.float64)
+        clean = ~np.isin(holding, self.odd)
+        if not seen.sum() or (clean.any() and not seen[clean].sum()):
+            answers = plan.mechanism.answers
+            parts = ((nan, *ANYWHERE) if part in answers else None for part in PARTS)
+            return Repaired(plan.schema.keys[place], 0.0, *parts)
+        if clean.any():
+            left_out = frozenset(self.odd.tolist())
+            source = ShiftSource.of(plan, tally, place, self.moments, left_out)
+            kept = float(seen[clean].sum() / seen.sum())
+            return self._answers(place, source, source.drawn(share), kept)
+        weights = plan.views.shares
+        honest = _honest_total(tally.counts[plan.layout.own], weights, self.odd)
+        honest *= float(weights[holding].sum())
+        honest = (1 - share) * max(honest - quantile(self.level) * sqrt(honest), 0.0)
+        source = ShiftSource.of(plan, tally, place, self.moments)
+        cheat = source.chosen(1 - honest / seen.sum(), seen.sum())
+        return self._answers(place, source, cheat, 1.0, known=False)
 
+    def without_seeds(self, place: int) -> Repaired:
+        """A key's answers from the reports with other seeds, decoded with these seeds' collisions."""
+        plan, moments = self.plan, self.moments
+        channel, items = pool_of(plan.channels[0]), 2 * len(plan.schema.keys)
+        rest = np.delete(np.arange(channel.pool), self.odd)
+        n, cells = self.tally.view_counts(0)
+        grid = cells.reshape(channel.pool, -1)[rest].astype(np.float64)
+        total = grid.sum()
+        undo = undoing_over(channel, items, rest) if items <= MOST_SOLVED else None
+        best = set_influence(plan, [place], 0 if undo is None else items, undo)
+        best = CellInfluence(best.influence[rest], best.many)
+        source = ShiftSource([ReportGroup([0], [0], best)], np.array([total]), np.ones(1), total)
+        source.add_sampling_error([grid])
+        left = max(0.0, channel.energies(grid)[0])
+        if plan.encoding.item_width == 1 and undo is not None:
+            left = 0.0  # all collisions are undone
+        pool_error = 2 * np.eye(2) * left / ((channel.places - 1) * len(rest))
+        source.spreads[0] = source.spreads[0] + pool_error
+        source.spreads.append(np.nan_to_num(moments.covariance[place]) * n / total)
+        return self._answers(place, source, source.drawn(self.share), float(total / n))
 
-def _without_seeds(
-    plan: Plan,
-    tally: Tally,
-    place: int,
-    moments: Moments,
-    odd: Integers,
-    share: float,
-    level: float,
-) -> Repaired:
-    """A key's answers from the reports with other seeds, decoded with the collisions of those seeds."""
-    channel, items = pool_of(plan.channels[0]), 2 * len(plan.schema.keys)
-    rest = np.delete(np.arange(channel.pool), odd)
-    n, cells = tally.view_counts(0)
-    grid = cells.reshape(channel.pool, -1)[rest].astype(np.float64)
-    undo = undoing_over(channel, items, rest) if items <= MOST_SOLVED else None
-    best = set_influence(plan, [place], 0 if undo is None else items, undo)
-    best = CellInfluence(best.influence[rest], best.many)
-    source = ShiftSource([ReportGroup([0], [0], best)], np.array([grid.sum()]), np.ones(1), grid.sum())
-    source.add_sampling_error([grid])
-    left = max(0.0, channel.energies(grid)[0])
-    if plan.encoding.item_width == 1 and undo is not None:
-        left = 0.0  # all collisions are undone
-    source.spreads[0] = source.spreads[0] + 2 * np.eye(2) * left / ((channel.places - 1) * len(rest))
-    source.spreads.append(np.nan_to_num(moments.covariance[place]) * n / grid.sum())
-    return _repaired(plan, place, source, source.drawn(share), level, float(grid.sum() / n))
+    def _answers(
+        self, place: int, source: ShiftSource, cheat: Cheat, kept: float, known: bool = True
+    ) -> Repaired:
+        """The answers of a source with their ranges, or only the ranges unless values are ``known``."""
+        frequency, mass = source.values
+        mean = np.clip(mass / frequency, -1, 1) if frequency > 0 else nan
+        mean = on_own_range(self.plan, place, mean)
+        values = {"frequency": frequency, "mean": mean, "mass": mass}
+        ranges = source.ranges(self.plan, place, cheat, self.level)
+        parts = (
+            None if ends is None else (float(values[part]) if known else nan, *ends)
+            for part, ends in ranges.items()
+        )
+        return Repaired(self.plan.schema.keys[place], kept, *parts)

@@ -128,9 +128,8 @@ def next_round(store: Store, name: str) -> Collection:
     store.refresh()
     current = store.control.named(name).round
     plan = store.book(current).plan
-    _next_plan(
-        plan, Tally(plan, store.counts_stored(current))
-    )  # fails here if there is no next plan, before anything is closed
+    # fails here if there is no next plan, before anything is closed
+    _next_plan(plan, Tally(plan, store.counts_stored(current)))
 
     def close(session: Session, control: Control) -> None:
         collection = control.named(name)
@@ -159,9 +158,7 @@ def next_round(store: Store, name: str) -> Collection:
 def _next_plan(plan: Plan, tally: Tally) -> Plan:
     try:
         return plan.next(tally)
-    except FinishedError as error:
-        raise Problem("finished", str(error)) from None
-    except PlanError as error:
+    except (FinishedError, PlanError) as error:
         raise Problem("finished", str(error)) from None
 
 
@@ -181,17 +178,14 @@ def add_token(store: Store, role: str, collection: str | None = None, label: str
         raise Problem("invalid", "a label has at most 100 printable characters")
     if role == "admin" and collection is not None:
         raise Problem("invalid", "an admin's token is for all collections")
-    name, secret = tokens.fresh_id(), tokens.fresh_secret()
+    name, digest, text = tokens.fresh()
 
     def work(session: Session, control: Control) -> None:
         number = None if collection is None else control.named(collection).id
-        session.run(
-            _NEW_TOKEN,
-            (name, role, number, tokens.digest_of(secret), label),
-        )
+        session.run(_NEW_TOKEN, (name, role, number, digest, label))
 
     store.change(work)
-    return tokens.spelled(name, secret)
+    return text
 
 
 def revoke_token(store: Store, name: str) -> None:
@@ -207,17 +201,14 @@ def revoke_token(store: Store, name: str) -> None:
 
 def rotate_token(store: Store, name: str) -> str:
     """Replace a token by a new one with the same rights. The old one stops working at once."""
-    new, secret = tokens.fresh_id(), tokens.fresh_secret()
+    new, digest, text = tokens.fresh()
 
     def work(session: Session, control: Control) -> None:
         old = control.tokens.get(name)
         if old is None or old.revoked:
             raise Problem("unknown", "there is no working token of this id")
         session.run("update tokens set revoked = 1 where id = ?", (name,))
-        session.run(
-            _NEW_TOKEN,
-            (new, old.role, old.collection, tokens.digest_of(secret), old.label),
-        )
+        session.run(_NEW_TOKEN, (new, old.role, old.collection, digest, old.label))
 
     store.change(work)
-    return tokens.spelled(new, secret)
+    return text

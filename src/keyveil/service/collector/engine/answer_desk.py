@@ -228,13 +228,7 @@ class AnswerDesk:
         finally:
             lane.asked -= 1
         self._metrics.estimates.add(self._clock.elapsed() - begun)
-        facts = {
-            "round": round_.number,
-            "plan": round_.plan,
-            "reports": tally.reports,
-            "version": version,
-        }
-        result = {**facts, **answer}
+        result = {**tally_facts(round_, tally, version), **answer}
         self._done[key] = result
         while len(self._done) > REMEMBERED:
             self._done.popitem(last=False)
@@ -243,6 +237,12 @@ class AnswerDesk:
     def offers(self, plan: Plan) -> dict[str, list[str]]:
         """The statistics that a plan answers for each key, and its estimators."""
         return {"answers": list(plan.mechanism.answers), "estimators": list(estimators_of(plan))}
+
+
+def tally_facts(round_: Round, tally: Tally, version: int) -> dict[str, Any]:
+    """What every answer says about the tally that it is made from."""
+    facts = {"round": round_.number, "plan": round_.plan}
+    return {**facts, "reports": tally.reports, "version": version}
 
 
 def _each(source: Conditionals, queries: Sequence[Query], deadline: Deadline) -> list[QueryAnswer]:

@@ -76,7 +76,7 @@ class EpochSealer:
             epoch = sealed.epoch
             if days is not None and not self._writer.doubtful and sealed.at + days * 86_400 <= now:
                 if not sealed.expired:
-                    await self._writer.call(partial(_expire, round_, epoch))
+                    await self._writer.call(partial(Store.expire, round_=round_, epoch=epoch))
                     self._log.say("segments_expired", collection=collection.name, epoch=epoch)
                 await asyncio.to_thread(remove, folder_of(self._root, collection, round_, epoch))
 
@@ -136,15 +136,11 @@ class EpochSealer:
             payloads = (segment.payload for segment in store.segments(session, round_, epoch))
             folder = folder_of(self._root, collection, round_, epoch)
             manifest, tally = write_epoch(folder, facts, plan, payloads)
-            if not np.array_equal(tally.counts, store.epoch_counts(session, round_, epoch)):
+            if not np.array_equal(tally.counts, store.sum_counts(session, round_, epoch)):
                 self.failures += 1
                 self._log.say("epoch_does_not_add_up", collection=collection.name, epoch=epoch)
                 return None
         return manifest, tally.dumps()
-
-
-def _expire(round_: Round, epoch: int, store: Store) -> None:
-    store.expire(round_, epoch)
 
 
 def close_epochs(store: Store, collection: Collection, before: int) -> None:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from ....foundation.exact import difference, text, total
 from ....plan.plan import Plan
 
+Difference = dict[str, Any]
 
-@dataclass(frozen=True)
-class Difference:
-    """One difference between two plans."""
 
-    what: str
-    old: Any
-    new: Any
-    unsafe: str = ""
-    """Why the difference is unsafe for people or for comparisons; empty if it is safe."""
+def _difference(what: str, old: object, new: object, unsafe: str = "") -> Difference:
+    """One difference between two plans.
 
-    def document(self) -> dict[str, Any]:
-        """As JSON."""
-        return {"what": self.what, "old": self.old, "new": self.new, "unsafe": self.unsafe}
+    ``unsafe`` says why it is unsafe for people or for comparisons; empty if it is safe.
+    """
+    return {"what": what, "old": old, "new": new, "unsafe": unsafe}
 
 
 def compare_plans(old: Plan, new: Plan) -> dict[str, Any]:
@@ -30,17 +24,15 @@ def compare_plans(old: Plan, new: Plan) -> dict[str, Any]:
     both = total((all_rounds(old), all_rounds(new)))
     if old.hash == new.hash:
         same = "a device answers a plan once: the collection that asks second gets no report from it"
-        differences = [Difference("plan", old.hash, new.hash, same)]
+        differences = [_difference("plan", old.hash, new.hash, same)]
         both = all_rounds(old)
     else:
         differences = [*_epsilon(old, new), *_schema(old, new), *_law(old, new)]
     return {
         "same_plan": old.hash == new.hash,
-        "differences": [change.document() for change in differences],
-        "unsafe": [change.what for change in differences if change.unsafe],
-        "comparable": not any(
-            change.what in ("ranges", "levels", "mechanism") for change in differences
-        ),
+        "differences": differences,
+        "unsafe": [change["what"] for change in differences if change["unsafe"]],
+        "comparable": not {"ranges", "levels", "mechanism"} & {c["what"] for c in differences},
         "epsilon_of_both": text(both),
     }
 
@@ -66,12 +58,12 @@ def _epsilon(old: Plan, new: Plan) -> list[Difference]:
     if old.promised != new.promised:
         more = new.promised > old.promised
         why = "each person's epsilon is larger than before" if more else ""
-        differences.append(Difference("epsilon", text(old.promised), text(new.promised), why))
+        differences.append(_difference("epsilon", text(old.promised), text(new.promised), why))
     spread = _totals(old), _totals(new)
     if spread[0] != spread[1]:
         more = spread[1] > spread[0]
         why = "the epsilon of all rounds together is larger than before" if more else ""
-        differences.append(Difference("total epsilon", text(spread[0]), text(spread[1]), why))
+        differences.append(_difference("total epsilon", text(spread[0]), text(spread[1]), why))
     return differences
 
 
@@ -84,19 +76,19 @@ def _schema(old: Plan, new: Plan) -> list[Difference]:
     before, after = set(old.schema.keys), set(new.schema.keys)
     if before - after:
         why = "these keys get no more answers"
-        differences.append(Difference("keys removed", len(before - after), 0, why))
+        differences.append(_difference("keys removed", len(before - after), 0, why))
     if after - before:
-        differences.append(Difference("keys added", 0, len(after - before)))
+        differences.append(_difference("keys added", 0, len(after - before)))
     shared = sorted(before & after)
     ranges = [_range(old, key) != _range(new, key) for key in shared]
     if any(ranges):
         why = "the same value is encoded differently: means cannot be compared"
-        differences.append(Difference("ranges", sum(ranges), sum(ranges), why))
+        differences.append(_difference("ranges", sum(ranges), sum(ranges), why))
     if old.schema.levels != new.schema.levels:
         why = "values are rounded to other levels"
-        differences.append(Difference("levels", old.schema.levels, new.schema.levels, why))
+        differences.append(_difference("levels", old.schema.levels, new.schema.levels, why))
     if not (before - after or after - before) and old.schema.keys != new.schema.keys:
-        differences.append(Difference("order of keys", "", ""))
+        differences.append(_difference("order of keys", "", ""))
     return differences
 
 
@@ -109,11 +101,12 @@ def _law(old: Plan, new: Plan) -> list[Difference]:
     differences = []
     if old.mechanism_name != new.mechanism_name:
         why = "the error of the answers changes, and possibly their bias"
-        differences.append(Difference("mechanism", old.mechanism_name, new.mechanism_name, why))
+        differences.append(_difference("mechanism", old.mechanism_name, new.mechanism_name, why))
     if old.encode != new.encode or old.views != new.views:
-        differences.append(Difference("views", len(old.views), len(new.views)))
+        differences.append(_difference("views", len(old.views), len(new.views)))
     if dict(old.parameters) != dict(new.parameters):
-        differences.append(Difference("parameters", dict(old.parameters), dict(new.parameters)))
+        before, after = old.parameters_on_scale, new.parameters_on_scale
+        differences.append(_difference("parameters", before, after))
     if old.proven != new.proven:
-        differences.append(Difference("proven epsilon", text(old.proven), text(new.proven)))
+        differences.append(_difference("proven epsilon", text(old.proven), text(new.proven)))
     return differences

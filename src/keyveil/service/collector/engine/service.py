@@ -113,15 +113,15 @@ class Service:
         }
         return [text for text, so in why.items() if so]
 
-    def warnings(self) -> list[str]:
-        """Conditions that an operator should look at."""
+    def health(self) -> tuple[bool, list[str]]:
+        """Whether reports are acknowledged, and conditions that an operator should look at."""
         why = {
             "the clock is in doubt: epochs stay open": self.writer.doubtful,
             "an epoch's segments do not add up to its counts": bool(self.sealer.failures),
             "the key of an open epoch's ids is missing from the folder of segments: its reports are "
             "refused": bool(self.store.missing_keys),
         }
-        return [text for text, so in why.items() if so]
+        return not self.writer.broken, [text for text, so in why.items() if so]
 
     def public(self, collection: Collection) -> dict[str, Any]:
         """What anyone may know about a collection."""
@@ -134,7 +134,7 @@ class Service:
         """What analysts and admins may know: reports, refusals, epochs, rounds."""
         status = await asyncio.to_thread(status_of, self.store, collection, self.clock.now())
         book = await asyncio.to_thread(self.store.book, collection.round)
-        changed = self.metrics.changed.get(collection.name, 0)
+        changed = self.metrics.changed[collection.name]
         facts = {**self.public(collection), **status, "changed": changed}
         return {**facts, "offers": self.answers.offers(book.plan)}
 
@@ -209,12 +209,11 @@ def status_of(store: Store, collection: Collection, now: float) -> dict[str, Any
 def _round_status(
     store: Store, session: Session, collection: Collection, round_: Round
 ) -> dict[str, Any]:
-    head = session.rows("select coalesce(sum(reports), 0) from heads where round = ?", (round_.id,))
     return {
         "round": round_.number,
         "plan": round_.plan,
         "closed": round_.closed,
-        "reports": int(head[0][0]),
+        "reports": store.reports(session, round_),
         "open_epochs": [
             {"epoch": epoch, "reports": reports}
             for epoch, reports in store.epochs(session, round_).items()

@@ -181,9 +181,7 @@ class Writer:
     def _commit(self, group: list[_Waiting], size: int) -> None:
         begun = self._clock.elapsed()
         reason = self._append(group)
-        if (
-            reason == "internal" and len(group) > 1
-        ):  # one of them causes the error: commit them one by one
+        if reason == "internal" and len(group) > 1:  # one causes the error: commit them one by one
             for request in group:
                 self._commit([request], len(request.parcel.ids))
             return

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from ...client.client_core import is_loopback
 from ..engine.service import Service
 from ..process.problems import Problem
 from ..store.collection import Collection
@@ -31,24 +31,27 @@ def header(headers: Headers, name: bytes) -> str | None:
     return None
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address is this machine's loopback."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 def require(service: Service, headers: Headers, role: str, collection: Collection | None = None) -> None:
     """Refuse a request whose token does not allow the role."""
     if not service.guarded:
         require_here(headers)
         return
+    _require_token(service, headers, role, collection)
+
+
+def require_ingest(service: Service, headers: Headers, collection: Collection) -> None:
+    """Refuse reports without an ingest token if the collection requires one."""
+    if collection.terms.token:
+        missing = "this collection accepts reports only with a token"
+        _require_token(service, headers, "ingest", collection, missing)
+
+
+def _require_token(
+    service: Service, headers: Headers, role: str, collection: Collection | None, missing: str = ""
+) -> None:
     authorization = header(headers, b"authorization")
     if authorization is None:
-        raise Problem("token")
+        raise Problem("token", missing)
     token = service.token_of(authorization)
     if token is None:
         raise Problem("token", "this token is unknown or was revoked")
@@ -74,20 +77,6 @@ def require_here(headers: Headers) -> None:
         key == b"sec-fetch-site" and value.strip().lower() == b"cross-site" for key, value in headers
     ):
         raise Problem("origin")
-
-
-def require_ingest(service: Service, headers: Headers, collection: Collection) -> None:
-    """Refuse reports without an ingest token if the collection requires one."""
-    if not collection.terms.token:
-        return
-    authorization = header(headers, b"authorization")
-    if authorization is None:
-        raise Problem("token", "this collection accepts reports only with a token")
-    token = service.token_of(authorization)
-    if token is None:
-        raise Problem("token", "this token is unknown or was revoked")
-    if not token.allows("ingest", collection.id):
-        raise Problem("forbidden")
 
 
 # -- pages on other sites ----------------------------------------------------------------------------

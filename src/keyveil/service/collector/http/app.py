@@ -1,78 +1,82 @@
-"""The web application: the routes of a service. Tests run it without sockets."""
+"""The web application: the routes of a service, and the server that runs them.
+
+Tests run the application without sockets.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import socket
 from functools import partial
+from pathlib import Path
+from typing import TextIO
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from ...client.client_core import is_loopback
 from ..engine.service import Service
+from ..process.clock import Clock
 from ..process.problems import Problem
+from ..process.settings import Settings
+from ..store import Store
 from ..store.collection import Collection
-from .access import cors, header, preflight, require
-from .ingest import Ingest
+from .access import require
 from .openapi import document, page
+from .reports_route import ReportsRoute
 from .routes import OPERATIONS, Operation
-from .web import Run, guarded, json, site, with_headers
+from .server import ServeError, run
+from .web import Run, guarded, json, site, with_cors
 
 _NONE = Collection.__new__(Collection)
 """Passed to handlers of routes without a collection."""
 
 PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+NO_ADMIN = (
+    "without an admin token only this machine can connect: "
+    "create one with 'keyveil token create --role admin', or use --host 127.0.0.1"
+)
 
 
 def app(service: Service, seal: bool = True) -> Starlette:
     """The application; its lifespan starts and stops the service."""
 
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        await service.start(seal)
-        try:
-            yield
-        finally:
-            await service.stop()
+    async def metrics(request: Request) -> Response:
+        require(service, request.scope["headers"], "analyst")
+        return PlainTextResponse(await service.metrics_text(), media_type="text/plain; version=0.0.4")
+
+    async def openapi(request: Request) -> Response:
+        return json(document())
+
+    async def index(request: Request) -> Response:
+        return HTMLResponse(page(), headers={"content-security-policy": PAGE_POLICY})
 
     by_path: dict[str, list[Operation]] = {}
     for operation in OPERATIONS:
         by_path.setdefault(operation.path, []).append(operation)
-    routes = [Route("/v1/collections/{name}/reports", Ingest(service))]
+    routes = [Route("/v1/collections/{name}/reports", ReportsRoute(service))]
     for path, operations in by_path.items():
         methods = [operation.method for operation in operations]
         if any(operation.public for operation in operations):
             methods.append("OPTIONS")
         routes.append(Route(path, _endpoint(service, operations), methods=methods))
-    routes += [
-        Route("/health", guarded(service, partial(_health, service))),
-        Route("/ready", guarded(service, partial(_ready, service))),
-        Route("/metrics", guarded(service, partial(_metrics, service))),
-        Route("/openapi.json", guarded(service, _document)),
-        Route("/", guarded(service, _page)),
-    ]
-    return site(service, routes, lifespan)
+    routes += [Route("/openapi.json", guarded(service, openapi)), Route("/", guarded(service, index))]
+    return site(service, routes, metrics, partial(service.start, seal))
 
 
 def _endpoint(service: Service, operations: list[Operation]) -> Run:
     by_method = {operation.method: operation for operation in operations}
 
-    async def run(request: Request) -> Response:
-        method = "GET" if request.method == "HEAD" else request.method
+    async def answer(request: Request) -> Response:
+        # pages ask for OPTIONS before they GET
+        operation = by_method["GET" if request.method in ("HEAD", "OPTIONS") else request.method]
         name = request.path_params.get("name")
         collection = service.control.collections.get(name) if name is not None else None
-        origin = header(request.scope["headers"], b"origin")
-        if method == "OPTIONS":
-            if collection is None:
-                raise Problem("unknown", "there is no collection of this name")
-            return with_headers(Response(status_code=204), preflight(collection.terms.origins, origin))
-        operation = by_method[method]
         if operation.public and collection is not None:
             # a page of an allowed origin may read refusals, too
             handled = guarded(service, partial(handle, operation, collection))
-            return with_headers(await handled(request), cors(collection.terms.origins, origin))
+            return await with_cors(request, collection.terms.origins, handled)
         return await handle(operation, collection, request)
 
     async def handle(operation: Operation, collection: Collection | None, request: Request) -> Response:
@@ -83,31 +87,37 @@ def _endpoint(service: Service, operations: list[Operation]) -> Run:
             raise Problem("unknown", "there is no collection of this name")
         return await operation.handler(service, request, collection if collection is not None else _NONE)
 
-    return guarded(service, run)
+    return guarded(service, answer)
 
 
-# -- the process itself ----------------------------------------------------------------------------
+# -- serving ---------------------------------------------------------------------------------------
 
 
-async def _health(service: Service, request: Request) -> Response:
-    broken = service.writer.broken
-    return json({"healthy": not broken, "warnings": service.warnings()}, 503 if broken else 200)
+def check_address(store: Store, host: str) -> None:
+    """Refuse to listen for other machines while there is no admin token."""
+    tokens = store.control.tokens.values()
+    if not is_loopback(host) and not any(t.role == "admin" and not t.revoked for t in tokens):
+        raise ServeError(NO_ADMIN)
 
 
-async def _ready(service: Service, request: Request) -> Response:
-    why = service.unready()
-    return json({"ready": not why, "why": why}, 503 if why else 200)
+def check_new(store: Store, host: str) -> None:
+    """The same check before a new store is created."""
+    path = getattr(store, "path", None)
+    if path is not None and not path.exists() and not is_loopback(host):
+        raise ServeError(NO_ADMIN)
 
 
-async def _metrics(service: Service, request: Request) -> Response:
-    require(service, request.scope["headers"], "analyst")
-    text = await service.metrics_text()
-    return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
-
-
-async def _document(request: Request) -> Response:
-    return json(document())
-
-
-async def _page(request: Request) -> Response:
-    return HTMLResponse(page(), headers={"content-security-policy": PAGE_POLICY})
+def serve(
+    store: Store,
+    segments: Path,
+    host: str,
+    listener: socket.socket,
+    settings: Settings | None = None,
+    clock: Clock | None = None,
+    log: TextIO | None = None,
+) -> int:
+    """Serve until the process is asked to end; the exit code."""
+    check_address(store, host)
+    service = Service(store, segments, clock, settings, log, exposed=not is_loopback(host))
+    run(service, app(service), listener)
+    return 1 if service.writer.broken else 0

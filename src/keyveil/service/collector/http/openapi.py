@@ -7,11 +7,14 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
+import msgspec
+
 from .... import __version__
+from ....estimate.together.query import KINDS
 from ..process.problems import CONTENT_TYPE, REASONS
 from . import schemas
+from .batches import BINARY, JSON, SingleReport, WireBatch
 from .routes import OPERATIONS, Operation
-from .wire import BINARY, JSON, SingleReport, WireBatch
 
 _ANY = ("invalid", "unknown", "host", "origin", "storage", "unhealthy")
 _ROLE = ("token", "forbidden")
@@ -25,64 +28,42 @@ REPORTS = (
 )
 """All reasons for refusing reports."""
 
-_QUERY: dict[str, dict[str, Any]] = {
-    "round": {
-        "description": "a round by number; the latest without",
-        "schema": {"type": "integer", "minimum": 1},
-    },
-    "level": {
-        "description": "level of the intervals",
-        "schema": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "default": 0.95},
-    },
-    "estimator": {"description": "an estimator by name", "schema": {"type": "string"}},
-    "after": {
-        "description": "post-processing by name, may be repeated",
-        "schema": {"type": "array", "items": {"type": "string"}},
-    },
-    "q": {
-        "description": "a query like mean(Pepsi | Hamburger, !Fries), may be repeated",
-        "required": True,
-        "schema": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 100},
-    },
-    "kind": {
-        "description": "the statistic",
-        "schema": {"type": "string", "enum": ["frequency", "mean", "lift"], "default": "frequency"},
-    },
-    "id": {
-        "description": "a name under which the tally is brought in once; its content's hash without",
-        "schema": {"type": "string", "pattern": "^[0-9A-Za-z]{1,64}$"},
-    },
-    "false_alarm": {
-        "description": "how often each check may be wrong about honest people",
-        "schema": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "default": 0.001},
-    },
-    "share": {
-        "description": "of all reports, how many may be fake",
-        "schema": {"type": "number", "minimum": 0, "exclusiveMaximum": 1, "default": 0.01},
-    },
-    "key": {
-        "description": "a key to look at, may be repeated; all without",
-        "schema": {"type": "array", "items": {"type": "string"}},
-    },
-    "views": {
-        "description": "whether fakes drew their views like everyone, or chose them; as the check says",
-        "schema": {"type": "string", "enum": ["drawn", "chosen"]},
-    },
-    "estimates": {
-        "description": "also send estimates",
-        "schema": {"type": "string", "enum": ["true", "false"]},
-    },
-}
-_PATH: dict[str, dict[str, Any]] = {
-    "name": {"type": "string"},
-    "other": {"type": "string"},
-    "file": {"type": "string"},
-    "round": {"type": "integer", "minimum": 1},
-    "epoch": {"type": "integer", "minimum": 0},
-}
+_TEXT: dict[str, Any] = {"type": "string"}
+_TEXTS = {"type": "array", "items": _TEXT}
+_SHARE = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
 
-
-_TEXT = {"type": "string"}
+_QUERY: dict[str, tuple[str, dict[str, Any]]] = {
+    "round": ("a round by number; the latest without", {"type": "integer", "minimum": 1}),
+    "level": ("level of the intervals", {**_SHARE, "default": 0.95}),
+    "estimator": ("an estimator by name", _TEXT),
+    "after": ("post-processing by name, may be repeated", _TEXTS),
+    "q": (
+        "a query like mean(Pepsi | Hamburger, !Fries), may be repeated",
+        {**_TEXTS, "minItems": 1, "maxItems": 100},
+    ),
+    "kind": ("the statistic", {**_TEXT, "enum": list(KINDS), "default": "frequency"}),
+    "id": (
+        "a name under which the tally is brought in once; its content's hash without",
+        {**_TEXT, "pattern": "^[0-9A-Za-z]{1,64}$"},
+    ),
+    "false_alarm": (
+        "how often each check may be wrong about honest people",
+        {**_SHARE, "default": 0.001},
+    ),
+    "share": (
+        "of all reports, how many may be fake",
+        {"type": "number", "minimum": 0, "exclusiveMaximum": 1, "default": 0.01},
+    ),
+    "key": ("a key to look at, may be repeated; all without", _TEXTS),
+    "views": (
+        "whether fakes drew their views like everyone, or chose them; as the check says",
+        {**_TEXT, "enum": ["drawn", "chosen"]},
+    ),
+    "estimates": ("also send estimates", {**_TEXT, "enum": ["true", "false"]}),
+}
+"""The description and the schema of each parameter of a query."""
+_NUMBERS = {"round": 1, "epoch": 0}
+"""The parameters in a path that are integers, with their minimum; all others are texts."""
 
 
 def document() -> dict[str, Any]:
@@ -95,12 +76,7 @@ def document() -> dict[str, Any]:
     for path, summary, role, ok in (
         ("/health", "Whether reports are acknowledged", None, _json(schemas.Health)),
         ("/ready", "Whether requests should come here", None, _json(schemas.Ready)),
-        (
-            "/metrics",
-            "Metrics for Prometheus",
-            "analyst",
-            {"text/plain": {"schema": {"type": "string"}}},
-        ),
+        ("/metrics", "Metrics for Prometheus", "analyst", {"text/plain": {"schema": _TEXT}}),
     ):
         answers = {"200": {"description": summary, "content": ok}}
         if role is None:
@@ -118,28 +94,39 @@ def document() -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": schemas.components(),
+            "schemas": _components(),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
 
 
+def _components() -> dict[str, Any]:
+    """The JSON schemas of all types by name."""
+    types = [WireBatch, SingleReport, schemas.Accepted, schemas.ProblemDetails]
+    types += [schemas.Health, schemas.Ready]
+    for operation in OPERATIONS:
+        body = () if operation.body is None else operation.body[1:]
+        types += [kind for kind in (operation.schema, *operation.more.values(), *body) if kind]
+    _, schemas_by_name = msgspec.json.schema_components(
+        types, ref_template="#/components/schemas/{name}"
+    )
+    return schemas_by_name
+
+
 def _operation(operation: Operation, path: str) -> dict[str, Any]:
-    status, kind, schema = operation.answer
     answer: dict[str, Any] = {"description": operation.summary}
-    if kind:
-        content = {kind: {"schema": _schema(kind, schema)}}
-        content.update({k: {"schema": _schema(k, s)} for k, s in operation.more.items()})
-        answer["content"] = content
+    if operation.kind:
+        kinds = {operation.kind: operation.schema, **operation.more}
+        answer["content"] = {kind: {"schema": _schema(kind, schema)} for kind, schema in kinds.items()}
     reasons = [*_ANY, *operation.refusals, *(_ROLE if operation.role else ())]
     description: dict[str, Any] = {
         "summary": operation.summary,
         "parameters": [
             *(
-                {"name": name, "in": "path", "required": True, "schema": _PATH[name]}
+                {"name": name, "in": "path", "required": True, "schema": _path_schema(name)}
                 for name in re.findall(r"{(\w+)}", path)
             ),
-            *({"name": name, "in": "query", **_QUERY[name]} for name in operation.query),
+            *map(_query_parameter, operation.query),
         ],
     }
     if operation.body is not None:
@@ -149,16 +136,26 @@ def _operation(operation: Operation, path: str) -> dict[str, Any]:
             "content": {kind: {"schema": _schema(kind, schema)}},
         }
         reasons += _BODY
-    description["responses"] = {str(status): answer, **_refusals(reasons)}
+    description["responses"] = {str(operation.status): answer, **_refusals(reasons)}
     if path.endswith("/plan"):
         description["responses"]["304"] = {"description": "the plan is the one named by If-None-Match"}
     return {**description, **_security(operation.role)}
 
 
+def _path_schema(name: str) -> dict[str, Any]:
+    return {"type": "integer", "minimum": _NUMBERS[name]} if name in _NUMBERS else _TEXT
+
+
+def _query_parameter(name: str) -> dict[str, Any]:
+    description, schema = _QUERY[name]
+    required = {"required": True} if "minItems" in schema else {}
+    return {"name": name, "in": "query", "description": description, **required, "schema": schema}
+
+
 def _reports() -> dict[str, Any]:
     return {
         "summary": "Send reports; the answer comes when they are durable, and names those that failed",
-        "parameters": [{"name": "name", "in": "path", "required": True, "schema": _PATH["name"]}],
+        "parameters": [{"name": "name", "in": "path", "required": True, "schema": _TEXT}],
         "requestBody": {
             "required": True,
             "content": {

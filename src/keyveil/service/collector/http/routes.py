@@ -15,18 +15,20 @@ from starlette.responses import FileResponse, Response
 
 from ....plan.tally import Tally
 from ..engine import admin
+from ..engine.answer_desk import tally_facts
 from ..engine.plan_difference import compare_plans
 from ..engine.service import Service
 from ..process.problems import Problem
-from ..store.collection import Collection, checked_name
+from ..store.collection import Collection, Round, checked_name
 from ..store.segments import files_of, folder_of, remove
 from . import schemas
 from .access import require
+from .batches import JSON
 from .live import stream
 from .web import json
-from .wire import JSON
 
 TALLY = "application/vnd.keyveil.tally"
+PARQUET = "application/vnd.apache.parquet"
 ADMIN_BODY = 64 << 20
 
 Handler = Callable[[Service, Request, Collection], Awaitable[Response]]
@@ -42,8 +44,10 @@ class Operation:
     role: str | None
     """The role that is required; None for anyone."""
     handler: Handler
-    answer: tuple[int, str, type | None]
-    """Status, content type and schema of a successful response."""
+    status: int = 200
+    kind: str = JSON
+    """Content type of a successful response; empty if it has no body."""
+    schema: type | None = None
     query: tuple[str, ...] = ()
     body: tuple[str, type | None] | None = None
     refusals: tuple[str, ...] = ()
@@ -51,6 +55,29 @@ class Operation:
     """Whether pages of allowed origins may read the response."""
     more: Mapping[str, type | None] = field(default_factory=dict)
     """Other content types of a successful response."""
+
+
+OPERATIONS: list[Operation] = []
+"""All routes except those for reports and for the process itself.
+
+The application and its document use it.
+"""
+
+_C = "/v1/collections/{name}"
+_ASKED = ("round", "estimator", "level")
+_SLOW = ("busy", "late")
+
+
+def operation(
+    method: str, path: str, summary: str, role: str | None, **facts: Any
+) -> Callable[[Handler], Handler]:
+    """Add a handler to ``OPERATIONS``."""
+
+    def add(handler: Handler) -> Handler:
+        OPERATIONS.append(Operation(method, path, summary, role, handler, **facts))
+        return handler
+
+    return add
 
 
 class _Number(Convertor[int]):
@@ -133,24 +160,29 @@ def number_of(request: Request, name: str, default: float) -> float:
         raise Problem("invalid", f"'{name}' must be a number") from None
 
 
-def round_of(request: Request) -> int | None:
-    """The round number in the query string; None if there is none."""
+def round_of(request: Request, collection: Collection) -> Round:
+    """The round that the query string names; the latest if it names none."""
     text = request.query_params.get("round")
     if text is None:
-        return None
+        return collection.round
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise Problem("invalid", "'round' must be a whole number")
-    return int(text)
+    return collection.numbered(int(text))
 
 
 # -- collections -----------------------------------------------------------------------------------
 
 
+@operation("GET", "/v1/collections", "All collections", "analyst", schema=schemas.Listing)
 async def list_collections(service: Service, request: Request, _: Collection) -> Response:
     every = service.control.collections.values()
     return json({"collections": [service.public(collection) for collection in every]})
 
 
+@operation(
+    "POST", "/v1/collections", "Make a collection of a plan", "admin", status=201,
+    schema=schemas.Created, body=(JSON, schemas.NewCollection), refusals=("exists", "unknown"),
+)  # fmt: skip
 async def create(service: Service, request: Request, _: Collection) -> Response:
     asked: schemas.NewCollection = await struct_of(service, request, schemas.NewCollection)
     checked_name(asked.name)
@@ -166,10 +198,15 @@ async def create(service: Service, request: Request, _: Collection) -> Response:
     return json(answer, 201, location=f"/v1/collections/{collection.name}")
 
 
+@operation("GET", _C, "What a client needs to know", None, schema=schemas.Public, public=True)
 async def show(service: Service, request: Request, collection: Collection) -> Response:
     return json(service.public(collection))
 
 
+@operation(
+    "PATCH", _C, "Change terms that may change", "admin", schema=schemas.Public,
+    body=(JSON, schemas.TermsIn),
+)  # fmt: skip
 async def change_terms(service: Service, request: Request, collection: Collection) -> Response:
     asked: schemas.TermsIn = await struct_of(service, request, schemas.TermsIn)
     given = asked.given()
@@ -178,6 +215,21 @@ async def change_terms(service: Service, request: Request, collection: Collectio
     return json(service.public(changed))
 
 
+@operation(
+    "DELETE", _C, "Remove a closed collection and all it collected", "admin", status=204, kind="",
+    refusals=("state",),
+)  # fmt: skip
+async def delete(service: Service, request: Request, collection: Collection) -> Response:
+    gone = await service.writer.call(lambda store: admin.delete(store, collection.name))
+    await asyncio.to_thread(remove, folder_of(service.segments, gone))
+    service.log.say("collection_deleted", collection=gone.name)
+    return Response(status_code=204)
+
+
+@operation(
+    "POST", _C + "/state", "Open, pause or close; closed is for good", "admin",
+    schema=schemas.Public, body=(JSON, schemas.NewState), refusals=("state",),
+)  # fmt: skip
 async def change_state(service: Service, request: Request, collection: Collection) -> Response:
     asked: schemas.NewState = await struct_of(service, request, schemas.NewState)
     changed = await service.writer.call(
@@ -187,21 +239,21 @@ async def change_state(service: Service, request: Request, collection: Collectio
     return json(service.public(changed))
 
 
-async def delete(service: Service, request: Request, collection: Collection) -> Response:
-    gone = await service.writer.call(lambda store: admin.delete(store, collection.name))
-    await asyncio.to_thread(remove, folder_of(service.segments, gone))
-    service.log.say("collection_deleted", collection=gone.name)
-    return Response(status_code=204)
-
-
+@operation(
+    "POST", _C + "/rounds", "Close the round, publish what it learned, open the next", "admin",
+    status=201, schema=schemas.Public, refusals=("finished", "closed_collection"),
+)  # fmt: skip
 async def next_round(service: Service, request: Request, collection: Collection) -> Response:
     changed = await service.writer.call(lambda store: admin.next_round(store, collection.name))
     service.log.say("round_opened", collection=changed.name, round=changed.round.number)
     return json(service.public(changed), 201)
 
 
+@operation(
+    "GET", _C + "/plan", "The plan of the latest round, or of one", None, query=("round",), public=True
+)
 async def plan(service: Service, request: Request, collection: Collection) -> Response:
-    round_ = collection.numbered(round_of(request))
+    round_ = round_of(request, collection)
     book = await asyncio.to_thread(service.store.book, round_)
     tag = f'"{round_.plan}"'
     if request.headers.get("if-none-match") == tag:
@@ -209,83 +261,88 @@ async def plan(service: Service, request: Request, collection: Collection) -> Re
     return Response(book.document, 200, {"etag": tag}, JSON)
 
 
+@operation("GET", _C + "/status", "Reports, refusals, epochs, rounds", "analyst", schema=schemas.Status)
 async def status(service: Service, request: Request, collection: Collection) -> Response:
     return json(await service.status(collection))
-
-
-async def compare(service: Service, request: Request, collection: Collection) -> Response:
-    other = service.control.named(request.path_params["other"])
-    require(service, request.scope["headers"], "analyst", other)
-    plans = [
-        (await asyncio.to_thread(service.store.book, compared.rounds[0])).plan
-        for compared in (collection, other)
-    ]
-    return json(compare_plans(*plans))
 
 
 # -- answers ---------------------------------------------------------------------------------------
 
 
+@operation(
+    "GET", _C + "/estimates", "Frequency and mean of every key", "analyst",
+    schema=schemas.Estimates, query=(*_ASKED, "after"), refusals=_SLOW,
+)  # fmt: skip
 async def estimates(service: Service, request: Request, collection: Collection) -> Response:
     asked = request.query_params
-    round_ = collection.numbered(round_of(request))
+    round_ = round_of(request, collection)
     level = number_of(request, "level", 0.95)
-    answer = await service.answers.estimates(
-        round_, asked.get("estimator"), level, asked.getlist("after")
-    )
-    return json(answer)
+    estimator, after = asked.get("estimator"), asked.getlist("after")
+    return json(await service.answers.estimates(round_, estimator, level, after))
 
 
+@operation(
+    "GET", _C + "/queries", "Answers to queries", "analyst",
+    schema=schemas.QueryAnswers, query=("q", *_ASKED), refusals=_SLOW,
+)  # fmt: skip
 async def queries(service: Service, request: Request, collection: Collection) -> Response:
     asked = request.query_params
-    round_ = collection.numbered(round_of(request))
+    round_ = round_of(request, collection)
     level, estimator = number_of(request, "level", 0.95), asked.get("estimator", "best")
     return json(await service.answers.queries(round_, asked.getlist("q"), estimator, level))
 
 
+@operation(
+    "GET", _C + "/conditional", "A statistic of each key given each other", "analyst",
+    schema=schemas.Matrix, query=("kind", *_ASKED), refusals=_SLOW,
+)  # fmt: skip
 async def conditional(service: Service, request: Request, collection: Collection) -> Response:
     asked = request.query_params
-    round_ = collection.numbered(round_of(request))
+    round_ = round_of(request, collection)
     level, estimator = number_of(request, "level", 0.95), asked.get("estimator", "best")
     return json(await service.answers.matrix(round_, asked.get("kind", "frequency"), estimator, level))
 
 
+@operation(
+    "GET", _C + "/checks", "What no honest population could have sent", "analyst",
+    schema=schemas.Checks, query=("round", "false_alarm"), refusals=_SLOW,
+)  # fmt: skip
 async def checks(service: Service, request: Request, collection: Collection) -> Response:
-    round_ = collection.numbered(round_of(request))
+    round_ = round_of(request, collection)
     return json(await service.answers.checks(round_, number_of(request, "false_alarm", 0.001)))
 
 
+@operation(
+    "GET", _C + "/fakes", "How far a share of fakes may have moved each answer", "analyst",
+    schema=schemas.Fakes, query=("round", "share", "level", "key", "views"), refusals=_SLOW,
+)  # fmt: skip
 async def fakes(service: Service, request: Request, collection: Collection) -> Response:
     asked = request.query_params
-    round_, share = collection.numbered(round_of(request)), number_of(request, "share", 0.01)
+    round_, share = round_of(request, collection), number_of(request, "share", 0.01)
     level, keys = number_of(request, "level", 0.95), asked.getlist("key")
     return json(await service.answers.fakes(round_, share, keys, asked.get("views"), level))
 
 
+@operation(
+    "GET", _C + "/tally", "The tally itself", "analyst", kind=TALLY, query=("round",),
+    more={JSON: schemas.Counts},
+)  # fmt: skip
 async def tally(service: Service, request: Request, collection: Collection) -> Response:
-    round_ = collection.numbered(round_of(request))
+    round_ = round_of(request, collection)
     version, counted = await service.answers.tally(round_)
     if JSON in request.headers.get("accept", ""):
-        facts = {
-            "round": round_.number,
-            "plan": round_.plan,
-            "reports": counted.reports,
-            "version": version,
-        }
-        return json({**facts, "counts": counted.counts.tolist()})
+        return json({**tally_facts(round_, counted, version), "counts": counted.counts.tolist()})
     return Response(await asyncio.to_thread(counted.dumps), 200, media_type=TALLY)
 
 
-async def live(service: Service, request: Request, collection: Collection) -> Response:
-    if request.method == "HEAD":
-        return Response(media_type="text/event-stream")
-    estimates = request.query_params.get("estimates") == "true"
-    return stream(service, collection.name, request.scope["headers"], estimates)
-
-
+@operation(
+    "POST", _C + "/tallies", "Bring in a tally made elsewhere, once", "admin",
+    schema=schemas.BroughtIn, query=("round", "id"), body=(TALLY, None),
+    refusals=("full", "closed_collection"),
+)  # fmt: skip
 async def bring_in(service: Service, request: Request, collection: Collection) -> Response:
     content = await body_of(service, request, (TALLY,))
-    round_ = collection.numbered(round_of(request))
+    round_ = round_of(request, collection)
     book = await asyncio.to_thread(service.store.book, round_)
     brought = await asyncio.to_thread(Tally.parse, book.plan, content)
     digest = hashlib.sha256(brought.counts.tobytes()).hexdigest()
@@ -298,6 +355,18 @@ async def bring_in(service: Service, request: Request, collection: Collection) -
     return json({"added": added, "reports": brought.reports})
 
 
+@operation(
+    "GET", _C + "/live", "Server-sent events: the tally as it grows", "analyst",
+    kind="text/event-stream", query=("estimates",), refusals=("busy",),
+)  # fmt: skip
+async def live(service: Service, request: Request, collection: Collection) -> Response:
+    if request.method == "HEAD":
+        return Response(media_type="text/event-stream")
+    estimates = request.query_params.get("estimates") == "true"
+    return stream(service, collection.name, request.scope["headers"], estimates)
+
+
+@operation("GET", _C + "/segments", "Manifests of the sealed epochs", "admin", schema=schemas.Segments)
 async def segments(service: Service, request: Request, collection: Collection) -> Response:
     def look() -> list[dict[str, Any]]:
         with service.store.reading() as session:
@@ -310,6 +379,10 @@ async def segments(service: Service, request: Request, collection: Collection) -
     return json({"segments": await asyncio.to_thread(look)})
 
 
+@operation(
+    "GET", _C + "/segments/{round:number}/{epoch:number}/{file}", "One Parquet segment", "admin",
+    kind=PARQUET,
+)  # fmt: skip
 async def segment(service: Service, request: Request, collection: Collection) -> Response:
     path = request.path_params
     round_ = collection.numbered(path["round"])
@@ -328,97 +401,18 @@ async def segment(service: Service, request: Request, collection: Collection) ->
     file = folder_of(service.segments, collection, round_, path["epoch"]) / path["file"]
     if not file.is_file():
         raise Problem("unknown", "the segment is not on this machine")
-    return FileResponse(file, media_type="application/vnd.apache.parquet")
+    return FileResponse(file, media_type=PARQUET)
 
 
-_ASKED = ("round", "estimator", "level")
-_C = "/v1/collections/{name}"
-
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        "GET", "/v1/collections", "All collections", "analyst", list_collections,
-        (200, JSON, schemas.Listing),
-    ),
-    Operation(
-        "POST", "/v1/collections", "Make a collection of a plan", "admin", create,
-        (201, JSON, schemas.Created), body=(JSON, schemas.NewCollection),
-        refusals=("exists", "unknown"),
-    ),
-    Operation(
-        "GET", _C, "What a client needs to know", None, show, (200, JSON, schemas.Public), public=True
-    ),
-    Operation(
-        "PATCH", _C, "Change terms that may change", "admin", change_terms,
-        (200, JSON, schemas.Public), body=(JSON, schemas.TermsIn),
-    ),
-    Operation(
-        "DELETE", _C, "Remove a closed collection and all it collected", "admin", delete,
-        (204, "", None), refusals=("state",),
-    ),
-    Operation(
-        "POST", _C + "/state", "Open, pause or close; closed is for good", "admin", change_state,
-        (200, JSON, schemas.Public), body=(JSON, schemas.NewState), refusals=("state",),
-    ),
-    Operation(
-        "POST", _C + "/rounds", "Close the round, publish what it learned, open the next", "admin",
-        next_round, (201, JSON, schemas.Public), refusals=("finished", "closed_collection"),
-    ),
-    Operation(
-        "GET", _C + "/plan", "The plan of the latest round, or of one", None, plan,
-        (200, JSON, None), query=("round",), public=True,
-    ),
-    Operation(
-        "GET", _C + "/status", "Reports, refusals, epochs, rounds", "analyst", status,
-        (200, JSON, schemas.Status),
-    ),
-    Operation(
-        "GET", _C + "/estimates", "Frequency and mean of every key", "analyst", estimates,
-        (200, JSON, schemas.Estimates), query=(*_ASKED, "after"), refusals=("busy", "late"),
-    ),
-    Operation(
-        "GET", _C + "/queries", "Answers to queries", "analyst", queries,
-        (200, JSON, schemas.QueryAnswers), query=("q", *_ASKED), refusals=("busy", "late"),
-    ),
-    Operation(
-        "GET", _C + "/conditional", "A statistic of each key given each other", "analyst", conditional,
-        (200, JSON, schemas.Matrix), query=("kind", *_ASKED), refusals=("busy", "late"),
-    ),
-    Operation(
-        "GET", _C + "/checks", "What no honest population could have sent", "analyst", checks,
-        (200, JSON, schemas.Checks), query=("round", "false_alarm"), refusals=("busy", "late"),
-    ),
-    Operation(
-        "GET", _C + "/fakes", "How far a share of fakes may have moved each answer", "analyst", fakes,
-        (200, JSON, schemas.Fakes), query=("round", "share", "level", "key", "views"),
-        refusals=("busy", "late"),
-    ),
-    Operation(
-        "GET", _C + "/tally", "The tally itself", "analyst", tally, (200, TALLY, None),
-        query=("round",), more={JSON: schemas.Counts},
-    ),
-    Operation(
-        "POST", _C + "/tallies", "Bring in a tally made elsewhere, once", "admin", bring_in,
-        (200, JSON, schemas.BroughtIn), query=("round", "id"), body=(TALLY, None),
-        refusals=("full", "closed_collection"),
-    ),
-    Operation(
-        "GET", _C + "/live", "Server-sent events: the tally as it grows", "analyst", live,
-        (200, "text/event-stream", None), query=("estimates",), refusals=("busy",),
-    ),
-    Operation(
-        "GET", _C + "/segments", "Manifests of the sealed epochs", "admin", segments,
-        (200, JSON, schemas.Segments),
-    ),
-    Operation(
-        "GET", _C + "/segments/{round:number}/{epoch:number}/{file}", "One Parquet segment", "admin",
-        segment, (200, "application/vnd.apache.parquet", None),
-    ),
-    Operation(
-        "GET", _C + "/compare/{other}", "How a new version differs, and what is unsafe", "analyst",
-        compare, (200, JSON, schemas.Comparison),
-    ),
+@operation(
+    "GET", _C + "/compare/{other}", "How a new version differs, and what is unsafe", "analyst",
+    schema=schemas.Comparison,
 )  # fmt: skip
-"""All routes except those for reports and for the process itself.
-
-The application and its document use it.
-"""
+async def compare(service: Service, request: Request, collection: Collection) -> Response:
+    other = service.control.named(request.path_params["other"])
+    require(service, request.scope["headers"], "analyst", other)
+    plans = [
+        (await asyncio.to_thread(service.store.book, compared.rounds[0])).plan
+        for compared in (collection, other)
+    ]
+    return json(compare_plans(*plans))

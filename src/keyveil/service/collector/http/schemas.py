@@ -7,8 +7,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from .wire import SingleReport, WireBatch, WireReport
-
 Name = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
 Whole = Annotated[int, Meta(ge=0)]
 State = Literal["open", "paused", "closed"]
@@ -247,31 +245,3 @@ class Ready(Struct):
 
     ready: bool
     why: list[str]
-
-
-COMPONENTS = (
-    *(WireBatch, WireReport, SingleReport, NewCollection, Created, TermsIn, NewState),
-    *(Accepted, Failed, ProblemDetails),
-    *(
-        Public,
-        Listing,
-        Status,
-        Estimates,
-        QueryAnswers,
-        Matrix,
-        Checks,
-        Fakes,
-        Counts,
-        BroughtIn,
-        Segments,
-    ),
-    *(Comparison, Health, Ready),
-)
-
-
-def components() -> dict[str, Any]:
-    """The JSON schemas of all types by name."""
-    _, definitions = msgspec.json.schema_components(
-        COMPONENTS, ref_template="#/components/schemas/{name}"
-    )
-    return definitions

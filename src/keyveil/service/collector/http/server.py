@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import IPv6Address, ip_address
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -54,17 +54,6 @@ MOST_PIPELINED = 64
 """Maximum number of requests that one connection may send ahead of their answers."""
 
 
-class Connection(Protocol):
-    """What the limit on connections needs to know about a connection."""
-
-    @property
-    def idle(self) -> bool:
-        """Whether no request is being answered."""
-
-    def give_up(self) -> None:
-        """Close it."""
-
-
 class Connections:
     """All open connections by address, so that one address cannot take all places.
 
@@ -74,13 +63,13 @@ class Connections:
 
     def __init__(self, most: int, most_each: int) -> None:
         self._most, self._most_each = most, most_each
-        self._places: dict[Connection, str] = {}
-        self._by_address: dict[str, dict[Connection, None]] = {}
+        self._places: dict[HttpConnection, str] = {}
+        self._by_address: dict[str, dict[HttpConnection, None]] = {}
 
     def __len__(self) -> int:
         return len(self._places)
 
-    def add(self, connection: Connection, address: str) -> bool:
+    def add(self, connection: HttpConnection, address: str) -> bool:
         """Add a connection, if there is room or room can be made."""
         mine = self._by_address.get(address, {})
         if len(mine) >= self._most_each:
@@ -92,7 +81,7 @@ class Connections:
         self._by_address.setdefault(address, {})[connection] = None
         return True
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: HttpConnection) -> None:
         """Remove a connection that has ended."""
         address = self._places.pop(connection, None)
         if address is not None:
@@ -101,7 +90,7 @@ class Connections:
             if not mine:
                 del self._by_address[address]
 
-    def _make_room(self, among: dict[Connection, None]) -> bool:
+    def _make_room(self, among: dict[HttpConnection, None]) -> bool:
         for connection in among:  # the oldest first
             if connection.idle:
                 self.remove(connection)
@@ -246,13 +235,12 @@ class Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Return instead of dying by the signal: the store is closed, and the exit code is ours."""
-        before = {
-            number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)
-        }
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        handlers = [signal.signal(number, self.handle_exit) for number in numbers]
         try:
             yield
         finally:
-            for number, handler in before.items():
+            for number, handler in zip(numbers, handlers, strict=True):
                 signal.signal(number, handler)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 import msgspec
@@ -12,15 +13,17 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute
+from starlette.routing import Route
 
 from ....foundation.errors import KeyveilError
+from ..process.clock import Clock
 from ..process.logs import Log
 from ..process.metrics import Refusals
 from ..process.problems import CONTENT_TYPE, Problem
 from ..process.settings import Settings
 from ..store.store_interface import StoreError, StoreUnready
-from .wire import JSON
+from .access import cors, header, preflight
+from .batches import JSON
 
 Pairs = list[tuple[bytes, bytes]]
 Run = Callable[[Request], Awaitable[Response]]
@@ -30,6 +33,7 @@ class Host(Protocol):
     """What is behind the routes: a service or a relay."""
 
     settings: Settings
+    clock: Clock
     log: Log
     draining: asyncio.Event
     """Set when the process is asked to end."""
@@ -37,6 +41,15 @@ class Host(Protocol):
     @property
     def metrics(self) -> Refusals:
         """Where refusals are counted."""
+
+    def health(self) -> tuple[bool, list[str]]:
+        """Whether reports are acknowledged, and what an operator should look at."""
+
+    def unready(self) -> list[str]:
+        """Why requests should go elsewhere; empty if they should come here."""
+
+    async def stop(self) -> None:
+        """Finish accepted requests, then stop."""
 
 
 def json(document: Any, status: int = 200, **headers: str) -> Response:
@@ -76,9 +89,8 @@ def extra_headers(problem: Problem) -> Pairs:
 def refusal(problem: Problem) -> Response:
     """A refusal as a response."""
     body = msgspec.json.encode(problem.document())
-    return with_headers(
-        Response(body, problem.http_status, media_type=CONTENT_TYPE), extra_headers(problem)
-    )
+    response = Response(body, problem.kind.status, media_type=CONTENT_TYPE)
+    return with_headers(response, extra_headers(problem))
 
 
 def with_headers(response: Response, pairs: Pairs) -> Response:
@@ -95,13 +107,17 @@ def guarded(host: Host, run: Run) -> Run:
         try:
             response = await run(request)
         except Exception as error:
-            problem = as_problem(host, _asked_wrongly(error))
-            response = refusal(problem)
-        response.headers.setdefault("cache-control", "no-store")
-        response.headers["x-content-type-options"] = "nosniff"
-        return response
+            response = refusal(as_problem(host, _asked_wrongly(error)))
+        return never_cached(response)
 
     return safe
+
+
+def never_cached(response: Response) -> Response:
+    """A response that forbids caching and guessing its type."""
+    response.headers.setdefault("cache-control", "no-store")
+    response.headers["x-content-type-options"] = "nosniff"
+    return response
 
 
 def _asked_wrongly(error: Exception) -> Exception:
@@ -109,6 +125,14 @@ def _asked_wrongly(error: Exception) -> Exception:
     if isinstance(error, KeyveilError) and not isinstance(error, Problem | StoreError):
         return Problem("invalid", str(error))
     return error
+
+
+async def with_cors(request: Request, origins: Sequence[str], run: Run) -> Response:
+    """A handler's response, readable by pages of these origins; or the answer to a preflight request."""
+    origin = header(request.scope["headers"], b"origin")
+    if request.method == "OPTIONS":
+        return with_headers(Response(status_code=204), preflight(origins, origin))
+    return with_headers(await run(request), cors(origins, origin))
 
 
 def not_here(host: Host) -> Callable[[Request, Exception], Awaitable[Response]]:
@@ -125,15 +149,35 @@ def not_here(host: Host) -> Callable[[Request, Exception], Awaitable[Response]]:
 
 
 def site(
-    host: Host, routes: Sequence[BaseRoute], lifespan: Callable[[Starlette], Any] | None = None
+    host: Host, routes: Sequence[Route], metrics: Run, start: Callable[[], Awaitable[None]]
 ) -> Starlette:
-    """An application of these routes only.
+    """An application of these routes, health, readiness and metrics. It starts and stops the host.
 
     It never redirects: a redirect would repeat the Host header that the client sent, without the proxy's
     TLS.
     """
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await start()
+        try:
+            yield
+        finally:
+            await host.stop()
+
+    async def health(request: Request) -> Response:
+        healthy, warnings = host.health()
+        return json({"healthy": healthy, "warnings": warnings}, 200 if healthy else 503)
+
+    async def ready(request: Request) -> Response:
+        why = host.unready()
+        return json({"ready": not why, "why": why}, 503 if why else 200)
+
+    own = {"/health": health, "/ready": ready, "/metrics": metrics}
     application = Starlette(
-        routes=routes, lifespan=lifespan, exception_handlers={HTTPException: not_here(host)}
+        routes=[*routes, *(Route(path, guarded(host, run)) for path, run in own.items())],
+        lifespan=lifespan,
+        exception_handlers={HTTPException: not_here(host)},
     )
     application.router.redirect_slashes = False
     return application

@@ -1,1 +1,1 @@
-"""Running a collector: starting it, verifying its store, backups and restores."""
+"""What an operator does with a store: verify it, back it up, restore it."""

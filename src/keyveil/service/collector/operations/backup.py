@@ -7,7 +7,6 @@ makes either kind from them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -28,7 +27,7 @@ from ..store.epoch_keys import FOLDER as KEYS
 from ..store.epoch_keys import KeyFolder
 from ..store.migrations import MIGRATIONS, SQLITE
 from ..store.segments import MANIFEST as MANIFEST_FILE
-from ..store.segments import check_files, files_of, folder_of, make_folder, sync
+from ..store.segments import check_files, files_of, folder_of, hash_of, make_folder, sync
 from ..store.sqlite import SqliteSession, SqliteStore
 
 FORMAT = "keyveil/backup/1"
@@ -258,14 +257,6 @@ def copy_file(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
     os.chmod(target, 0o600)
     sync(target)
-
-
-def hash_of(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def names_of(manifest: dict[str, Any]) -> list[str]:

@@ -28,7 +28,7 @@ from ..store.epoch_keys import KeyFolder
 from ..store.migrations import MIGRATIONS
 from ..store.seen_ids import split
 from ..store.segments import MANIFEST as MANIFEST_FILE
-from ..store.segments import check_files, folder_of, make_folder, sync
+from ..store.segments import check_files, folder_of, hash_of, make_folder, sync
 from ..store.sqlite import SqliteSession, SqliteStore, make_private
 from .backup import (
     DATABASE,
@@ -38,7 +38,6 @@ from .backup import (
     BackupTable,
     copy_file,
     copy_table,
-    hash_of,
     last_ids,
     make_tables,
     names_of,

@@ -12,14 +12,14 @@ from ....foundation.errors import ReportError
 from ....plan.tally import Tally
 from ..store import Session, Store, StoreUnready
 from ..store.collection import Collection, Round
+from ..store.control import add_chunk
 from ..store.epoch_keys import FOLDER as KEYS
 from ..store.epoch_keys import KeyFolder
-from ..store.scratch import FolderScratch
-from ..store.seen_ids import IdSet, Spoiled, split
+from ..store.report_log import crc_of
+from ..store.seen_ids import FolderScratch, IdSet, Spoiled, split
 from ..store.segments import ManifestError, check_files, files_of, folder_of, read_part
 from ..store.sqlite import SqliteStore
-from ..store.store_base import add_chunk, crc_of
-from ..store.store_interface import BROUGHT_IN, SEALED
+from ..store.store_interface import BROUGHT_IN, SEALED, chunk_counts
 
 AT_ONCE = 1 << 15
 """Number of ids looked up at a time."""
@@ -75,8 +75,7 @@ def _round(
         if counts.any():
             verdict.findings.append(f"epoch {epoch} has counts but no segments")
     verdict.reports = int(total[plan.layout.own].sum())
-    head = session.rows("select coalesce(sum(reports), 0) from heads where round = ?", (round_.id,))
-    if int(head[0][0]) != verdict.reports:
+    if store.reports(session, round_) != verdict.reports:
         verdict.findings.append("the number of reports differs from that of the segments")
     return verdict
 
@@ -85,7 +84,8 @@ def _stored(session: Session, round_: Round, cells: int) -> dict[int, np.ndarray
     stored: dict[int, np.ndarray] = {}
     sql = "select epoch, chunk, counts from counts where round = ?"
     for epoch, chunk, counts in session.rows(sql, (round_.id,)):
-        add_chunk(stored.setdefault(epoch, np.zeros(cells, np.int64)), chunk, counts)
+        total = stored.setdefault(epoch, np.zeros(cells, np.int64))
+        add_chunk(total, chunk, chunk_counts(counts))
     return stored
 
 
@@ -157,10 +157,7 @@ def _sealed(
     plan = store.book(round_).plan
     total = Tally(plan)
     for sealed in store.sealed(session, round_):
-        row = session.rows(
-            "select tally from sealed where round = ? and epoch = ?", (round_.id, sealed.epoch)
-        )
-        recorded = Tally.parse(plan, bytes(row[0][0]), stored=True)
+        recorded = store.sealed_tally(session, round_, sealed.epoch)
         total = total + recorded
         if sealed.expired:
             verdict.expired_epochs += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Protocol
 
 JUMP = 300.0
@@ -28,29 +27,6 @@ class SystemClock:
 
     def elapsed(self) -> float:
         return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
-
-@dataclass
-class StatedClock:
-    """A clock that moves only when a test moves it."""
-
-    time: float = 1_800_000_000.0
-    passed: float = 0.0
-
-    def now(self) -> float:
-        return self.time
-
-    def elapsed(self) -> float:
-        return self.passed
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass."""
-        self.time += seconds
-        self.passed += seconds
-
-    def jump(self, seconds: float) -> None:
-        """Set the time of day without letting time pass."""
-        self.time += seconds
 
 
 class Trust:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 SIZES = (1, 4, 16, 64, 256, 1024, 4096, 16384)
+
+
+CHANGED = "Reports sent again soon after, with other cells: the first stands."
 
 
 class Histogram:
@@ -36,12 +40,11 @@ class Refusals:
     """Counters of refused reports, or of refused requests that carry none, by collection and reason."""
 
     def __init__(self) -> None:
-        self.refused: dict[tuple[str, str], int] = {}
+        self.refused: Counter[tuple[str, str]] = Counter()
 
     def refuse(self, collection: str, reason: str, number: int) -> None:
         """Count refused reports or requests."""
-        key = (collection, reason)
-        self.refused[key] = self.refused.get(key, 0) + number
+        self.refused[collection, reason] += number
 
     def refusals(self) -> list[str]:
         """The lines of the Prometheus text format."""
@@ -51,31 +54,26 @@ class Refusals:
         }
         return family("refused_total", "Reports or requests refused.", rows, "counter")
 
+    @staticmethod
+    def by_collection(name: str, what: str, counter: Counter[str]) -> list[str]:
+        """The lines of a counter by collection."""
+        rows = {f'collection="{label}"': number for label, number in sorted(counter.items())}
+        return family(name, what, rows, "counter")
+
 
 class Metrics(Refusals):
     """Counters of one collector process since its start."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.accepted: dict[str, int] = {}
+        self.accepted: Counter[str] = Counter()
         """Reports acknowledged, by collection; repeated reports included."""
-        self.changed: dict[str, int] = {}
-        """Repeated reports whose cells differ from the report that was counted, by collection."""
+        self.changed: Counter[str] = Counter()
+        """Repeated reports whose cells differ from the first, which stays counted, by collection."""
         self.commits = Histogram("keyveil_commit_seconds", "Time to make a group durable.", SECONDS)
         self.groups = Histogram("keyveil_group_reports", "Reports in one transaction.", SIZES)
         self.requests = Histogram("keyveil_group_requests", "Requests in one transaction.", SIZES)
         self.estimates = Histogram("keyveil_estimate_seconds", "Time to make an answer.", SECONDS)
-
-    def accept(self, collection: str, number: int) -> None:
-        """Count acknowledged reports."""
-        self.accepted[collection] = self.accepted.get(collection, 0) + number
-
-    def change(self, collection: str, number: int) -> None:
-        """Count acknowledged reports that repeat an id with other cells.
-
-        The first report stays counted.
-        """
-        self.changed[collection] = self.changed.get(collection, 0) + number
 
     def committed(self, requests: int, reports: int, seconds: float) -> None:
         """Count a durable transaction."""
@@ -91,22 +89,13 @@ class Metrics(Refusals):
         ``gauges`` maps a name to its description and value, ``reports`` (collection, round) to the
         number of reports.
         """
-        accepted, changed = (
-            {f'collection="{name}"': number for name, number in sorted(counter.items())}
-            for counter in (self.accepted, self.changed)
-        )
         counted = {
             f'collection="{name}",round="{round_}"': number
             for (name, round_), number in sorted(reports.items())
         }
         out = [
-            *family("acknowledged_total", "Reports acknowledged.", accepted, "counter"),
-            *family(
-                "changed_total",
-                "Reports sent again soon after, with other cells: the first stands.",
-                changed,
-                "counter",
-            ),
+            *self.by_collection("acknowledged_total", "Reports acknowledged.", self.accepted),
+            *self.by_collection("changed_total", CHANGED, self.changed),
             *self.refusals(),
             *family("reports", "Reports counted.", counted),
         ]
@@ -125,21 +114,21 @@ class RelayMetrics(Refusals):
 
     def __init__(self) -> None:
         super().__init__()
-        self.forwarded: dict[str, int] = {}
+        self.forwarded: Counter[str] = Counter()
         """Reports that the collector has acknowledged, by collection."""
-        self.lonely: dict[str, int] = {}
+        self.lonely: Counter[str] = Counter()
         """Reports that found too few others before their epoch ended, by collection."""
         self.crowds = Histogram("keyveil_relay_crowd_reports", "Reports that left together.", SIZES)
 
     def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
         """All metrics as text. ``gauges`` maps a name to its description and value."""
         out = self.refusals()
-        for name, what, counter in (
-            ("forwarded_total", "Reports that the collector has.", self.forwarded),
-            ("lonely_total", "Reports that found too few others.", self.lonely),
-        ):
-            rows = {f'collection="{label}"': number for label, number in sorted(counter.items())}
-            out += family(f"relay_{name}", what, rows, "counter")
+        out += self.by_collection(
+            "relay_forwarded_total", "Reports that the collector has.", self.forwarded
+        )
+        out += self.by_collection(
+            "relay_lonely_total", "Reports that found too few others.", self.lonely
+        )
         for name, (what, value) in gauges.items():
             out += family(f"relay_{name}", what, {"": value})
         return "\n".join([*out, *self.crowds.lines()]) + "\n"

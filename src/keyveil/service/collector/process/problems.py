@@ -73,11 +73,6 @@ class Problem(KeyveilError):
         super().__init__(detail or kind.title)
         self.reason, self.kind, self.more = reason, kind, more
 
-    @property
-    def http_status(self) -> int:
-        """HTTP status of the response."""
-        return self.kind.status
-
     def document(self) -> dict[str, Any]:
         """Body of the response."""
         return {

@@ -25,26 +25,25 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 import httpx
-import msgspec
+from starlette.responses import Response
 
 from ....foundation.errors import KeyveilError
 from ....trust.shuffle import DELTA
 from ...client.client_core import FINAL, Patience, even
-from ..http import wire
-from ..http.upload import Said
+from ..http import batches
+from ..http.web import json
 from ..process.clock import Clock, SystemClock
 from ..process.logs import Log
 from ..process.metrics import RelayMetrics
 from ..process.problems import REASONS, Problem
 from ..process.settings import Settings
+from ..store.seen_ids import split
 from .crowd import AGAIN, Crowds, Spot
 from .sent_ids import MOST_IDS, Part, SentIds, SentIdsFailed
 from .upstream import KnownCollection, Upstream
 
 T = TypeVar("T")
 PATIENCE = Patience(first=1.0, most=60.0)
-
-_encoder = msgspec.json.Encoder()
 
 
 class Relay:
@@ -86,7 +85,7 @@ class Relay:
 
     # -- reports in --------------------------------------------------------------------------------
 
-    async def take(self, known: KnownCollection, batch: wire.Batch) -> Said:
+    async def take(self, known: KnownCollection, batch: batches.Batch) -> Response:
         """Hold new reports; answer with the fates of the others."""
         name = known.name
         names = _ids_of(batch)
@@ -94,7 +93,7 @@ class Relay:
         reasons: dict[str, str] = {}
         if not all(report_id in fates for report_id in names):
             known = await self._of_plan(known, batch)
-            packed = wire.pack(batch, known.plan.packing)
+            packed = batches.pack(batch, known.plan.packing)
             names = _ids_of(batch)
             reasons = {names[place].hex(): "impossible" for place in packed.impossible}
             fates = self._hold((name, batch.plan, batch.epoch), known, packed)
@@ -106,7 +105,7 @@ class Relay:
             taken += fate == ""
         for reason in reasons.values():
             self.metrics.refuse(name, reason, 1)
-        return _said(names, reasons, taken)
+        return _answer(names, reasons, taken)
 
     def _fates(self, name: str, epoch: int, ids: list[bytes]) -> dict[bytes, str]:
         """The fates of reports that have left. Those being sent have none yet."""
@@ -120,7 +119,7 @@ class Relay:
         except SentIdsFailed:
             raise Problem("unhealthy", "the relay cannot write to its disk; send again later") from None
 
-    def _hold(self, spot: Spot, known: KnownCollection, packed: wire.Packed) -> dict[bytes, str]:
+    def _hold(self, spot: Spot, known: KnownCollection, packed: batches.Packed) -> dict[bytes, str]:
         """Hold new reports, and send a crowd once it is complete; the fates of the others."""
         width = known.plan.packing.width
         rows = {
@@ -142,7 +141,7 @@ class Relay:
             self.maybe_send(spot)
         return fates
 
-    async def _of_plan(self, known: KnownCollection, batch: wire.Batch) -> KnownCollection:
+    async def _of_plan(self, known: KnownCollection, batch: batches.Batch) -> KnownCollection:
         if known.plan.hash != batch.plan:
             known = await self.upstream.known(known.name, anew=True)
         if known.plan.hash != batch.plan:
@@ -152,9 +151,9 @@ class Relay:
     def _check_times(self, known: KnownCollection, epoch: int) -> None:
         """Refuse now what the collector would refuse later."""
         now, state = self.clock.now(), known.about.get("state")
-        if known.over(epoch, now) or self.sent_ids.closed(known.name, epoch):
+        if known.terms.over(epoch, now) or self.sent_ids.closed(known.name, epoch):
             raise Problem("closed_epoch")
-        if known.ahead(epoch, now):
+        if known.terms.ahead(epoch, now):
             raise Problem("early_epoch")
         if state == "closed":
             raise Problem("closed_collection")
@@ -175,7 +174,7 @@ class Relay:
         """Forward one shuffled crowd in as few requests as the collector accepts."""
         try:
             known, (name, plan, epoch) = self.upstream.last_known(spot[0]), spot
-            ends, size = known.ends(epoch), self._request_size(name)
+            ends, size = known.terms.end(epoch), self._request_size(name)
             parts = [rows[at : at + size] for at in range(0, len(rows), size)]
             leave = partial(self.sent_ids.leave, name, plan, epoch, ends, parts)
             written = await self._written(leave, ends)
@@ -198,8 +197,7 @@ class Relay:
             failed = await self._send_part(spot, part, ends)
             decide = partial(self.sent_ids.decide, spot[0], spot[2], part, failed)
             await self._written(decide, ends)
-            done, counted = len(part.rows) - len(failed), self.metrics.forwarded
-            counted[spot[0]] = counted.get(spot[0], 0) + done
+            self.metrics.forwarded[spot[0]] += len(part.rows) - len(failed)
         number = sum(len(part.rows) for part in parts)
         self.metrics.crowds.add(number)
         self.log.say("forwarded", collection=spot[0], reports=number)
@@ -220,8 +218,8 @@ class Relay:
 
     def _request_size(self, name: str) -> int:
         known = self.upstream.last_known(name)
-        said = known.about.get("limits")
-        limits = said if isinstance(said, dict) else {}
+        stated = known.about.get("limits")
+        limits = stated if isinstance(stated, dict) else {}
         reports, size = (limits.get(part) for part in ("reports", "bytes"))
         by_bytes = ((size if type(size) is int else 1 << 20) - 64) // (16 + known.plan.packing.width)
         return max(1, min(reports if type(reports) is int else 1000, by_bytes))
@@ -235,15 +233,15 @@ class Relay:
         name, plan, epoch = spot
         ids = [report_id for report_id, _ in part.rows]
         rows = b"".join(row for _, row in part.rows)
-        body, tries = wire.encode_binary(plan, epoch, b"".join(ids), rows), 0
+        body, tries = batches.encode_binary(plan, epoch, b"".join(ids), rows), 0
         while self.clock.now() < ends:
             tries += 1
             try:
-                status, said, after = await self.upstream.post(name, body)
+                status, answer, after = await self.upstream.post(name, body)
             except Exception as error:  # unforeseen, but the crowd has left: keep trying
                 self.log.error("forward_failed", error)
-                status, said, after = 0, {}, 0.0
-            failed, reason = _failures(said.get("failed")), str(said.get("reason"))
+                status, answer, after = 0, {}, 0.0
+            failed, reason = _failures(answer.get("failed")), str(answer.get("reason"))
             if status == 200 and failed is not None:
                 if all(why in FINAL for why in failed.values()):
                     return {
@@ -267,12 +265,20 @@ class Relay:
             over = self.sent_ids.closed(spot[0], spot[2]) or self.upstream.over(spot[0], spot[2], now)
             if pool.sending is None and over:
                 number = self.crowds.forget(spot)
-                self.metrics.lonely[spot[0]] = self.metrics.lonely.get(spot[0], 0) + number
+                self.metrics.lonely[spot[0]] += number
                 self.log.say("too_few", collection=spot[0], reports=number)
         away = {(spot[0], spot[2]) for spot, pool in self.crowds.pools.items() if pool.sending}
         for name, epoch in self.sent_ids.over(now):
             if not any(collection == name and at <= epoch for collection, at in away):
                 await asyncio.to_thread(self.sent_ids.close_epoch, name, epoch)
+
+    def health(self) -> tuple[bool, list[str]]:
+        """A relay that answers is healthy."""
+        return True, []
+
+    def unready(self) -> list[str]:
+        """Why devices should send elsewhere; empty if they should send here."""
+        return ["ending"] if self.draining.is_set() else []
 
     def metrics_text(self) -> str:
         """Metrics in the Prometheus text format."""
@@ -339,7 +345,7 @@ def checked_wait(wait: object) -> int:
     return wait
 
 
-def _said(names: list[bytes], reasons: dict[str, str], taken: int) -> Said:
+def _answer(names: list[bytes], reasons: dict[str, str], taken: int) -> Response:
     """The answer to a batch: 200 if all reports are decided, 202 if some are held."""
     failed = [
         {
@@ -354,15 +360,15 @@ def _said(names: list[bytes], reasons: dict[str, str], taken: int) -> Said:
         (reason,) = set(reasons.values())
         raise Problem(reason if reason in REASONS else "forbidden", failed=failed, number=0)
     if not held:
-        return 200, _encoder.encode({"accepted": len(names) - len(failed), "failed": failed}), []
-    body = {"accepted": taken, "held": held, "failed": failed}
-    return 202, _encoder.encode(body), [(b"retry-after", str(AGAIN).encode())]
+        return json({"accepted": len(names) - len(failed), "failed": failed})
+    answer = {"accepted": taken, "held": held, "failed": failed}
+    return json(answer, 202, **{"retry-after": str(AGAIN)})
 
 
-def _ids_of(batch: wire.Batch) -> list[bytes]:
+def _ids_of(batch: batches.Batch) -> list[bytes]:
     """The ids of a batch; for a binary batch also before its plan is known."""
     if batch.ids or not batch.body:
-        return [batch.ids[at : at + 16] for at in range(0, len(batch.ids), 16)]
+        return split(batch.ids)
     size = (len(batch.body) - 48) // batch.count
     return [batch.body[48 + at * size : 64 + at * size] for at in range(batch.count)]
 

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import hmac
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from ..http import wire
-from ..http.access import cors, header, is_loopback, preflight, require_here
+from ...client.client_core import is_loopback
+from ..http import batches
+from ..http.access import header, require_here
 from ..http.server import run
-from ..http.upload import Said, Upload
-from ..http.web import Run, guarded, json, site, with_headers
+from ..http.upload_limits import Upload
+from ..http.web import guarded, json, site, with_cors
 from ..process.problems import Problem
 from ..store.tokens import digest_of
 from .relay import Relay, statement
 from .upstream import KnownCollection
 
 
-class _Door(Upload[KnownCollection]):
+class _ReportsRoute(Upload[KnownCollection]):
     """The route for reports, with the same limits as at a collector."""
 
     def __init__(self, relay: Relay) -> None:
@@ -33,59 +33,10 @@ class _Door(Upload[KnownCollection]):
     async def find(self, name: str) -> KnownCollection:
         return await self._relay.upstream.known(name)
 
-    def origins(self, place: KnownCollection) -> Sequence[str]:
-        return place.origins
-
-    def epoch_now(self, place: KnownCollection) -> int:
-        return place.epoch_at(self._relay.clock.now())
-
-    async def take(self, place: KnownCollection, batch: wire.Batch) -> Said:
+    async def take(self, place: KnownCollection, batch: batches.Batch) -> Response:
         if not batch.named:  # its device asks for it by its id until it has left
             raise Problem("malformed", "a report sent through a relay must have an id")
         return await self._relay.take(place, batch)
-
-
-class _Routes:
-    """What a relay answers. ``watcher`` is the token for metrics; None if there is none."""
-
-    def __init__(self, relay: Relay, watcher: str | None, exposed: bool) -> None:
-        self._relay, self._watcher, self._exposed = relay, watcher, exposed
-
-    def about(self, known: KnownCollection) -> Response:
-        """The collector's description of a collection, with the relay's limits and its statement."""
-        relay = self._relay
-        limits = {"reports": relay.settings.reports, "bytes": relay.settings.body_bytes}
-        return json({**known.about, "limits": limits, "token": False, "relay": statement(relay, known)})
-
-    def plan(self, known: KnownCollection) -> Response:
-        """The plan's document."""
-        return Response(known.document, media_type=wire.JSON)
-
-    def public(self, respond: Callable[[KnownCollection], Response]) -> Run:
-        """A route that pages of the collection's origins may read."""
-
-        async def answer(request: Request) -> Response:
-            known = await self._relay.upstream.known(request.path_params["name"])
-            origin = header(request.scope["headers"], b"origin")
-            if request.method == "OPTIONS":
-                return with_headers(Response(status_code=204), preflight(known.origins, origin))
-            return with_headers(respond(known), cors(known.origins, origin))
-
-        return guarded(self._relay, answer)
-
-    async def health(self, request: Request) -> Response:
-        """A relay that answers is healthy."""
-        return json({"healthy": True, "warnings": []})
-
-    async def ready(self, request: Request) -> Response:
-        """Whether devices should send reports here."""
-        why = ["ending"] if self._relay.draining.is_set() else []
-        return json({"ready": not why, "why": why}, 503 if why else 200)
-
-    async def metrics(self, request: Request) -> Response:
-        """Metrics in the Prometheus text format."""
-        _require_watcher(request, self._watcher, self._exposed)
-        return PlainTextResponse(self._relay.metrics_text(), media_type="text/plain; version=0.0.4")
 
 
 def app(
@@ -97,26 +48,42 @@ def app(
     relay is ``exposed`` to other machines.
     """
 
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    def about(known: KnownCollection) -> Response:
+        # the collector's description of a collection, with the relay's limits and its statement
+        limits = {"reports": relay.settings.reports, "bytes": relay.settings.body_bytes}
+        return json({**known.about, "limits": limits, "token": False, "relay": statement(relay, known)})
+
+    def plan(known: KnownCollection) -> Response:
+        return Response(known.document, media_type=batches.JSON)
+
+    def public(path: str, respond: Callable[[KnownCollection], Response]) -> Route:
+        """A route that pages of the collection's origins may read."""
+
+        async def answer(request: Request) -> Response:
+            known = await relay.upstream.known(request.path_params["name"])
+
+            async def handled(_: Request) -> Response:
+                return respond(known)
+
+            return await with_cors(request, known.terms.origins, handled)
+
+        return Route(path, guarded(relay, answer), methods=["GET", "OPTIONS"])
+
+    async def metrics(request: Request) -> Response:
+        _require_watcher(request, watcher, exposed)
+        return PlainTextResponse(relay.metrics_text(), media_type="text/plain; version=0.0.4")
+
+    async def start() -> None:
         if begin:
             await relay.start()
-        try:
-            yield
-        finally:
-            await relay.stop()
 
-    answers = _Routes(relay, watcher, exposed)
-    path, both = "/v1/collections/{name}", ["GET", "OPTIONS"]
+    path = "/v1/collections/{name}"
     routes = [
-        Route(path + "/reports", _Door(relay)),
-        Route(path, answers.public(answers.about), methods=both),
-        Route(path + "/plan", answers.public(answers.plan), methods=both),
-        Route("/health", guarded(relay, answers.health)),
-        Route("/ready", guarded(relay, answers.ready)),
-        Route("/metrics", guarded(relay, answers.metrics)),
+        Route(path + "/reports", _ReportsRoute(relay)),
+        public(path, about),
+        public(path + "/plan", plan),
     ]
-    return site(relay, routes, lifespan)
+    return site(relay, routes, metrics, start)
 
 
 def _require_watcher(request: Request, watcher: str | None, exposed: bool) -> None:

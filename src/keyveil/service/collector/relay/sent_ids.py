@@ -14,8 +14,8 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -173,10 +173,8 @@ class SentIds:
                 "insert into epochs values (?, ?, ?) on conflict do nothing", (number, epoch, ends)
             )
             for rows in parts:
-                names, packed = (
-                    b"".join(report_id for report_id, _ in rows),
-                    b"".join(row for _, row in rows),
-                )
+                names = b"".join(report_id for report_id, _ in rows)
+                packed = b"".join(row for _, row in rows)
                 writer.executemany(
                     "insert into gone values (?, ?, ?, '') on conflict do nothing",
                     sorted((number, epoch, self._digest(report_id)) for report_id, _ in rows),
@@ -239,69 +237,41 @@ class SentIds:
         with self._change() as writer:
             writer.execute("delete from epochs where collection = ? and epoch <= ?", (number, epoch))
         with self._writing, suppress(apsw.Error):
-            self._writer.wal_checkpoint(
-                mode=apsw.SQLITE_CHECKPOINT_TRUNCATE
-            )  # they leave the log as well
+            # they leave the log as well
+            self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
-    def _change(self) -> _Change:
-        return _Change(self, self._writer, self._writing)
+    @contextmanager
+    def _change(self) -> Iterator[apsw.Connection]:
+        """One durable transaction.
+
+        After an error other than a full or busy disk, no further one is tried.
+        """
+        with self._writing:
+            if self.broken:
+                raise SentIdsFailed("stopped")
+            try:
+                self._writer.execute("begin immediate")
+                yield self._writer
+                self._writer.execute("commit")
+            except apsw.Error as error:
+                if not isinstance(error, apsw.FullError | apsw.BusyError | apsw.LockedError):
+                    self.broken = True
+                raise SentIdsFailed(type(error).__name__) from None
+            finally:
+                with suppress(apsw.Error):
+                    if self._writer.in_transaction:
+                        self._writer.execute("rollback")
 
     def close(self) -> None:
         """Close the file, after the current write."""
         with self._writing:
-            self._close()
-
-    def _close(self) -> None:
-        for connection in (getattr(self, "_writer", None), getattr(self, "_reader", None)):
-            if connection is not None:
-                with suppress(apsw.Error):
-                    connection.close()
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
-
-
-class _Change:
-    """One durable transaction.
-
-    After an error other than a full or busy disk, no further one is tried.
-    """
-
-    def __init__(self, sent: SentIds, writer: apsw.Connection, lock: threading.Lock) -> None:
-        self._sent, self._writer, self._lock = sent, writer, lock
-
-    def __enter__(self) -> apsw.Connection:
-        self._lock.acquire()
-        try:
-            if self._sent.broken:
-                raise SentIdsFailed("stopped")
-            self._writer.execute("begin immediate")
-        except BaseException as error:
-            self._lock.release()
-            raise self._failed(error) from None
-        return self._writer
-
-    def __exit__(self, kind: object, error: BaseException | None, where: object) -> None:
-        try:
-            if error is None:
-                self._writer.execute("commit")
-        except apsw.Error as found:
-            error = found
-            raise self._failed(found) from None
-        finally:
-            if error is not None and self._writer.in_transaction:
-                with suppress(apsw.Error):
-                    self._writer.execute("rollback")
-            self._lock.release()
-        if isinstance(error, apsw.Error):
-            raise self._failed(error) from None
-
-    def _failed(self, error: BaseException) -> BaseException:
-        if not isinstance(error, apsw.Error):
-            return error
-        if not isinstance(error, apsw.FullError | apsw.BusyError | apsw.LockedError):
-            self._sent.broken = True
-        return SentIdsFailed(type(error).__name__)
+            for connection in (getattr(self, "_writer", None), getattr(self, "_reader", None)):
+                if connection is not None:
+                    with suppress(apsw.Error):
+                        connection.close()
+            if self._lock >= 0:
+                os.close(self._lock)
+                self._lock = -1
 
 
 def _pairs(ids: bytes, rows: bytes) -> list[tuple[bytes, bytes]]:

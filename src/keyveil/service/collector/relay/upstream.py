@@ -15,12 +15,13 @@ import msgspec
 from ....foundation.errors import KeyveilError
 from ....plan.plan import Plan
 from ....trust.shuffle import Amplified, amplified, line
-from ...client.client_core import MOST_PLAN, MOST_SAID, Reading, Said, checked_url
-from ..http import wire
+from ...client.client_core import MOST_PLAN, MOST_RESPONSE, Ask, checked_url
+from ...client.http_client import read_within
+from ..http import batches
 from ..process.clock import Clock
 from ..process.logs import Log
 from ..process.problems import REASONS, Problem
-from ..store.collection import is_name
+from ..store.collection import Terms, is_name
 from .crowd import OVERHEAD
 
 FRESH = 5.0
@@ -48,28 +49,12 @@ class KnownCollection:
     asked_again: int = 0
     """Number of additional requests in the current period."""
 
-    def epoch_at(self, now: float) -> int:
-        """The epoch at a time."""
-        return int(now // self.about["epoch"]["seconds"])
-
-    def ends(self, epoch: int) -> float:
-        """The time at which an epoch and its grace end."""
-        terms = self.about["epoch"]
-        return float((epoch + 1) * terms["seconds"] + terms["grace"])
-
-    def over(self, epoch: int, now: float) -> bool:
-        """Whether an epoch and its grace have ended."""
-        return self.ends(epoch) <= now
-
-    def ahead(self, epoch: int, now: float) -> bool:
-        """Whether it is too early for an epoch's reports."""
-        terms = self.about["epoch"]
-        return bool(epoch * terms["seconds"] - terms["early"] > now)
-
     @property
-    def origins(self) -> list[str]:
-        """Web origins whose pages may send reports, as the collection allows."""
-        return [origin for origin in self.about.get("origins", ()) if isinstance(origin, str)]
+    def terms(self) -> Terms:
+        """How the collection counts epochs, and the web origins whose pages may send reports."""
+        epoch = self.about["epoch"]
+        origins = tuple(o for o in self.about.get("origins", ()) if isinstance(o, str))
+        return Terms(epoch=epoch["seconds"], grace=epoch["grace"], early=epoch["early"], origins=origins)
 
 
 class Upstream:
@@ -111,7 +96,7 @@ class Upstream:
 
     def over(self, name: str, epoch: int, now: float) -> bool:
         """Whether an epoch has ended; False for an unknown collection."""
-        return name in self._known and self._known[name].over(epoch, now)
+        return name in self._known and self._known[name].terms.over(epoch, now)
 
     async def known(self, name: str, anew: bool = False) -> KnownCollection:
         """A collection as described by the collector at most a few seconds ago."""
@@ -138,7 +123,7 @@ class Upstream:
             known.asked_again += 1
             if (
                 known.asked_again > MOST_AGAIN
-            ):  # devices that invent plans must not keep the collector busy
+            ):  # devices must not keep the collector busy by inventing plans
                 raise Problem(
                     "overload", "too many requests with unknown plans; send again later", after=5
                 )
@@ -152,9 +137,8 @@ class Upstream:
                 self._note_unknown(name)
             if known is None or anew or problem.reason != "unhealthy":
                 raise
-            known.fresh_until = (
-                self._clock.elapsed() + FRESH
-            )  # keep holding reports while the collector is away
+            # keep holding reports while the collector is away
+            known.fresh_until = self._clock.elapsed() + FRESH
         return self._known[name]
 
     def _note_unknown(self, name: str) -> None:
@@ -168,7 +152,7 @@ class Upstream:
         if before is None and len(self._known) >= MOST_KNOWN:
             raise Problem("overload", "this relay serves its maximum number of collections")
         path = f"{self.to}/v1/collections/{name}"
-        about = _about_of(await self._get(path, MOST_SAID))
+        about = _about_of(await self._get(path, MOST_RESPONSE))
         until = self._clock.elapsed() + FRESH
         if before is not None and about.get("plan") == before.plan.hash:
             if self._clock.elapsed() >= before.fresh_until:
@@ -195,47 +179,29 @@ class Upstream:
 
     async def _get(self, url: str, most: int) -> bytes:
         try:
-            said = await read_within(self._http, "GET", url, most)
+            response = await read_within(self._http, Ask("GET", url, most=most))
         except (httpx.HTTPError, httpx.StreamError):
             raise Problem("unhealthy", "the collector cannot be reached; send again later") from None
-        if said.fault:
-            raise Problem("unhealthy", f"the collector sent {said.fault}")
-        if said.status == REASONS["unknown"].status:
+        if response.fault:
+            raise Problem("unhealthy", f"the collector sent {response.fault}")
+        if response.status == REASONS["unknown"].status:
             raise Problem("unknown", "there is no collection of this name")
-        if said.status != 200:
+        if response.status != 200:
             raise Problem("unhealthy", "the collector does not answer now; send again later")
-        return said.body
+        return response.body
 
     async def post(self, name: str, body: bytes) -> tuple[int, dict[str, Any], float]:
         """Send a batch; the status (0 if there was no answer), the answer, and the seconds to wait."""
         url = f"{self.to}/v1/collections/{name}/reports"
+        headers = {"content-type": batches.BINARY}
         try:
-            answer = await read_within(
-                self._http,
-                "POST",
-                url,
-                MOST_SETTLED,
-                content=body,
-                headers={"content-type": wire.BINARY},
-            )
-            said = msgspec.json.decode(answer.body)
+            response = await read_within(self._http, Ask("POST", url, headers, body, MOST_SETTLED))
+            answer = msgspec.json.decode(response.body)
         except (httpx.HTTPError, httpx.StreamError, ValueError):
             return 0, {}, 0.0
-        given = answer.headers.get("retry-after", "")
+        given = response.headers.get("retry-after", "")
         after = float(min(int(given[:9]), 3600)) if given.isascii() and given.isdigit() else 0.0
-        return answer.status, said if isinstance(said, dict) else {}, after
-
-
-async def read_within(http: httpx.AsyncClient, method: str, url: str, most: int, **more: Any) -> Said:
-    """The response to a request, up to ``most`` bytes and never decompressed."""
-    async with http.stream(method, url, **more) as response:
-        reading = Reading(response.status_code, response.headers, most)
-        if not reading.fault:
-            async for part in response.aiter_bytes():
-                reading.take(part)
-                if reading.fault:
-                    break
-        return reading.said()
+        return response.status, answer if isinstance(answer, dict) else {}, after
 
 
 def crowd_of(plan: Plan, wait: int, delta: float) -> Amplified:
@@ -282,15 +248,16 @@ def states(to: str, names: tuple[str, ...], wait: int, delta: float) -> list[str
         plain = {"accept-encoding": "identity"}
         async with httpx.AsyncClient(timeout=30, trust_env=False, headers=plain) as http:
             for name in checked_names(names):
+                step = Ask("GET", f"{url}/v1/collections/{name}/plan", most=MOST_PLAN)
                 try:
-                    said = await read_within(http, "GET", f"{url}/v1/collections/{name}/plan", MOST_PLAN)
+                    response = await read_within(http, step)
                 except httpx.HTTPError:
                     raise KeyveilError("the collector cannot be reached") from None
-                if said.fault:
-                    raise KeyveilError(f"the collector sent {said.fault}")
-                if said.status != 200:
+                if response.fault:
+                    raise KeyveilError(f"the collector sent {response.fault}")
+                if response.status != 200:
                     raise KeyveilError(f"the collector has no collection {name!r}")
-                lines.append(f"{name}: {line(Plan.parse(said.body), wait, delta)}")
+                lines.append(f"{name}: {line(Plan.parse(response.body), wait, delta)}")
         return lines
 
     return asyncio.run(ask())

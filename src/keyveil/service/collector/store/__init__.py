@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .store_base import Book, Sealed, Store
+from .control import Book
+from .store_base import Sealed, Store
 from .store_interface import Parcel, Session, StoreBroken, StoreError, StoreUnready
 
 

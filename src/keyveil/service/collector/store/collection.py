@@ -16,6 +16,7 @@ NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 STATES = ("open", "paused", "closed")
 MOST_EPOCH = 2**31 - 1
 MOST_TIME = 2**40
+MOST_LENGTH = 366 * 86_400
 MOST_OPEN = 64
 """Maximum number of epochs open at once."""
 
@@ -66,12 +67,13 @@ class Terms:
         for name, low, high in (
             *(("people", 1, 2**53), ("opens", 0, MOST_TIME), ("closes", 0, MOST_TIME)),
             *(("rate", 1, 10**9), ("keep", 1, 36_500)),
+            *(("epoch", 1, MOST_LENGTH), ("grace", 0, MOST_LENGTH), ("early", 0, MOST_LENGTH)),
         ):
-            if getattr(self, name) is not None:
-                _whole(name, getattr(self, name), low, high)
-        _whole("epoch", self.epoch, 1, 366 * 86_400)
-        _whole("grace", self.grace, 0, 366 * 86_400)
-        _whole("early", self.early, 0, 366 * 86_400)
+            value = getattr(self, name)
+            if value is None and name not in self.FIXED:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise Problem("invalid", f"'{name}' must be a whole number from {low} to {high}")
         if not isinstance(self.token, bool):
             raise Problem("invalid", "'token' must be true or false")
         if (self.grace + self.early) // self.epoch + 2 > MOST_OPEN:
@@ -97,9 +99,13 @@ class Terms:
         """The epoch at a time."""
         return max(0, int(now // self.epoch))
 
+    def end(self, epoch: int) -> float:
+        """The time at which an epoch and its grace end, in seconds since 1970."""
+        return float((epoch + 1) * self.epoch + self.grace)
+
     def over(self, epoch: int, now: float) -> bool:
         """Whether an epoch and its grace have ended."""
-        return (epoch + 1) * self.epoch + self.grace <= now
+        return self.end(epoch) <= now
 
     def ahead(self, epoch: int, now: float) -> bool:
         """Whether it is too early for an epoch's reports."""
@@ -142,10 +148,7 @@ class Collection:
 
     def round_of(self, plan: str) -> Round | None:
         """The round of a plan, by its hash."""
-        for round_ in self.rounds:
-            if round_.plan == plan:
-                return round_
-        return None
+        return next((round_ for round_ in self.rounds if round_.plan == plan), None)
 
     def numbered(self, number: int | None) -> Round:
         """A round by its number; the latest if None."""
@@ -210,6 +213,15 @@ class Control:
         """A collection by its number, if it still exists."""
         return self._numbered.get(number)
 
+    @cached_property
+    def _open_from(self) -> dict[int, int]:
+        every = self.collections.values()
+        return {round_.id: c.closed_before for c in every for round_ in c.rounds}
+
+    def over(self, at: tuple[int, int]) -> bool:
+        """Whether the epoch of a round, both by number, is closed for good or its collection deleted."""
+        return at[0] not in self._open_from or at[1] < self._open_from[at[0]]
+
 
 def is_name(value: object) -> bool:
     """Whether a value is a valid name of a collection: 1 to 64 lower-case letters, digits, hyphens."""
@@ -223,11 +235,6 @@ def checked_name(value: object) -> str:
             "invalid", "a collection's name has 1 to 64 lower-case letters, digits and hyphens"
         )
     return str(value)
-
-
-def _whole(name: str, value: object, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise Problem("invalid", f"'{name}' must be a whole number from {low} to {high}")
 
 
 def _origins(given: object) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import count
@@ -52,6 +52,7 @@ class ControlStore(ABC):
         self._live: dict[int, Live] = {}
         self._lock = threading.Lock()
         self._versions = count(1)
+        self._generation = -1
 
     # -- what each database does its own way -------------------------------------------------------
 
@@ -76,11 +77,10 @@ class ControlStore(ABC):
         """A separate connection that sees the store at one time; callable from any thread."""
 
     @abstractmethod
-    def _changed(self, session: Session) -> bool:
-        """Whether another connection may have changed collections, tokens or counts."""
+    def _read_generation(self, session: Session) -> int:
+        """A number that differs after another connection changed collections, tokens or counts."""
 
-    @abstractmethod
-    def _mark_changed(self, session: Session) -> None:
+    def _mark_changed(self, session: Session) -> None:  # noqa: B027
         """Notify all other processes, within a transaction."""
 
     @abstractmethod
@@ -91,15 +91,13 @@ class ControlStore(ABC):
     def claim_ids(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
         """Claim distinct ids for this transaction; the places of those that were counted before."""
 
-    @abstractmethod
-    def _claimed(self, round_: Round, epoch: int, ids: list[bytes]) -> None:
+    def _claimed(self, round_: Round, epoch: int, ids: list[bytes]) -> None:  # noqa: B027
         """Note that the transaction that claimed these ids is durable."""
 
-    @abstractmethod
-    def _drop_ids(self, session: Session, round_: Round, epoch: int | None) -> Callable[[], None]:
-        """Delete the ids of an epoch (None: of all epochs) within a transaction.
+    def _drop_ids(self, session: Session, round_: Round, epoch: int | None) -> None:  # noqa: B027
+        """Delete the ids of an epoch (None: of all epochs) from the database.
 
-        Call the returned function once the transaction is durable.
+        Ids in memory are released by ``reload``, once the transaction is durable.
         """
 
     @abstractmethod
@@ -151,6 +149,11 @@ class ControlStore(ABC):
         self._reload_changed()
         return result
 
+    def _changed(self, session: Session) -> bool:
+        """Whether another connection may have changed collections, tokens or counts since last asked."""
+        before, self._generation = self._generation, self._read_generation(session)
+        return before != self._generation
+
     def _reload_changed(self, live: bool = False) -> None:
         """Read what this process has just changed; no notification will follow."""
         if live:
@@ -176,9 +179,7 @@ class ControlStore(ABC):
             if not rows:
                 raise Problem("unknown", "the round is gone")
             document = str(rows[0][0]).encode()
-            plan = Plan.parse(document)
-            book = Book(plan, document)
-            self._books[round_.plan] = book
+            book = self._books[round_.plan] = Book(Plan.parse(document), document)
         return book
 
     def has_book(self, round_: Round) -> Book | None:
@@ -194,8 +195,9 @@ class ControlStore(ABC):
 
     def _load(self, session: Session, round_: Round) -> None:
         live = Live(self.book(round_).plan.layout.cells, next(self._versions))
-        for (epoch, shard), (chunk, counts) in self._sum_rows(session, round_.id):
-            add_chunk(live.counts, chunk, counts)
+        sql = "select epoch, shard, chunk, counts from counts where round = ?"
+        for epoch, shard, chunk, counts in session.stream(sql, (round_.id,)):
+            add_chunk(live.counts, chunk, chunk_counts(counts))
             self._saw(round_.id, epoch, shard, chunk, counts)
         with self._lock:
             self._live[round_.id] = live
@@ -210,13 +212,6 @@ class ControlStore(ABC):
         with self._lock:
             live.counts[cells] += often
             live.version = next(self._versions)
-
-    def _sum_rows(
-        self, session: Session, round_id: int
-    ) -> Iterator[tuple[tuple[int, int], tuple[int, bytes]]]:
-        sql = "select epoch, shard, chunk, counts from counts where round = ?"
-        for epoch, shard, chunk, counts in session.stream(sql, (round_id,)):
-            yield (epoch, shard), (chunk, counts)
 
     def _reload_live(self, session: Session) -> None:
         known = {round_.id: round_ for c in self.control.collections.values() for round_ in c.rounds}
@@ -243,15 +238,24 @@ class ControlStore(ABC):
 
     def counts_stored(self, round_: Round) -> Integers:
         """A round's counts as they are in the store now."""
-        total = np.zeros(self.book(round_).plan.layout.cells, np.int64)
         with self.reading() as session:
-            for _, counts in self._sum_rows(session, round_.id):
-                add_chunk(total, *counts)
+            return self.sum_counts(session, round_)
+
+    def sum_counts(self, session: Session, round_: Round, epoch: int | None = None) -> Integers:
+        """The counts of a round, or of one of its open epochs, over all shards."""
+        total = np.zeros(self.book(round_).plan.layout.cells, np.int64)
+        sql = "select chunk, counts from counts where round = ?"
+        if epoch is None:
+            rows = session.stream(sql, (round_.id,))
+        else:
+            rows = session.stream(f"{sql} and epoch = ?", (round_.id, epoch))
+        for chunk, counts in rows:
+            add_chunk(total, chunk, chunk_counts(counts))
         return total
 
 
-def add_chunk(total: Integers, chunk: int, blob: bytes) -> None:
-    """Add a row of counts to an array of all counts."""
+def add_chunk(total: Integers, chunk: int, counts: Integers) -> None:
+    """Add the counts of a chunk to an array of all counts."""
     first = chunk * CHUNK
     room = min(CHUNK, len(total) - first)
-    total[first : first + room] += chunk_counts(blob)[:room]
+    total[first : first + room] += counts[:room]

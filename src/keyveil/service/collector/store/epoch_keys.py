@@ -12,16 +12,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
-
 from ....foundation.coins import fresh_bytes
 from ....foundation.files import write_whole
 from ....plan.report import is_hex
+from .seen_ids import SIZE, id_cipher, split
 from .segments import make_folder, sync
 
 FOLDER = "keys"
 """Subfolder of the folder of segments."""
-SIZE = 16
 
 
 class KeyFolder:
@@ -78,9 +76,8 @@ class Images:
     """The map from ids to stored images. It is a permutation, so distinct ids have distinct images."""
 
     def __init__(self, key: bytes) -> None:
-        self._cipher: CipherContext = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+        self._cipher = id_cipher(key)
 
     def of(self, ids: Sequence[bytes]) -> list[bytes]:
         """The images of ids."""
-        packed = self._cipher.update(b"".join(ids))
-        return [packed[at : at + SIZE] for at in range(0, len(packed), SIZE)]
+        return split(self._cipher.update(b"".join(ids)))

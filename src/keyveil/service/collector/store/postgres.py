@@ -7,8 +7,9 @@ exclusive one. So a pause or a closed epoch takes effect in all processes at onc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -17,9 +18,10 @@ from psycopg import errors
 
 from ....foundation.arrays import Integers
 from .collection import Round
+from .control import add_chunk
 from .migrations import MIGRATIONS, POSTGRES, POSTGRES_ONLY
 from .store_base import Store
-from .store_interface import CHUNK, Parcel, Session, StoreError, StoreUnready, chunk_counts
+from .store_interface import Parcel, Session, StoreError, StoreUnready, chunk_counts
 
 LOCKS, CONTROL, MIGRATING, SEALING, SHARDS = 0x6B65, 1, 2, 3, 1000
 """Class and numbers of our advisory locks; shard n has number SHARDS + n."""
@@ -69,7 +71,6 @@ class PostgresStore(Store):
         super().__init__()
         self._address = address
         self._connection: psycopg.Connection[Any] | None = None
-        self._generation = -1
         self._alone = False
         self._heads: dict[tuple[int, int], int] = {}
         self._seen: dict[tuple[int, int, int, int], Integers] = {}
@@ -89,7 +90,7 @@ class PostgresStore(Store):
             if serving:
                 self._take_shard()
             self._forget()
-            self._generation = self._read_generation(self._session())
+            self._changed(self._session())
             self.reload()
         except BaseException:
             self.close()
@@ -226,12 +227,6 @@ class PostgresStore(Store):
     def _read_generation(self, session: Session) -> int:
         return int(session.rows("select generation from control")[0][0])
 
-    def _changed(self, session: Session) -> bool:
-        generation = self._read_generation(session)
-        changed = generation != self._generation
-        self._generation = generation
-        return changed
-
     def _mark_changed(self, session: Session) -> None:
         sql = "update control set generation = generation + 1 returning generation"
         self._generation = int(session.rows(sql)[0][0])
@@ -267,21 +262,16 @@ class PostgresStore(Store):
             for epoch, chunk, counts, at in session.rows(sql, (round_id, shard, before)):
                 new = chunk_counts(counts)
                 old = self._seen.get((round_id, epoch, shard, chunk))
-                first = chunk * CHUNK
-                room = min(CHUNK, len(live.counts) - first)
-                more = new if old is None else new - old
                 with self._lock:
-                    live.counts[first : first + room] += more[:room]
+                    add_chunk(live.counts, chunk, new if old is None else new - old)
                     live.version = next(self._versions)
                 self._seen[round_id, epoch, shard, chunk] = new
                 before = max(before, at)
             self._heads[round_id, shard] = before
 
     def _load(self, session: Session, round_: Round) -> None:
-        for seen in [key for key in self._seen if key[0] == round_.id]:
-            del self._seen[seen]
-        for head in [key for key in self._heads if key[0] == round_.id]:
-            del self._heads[head]
+        self._seen = {at: counts for at, counts in self._seen.items() if at[0] != round_.id}
+        self._heads = {at: version for at, version in self._heads.items() if at[0] != round_.id}
         super()._load(session, round_)
 
     def _saw(self, round_id: int, epoch: int, shard: int, chunk: int, counts: bytes) -> None:
@@ -316,23 +306,16 @@ class PostgresStore(Store):
         new = {row[0].hex for row in taken}
         return {place for place, name in enumerate(names) if name not in new}
 
-    def _claimed(self, round_: Round, epoch: int, ids: list[bytes]) -> None:
-        """Nothing to do: the database has them."""
-
-    def _drop_ids(self, session: Session, round_: Round, epoch: int | None) -> Callable[[], None]:
+    def _drop_ids(self, session: Session, round_: Round, epoch: int | None) -> None:
         if epoch is None:
             session.run("delete from ids where round = ?", (round_.id,))
         else:
             session.run("delete from ids where round = ? and epoch = ?", (round_.id, epoch))
-        return lambda: None
 
 
 _cursors = count(1)
-_known_sql: dict[str, str] = {}
 
 
+@cache
 def _sql(text: str) -> Any:
-    translated = _known_sql.get(text)
-    if translated is None:
-        translated = _known_sql[text] = text.replace("?", "%s")
-    return translated
+    return text.replace("?", "%s")

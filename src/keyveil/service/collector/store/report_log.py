@@ -73,9 +73,8 @@ class LogStore(ControlStore):
         try:
             for group in groups:
                 self._note(group)
-        except (
-            Exception
-        ) as error:  # memory and disk would differ: stop, and let the next process read everything
+        except Exception as error:
+            # memory and disk would differ: stop, and let the next process read everything
             raise StoreBroken(f"after a commit: {type(error).__name__}") from error
 
     def _note(self, group: _Group) -> None:
@@ -163,11 +162,8 @@ class LogStore(ControlStore):
             except OSError as error:
                 raise StoreUnready(f"no key can be written to {FOLDER}: {error.strerror}") from None
         name, key = self._new_keys[at]
-        sql = (
-            "insert into id_keys (round, epoch, name) values (?, ?, ?) "
-            "on conflict do nothing returning 1"
-        )
-        if session.rows(sql, (*at, name)):
+        sql = "insert into id_keys (round, epoch, name) values (?, ?, ?) on conflict do nothing"
+        if session.rows(f"{sql} returning 1", (*at, name)):
             return Images(key)
         self.keys.destroy(self._new_keys.pop(at)[0])  # another process was faster
         (row,) = session.rows("select name from id_keys where round = ? and epoch = ?", at)
@@ -205,14 +201,7 @@ class LogStore(ControlStore):
 
     def reload(self, session: Session | None = None) -> Control:
         control = super().reload(session)
-        every = control.collections.values()
-        open_from = {
-            round_.id: collection.closed_before for collection in every for round_ in collection.rounds
-        }
-
-        def over(at: tuple[int, int]) -> bool:
-            return at[0] not in open_from or at[1] < open_from[at[0]]
-
+        over = control.over
         self._images = {at: images for at, images in self._images.items() if not over(at)}
         self.missing_keys = {at for at in self.missing_keys if not over(at)}
         for at in filter(over, list(self._new_keys)):
@@ -229,14 +218,11 @@ class LogStore(ControlStore):
         once = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))
         if len(once) == len(ids):
             known = self.claim_ids(session, group.round, group.epoch, ids)
-            return (
-                [place for place in range(len(ids)) if place not in known]
-                if known
-                else [*range(len(ids))]
-            )
-        places = sorted(once.values())
-        known = self.claim_ids(session, group.round, group.epoch, [ids[place] for place in places])
-        return [place for at, place in enumerate(places) if at not in known]
+            places = range(len(ids))
+            return [place for place in places if place not in known] if known else list(places)
+        first = sorted(once.values())
+        known = self.claim_ids(session, group.round, group.epoch, [ids[place] for place in first])
+        return [place for at, place in enumerate(first) if at not in known]
 
     def _take_some(self, session: Session, group: _Group, ids: list[bytes], room: int) -> list[int]:
         """Claim as many new ids as there is room for; the others are refused."""
@@ -259,10 +245,14 @@ class LogStore(ControlStore):
         cap = collection.terms.people
         if cap is None:
             return None
-        rows = session.rows("select coalesce(sum(reports), 0) from heads where round = ?", (round_.id,))
-        room = max(0, cap - int(rows[0][0]))
+        room = max(0, cap - self.reports(session, round_))
         self._near_cap(room)
         return room if room < asked else None
+
+    def reports(self, session: Session, round_: Round) -> int:
+        """Number of reports of a round."""
+        sql = "select coalesce(sum(reports), 0) from heads where round = ?"
+        return int(session.rows(sql, (round_.id,))[0][0])
 
     def _log(self, session: Session, group: _Group, ids: list[bytes], chosen: list[int]) -> None:
         assert group.round is not None
@@ -298,7 +288,6 @@ class LogStore(ControlStore):
             "returning version",
             (round_id, shard, reports),
         )
-        version = head[0][0]
         parts = list(by_chunk(cells, often))
         old = self._chunks(session, round_id, epoch, shard, [part[0] for part in parts])
         changed = []
@@ -307,7 +296,7 @@ class LogStore(ControlStore):
             if counts is None:
                 counts = np.zeros(CHUNK, np.int64)
             counts[places] += more
-            changed.append((round_id, epoch, shard, chunk, version, chunk_blob(counts)))
+            changed.append((round_id, epoch, shard, chunk, head[0][0], chunk_blob(counts)))
         session.many(
             "insert into counts (round, epoch, shard, chunk, version, counts) values (?, ?, ?, ?, ?, ?) "
             "on conflict (round, epoch, shard, chunk) do update set "

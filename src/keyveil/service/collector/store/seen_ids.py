@@ -11,10 +11,12 @@ any choice of ids, and nobody can read a file once the set is gone.
 from __future__ import annotations
 
 import mmap
+import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from io import RawIOBase
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, cast
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
@@ -53,6 +55,16 @@ class Scratch(Protocol):
 
     def new(self) -> RawIOBase:
         """An empty file."""
+
+
+class FolderScratch:
+    """Creates unnamed files in a folder. Each disappears when it is closed or the process ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def new(self) -> RawIOBase:
+        return cast(RawIOBase, tempfile.TemporaryFile(buffering=0, dir=self.folder))
 
 
 class _Run:
@@ -196,7 +208,7 @@ class IdSet:
 
     def __init__(self, scratch: Scratch | None = None) -> None:
         self._scratch = scratch
-        self._cipher = _cipher()
+        self._cipher = id_cipher(fresh_bytes(SIZE))
         self._recent: set[bytes] = set()
         self._runs: list[_Run] = []
         self._filter = _Filter(2)
@@ -229,10 +241,9 @@ class IdSet:
         """The places of ids that are in the set."""
         if self._spoiled:
             raise Spoiled
-        recent = self._recent
-        known = (
-            {place for place, report_id in enumerate(ids) if report_id in recent} if recent else set()
-        )
+        recent, known = self._recent, set()
+        if recent:
+            known = {place for place, report_id in enumerate(ids) if report_id in recent}
         if self._runs and ids:
             images = _rows(self._cipher.update(b"".join(ids)))
             left = self._filter.maybe(images)
@@ -330,9 +341,9 @@ def split(packed: bytes) -> list[bytes]:
 # -- images ----------------------------------------------------------------------------------------
 
 
-def _cipher(key: bytes | None = None) -> CipherContext:
-    """A secret permutation of all ids."""
-    return Cipher(algorithms.AES(key or fresh_bytes(16)), modes.ECB()).encryptor()
+def id_cipher(key: bytes) -> CipherContext:
+    """A permutation of all ids, secret as long as its key."""
+    return Cipher(algorithms.AES(key), modes.ECB()).encryptor()
 
 
 def _rows(packed: bytes | mmap.mmap) -> np.ndarray:
@@ -359,9 +370,8 @@ def _arranged(
     buckets = ((images[:, 0] >> np.uint64(64 - bits)) - np.uint64(first)).astype(np.int64)
     starts = np.zeros(number + 1, np.int64)
     np.cumsum(np.bincount(buckets, minlength=number), out=starts[1:])
-    keys = (
-        buckets.astype(np.uint16) if number <= 1 << 16 else buckets
-    )  # short integers are sorted faster
+    # short integers are sorted faster
+    keys = buckets.astype(np.uint16) if number <= 1 << 16 else buckets
     return images.take(np.argsort(keys, kind="stable"), axis=0), starts
 
 

@@ -1,7 +1,7 @@
-"""Sealed epochs: Parquet files of reports without ids, and a manifest beside them.
+"""Sealed epochs: Parquet files of reports without ids, and a manifest next to them.
 
-Rows are sorted, so that their order says nothing of when each came. ``keyveil verify`` and any engine
-that reads Parquet can count them again.
+Rows are sorted, so that their order does not show when a report arrived. ``keyveil verify`` and any
+engine that reads Parquet can count them again.
 """
 
 from __future__ import annotations
@@ -53,10 +53,7 @@ def folder_of(
 
 
 def write_epoch(
-    folder: Path,
-    facts: Mapping[str, Any],
-    plan: Plan,
-    payloads: Iterable[bytes],
+    folder: Path, facts: Mapping[str, Any], plan: Plan, payloads: Iterable[bytes]
 ) -> tuple[dict[str, Any], Tally]:
     """Write an epoch's reports and its manifest; the manifest, and the tally of what was written."""
     make_folder(folder)
@@ -198,10 +195,10 @@ def remove(folder: Path) -> None:
 
 
 def _stamp(path: Path) -> dict[str, Any]:
-    digest = hashlib.sha256()
-    size = 0
+    return {"bytes": path.stat().st_size, "sha256": hash_of(path)}
+
+
+def hash_of(path: Path) -> str:
+    """The SHA-256 of a file in hexadecimal digits."""
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-            size += len(block)
-    return {"bytes": size, "sha256": digest.hexdigest()}
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -19,8 +19,7 @@ import apsw
 from ....foundation.files import open_lock, take_lock
 from .collection import Control, Round
 from .migrations import MIGRATIONS, SQLITE
-from .scratch import FolderScratch
-from .seen_ids import HELD, IdSet, Scratch, Spoiled
+from .seen_ids import HELD, FolderScratch, IdSet, Scratch, Spoiled
 from .store_base import Store
 from .store_interface import Session, StoreBroken, StoreError, StoreUnready
 
@@ -84,8 +83,8 @@ class _Learner:
     """
 
     def __init__(self, store: SqliteStore, round_id: int, epoch: int) -> None:
-        self._store, self._one, self._epoch = store, round_id, epoch
-        self.found: IdSet | None = None
+        self._store, self._at = store, (round_id, epoch)
+        self.ids: IdSet | None = None
         self.done = threading.Event()
         self._unwanted = False
         self._thread = threading.Thread(target=self._work, name="keyveil-ids", daemon=True)
@@ -94,28 +93,24 @@ class _Learner:
     def _work(self) -> None:
         try:
             with self._store.reading() as session:
-                self.found = IdSet.of(self._read(session), self._store._scratch)
-        except (StoreUnready, apsw.Error, OSError, _Unwanted):
+                self.ids = IdSet.of(self._read(session), self._store._scratch)
+        except (StoreUnready, apsw.Error, OSError):
             pass
         finally:
             self.done.set()
 
     def _read(self, session: Session) -> Iterator[bytes]:
-        for packed in self._store._read_ids(session, self._one, self._epoch):
+        for packed in self._store._read_ids(session, *self._at):
             if self._unwanted:
-                raise _Unwanted
+                raise StoreUnready("nobody waits for these ids")
             yield packed
 
     def end(self) -> None:
         """Stop reading and discard the ids."""
         self._unwanted = True
         self._thread.join()
-        if self.found is not None:
-            self.found.close()
-
-
-class _Unwanted(Exception):
-    pass
+        if self.ids is not None:
+            self.ids.close()
 
 
 class SqliteStore(Store):
@@ -134,7 +129,6 @@ class SqliteStore(Store):
         self._vfs, self._synchronous = vfs, synchronous
         self._connection: apsw.Connection | None = None
         self._lock_file: int | None = None
-        self._data_version = -1
         self._ids: dict[tuple[int, int], IdSet] = {}
         self._learners: dict[tuple[int, int], _Learner] = {}
         self._scratch: Scratch = FolderScratch(self.path.parent)
@@ -153,7 +147,7 @@ class SqliteStore(Store):
             self._connection.set_wal_hook(self._committed)
             self._ready_tables()
             self.reload()
-            self._data_version = self._read_data_version()
+            self._changed(self._session())
             if serving:
                 self._learn_large()
         except BaseException:
@@ -165,9 +159,8 @@ class SqliteStore(Store):
             if flags is None and not self._vfs:
                 make_private(self.path)
             connection = connected(self.path, flags, self._vfs, self._synchronous)
-            connection.pragma(
-                "wal_autocheckpoint", 0
-            )  # automatic checkpoints hide their errors: see _checkpoint
+            # automatic checkpoints hide their errors: see _checkpoint
+            connection.pragma("wal_autocheckpoint", 0)
             connection.pragma("mmap_size", 0)
         except (apsw.Error, OSError) as error:
             raise StoreError(f"cannot open the store {self.path}: {_plain(error)}") from None
@@ -195,7 +188,7 @@ class SqliteStore(Store):
             with suppress(apsw.Error):
                 self._connection.close()
             self._connection = None
-        self._forget(lambda round_id, epoch: True)
+        self._forget(lambda at: True)
         if self._lock_file is not None:
             os.close(self._lock_file)
             self._lock_file = None
@@ -311,26 +304,13 @@ class SqliteStore(Store):
 
     # -- other processes ---------------------------------------------------------------------------
 
-    def _read_data_version(self) -> int:
+    def _read_generation(self, session: Session) -> int:
         return int(self._session().rows("pragma data_version")[0][0])
-
-    def _changed(self, session: Session) -> bool:
-        version = self._read_data_version()
-        changed = version != self._data_version
-        self._data_version = version
-        return changed
-
-    def _mark_changed(self, session: Session) -> None:
-        """Nothing to do: SQLite counts changes itself."""
 
     def reload(self, session: Session | None = None) -> Control:
         """Read collections and tokens, and release the ids of closed epochs and deleted rounds."""
         control = super().reload(session)
-        every = control.collections.values()
-        open_from = {
-            round_.id: collection.closed_before for collection in every for round_ in collection.rounds
-        }
-        self._forget(lambda round_id, epoch: round_id not in open_from or epoch < open_from[round_id])
+        self._forget(control.over)
         return control
 
     def refresh(self) -> None:
@@ -340,7 +320,7 @@ class SqliteStore(Store):
             if self._unswept and not self.broken:
                 self._swept()
         except apsw.Error as error:
-            self._data_version = -1
+            self._generation = -1
             raise StoreUnready(f"the store cannot be read: {_plain(error)}") from None
 
     def _reload_changed(self, live: bool = False) -> None:
@@ -373,8 +353,8 @@ class SqliteStore(Store):
         if not learner.done.is_set():
             return True
         del self._learners[round_.id, epoch]
-        if learner.found is not None:  # otherwise the next lookup reads the ids and raises the error
-            self._ids[round_.id, epoch] = learner.found
+        if learner.ids is not None:  # otherwise the next lookup reads the ids and raises the error
+            self._ids[round_.id, epoch] = learner.ids
         return False
 
     def _read_ids(self, session: Session, round_id: int, epoch: int) -> Iterator[bytes]:
@@ -395,15 +375,12 @@ class SqliteStore(Store):
         return ids
 
     def _known(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
-        try:
-            return self._set(session, round_, epoch).known(ids)
-        except Spoiled:  # the set is only an index: the log has all ids
-            self._forget(lambda *key: key == (round_.id, epoch))
-        try:
-            return self._set(session, round_, epoch).known(ids)
-        except Spoiled:
-            self._forget(lambda *key: key == (round_.id, epoch))
-            raise StoreUnready("the index of ids next to the store is damaged") from None
+        for _ in range(2):  # the set is only an index: the log has all ids, and it is read again
+            try:
+                return self._set(session, round_, epoch).known(ids)
+            except Spoiled:
+                self._forget(lambda at: at == (round_.id, epoch))
+        raise StoreUnready("the index of ids next to the store is damaged")
 
     def claim_ids(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
         return self._known(session, round_, epoch, ids)
@@ -415,17 +392,12 @@ class SqliteStore(Store):
             known = self._ids[round_.id, epoch] = IdSet(self._scratch)
         known.add(ids)
 
-    def _forget(self, which: Callable[[int, int], bool]) -> None:
+    def _forget(self, which: Callable[[tuple[int, int]], bool]) -> None:
         """Release the ids of some rounds and epochs, and their files."""
-        for key in list(self._ids):
-            if which(*key):
-                self._ids.pop(key).close()
-        for key in list(self._learners):
-            if which(*key):
-                self._learners.pop(key).end()
-
-    def _drop_ids(self, session: Session, round_: Round, epoch: int | None) -> Callable[[], None]:
-        return lambda: self._forget(lambda round_id, at: round_id == round_.id and epoch in (None, at))
+        for at in filter(which, list(self._ids)):
+            self._ids.pop(at).close()
+        for at in filter(which, list(self._learners)):
+            self._learners.pop(at).end()
 
     def _swept(self) -> None:
         """Remove deleted rows from the log as well; tried again later if someone still reads from it."""

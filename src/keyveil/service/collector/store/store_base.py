@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +14,7 @@ from ....foundation.arrays import Integers
 from ....plan.tally import Tally
 from ..process.problems import Problem
 from .collection import Collection, Control, Round
-from .control import Book, add_chunk
-from .report_log import LogStore, crc_of
+from .report_log import LogStore
 from .store_interface import BROUGHT_IN, COMMON, SEALED, Segment, Session
 
 
@@ -51,32 +50,24 @@ class Store(LogStore):
         for reports, crc, ids, payload in session.stream(sql, (round_.id, epoch)):
             yield Segment(reports, crc, bytes(ids), bytes(payload))
 
-    def epoch_counts(self, session: Session, round_: Round, epoch: int) -> Integers:
-        """The counts of one open epoch over all shards."""
-        total = np.zeros(self.book(round_).plan.layout.cells, np.int64)
-        sql = "select chunk, counts from counts where round = ? and epoch = ?"
-        for chunk, counts in session.rows(sql, (round_.id, epoch)):
-            add_chunk(total, chunk, counts)
-        return total
+    def sealed_tally(self, session: Session, round_: Round, epoch: int) -> Tally:
+        """The tally of one sealed epoch."""
+        sql = "select tally from sealed where round = ? and epoch = ?"
+        content = bytes(session.rows(sql, (round_.id, epoch))[0][0])
+        return Tally.parse(self.book(round_).plan, content, stored=True)
 
     def split_counts(self, round_: Round) -> tuple[int, Integers, Integers] | None:
         """The latest epoch with reports, its counts, and those of all others; None if it is alone."""
-        plan = self.book(round_).plan
         with self.reading() as session:
             sealed = [epoch_sealed.epoch for epoch_sealed in self.sealed(session, round_)]
             epoch = max((*sealed, *self.epochs(session, round_)), default=None)
             if epoch is None:
                 return None
             if epoch in sealed:
-                sql = "select tally from sealed where round = ? and epoch = ?"
-                content = bytes(session.rows(sql, (round_.id, epoch))[0][0])
-                latest = Tally.parse(plan, content, stored=True).counts
+                latest = self.sealed_tally(session, round_, epoch).counts
             else:
-                latest = self.epoch_counts(session, round_, epoch)
-            total = np.zeros(plan.layout.cells, np.int64)
-            for _, counts in self._sum_rows(session, round_.id):
-                add_chunk(total, *counts)
-        before = total - latest
+                latest = self.sum_counts(session, round_, epoch)
+            before = self.sum_counts(session, round_) - latest
         return (epoch, latest, before) if before.any() else None
 
     def seal(
@@ -87,26 +78,23 @@ class Store(LogStore):
         The files of the manifest are on disk, and their counts must equal the epoch's. The log is
         deleted afterwards with ``sweep``.
         """
-        plan = self.book(round_).plan
-        done: list[Callable[[], None]] = []
+        plan, at = self.book(round_).plan, (round_.id, epoch)
 
         def work(session: Session, control: Control) -> bool:
             collection = control.by_id(round_.collection)
             if collection is None or epoch >= collection.closed_before:
                 return False
-            rows = session.rows("select 1 from sealed where round = ? and epoch = ?", (round_.id, epoch))
-            if rows:
+            if session.rows("select 1 from sealed where round = ? and epoch = ?", at):
                 return False
-            counts = self.epoch_counts(session, round_, epoch)
+            counts = self.sum_counts(session, round_, epoch)
             reports = int(counts[plan.layout.own].sum())
             if reports != manifest["reports"]:
                 raise Problem("state", "the epoch's counts differ from those of its segments")
             cells = np.flatnonzero(counts)
             if len(cells):
                 self._count(session, round_.id, SEALED, COMMON, cells, counts[cells], 0)
-            at = (round_.id, epoch)
             session.run("delete from counts where round = ? and epoch = ?", at)
-            done.append(self._drop_ids(session, round_, epoch))
+            self._drop_ids(session, round_, epoch)
             session.run(
                 "insert into sealed (round, epoch, reports, sealed, expired, manifest, tally) "
                 "values (?, ?, ?, ?, 0, ?, ?)",
@@ -115,8 +103,6 @@ class Store(LogStore):
             return True
 
         result = self.change(work)
-        for act in done:
-            act()
         self._reload_changed(live=True)  # the same sums from other rows
         return result
 
@@ -140,9 +126,8 @@ class Store(LogStore):
 
     def sealed(self, session: Session, round_: Round) -> list[Sealed]:
         """The sealed epochs of a round, in order."""
-        sql = (
-            "select epoch, reports, sealed, expired, manifest from sealed where round = ? order by epoch"
-        )
+        columns = "epoch, reports, sealed, expired, manifest"
+        sql = f"select {columns} from sealed where round = ? order by epoch"
         return [
             Sealed(epoch, reports, at, bool(expired), json.loads(manifest))
             for epoch, reports, at, expired, manifest in session.rows(sql, (round_.id,))
@@ -190,25 +175,19 @@ class Store(LogStore):
 
     def delete(self, collection: Collection) -> None:
         """Delete a collection and all its data."""
-        done: list[Callable[[], None]] = []
 
         def work(session: Session, control: Control) -> None:
             for round_ in collection.rounds:
                 for table in ("segments", "counts", "heads", "sealed", "imports"):
                     session.run(f"delete from {table} where round = ?", (round_.id,))
-                done.append(self._drop_ids(session, round_, None))
+                self._drop_ids(session, round_, None)
             for table in ("rounds", "refusals", "tokens"):
                 session.run(f"delete from {table} where collection = ?", (collection.id,))
             session.run("delete from collections where id = ?", (collection.id,))
 
         self.change(work)
-        for act in done:
-            act()
         self._swept()
         for round_ in collection.rounds:
             self._live.pop(round_.id, None)
         if self.segments_folder is not None:
             self.drop_spent_keys()
-
-
-__all__ = ["Book", "Sealed", "Store", "add_chunk", "crc_of"]

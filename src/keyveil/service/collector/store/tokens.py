@@ -39,24 +39,15 @@ class Token:
         return self.role == role or self.role == "admin"
 
 
-def fresh_id() -> str:
-    """A new public name for a token."""
-    return fresh_bytes(8).hex()
-
-
-def fresh_secret() -> str:
-    """A new secret of 256 random bits."""
-    return urlsafe_b64encode(fresh_bytes(32)).rstrip(b"=").decode()
+def fresh() -> tuple[str, bytes, str]:
+    """A new token: its public name, the digest of its secret of 256 random bits, and its text."""
+    name, secret = fresh_bytes(8).hex(), urlsafe_b64encode(fresh_bytes(32)).rstrip(b"=").decode()
+    return name, digest_of(secret), f"kv_{name}_{secret}"
 
 
 def digest_of(secret: str) -> bytes:
     """The stored hash of a secret. A secret of 256 random bits needs no slow hash."""
     return hashlib.sha256(b"keyveil token\0" + secret.encode()).digest()
-
-
-def spelled(name: str, secret: str) -> str:
-    """The text of a token."""
-    return f"kv_{name}_{secret}"
 
 
 def read(text: str) -> tuple[str, str] | None:

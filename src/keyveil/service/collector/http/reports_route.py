@@ -1,12 +1,15 @@
-"""The route for reports: check them, pass them to the writer, and answer when they are durable."""
+"""The collector's route for reports.
+
+It checks the token, the plan, the rate and repeated ids, passes the reports to the writer, and answers
+when they are durable.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
 
-import msgspec
+from starlette.responses import Response
 
 from ..engine.rate_limit import Rate
 from ..engine.recent_reports import RecentReports
@@ -14,15 +17,14 @@ from ..engine.service import Service
 from ..process.problems import REASONS, Problem
 from ..store import Parcel
 from ..store.collection import Collection
-from . import wire
+from ..store.seen_ids import split
+from . import batches
 from .access import require_ingest
-from .upload import Said, Upload
-from .web import Pairs
-
-_encoder = msgspec.json.Encoder()
+from .upload_limits import Upload
+from .web import Pairs, json
 
 
-class Ingest(Upload[Collection]):
+class ReportsRoute(Upload[Collection]):
     """The collector's route for reports."""
 
     def __init__(self, service: Service) -> None:
@@ -34,12 +36,6 @@ class Ingest(Upload[Collection]):
     async def find(self, name: str) -> Collection:
         return self.service.control.named(name)
 
-    def origins(self, place: Collection) -> Sequence[str]:
-        return place.terms.origins
-
-    def epoch_now(self, place: Collection) -> int:
-        return place.terms.epoch_at(self.service.clock.now())
-
     def check(self, place: Collection, headers: Pairs) -> None:
         if self.service.writer.broken:
             raise Problem("unhealthy")
@@ -50,7 +46,7 @@ class Ingest(Upload[Collection]):
         if place is not None:
             self.service.writer.refused(place.id, problem.reason, problem.more.get("number", 1))
 
-    async def take(self, place: Collection, batch: wire.Batch) -> Said:
+    async def take(self, place: Collection, batch: batches.Batch) -> Response:
         service = self.service
         round_ = place.round_of(batch.plan)
         if round_ is None:
@@ -58,12 +54,10 @@ class Ingest(Upload[Collection]):
         book = service.store.has_book(round_)
         if book is None:
             book = await asyncio.to_thread(service.store.book, round_)
-        packed = wire.pack(batch, book.plan.packing)
+        packed = batches.pack(batch, book.plan.packing)
         reasons: dict[int, str] = dict.fromkeys(packed.impossible, "impossible")
         if packed.count:
-            ids = packed.ids
-            names = [ids[at : at + 16] for at in range(0, len(ids), 16)]
-            parcel = Parcel(place.id, round_.id, batch.epoch, names, packed.rows)
+            parcel = Parcel(place.id, round_.id, batch.epoch, split(packed.ids), packed.rows)
             recent = self._recent.look(parcel, book.plan.packing.width)
             await self._submit(place, parcel, packed.count - recent.repeats)
             if parcel.refused:
@@ -72,11 +66,11 @@ class Ingest(Upload[Collection]):
             else:
                 self._recent.note(parcel, recent)
             if recent.changed:
-                service.metrics.change(place.name, recent.changed)
+                service.metrics.changed[place.name] += recent.changed
         if reasons:
             return self._partly(place, batch, reasons)
-        service.metrics.accept(place.name, batch.count)
-        return 200, b'{"accepted":%d,"failed":[]}' % batch.count, []
+        service.metrics.accepted[place.name] += batch.count
+        return Response(b'{"accepted":%d,"failed":[]}' % batch.count, media_type=batches.JSON)
 
     async def _submit(self, collection: Collection, parcel: Parcel, fresh: int) -> None:
         """Make reports durable within the collection's rate."""
@@ -96,7 +90,7 @@ class Ingest(Upload[Collection]):
         finally:
             bucket.give_back(unused)
 
-    def _partly(self, collection: Collection, batch: wire.Batch, reasons: dict[int, str]) -> Said:
+    def _partly(self, collection: Collection, batch: batches.Batch, reasons: dict[int, str]) -> Response:
         """The answer if reports failed: it names their ids.
 
         A refusal if all failed for the same reason.
@@ -118,5 +112,5 @@ class Ingest(Upload[Collection]):
         for reason, number in refused.items():
             service.metrics.refuse(collection.name, reason, number)
             service.writer.refused(collection.id, reason, number)
-        service.metrics.accept(collection.name, accepted)
-        return 200, _encoder.encode({"accepted": accepted, "failed": failed}), []
+        service.metrics.accepted[collection.name] += accepted
+        return json({"accepted": accepted, "failed": failed})

@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..foundation.arrays import Bits, Floats, Integers
-from ..foundation.coins import Stream
-from ..foundation.errors import ChannelError
-from .honest_limits import HonestLimits
-from .law import Channel, Document, as_states, integer, nan_where_biased
-from .proof import Proof
+from ...foundation.arrays import Bits, Floats, Integers
+from ...foundation.coins import Stream
+from ...foundation.errors import ChannelError
+from ..honest_limits import HonestLimits
+from ..law import Channel, Document, as_states, integer, nan_where_biased
+from ..proof import Proof
 from .symmetric import Symmetric
 from .table import Table
 
@@ -40,9 +40,8 @@ class Product(Channel):
             raise ChannelError(f"a product has at most {MOST_OUTPUTS} outputs")
         if self.inner.states**self.digits > MOST_STATES:
             raise ChannelError(f"a product has at most {MOST_STATES} states")
-        object.__setattr__(self, "states", self.inner.states**self.digits)
-        object.__setattr__(self, "cells", self.inner.cells**self.digits)
-        object.__setattr__(self, "words", self.digits * self.inner.words)
+        states, cells = self.inner.states**self.digits, self.inner.cells**self.digits
+        self._derive(states=states, cells=cells, words=self.digits * self.inner.words)
 
     def proof(self) -> Proof:
         one = self.inner.proof()

@@ -25,14 +25,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Floats, Integers
-from ..foundation.coins import Stream
-from ..foundation.errors import ChannelError
-from ..foundation.exact import at_most
-from ..foundation.search import largest_fitting
+from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.coins import Stream
+from ...foundation.errors import ChannelError
+from ...foundation.exact import at_most
+from ...foundation.search import largest_fitting
+from ..proof import Proof
 from .hash import MOST_CELLS, item_words, words_of
-from .proof import Proof
 from .seed_pool import (
+    BOUNDS,
     MOST_ITEMS,
     PairSquares,
     SeedPool,
@@ -51,6 +52,7 @@ class CoCo(SeedPool):
 
     shape: ClassVar[str] = "coco"
     state_kind: ClassVar[str] = "items"
+    bounds = {**BOUNDS, "high": (1, WORD), "low": (1, WORD)}
 
     high: int
     low: int
@@ -64,7 +66,7 @@ class CoCo(SeedPool):
         if self.low < 1 or self.high < self.low or left < self.small - 2 * self.held:
             raise ChannelError("a coco leaves at least one unit for every cell that no one claims")
         super().__post_init__()
-        object.__setattr__(self, "words", 2 + self.held)
+        self._derive(words=2 + self.held)
 
     @classmethod
     def of(
@@ -226,6 +228,12 @@ class CoCo(SeedPool):
     def _mirror(self, cells: Integers) -> Integers:
         return np.asarray((cells + self.small // 2) % self.small)
 
+    def _order(self, words: np.ndarray, signs: Integers) -> Integers:
+        """One number to sort claims by: pair, rank, then the upper half and the high sign last."""
+        words, half = words.astype(np.int64), self.places
+        cell, rank = words >> 32, words & (WORD - 1)
+        return (((cell % half) << 32 | rank) << 2) | (cell >= half).astype(np.int64) << 1 | signs
+
     def _claimed(
         self, seeds: Integers, sets: Integers, dummies: np.ndarray
     ) -> tuple[Integers, Integers]:
@@ -233,85 +241,39 @@ class CoCo(SeedPool):
         half = self.small // 2
         word = words_of(self.salt, seeds[:, None], np.maximum(sets, 0) // 2)
         word = np.where(sets < 0, dummies.astype(np.uint64), word) * np.uint64(self.small)
-        cell, rank = (
-            (word >> np.uint64(32)).astype(np.int64),
-            (word & np.uint64(WORD - 1)).astype(np.int64),
-        )
-        sign = np.where(sets < 0, 1, sets % 2)
-        # One number to sort by: pair, rank, then the upper half and the high sign last.
-        order = (((cell % half) << 32 | rank) << 2) | (cell >= half).astype(np.int64) << 1 | sign
-        order = np.sort(order, axis=1)
-        pair, upper = order >> 34, (order >> 1 & 1) ^ (1 - (order & 1))
-        cells = pair + half * upper
+        order = np.sort(self._order(word, np.where(sets < 0, 1, sets % 2)), axis=1)
+        pair = order >> 34
+        cells = pair + half * _is_upper(order)
         cells[:, 1:][pair[:, 1:] == pair[:, :-1]] = self.small
         cells = np.sort(cells, axis=1)
         return cells, (cells < self.small).sum(axis=1)
 
-    # -- written out, for tests on few items -----------------------------------------------------
-
-    def row(self, claimed: tuple[int, ...]) -> list[int]:
-        """The weights of all cells of a seed, given the signed cells of the claimed pairs."""
-        mirrors = {(cell + self.small // 2) % self.small for cell in claimed}
-        weight, rest = self.left(len(claimed))
-        weights = [0] * self.small
-        others = sorted(set(range(self.small)) - set(claimed) - mirrors)
-        for rank, cell in enumerate(others):
-            weights[cell] = weight + (rank < rest)
-        for cell in claimed:
-            weights[cell], weights[(cell + self.small // 2) % self.small] = self.high, self.low
-        return weights
-
-    def law_of(self, members: np.ndarray) -> Floats:
-        """Pr[output] for one set, over all dummies; exact up to 2^-32 for each cell.
+    def mixture(self, sets: Integers, shares: Floats) -> Floats:
+        """Pr[output] over all dummies, if people hold these sets with these shares.
 
         A key keeps its pair if no dummy that falls into it ranks lower: (1 - rank / pairs)^dummies.
         Otherwise a dummy gets it, with either sign. All pairs that no key claims have equal weights.
         """
-        own = np.asarray(members, np.int64)
-        half, dummies, seeds = self.small // 2, self.held - len(own), np.arange(self.pool)
-        words = self.words_under(own // 2)
-        upper = np.zeros((self.pool, half), np.int64)
-        ranks = np.full((self.pool, half), 2.0)  # above every rank: no claim
-        for column, item in enumerate(own.tolist()):
-            cell = (words[:, column] >> np.uint64(32)).astype(np.int64)
-            rank = (words[:, column] & np.uint64(WORD - 1)) / WORD
-            pair = cell % half
-            first = rank < ranks[seeds, pair]
-            ranks[seeds[first], pair[first]] = rank[first]
-            upper[seeds[first], pair[first]] = ((cell >= half) ^ (item % 2 == 0))[first]
-        real = ranks < 2.0
-        middle = (self.high + self.low) / 2
-        apart = np.where(real, (1.0 - ranks / half) ** dummies, 0.0) * (self.high - self.low) / 2
-        left = WORD - real.sum(axis=1) * (self.high + self.low)
-        other = (left / (self.small - 2 * real.sum(axis=1)))[:, None]
-        lower = np.where(real, middle + np.where(upper == 0, apart, -apart), other)
-        higher = np.where(real, middle + np.where(upper == 1, apart, -apart), other)
-        return np.asarray(np.concatenate([lower, higher], axis=1).ravel() / WORD / self.pool)
-
-    def mixture(self, sets: Integers, shares: Floats) -> Floats:
         half, middle = self.small // 2, (self.high + self.low) / 2
         items, place = np.unique(sets, return_inverse=True)
-        words = self.words_under(np.maximum(items, 0) // 2).astype(np.int64)
-        cell, rank = words >> 32, words & (WORD - 1)
-        # One number to sort by: pair, rank, and last which of the pair's two cells is the signed one.
-        order = (((cell % half) << 32 | rank) << 1) | ((cell >= half) ^ (items % 2 == 0))
-        order[:, items < 0] = half << 33
+        order = self._order(self.words_under(np.maximum(items, 0) // 2), items % 2)
+        order[:, items < 0] = half << 34
         count = np.arange(self.held + 1)
         lefts = (WORD - count * 2 * middle) / (self.small - 2 * count)
         both, apart = np.zeros((2, self.pool, half + 1))
         seeds = np.arange(self.pool)[:, None, None]
         for rows in runs_of(len(sets), self.pool * sets.shape[1]):
             claims = np.sort(order[:, place.reshape(sets.shape)[rows]], axis=2)
-            pair = claims >> 33
+            pair = claims >> 34
             pair[:, :, 1:][pair[:, :, 1:] == pair[:, :, :-1]] = half
             dummies = self.held - (sets[rows] >= 0).sum(axis=1)
-            surviving = (1.0 - (claims >> 1 & (WORD - 1)) / (WORD * half)) ** dummies[:, None]
+            surviving = (1.0 - (claims >> 2 & (WORD - 1)) / (WORD * half)) ** dummies[:, None]
             left = lefts[(pair < half).sum(axis=2)]
             at = (seeds * (half + 1) + pair).ravel()
             more = np.broadcast_to((shares[rows] * (middle - left))[:, :, None], pair.shape)
             both += np.bincount(at, more.ravel(), both.size).reshape(both.shape)
             both += (left @ shares[rows])[:, None]
-            signed = np.where(claims & 1, 1.0, -1.0) * surviving * shares[rows][:, None]
+            signed = np.where(_is_upper(claims), 1.0, -1.0) * surviving * shares[rows][:, None]
             apart += np.bincount(at, signed.ravel(), apart.size).reshape(apart.shape)
         both, apart = both[:, :-1], apart[:, :-1] * (self.high - self.low) / 2
         return np.concatenate([both - apart, both + apart], axis=1).ravel() / WORD / self.pool
@@ -353,6 +315,11 @@ class CoCo(SeedPool):
         return Fraction(self.small * min(self.low, *left), WORD)
 
 
+def _is_upper(order: Integers) -> Integers:
+    """1 if the signed cell of a claim, given by its ``_order``, is in the upper half, else 0."""
+    return (order >> 1 & 1) ^ (1 - (order & 1))
+
+
 def _survival(held: int, cells: Any) -> Any:
     """The probability that a held key is not dropped, if ``held`` keys claim one of cells / 2 pairs."""
     free = 1.0 - 2.0 / cells
@@ -373,10 +340,8 @@ def _relative_survivals(channel: CoCo, keys: int) -> Floats:
 def variances(held: int, odds: float, cells: Any) -> tuple[Any, Any]:
     """One report's variance of the mass, and of the frequency, of a key that hardly anyone holds."""
     total = held * (odds + 1.0) + cells - 2 * held
-    pair_gain, sign_gain = (
-        (odds + 1.0) / total - 2.0 / cells,
-        (odds - 1.0) / total * _survival(held, cells),
-    )
+    pair_gain = (odds + 1.0) / total - 2.0 / cells
+    sign_gain = (odds - 1.0) / total * _survival(held, cells)
     return _noise(cells, pair_gain, sign_gain)[::-1]
 
 

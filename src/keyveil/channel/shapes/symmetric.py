@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Bits, Floats, Integers
-from ..foundation.coins import Stream
-from ..foundation.errors import ChannelError
-from ..foundation.exact import at_most, most_lies
-from .honest_limits import HonestLimits
-from .law import Channel, Document, as_states, integer, nan_where_biased, thresholds
-from .proof import Proof
+from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.coins import Stream
+from ...foundation.errors import ChannelError
+from ...foundation.exact import at_most, most_lies
+from ..honest_limits import HonestLimits
+from ..law import IntegerChannel, as_states, nan_where_biased, thresholds
+from ..proof import Proof
 
 MOST_STATES = 1 << 20
 MOST_COMPARED = 1 << 12
@@ -24,7 +23,7 @@ MOST_COMPARED = 1 << 12
 
 
 @dataclass(frozen=True)
-class Symmetric(Channel):
+class Symmetric(IntegerChannel):
     """Weight ``keep`` on the true state and ``lie`` on each other one.
 
     The left-over units, fewer than ``states - 1``, go one each to the states that follow the true one in
@@ -33,6 +32,9 @@ class Symmetric(Channel):
 
     shape: ClassVar[str] = "symmetric"
     names_states: ClassVar[bool] = True
+    sends_all: ClassVar[bool] = True  # a lie has at least one unit
+    words = 1
+    bounds = {"states": (2, MOST_STATES), "keep": (1, WORD), "lie": (1, WORD)}
 
     states: int
     keep: int
@@ -45,8 +47,7 @@ class Symmetric(Channel):
             raise ChannelError(
                 "a symmetric channel keeps at least as often as it lies, and its weights sum to 2^32"
             )
-        object.__setattr__(self, "cells", self.states)
-        object.__setattr__(self, "words", 1)
+        self._derive(cells=self.states)
 
     @classmethod
     def of(cls, states: int, epsilon: Decimal) -> Symmetric:
@@ -76,17 +77,6 @@ class Symmetric(Channel):
         # Column 0 holds keep at state 0 and, because rest < states - 1, a plain lie at state 1.
         return Proof(max(self.keep, self.lie + 1 if self.rest else 0), self.lie, (0, 1), "0")
 
-    def document(self) -> dict[str, Any]:
-        return {"shape": self.shape, "states": self.states, "keep": self.keep, "lie": self.lie}
-
-    @classmethod
-    def parse(cls, document: Document) -> Symmetric:
-        return cls(
-            integer(document, "states", 2, MOST_STATES),
-            integer(document, "keep", 1, WORD),
-            integer(document, "lie", 1, WORD),
-        )
-
     def circle_weights(self) -> Integers:
         """The weights of the outputs of state 0. Those of state i are the same, shifted by i."""
         row = np.full(self.states, self.lie, np.int64)
@@ -100,10 +90,6 @@ class Symmetric(Channel):
         row = self._circle()
         offset = np.arange(self.states)
         return row[(offset[None, :] - offset[:, None]) % self.states]
-
-    @cached_property
-    def possible(self) -> Bits:
-        return np.ones(self.cells, np.uint8)  # a lie has at least one unit
 
     def mix(self, states: Floats) -> Floats:
         spectrum = np.fft.rfft(self._circle())

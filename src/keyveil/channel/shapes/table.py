@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Floats, Integers
-from ..foundation.coins import Stream
-from ..foundation.errors import ChannelError
-from .law import MOST_OUTPUTS, Channel, Document, as_states, thresholds, weights_of
-from .proof import Proof
+from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.coins import Stream
+from ...foundation.errors import ChannelError
+from ..law import MOST_OUTPUTS, Channel, Document, as_states, thresholds, weights_of
+from ..proof import Proof
 
 MOST_ENTRIES = 1 << 16
 
@@ -24,6 +24,7 @@ class Table(Channel):
     """``rows[state][output]``: whole weights, each row summing to 2^32."""
 
     shape: ClassVar[str] = "table"
+    words = 1
 
     rows: tuple[tuple[int, ...], ...]
 
@@ -34,9 +35,7 @@ class Table(Channel):
             raise ChannelError(f"a table has at most {MOST_OUTPUTS} outputs")
         rows = tuple(weights_of(row, len(self.rows[0])) for row in self.rows)
         object.__setattr__(self, "rows", rows)
-        object.__setattr__(self, "states", len(rows))
-        object.__setattr__(self, "cells", len(rows[0]))
-        object.__setattr__(self, "words", 1)
+        self._derive(states=len(rows), cells=len(rows[0]))
 
     @classmethod
     def rounded(cls, rows: Sequence[Sequence[float]] | Floats) -> Table:

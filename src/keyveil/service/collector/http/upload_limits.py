@@ -1,30 +1,44 @@
-"""The route that receives reports, for a collector and for a relay: limits, decoding, answers."""
+"""Receiving the body of a request with reports, within limits of size, time and memory.
+
+The routes for reports of a collector and of a relay are subclasses of ``Upload``.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-import msgspec
-from starlette.types import Message, Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
-from ..process.problems import CONTENT_TYPE, Problem
-from . import wire
+from ..process.problems import Problem
+from ..store.collection import Terms
+from . import batches
 from .access import allowed, cors, header, preflight
-from .web import Host, Pairs, as_problem, extra_headers
+from .web import Host, Pairs, as_problem, never_cached, refusal, with_headers
 
-Place = TypeVar("Place")
-Said = tuple[int, bytes, Pairs]
-"""Status, JSON body and additional headers of an answer."""
-
-_encoder = msgspec.json.Encoder()
-
+DECODERS = {
+    batches.JSON.encode(): batches.decode_json,
+    batches.BINARY.encode(): batches.decode_binary,
+}
+"""The decoder of a body by its content type."""
 PATIENCE = 1.0
 """Seconds that a body may take before it can be dropped to make room for another."""
+
+
+class HasTerms(Protocol):
+    """A collection, as a collector or a relay knows it."""
+
+    @property
+    def terms(self) -> Terms:
+        """Its epochs, and the origins whose pages may send reports."""
+
+
+Place = TypeVar("Place", bound=HasTerms)
 
 
 @dataclass(slots=True, eq=False)
@@ -55,26 +69,17 @@ class Upload(ABC, Generic[Place]):
     async def find(self, name: str) -> Place:
         """The collection of this name; a problem if there is none."""
 
-    @abstractmethod
-    def origins(self, place: Place) -> Sequence[str]:
-        """Web origins whose pages may send reports to it."""
-
-    @abstractmethod
-    def epoch_now(self, place: Place) -> int:
-        """The current epoch, for a report that names none."""
-
     def check(self, place: Place, headers: Pairs) -> None:
         """Refuse a request before its body is read."""
 
     @abstractmethod
-    async def take(self, place: Place, batch: wire.Batch) -> Said:
+    async def take(self, place: Place, batch: batches.Batch) -> Response:
         """Accept a batch and return the answer."""
 
     def refused(self, name: str, place: Place | None, problem: Problem) -> None:
         """Count a refusal."""
-        self._host.metrics.refuse(
-            name if place is not None else "", problem.reason, problem.more.get("number", 1)
-        )
+        number = problem.more.get("number", 1)
+        self._host.metrics.refuse(name if place is not None else "", problem.reason, number)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         name, headers = scope["path_params"]["name"], scope["headers"]
@@ -83,34 +88,32 @@ class Upload(ABC, Generic[Place]):
         extra: Pairs = []
         try:
             place = await self.find(name)
-            origins = self.origins(place)
+            origins = place.terms.origins
             extra = cors(origins, origin)
             if scope["method"] == "OPTIONS":
-                await respond(send, 204, b"", "", preflight(origins, origin))
-                return
-            if scope["method"] != "POST":
+                response, extra = Response(status_code=204), preflight(origins, origin)
+            elif scope["method"] != "POST":
                 raise Problem("method")
-            if origin is not None and not allowed(origins, origin):
+            elif origin is not None and not allowed(origins, origin):
                 raise Problem("origin")
-            status, body, more = await self._post(place, headers, receive)
-            kind = wire.JSON
+            else:
+                response = await self._post(place, headers, receive)
         except Exception as error:
             problem = as_problem(self._host, error)
             self.refused(name, place, problem)
-            status, body, kind = problem.http_status, _encoder.encode(problem.document()), CONTENT_TYPE
-            more = extra_headers(problem)
+            response = refusal(problem)
             if problem.reason == "method":
-                more.append((b"allow", b"OPTIONS, POST"))
-        await respond(send, status, body, kind, [*extra, *more])
+                response.headers["allow"] = "OPTIONS, POST"
+        await never_cached(with_headers(response, extra))(scope, receive, send)
 
-    async def _post(self, place: Place, headers: Pairs, receive: Receive) -> Said:
+    async def _post(self, place: Place, headers: Pairs, receive: Receive) -> Response:
         self.check(place, headers)
         decode, size = self._head(headers)
         with self._waiting() as upload:
             body = await self._body(receive, size, upload)
             batch = decode(body, self._host.settings.reports)
-            if batch.epoch == wire.NOW:
-                batch.epoch = self.epoch_now(place)
+            if batch.epoch == batches.NOW:
+                batch.epoch = place.terms.epoch_at(self._host.clock.now())
             return await self.take(place, batch)
 
     @contextmanager
@@ -126,7 +129,7 @@ class Upload(ABC, Generic[Place]):
             self._arriving.discard(upload)
             self._forget(upload)
 
-    def _came(self, upload: _Arriving, size: int) -> None:
+    def _count_bytes(self, upload: _Arriving, size: int) -> None:
         """Count bytes received of a body."""
         while self.waiting_bytes + size > self._host.settings.waiting_bytes:
             self._make_room(upload)
@@ -161,26 +164,16 @@ class Upload(ABC, Generic[Place]):
         """Seconds to wait; longer the fuller the queue is. Clients add their own jitter."""
         return 1 + 4 * self.waiting_bytes // self._host.settings.waiting_bytes
 
-    def _head(self, headers: Pairs) -> tuple[Callable[[bytes, int], wire.Batch], int]:
+    def _head(self, headers: Pairs) -> tuple[Callable[[bytes, int], batches.Batch], int]:
         """The decoder of the body and its maximum size."""
-        kind = length = encoding = None
-        for key, value in headers:
-            if key == b"content-type":
-                kind = value
-            elif key == b"content-length":
-                length = value
-            elif key == b"content-encoding":
-                encoding = value
-        if encoding is not None and encoding.strip().lower() not in (b"", b"identity"):
+        named = dict(headers)  # the last counts if a header occurs twice
+        if named.get(b"content-encoding", b"").strip().lower() not in (b"", b"identity"):
             raise Problem("encoding")
-        main = b"" if kind is None else kind.split(b";", 1)[0].strip().lower()
-        if main == b"application/json":
-            decode: Any = wire.decode_json
-        elif main == wire.BINARY.encode():
-            decode = wire.decode_binary
-        else:
-            raise Problem("content_type", f"send {wire.JSON} or {wire.BINARY}")
-        most = self._host.settings.body_bytes
+        kind = named.get(b"content-type", b"").split(b";", 1)[0].strip().lower()
+        decode = DECODERS.get(kind)
+        if decode is None:
+            raise Problem("content_type", f"send {batches.JSON} or {batches.BINARY}")
+        length, most = named.get(b"content-length"), self._host.settings.body_bytes
         if length is None:
             return decode, most
         if not length.isdigit():
@@ -190,60 +183,26 @@ class Upload(ABC, Generic[Place]):
         return decode, int(length)
 
     async def _body(self, receive: Receive, most: int, upload: _Arriving) -> bytes:
+        """The whole body, counted as it arrives."""
+        parts: list[bytes] = []
+        size, more = 0, True
         try:
             async with asyncio.timeout(self._host.settings.request_seconds) as limit:
                 upload.limit = limit
                 self._arriving.add(upload)
-                message = await receive()
-                if message["type"] == "http.request" and not message.get("more_body"):
-                    body: bytes = message.get("body", b"")
-                    if len(body) > most:
+                while more:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        raise Problem("malformed", "the connection ended within the body")
+                    part, more = message.get("body", b""), message.get("more_body", False)
+                    size += len(part)
+                    if size > most:
                         raise Problem("too_large", f"a body has at most {most} bytes")
-                    self._whole(upload, len(body))
-                    return body
-                return await self._rest(message, receive, most, upload)
+                    if upload.size < 0:  # dropped, and more of it arrived before the timeout was seen
+                        raise Problem("slow")
+                    self._count_bytes(upload, len(part))
+                    parts.append(part)
+                self._arriving.discard(upload)  # it now waits for the store and cannot be dropped
         except TimeoutError:
             raise Problem("slow") from None
-
-    def _whole(self, upload: _Arriving, size: int) -> None:
-        """Note that a body is complete. It now waits for the store and can no longer be dropped."""
-        self._still(upload)
-        self._came(upload, size)
-        self._arriving.discard(upload)
-
-    def _still(self, upload: _Arriving) -> None:
-        if upload.size < 0:  # dropped, and more of it arrived before the timeout was seen
-            raise Problem("slow")
-
-    async def _rest(self, message: Message, receive: Receive, most: int, upload: _Arriving) -> bytes:
-        parts = []
-        size = 0
-        while True:
-            if message["type"] != "http.request":
-                raise Problem("malformed", "the connection ended within the body")
-            part = message.get("body", b"")
-            size += len(part)
-            if size > most:
-                raise Problem("too_large", f"a body has at most {most} bytes")
-            parts.append(part)
-            if not message.get("more_body"):
-                self._whole(upload, len(part))
-                return b"".join(parts)
-            self._still(upload)
-            self._came(upload, len(part))
-            message = await receive()
-
-
-async def respond(send: Send, status: int, body: bytes, kind: str, extra: Pairs) -> None:
-    """Send a whole response."""
-    headers = [
-        (b"cache-control", b"no-store"),
-        (b"x-content-type-options", b"nosniff"),
-        *extra,
-    ]
-    if status != 204:
-        headers.append((b"content-length", str(len(body)).encode()))
-    if kind:
-        headers.append((b"content-type", kind.encode()))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+        return b"".join(parts)

@@ -4,33 +4,32 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import chain, combinations
 from math import comb
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Bits, Floats, Integers
-from ..foundation.errors import ChannelError
+from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.errors import ChannelError
+from ..honest_limits import HonestLimits
+from ..law import Channel, IntegerChannel
 from .hash import MOST_CELLS, MOST_HASHED, named_counts
-from .honest_limits import HonestLimits
-from .law import Channel, Document, integer
 
 MOST_ITEMS = 1 << 31
 _MOST_NUMBER = 1 << 62
 _DENSE = 1 << 26
 """Maximum number of entries of a law that is written out."""
 _RUN = 1 << 20
-_BOUNDS = {
+BOUNDS = {
     "items": (1, MOST_ITEMS),
     "held": (1, MOST_CELLS),
-    "small": (2, MOST_CELLS),
+    "cells": (2, MOST_CELLS),
     "pool": (1, MOST_CELLS),
     "salt": (0, WORD - 1),
 }
-
+"""The bounds of a pool's fields. In documents "cells" are those of one seed."""
 
 SumsOfSquares = Callable[[Floats, Floats], Floats]
 """For each key the sum over other keys of the squared share of people with both of two marks."""
@@ -44,12 +43,14 @@ class PairSquares(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SeedPool(Channel):
+class SeedPool(IntegerChannel):
     """Output ``seed * small + cell``. States are an ``(n, held)`` array of items, filled up with -1.
 
     For tests on few items, states also have numbers: sets by size, and in lexicographic order within a
     size. ``states`` is their number (at most 2^62), and ``draw`` takes either form.
     """
+
+    sends_all = True  # every weight has at least one unit
 
     items: int
     held: int
@@ -60,28 +61,13 @@ class SeedPool(Channel):
     def __post_init__(self) -> None:
         if self.pool < 1 or self.pool & (self.pool - 1) or self.pool * self.small > MOST_CELLS:
             raise ChannelError(f"a pool is a power of two with at most {MOST_CELLS} cells in all")
-        object.__setattr__(self, "states", sets_up_to(self.items, self.held))
-        object.__setattr__(self, "cells", self.pool * self.small)
-        object.__setattr__(self, "seeds", self.pool)
+        states = sets_up_to(self.items, self.held)
+        self._derive(states=states, cells=self.pool * self.small, seeds=self.pool)
 
-    # -- documents -------------------------------------------------------------------------------
-
-    def document(self) -> dict[str, Any]:
-        members = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {"shape": self.shape, **{_document_name(name): value for name, value in members.items()}}
-
-    @classmethod
-    def parse(cls, document: Document) -> Self:
-        names = [field.name for field in fields(cls)]
-        return cls(
-            *(integer(document, _document_name(name), *_BOUNDS.get(name, (1, WORD))) for name in names)
-        )
-
-    # -- states and laws -------------------------------------------------------------------------
-
-    @abstractmethod
     def law_of(self, members: np.ndarray) -> Floats:
         """Pr[output] for one set."""
+        members = np.asarray(members, np.int64) if len(members) else np.full(1, -1)
+        return self.mixture(members[None, :], np.ones(1))
 
     @abstractmethod
     def mixture(self, sets: Integers, shares: Floats) -> Floats:
@@ -202,10 +188,6 @@ class SeedPool(Channel):
         proof = self.proof()
         return HonestLimits.of(named, proof.denominator / WORD, proof.numerator / WORD)
 
-    @cached_property
-    def possible(self) -> Bits:
-        return np.ones(self.cells, np.uint8)  # every weight has at least one unit
-
     def sets(self, numbers: np.ndarray) -> Integers:
         """The sets of these numbers, a row each, filled up with -1."""
         return numbered_sets(numbers, self.items, self.held)
@@ -242,11 +224,6 @@ def agreement(grid: Floats, places: int) -> float:
         return 0.0
     agree = float((grid * (grid - 1)).sum()) / pairs
     return (agree - part) * (1.0 - part)
-
-
-def _document_name(name: str) -> str:
-    """The name of a field in documents, where "cells" are those of one seed."""
-    return "cells" if name == "small" else name
 
 
 def runs_of(count: int, size: int) -> Iterator[slice]:

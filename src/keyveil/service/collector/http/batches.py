@@ -1,6 +1,6 @@
-"""A request's bytes to a batch of reports: JSON, or the compact binary form.
+"""Batches of reports in the body of a request: decode them, and check each report against its plan.
 
-::
+A batch is JSON or has this compact binary form::
 
     KVBATCH1 | plan's hash, 32 bytes | u32 epoch | u32 reports | reports: id, 16 bytes, row
 """
@@ -143,7 +143,7 @@ def decode_binary(body: bytes, most: int) -> Batch:
 
 
 def encode_binary(plan: str, epoch: int, ids: bytes, rows: bytes) -> bytes:
-    """A binary batch of packed rows, the ids lying end to end."""
+    """A binary batch of concatenated ids and concatenated packed rows."""
     count = len(ids) // 16
     width = len(rows) // count if count else 0
     parts = np.concatenate(

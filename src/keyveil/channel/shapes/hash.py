@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Bits, Floats, Integers, Words
-from ..foundation.coins import Stream
-from ..foundation.errors import ChannelError
-from .honest_limits import HonestLimits
-from .law import Channel, Document, as_states, integer, nan_where_biased
-from .proof import Proof
+from ...foundation.arrays import WORD, Bits, Floats, Integers, Words
+from ...foundation.coins import Stream
+from ...foundation.errors import ChannelError
+from ..honest_limits import HonestLimits
+from ..law import Channel, Document, as_states, integer, nan_where_biased
+from ..proof import Proof
 from .table import Table
 
 MOST_CELLS = 1 << 22
@@ -93,10 +93,8 @@ class Hash(Channel):
             raise ChannelError("the small channel has a row for each cell and maybe one for no item")
         if not 1 <= self.items <= MOST_ITEMS:
             raise ChannelError(f"a hash has 1 to {MOST_ITEMS} items")
-        object.__setattr__(self, "states", self.items + self.silent)
-        object.__setattr__(self, "cells", self.pool * self.inner.cells)
-        object.__setattr__(self, "words", 1 + self.inner.words)
-        object.__setattr__(self, "seeds", self.pool)
+        self._derive(states=self.items + self.silent, cells=self.pool * self.inner.cells)
+        self._derive(words=1 + self.inner.words, seeds=self.pool)
 
     @property
     def silent(self) -> int:
@@ -199,15 +197,6 @@ class Hash(Channel):
         np.fill_diagonal(plain[:cells], rows[0, 0])
         plain[cells:] = WORD // cells
         return bool((np.abs(rows - plain) <= cells).all())
-
-    @cached_property
-    def _state_decoder(self) -> Floats:
-        """The decoder of every single state, ``(cells, states)``."""
-        return self.decoder(np.eye(self.states))
-
-    def state_estimates(self, shares: Floats) -> tuple[Floats, Floats]:
-        values = shares @ self._state_decoder
-        return values, shares @ self._state_decoder**2 - values**2
 
     def decoder(self, weights: Floats) -> Floats:
         """Score each item by the cells that it hashes to, then undo the pool's own collisions."""

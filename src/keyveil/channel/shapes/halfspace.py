@@ -11,19 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
 from math import comb
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Bits, Floats, Integers
-from ..foundation.coins import Stream
-from ..foundation.errors import ChannelError
-from ..foundation.exact import most_lies
-from .honest_limits import HonestLimits
-from .law import MOST_OUTPUTS, Channel, Document, integer
-from .proof import Proof
+from ...foundation.arrays import WORD, Bits, Floats, Integers
+from ...foundation.coins import Stream
+from ...foundation.errors import ChannelError
+from ...foundation.exact import most_lies
+from ..honest_limits import HonestLimits
+from ..law import MOST_OUTPUTS, IntegerChannel
+from ..proof import Proof
 
 MOST_SIGNS = 1 << 16
 MOST_WRITTEN_SIGNS = 10
@@ -33,11 +32,13 @@ MOST_COMPARED_SIGNS = 48
 
 
 @dataclass(frozen=True)
-class Halfspace(Channel):
+class Halfspace(IntegerChannel):
     """``keep`` is the weight of one's own side. Bit j of an output is set if z_j = +1."""
 
     shape: ClassVar[str] = "halfspace"
     state_kind: ClassVar[str] = "signs"
+    sends_all: ClassVar[bool] = True
+    bounds = {"signs": (1, MOST_SIGNS), "keep": (WORD // 2, WORD - 1)}
 
     signs: int
     keep: int
@@ -47,9 +48,9 @@ class Halfspace(Channel):
             raise ChannelError(
                 f"a halfspace has 1 to {MOST_SIGNS} signs and keeps its side at least half the time"
             )
-        object.__setattr__(self, "words", 1 + -(-self.signs // 32))
-        object.__setattr__(self, "one_cell", 1 << self.signs <= MOST_OUTPUTS)
-        object.__setattr__(self, "cells", 1 << self.signs if self.one_cell else self.signs)
+        few = 1 << self.signs <= MOST_OUTPUTS
+        cells = 1 << self.signs if few else self.signs
+        self._derive(words=1 + -(-self.signs // 32), one_cell=few, cells=cells)
 
     @property
     def states(self) -> int:  # type: ignore[override]
@@ -60,23 +61,13 @@ class Halfspace(Channel):
     def of(cls, signs: int, epsilon: Decimal) -> Halfspace:
         """The largest ``keep`` whose proven epsilon keeps the promise."""
         lie = most_lies(1, epsilon)
-        if not _keeps_promise(WORD - lie, lie, epsilon):
+        if not cls(signs, WORD - lie).proof().keeps(epsilon):
             lie += 1
         return cls(signs, WORD - lie)
 
     def proof(self) -> Proof:
         # With an even number of signs "right angles" has weight 1/2, between keep and lie.
         return Proof(self.keep, WORD - self.keep, (self.states - 1, 0), "all signs +")
-
-    def document(self) -> dict[str, Any]:
-        return {"shape": self.shape, "signs": self.signs, "keep": self.keep}
-
-    @classmethod
-    def parse(cls, document: Document) -> Halfspace:
-        return cls(
-            integer(document, "signs", 1, MOST_SIGNS),
-            integer(document, "keep", WORD // 2, WORD - 1),
-        )
 
     def bits(self) -> float:
         return float(self.signs)
@@ -102,10 +93,6 @@ class Halfspace(Channel):
             return super().marginals(state)
         signs = np.array([state >> place & 1 for place in range(self.signs)]) * 2.0 - 1.0
         return np.asarray((1.0 + self.pull * signs) / 2.0)
-
-    @cached_property
-    def possible(self) -> Bits:
-        return np.ones(self.cells, np.uint8)
 
     @property
     def pull(self) -> float:
@@ -162,8 +149,3 @@ class Halfspace(Channel):
 def _sign(number: int) -> int:
     """-1, 0 or 1."""
     return (number > 0) - (number < 0)
-
-
-def _keeps_promise(keep: int, lie: int, epsilon: Decimal) -> bool:
-    """Whether the ratio keep / lie is at most e^epsilon, exactly."""
-    return Proof(keep, lie, (0, 0), "").keeps(epsilon)

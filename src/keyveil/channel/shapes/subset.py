@@ -14,18 +14,18 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import combinations
 from math import comb, prod
-from typing import Any, ClassVar, overload
+from typing import ClassVar, overload
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Bits, Flags, Floats, Integers
-from ..foundation.coins import Stream
-from ..foundation.errors import ChannelError
-from ..foundation.exact import at_most
-from ..foundation.search import largest_fitting
-from .honest_limits import HonestLimits
-from .law import MOST_OUTPUTS, Channel, Document, as_states, cell_covariance, integer
-from .proof import Proof, worst_of
+from ...foundation.arrays import WORD, Bits, Flags, Floats, Integers
+from ...foundation.coins import Stream
+from ...foundation.errors import ChannelError
+from ...foundation.exact import at_most
+from ...foundation.search import largest_fitting
+from ..honest_limits import HonestLimits
+from ..law import MOST_OUTPUTS, IntegerChannel, as_states
+from ..proof import Proof, worst_of
 
 MOST_STATES = 1 << 12
 STEP_ERROR = 2.0**-48
@@ -33,10 +33,11 @@ STEP_ERROR = 2.0**-48
 
 
 @dataclass(frozen=True)
-class Subset(Channel):
+class Subset(IntegerChannel):
     """``show`` is the weight of sending one's own state among the ``size`` states of a report."""
 
     shape: ClassVar[str] = "subset"
+    bounds = {"states": (2, MOST_STATES), "size": (1, MOST_STATES), "show": (1, WORD - 1)}
 
     states: int
     size: int
@@ -47,10 +48,9 @@ class Subset(Channel):
             raise ChannelError(f"a subset takes 1 or more, but not all, of 2 to {MOST_STATES} states")
         if not 0 < self.show < WORD:
             raise ChannelError("a subset shows its own state sometimes, and not always")
-        object.__setattr__(self, "words", self.states)
         outputs = comb(self.states, self.size)
-        object.__setattr__(self, "one_cell", outputs <= MOST_OUTPUTS)
-        object.__setattr__(self, "cells", outputs if self.one_cell else self.states)
+        few = outputs <= MOST_OUTPUTS
+        self._derive(words=self.states, one_cell=few, cells=outputs if few else self.states)
 
     @classmethod
     def of(cls, states: int, epsilon: Decimal, size: int | None = None) -> Subset:
@@ -87,17 +87,6 @@ class Subset(Channel):
         level = Proof(without_most, without_least, (0, 1), "a set with neither state")
         return worst_of((up, down, flat, level))
 
-    def document(self) -> dict[str, Any]:
-        return {"shape": self.shape, "states": self.states, "size": self.size, "show": self.show}
-
-    @classmethod
-    def parse(cls, document: Document) -> Subset:
-        return cls(
-            integer(document, "states", 2, MOST_STATES),
-            integer(document, "size", 1, MOST_STATES),
-            integer(document, "show", 1, WORD - 1),
-        )
-
     def bits(self) -> float:
         return float(np.log2(float(comb(self.states, self.size))))
 
@@ -129,9 +118,8 @@ class Subset(Channel):
         shown = generator.binomial(states, self.show / WORD)
         marks, others = shown.copy(), self.states - 1
         own = np.arange(self.states)
-        waiting = np.zeros(
-            (self.size + 1, *states.shape), np.int64
-        )  # by the number of states left to choose
+        # By the number of states left to choose.
+        waiting = np.zeros((self.size + 1, *states.shape), np.int64)
         waiting[self.size], waiting[self.size - 1] = states - shown, shown
         for j in range(others):
             for need in range(1, self.size + 1):
@@ -207,7 +195,7 @@ class Subset(Channel):
     def covariance(self, decoder: Floats, states: Floats) -> Floats:
         """The covariance from pairs of marks under each state, up to the rounding of choices."""
         if self.one_cell:
-            return cell_covariance(decoder, self.mix(states))
+            return super().covariance(decoder, states)
         k, w, show = self.states, self.size, self.show / WORD
         marks = decoder[:-1]
         spread = np.zeros((decoder.shape[1],) * 2)

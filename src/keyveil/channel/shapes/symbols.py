@@ -16,25 +16,24 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Bits, Flags, Floats, Integers, Words
-from ..foundation.coins import Stream
-from ..foundation.errors import ChannelError
-from .honest_limits import HonestLimits, MarkTotal
-from .law import (
+from ...foundation.arrays import WORD, Bits, Flags, Floats, Integers, Words
+from ...foundation.coins import Stream
+from ...foundation.errors import ChannelError
+from ..honest_limits import HonestLimits, MarkTotal
+from ..law import (
     MOST_OUTPUTS,
     MOST_WRITTEN,
     ROUNDING,
     Channel,
     Document,
     as_states,
-    cell_covariance,
     integer,
     thresholds,
     weights_of,
 )
-from .one_hot_bits import OneHotBits
-from .proof import Proof, worst_of
-from .report_choices import ReportChoices
+from ..one_hot_bits import OneHotBits
+from ..proof import Proof, worst_of
+from ..report_choices import ReportChoices
 
 GROUP = 32
 MOST_POSITIONS = 1 << 20
@@ -52,6 +51,7 @@ class Symbols(Channel):
 
     shape: ClassVar[str] = "symbols"
     align: ClassVar[int] = 4
+    sends_all: ClassVar[bool] = True  # every symbol of every law has weight
 
     positions: int
     laws: tuple[tuple[int, ...], ...]
@@ -66,12 +66,10 @@ class Symbols(Channel):
         if any(w == 0 for law in laws for w in law):
             raise ChannelError("a symbol that some law makes impossible: no epsilon covers it")
         object.__setattr__(self, "laws", laws)
-        object.__setattr__(self, "states", self.silent + self.positions * (len(laws) - 1))
-        object.__setattr__(self, "words", self.positions)
         outputs = len(laws[0]) ** min(self.positions, 64)
-        object.__setattr__(self, "one_cell", outputs <= MOST_OUTPUTS)
-        marks = self.positions * (len(laws[0]) - 1)
-        object.__setattr__(self, "cells", outputs if self.one_cell else marks)
+        few, marks = outputs <= MOST_OUTPUTS, self.positions * (len(laws[0]) - 1)
+        self._derive(words=self.positions, one_cell=few, cells=outputs if few else marks)
+        self._derive(states=self.silent + self.positions * (len(laws) - 1))
 
     @classmethod
     def bits_of(cls, positions: int, show: int, fake: int, silent: int = 0) -> Symbols:
@@ -82,6 +80,21 @@ class Symbols(Channel):
     def alphabet(self) -> int:
         """Number of symbols that a position may show."""
         return len(self.laws[0])
+
+    @property
+    def _per(self) -> int:
+        """Number of states of a position: the laws besides the background."""
+        return len(self.laws) - 1
+
+    @cached_property
+    def _shares(self) -> Floats:
+        """The probability of each symbol under each law, ``(laws, alphabet)``."""
+        return np.array(self.laws, np.float64) / WORD
+
+    @cached_property
+    def _lift(self) -> Floats:
+        """What each own law adds to the background's chance of each symbol but 0."""
+        return np.asarray(self._shares[1:, 1:] - self._shares[0, 1:])
 
     @property
     def is_bits(self) -> bool:
@@ -99,7 +112,7 @@ class Symbols(Channel):
         """The position of a state and its law there; None if it has none."""
         if state < self.silent:
             return None
-        position, law = divmod(state - self.silent, len(self.laws) - 1)
+        position, law = divmod(state - self.silent, self._per)
         return position, law + 1
 
     def proof(self) -> Proof:
@@ -205,7 +218,7 @@ class Symbols(Channel):
         self, symbols: Bits, numbers: np.ndarray, states: np.ndarray, first: int, size: int
     ) -> None:
         """Put the states' own laws in place of the background where they mark this group."""
-        per = len(self.laws) - 1
+        per = self._per
         position = (states - self.silent) // per - first
         inside = (states >= self.silent) & (position >= 0) & (position < size)
         rows = np.flatnonzero(inside)
@@ -223,7 +236,7 @@ class Symbols(Channel):
         states = generator.multinomial(reports, laws)
         own = states[..., self.silent :].reshape(*reports.shape, self.positions, -1)
         rest = reports[..., None] - own.sum(axis=-1)
-        law = np.array(self.laws, np.float64) / WORD
+        law = self._shares
         if self.is_bits:
             return generator.binomial(own[..., 0], law[1, 1]) + generator.binomial(rest, law[0, 1])
         law = np.roll(law, -1, axis=1)  # symbol 0 last: it marks nothing
@@ -261,10 +274,6 @@ class Symbols(Channel):
             return super().admits_rows(marks)
         return np.asarray((marks.reshape(len(marks), -1, per).sum(axis=2) <= 1).all(axis=1))
 
-    @cached_property
-    def possible(self) -> Bits:
-        return np.ones(self.cells, np.uint8)  # every symbol of every law has weight
-
     # -- the estimator -------------------------------------------------------------------------
 
     @property
@@ -279,19 +288,11 @@ class Symbols(Channel):
 
     @cached_property
     def _law(self) -> Floats:
-        if self.one_cell:
-            return self._written()
-        law = np.array(self.laws, np.float64) / WORD
-        marks = np.tile(law[0, 1:], (self.states, self.positions))
-        per = self.alphabet - 1
-        for state in range(self.silent, self.states):
-            position, own = self.marked(state) or (0, 0)
-            marks[state, position * per : (position + 1) * per] = law[own, 1:]
-        return np.concatenate([marks, np.ones((self.states, 1))], axis=1)
+        return self._written() if self.one_cell else self.mix(np.eye(self.states))
 
     def _written(self) -> Floats:
         """Pr[output | state] of every output, as a product over positions."""
-        law = np.array(self.laws, np.float64) / WORD
+        law = self._shares
         rows = np.ones((self.states, self._outputs))
         for state, row in enumerate(rows):
             marked = self.marked(state)
@@ -320,11 +321,10 @@ class Symbols(Channel):
         There is a row for each symbol but 0 and a column for each own law. Of all such weights these
         have the smallest variance at the background. Equal laws cannot be distinguished.
         """
-        law = np.array(self.laws, np.float64) / WORD
-        lift, back = law[1:, 1:] - law[0, 1:], law[0, 1:]
+        back = self._shares[0, 1:]
         size, turn = np.linalg.eigh(np.diag(back) - np.outer(back, back))
         root = (turn / np.sqrt(size)) @ turn.T
-        return np.asarray(root @ np.linalg.pinv(lift @ root))
+        return np.asarray(root @ np.linalg.pinv(self._lift @ root))
 
     @cached_property
     def shown(self) -> Floats:
@@ -339,20 +339,17 @@ class Symbols(Channel):
         all states and added to the weight of the report. Zero gives the paper's per-bit estimator. The
         mean, the default, gives least squares under the constraint that states sum to one.
         """
-        law = np.array(self.laws, np.float64) / WORD
         if self.silent:
             offset = weights[0]
         elif offset is None:
             offset = weights.mean(axis=0)
-        per = len(self.laws) - 1
-        lift = law[1:, 1:] - law[0, 1:]
-        wanted = (weights[self.silent :] - offset).reshape(self.positions, per, -1)
+        wanted = (weights[self.silent :] - offset).reshape(self.positions, self._per, -1)
         cells = np.einsum("sm,pmk->psk", self.undo, wanted)
-        own = offset - np.einsum("s,psk->k", law[0, 1:], cells)
+        own = offset - np.einsum("s,psk->k", self._shares[0, 1:], cells)
         solved = np.concatenate([cells.reshape(-1, weights.shape[1]), own[None, :]])
         # Equal laws cannot be distinguished: NaN, as in ``nan_where_biased``.
         slack = 1e-9 * (1.0 + np.abs(cells).max(axis=(0, 1), initial=0.0))
-        off = np.abs(np.einsum("ms,psk->pmk", lift, cells) - wanted).max(axis=(0, 1), initial=0.0)
+        off = np.abs(np.einsum("ms,psk->pmk", self._lift, cells) - wanted).max(axis=(0, 1), initial=0.0)
         solved[:, off > slack] = np.nan
         return solved
 
@@ -361,9 +358,7 @@ class Symbols(Channel):
         return self.shown @ decoder[:-1] + decoder[-1]
 
     def decoder(self, weights: Floats) -> Floats:
-        if self.one_cell:
-            return super().decoder(weights)
-        return self.position_decoder(weights)
+        return super().decoder(weights) if self.one_cell else self.position_decoder(weights)
 
     def state_estimates(self, shares: Floats) -> tuple[Floats, Floats]:
         """For one-hot bits, from the share of reports that set each bit."""
@@ -390,22 +385,17 @@ class Symbols(Channel):
     def mix(self, states: Floats) -> Floats:
         if self.one_cell:
             return super().mix(states)
-        law = np.array(self.laws, np.float64) / WORD
-        per = len(self.laws) - 1
-        own = states[..., self.silent :].reshape(*states.shape[:-1], self.positions, per)
-        marks = law[0, 1:] + own @ (law[1:, 1:] - law[0, 1:])
+        own = states[..., self.silent :].reshape(*states.shape[:-1], self.positions, self._per)
+        marks = self._shares[0, 1:] + own @ self._lift
         whole = states.sum(axis=-1, keepdims=True)
         return np.concatenate([marks.reshape(*states.shape[:-1], -1), whole], axis=-1)
 
     def covariance(self, decoder: Floats, states: Floats) -> Floats:
         """One block per position on the diagonal, minus the outer product of the mean shift."""
         if self.one_cell:
-            return cell_covariance(decoder, self.mix(states))
-        law = np.array(self.laws, np.float64) / WORD
-        per = len(self.laws) - 1
-        inner = np.array([np.diag(row[1:]) - np.outer(row[1:], row[1:]) for row in law])
-        shift = law[1:, 1:] - law[0, 1:]
-        own = states[self.silent :].reshape(self.positions, per)
+            return super().covariance(decoder, states)
+        inner = np.array([np.diag(row) - np.outer(row, row) for row in self._shares[:, 1:]])
+        own, shift = states[self.silent :].reshape(self.positions, self._per), self._lift
         blocks = inner[0] + np.einsum("pm,mst->pst", own, inner[1:] - inner[0])
         blocks += np.einsum("pm,ms,mt->pst", own, shift, shift)
         cells = decoder[:-1].reshape(self.positions, self.alphabet - 1, -1)
@@ -417,7 +407,7 @@ class Symbols(Channel):
 
     def _shared_laws(self, share: float) -> Floats:
         """The laws of a position whose own states have a total share of ``share``."""
-        law = np.array(self.laws, np.float64) / WORD
+        law = self._shares
         return np.asarray(law[0] + share * (law - law[0]))
 
     def limits(self, counts: Floats, share: float = 1.0) -> HonestLimits | None:
@@ -426,10 +416,10 @@ class Symbols(Channel):
         law = self._shared_laws(share)[:, 1:]
         low, high = (np.tile(end, self.positions) for end in (law.min(axis=0), law.max(axis=0)))
         positions = np.repeat(np.arange(self.positions), self.alphabet - 1)
-        return HonestLimits.of(counts, low, high, self.silent + positions * (len(self.laws) - 1))
+        return HonestLimits.of(counts, low, high, self.silent + positions * self._per)
 
     def group_counts(self, counts: Floats, size: int) -> Floats | None:
-        if size != len(self.laws) - 1:
+        if size != self._per:
             return None
         marks = counts @ self.shown if self.one_cell else counts
         return np.asarray(marks.reshape(*marks.shape[:-1], self.positions, -1))
@@ -438,8 +428,7 @@ class Symbols(Channel):
         return self._shared_laws(1.0)
 
     def group_shares(self, shown: Floats) -> Floats:
-        back = np.array(self.laws[0][1:], np.float64) / WORD
-        return np.asarray((shown - back) @ self.undo)
+        return np.asarray((shown - self._shares[0, 1:]) @ self.undo)
 
     def group_decoder(self, size: int) -> Floats:
         return self.undo
@@ -454,7 +443,7 @@ class Symbols(Channel):
     def mark_totals(self, counts: Integers) -> list[MarkTotal]:
         if self.one_cell:
             return []
-        law = np.array(self.laws, np.float64)[:, 1:] / WORD
+        law = self._shares[:, 1:]
         own = law if self.silent else law[1:]
         least, most = own.min(axis=0), own.max(axis=0)
         totals = counts.reshape(self.positions, -1).sum(axis=0)
@@ -469,7 +458,7 @@ class Symbols(Channel):
         return ReportChoices(None, self.positions, self.alphabet - 1)
 
     def positions_of(self, states: Integers) -> Integers | None:
-        return np.asarray((states - self.silent) // (len(self.laws) - 1))
+        return np.asarray((states - self.silent) // self._per)
 
     # -- what the shuffle model asks -------------------------------------------------------------
 

@@ -22,14 +22,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Floats, Integers
-from ..foundation.coins import Stream
-from ..foundation.errors import ChannelError
-from ..foundation.exact import at_most, own_context
-from ..foundation.search import largest_fitting
+from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.coins import Stream
+from ...foundation.errors import ChannelError
+from ...foundation.exact import at_most, own_context
+from ...foundation.search import largest_fitting
+from ..proof import Proof
 from .hash import MOST_CELLS, hashed, item_words
-from .proof import Proof
-from .seed_pool import MOST_ITEMS, PairSquares, SeedPool, SumsOfSquares, agreement, runs_of
+from .seed_pool import BOUNDS, MOST_ITEMS, PairSquares, SeedPool, SumsOfSquares, agreement, runs_of
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Collision(SeedPool):
 
     shape: ClassVar[str] = "collision"
     state_kind: ClassVar[str] = "items"
+    words = 2
+    bounds = {**BOUNDS, "high": (1, WORD)}
 
     high: int
 
@@ -49,7 +51,6 @@ class Collision(SeedPool):
         if self.high < 1 or WORD - self.held * self.high < self.small - self.held:
             raise ChannelError("a collision leaves at least one unit for every cell without an item")
         super().__post_init__()
-        object.__setattr__(self, "words", 2)
 
     @classmethod
     def of(
@@ -160,14 +161,6 @@ class Collision(SeedPool):
     def cores(self, keys: int) -> list[tuple[int, int]]:
         return [(self.items, self.items), (2 * keys, 2 * keys)]
 
-    def row(self, occupied: tuple[int, ...]) -> list[int]:
-        """The weights of all cells of a seed, given the occupied cells."""
-        low, rest = self.low(len(occupied))
-        weights = [self.high] * self.small
-        for rank, cell in enumerate(sorted(set(range(self.small)) - set(occupied))):
-            weights[cell] = low + (rank < rest)
-        return weights
-
     # -- the sampler -----------------------------------------------------------------------------
 
     def hashes(self, items: np.ndarray) -> Integers:
@@ -212,7 +205,6 @@ class Collision(SeedPool):
         own = np.asarray(members, np.int64)
         row = own[None, :] if len(own) else np.full((1, 1), -1, np.int64)
         occupied, count = self._occupied(np.arange(self.pool), np.repeat(row, self.pool, axis=0))
-        law = np.empty((self.pool, self.small))
         marked = np.zeros((self.pool, self.small + 1), bool)
         np.put_along_axis(marked, occupied, True, axis=1)
         rank = np.cumsum(~marked[:, :-1], axis=1) - 1
