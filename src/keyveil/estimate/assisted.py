@@ -261,13 +261,19 @@ WIDER = 3.0
 
 
 def prior_from_others(
-    values: Floats, variances: Floats, known: Flags, widest: float, loading: Floats | float = 1.0
+    values: Floats,
+    variances: Floats,
+    known: Flags,
+    widest: float,
+    loading: Floats | float = 1.0,
+    around_zero: float = np.inf,
 ) -> Mixture:
     """The prior of each ratio from all others along the last axis.
 
     ``values`` are estimates of ``loading`` times the ratio, with these variances. The spread of the
     ratios is the moment estimate of DerSimonian and Laird (1986), without the ratio itself, plus the
-    variance of the centre. ``widest`` is the scale of the widest law.
+    variance of the centre. ``widest`` is the scale of the widest law. ``around_zero`` is the standard
+    deviation of the centre around zero, if it is known to be small.
     """
     loading = np.broadcast_to(np.asarray(loading, np.float64), np.shape(values))
     x, load = np.where(known, values, 0.0), np.where(known, loading, 0.0)
@@ -278,7 +284,9 @@ def prior_from_others(
     centre = _without(weight * load * x) / total
     across = _spread(x, load, v, _without)
     noise = _without(weight**2 * load**2 * v) + across * _without(weight**2 * load**4)
-    scale = np.sqrt(across + noise / total / total)
+    noise = noise / total / total
+    shrinkage = 1.0 / (1.0 + noise / around_zero**2)
+    centre, scale = centre * shrinkage, np.sqrt(across + noise * shrinkage)
     few = _without(known.astype(np.float64)) < 1.5
     scale = np.where(few, widest, np.minimum(scale, widest))
     scales = [scale, np.minimum(WIDER * scale, widest), np.full_like(scale, widest)]

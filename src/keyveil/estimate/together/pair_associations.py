@@ -35,6 +35,8 @@ BOTH, FIRST, SECOND, FIRST_GIVEN, SECOND_GIVEN, FIRST_MASS, SECOND_MASS = range(
 the other, and mass of each key."""
 WIDEST_PHI, WIDEST_SHIFT = 0.3, 0.5
 """Scales of the widest laws of the priors."""
+COMMON = 0.1
+"""Standard deviation of the common association and of the common shift around zero."""
 LEAST_SHARE = 1e-4
 """Frequencies and joint shares are taken as at least this in divisors."""
 
@@ -156,7 +158,7 @@ class PairAssociations:
         value, variance = self._covariance_of_holding
         half = len(value)
         counted = np.isfinite(value) & self.moments.learned_from
-        return prior_from_others(value, variance, counted, WIDEST_PHI, loading=self.spread[:half])
+        return prior_from_others(value, variance, counted, WIDEST_PHI, self.spread[:half], COMMON)
 
     @cached_property
     def phi(self) -> Posterior:
@@ -232,7 +234,7 @@ class PairAssociations:
         """The prior of the shift of every ordered pair, from all others."""
         value, variance = self._mass_beyond
         counted = np.isfinite(value) & np.tile(self.moments.learned_from, 2)
-        return prior_from_others(value, variance, counted, WIDEST_SHIFT, loading=self._shares)
+        return prior_from_others(value, variance, counted, WIDEST_SHIFT, self._shares, COMMON)
 
     @cached_property
     def _shares(self) -> Floats:
