@@ -184,3 +184,50 @@ def test_frameworks_are_named_in_their_own_corner():
             for name in set(names) & set(corners):
                 places = {file.name, *file.relative_to(ROOT).parts}
                 assert places & corners[name], f"{file} names {name}"
+
+
+def private_names(tree):
+    """Private names of the package that a test file names: imported, of a module, or in a text."""
+    aliases = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "keyveil":
+            aliases |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+            yield from (a.name for a in node.names if is_private(a.name))
+        elif isinstance(node, ast.Import):
+            aliases |= {a.asname: a.name for a in node.names if a.asname and "keyveil." in a.name}
+    known = {f"keyveil.{name}" for name in modules()}
+    aliases = {alias for alias, path in aliases.items() if path in known}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and is_private(node.attr):
+            owner = ast.unparse(node.value)
+            if owner in aliases or owner in known:
+                yield f"{owner}.{node.attr}"
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("setattr"):
+            texts = [a.value for a in node.args if isinstance(a, ast.Constant)]
+            names = [text for text in texts[:1] if isinstance(text, str)]
+            if names and (ast.unparse(node.args[0]) in aliases or names[0].rpartition(".")[0] in known):
+                yield from (name for name in names if is_private(name.rpartition(".")[2]))
+
+
+def is_private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+def test_no_test_names_what_is_private_to_a_module():
+    """A test that calls a private function fails when a module is tidied, and shows no user's view."""
+    files = sorted(Path(__file__).parent.rglob("*.py"))
+    named = {str(f): list(private_names(ast.parse(f.read_text()))) for f in files}
+    assert {file: names for file, names in named.items() if names} == {}
+
+
+def test_a_private_name_in_a_test_is_seen():
+    module = "from keyveil.people import prior as guess\n"
+    for line in (
+        "from keyveil.people.prior import _hidden",
+        module + "guess._hidden()",
+        module + "monkeypatch.setattr(guess, '_hidden', 1)",
+        "monkeypatch.setattr('keyveil.people.prior._hidden', 1)",
+        "import keyveil.people.prior\nkeyveil.people.prior._hidden()",
+    ):
+        assert list(private_names(ast.parse(line))), line
+    assert not list(private_names(ast.parse(module + "guess.__name__; own._hidden")))

@@ -13,7 +13,7 @@ import pytest
 from keyveil import Coins, Plan, Schema
 from keyveil.cli.command import run
 from keyveil.planner.options import ALIKE, people_factor
-from keyveil.planner.planner import _two_digits, advise
+from keyveil.planner.planner import advise, two_digit_numbers
 
 
 @pytest.fixture
@@ -394,7 +394,7 @@ def test_nothing_is_refused_where_something_can_answer():
     ],
 )
 def test_epsilons_of_two_digits(below, most, made):
-    found = _two_digits(Decimal(below), Decimal(most))
+    found = two_digit_numbers(Decimal(below), Decimal(most))
     assert set(made) <= set(found)
     assert (found[0], found[-1]) == (made[0], made[-1])
     assert [float(each) for each in found] == sorted(map(float, found))

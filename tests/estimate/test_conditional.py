@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyveil import REGISTRY, Coins, People, Plan, PlanError, Schema, Tally, estimate
+from keyveil.estimate.answer import ratio
 from keyveil.estimate.forecast.query_forecast import MANY, QueryForecast, expected_tally, query_variance
 from keyveil.estimate.together.conditional import (
     Conditionals,
-    _lift,
     entropy_law,
     entropy_moments,
     known_parts,
+    lift_estimate,
     query_weights,
 )
 from keyveil.estimate.together.identified_range import known_moments, possible_range
@@ -332,7 +333,10 @@ def entropy_interval(source, query):
     keys, weights = (target, *(place for place, _ in given)), query_weights(source.plan.schema, query)
     parts = known_parts(keys, source.evidence.law)
     law = entropy_law(keys, parts)
-    return source._raw(query, entropy_moments(source.evidence, keys, weights, law, parts))
+    moments = entropy_moments(source.evidence, keys, weights, law, parts)
+    if query.kind == "lift":
+        return lift_estimate(moments, source.level)
+    return ratio(*moments.values, moments.covariance, moments.reports, source.level)
 
 
 def random_population(run: int) -> Population:
@@ -746,17 +750,17 @@ def test_a_lift_is_unbounded_if_one_of_its_three_shares_may_be_zero(unclear):
     for level, apart, bounded in ((0.95, 1.8, False), (0.9, 1.8, True), (0.95, 2.1, True)):
         spread = np.full(3, 1e-3)
         spread[unclear] = SHARES[unclear] / apart
-        made = _lift(_moments(SHARES, np.diag(spread**2)), level)
+        made = lift_estimate(_moments(SHARES, np.diag(spread**2)), level)
         assert made.value == pytest.approx(1.0)
         assert made.bounded is bounded
-    assert not _lift(_moments(np.array([-0.01, 0.4, 0.5]), np.eye(3) * 1e-6), 0.95).bounded
+    assert not lift_estimate(_moments(np.array([-0.01, 0.4, 0.5]), np.eye(3) * 1e-6), 0.95).bounded
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.999])
 def test_a_lifts_interval_has_its_level(level):
     """The logarithm's delta method, with the level's own quantile."""
     spread = np.array([[4e-4, 1e-4, 0], [1e-4, 9e-4, 1e-5], [0, 1e-5, 1e-4]])
-    made = _lift(_moments(SHARES, spread), level)
+    made = lift_estimate(_moments(SHARES, spread), level)
     slope = np.array([1, -1, -1]) / SHARES
     reach = NormalDist().inv_cdf(0.5 + level / 2) * np.sqrt(slope @ spread @ slope)
     assert (made.low, made.high) == pytest.approx((np.exp(-reach), np.exp(reach)))

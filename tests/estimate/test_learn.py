@@ -10,7 +10,7 @@ import pytest
 from keyveil import Coins, People, Plan, PlanError, RecordError, Schema, Tally
 from keyveil.estimate.learn import ChowLiu, Cube, DecisionTree, ExactEvidence, NaiveBayes, rules
 from keyveil.estimate.learn.released import Released, chi_square_tail
-from keyveil.estimate.learn.rules import CONTROLS, _candidates, _moments, adjust, p_value
+from keyveil.estimate.learn.rules import CONTROLS, adjust
 from keyveil.estimate.together.conditional import Conditionals
 from keyveil.foundation.errors import QueryError
 from keyveil.simulate.tallies import Population, simulate
@@ -128,12 +128,11 @@ def test_false_rules_are_rare_where_keys_are_independent(independent):
     """
     wrong = {"benjamini_yekutieli": 0, "benjamini_hochberg": 0, "none": 0}
     for run in range(40):
-        released = Released(private(independent, 2, 20_000, "false", run=run))
-        asked = _candidates(independent.schema.keys, (True,), 1)
-        chances = [p_value(_moments(released, query)) for query in asked]
-        wrong["none"] += min(chances) <= 0.05
+        source = private(independent, 2, 20_000, "false", run=run)
         for control in CONTROLS:
-            wrong[control] += adjust(chances, control).min() <= 0.05
+            wrong[control] += bool(rules(source, control=control))
+        likeliest = rules(source, false_discovery=0.999999, control="benjamini_hochberg")
+        wrong["none"] += min((rule.p_value for rule in likeliest), default=1.0) <= 0.05
     assert all(wrong[control] <= 6 for control in CONTROLS), wrong
     assert wrong["none"] > 12, wrong
 

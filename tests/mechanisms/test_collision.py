@@ -19,7 +19,7 @@ from keyveil import ChannelError, Coins, People, Plan, PlanError, Schema, Tally,
 from keyveil.channel import CoCo, Collision, Symmetric, parse_channel
 from keyveil.channel.collision_channel import best_small
 from keyveil.estimate.forecast.key_forecast import forecast
-from keyveil.estimate.pools.collision_matrix import _mirrored, collided, core_size
+from keyveil.estimate.pools.collision_matrix import collided, core_size, undoing
 from keyveil.estimate.pools.pair_items import PairEvidence, Scores, scores_of
 from keyveil.estimate.pools.pool_decoder import forecast_pool_key, pool_moments
 from keyveil.foundation.arrays import WORD
@@ -492,12 +492,12 @@ def test_the_moments_of_single_keys_are_those_of_the_cells_weights(name, pool, m
 def test_collisions_are_counted_alike_with_and_without_compiled_loops(monkeypatch):
     hashes = np.random.default_rng(1).integers(0, 5, (40, 12)).astype(np.int32)
     coco = CoCo.of(24, 2, Decimal(1), 64, 1)
-    fast, mirrored = collided(hashes), _mirrored(coco, 12)
+    fast, undone = collided(hashes), undoing.__wrapped__(coco, 24)
     monkeypatch.setattr(sys.modules["keyveil.estimate.pools.collision_matrix"], "compiled", lambda: None)
     same = (hashes[:, :, None] == hashes[:, None, :]).sum(axis=0)
     assert np.array_equal(fast, same)
     assert np.array_equal(collided(hashes), same)
-    for quick, plain in zip(mirrored, _mirrored(coco, 12), strict=True):
+    for quick, plain in zip(undone, undoing.__wrapped__(coco, 24), strict=True):
         assert np.allclose(quick, plain, atol=1e-12)
 
 

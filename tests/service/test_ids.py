@@ -39,7 +39,7 @@ def stated():
     return real_cipher(b"0123456789abcdef")
 
 
-real_cipher = module._cipher
+real_cipher = module.id_cipher
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_it_is_a_set(batches, plain, spills, failures, reopened):
     asked = iter(range(10**6))
     ask = lambda: errno.ENOSPC if failures >> next(asked) % 16 & 1 else 0  # noqa: E731
     with tempfile.TemporaryDirectory() as folder, small_sets(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_cipher", Plain if plain else stated)
+        patch.setattr(module, "id_cipher", Plain if plain else stated)
         scratch = WatchedScratch(Path(folder), ask)
         found, truth = IdSet(scratch if spills else None), set()
         for number, batch in enumerate(batches):
@@ -86,13 +86,13 @@ def test_it_is_a_set(batches, plain, spills, failures, reopened):
 
 def test_a_merge_that_loses_an_id_is_told_to_whoever_asks_next(small_ones, scratch, monkeypatch):
     """The broken twin: without the count at the end of a merge, the property above would see it."""
-    whole = module._Run.part
+    whole = module.IdRun.part
 
     def losing(self, number, bits):
         rows = whole(self, number, bits)
         return rows[1:] if bits and len(rows) > 1 else rows
 
-    monkeypatch.setattr(module._Run, "part", losing)
+    monkeypatch.setattr(module.IdRun, "part", losing)
     found = IdSet(scratch)
     names = [os.urandom(16) for _ in range(60)]
     for one in names:

@@ -11,7 +11,7 @@ from keyveil import Coins, People, Plan, PlanError, Schema
 from keyveil.mechanisms import REGISTRY
 from keyveil.people.synthetic import gaussian
 from keyveil.planner.competitor import competitor_name, parse_competitor
-from keyveil.planner.padding import NAMES, _least, forecast_errors, padded_plan, padding_parameter
+from keyveil.planner.padding import NAMES, best_length, forecast_errors, padded_plan, padding_parameter
 from keyveil.plot.comparison_plots import all_series
 from keyveil.simulate.contest import Contest
 from keyveil.simulate.parallel import measure
@@ -138,7 +138,7 @@ def test_a_question_about_means_alone_has_its_own_length(shoppers):
 @pytest.mark.parametrize("longest", [1, 2, 7, 64])
 def test_the_search_finds_the_bottom_of_any_valley(longest):
     for bottom in range(1, longest + 1):
-        found = _least(lambda length: abs(np.log(length / bottom)), 1, longest)  # noqa: B023
+        found = best_length(lambda length: abs(np.log(length / bottom)), 1, longest)  # noqa: B023
         assert abs(found - bottom) <= max(0, 0.1 * bottom)
 
 

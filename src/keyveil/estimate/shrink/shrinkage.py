@@ -123,11 +123,11 @@ def _with_learned(
     bands = {}
     for name, part in posteriors.items():
         low = 0.0 if name == "frequency" else -1.0
-        bands[name] = _where_learned(Posterior(*part), _cut(getattr(raw, name), low), low, level)
+        bands[name] = band_of_posterior(Posterior(*part), _cut(getattr(raw, name), low), low, level)
     return KeyBands(moments.reports, **bands)
 
 
-def _where_learned(posterior: Posterior, raw: Band, low: float, level: float) -> Band:
+def band_of_posterior(posterior: Posterior, raw: Band, low: float, level: float) -> Band:
     """The band of a posterior; the clipped raw band where there is none.
 
     Ends are those of a normal law, shifted for skewness (Cornish and Fisher), because a frequency near

@@ -183,7 +183,7 @@ class Conditionals:
     def _raw(self, query: Query, moments: JointMoments) -> Estimate:
         """The unbiased value and interval of the query from its functionals."""
         if query.kind == "lift":
-            return _lift(moments, self.level)
+            return lift_estimate(moments, self.level)
         if query.kind == "frequency" and not query.given:
             return plain(moments.values[0], moments.covariance[0, 0], moments.reports, self.level)
         return ratio(
@@ -329,7 +329,7 @@ def _with_value(raw: Estimate, value: float, low: float, high: float) -> Estimat
     return Estimate(value, raw.stderr, min(ends[0], value), max(ends[1], value), raw.reports)
 
 
-def _lift(moments: JointMoments, level: float) -> Estimate:
+def lift_estimate(moments: JointMoments, level: float) -> Estimate:
     """The joint share over the product of both shares, with an interval on the logarithmic scale."""
     joint, target, condition = moments.values
     reach = quantile(level)

@@ -32,17 +32,17 @@ GENERALLY = 0.8
 
 def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
     return [
-        _under(rows),
-        _lowest(rows, "frequency"),
-        _lowest(rows, "mean"),
-        _true_lowest(rows, uneven_over("kvue", setup.gaussian)),
-        _unbiased(rows, float(np.median(setup.movielens.frequency))),
+        error_under(rows),
+        kvue_lowest(rows, "frequency"),
+        kvue_lowest(rows, "mean"),
+        lowest_at_true_epsilon(rows, uneven_over("kvue", setup.gaussian)),
+        only_privkvm_unbiased(rows, float(np.median(setup.movielens.frequency))),
         _accumulates(rows),
         _higher_means(rows),
-        _estimator(rows),
+        estimator_unbiased(rows),
         _more_states(rows, uneven_over("privkv", setup.gaussian)),
-        _state_of_the_art(rows),
-        _by_itself(rows),
+        beats_state_of_the_art(rows),
+        gain_by_itself(rows),
     ]
 
 
@@ -63,7 +63,7 @@ def _least_epsilon(
     return least
 
 
-def _under(rows: list[Row]) -> Claim:
+def error_under(rows: list[Row]) -> Claim:
     first = min(row["epsilon"] for row in rows if row["epsilon"] > FROM)
     least = {
         (reading, part, data): _least_epsilon(rows, reading, part, data)
@@ -113,7 +113,7 @@ def _under(rows: list[Row]) -> Claim:
     )
 
 
-def _lowest(rows: list[Row], part: str) -> Claim:
+def kvue_lowest(rows: list[Row], part: str) -> Claim:
     names = [line.label for line in SIX if line.label != "KVUE"]
     error = f"mae_{part}"
     lost: dict[tuple[str, str, float], list[str]] = {}
@@ -167,7 +167,7 @@ def _kvue(rows: list[Row], row: Row) -> Row:
     return _beside(rows, row, "KVUE")
 
 
-def _true_lowest(rows: list[Row], uneven: Mapping[float, Variances] | None = None) -> Claim:
+def lowest_at_true_epsilon(rows: list[Row], uneven: Mapping[float, Variances] | None = None) -> Claim:
     """``uneven``: by epsilon, F2M's variances with an uneven split over KVUE's."""
     own = select_rows(rows, data="Gaussian", reading="reports")
     parts, beaten = [], []
@@ -228,7 +228,7 @@ def _biased(row: Row) -> bool:
     return bool(abs(row["pull"]) > CLEAR * row["se_pull"])
 
 
-def _unbiased(rows: list[Row], held: float) -> Claim:
+def only_privkvm_unbiased(rows: list[Row], held: float) -> Claim:
     """``held``: the share of people who hold the middle one of MovieLens's keys."""
     names = [line.label for line in SIX]
     own = [row for row in rows if row["line"] in names]
@@ -305,7 +305,7 @@ def _mean_below(row: Row) -> bool:
     return below(mean, frequency, "mae")
 
 
-def _estimator(rows: list[Row]) -> Claim:
+def estimator_unbiased(rows: list[Row]) -> Claim:
     pairs = [(row, _beside(rows, row, "PrivKV")) for row in select_rows(rows, line="PrivKV-A")]
     quiet = [(new, raw) for new, raw in pairs if new["mae_mean"] < ENOUGH]
     left = [new for new, _ in quiet if _biased(new) and abs(new["pull"]) > UNBIASED]
@@ -368,7 +368,7 @@ def _more_states(rows: list[Row], uneven: Mapping[float, Variances] | None = Non
 OLD, NEW = ("PrivKV", "PrivKVM"), ("F2M", "KVUE", "KVOH")
 
 
-def _state_of_the_art(rows: list[Row]) -> Claim:
+def beats_state_of_the_art(rows: list[Row]) -> Claim:
     """The paper's mechanisms beside those that it had to beat, and beside what came later."""
     duels: dict[str, dict[str, tuple[int, int, float]]] = {}
     for name in NEW:
@@ -420,7 +420,7 @@ def _over_kvue(rows: list[Row], label: str, part: str) -> tuple[float, int, int,
     )
 
 
-def _by_itself(rows: list[Row]) -> Claim:
+def gain_by_itself(rows: list[Row]) -> Claim:
     """What of our line's gain is the mechanism's, and what the estimator's."""
     found = {
         label: {part: _over_kvue(rows, label, part) for part in ("frequency", "mean")}

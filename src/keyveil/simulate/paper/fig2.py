@@ -48,7 +48,7 @@ def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
 
 
 def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
-    return [not_influenced(rows, NAME), lowest(rows, "frequency", NAME), _acceptable(rows)]
+    return [not_influenced(rows, NAME), lowest(rows, "frequency", NAME), acceptable_accuracy(rows)]
 
 
 def not_influenced(rows: list[Row], figure: str) -> Claim:
@@ -147,7 +147,7 @@ def outside(lost: set[tuple[float, float]]) -> str:
 EXISTING, PROPOSED = ("PrivKV", "PrivKVM"), ("F2M", "KVOH")
 
 
-def _acceptable(rows: list[Row]) -> Claim:
+def acceptable_accuracy(rows: list[Row]) -> Claim:
     errors = {
         part: {
             name: pooled(select_rows(rows, part=part, line=name), "mae")

@@ -52,7 +52,7 @@ def _by_average(rows: list[Row], label: str) -> dict[str, float]:
 def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
     return [
         *_location(rows),
-        _inaccurate(rows),
+        privkvm_inaccurate(rows),
         lowest(rows, "mean", NAME),
         steadier(
             rows,
@@ -101,7 +101,7 @@ def _location(rows: list[Row]) -> list[Claim]:
     ]
 
 
-def _inaccurate(rows: list[Row]) -> Claim:
+def privkvm_inaccurate(rows: list[Row]) -> Claim:
     spread = {
         part: {
             line.label: pooled(select_rows(rows, part=part, line=line.label), "spread") for line in SIX

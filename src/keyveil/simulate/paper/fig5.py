@@ -189,7 +189,7 @@ def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
             NAME,
         ),
         _discretization(rows),
-        _only_the_mean(setup.gaussian),
+        default_affects_only_the_mean(setup.gaussian),
     ]
 
 
@@ -197,7 +197,7 @@ SAME = 1e-6
 """Variances that differ by less are the same: laws are multiples of 2^-32."""
 
 
-def _only_the_mean(population: KnownPopulation) -> Claim:
+def default_affects_only_the_mean(population: KnownPopulation) -> Claim:
     """Computed from the channels: how far the frequency's variance depends on the default."""
     spread, least = {}, {}
     for calibrate in CALIBRATIONS:

@@ -49,10 +49,10 @@ def draw(setup: Setup, rows: list[Row]) -> list[Figure]:
 
 
 def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
-    return [_overcomes(rows), dimensions(rows, "frequency", NAME), _pairs(rows)]
+    return [overcomes_split(rows), dimensions(rows, "frequency", NAME), _pairs(rows)]
 
 
-def _overcomes(rows: list[Row]) -> Claim:
+def overcomes_split(rows: list[Row]) -> Claim:
     wins, total, lost = 0, 0, []
     for row in select_rows(rows, line="IOH"):
         same = {name: row[name] for name in ("keys", "people", "epsilon")}

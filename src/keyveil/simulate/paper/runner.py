@@ -120,7 +120,7 @@ class _Run:
         steps = _Steps(total, on_progress)
         with Workers(self._setup, processes) as workers:
             for name, number, job in settings:
-                workers.submit(_worked, (name, job.what), (name, number, job.cost))
+                workers.submit(run_job, (name, job.what), (name, number, job.cost))
             for source in self._taken:
                 self._draw_figures(source, workers)
             for source in self._jobs:
@@ -218,7 +218,8 @@ class _Steps:
 # -- what processes do -------------------------------------------------------------------------------
 
 
-def _worked(name: str, what: dict[str, Any]) -> list[Row]:
+def run_job(name: str, what: dict[str, Any]) -> list[Row]:
+    """The rows of one job of an experiment."""
     return experiment(name).work(shared(), what)
 
 

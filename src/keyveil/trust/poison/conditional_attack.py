@@ -59,7 +59,7 @@ def raised_conditional(
     fakes = share if views == "drawn" else share / (share + (1 - share) * informing)
     if isinstance(options, CellInfluence):
         influences = options.influence[0, options.many > 0, 0]
-        most = _largest_ratio((1 - fakes) * before + fakes * influences)
+        most = largest_ratio((1 - fakes) * before + fakes * influences)
     else:
 
         def outcome(weights: Floats) -> Aimed:
@@ -76,7 +76,7 @@ def raised_conditional(
     return Change(shown(ratio(before[0])), shown(most))
 
 
-def _largest_ratio(points: Floats) -> float:
+def largest_ratio(points: Floats) -> float:
     """The largest ratio of second to first value over mixtures of points with a first value above zero.
 
     It is that of a point, or lies where a line between two points meets the axis.
