@@ -101,11 +101,15 @@ def test_intervals_cover_whatever_keys_are_held_together(name, monkeypatch):
     records, schema = [dict.fromkeys("ab", 1.0), {}, {}], Schema.of("ab", -1, 1)
     population = Population(schema, People.of_records(schema, records))
 
+    tallies = []
+    for cells in range(6, 54, 4):
+        plan = Plan.of(schema, name, 2, cap=2, cells=cells)
+        counts = simulate_runs(plan, population, 10**7, Coins.stated(f"pool {cells}"), 2)
+        tallies.append((plan, counts))
+
     def covered() -> float:
         inside = []
-        for cells in range(6, 54, 4):
-            plan = Plan.of(schema, name, 2, cap=2, cells=cells)
-            counts = simulate_runs(plan, population, 10**7, Coins.stated(f"pool {cells}"), 2)
+        for plan, counts in tallies:
             found = plan.mechanism.moments(plan, counts)
             off = found.values[..., 0] - 1 / 3
             inside.append(np.abs(off) < 1.96 * np.sqrt(found.covariance[..., 0, 0]))

@@ -28,11 +28,11 @@ def contest(crowd, repetitions=6, **more):
 
 
 def test_rows_are_the_same_whatever_the_number_of_processes(crowd):
-    names, epsilons = ["collision:cap=4", "auto"], ["1", "3"]
+    names, epsilons = ["collision:cap=4", "auto"], ["1"]  # test_piloting has two epsilons
     one = measure(contest(crowd, 2), names, epsilons, processes=1)
     two = measure(contest(crowd, 2), names, epsilons, processes=2)
     assert [row.document() for row in one.rows] == [row.document() for row in two.rows]
-    assert [row.mechanism for row in one.rows if row.estimator == "shrunk"] == names * 2
+    assert [row.mechanism for row in one.rows if row.estimator == "shrunk"] == names
 
 
 def test_a_row_has_what_people_ask_for(crowd):
@@ -53,8 +53,14 @@ def test_as_published_may_prove_less(crowd):
     assert paper.mse_frequency > tight.mse_frequency
 
 
-def test_all_leaves_out_what_cannot_be_had_and_says_so(crowd):
-    found = measure(contest(crowd, 2), all_competitors(12), ["1"], lenient=True, processes=1)
+@pytest.fixture(scope="module")
+def everything(crowd):
+    """Every competitor at a small epsilon, where errors are largest."""
+    return measure(contest(crowd, 2), all_competitors(12), ["0.01"], lenient=True, processes=1)
+
+
+def test_all_leaves_out_what_cannot_be_had_and_says_so(everything):
+    found = everything
     seen = {row.mechanism for row in found.rows}
     assert {"kvue", "privkvm", "pckv_ue", "auto", "rr"} <= seen
     assert seen | {name for name, _ in found.skipped} == set(all_competitors(12))
@@ -190,8 +196,8 @@ def test_estimators_that_a_mechanism_lacks_are_said_in_its_rows(crowd):
         measure(contest(crowd, 2, estimators=("virtual",)), ["kvue", "rr"], ["1"], processes=1)
 
 
-def test_rows_are_json_without_bare_words(crowd):
-    found = measure(contest(crowd, 1), all_competitors(12), ["0.01"], lenient=True, processes=1)
+def test_rows_are_json_without_bare_words(everything):
+    found = everything
     json.dumps([row.document() for row in found.rows], allow_nan=False)
     assert {row.mechanism for row in found.rows} >= {"auto", "kvue"}
 
