@@ -231,3 +231,43 @@ def test_a_private_name_in_a_test_is_seen():
     ):
         assert list(private_names(ast.parse(line))), line
     assert not list(private_names(ast.parse(module + "guess.__name__; own._hidden")))
+
+
+DRAWING = {"Contest", "check_mechanism", "check_sampler", "measure", "simulate", "simulate_runs"}
+"""Functions that draw many reports. A test that calls one of them compares with a sample."""
+
+
+def drawing_tests(tree):
+    """The tests of a file that draw many reports, by themselves or by a function of the file."""
+    functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
+
+    def used(node):
+        calls = (n.func for n in ast.walk(node) if isinstance(n, ast.Call))
+        return {ast.unparse(f).rpartition(".")[2] for f in calls} | {a.arg for a in node.args.args}
+
+    uses = {name: used(node) for name, node in functions.items()}
+    drawing, before = {name for name in uses if uses[name] & DRAWING}, set()
+    while drawing != before:
+        before = set(drawing)
+        drawing |= {name for name in uses if uses[name] & before}
+    return {name: functions[name] for name in drawing if name.startswith("test_")}
+
+
+def is_sampled(node):
+    return any(ast.unparse(mark) == "pytest.mark.sampled" for mark in node.decorator_list)
+
+
+def test_sampled_tests_are_marked():
+    """``pytest -m "not sampled"`` runs the exact tests alone."""
+    for file in sorted(Path(__file__).parent.rglob("test_*.py")):
+        found = drawing_tests(ast.parse(file.read_text()))
+        missing = [name for name, node in found.items() if not is_sampled(node)]
+        assert missing == [], f"{file} draws reports in tests without the mark 'sampled'"
+
+
+def test_a_sampled_test_without_its_mark_is_seen():
+    lines = ("def rows(): simulate(1)", "def test_a(): rows()", "def test_b(rows): 1", "def test_c(): 1")
+    tree = ast.parse("\n".join(lines))
+    assert set(drawing_tests(tree)) == {"test_a", "test_b"}
+    marked = ast.parse("@pytest.mark.sampled\ndef test_a(): simulate(1)")
+    assert [is_sampled(node) for node in drawing_tests(marked).values()] == [True]

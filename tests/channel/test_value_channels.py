@@ -576,6 +576,7 @@ def test_a_view_of_all_keys_is_decoded_too():
     assert len(set(found.reports.tolist())) == 1
 
 
+@pytest.mark.sampled
 def test_a_simulated_crowd_is_told_within_its_own_error():
     """False alarm: 200 numbers, each beyond 5.5 standard errors with chance 4e-8."""
     draw = np.random.Generator(np.random.PCG64(3))

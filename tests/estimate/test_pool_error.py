@@ -91,6 +91,7 @@ def test_what_single_keys_explain_is_the_law_of_people_who_hold_one_each(name):
     assert poolerror.law_of_single_keys(channel, values) == pytest.approx(law, abs=1e-9 / channel.cells)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
 def test_intervals_cover_whatever_keys_are_held_together(name, monkeypatch):
     """All or nothing, ten million people: over 12 pools most frequencies.
@@ -148,6 +149,7 @@ def test_what_tallies_say_of_pools_is_on_average_what_pools_do(name):
     assert told == pytest.approx(np.diagonal(paired(own, 6, sample).mean(axis=0)), rel=0.15)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
 def test_chance_alone_adds_next_to_nothing(name):
     """One key each, so that seeds differ by chance: a quarter of a standard error of the variance."""

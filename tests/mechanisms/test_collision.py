@@ -149,6 +149,7 @@ def test_a_law_of_many_sets_is_not_written_out():
 # -- the sampler -----------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "channel",
     [tiny(), tiny(held=3, small=4, items=4), tiny(held=1, small=2, items=3), tiny(epsilon="5")],
@@ -169,6 +170,7 @@ class Leaky(Collision):
         return np.where(again, seeds * self.small + one, honest)
 
 
+@pytest.mark.sampled
 def test_a_sampler_that_counts_items_and_not_cells_is_rejected():
     with pytest.raises(AssertionError, match="state"):
         check_sampler(Leaky.of(5, 2, Decimal(1), 8, 7, 5), draws=20_000, seed="collision")
@@ -644,6 +646,7 @@ def test_pair_collision_beats_pair_views_on_sparse_records():
     assert 0.8 < np.std(off) < 1.3  # with the bias of the cap, which one in eight exceed
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["collision", "coco"])
 def test_what_pairs_of_held_keys_leave_is_in_the_covariance_and_the_forecast(name, monkeypatch):
     """Three of six keys each, ten million people: with 1,024 seeds most of the error is the pool's.

@@ -83,6 +83,7 @@ def test_every_mechanism_has_a_forecast(name):
         assert more.covariance[:, 0, 0] == pytest.approx(told.covariance[:, 0, 0] / 4, rel=1e-2)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["pairs", "ioh", "ioh_optimal", "split", "triples", "coefficients"])
 def test_keys_of_larger_views_are_forecast_as_measured(name):
     """The mean square error of 4 keys over all tallies, within 4.1 standard errors: odds below 1e-4."""

@@ -261,6 +261,7 @@ def real_chain(population, epsilon, rounds, people, coins, run):
             return [[a.frequency.value, a.mean.value] for a in answers]
 
 
+@pytest.mark.sampled
 def test_the_fast_chain_agrees_with_the_chain_of_plans():
     """Means and variances of frequency and mean, 150 runs each way; z below 5.3 is 1e-6 for ten."""
     population, epsilon, rounds, people, runs = small(), 4, 3, 3000, 150
@@ -281,6 +282,7 @@ def test_the_fast_chain_agrees_with_the_chain_of_plans():
     assert apart(1.0) > 5.3, "a chain that starts with other feedback is told apart"
 
 
+@pytest.mark.sampled
 def test_fast_decoders_give_the_published_estimates():
     """Exact: every line's vectorised decoder against the estimator of the library."""
     population, coins = small(), Coins.stated("decoders")
@@ -297,6 +299,7 @@ def test_fast_decoders_give_the_published_estimates():
             assert one_mean == pytest.approx([a.mean.value for a in answers], nan_ok=True)
 
 
+@pytest.mark.sampled
 def test_fast_raw_means_are_the_plans():
     plan = Plan.of(Schema.of(3), "privkv", 1)
     counts = simulate_runs(plan, small(), 50, Coins.stated("raw"), 5)
@@ -308,6 +311,7 @@ def test_fast_raw_means_are_the_plans():
         assert sign_means(cells, keep) == pytest.approx(raw_means(plan, Tally(plan, row)), nan_ok=True)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mechanism", ["privkv", "f2m", "kvue", "kvoh", "pairs"])
 def test_counts_and_people_agree_in_distribution(mechanism):
     """Chi-square of the tally over all cells, made both ways, against the exact law; 1e-6 each."""
@@ -349,6 +353,7 @@ def test_per_person_errors_are_those_of_the_fast_simulation():
             assert by["person"] == pytest.approx(by["counts"], rel=0.25)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("keys", [2, 3])
 def test_printed_conditionals_are_the_papers_operators(keys):
     """Exact: F and S of the paper's own array, against the library's estimator where both exist."""
@@ -378,6 +383,7 @@ def test_printed_bounds_are_the_papers_figures():
     assert printed("KVOH", "frequency", 1, 0.5, 10_000) > printed("KVUE", "frequency", 1, 0.5, 10_000)
 
 
+@pytest.mark.sampled
 def test_auto_and_others_are_measured_like_the_papers_lines():
     population = of_keys(np.full(6, 0.3), np.linspace(-0.5, 0.5, 6), uniform_values)
     coins = Coins.stated("lines")
@@ -728,6 +734,7 @@ def test_our_gain_is_the_mechanisms_only_where_least_squares_has_it():
     assert fig1claims.gain_by_itself(both).kind == CONFIRMED
 
 
+@pytest.mark.sampled
 def test_ours_is_one_plan_decoded_twice():
     """The mechanism's gain and the estimator's are told apart: the same reports, two estimators."""
     population = of_keys(np.full(6, 0.3), np.linspace(-0.5, 0.5, 6), uniform_values)
