@@ -184,3 +184,90 @@ def test_frameworks_are_named_in_their_own_corner():
             for name in set(names) & set(corners):
                 places = {file.name, *file.relative_to(ROOT).parts}
                 assert places & corners[name], f"{file} names {name}"
+
+
+def private_names(tree):
+    """Private names of the package that a test file names: imported, of a module, or in a text."""
+    aliases = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "keyveil":
+            aliases |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+            yield from (a.name for a in node.names if is_private(a.name))
+        elif isinstance(node, ast.Import):
+            aliases |= {a.asname: a.name for a in node.names if a.asname and "keyveil." in a.name}
+    known = {f"keyveil.{name}" for name in modules()}
+    aliases = {alias for alias, path in aliases.items() if path in known}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and is_private(node.attr):
+            owner = ast.unparse(node.value)
+            if owner in aliases or owner in known:
+                yield f"{owner}.{node.attr}"
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("setattr"):
+            texts = [a.value for a in node.args if isinstance(a, ast.Constant)]
+            names = [text for text in texts[:1] if isinstance(text, str)]
+            if names and (ast.unparse(node.args[0]) in aliases or names[0].rpartition(".")[0] in known):
+                yield from (name for name in names if is_private(name.rpartition(".")[2]))
+
+
+def is_private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+def test_no_test_names_what_is_private_to_a_module():
+    """A test that calls a private function fails when a module is tidied, and shows no user's view."""
+    files = sorted(Path(__file__).parent.rglob("*.py"))
+    named = {str(f): list(private_names(ast.parse(f.read_text()))) for f in files}
+    assert {file: names for file, names in named.items() if names} == {}
+
+
+def test_a_private_name_in_a_test_is_seen():
+    module = "from keyveil.people import prior as guess\n"
+    for line in (
+        "from keyveil.people.prior import _hidden",
+        module + "guess._hidden()",
+        module + "monkeypatch.setattr(guess, '_hidden', 1)",
+        "monkeypatch.setattr('keyveil.people.prior._hidden', 1)",
+        "import keyveil.people.prior\nkeyveil.people.prior._hidden()",
+    ):
+        assert list(private_names(ast.parse(line))), line
+    assert not list(private_names(ast.parse(module + "guess.__name__; own._hidden")))
+
+
+DRAWING = {"Contest", "check_mechanism", "check_sampler", "measure", "simulate", "simulate_runs"}
+"""Functions that draw many reports. A test that calls one of them compares with a sample."""
+
+
+def drawing_tests(tree):
+    """The tests of a file that draw many reports, by themselves or by a function of the file."""
+    functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
+
+    def used(node):
+        calls = (n.func for n in ast.walk(node) if isinstance(n, ast.Call))
+        return {ast.unparse(f).rpartition(".")[2] for f in calls} | {a.arg for a in node.args.args}
+
+    uses = {name: used(node) for name, node in functions.items()}
+    drawing, before = {name for name in uses if uses[name] & DRAWING}, set()
+    while drawing != before:
+        before = set(drawing)
+        drawing |= {name for name in uses if uses[name] & before}
+    return {name: functions[name] for name in drawing if name.startswith("test_")}
+
+
+def is_sampled(node):
+    return any(ast.unparse(mark) == "pytest.mark.sampled" for mark in node.decorator_list)
+
+
+def test_sampled_tests_are_marked():
+    """``pytest -m "not sampled"`` runs the exact tests alone."""
+    for file in sorted(Path(__file__).parent.rglob("test_*.py")):
+        found = drawing_tests(ast.parse(file.read_text()))
+        missing = [name for name, node in found.items() if not is_sampled(node)]
+        assert missing == [], f"{file} draws reports in tests without the mark 'sampled'"
+
+
+def test_a_sampled_test_without_its_mark_is_seen():
+    lines = ("def rows(): simulate(1)", "def test_a(): rows()", "def test_b(rows): 1", "def test_c(): 1")
+    tree = ast.parse("\n".join(lines))
+    assert set(drawing_tests(tree)) == {"test_a", "test_b"}
+    marked = ast.parse("@pytest.mark.sampled\ndef test_a(): simulate(1)")
+    assert [is_sampled(node) for node in drawing_tests(marked).values()] == [True]

@@ -13,6 +13,7 @@ import pytest
 
 from keyveil import REGISTRY, ChannelError, Coins, Plan, PlanError, Schema, audit
 from keyveil.channel import CoCo, Collision, Halfspace, Proof, Subset, Symbols, Symmetric
+from keyveil.channel.shapes import subset
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.exact import at_most, decimal, keeps
 from keyveil.people.views import Views
@@ -187,19 +188,21 @@ def extremes(others: int, size: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("states", [2, 3, 4, 5, 7, 9, 12, 19, 27, 64, 81, 150])
 def test_the_proof_of_a_subset_knows_the_exact_extremes(states):
+    show, hide = HALF + 1, HALF - 1
     for size in range(1, states, 1 if states < 30 else 13):
-        channel = Subset(states, size, HALF)
-        others = states - 1
-        assert channel._choices == (extremes(others, size - 1), extremes(others, size))
+        less, full = extremes(states - 1, size - 1), extremes(states - 1, size)
+        assert subset.choice_extremes(states - 1, size) == (less, full)
+        pairs = [(show * less[0], hide * full[1]), (hide * full[0], show * less[1]), less, full]
+        proof = Subset(states, size, show).proof()
+        worst = max(Fraction(above, below) for above, below in pairs)
+        assert Fraction(proof.numerator, proof.denominator) == worst
 
 
 def test_near_ties_of_a_subset_are_decided_by_exact_numbers(monkeypatch):
     """With an error bound that leaves every comparison open, the result is the same."""
-    from keyveil.channel.shapes import subset
-
-    plain = subset._extremes.__wrapped__(40, 17)
+    plain = subset.choice_extremes.__wrapped__(40, 17)
     monkeypatch.setattr(subset, "STEP_ERROR", 1.0)
-    assert subset._extremes.__wrapped__(40, 17) == plain == (extremes(40, 16), extremes(40, 17))
+    assert subset.choice_extremes.__wrapped__(40, 17) == plain == (extremes(40, 16), extremes(40, 17))
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -6,6 +6,7 @@ meet, whatever a person is called, and what else leaves the device must come fro
 
 from __future__ import annotations
 
+import json
 from hashlib import sha256
 
 import numpy as np
@@ -104,7 +105,7 @@ def test_a_report_s_id_is_no_coins(ledger, keys, tmp_path):
         budget = device or Budget(tmp_path / f"{number}.json", cap=1)
         report = budget.answer(PLAN, {"k": 0.5})
         assert keys, "no key was drawn: the attack looked at nothing"
-        name = str(budget._read()["device"])
+        name = str(json.loads(budget.path.read_text())["device"])
         assert bytes.fromhex(report.id) not in _words_of(keys, name)
 
 

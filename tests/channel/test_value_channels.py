@@ -33,9 +33,9 @@ from keyveil.channel.design.value_channels import (
     EPSILONS,
     LARGEST,
     Design,
-    _name,
     candidates,
     channel_for,
+    design_name,
     designs,
     nearest,
     solved,
@@ -247,7 +247,7 @@ def test_every_tabled_channel_keeps_its_promise_and_uses_it():
 def test_tabled_patterns_are_intervals_that_favour_every_state_alike():
     for design in designs():
         group = moves(design.levels, design.keys, design.turns)
-        for classes in tabled()[_name(design)].values():
+        for classes in tabled()[design_name(design)].values():
             weights = {p: w for one, w in classes for p in orbit(one, group)}
             assert set(weights) <= set(intervals(design.levels, design.keys))
             cover = np.array(list(weights.values())) @ favours(list(weights), design.states)
@@ -576,6 +576,7 @@ def test_a_view_of_all_keys_is_decoded_too():
     assert len(set(found.reports.tolist())) == 1
 
 
+@pytest.mark.sampled
 def test_a_simulated_crowd_is_told_within_its_own_error():
     """False alarm: 200 numbers, each beyond 5.5 standard errors with chance 4e-8."""
     draw = np.random.Generator(np.random.PCG64(3))

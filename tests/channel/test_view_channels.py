@@ -46,7 +46,7 @@ PRIOR = default_prior(2, 2)
 UNIFORM = np.full(9, 1 / 9)
 STATES = np.array([(a, b) for a in (0, -1, 1) for b in (0, -1, 1)])
 VIEWS = (1, 2, 3, 7, 15, 99)
-SPARSE = optimal._grid()[::6]
+SPARSE = optimal.epsilon_grid()[::6]
 
 
 @cache
@@ -248,7 +248,7 @@ def test_the_default_prior_is_a_law_and_knows_no_key_from_another(keys: int, lev
 def test_every_tabled_channel_keeps_its_promise_and_uses_it():
     assert tuple(tabled()) == DESIGNED
     for views, channels in tabled().items():
-        assert list(channels) == optimal._grid()
+        assert list(channels) == optimal.epsilon_grid()
         assert list(channels) == sorted(channels)
         assert (min(channels), max(channels)) == (optimal.SMALLEST_TABLED, Decimal(6))
         for epsilon in channels:

@@ -49,6 +49,7 @@ def truth(people: Population) -> np.ndarray:
     return np.stack([laws[:, 1] + laws[:, 2], laws[:, 2] - laws[:, 1]], axis=1)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_estimates_are_unbiased_and_state_their_variance(plan):
     """4 sigma for the mean of 400 tallies, and 30 % for the variance, over all keys."""
@@ -111,6 +112,7 @@ def test_correlated_errors_keep_their_weight():
     assert float(combined(parts).together) == pytest.approx(2.0)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["side", "mixed"])
 def test_all_general_estimators_answer(name):
     plan = PLANS[name]
@@ -122,6 +124,7 @@ def test_all_general_estimators_answer(name):
         assert bands(plan, tally.counts[None], estimator).frequency.value.shape == (1, 6)
 
 
+@pytest.mark.sampled
 def test_a_plan_of_side_questions_alone_answers_no_key():
     plan = Plan.of(SCHEMA, "parts", 1, parts="size/sign@0.5")
     tally = simulate(plan, population(), 1000, Coins.stated("alone"))
@@ -134,6 +137,7 @@ def test_a_plan_of_side_questions_alone_answers_no_key():
 # -- side questions --------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 def test_side_questions_are_unbiased_and_state_their_covariance():
     plan, people, runs = PLANS["side"], population(6), 400
     counts = simulate_runs(plan, people, 20_000, Coins.stated("side"), runs)
@@ -165,6 +169,7 @@ def test_a_plan_without_side_questions_has_no_side_information():
     assert np.isnan(empty.size.shares).all()
 
 
+@pytest.mark.sampled
 def test_side_plans_stand_alone_too():
     plan = Plan.of(SCHEMA, "sized", 1)
     tally = simulate(plan, population(), 5000, Coins.stated("sized"))
@@ -174,6 +179,7 @@ def test_side_plans_stand_alone_too():
 # -- keys together, forecasts, simulation ----------------------------------------------------------
 
 
+@pytest.mark.sampled
 def test_conditionals_come_from_the_part_that_asks_about_pairs():
     plan = PLANS["pairs"]
     tally = simulate(plan, population(), 50_000, Coins.stated("pairs"))
@@ -211,6 +217,7 @@ def test_the_forecast_is_the_error_of_the_estimates():
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_simulated_counts_have_the_law_of_the_people(plan):
     """Expected counts of 300 tallies of 2,000 people, 5 sigma a cell; reports of parts vary as drawn."""

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyveil import REGISTRY, Coins, People, Plan, PlanError, Schema, Tally, estimate
+from keyveil.estimate.answer import ratio
 from keyveil.estimate.forecast.query_forecast import MANY, QueryForecast, expected_tally, query_variance
 from keyveil.estimate.together.conditional import (
     Conditionals,
@@ -185,6 +186,7 @@ def test_without_noise_every_plan_answers_the_truth(name, estimator):
         assert answer.frequency.value == pytest.approx(goal, abs=1e-5)  # whole counts
 
 
+@pytest.mark.sampled
 @settings(max_examples=30, deadline=None)
 @given(
     st.sampled_from(["ioh", "ioh_optimal", "split"]),
@@ -226,6 +228,7 @@ def test_a_workloads_views_are_those_its_queries_need():
     assert Plan.parse(mixed.dumps()) == mixed
 
 
+@pytest.mark.sampled
 def test_three_keys_come_from_a_view_or_from_the_law_of_most_entropy():
     query = "mean(a | b, !c)"
     goal = 5 + 5 * true_value(POPULATION, Query.parse(query))
@@ -292,6 +295,7 @@ def riddle() -> Population:
     return Population(schema, People.of_records(schema, both))
 
 
+@pytest.mark.sampled
 def test_what_is_possible_holds_the_truth_where_most_entropy_does_not():
     """The truth of frequency(c | a, b) is 0; pairs alone say one half, and that all is possible."""
     population = riddle()
@@ -332,7 +336,10 @@ def entropy_interval(source, query):
     keys, weights = (target, *(place for place, _ in given)), query_weights(source.plan.schema, query)
     parts = known_parts(keys, source.evidence.law)
     law = entropy_law(keys, parts)
-    return source._raw(query, entropy_moments(source.evidence, keys, weights, law, parts))
+    moments = entropy_moments(source.evidence, keys, weights, law, parts)
+    if query.kind == "lift":
+        return raw_lift(moments, source.level)
+    return ratio(*moments.values, moments.covariance, moments.reports, source.level)
 
 
 def random_population(run: int) -> Population:
@@ -345,6 +352,7 @@ def random_population(run: int) -> Population:
     return Population(schema, People.of_records(schema, records))
 
 
+@pytest.mark.sampled
 def test_a_range_covers_at_its_level_and_the_interval_of_most_entropy_does_not():
     """60 populations, a tally each. If 95 % ranges covered exactly that often, more than 10 misses of
     60 would come up twice in 10^4; the interval that speaks of sampling alone must fail that check.
@@ -370,6 +378,7 @@ def test_a_range_covers_at_its_level_and_the_interval_of_most_entropy_does_not()
     assert informative > 5, "pairs do tell something"
 
 
+@pytest.mark.sampled
 def test_what_is_possible_holds_the_truth_at_its_level():
     """20 tallies, three queries each: at a level of 95 % over all cells a miss of any is rare."""
     plan = Plan.of(KEYS, "pairs", 1)
@@ -389,6 +398,7 @@ def test_what_is_possible_holds_the_truth_at_its_level():
     assert min(widths) < 0.5, "pairs do tell something"
 
 
+@pytest.mark.sampled
 def test_more_keys_than_two_are_known_together_where_views_hold_three():
     plan = Plan.of(KEYS, "triples", 4)
     source = Conditionals(plan, simulate(plan, POPULATION, 10**7, Coins.stated("four")))
@@ -425,6 +435,7 @@ def told_of(source: ViewEvidence, view: int, keys: tuple[int, ...]) -> tuple[np.
     return group.laws[view] @ pick, pick.T @ group.covariance[view] @ pick
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("keys", [(0, 1, 2), (0, 1)])
 def test_all_that_views_know_of_some_keys_is_put_together_by_least_squares(keys):
     """Four keys, so that a view holds all three, or just two of them; of two, both or just one."""
@@ -459,6 +470,7 @@ def test_all_that_views_know_of_some_keys_is_put_together_by_least_squares(keys)
     assert np.trace(spread) < 0.8 * np.trace(alone), "the others do tell something"
 
 
+@pytest.mark.sampled
 def test_states_that_no_one_is_in_do_not_draw_views_of_three_away():
     """Two camps of three keys: 15 of 27 states are empty, and each view's noise puts people there.
 
@@ -479,6 +491,7 @@ def test_states_that_no_one_is_in_do_not_draw_views_of_three_away():
     assert np.mean(error["pooled"]) < 3 * np.mean(error["least_squares"])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("given", [1, 2])
 def test_views_of_three_are_foreseen_as_they_are_measured(given):
     """100 runs of correlated queries: see ``BAND``; half the people are told apart."""
@@ -494,6 +507,7 @@ def test_views_of_three_are_foreseen_as_they_are_measured(given):
         assert measured < 0.9 * getattr(alone, f"mse_{kind}")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["pairs", "ioh", "split", "coefficients"])
 def test_simulated_and_per_person_tallies_have_one_law(name):
     """Means over repetitions of both agree within five standard errors, cell by cell."""
@@ -511,6 +525,7 @@ def test_simulated_and_per_person_tallies_have_one_law(name):
     assert (np.abs(one.mean(axis=0) - two.mean(axis=0)) < 5.5 * spread).all()
 
 
+@pytest.mark.sampled
 def test_pairs_beat_ioh_and_cover_on_correlated_keys():
     rows = contest_rows(["ioh", "auto"], "1", 100_000, 6, "compare")
     best = next(row for row in rows if row.mechanism == "auto")
@@ -552,6 +567,7 @@ BAND = (0.8, 1.25)
 has a relative standard deviation of about 5 %, so that the band is left less than once in 10^4."""
 
 
+@pytest.mark.sampled
 def test_the_plan_predicts_the_error_that_is_measured():
     rows = contest_rows(["pairs"], "1", 10**6, 100, "predicted")
     assert [row.estimator for row in rows] == ["least_squares", "pooled"]
@@ -564,6 +580,7 @@ def test_the_plan_predicts_the_error_that_is_measured():
     assert rows[1].predicted_mean < 0.8 * rows[0].predicted_mean
 
 
+@pytest.mark.sampled
 def test_what_is_not_predicted_is_null():
     rows = contest_rows(["ioh", "pair_collision"], "2", 2000, 1, "none")
     predicted = {
@@ -587,6 +604,7 @@ def test_an_empty_tally_knows_nothing(keys, name):
     assert not made.bounded
 
 
+@pytest.mark.sampled
 def test_plans_that_cannot_be_made_say_why():
     with pytest.raises(PlanError, match="takes at most 10 keys"):
         Plan.of(Schema.of(11), "ioh", 1)
@@ -627,6 +645,7 @@ def test_a_plan_that_cannot_answer_says_so_with_what_it_would_take():
     assert outlook(Plan.of(Schema.of(8), "kvue", 1), 100) is None
 
 
+@pytest.mark.sampled
 def test_views_that_hold_the_same_keys_are_pooled_state_by_state():
     """All states of two keys at once: they add up to one in every view, which is certain."""
     plan = Plan.of(KEYS, "triples", 1)
@@ -663,6 +682,7 @@ def test_a_plan_for_single_keys_still_answers_single_keys():
     assert answer.estimate.bounded
 
 
+@pytest.mark.sampled
 def test_auto_believes_the_prior_that_is_given():
     """Of a table whose people hold all keys, and of a belief that hardly anyone holds any."""
     chosen = {

@@ -15,7 +15,7 @@ from keyveil.channel import Halfspace, Symmetric, Table
 from keyveil.estimate import likelihood as by_likelihood
 from keyveil.estimate.answer import Estimate, biased, plain, quantile, ratio, shifted
 from keyveil.estimate.forecast.key_forecast import forecast_key, state_law
-from keyveil.estimate.likelihood import SLACK, _better, covariance, fit
+from keyveil.estimate.likelihood import SLACK, covariance, fit, likelier_laws
 from keyveil.estimate.linear import by_least_squares, key_weights, single_moments
 from keyveil.estimate.projection import onto_simplex
 from keyveil.mechanisms.kvoh import by_bits
@@ -343,8 +343,8 @@ def test_a_leap_that_loses_likelihood_is_not_taken():
     channel = Symmetric.of(3, Decimal(1))
     shares = np.array([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]])
     near, far = shares @ channel.decoder(np.eye(3)), np.array([[0.01, 0.01, 0.98], [0.2, 0.3, 0.5]])
-    assert np.array_equal(_better(channel, shares, far, near)[0], near[0])
-    assert np.array_equal(_better(channel, shares, near, far)[0], near[0])
+    assert np.array_equal(likelier_laws(channel, shares, far, near)[0], near[0])
+    assert np.array_equal(likelier_laws(channel, shares, near, far)[0], near[0])
 
 
 def test_rows_of_counts_are_fitted_apart():

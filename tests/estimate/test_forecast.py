@@ -95,6 +95,7 @@ def all_or_nothing(keys=20, people=1000, share=0.5):
     return schema, People(np.arange(people), starts, places, values)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("size", "levels"), [(2, 4), (4, 2)])
 def test_keys_of_one_report_err_together_where_people_hold_all_or_nothing(size, levels):
     """By hand from the law of every view; and 300 tallies, whose average frequency varies as it says.
@@ -127,6 +128,7 @@ def test_keys_of_one_report_err_together_where_people_hold_all_or_nothing(size, 
     assert (off**2 / apart).mean() > 1.40, "the broken twin: as if keys erred each for itself"
 
 
+@pytest.mark.sampled
 def test_shrunk_frequencies_leave_open_what_keys_err_by_together(monkeypatch):
     """The average of all keys is off by as much as its error says, though all are drawn to it."""
     schema, people = all_or_nothing()
@@ -161,6 +163,7 @@ def test_one_drawn_item_is_forecast_for_each_key_from_who_holds_it_beside_how_ma
         assert not np.allclose(told.bias[:, 0], average, atol=0.05), "the broken twin"
 
 
+@pytest.mark.sampled
 def test_pairs_are_forecast_at_the_law_that_the_table_has():
     schema, people = friends(levels=2)
     prior, plan = Prior.of_people(schema, people), Plan.of(schema, "pairs", 2)
@@ -320,6 +323,7 @@ def test_a_mixture_is_the_average_of_its_parts():
     assert Mixed.of([(1.0, one)]) is one
 
 
+@pytest.mark.sampled
 def test_a_later_round_is_forecast_from_what_its_plan_says():
     crowd = keys_of([0.3, 0.6, 0.9], [0.5, -0.5, 0.0])
     prior = Prior.of_people(crowd.schema, crowd.people)
@@ -335,6 +339,7 @@ def test_a_later_round_is_forecast_from_what_its_plan_says():
 # -- published -------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["privkv", "f2m", "pckv_ue", "pckv_grr"])
 def test_published_answers_are_forecast_as_measured(name):
     """300 tallies of 12 keys; more than five standard errors off in one of 1.7 million runs."""
@@ -365,6 +370,7 @@ def test_mechanisms_without_a_published_estimator_forecast_none():
 # -- a cap that is found first ---------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 def test_with_many_people_the_cap_is_the_one_that_follows_from_the_sizes():
     crowd = keys_of(np.full(8, 0.3), np.zeros(8))
     prior = Prior.of_people(crowd.schema, crowd.people)
@@ -382,6 +388,7 @@ def test_with_many_people_the_cap_is_the_one_that_follows_from_the_sizes():
 # -- shrunk ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["kvue", "rr", "pckv_grr", "several"])
 def test_shrunk_answers_are_forecast_as_measured(name):
     """60 tallies of 40 keys: a standard error of about 3 % here and as much there; four are 17 %."""
@@ -410,6 +417,7 @@ def test_shrunk_errors_are_the_same_every_time_and_near_the_raw_ones_with_many_p
 # -- in tables -------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 def test_every_mechanism_has_a_prediction_for_its_first_estimator():
     made = gaussian(12)
     crowd = Population(made.schema, made.people.chosen(np.arange(3000), np.arange(3000)))
@@ -421,6 +429,7 @@ def test_every_mechanism_has_a_prediction_for_its_first_estimator():
             assert np.isfinite(getattr(told, f"clipped_{part}")).all(), name
 
 
+@pytest.mark.sampled
 def test_rows_have_predictions_for_first_published_and_shrunk_answers():
     made = gaussian(12)
     crowd = Population(made.schema, made.people.chosen(np.arange(3000), np.arange(3000)))

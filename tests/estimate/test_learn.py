@@ -10,7 +10,7 @@ import pytest
 from keyveil import Coins, People, Plan, PlanError, RecordError, Schema, Tally
 from keyveil.estimate.learn import ChowLiu, Cube, DecisionTree, ExactEvidence, NaiveBayes, rules
 from keyveil.estimate.learn.released import Released, chi_square_tail
-from keyveil.estimate.learn.rules import CONTROLS, _candidates, _moments, adjust, p_value
+from keyveil.estimate.learn.rules import CONTROLS, adjust
 from keyveil.estimate.together.conditional import Conditionals
 from keyveil.foundation.errors import QueryError
 from keyveil.simulate.tallies import Population, simulate
@@ -99,6 +99,7 @@ def test_limits_shorten_the_list(meals):
     assert rules(source, keys=["Hamburger", "Pepsi"]) == []
 
 
+@pytest.mark.sampled
 def test_private_rules_come_with_intervals_that_hold_the_truth(meals):
     found = rules(private(meals, 2, 200_000))
     assert [(r.antecedent[0][0], r.consequent) for r in found][:2] in (
@@ -121,6 +122,7 @@ def test_adjusted_values_are_those_of_the_papers():
     assert len(adjust([])) == 0
 
 
+@pytest.mark.sampled
 def test_false_rules_are_rare_where_keys_are_independent(independent):
     """At 5 %, more than 6 of 40 runs with any false rule has a chance below 1 % (binomial).
 
@@ -128,16 +130,16 @@ def test_false_rules_are_rare_where_keys_are_independent(independent):
     """
     wrong = {"benjamini_yekutieli": 0, "benjamini_hochberg": 0, "none": 0}
     for run in range(40):
-        released = Released(private(independent, 2, 20_000, "false", run=run))
-        asked = _candidates(independent.schema.keys, (True,), 1)
-        chances = [p_value(_moments(released, query)) for query in asked]
-        wrong["none"] += min(chances) <= 0.05
+        source = private(independent, 2, 20_000, "false", run=run)
         for control in CONTROLS:
-            wrong[control] += adjust(chances, control).min() <= 0.05
+            wrong[control] += bool(rules(source, control=control))
+        likeliest = rules(source, false_discovery=0.999999, control="benjamini_hochberg")
+        wrong["none"] += min((rule.p_value for rule in likeliest), default=1.0) <= 0.05
     assert all(wrong[control] <= 6 for control in CONTROLS), wrong
     assert wrong["none"] > 12, wrong
 
 
+@pytest.mark.sampled
 def test_rules_lists_what_passes_the_control(independent):
     source = private(independent, 2, 20_000, "false")
     assert rules(source) == []
@@ -171,6 +173,7 @@ def test_a_value_between_levels_goes_both_ways(wanted):
     assert tree.predict_proba([{"A": 3, "B": 4}])[0] == pytest.approx([0.25, 0.75])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("criterion", ["gini", "entropy"])
 def test_private_tree_equals_the_raw_one(wanted, criterion):
     """Depth two needs three keys together: views of three, or maximum entropy from pairs."""
@@ -182,6 +185,7 @@ def test_private_tree_equals_the_raw_one(wanted, criterion):
         assert (tree.predict(wanted.people) == raw.predict(wanted.people)).all()
 
 
+@pytest.mark.sampled
 def test_tree_of_noise_is_a_leaf(independent):
     """Where nothing goes together a root is split in 5 % of runs: over 10 of 40 once in 300,000."""
     sources = [private(independent, 1, 20_000, "leaf", run=run) for run in range(40)]
@@ -212,6 +216,7 @@ def test_naive_bayes_is_bayes_where_keys_are_apart(meals):
     assert bayes.score(meals.people) == pytest.approx(0.9)  # 10 of 100 hold Fries alone
 
 
+@pytest.mark.sampled
 def test_private_bayes_is_near_the_raw_one(meals):
     raw = NaiveBayes("Fries").fit(ExactEvidence(meals))
     bayes = NaiveBayes("Fries").fit(private(meals, 4, 1_000_000))
@@ -220,6 +225,7 @@ def test_private_bayes_is_near_the_raw_one(meals):
     assert bayes.predict_proba(records) == pytest.approx(raw.predict_proba(records), abs=0.015)
 
 
+@pytest.mark.sampled
 def test_chow_liu_recovers_a_chain(chain):
     edges = {frozenset(e) for e in (("k2", "k0"), ("k0", "k3"), ("k3", "k1"))}
     raw = ChowLiu().fit(ExactEvidence(chain))
@@ -242,6 +248,7 @@ def test_chow_liu_gives_the_law_of_the_chain(chain):
     assert law == pytest.approx(chain.law((0, 3)), abs=0.014)
 
 
+@pytest.mark.sampled
 def test_chow_liu_of_noise_has_no_edges(independent):
     model = ChowLiu().fit(private(independent, 1, 20_000, "edges"))
     assert model.edges == []
@@ -264,6 +271,7 @@ def values(cube):
     return {tuple(words.values()): estimate.value for words, estimate in cube.cells()}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mechanism", [None, "triples"])
 def test_cube_sums_agree(meals, mechanism):
     """Roll up is the sum of cells, slices sum to one; exactly, whatever the law is."""
@@ -288,6 +296,7 @@ def test_cube_sums_agree(meals, mechanism):
     assert all(e.low <= e.value <= e.high for _, e in cube.cells())
 
 
+@pytest.mark.sampled
 def test_a_cube_that_no_view_holds_has_ranges_and_a_guess(meals):
     """Ranges hold the truth; guesses come from one law, so that their sums agree."""
     cube = Cube(private(meals, 2, 100_000), meals.schema.keys, people=1000)
@@ -325,6 +334,7 @@ def test_exact_cube_cells_and_shares(meals):
     assert sliced.table().splitlines()[:2] == ["where Hamburger held", "Fries   share"]
 
 
+@pytest.mark.sampled
 def test_private_cube_intervals_hold_the_truth(meals):
     """27 cells at 99.9 %: all hold but in about 3 % of coins, which are fixed."""
     plan = Plan.of(meals.schema, "triples", 2)
@@ -338,6 +348,7 @@ def test_private_cube_intervals_hold_the_truth(meals):
 # -- maximum entropy ---------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 def test_noise_at_the_law_of_most_entropy_is_that_of_repeated_tallies(chain):
     """The regression slopes predict the spread of a three-key share over 40 tallies (within 35 %)."""
     weights = np.zeros((3, 3, 3, 1))
@@ -355,6 +366,7 @@ def test_noise_at_the_law_of_most_entropy_is_that_of_repeated_tallies(chain):
 # -- errors ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 def test_a_state_that_looks_empty_still_has_an_interval(meals):
     """A range too: no one has low fries with a hamburger, but noise could hide a few."""
     for keys in (("Hamburger", "Fries"), ("Hamburger", "Fries", "Pepsi")):
@@ -363,6 +375,7 @@ def test_a_state_that_looks_empty_still_has_an_interval(meals):
         assert cube.cell(Hamburger="held", Fries="low").high > 0.005, cube.how
 
 
+@pytest.mark.sampled
 def test_documents_say_what_the_text_says(meals):
     known = private(meals, 4, 1_000_000)
     tree = DecisionTree("Fries", 1).fit(known)
@@ -430,6 +443,7 @@ def test_plans_that_know_too_little_say_so(meals):
     assert rules(Conditionals(pairs, Tally(pairs))) == []
 
 
+@pytest.mark.sampled
 def test_keys_that_no_view_holds_are_not_asked_about(meals):
     source = private(meals, 2, 100_000, mechanism="workload", queries="frequency(Fries | Hamburger)")
     for learner in (DecisionTree("Fries"), NaiveBayes("Fries")):
@@ -438,6 +452,7 @@ def test_keys_that_no_view_holds_are_not_asked_about(meals):
         ChowLiu().fit(source)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mechanism", ["ioh", "ioh_optimal", "split", "triples", "coefficients"])
 def test_learners_take_any_plan_that_speaks_of_keys_together(meals, mechanism):
     source = private(meals, 4, 200_000, mechanism=mechanism)

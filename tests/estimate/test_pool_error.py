@@ -57,7 +57,7 @@ def test_the_law_of_a_mixture_is_the_same_in_many_runs(kind, monkeypatch):
     every = rows([sorted(2 * k + s for k, s in enumerate(signs)) for signs in product((0, 1), repeat=3)])
     shares = np.full(len(every), 1 / len(every))
     whole = channel.mixture(every, shares)
-    monkeypatch.setattr("keyveil.channel.shapes.seed_pool._RUN", 3 * 16)
+    monkeypatch.setattr("keyveil.channel.shapes.seed_pool.ENTRIES_AT_ONCE", 3 * 16)
     assert channel.mixture(every, shares) == pytest.approx(whole)
 
 
@@ -88,9 +88,10 @@ def test_what_single_keys_explain_is_the_law_of_people_who_hold_one_each(name):
     channel, members = plan.channels[0], [[0], [3], [5], []]
     values = np.array([[0.4, -0.4], [0.1, 0.1], [0.2, 0.2], [0.0, 0.0]])
     law = channel.mixture(np.array([each or [-1] for each in members]), np.array([0.4, 0.1, 0.2, 0.3]))
-    assert poolerror._explained(channel, values) == pytest.approx(law, abs=1e-9 / channel.cells)
+    assert poolerror.law_of_single_keys(channel, values) == pytest.approx(law, abs=1e-9 / channel.cells)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
 def test_intervals_cover_whatever_keys_are_held_together(name, monkeypatch):
     """All or nothing, ten million people: over 12 pools most frequencies.
@@ -101,11 +102,15 @@ def test_intervals_cover_whatever_keys_are_held_together(name, monkeypatch):
     records, schema = [dict.fromkeys("ab", 1.0), {}, {}], Schema.of("ab", -1, 1)
     population = Population(schema, People.of_records(schema, records))
 
+    tallies = []
+    for cells in range(6, 54, 4):
+        plan = Plan.of(schema, name, 2, cap=2, cells=cells)
+        counts = simulate_runs(plan, population, 10**7, Coins.stated(f"pool {cells}"), 2)
+        tallies.append((plan, counts))
+
     def covered() -> float:
         inside = []
-        for cells in range(6, 54, 4):
-            plan = Plan.of(schema, name, 2, cap=2, cells=cells)
-            counts = simulate_runs(plan, population, 10**7, Coins.stated(f"pool {cells}"), 2)
+        for plan, counts in tallies:
             found = plan.mechanism.moments(plan, counts)
             off = found.values[..., 0] - 1 / 3
             inside.append(np.abs(off) < 1.96 * np.sqrt(found.covariance[..., 0, 0]))
@@ -128,7 +133,7 @@ def test_what_tallies_say_of_pools_is_on_average_what_pools_do(name):
     records = [dict.fromkeys(three, 0.5) for three in combinations("abcdef", 3)]
     sample = Prior.of_people(schema, People.of_records(schema, records)).sample
     own = Plan.of(schema, name, 2, "tight", cap=3).channels[0]
-    sets, shares, _ = poolerror._sampled_sets(sample, 3)
+    sets, shares, _ = poolerror.sampled_sets(sample, 3)
     weights = np.broadcast_to(shares[:, None], sets.shape)
     truth = np.bincount(sets.ravel(), weights.ravel(), 12).reshape(-1, 2) @ TURN.T
     error, told = [], []
@@ -144,6 +149,7 @@ def test_what_tallies_say_of_pools_is_on_average_what_pools_do(name):
     assert told == pytest.approx(np.diagonal(paired(own, 6, sample).mean(axis=0)), rel=0.15)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
 def test_chance_alone_adds_next_to_nothing(name):
     """One key each, so that seeds differ by chance: a quarter of a standard error of the variance."""
@@ -205,9 +211,9 @@ def test_of_many_sets_some_people_tell_nearly_the_same(name, monkeypatch):
     sample = Prior.of_people(schema, People.of_records(schema, records)).sample
     whole, _ = pool_error(plan.channels[0], 8, sample, undoes=True)
     monkeypatch.setattr(poolerror, "MOST_LOOKED", 500 * 64 * 8)
-    poolerror._own_error.cache_clear()
+    poolerror.error_of_one_pool.cache_clear()
     some, _ = pool_error(plan.channels[0], 8, sample, undoes=True)
-    poolerror._own_error.cache_clear()
+    poolerror.error_of_one_pool.cache_clear()
     off = np.sqrt(((some - whole) ** 2).mean(axis=0))
     assert (off > 0).all(), "others were asked"
     assert (off < 0.2 * np.sqrt((whole**2).mean(axis=0))).all()

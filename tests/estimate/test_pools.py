@@ -14,7 +14,7 @@ from keyveil.foundation.arrays import WORD
 from keyveil.mechanisms.encodings import ENCODINGS
 from keyveil.plan.encoding import pair_item
 from keyveil.trust.health.pool_limits import (
-    _PairItems,
+    PairItems,
     coco_limits,
     collision_limits,
     members,
@@ -123,7 +123,7 @@ def test_where_items_are_too_many_to_compare_the_limits_only_widen(monkeypatch):
 def test_pairs_that_meet_a_cell_are_counted():
     channel = collision("pair_items", 4, 2, 1, 16)
     cells = channel.hashes(np.arange(channel.items)).T
-    found = _PairItems(cells[8:], channel.small).meeting(cells[3])
+    found = PairItems(cells[8:], channel.small).meeting(cells[3])
     assert found == pytest.approx((cells[8:] == cells[3]).mean(axis=1))
 
 

@@ -585,6 +585,7 @@ def test_intervals_cover_even_if_the_prior_is_too_narrow(monkeypatch):
     assert measured("0.4")["mean"] > 0.93
 
 
+@pytest.mark.sampled
 def test_intervals_reach_the_end_of_the_range_where_everyone_holds_every_key():
     """Sampled: 40 runs of 5 keys, ten million people; of 200 intervals 20 miss less than once in 500.
 

@@ -19,7 +19,7 @@ from keyveil import ChannelError, Coins, People, Plan, PlanError, Schema, Tally,
 from keyveil.channel import CoCo, Collision, Symmetric, parse_channel
 from keyveil.channel.shapes.collision_channel import best_small
 from keyveil.estimate.forecast.key_forecast import forecast
-from keyveil.estimate.pools.collision_matrix import _mirrored, collided, core_size
+from keyveil.estimate.pools.collision_matrix import collided, core_size, undoing
 from keyveil.estimate.pools.pair_items import PairEvidence, Scores, scores_of
 from keyveil.estimate.pools.pool_decoder import forecast_pool_key, pool_moments
 from keyveil.foundation.arrays import WORD
@@ -158,6 +158,7 @@ def test_a_law_of_many_sets_is_not_written_out():
 # -- the sampler -----------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "channel",
     [tiny(), tiny(held=3, small=4, items=4), tiny(held=1, small=2, items=3), tiny(epsilon="5")],
@@ -178,6 +179,7 @@ class Leaky(Collision):
         return np.where(again, seeds * self.small + one, honest)
 
 
+@pytest.mark.sampled
 def test_a_sampler_that_counts_items_and_not_cells_is_rejected():
     with pytest.raises(AssertionError, match="state"):
         check_sampler(Leaky.of(5, 2, Decimal(1), 8, 7, 5), draws=20_000, seed="collision")
@@ -501,12 +503,12 @@ def test_the_moments_of_single_keys_are_those_of_the_cells_weights(name, pool, m
 def test_collisions_are_counted_alike_with_and_without_compiled_loops(monkeypatch):
     hashes = np.random.default_rng(1).integers(0, 5, (40, 12)).astype(np.int32)
     coco = CoCo.of(24, 2, Decimal(1), 64, 1)
-    fast, mirrored = collided(hashes), _mirrored(coco, 12)
+    fast, undone = collided(hashes), undoing.__wrapped__(coco, 24)
     monkeypatch.setattr(sys.modules["keyveil.estimate.pools.collision_matrix"], "compiled", lambda: None)
     same = (hashes[:, :, None] == hashes[:, None, :]).sum(axis=0)
     assert np.array_equal(fast, same)
     assert np.array_equal(collided(hashes), same)
-    for quick, plain in zip(mirrored, _mirrored(coco, 12), strict=True):
+    for quick, plain in zip(undone, undoing.__wrapped__(coco, 24), strict=True):
         assert np.allclose(quick, plain, atol=1e-12)
 
 
@@ -653,6 +655,7 @@ def test_pair_collision_beats_pair_views_on_sparse_records():
     assert 0.8 < np.std(off) < 1.3  # with the bias of the cap, which one in eight exceed
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["collision", "coco"])
 def test_what_pairs_of_held_keys_leave_is_in_the_covariance_and_the_forecast(name, monkeypatch):
     """Three of six keys each, ten million people: with 1,024 seeds most of the error is the pool's.

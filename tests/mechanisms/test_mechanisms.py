@@ -57,6 +57,7 @@ def test_conforms(name, epsilon, calibrate, check):
     check(example_plan(SCHEMA, name, epsilon, calibrate))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["kvue", "harmony", "grr"])
 def test_the_whole_suite_is_one_call_for_third_parties(name):
     check_mechanism(name, draws=5_000)
@@ -833,11 +834,13 @@ class Timid(Warner):
         return super().table(epsilon / 2)
 
 
+@pytest.mark.sampled
 def test_a_mechanism_that_states_its_channel_and_nothing_else_conforms(monkeypatch):
     monkeypatch.setitem(REGISTRY, "warner", Warner())
     check_mechanism("warner", draws=2_000)
 
 
+@pytest.mark.sampled
 def test_a_mechanism_that_wastes_its_epsilon_must_say_so(monkeypatch):
     monkeypatch.setitem(REGISTRY, "timid", Timid())
     with pytest.raises(AssertionError, match="proves only"):

@@ -407,6 +407,7 @@ def test_what_is_no_coco_is_refused(change):
         parse_channel({**tiny().document(), **change})
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "channel",
     [tiny(), tiny(held=3, small=8, items=6, pool=2), tiny(held=1, small=4), tiny(epsilon="5")],
@@ -423,6 +424,7 @@ class Careless(CoCo):
         return super()._claimed(seeds, np.where(sets < 0, np.maximum(sets[:, :1], 0), sets), dummies)
 
 
+@pytest.mark.sampled
 def test_a_coco_without_dummies_is_rejected():
     with pytest.raises(AssertionError, match="state"):
         check_sampler(Careless.parse(tiny().document()), 10_000)
@@ -552,6 +554,7 @@ FAST += [(name, {"length": length}) for name in PADDED for length in (1, 3)]
 FAST += [("grr", {}), ("shist", {}), ("kvue", {}), ("kvoh", {}), ("sized", {})]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "given"), FAST, ids=lambda part: str(part))
 def test_a_simulated_tally_follows_the_law_of_the_per_person_path(name, given, scale):
     plan = Plan.of(SCHEMA, name, 2, **given)
@@ -565,6 +568,7 @@ def test_a_simulated_tally_follows_the_law_of_the_per_person_path(name, given, s
     check_counts(rows.sum(axis=0)[plan.layout.code_cells], population_law(plan), f"{name}, runs")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["collision", "coco", "pair_collision"])
 def test_simulation_without_compiled_loops_follows_the_same_law(name, monkeypatch):
     monkeypatch.setattr("keyveil.simulate.tallies.compiled", lambda: None)
@@ -573,6 +577,7 @@ def test_simulation_without_compiled_loops_follows_the_same_law(name, monkeypatc
     check_counts(tally.counts[1:], population_law(plan), name)
 
 
+@pytest.mark.sampled
 @pytest.mark.skipif(compiled() is None, reason="numba is not installed")
 @pytest.mark.parametrize("name", ["collision", "coco"])
 def test_a_cap_keeps_every_choice_equally_often_in_the_compiled_loop(name):
@@ -586,6 +591,7 @@ def test_a_cap_keeps_every_choice_equally_often_in_the_compiled_loop(name):
     assert misfit < len(fast) + 5 * np.sqrt(2 * len(fast)) + 10
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["collision", "coco", "pair_collision", *PADDED])
 def test_the_comparison_sees_one_person_in_five_who_rounds_the_other_way(name):
     wrong = Population(SCHEMA, People.of_records(SCHEMA, [*RECORDS[:-1], {"c": 1.5}]))
@@ -602,6 +608,7 @@ class Made(Population):
         return super().draw(people, draw, first)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["collision", "coco"])
 def test_people_who_are_made_as_they_are_drawn_follow_the_same_law(name, monkeypatch):
     monkeypatch.setattr("keyveil.simulate.tallies.MANY", 7_000)
@@ -611,6 +618,7 @@ def test_people_who_are_made_as_they_are_drawn_follow_the_same_law(name, monkeyp
     check_counts(tally.counts[1:], population_law(plan), name)
 
 
+@pytest.mark.sampled
 def test_runs_may_be_numbered_and_repeat():
     plan, coins = Plan.of(SCHEMA, "collision", 1), Coins.stated("numbered")
     some = simulate_runs(plan, CROWD, 1_000, coins, range(3, 5))
@@ -646,6 +654,7 @@ def test_the_drawn_law_is_that_of_padding():
         assert CROWD.drawn(length) == pytest.approx(goal / len(RECORDS))
 
 
+@pytest.mark.sampled
 def test_a_population_with_other_keys_is_refused():
     with pytest.raises(PlanError, match="other keys"):
         simulate(Plan.of(Schema.of(2), "kvue", 1), CROWD, 10, Coins.stated("x"))
@@ -672,6 +681,7 @@ SPARSE = sparse(30, 5_000, 4.0)
 BELIEF = Prior.of_people(SPARSE.schema, SPARSE.people)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "given"),
     [
@@ -788,6 +798,7 @@ def test_the_best_cap_has_the_least_predicted_error():
     assert more.cap > second.cap
 
 
+@pytest.mark.sampled
 def test_the_chain_answers_in_its_second_round():
     first = Plan.of(SPARSE.schema, "sized", 4)
     tally = simulate(first, SPARSE, 10_000, Coins.stated("sized"))

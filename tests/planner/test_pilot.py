@@ -308,6 +308,7 @@ def rows(crowd):
     return piloted(crowd, 1)
 
 
+@pytest.mark.sampled
 def test_rows_say_what_a_pilot_took_and_what_it_led_to(crowd, rows):
     for row in rows:
         if row.mechanism == "kvue":
@@ -327,15 +328,18 @@ def test_rows_say_what_a_pilot_took_and_what_it_led_to(crowd, rows):
     assert best.mse_mean < 0.5 * blind.mse_mean
 
 
+@pytest.mark.sampled
 def test_piloted_rows_are_the_same_whatever_the_number_of_processes(crowd, rows):
     assert [row.document() for row in rows] == [row.document() for row in piloted(crowd, 2)]
 
 
+@pytest.mark.sampled
 def test_a_pilot_needs_someone_left_to_answer(crowd):
     with pytest.raises(PlanError, match="at least 2"):
         replace(contest(crowd, pilot=True), people=1)
 
 
+@pytest.mark.sampled
 def test_a_simulated_pilot_scatters_as_it_is_reckoned_to(crowd):
     """400 pilots: the variance of 14 buckets, averaged, lies within a tenth (false alarm below 1e-6)."""
     plan = pilot(20, "1")

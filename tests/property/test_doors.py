@@ -241,6 +241,7 @@ def test_any_row_is_taken_or_refused_by_all_doors(folder, data):
     check_rows(plan, bytes(row), folder)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", PLANS)
 def test_what_devices_and_simulations_send_passes_all_doors(folder, name):
     plan, coins = PLANS[name], Coins.stated("doors")

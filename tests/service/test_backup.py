@@ -167,7 +167,7 @@ def test_an_epoch_that_expires_meanwhile_is_no_missing_segment(file_desk, tmp_pa
     file_desk.send(fresh(3))
     file_desk.clock.advance(3 * DAY)
     file_desk.keep()
-    real, tries = backup._copy_segments, []
+    real, tries = backup.copy_segments, []
 
     def between(*places):
         if not tries:
@@ -176,7 +176,7 @@ def test_an_epoch_that_expires_meanwhile_is_no_missing_segment(file_desk, tmp_pa
         tries.append(1)
         return real(*places)
 
-    monkeypatch.setattr(backup, "_copy_segments", between)
+    monkeypatch.setattr(backup, "copy_segments", between)
     facts = backup.backup(file_desk.address, file_desk.folder / "segments", tmp_path / "copy")
     assert facts["files"] == 0
     assert len(tries) == 2

@@ -88,13 +88,13 @@ def test_it_is_a_set(batches, plain, spills, failures, reopened):
 
 def test_a_merge_that_loses_an_id_is_told_to_whoever_asks_next(small_ones, scratch, monkeypatch):
     """The broken twin: without the count at the end of a merge, the property above would see it."""
-    whole = module._Run.part
+    whole = module.IdRun.part
 
     def losing(self, number, bits):
         rows = whole(self, number, bits)
         return rows[1:] if bits and len(rows) > 1 else rows
 
-    monkeypatch.setattr(module._Run, "part", losing)
+    monkeypatch.setattr(module.IdRun, "part", losing)
     found = IdSet(scratch)
     names = [os.urandom(16) for _ in range(60)]
     for one in names:

@@ -17,7 +17,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -28,6 +27,7 @@ from stated_clock import StatedClock
 
 from keyveil.foundation.errors import KeyveilError
 from keyveil.service.collector.engine import admin
+from keyveil.service.collector.engine.writer import Writer
 from keyveil.service.collector.http import batches
 from keyveil.service.collector.http.server import ServerLog, address_of, listening, room_for
 from keyveil.service.collector.process.logs import Log
@@ -453,23 +453,26 @@ def test_a_transaction_is_bounded_and_no_report_is_left_out(tmp_path):
 
 def test_one_who_asks_and_goes_does_not_end_the_writer(tmp_path):
     """A call whose asker was cancelled must not take the writer's thread with it."""
-    from keyveil.service.collector.engine.writer import _Call
-
     desk = Desk(str(tmp_path / "store.sqlite"), tmp_path)
     desk.create()
-    writer, gone, ran = desk.service.writer, Future(), []
-    gone.cancel()
-    writer._run(_Call(lambda store: ran.append(1), gone))
-    assert ran == []
+    service, busy, ran = desk.service, threading.Event(), []
+    writer = Writer(desk.store, desk.clock, service.settings, service.metrics, service.log)
 
     async def cancelled():
-        task = asyncio.ensure_future(writer.call(lambda store: ran.append(2)))
+        writer.start()
+        first = asyncio.ensure_future(writer.call(lambda store: busy.wait(20)))
+        second = asyncio.ensure_future(writer.call(lambda store: ran.append(2)))
         await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.wait([task])
+        second.cancel()
+        await asyncio.wait([second])
+        busy.set()
+        assert await first
+        assert await writer.call(lambda store: "still there") == "still there"
+        await writer.stop()
 
     desk.run(cancelled())
-    assert desk.send(fresh(1)).status_code == 200
+    assert ran == []
+    assert not writer.broken
     desk.close()
 
 

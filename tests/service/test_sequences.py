@@ -222,7 +222,7 @@ def test_an_index_that_is_spoiled_is_made_anew(sequence):
 
 def test_the_oracle_sees_an_index_that_is_not_checked(monkeypatch):
     sequence = Sequence(None, False)
-    monkeypatch.setattr(ids, "_sums", lambda images, starts: np.zeros(len(starts) - 1, np.uint64))
+    monkeypatch.setattr(ids, "bucket_sums", lambda images, starts: np.zeros(len(starts) - 1, np.uint64))
     batch = sequence.fresh(20)
     sequence.upload(batch)
     sequence.restart()

@@ -27,7 +27,7 @@ from keyveil.service.collector.store import (
     sqlite,
     store_at,
 )
-from keyveil.service.collector.store.seen_ids import Spoiled, _Run
+from keyveil.service.collector.store.seen_ids import IdRun, Spoiled
 from keyveil.service.collector.store.sqlite import SqliteStore
 
 EPOCH = int(NOW) // 86_400
@@ -420,7 +420,7 @@ def test_verify_counts_what_is_twice_in_little_memory(file_desk, monkeypatch, tm
     """Within one look, between looks, and among ids that lie in files."""
     monkeypatch.setattr(recount, "AT_ONCE", 64)
     with small_sets():
-        seen = recount._Seen(file_desk.store)
+        seen = recount.RepeatedIds(file_desk.store)
         ids = [os.urandom(16) for _ in range(5000)]
         for at in range(0, 5000, 50):
             seen.add(b"".join(ids[at : at + 50]))
@@ -557,7 +557,7 @@ def test_an_index_that_cannot_be_read_is_made_anew_or_nothing_is_acknowledged(tm
         every = [parcel(collection, 20) for _ in range(4)]
         for one in every:
             store.append([one], NOW)
-        look, left = _Run._look, 0
+        look, left = IdRun.look, 0
 
         def wrong(self, *more):
             nonlocal left
@@ -566,7 +566,7 @@ def test_an_index_that_cannot_be_read_is_made_anew_or_nothing_is_acknowledged(tm
                 raise Spoiled
             return look(self, *more)
 
-        monkeypatch.setattr(_Run, "_look", wrong)
+        monkeypatch.setattr(IdRun, "look", wrong)
         again = [Parcel(p.collection, p.round, EPOCH, p.ids, p.rows) for p in every]
         left = 1
         store.append(again, NOW)  # it is made anew

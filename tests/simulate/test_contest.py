@@ -11,7 +11,7 @@ from keyveil import Coins, People, Plan, PlanError, Schema
 from keyveil.mechanisms import REGISTRY
 from keyveil.people.synthetic import gaussian
 from keyveil.planner.competitor import competitor_name, parse_competitor
-from keyveil.planner.padding import NAMES, _least, forecast_errors, padded_plan, padding_parameter
+from keyveil.planner.padding import NAMES, best_length, forecast_errors, padded_plan, padding_parameter
 from keyveil.plot.comparison_plots import all_series
 from keyveil.simulate.contest import Contest
 from keyveil.simulate.parallel import measure
@@ -58,6 +58,7 @@ def scores(each, name, epsilon, estimator):
     return made
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("epsilon", ["0.2", "1", "4"])
 def test_a_mechanism_for_sets_has_the_length_of_least_predicted_error(shoppers, name, epsilon):
@@ -68,6 +69,7 @@ def test_a_mechanism_for_sets_has_the_length_of_least_predicted_error(shoppers, 
     assert found[plan.parameters[padding_parameter(name)]] <= 1.01 * min(found.values())
 
 
+@pytest.mark.sampled
 def test_the_length_that_nine_in_ten_do_not_exceed_is_far_from_the_best(shoppers):
     each = contest(shoppers)
     usual = each.table_prior.quantile(0.9)
@@ -77,6 +79,7 @@ def test_the_length_that_nine_in_ten_do_not_exceed_is_far_from_the_best(shoppers
         assert found[usual] > times * min(found.values())
 
 
+@pytest.mark.sampled
 def test_every_estimator_has_its_own_best_length(shoppers):
     """Shrinkage takes noise away and leaves bias, so it wants longer lengths than the raw estimator."""
     each = contest(shoppers)
@@ -90,6 +93,7 @@ def test_every_estimator_has_its_own_best_length(shoppers):
     assert rows["shrunk"].left_out < rows["published"].left_out
 
 
+@pytest.mark.sampled
 def test_measured_errors_fall_with_the_best_length(shoppers):
     """20 repetitions; the errors differ by a factor, their standard errors are a few per cent."""
     each = contest(shoppers, repetitions=20)
@@ -104,6 +108,7 @@ def test_measured_errors_fall_with_the_best_length(shoppers):
     assert score < usual_score / 1.5
 
 
+@pytest.mark.sampled
 def test_a_stated_length_stays_and_is_always_said(shoppers):
     each = contest(shoppers)
     assert each.plan("pckv_ue:length=7", "1", "shrunk").parameters["length"] == 7
@@ -114,6 +119,7 @@ def test_a_stated_length_stays_and_is_always_said(shoppers):
         assert any(f"{called}=" in competitor_name(each.plan(name, "1")) for called in NAMES)
 
 
+@pytest.mark.sampled
 def test_without_a_forecast_nine_in_ten_decide(shoppers, monkeypatch):
     def refuse(*_):
         raise PlanError("no forecast")
@@ -124,6 +130,7 @@ def test_without_a_forecast_nine_in_ten_decide(shoppers, monkeypatch):
     assert each.plan("pckv_ue", "1").parameters["length"] == 7
 
 
+@pytest.mark.sampled
 def test_a_question_about_means_alone_has_its_own_length(shoppers):
     each = contest(shoppers)
     lengths = {
@@ -138,7 +145,7 @@ def test_a_question_about_means_alone_has_its_own_length(shoppers):
 @pytest.mark.parametrize("longest", [1, 2, 7, 64])
 def test_the_search_finds_the_bottom_of_any_valley(longest):
     for bottom in range(1, longest + 1):
-        found = _least(lambda length: abs(np.log(length / bottom)), 1, longest)  # noqa: B023
+        found = best_length(lambda length: abs(np.log(length / bottom)), 1, longest)  # noqa: B023
         assert abs(found - bottom) <= max(0, 0.1 * bottom)
 
 
@@ -153,6 +160,7 @@ def rows():
     return found.rows
 
 
+@pytest.mark.sampled
 def test_every_mechanism_has_a_row_with_the_planners_estimator(rows):
     auto = next(row for row in rows if row.mechanism == "auto")
     assert auto.document()["planner_estimator"] == auto.estimator
@@ -161,6 +169,7 @@ def test_every_mechanism_has_a_row_with_the_planners_estimator(rows):
         assert {row.planner_estimator for row in rows if row.mechanism == name} == {None}
 
 
+@pytest.mark.sampled
 def test_the_picture_shows_no_gain_where_auto_is_kvue(rows):
     """The same plan and the same coins with the same estimator: the same errors, to the last digit."""
     documents = [row.document() for row in rows]
@@ -193,6 +202,7 @@ def conditionals(population, names, epsilons=("2",), processes=1, **more):
     return measure(asked, names, list(epsilons), processes=processes)
 
 
+@pytest.mark.sampled
 def test_conditionals_take_parameters_by_name(friends):
     short, long, best = conditionals(friends, ["pairs:grr", "pairs:channel=grr", "pairs"]).rows[::2]
     assert (short.mechanism, short.chosen) == ("pairs:grr", "pairs:channel=grr")
@@ -204,6 +214,7 @@ def test_conditionals_take_parameters_by_name(friends):
         conditionals(friends, ["pairs:levels=3"])
 
 
+@pytest.mark.sampled
 def test_conditionals_take_estimators(friends):
     result = conditionals(friends, ["ioh", "pairs"], estimators=("printed", "likelihood"))
     assert {(row.mechanism, row.estimator): row.skipped for row in result.rows} == {
@@ -218,6 +229,7 @@ def test_conditionals_take_estimators(friends):
     )
 
 
+@pytest.mark.sampled
 def test_conditionals_are_the_same_whatever_the_number_of_processes(friends):
     names, epsilons = ["ioh", "pairs", "auto"], ["1", "3"]
     rows = [conditionals(friends, names, epsilons, processes).rows for processes in (1, 2)]
@@ -225,6 +237,7 @@ def test_conditionals_are_the_same_whatever_the_number_of_processes(friends):
     assert {row.keys_together for row in rows[0]} == {2}
 
 
+@pytest.mark.sampled
 def test_values_of_conditionals_are_measured_on_one_scale(friends):
     """The same people with values from 1 to 5: the same coins, and errors on [-1, 1]."""
     people = friends.people
@@ -234,6 +247,7 @@ def test_values_of_conditionals_are_measured_on_one_scale(friends):
     assert other.mse_mean == pytest.approx(plain.mse_mean, rel=1e-9)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("together", [None, 2])
 def test_names_of_competitors_are_on_the_populations_scale(friends, together):
     people = friends.people
@@ -252,6 +266,7 @@ def test_names_of_competitors_are_on_the_populations_scale(friends, together):
         assert row.chosen == "several:mean=4"
 
 
+@pytest.mark.sampled
 def test_a_pilot_does_not_tell_what_goes_together(friends):
     with pytest.raises(PlanError, match="single keys"):
         conditionals(friends, ["auto"], pilot=True)

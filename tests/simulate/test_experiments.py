@@ -258,6 +258,7 @@ def real_chain(population, epsilon, rounds, people, coins, run):
             return [[a.frequency.value, a.mean.value] for a in answers]
 
 
+@pytest.mark.sampled
 def test_the_fast_chain_agrees_with_the_chain_of_plans():
     """Means and variances of frequency and mean, 150 runs each way; z below 5.3 is 1e-6 for ten."""
     population, epsilon, rounds, people, runs = small(), 4, 3, 3000, 150
@@ -278,6 +279,7 @@ def test_the_fast_chain_agrees_with_the_chain_of_plans():
     assert apart(1.0) > 5.3, "a chain that starts with other feedback is told apart"
 
 
+@pytest.mark.sampled
 def test_fast_decoders_give_the_published_estimates():
     """Exact: every line's vectorised decoder against the estimator of the library."""
     population, coins = small(), Coins.stated("decoders")
@@ -294,6 +296,7 @@ def test_fast_decoders_give_the_published_estimates():
             assert one_mean == pytest.approx([a.mean.value for a in answers], nan_ok=True)
 
 
+@pytest.mark.sampled
 def test_fast_raw_means_are_the_plans():
     plan = Plan.of(Schema.of(3), "privkv", 1)
     counts = simulate_runs(plan, small(), 50, Coins.stated("raw"), 5)
@@ -305,6 +308,7 @@ def test_fast_raw_means_are_the_plans():
         assert sign_means(cells, keep) == pytest.approx(raw_means(plan, Tally(plan, row)), nan_ok=True)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mechanism", ["privkv", "f2m", "kvue", "kvoh", "pairs"])
 def test_counts_and_people_agree_in_distribution(mechanism):
     """Chi-square of the tally over all cells, made both ways, against the exact law; 1e-6 each."""
@@ -346,6 +350,7 @@ def test_per_person_errors_are_those_of_the_fast_simulation():
             assert by["person"] == pytest.approx(by["counts"], rel=0.25)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("keys", [2, 3])
 def test_printed_conditionals_are_the_papers_operators(keys):
     """Exact: F and S of the paper's own array, against the library's estimator where both exist."""
@@ -375,6 +380,7 @@ def test_printed_bounds_are_the_papers_figures():
     assert printed("KVOH", "frequency", 1, 0.5, 10_000) > printed("KVUE", "frequency", 1, 0.5, 10_000)
 
 
+@pytest.mark.sampled
 def test_auto_and_others_are_measured_like_the_papers_lines():
     population = of_keys(np.full(6, 0.3), np.linspace(-0.5, 0.5, 6), uniform_values)
     coins = Coins.stated("lines")
@@ -449,12 +455,12 @@ def test_the_error_under_a_twentieth_is_judged_by_both_readings():
             for e in (0.2, 0.6, 1.0)
         ]
 
-    assert fig1claims._under(rows(0.01, 0.01)).kind == CONFIRMED
-    assert fig1claims._under(rows(0.2, 0.01)).kind == ONLY_IF
-    assert "100,000 reports" in fig1claims._under(rows(0.2, 0.01)).verdict
-    assert fig1claims._under(rows(0.2, 0.2)).kind == REFUTED
-    assert fig1claims._under(rows(0.0499, 0.0499)).kind == CONFIRMED
-    assert fig1claims._under(rows(0.0501, 0.0501)).kind == REFUTED, "the paper says 0.05"
+    assert fig1claims.error_under(rows(0.01, 0.01)).kind == CONFIRMED
+    assert fig1claims.error_under(rows(0.2, 0.01)).kind == ONLY_IF
+    assert "100,000 reports" in fig1claims.error_under(rows(0.2, 0.01)).verdict
+    assert fig1claims.error_under(rows(0.2, 0.2)).kind == REFUTED
+    assert fig1claims.error_under(rows(0.0499, 0.0499)).kind == CONFIRMED
+    assert fig1claims.error_under(rows(0.0501, 0.0501)).kind == REFUTED, "the paper says 0.05"
 
 
 def test_the_error_under_a_twentieth_is_asked_of_epsilons_above_four_tenths():
@@ -473,8 +479,8 @@ def test_the_error_under_a_twentieth_is_asked_of_epsilons_above_four_tenths():
             for e in (0.2, 0.4, 0.45, 1.0)
         ]
 
-    assert fig1claims._under(rows(0.4)).kind == CONFIRMED, "the paper says above 0.4"
-    assert fig1claims._under(rows(0.45)).kind == REFUTED
+    assert fig1claims.error_under(rows(0.4)).kind == CONFIRMED, "the paper says above 0.4"
+    assert fig1claims.error_under(rows(0.45)).kind == REFUTED
 
 
 def test_averages_have_their_standard_errors():
@@ -522,13 +528,15 @@ def _overall(kvue: float, noise: float) -> list[dict]:
 
 
 @pytest.mark.parametrize(
-    "claim", [fig1claims._true_lowest, lambda rows: fig1claims._lowest(rows, "frequency")]
+    "claim", [fig1claims.lowest_at_true_epsilon, lambda rows: fig1claims.kvue_lowest(rows, "frequency")]
 )
 def test_that_kvue_is_the_best_does_not_hang_on_noise(claim):
     assert claim(_overall(0.9, 0.0)).kind == CONFIRMED
     assert claim(_overall(1.3, 0.1)).kind == CONFIRMED, "a third above, within two standard errors"
     assert claim(_overall(1.3, 0.01)).kind in (ONLY_IF, REFUTED), "a third above, and clearly so"
-    assert fig1claims._true_lowest(_overall(1.05, 0.0)).kind == CONFIRMED, "a tenth does not count"
+    assert fig1claims.lowest_at_true_epsilon(_overall(1.05, 0.0)).kind == CONFIRMED, (
+        "a tenth does not count"
+    )
 
 
 def test_generally_is_four_settings_in_five():
@@ -539,9 +547,9 @@ def test_generally_is_four_settings_in_five():
         for row in [row for row in rows if row["line"] == "KVUE"][:lost]:
             row.update(dict.fromkeys(fig1.PARTS, 1.5))
         assert (settings - lost >= 0.8 * settings) == (outcome == CONFIRMED)
-        assert fig1claims._lowest(rows, "mean").kind == outcome
+        assert fig1claims.kvue_lowest(rows, "mean").kind == outcome
         frequency = CONFIRMED if lost == 0 else ONLY_IF
-        assert fig1claims._lowest(rows, "frequency").kind == frequency, "without 'generally'"
+        assert fig1claims.kvue_lowest(rows, "frequency").kind == frequency, "without 'generally'"
 
 
 def test_every_mechanism_that_beats_kvue_is_named():
@@ -549,7 +557,7 @@ def test_every_mechanism_that_beats_kvue_is_named():
     for row in made:
         if (row["data"], row["reading"], row["epsilon"]) == ("Uniform", "people", 0.6):
             row["mae_mean"] = {"PrivKV": 0.5, "F2M": 0.7}.get(row["line"], row["mae_mean"])
-    said = fig1claims._lowest(made, "mean")
+    said = fig1claims.kvue_lowest(made, "mean")
     assert "PrivKV in 1, F2M in 1." in said.evidence
     assert "KVOH" not in said.evidence
 
@@ -564,8 +572,8 @@ def test_an_uneven_split_of_epsilon_gives_f2m_the_better_mean_at_a_small_epsilon
     assert min(each.frequency for each in over.values()) > 2
     assert splits.uneven_over("privkv", key)[0.1].mean == pytest.approx(0.59, abs=0.005)
     rows = _overall(0.9, 0.0)
-    even = fig1claims._true_lowest(rows)
-    uneven = fig1claims._true_lowest(rows, over)
+    even = fig1claims.lowest_at_true_epsilon(rows)
+    uneven = fig1claims.lowest_at_true_epsilon(rows, over)
     assert (even.kind, uneven.kind) == (CONFIRMED, ONLY_IF)
     assert "epsilon is above 0.4, or F2M splits it evenly" in uneven.verdict
     assert uneven.place == "this library", "the paper does not claim it"
@@ -690,23 +698,25 @@ def test_bias_is_judged_apart_from_the_whole_error():
             row["pull"], row["se_pull"] = -0.3 if row["line"] == "PrivKV" else pull, 0.001
         return made
 
-    assert fig1claims._estimator(rows(0.003)).kind == CONFIRMED, "though raw PrivKV's error is smaller"
-    assert fig1claims._estimator(rows(-0.1)).kind == REFUTED
-    assert fig1claims._unbiased(rows(0.0), 0.1).kind == REFUTED, "others are unbiased too"
+    assert fig1claims.estimator_unbiased(rows(0.003)).kind == CONFIRMED, (
+        "though raw PrivKV's error is smaller"
+    )
+    assert fig1claims.estimator_unbiased(rows(-0.1)).kind == REFUTED
+    assert fig1claims.only_privkvm_unbiased(rows(0.0), 0.1).kind == REFUTED, "others are unbiased too"
     only = rows(-0.1)
     for row in only:
         row["pull"] = 0.0 if row["line"] == "PrivKVM" else -0.1
-    assert fig1claims._unbiased(only, 0.1).kind == CONFIRMED
+    assert fig1claims.only_privkvm_unbiased(only, 0.1).kind == CONFIRMED
 
 
 def test_the_state_of_the_art_is_that_of_2019():
     made = _overall(0.5, 0.01)
-    assert fig1claims._state_of_the_art(made).verdict.startswith("true only if KVUE alone is meant")
-    assert fig1claims._state_of_the_art(_overall(2.0, 0.01)).kind == REFUTED
+    assert fig1claims.beats_state_of_the_art(made).verdict.startswith("true only if KVUE alone is meant")
+    assert fig1claims.beats_state_of_the_art(_overall(2.0, 0.01)).kind == REFUTED
     for row in made:
         if row["line"] in fig1claims.NEW:
             row.update(mse_frequency=0.5, mse_mean=0.5)
-    assert fig1claims._state_of_the_art(made).kind == CONFIRMED
+    assert fig1claims.beats_state_of_the_art(made).kind == CONFIRMED
 
 
 def test_our_gain_is_the_mechanisms_only_where_least_squares_has_it():
@@ -718,13 +728,14 @@ def test_our_gain_is_the_mechanisms_only_where_least_squares_has_it():
         return made
 
     pooled_only = gains((SHRUNK, 0.6), (SHRUNK, 1.0))
-    assert fig1claims._by_itself(pooled_only).kind == REFUTED
+    assert fig1claims.gain_by_itself(pooled_only).kind == REFUTED
     late = gains((SHRUNK, 0.6), (SHRUNK, 1.0), (PLAIN, 1.0))
-    assert fig1claims._by_itself(late).verdict.startswith("true only if epsilon is large")
+    assert fig1claims.gain_by_itself(late).verdict.startswith("true only if epsilon is large")
     both = gains((SHRUNK, 0.6), (SHRUNK, 1.0), (PLAIN, 0.6), (PLAIN, 1.0))
-    assert fig1claims._by_itself(both).kind == CONFIRMED
+    assert fig1claims.gain_by_itself(both).kind == CONFIRMED
 
 
+@pytest.mark.sampled
 def test_ours_is_one_plan_decoded_twice():
     """The mechanism's gain and the estimator's are told apart: the same reports, two estimators."""
     population = of_keys(np.full(6, 0.3), np.linspace(-0.5, 0.5, 6), uniform_values)
@@ -811,8 +822,8 @@ def test_an_interrupted_run_keeps_single_settings_and_ends_with_the_same_numbers
     assert ResultsFolder(cut, prepared("another seed", quick=True)).settings("fig5") == {}
     left.write_text(left.read_text() + '\n{"mark": "cut sh')
     worked = []
-    really = runner._worked
-    monkeypatch.setattr(runner, "_worked", lambda name, what: worked.append(name) or really(name, what))
+    really = runner.run_job
+    monkeypatch.setattr(runner, "run_job", lambda name, what: worked.append(name) or really(name, what))
     run(setup(), names, cut, processes=1, draw=False)
     assert worked.count("fig5") == len(fig5.jobs(setup())) - kept
     assert not left.exists()

@@ -132,6 +132,7 @@ def test_chains_drawn_together_have_the_law_of_the_chain_of_plans(name, paramete
     assert apart(broken) > 5.5, "a chain of another epsilon is told apart"
 
 
+@pytest.mark.sampled
 def test_sets_that_take_too_long_to_draw_are_refused_in_one_line():
     population = small()
     plan = Plan.of(population.schema, "collision", 1, cap=3)

@@ -63,6 +63,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_draws_its_law(shape, scale):
     check_sampler(SHAPES[shape], draws=15_000 * scale, seed=f"shapes {shape}")
@@ -204,6 +205,7 @@ TWINS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("twin", TWINS)
 def test_the_check_rejects_a_leaky_twin(twin):
     with pytest.raises(AssertionError, match=r"state \d+"):

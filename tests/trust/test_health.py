@@ -277,6 +277,7 @@ def alarms(plan: Plan, check, runs: int, people: int, rate: float) -> int:
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "check"),
     [
@@ -302,6 +303,7 @@ def test_honest_tallies_are_found_fine(name, check):
         assert found >= stats.binom.ppf(TWIN_ALARM, runs, rate / 5)  # and not for want of looking
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "check"),
     [
@@ -329,6 +331,7 @@ def test_honest_tallies_of_whole_records_are_found_fine(name, check):
     assert found <= stats.binom.ppf(1 - TWIN_ALARM, runs, rate)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["kvue", "ioh"])
 def test_two_honest_days_are_found_alike(name):
     plan = plan_of(name, 5)
@@ -340,6 +343,7 @@ def test_two_honest_days_are_found_alike(name):
     assert found <= stats.binom.ppf(1 - TWIN_ALARM, runs, 1.3 * rate)  # nearly: chi-square
 
 
+@pytest.mark.sampled
 def test_a_check_that_halves_its_p_values_is_caught():
     """The broken twin of the false-alarm test: it must see a rate that is twice what is stated."""
     plan = plan_of("kvue", 6)

@@ -34,7 +34,7 @@ from keyveil.trust.poison import (
 )
 from keyveil.trust.poison.attack import Attack, attacked
 from keyveil.trust.poison.averaged_attack import is_pooled
-from keyveil.trust.poison.conditional_attack import _largest_ratio
+from keyveil.trust.poison.conditional_attack import largest_ratio
 from keyveil.trust.poison.fakes import fake_tally
 from keyveil.trust.poison.influence import PossibleReports, core_of, possible_cores
 
@@ -416,9 +416,9 @@ def test_the_line_speaks_of_conditionals():
 
 def test_mixtures_of_reports_bring_a_denominator_to_nothing():
     points = np.array([[0.5, 0.2], [0.1, 0.05], [-0.3, 0.4]])
-    assert _largest_ratio(points[:2]) == 0.5
-    assert _largest_ratio(points) > 1e6, "two reports in turn leave a numerator over nothing"
-    assert _largest_ratio(np.array([[0.5, 0.2], [-0.5, -0.4]])) == 0.4, (
+    assert largest_ratio(points[:2]) == 0.5
+    assert largest_ratio(points) > 1e6, "two reports in turn leave a numerator over nothing"
+    assert largest_ratio(np.array([[0.5, 0.2], [-0.5, -0.4]])) == 0.4, (
         "there the numerator is below zero"
     )
 

@@ -360,8 +360,8 @@ def test_runs_of_neighbours_only_ever_add_to_delta(monkeypatch):
     known, asked = channel_parameters(Symmetric.of(3, EPSILON)), (0.05, 0.2, 0.3)
     coarse = Accountant(known, 200)
     found = [coarse.delta(epsilon) for epsilon in asked]
-    monkeypatch.setattr("keyveil.trust.shuffle._RUNS_OF_PEOPLE", 201)
-    monkeypatch.setattr("keyveil.trust.shuffle._RUNS_OF_DRAWS", 201)
+    monkeypatch.setattr("keyveil.trust.shuffle.RUNS_OF_PEOPLE", 201)
+    monkeypatch.setattr("keyveil.trust.shuffle.RUNS_OF_DRAWS", 201)
     single = Accountant(known, 200)
     assert len(single.drawn) > 5 * len(coarse.drawn)
     for bound, epsilon in zip(found, asked, strict=True):
@@ -372,8 +372,8 @@ def test_runs_of_neighbours_only_ever_add_to_delta(monkeypatch):
 @pytest.mark.parametrize("aim", [5e4, 6e4, 9e4])
 def test_what_is_left_out_of_the_sum_is_added_to_delta(aim, monkeypatch):
     """Sums that end half a standard deviation from the mean still bound the divergence."""
-    monkeypatch.setattr("keyveil.trust.shuffle._RUNS_OF_PEOPLE", 100)
-    monkeypatch.setattr("keyveil.trust.shuffle._RUNS_OF_DRAWS", 100)
+    monkeypatch.setattr("keyveil.trust.shuffle.RUNS_OF_PEOPLE", 100)
+    monkeypatch.setattr("keyveil.trust.shuffle.RUNS_OF_DRAWS", 100)
     known = channel_parameters(Symmetric.of(3, EPSILON))
     short, whole = Accountant(known, 80, aim), Accountant(known, 80)
     left = 1.0 - short.mass.sum()
@@ -382,10 +382,10 @@ def test_what_is_left_out_of_the_sum_is_added_to_delta(aim, monkeypatch):
     for epsilon in (0.1, 0.3):
         assert short.delta(epsilon) >= whole.delta(epsilon)
         assert short.delta(epsilon) >= left
-    each, full = (account._means(0.3, 0.5, 1.1) for account in (short, whole))
+    each, full = (account.mean_excesses(0.3, 0.5, 1.1) for account in (short, whole))
     drawn = dict(zip(whole.drawn.tolist(), full.tolist(), strict=True))
     assert all(value >= drawn[m] for m, value in zip(short.drawn.tolist(), each.tolist(), strict=True))
-    monkeypatch.setattr(short, "_means", lambda *_: np.zeros(len(short.drawn)))
+    monkeypatch.setattr(short, "mean_excesses", lambda *_: np.zeros(len(short.drawn)))
     assert short.delta(0.1) == pytest.approx(left), "all that is left where the sum itself is zero"
 
 

@@ -77,11 +77,13 @@ def fit(channel: Channel, counts: Floats) -> Fit:
             score[open_rows],
         )
         if channel.states <= MOST_NEWTON:
-            laws[active] = _better(channel, observed, _newton(channel, current, observed, score), em_law)
+            laws[active] = likelier_laws(
+                channel, observed, _newton(channel, current, observed, score), em_law
+            )
             steps += 1
         else:
             second_em_law, _ = _step(channel, em_law, observed)
-            laws[active] = _better(
+            laws[active] = likelier_laws(
                 channel, observed, _leap(current, em_law, second_em_law), second_em_law
             )
             steps += 2
@@ -148,7 +150,7 @@ def _leap(start: Floats, first_step: Floats, second_step: Floats) -> Floats:
     return after / after.sum(axis=1, keepdims=True)
 
 
-def _better(channel: Channel, shares: Floats, bold: Floats, safe: Floats) -> Floats:
+def likelier_laws(channel: Channel, shares: Floats, bold: Floats, safe: Floats) -> Floats:
     """For each row, the law with the higher likelihood."""
     keep = _log_likelihood(channel, bold, shares) >= _log_likelihood(channel, safe, shares)
     return np.where(keep[:, None], bold, safe)

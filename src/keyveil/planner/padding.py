@@ -78,7 +78,7 @@ def padded_plan(
             plan = plan_with({called: length})
             return _relative(forecast_errors(plan, people, prior, estimator, DRAWS), base, ask)
 
-        return plan_with({called: _least(score, usual, longest)})
+        return plan_with({called: best_length(score, usual, longest)})
     except (PlanError, ChannelError):
         return plan_with({called: usual})
 
@@ -90,7 +90,7 @@ def _longest(mechanism: str, called: str, prior: Prior) -> int:
     return max(1, min(int(parameter.high), prior.keys, prior.quantile(1.0)))
 
 
-def _least(score: Callable[[int], float], usual: int, longest: int) -> int:
+def best_length(score: Callable[[int], float], usual: int, longest: int) -> int:
     """The length with the least score, which falls to one length and rises from there."""
     lengths = sorted({usual, longest, *(1 << i for i in range(longest.bit_length()))})
     while True:

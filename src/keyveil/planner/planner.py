@@ -186,7 +186,7 @@ def _least_epsilon(promised: Decimal, works: Callable[[str], bool]) -> str | Non
         if Decimal(epsilon) <= promised:
             continue
         if works(epsilon):
-            return _first(_two_digits(below, Decimal(epsilon)), works)
+            return _first(two_digit_numbers(below, Decimal(epsilon)), works)
         below = Decimal(epsilon)
     return None
 
@@ -196,7 +196,7 @@ def _first(epsilons: list[str], works: Callable[[str], bool]) -> str:
     return epsilons[smallest_fitting(0, len(epsilons) - 1, lambda at: works(epsilons[at]))]
 
 
-def _two_digits(below: Decimal, most: Decimal) -> list[str]:
+def two_digit_numbers(below: Decimal, most: Decimal) -> list[str]:
     """The numbers of at most two digits above ``below``, up to ``most``."""
     numbers, at = [text(most)], most
     while True:

@@ -50,7 +50,7 @@ from ..plan.plan import Plan
 
 DELTA = 1e-9
 MOST_PEOPLE = 10**12
-_RUNS_OF_PEOPLE, _RUNS_OF_DRAWS = 20, 120
+RUNS_OF_PEOPLE, RUNS_OF_DRAWS = 20, 120
 """Maximum number of runs into which consecutive numbers of people, and of draws, are grouped."""
 _SLACK = 1 + 1e-9
 """A factor that covers rounding errors of floating-point sums and tails."""
@@ -150,7 +150,7 @@ class Accountant:
         """Number of standard deviations on either side in the sum. The mass beyond is a small part of
         ``aim`` and is added to delta."""
         others, chance = np.array([people - 1.0]), min(known.blanket, 1.0)
-        edges = self._edges(others, chance, _RUNS_OF_PEOPLE)
+        edges = self._edges(others, chance, RUNS_OF_PEOPLE)
         mass, outside = _masses(edges, others[:, None], chance)
         filled = edges[0, 1:] > edges[0, :-1]
         self.drawn, self.mass = edges[0, :-1][filled] + 1.0, mass[0, filled]
@@ -184,14 +184,14 @@ class Accountant:
         upper = min(self.known.variation / (ratio - 1), most)
         lower = (upper * (ratio - 1) + (growth - 1) * (1 - blanket)) / (growth * (ratio - 1))
         either, rising = min((upper + lower) / blanket, 1.0), upper / (upper + lower)
-        sums = self._means(either, rising, growth)
+        sums = self.mean_excesses(either, rising, growth)
         divergences = blanket * (ratio - 1) * (1 + growth) * sums
         return float(self.mass @ divergences) * _SLACK + self.outside
 
-    def _means(self, either: float, rising: float, grown: float) -> Floats:
+    def mean_excesses(self, either: float, rising: float, grown: float) -> Floats:
         """E[(A - start)+] / m: A of the t ~ Binomial(m, either) draws at an end are at the upper end."""
         m = self.drawn
-        edges = self._edges(m, either, _RUNS_OF_DRAWS)
+        edges = self._edges(m, either, RUNS_OF_DRAWS)
         mass, outside = _masses(edges, m[:, None], either)
         first, last = edges[:, :-1], edges[:, 1:] - 1.0
         drift = max(0.0, grown / (1 + grown) - rising)

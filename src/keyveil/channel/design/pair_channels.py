@@ -238,7 +238,7 @@ def _whole(lows: Floats, sums: Floats, classes: list[tuple[int, ...]], epsilon: 
     raise ChannelError(f"2^32 is too coarse for the optimal channel at epsilon {text(epsilon)}")
 
 
-def _grid() -> list[Decimal]:
+def epsilon_grid() -> list[Decimal]:
     """Epsilons: 0.1 to 1 by 0.01, to 3 by 0.02, to 6 by 0.1. From about 3 on k-RR is optimal."""
     hundredths = [*range(10, 100), *range(100, 300, 2), *range(300, 601, 10)]
     return [Decimal(number) / 100 for number in hundredths]
@@ -249,7 +249,7 @@ def main() -> None:
     law, tables = default_prior(2, 2), []
     for views in DESIGNED:
         lines = []
-        for epsilon in _grid():
+        for epsilon in epsilon_grid():
             classes = sorted([members[0], low] for members, low in _solved(epsilon, law, views))
             lines.append(f"  {json.dumps(text(epsilon))}: {json.dumps(classes, separators=(',', ':'))}")
         tables.append(f' "{views}": {{\n' + ",\n".join(lines) + "\n }")

@@ -233,7 +233,7 @@ def nearest(design: Design) -> Design:
 
 @lru_cache(maxsize=1024)
 def _tabled_channel(epsilon: Decimal, design: Design) -> Table:
-    known = tabled()[_name(replace(design, mean=abs(design.mean)))]
+    known = tabled()[design_name(replace(design, mean=abs(design.mean)))]
     at = min(known, key=lambda tabled_epsilon: (abs(tabled_epsilon - epsilon), tabled_epsilon))
     return table_of(_tabled_weights(design, at), design.states, epsilon)
 
@@ -241,7 +241,7 @@ def _tabled_channel(epsilon: Decimal, design: Design) -> Table:
 @cache
 def _tabled_weights(design: Design, epsilon: Decimal) -> dict[int, int]:
     """The weights of all patterns, not of one per class."""
-    known = tabled()[_name(replace(design, mean=abs(design.mean)))][epsilon]
+    known = tabled()[design_name(replace(design, mean=abs(design.mean)))][epsilon]
     group = moves(design.levels, design.keys, design.turns)
     weights = {pattern: weight for first, weight in known for pattern in orbit(first, group)}
     if design.mean < 0:
@@ -251,7 +251,7 @@ def _tabled_weights(design: Design, epsilon: Decimal) -> dict[int, int]:
     return weights
 
 
-def _name(design: Design) -> str:
+def design_name(design: Design) -> str:
     """The name of a design in the table."""
     parts = [f"{design.keys}x{design.levels}", text(design.frequency)]
     if design.levels > 1:
@@ -331,7 +331,7 @@ def _line(design: Design) -> str:
             continue
         weights = _mixture(epsilon, design)
         known[text(epsilon)] = [[p, weights[p]] for p, *_ in classes_of(weights, group)]
-    return f"  {json.dumps(_name(design))}: {json.dumps(known, separators=(',', ':'))}"
+    return f"  {json.dumps(design_name(design))}: {json.dumps(known, separators=(',', ':'))}"
 
 
 def main() -> None:

@@ -21,7 +21,8 @@ MOST_ITEMS = 1 << 31
 _MOST_NUMBER = 1 << 62
 _DENSE = 1 << 26
 """Maximum number of entries of a law that is written out."""
-_RUN = 1 << 20
+ENTRIES_AT_ONCE = 1 << 20
+"""Maximum number of entries of a block of rows that is computed at once."""
 BOUNDS = {
     "items": (1, MOST_ITEMS),
     "held": (1, MOST_CELLS),
@@ -228,7 +229,7 @@ def agreement(grid: Floats, places: int) -> float:
 
 def runs_of(count: int, size: int) -> Iterator[slice]:
     """Slices of ``count`` rows, each of ``size`` numbers, that fit into memory."""
-    step = max(1, _RUN // max(size, 1))
+    step = max(1, ENTRIES_AT_ONCE // max(size, 1))
     for start in range(0, count, step):
         yield slice(start, min(start + step, count))
 

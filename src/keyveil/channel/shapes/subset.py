@@ -74,7 +74,7 @@ class Subset(IntegerChannel):
     @cached_property
     def _choices(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """The likeliest and unlikeliest choice of size - 1, and of size, of the other states."""
-        return _extremes(self.states - 1, self.size)
+        return choice_extremes(self.states - 1, self.size)
 
     def proof(self) -> Proof:
         (with_most, with_least), (without_most, without_least) = self._choices
@@ -256,7 +256,7 @@ def choice_weight(need: int | Integers, left: int) -> int | Integers:
 
 
 @lru_cache(maxsize=64)
-def _extremes(others: int, size: int) -> tuple[tuple[int, int], tuple[int, int]]:
+def choice_extremes(others: int, size: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """The weights of the likeliest and the unlikeliest choice of size - 1, and of size, states.
 
     They are integers over 2^(32 others), for choices among ``others`` states.

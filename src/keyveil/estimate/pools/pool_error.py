@@ -51,7 +51,7 @@ def pair_variance(channel: SeedPool, row: Integers, values: Floats, spread: Floa
     keys, reports = len(values), float(row[0])
     grid = row[1:].reshape(channel.pool, channel.small)
     under = grid.sum(axis=1, keepdims=True) * channel.pool  # chance also gives seeds unlike numbers
-    left = (grid - under * _explained(channel, values).reshape(grid.shape)).ravel()
+    left = (grid - under * law_of_single_keys(channel, values).reshape(grid.shape)).ravel()
     made = np.empty((keys, 2))
     for of, cells, _ in blocks(channel, keys):
         told = (left[cells] @ TURN.T) / (np.array(channel.gains) * reports)
@@ -59,7 +59,7 @@ def pair_variance(channel: SeedPool, row: Integers, values: Floats, spread: Floa
     return np.maximum(made - np.diagonal(spread, axis1=1, axis2=2), 0.0)
 
 
-def _explained(channel: SeedPool, values: Floats) -> Floats:
+def law_of_single_keys(channel: SeedPool, values: Floats) -> Floats:
     """Pr[output] as a sum over single keys, with these frequencies and masses."""
     weights = channel.cell_weights(values)
     law = np.full(channel.cells, (1.0 - weights[0].sum()) / channel.small)
@@ -99,16 +99,16 @@ def pool_error(
 
     ``undoes`` says whether collisions are undone; one of both is zero. None where keys are too many.
     """
-    sets, _, _ = _sampled_sets(sample, channel.held)
+    sets, _, _ = sampled_sets(sample, channel.held)
     if keys <= FEW_KEYS or channel.pool * sets.size <= MOST_LOOKED:
-        return _own_error(channel, keys, sample, undoes), np.zeros((keys, 2, 2))
+        return error_of_one_pool(channel, keys, sample, undoes), np.zeros((keys, 2, 2))
     if keys > MOST_KEYS or not undoes:
         return None
     return np.zeros((keys, 2)), paired(channel, keys, sample)
 
 
 @lru_cache(maxsize=32)
-def _sampled_sets(sample: Sample, cap: int, times: int | None = None) -> tuple[Integers, Floats, int]:
+def sampled_sets(sample: Sample, cap: int, times: int | None = None) -> tuple[Integers, Floats, int]:
     """The sets that people name, the share that does, and how many were drawn."""
     drawn = sample.sets(cap, times)
     sets, number = np.unique(drawn, axis=0, return_counts=True)
@@ -116,12 +116,12 @@ def _sampled_sets(sample: Sample, cap: int, times: int | None = None) -> tuple[I
 
 
 @lru_cache(maxsize=64)
-def _own_error(channel: SeedPool, keys: int, sample: Sample, undoes: bool) -> Floats:
+def error_of_one_pool(channel: SeedPool, keys: int, sample: Sample, undoes: bool) -> Floats:
     """What all reports say on average, less what is true; of some of the people if sets are many."""
-    sets, shares, _ = _sampled_sets(sample, channel.held)
+    sets, shares, _ = sampled_sets(sample, channel.held)
     most = max(1, MOST_LOOKED // (channel.pool * channel.held))
     if len(sets) > most:
-        sets, shares, _ = _sampled_sets(sample.fewer(most), channel.held, 1)
+        sets, shares, _ = sampled_sets(sample.fewer(most), channel.held, 1)
     law = channel.mixture(sets, shares)
     weights = np.broadcast_to(shares[:, None], sets.shape)[sets >= 0]
     truth = np.bincount(sets[sets >= 0], weights, 2 * keys)
@@ -135,7 +135,7 @@ def _own_error(channel: SeedPool, keys: int, sample: Sample, undoes: bool) -> Fl
 @lru_cache(maxsize=64)
 def paired(channel: SeedPool, keys: int, sample: Sample) -> Floats:
     """``second_order`` with keys held together as in a sample."""
-    sets, shares, drawn = _sampled_sets(sample, channel.held)
+    sets, shares, drawn = sampled_sets(sample, channel.held)
     marks = np.zeros((len(sets), 2 * keys + 1))
     np.put_along_axis(marks, np.where(sets < 0, 2 * keys, sets), 1.0, axis=1)
     low, high = marks[:, 0:-1:2], marks[:, 1:-1:2]

@@ -56,7 +56,7 @@ class VectorisedPairs(Protocol):
         """Keys, functionals and covariance of all pairs; None if it cannot."""
 
 
-class Posterior(NamedTuple):
+class AssociationPosterior(NamedTuple):
     """Posterior mean and standard deviation."""
 
     mean: Floats
@@ -161,11 +161,11 @@ class PairAssociations:
         return prior_from_others(value, variance, counted, WIDEST_PHI, self.spread[:half], COMMON)
 
     @cached_property
-    def phi(self) -> Posterior:
+    def phi(self) -> AssociationPosterior:
         """The posterior of phi of each ordered pair."""
         value, variance = self._covariance_of_holding
         learned = _posterior(value, self.spread[: len(value)], variance, _common(self.phi_prior))
-        return Posterior(*(np.tile(part, 2) for part in learned))
+        return AssociationPosterior(*(np.tile(part, 2) for part in learned))
 
     @cached_property
     def joint(self) -> Floats:
@@ -241,7 +241,7 @@ class PairAssociations:
         return np.maximum(self.joint, LEAST_SHARE)
 
     @cached_property
-    def shift(self) -> Posterior:
+    def shift(self) -> AssociationPosterior:
         """The posterior of the shift of every ordered pair."""
         value, variance = self._mass_beyond
         return _posterior(value, self._shares, variance, _common(self.shift_prior))
@@ -312,7 +312,7 @@ def _common(prior: Mixture) -> Mixture:
     return Mixture(centre, scales, prior.weights)
 
 
-def _posterior(value: Floats, loading: Floats, variance: Floats, prior: Mixture) -> Posterior:
+def _posterior(value: Floats, loading: Floats, variance: Floats, prior: Mixture) -> AssociationPosterior:
     """Posterior mean and standard deviation of x, if ``value`` is ``loading * x`` plus normal noise."""
     across = prior.scales**2
     total = variance[:, None] + loading[:, None] ** 2 * across
@@ -324,4 +324,4 @@ def _posterior(value: Floats, loading: Floats, variance: Floats, prior: Mixture)
     own = across * variance[:, None] / total
     mean = (weight * means).sum(axis=1)
     spread = (weight * (own + means**2)).sum(axis=1) - mean**2
-    return Posterior(mean, np.sqrt(np.maximum(spread, 0.0)))
+    return AssociationPosterior(mean, np.sqrt(np.maximum(spread, 0.0)))

@@ -41,17 +41,17 @@ SETTING = ("data", "reading", "epsilon")
 
 def claims(setup: Setup, rows: list[Row]) -> list[Claim]:
     return [
-        _under(rows),
-        _lowest(rows, "frequency"),
-        _lowest(rows, "mean"),
-        _true_lowest(rows, uneven_over("kvue", setup.gaussian)),
-        _unbiased(rows, float(np.median(setup.movielens.frequency))),
+        error_under(rows),
+        kvue_lowest(rows, "frequency"),
+        kvue_lowest(rows, "mean"),
+        lowest_at_true_epsilon(rows, uneven_over("kvue", setup.gaussian)),
+        only_privkvm_unbiased(rows, float(np.median(setup.movielens.frequency))),
         _accumulates(rows),
         _higher_means(rows),
-        _estimator(rows),
+        estimator_unbiased(rows),
         _more_states(rows, uneven_over("privkv", setup.gaussian)),
-        _state_of_the_art(rows),
-        _by_itself(rows),
+        beats_state_of_the_art(rows),
+        gain_by_itself(rows),
     ]
 
 
@@ -74,7 +74,8 @@ def _least_epsilon(
     return least
 
 
-def _under(rows: list[Row]) -> Claim:
+def error_under(rows: list[Row]) -> Claim:
+    """Above epsilon 0.4 five mechanisms have an error under 0.05, by both readings of 100,000."""
     first = min(row["epsilon"] for row in rows if row["epsilon"] > FROM)
     both = ("mae_frequency", "mae_mean")
 
@@ -107,7 +108,8 @@ def _under(rows: list[Row]) -> Claim:
     )
 
 
-def _lowest(rows: list[Row], part: str) -> Claim:
+def kvue_lowest(rows: list[Row], part: str) -> Claim:
+    """KVUE has the least absolute error of ``part``, "frequency" or "mean", at equal nominal epsilon."""
     names = [label for label in LABELS if label != "KVUE"]
     error, worst, by = f"mae_{part}", 1.0, ""
     settings, lost = select_rows(rows, line="KVUE"), []
@@ -146,7 +148,7 @@ def _lowest(rows: list[Row], part: str) -> Claim:
     )
 
 
-def _true_lowest(rows: list[Row], uneven: Mapping[float, Variances] | None = None) -> Claim:
+def lowest_at_true_epsilon(rows: list[Row], uneven: Mapping[float, Variances] | None = None) -> Claim:
     """``uneven``: by epsilon, F2M's variances with an uneven split over KVUE's."""
     own = select_rows(rows, data="Gaussian", reading="reports")
     parts, beaten = [], {}
@@ -196,7 +198,7 @@ def _biased(row: Row) -> bool:
     return bool(abs(row["pull"]) > CLEAR * row["se_pull"])
 
 
-def _unbiased(rows: list[Row], held: float) -> Claim:
+def only_privkvm_unbiased(rows: list[Row], held: float) -> Claim:
     """``held``: the share of people who hold the middle one of MovieLens's keys."""
     own = {name: select_rows(rows, line=name) for name in LABELS}
     clear = {name: sum(not _biased(row) for row in these) for name, these in own.items()}
@@ -255,7 +257,8 @@ def _higher_means(rows: list[Row]) -> Claim:
     )
 
 
-def _estimator(rows: list[Row]) -> Claim:
+def estimator_unbiased(rows: list[Row]) -> Claim:
+    """PrivKV-A's estimator removes the bias of PrivKV's mean."""
     pairs = _against(rows, "PrivKV", "PrivKV-A")
     quiet = [(raw, new) for raw, new in pairs if new["mae_mean"] < ENOUGH]
     biased = [new for _, new in quiet if _biased(new) and abs(new["pull"]) > UNBIASED]
@@ -313,7 +316,7 @@ def _over_kvue(rows: list[Row], label: str) -> dict[str, Duel]:
     return {part: duel(_against(rows, label, "KVUE"), f"mse_{part}") for part in STATISTICS}
 
 
-def _state_of_the_art(rows: list[Row]) -> Claim:
+def beats_state_of_the_art(rows: list[Row]) -> Claim:
     """The paper's mechanisms against those that it had to beat, and against what came later."""
 
     def best_old(row: Row, error: str) -> Row:
@@ -349,7 +352,7 @@ def _state_of_the_art(rows: list[Row]) -> Claim:
     )
 
 
-def _by_itself(rows: list[Row]) -> Claim:
+def gain_by_itself(rows: list[Row]) -> Claim:
     """What of our line's gain is the mechanism's, and what the estimator's."""
     own: list[float] = []
     pooling: list[float] = []

@@ -116,7 +116,7 @@ class _Run:
         step(0, TICKS)
         with Workers(self._setup, processes) as workers:
             for name, number, job in settings:
-                workers.submit(_worked, (name, job.what), (name, number, job.cost))
+                workers.submit(run_job, (name, job.what), (name, number, job.cost))
             for source in (*self._taken, *self._jobs):
                 self._finish_source(source, workers)
             for (name, number, cost), result in workers.results():
@@ -179,7 +179,8 @@ class _Run:
 # -- what processes do -------------------------------------------------------------------------------
 
 
-def _worked(name: str, what: dict[str, Any]) -> list[Row]:
+def run_job(name: str, what: dict[str, Any]) -> list[Row]:
+    """The rows of one job of an experiment."""
     return experiment(name).work(shared(), what)
 
 

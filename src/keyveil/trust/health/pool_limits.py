@@ -134,7 +134,7 @@ def collision_limits(channel: Collision, keys: int, cap: int) -> PoolLimits | No
             there = _least_there(shares[item], _two_in(same, item, cap, 2), item, 2)
             least[item] = _least_item(law, there)
     apart = 1.0 - np.diagonal(shares[::2, 1::2])
-    others = _PairItems(cells[2 * keys :], channel.small) if items > 2 * keys else None
+    others = PairItems(cells[2 * keys :], channel.small) if items > 2 * keys else None
     lost = _lost(shares if others is None else None, cells, cap)
     most = [
         _most_of_key(law, shares, key, float(apart[key]), lost, others, singles, cap)
@@ -228,7 +228,7 @@ def _lost(shares: Floats | None, cells: Integers, cap: int) -> Floats:
     return _most_pairs(_halves(same_cell, int(held[-1]), 1), 1)[held]
 
 
-class _PairItems:
+class PairItems:
     """Items that are pairs of keys: which of them fall into a cell under each seed."""
 
     def __init__(self, cells: Integers, small: int) -> None:
@@ -257,7 +257,7 @@ def _most_of_key(
     key: int,
     apart: float,
     lost: Floats,
-    others: _PairItems | None,
+    others: PairItems | None,
     singles: Integers,
     cap: int,
 ) -> float:

@@ -69,7 +69,7 @@ def _most_raised(options: CellInfluence | Positions, before: Floats, fakes: floa
     """The largest ratio that a share of ``fakes`` with these reports makes of ``before``, ``(1, 2)``."""
     if isinstance(options, CellInfluence):
         influences = options.influence[0, options.many > 0, 0]
-        return _largest_ratio((1 - fakes) * before + fakes * influences)
+        return largest_ratio((1 - fakes) * before + fakes * influences)
 
     def outcome(weights: Floats) -> Aimed:
         pick = options.pick(weights, "chosen")
@@ -78,7 +78,7 @@ def _most_raised(options: CellInfluence | Positions, before: Floats, fakes: floa
     return ratio(best_ratio(before, 1.0, outcome).values[0])
 
 
-def _largest_ratio(points: Floats) -> float:
+def largest_ratio(points: Floats) -> float:
     """The largest ratio of second to first value over mixtures of points with a first value above zero.
 
     It is that of a point, or lies where a line between two points meets the axis.

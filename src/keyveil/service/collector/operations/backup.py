@@ -58,7 +58,7 @@ def backup(source: str | Path, segments: Path, target: Path) -> dict[str, Any]:
             work.mkdir(mode=0o700, parents=True)
             _copy_store(store, work / DATABASE)
             try:
-                files = _copy_segments(work / DATABASE, segments, work / SEGMENTS)
+                files = copy_segments(work / DATABASE, segments, work / SEGMENTS)
                 _copy_keys(work / DATABASE, segments, work / SEGMENTS, must=left > 0)
                 break
             except FileNotFoundError:
@@ -103,7 +103,7 @@ def _copy_rows(source: Session, kind: str, target: Path) -> None:
         copy.change(fill)
 
 
-def _copy_segments(database: Path, segments: Path, target: Path) -> int:
+def copy_segments(database: Path, segments: Path, target: Path) -> int:
     """Copy every file that the copied store names; their number. These files never change."""
     store = SqliteStore(database)
     number = 0

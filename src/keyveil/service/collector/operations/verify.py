@@ -99,7 +99,7 @@ def _has_key(session: Session, root: Path, round_: Round, epoch: int) -> bool:
 def _log(store: Store, session: Session, round_: Round, epoch: int, verdict: Verification) -> np.ndarray:
     plan = store.book(round_).plan
     packing, tally = plan.packing, Tally(plan)
-    seen = _Seen(store)
+    seen = RepeatedIds(store)
     for segment in store.segments(session, round_, epoch):
         if crc_of(segment.ids, segment.payload) != segment.crc:
             verdict.findings.append(f"a segment of epoch {epoch} does not match its check")
@@ -114,7 +114,7 @@ def _log(store: Store, session: Session, round_: Round, epoch: int, verdict: Ver
     return tally.counts
 
 
-class _Seen:
+class RepeatedIds:
     """The ids of an epoch, for any number of them; counts those that occur again."""
 
     def __init__(self, store: Store) -> None:

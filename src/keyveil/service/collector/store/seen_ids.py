@@ -67,7 +67,7 @@ class FolderScratch:
         return cast(RawIOBase, tempfile.TemporaryFile(buffering=0, dir=self.folder))
 
 
-class _Run:
+class IdRun:
     """Images in buckets by their first bits; within a bucket in any order."""
 
     def __init__(
@@ -77,7 +77,7 @@ class _Run:
         self._content, self._rows = content, _rows(content)
 
     @classmethod
-    def of(cls, rows: np.ndarray, starts: Integers, scratch: Scratch | None = None) -> _Run:
+    def of(cls, rows: np.ndarray, starts: Integers, scratch: Scratch | None = None) -> IdRun:
         """A run of arranged images.
 
         It is in a file if ``scratch`` is given and can be written, otherwise in memory.
@@ -87,7 +87,7 @@ class _Run:
             with suppress(OSError), scratch.new() as file:
                 _write(file, rows)
                 content = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
-                return cls(bits, starts.astype(np.uint32), content, _sums(rows, starts))
+                return cls(bits, starts.astype(np.uint32), content, bucket_sums(rows, starts))
         return cls(bits, starts.astype(np.uint32), rows.tobytes())
 
     def __len__(self) -> int:
@@ -101,18 +101,18 @@ class _Run:
         matches = [np.zeros(0, np.int64)]
         for at in range(0, len(places), LOOKED):
             batch = places[at : at + LOOKED]
-            matches.append(batch[self._look(images[batch], buckets[at : at + LOOKED])])
+            matches.append(batch[self.look(images[batch], buckets[at : at + LOOKED])])
             self._let_go()
         return np.concatenate(matches)
 
-    def _look(self, images: np.ndarray, buckets: Integers) -> Integers:
+    def look(self, images: np.ndarray, buckets: Integers) -> Integers:
         """The indices of images that are in their buckets."""
         begins = self._starts[buckets].astype(np.int64)
         sizes = self._starts[buckets + 1] - begins
         starts = np.append(0, np.cumsum(sizes))
         whose = np.repeat(np.arange(len(images)), sizes)
         rows = self._rows.take(np.arange(starts[-1]) + (begins - starts[:-1])[whose], axis=0)
-        if self._checks is not None and (_sums(rows, starts) != self._checks[buckets]).any():
+        if self._checks is not None and (bucket_sums(rows, starts) != self._checks[buckets]).any():
             raise Spoiled
         same = (rows[:, 0] == images[whose, 0]) & (rows[:, 1] == images[whose, 1])
         return np.unique(whose[same])
@@ -127,7 +127,7 @@ class _Run:
         images = self._rows[int(starts[0]) : int(starts[-1])]
         if self._checks is not None:
             images = images.copy()
-            if not np.array_equal(_sums(images, starts - starts[0]), self._checks[first:last]):
+            if not np.array_equal(bucket_sums(images, starts - starts[0]), self._checks[first:last]):
                 raise Spoiled
             self._let_go()
         return images
@@ -150,7 +150,7 @@ class _Run:
 class _Writing:
     """A merge of runs into one run in a file, part by part."""
 
-    def __init__(self, sources: list[_Run], scratch: Scratch) -> None:
+    def __init__(self, sources: list[IdRun], scratch: Scratch) -> None:
         self.sources = sources
         self._number = sum(map(len, sources))
         self._bits = _bits(self._number)
@@ -160,7 +160,7 @@ class _Writing:
         self._checks = np.zeros(1 << self._bits, np.uint64)
         self._file = scratch.new()
 
-    def step(self) -> _Run | None:
+    def step(self) -> IdRun | None:
         """Write one part; the run once it is complete."""
         bucket_bits = self._bits - self._part_bits
         for part in self._parts:
@@ -168,14 +168,14 @@ class _Writing:
             first, last = part << bucket_bits, (part + 1) << bucket_bits
             rows, starts = _arranged(images, self._bits, first, last)
             self._starts[first + 1 : last + 1] = self._starts[first] + starts[1:].astype(np.uint32)
-            self._checks[first:last] = _sums(rows, starts)
+            self._checks[first:last] = bucket_sums(rows, starts)
             _write(self._file, rows)
             return None
         if self._starts[-1] != self._number:
             raise Spoiled
         content = mmap.mmap(self._file.fileno(), 0, prot=mmap.PROT_READ)
         self._file.close()
-        return _Run(self._bits, self._starts, content, self._checks)
+        return IdRun(self._bits, self._starts, content, self._checks)
 
     def close(self) -> None:
         self._file.close()
@@ -210,7 +210,7 @@ class IdSet:
         self._scratch = scratch
         self._cipher = id_cipher(fresh_bytes(SIZE))
         self._recent: set[bytes] = set()
-        self._runs: list[_Run] = []
+        self._runs: list[IdRun] = []
         self._filter = _Filter(2)
         self._writings: list[_Writing] = []
         self._spoiled = False
@@ -284,7 +284,7 @@ class IdSet:
         rows, starts = _arranged(images, _bits(len(images)))
         self._widen(len(self) + len(rows))
         self._filter.add(rows)
-        self._runs.append(_Run.of(rows, starts, self._scratch if len(rows) >= HELD else None))
+        self._runs.append(IdRun.of(rows, starts, self._scratch if len(rows) >= HELD else None))
 
     def _widen(self, number: int) -> None:
         """Enlarge the filter: two ids per word, up to its full size."""
@@ -301,7 +301,7 @@ class IdSet:
             while sources := self._enough():
                 if self._scratch is None or sum(map(len, sources)) < HELD:
                     images = np.concatenate([run.part(0, 0) for run in sources])
-                    self._replace(sources, _Run.of(*_arranged(images, _bits(len(images)))))
+                    self._replace(sources, IdRun.of(*_arranged(images, _bits(len(images)))))
                 else:
                     self._writings.append(_Writing(sources, self._scratch))
         for writing in list(self._writings):
@@ -316,16 +316,16 @@ class IdSet:
                 writing.close()
                 self._writings.remove(writing)
 
-    def _enough(self) -> list[_Run]:
+    def _enough(self) -> list[IdRun]:
         """Runs of similar size that are not being merged; none if there are too few."""
         busy = [run for writing in self._writings for run in writing.sources]
-        levels: dict[int, list[_Run]] = {}
+        levels: dict[int, list[IdRun]] = {}
         for run in self._runs:
             if run not in busy:
                 levels.setdefault(_level(len(run)), []).append(run)
         return next((levels[at][:FAN] for at in sorted(levels) if len(levels[at]) >= FAN), [])
 
-    def _replace(self, sources: list[_Run], merged: _Run) -> None:
+    def _replace(self, sources: list[IdRun], merged: IdRun) -> None:
         at = self._runs.index(sources[0])
         self._runs = [run for run in self._runs if run not in sources]
         self._runs.insert(at, merged)
@@ -385,7 +385,7 @@ def _masks(images: np.ndarray) -> np.ndarray:
     return masks
 
 
-def _sums(images: np.ndarray, starts: Integers) -> np.ndarray:
+def bucket_sums(images: np.ndarray, starts: Integers) -> np.ndarray:
     """A checksum of each bucket: the sum of its words.
 
     Images are random, so collisions are negligible.
