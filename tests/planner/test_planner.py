@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyveil import Coins, People, Plan, PlanError, Schema
-from keyveil.estimate import estimators_of
+from keyveil.estimate import default_estimator
 from keyveil.estimate.forecast.by_draws import forecast_by_draws
 from keyveil.estimate.forecast.key_forecast import forecast, forecast_key
 from keyveil.estimate.forecast.normal_law import clipped
@@ -27,8 +27,8 @@ from keyveil.planner.curves import curves
 from keyveil.planner.final_choice import (
     SECOND_SHARE,
     EstimatorErrors,
-    best_estimator,
     choose_by_simulation,
+    default_errors,
 )
 from keyveil.planner.options import ALIKE, SIMPLE, caps, options_for, scored
 from keyveil.planner.planner import advise
@@ -49,9 +49,9 @@ def one_kind(keys: int, frequency: float, mean: float, spread: float = 0.4) -> P
     return Prior(np.array([float(keys)]), np.array([frequency]), law, sizes)
 
 
-def best_answer(plan: Plan, people: int, ask: str, prior: Prior, share: float = 1.0) -> EstimatorErrors:
-    """The better estimator by the plan's own forecast."""
-    return best_estimator(plan, forecast(plan, people, prior), people, ask, share)
+def default_answer(plan: Plan, people: int, prior: Prior, share: float = 1.0) -> EstimatorErrors:
+    """The errors of the default estimator by the plan's own forecast."""
+    return default_errors(plan, forecast(plan, people, prior), people, share)
 
 
 # -- forecasts -------------------------------------------------------------------------------------
@@ -339,26 +339,26 @@ def camps(keys: int) -> tuple[Prior, Plan]:
     return prior, Plan.of(Schema.of(keys), "kvue", 1, "tight")
 
 
-def test_shrinkage_is_chosen_where_it_is_predicted_to_pay():
+def test_plans_are_chosen_for_the_default_answers():
     alike = Prior.of(100, held=30, between=0.05)
     noisy = advise(Schema.of(100), "0.5", 100_000, prior=alike)
-    assert noisy.estimator == "shrunk"
-    assert noisy.document()["estimator"] == "shrunk"
-    told = advise(Schema.of(100), 5, 1e9, prior=alike)
-    assert told.estimator == "corrected"
-    assert advise(Schema.of(3), 1, 100_000).estimator == "corrected"
-    counted = advise(Schema.of(3), 1, 100_000, ask="frequency")
-    assert counted.estimator == next(iter(estimators_of(counted.plan)))
+    assert noisy.estimator == default_estimator(noisy.plan) == "best"
+    assert noisy.document()["estimator"] == "best"
     assert advise(Schema.of(9), 1, 1e6, ask="conditional").estimator is None
 
 
-def test_shrinkage_is_not_chosen_where_keys_lie_in_camps_that_are_known():
-    """And it is where they are not: the same keys with a fiftieth of the people."""
+def test_default_answers_are_not_shrunk_where_keys_lie_in_camps_that_are_known():
+    """And they are where they are not: the same keys with a fiftieth of the people."""
     prior, plan = camps(16)
-    told = forecast(plan, 100_000, prior)
-    assert forecast_by_draws(plan, told, 100_000, ["shrunk"])["shrunk"][1] > told.clipped_mean.mean()
-    assert best_answer(plan, 100_000, "mean", prior).estimator == "corrected"
-    assert best_answer(plan, 2_000, "mean", prior).estimator == "shrunk"
+    names = ("best", "shrunk", "corrected")
+    known, noisy = (
+        forecast_by_draws(plan, forecast(plan, people, prior), people, names)
+        for people in (100_000, 2_000)
+    )
+    assert known["shrunk"].mean > 1.02 * known["corrected"].mean
+    assert known["best"].mean < 1.01 * known["corrected"].mean
+    assert noisy["best"].mean == pytest.approx(noisy["shrunk"].mean, rel=0.02)
+    assert noisy["best"].mean < noisy["corrected"].mean
 
 
 def test_mechanisms_near_each_other_are_chosen_between_by_the_estimator_itself():
@@ -366,11 +366,11 @@ def test_mechanisms_near_each_other_are_chosen_between_by_the_estimator_itself()
     prior, schema, at = Prior.of(30, held=1, between=0.05), Schema.of(30), (20_000, "both")
     quick = options_for(schema, Decimal("0.5"), *at, (), prior)
     found = choose_by_simulation(quick, schema, Decimal("0.5"), *at, prior)
-    base = best_answer(Plan.of(schema, "kvue", "0.5", "tight"), *at, prior, SECOND_SHARE)
+    base = default_answer(Plan.of(schema, "kvue", "0.5", "tight"), at[0], prior, SECOND_SHARE)
     looked_at = [option for option in found if option.estimator]
     assert 2 <= len({option.mechanism for option in looked_at}) <= 7
     for option in looked_at:
-        made = best_answer(option.plan, *at, prior, SECOND_SHARE)
+        made = default_answer(option.plan, at[0], prior, SECOND_SHARE)
         left_out = prior.weight @ forecast(option.plan, 20_000, prior).bias[:, 0] ** 2
         parts = (made.frequency + 3 * left_out) / base.frequency, made.mean / base.mean
         lost = 0.5 * sum(max(0.0, part - 1) for part in parts)
@@ -392,19 +392,6 @@ def test_no_row_of_the_table_is_below_the_first_by_more_than_predictions_may_be_
     some = any(option.people_factor <= 1 for option in found.options)
     costs = [option.cost if some else option.score for option in found.runners_up(99)]
     assert costs[0] <= ALIKE * min(costs)
-
-
-def test_corrected_means_are_not_taken_where_clipping_does_better():
-    """All values at the upper end: half of what the ratio is off by is clipped away, but not upwards."""
-    laws = np.array([value_law(0.97, 0.05)] * 3)
-    prior = Prior(np.ones(3), np.full(3, 0.05), laws, np.array([0.85, 0.15, 0.0, 0.0]))
-    plan = Plan.of(Schema.of(3), "kvue", 1, "tight")
-    made = best_answer(plan, 100_000, "both", prior)
-    errors = forecast_by_draws(plan, forecast(plan, 100_000, prior), 100_000, ["corrected"])
-    assert made.estimator == "least_squares"
-    assert made.mean < errors["corrected"][1]
-    inner = Prior(np.ones(3), np.full(3, 0.05), np.array([value_law(0.1, 0.05)] * 3), prior.sizes)
-    assert best_answer(plan, 100_000, "both", inner).estimator == "corrected", "and they are elsewhere"
 
 
 def test_queries_count_as_they_are_asked():

@@ -85,12 +85,12 @@ def test_every_estimator_has_its_own_best_length(shoppers):
     each = contest(shoppers)
     rows = {row.estimator: row for row in each.rows("pckv_ue", "2")}
     lengths = {name: parse_competitor(row.chosen)[1]["length"] for name, row in rows.items()}
-    assert int(lengths["shrunk"]) > int(lengths["published"])
-    for name in ("published", "shrunk"):
+    assert int(lengths["best"]) > int(lengths["published"])
+    for name in ("published", "best"):
         found = scores(each, "pckv_ue", "2", name)
         assert found[int(lengths[name])] <= 1.05 * min(found.values())
         assert rows[name].left_out > 0
-    assert rows["shrunk"].left_out < rows["published"].left_out
+    assert rows["best"].left_out < rows["published"].left_out
 
 
 @pytest.mark.sampled

@@ -33,7 +33,7 @@ def test_rows_are_the_same_whatever_the_number_of_processes(crowd):
     one = measure(contest(crowd, 2), names, epsilons, processes=1)
     two = measure(contest(crowd, 2), names, epsilons, processes=2)
     assert [row.document() for row in one.rows] == [row.document() for row in two.rows]
-    assert [row.mechanism for row in one.rows if row.estimator == "shrunk"] == names
+    assert [row.mechanism for row in one.rows if row.estimator == "best"] == names
 
 
 @pytest.mark.sampled

@@ -164,7 +164,12 @@ class PairAssociations:
     def phi(self) -> AssociationPosterior:
         """The posterior of phi of each ordered pair."""
         value, variance = self._covariance_of_holding
-        learned = _posterior(value, self.spread[: len(value)], variance, _common(self.phi_prior))
+        learned = posterior(
+            value,
+            self.spread[: len(value)],
+            variance,
+            _common(self.phi_prior, self.moments.learned_from),
+        )
         return AssociationPosterior(*(np.tile(part, 2) for part in learned))
 
     @cached_property
@@ -244,7 +249,12 @@ class PairAssociations:
     def shift(self) -> AssociationPosterior:
         """The posterior of the shift of every ordered pair."""
         value, variance = self._mass_beyond
-        return _posterior(value, self._shares, variance, _common(self.shift_prior))
+        return posterior(
+            value,
+            self._shares,
+            variance,
+            _common(self.shift_prior, np.tile(self.moments.learned_from, 2)),
+        )
 
     def means(self) -> tuple[Floats, Floats]:
         """m(k | c) of every ordered pair and its standard error."""
@@ -303,16 +313,16 @@ def _no_wider(scales: Floats, widest: float) -> Floats:
     return capped
 
 
-def _common(prior: Mixture) -> Mixture:
+def _common(prior: Mixture, learned_from: Flags) -> Mixture:
     """The median of the priors that leave one out: the prior for values, which need no such care."""
-    if not len(prior.centre):
+    if not learned_from.any():
         return prior
-    centre = np.full_like(prior.centre, np.median(prior.centre))
-    scales = np.broadcast_to(np.median(prior.scales, axis=0), prior.scales.shape)
+    centre = np.full_like(prior.centre, np.median(prior.centre[learned_from]))
+    scales = np.broadcast_to(np.median(prior.scales[learned_from], axis=0), prior.scales.shape)
     return Mixture(centre, scales, prior.weights)
 
 
-def _posterior(value: Floats, loading: Floats, variance: Floats, prior: Mixture) -> AssociationPosterior:
+def posterior(value: Floats, loading: Floats, variance: Floats, prior: Mixture) -> AssociationPosterior:
     """Posterior mean and standard deviation of x, if ``value`` is ``loading * x`` plus normal noise."""
     across = prior.scales**2
     total = variance[:, None] + loading[:, None] ** 2 * across

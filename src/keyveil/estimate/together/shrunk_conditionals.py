@@ -22,6 +22,11 @@ from .raw_lift import raw_lift
 if TYPE_CHECKING:
     from ...people.schema import Schema
 
+LEAST_SCALE = 0.05
+"""Smallest standard deviation of an interaction: pairs that are all alike say little about it."""
+WIDE_SCALE = 0.3
+"""Standard deviation of an interaction if no pair of the keys is known."""
+
 Given = tuple[tuple[int, bool], ...]
 """Places of the keys of the conditions, and whether each is held."""
 
@@ -183,12 +188,13 @@ class ShrunkConditionals:
     def _scale(self, kind: str, target: int, given: Given) -> float:
         """Standard deviation of the prior around the answer without interaction.
 
-        Interactions are taken to be as large as the pairs' own deviations from their common value.
+        Interactions are taken to be as large as the pairs' own deviations from their common value, and
+        at least ``LEAST_SCALE``.
         """
         prior = self.pairs.frequency_prior() if kind == "frequency" else self.pairs.mean_prior()
         rows = [self.pairs.rows.get((target, condition)) for condition, _ in given]
         scales = [float(prior.scales[row, 0]) for row in rows if row is not None]
-        return float(np.sqrt(np.mean(np.square(scales)))) if scales else 0.3
+        return max(float(np.sqrt(np.mean(np.square(scales)))), LEAST_SCALE) if scales else WIDE_SCALE
 
     def _interval(
         self, moments: JointMoments, prior: Mixture, limits: tuple[float, float]
