@@ -18,6 +18,7 @@ from time import perf_counter
 import numpy as np
 
 from keyveil import Coins, Schema
+from keyveil.estimate import DEFAULT
 from keyveil.people.prior import Prior
 from keyveil.people.synthetic import gaussian, pckv_gaussian, pckv_uniform, uniform
 from keyveil.people.tables.top_keys import read_top
@@ -41,7 +42,7 @@ PUBLISHED = {
     "coco": ("least_squares",),
 }
 """The competitors and their published estimators; of several, the better one counts."""
-OURS = "shrunk"
+OURS = DEFAULT
 TABLES = {
     "ml-25m-recent": ("0.5,5", 100),
     "jester-1": ("-10,10", 100),

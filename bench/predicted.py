@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from keyveil import Coins
+from keyveil.estimate import DEFAULT
 from keyveil.estimate.forecast.key_forecast import forecast
-from keyveil.simulate.contest import SHRUNK, Contest, all_competitors
+from keyveil.simulate.contest import Contest, all_competitors
 from keyveil.simulate.parallel import measure
 from keyveil.simulate.tallies import Population
 
@@ -25,7 +26,7 @@ from .planner import EPSILONS, populations, write
 
 FIRST = ("least_squares", "unbiased", "debiased")
 """Names of mechanisms' first estimators."""
-GROUPS = ("first", "published", SHRUNK)
+GROUPS = ("first", "published", DEFAULT)
 SLOW = ("collision", "coco", "sized")
 """Slow mechanisms, which have as few repetitions as shrinkage."""
 SLOW_REPEAT = 50
@@ -48,8 +49,8 @@ def rows_of(name: str, population: Population, people: int, repeat: int) -> list
     measured: list[dict[str, Any]] = []
     for mechanisms, estimators, runs in (
         (quick, raw, repeat),
-        (quick, (SHRUNK,), slow),
-        (SLOW, (*raw, SHRUNK), slow),
+        (quick, (DEFAULT,), slow),
+        (SLOW, (*raw, DEFAULT), slow),
     ):
         contest = Contest(population, people, runs, coins, estimators=estimators)
         start = perf_counter()
@@ -79,7 +80,7 @@ def normal(row: dict[str, Any]) -> bool:
     In much noise, shrinkage finds the common law of the keys in some repetitions and not in others.
     Its error then depends on a few repetitions, and a small number of them cannot measure it.
     """
-    return row["estimator"] != SHRUNK or float(row["clear"]) >= CLEAR
+    return row["estimator"] != DEFAULT or float(row["clear"]) >= CLEAR
 
 
 def ratios(rows: list[dict[str, Any]], part: str) -> list[tuple[dict[str, Any], float, float]]:
@@ -131,7 +132,7 @@ def lines_of(rows: list[dict[str, Any]]) -> list[str]:
 def outside(rows: list[dict[str, Any]]) -> list[str]:
     """Settings whose prediction is off by more than a tenth, and those that chance explains."""
     lines = []
-    for groups, words in ((GROUPS[:2], "raw answers"), (GROUPS[2:], "shrunk answers")):
+    for groups, words in ((GROUPS[:2], "raw answers"), (GROUPS[2:], "default answers")):
         wrong, chance, count = [], [], 0
         for row in rows:
             for part in ("frequency", "mean"):
