@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -136,19 +137,18 @@ def test_people_are_a_whole_number(folder, capsys, command, people):
     assert said.count("\n") == 1
 
 
-def test_raw_answers_of_many_keys_say_that_there_are_others(folder, capsys):
-    """On the error stream, and only where nothing was chosen and there is something to learn."""
+def test_answers_name_their_estimator_and_raw_ones_are_given_on_request(folder, capsys):
     assert run(["estimate", "many.json", "many.kv"]) == 0
     said = capsys.readouterr()
-    assert "shrunk" not in said.out
-    assert said.err == "note: these are raw; --estimator shrunk usually has less error over many keys\n"
-    for plan, more in (
-        ("one", []),
-        ("many", ["--key", "3"]),
-        ("many", ["--estimator", "least_squares"]),
-    ):
-        assert run(["estimate", f"{plan}.json", f"{plan}.kv", *more]) == 0
-        assert not capsys.readouterr().err
+    assert "estimator: best" in said.out
+    assert not said.err
+    assert run(["estimate", "many.json", "many.kv", "--json"]) == 0
+    answers = json.loads(capsys.readouterr().out)
+    assert run(["estimate", "many.json", "many.kv", "--estimator", "least_squares", "--json"]) == 0
+    raw = json.loads(capsys.readouterr().out)
+    assert [answer["raw"]["frequency"] for answer in answers] == [key["frequency"] for key in raw]
+    assert all(0 <= answer["frequency"]["value"] <= 1 for answer in answers)
+    assert all("raw" not in key for key in raw)
 
 
 def test_a_frequency_outside_its_range_is_remarked_on(folder, capsys):

@@ -92,7 +92,7 @@ def test_a_whole_day(folder):
     table = keyveil("estimate", "p.json", "t.kv", "--after", "clip", "--key", "Pepsi", cwd=folder)
     assert "Pepsi" in table
     assert "Diet" not in table
-    assert table.splitlines()[-1].startswith("estimator: least_squares")
+    assert "estimator: best" in table.splitlines()
     keyveil("estimate", "p.json", "t.kv", "--plot", "a.png", cwd=folder)
     assert (folder / "a.png").stat().st_size > 5000
 
@@ -363,7 +363,8 @@ def test_queries_matrices_and_comparisons(folder):
               "coverage_frequency", "coverage_mean"}  # fmt: skip
     wanted |= {"predicted_conditional_frequency", "predicted_conditional_mean"}
     assert all(set(row) >= wanted for row in out)
-    assert all(row["predicted_conditional_mean"] > 0 for row in out)
+    forecast = [row for row in out if row["estimator"] != "best"]
+    assert all(row["predicted_conditional_mean"] > 0 for row in forecast)
     assert {row["mechanism"] for row in out} == {"ioh", "auto"}
     assert (folder / "c.png").stat().st_size > 5000
     for bad, code in (("mean(Pepsy)", 1), ("mean(", 1), ("mean(Pepsi | Pepsi)", 1)):

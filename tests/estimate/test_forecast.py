@@ -138,15 +138,11 @@ def test_shrunk_frequencies_leave_open_what_keys_err_by_together(monkeypatch):
     counts = simulate_runs(plan, crowd.at(2), contest.people, contest.coins, contest.repetitions)
     truth = contest.questions.truth["frequency"]
 
-    def within_two_errors() -> float:
-        band = bands(plan, counts, "shrunk").frequency
-        return float((np.abs(band.value - truth) < 2 * band.stderr).mean())
-
     band = bands(plan, counts, "shrunk").frequency
     assert 0.93 < ((band.low <= truth) & (truth <= band.high)).mean() < 0.97
-    wide = within_two_errors()
     monkeypatch.setattr(SHRINK, "_with_shared", lambda found, *_: found)
-    assert within_two_errors() < wide - 0.015, "the broken twin"
+    alone = bands(plan, counts, "shrunk").frequency
+    assert (band.stderr > alone.stderr).mean() > 0.9, "the error that all keys share is in theirs"
     row = contest.rows("several:keys=4+levels=2", "5")[0]
     assert 0.8 < row.predicted_frequency / row.mse_frequency < 1.25
 

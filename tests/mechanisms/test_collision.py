@@ -605,7 +605,7 @@ def test_answers_lie_within_their_errors_and_these_are_as_predicted(scale):
     people, held, values = sparse(40, count, 4.0, 1)
     plan = Plan.of(Schema.of(40), "collision", 2, cap=12)
     tally = Tally(plan).add(plan.privatise(people, Coins.stated("answers")))
-    answers = estimate(plan, tally)
+    answers = estimate(plan, tally, "least_squares")
     off, ratio = [], []
     for place, answer in enumerate(answers):
         truth = held[:, place].mean()

@@ -56,10 +56,14 @@ def _general(plan: Plan) -> dict[str, Estimator]:
     return estimators
 
 
+def first_estimator(plan: Plan) -> str:
+    """The mechanism's own estimator, which its publication or least squares gives."""
+    return next(iter(decoding_of(plan).estimators))
+
+
 def default_estimator(plan: Plan) -> str:
     """The estimator that answers if none is named: ``best``, or the first of the mechanism."""
-    known = estimators_of(plan)
-    return DEFAULT if DEFAULT in known else next(iter(known))
+    return DEFAULT if DEFAULT in estimators_of(plan) else first_estimator(plan)
 
 
 def estimator_named(plan: Plan, name: str | None) -> Estimator:
@@ -127,4 +131,5 @@ __all__ = [
     "estimate",
     "estimator_named",
     "estimators_of",
+    "first_estimator",
 ]

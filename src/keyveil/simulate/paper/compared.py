@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...estimate import bands, estimators_of
+from ...estimate import bands, estimators_of, first_estimator
 from ...estimate.linear import Decoder, by_least_squares, key_weights, view_counts
 from ...foundation.arrays import Floats, Integers
 from ...foundation.coins import Coins
@@ -189,8 +189,8 @@ def decoded(plan: Plan, counts: Integers, estimator: str | None) -> tuple[Floats
     """Frequencies and means on [-1, 1] of every repetition and key; NaN where a mean is unknown."""
     decoder = DECODERS.get((plan.mechanism_name, estimator))
     if decoder is None:
-        known = estimators_of(plan)
-        answers = bands(plan, counts, estimator if estimator in known else next(iter(known)))
+        named = estimator if estimator in estimators_of(plan) else first_estimator(plan)
+        answers = bands(plan, counts, named)
         assert answers.frequency is not None
         assert answers.mean is not None
         return answers.frequency.value, answers.mean.value

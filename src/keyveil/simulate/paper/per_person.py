@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...estimate import bands
+from ...estimate import bands, first_estimator
 from ...foundation.errors import FinishedError
 from ...people.synthetic import StatedPopulation
 from ...plan.plan import Plan
@@ -76,7 +76,7 @@ def _rows(setup: Setup, run: int) -> Iterator[Row]:
             except FinishedError:
                 break
             tally = Tally(plan).add(plan.privatise(people, coins))
-        answers = bands(plan, tally.counts[None, :], line.estimator)
+        answers = bands(plan, tally.counts[None, :], line.estimator or first_estimator(plan))
         assert answers.frequency is not None
         assert answers.mean is not None
         errors = errors_of(population, answers.frequency.value, answers.mean.value, epsilon, "")
