@@ -197,8 +197,9 @@ def _moments(plan: Plan, values: Floats, center: Floats, covariance: Floats, peo
 
 
 def _dummies(plan: Plan) -> int:
-    """Number of dummy keys whose errors sum to zero with those of the keys; none for parts."""
-    return 0 if plan.parts is not None else plan.encoding.dummies(plan.cap)
+    """Number of dummy keys whose errors sum to zero with those of the keys; none for several parts."""
+    answering = [own for own in plan.part_plans if own.mechanism.answers]
+    return answering[0].encoding.dummies(answering[0].cap) if len(answering) == 1 else 0
 
 
 def _key_share(plan: Plan) -> float:
