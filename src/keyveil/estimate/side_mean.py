@@ -83,7 +83,7 @@ class SideMean(NamedTuple):
         """The same for each key, with the frequencies of all others, ``(repetition, key)``."""
         weight = np.where(known, frequency, 0.0)
         squares, total = weight**2, weight.sum(axis=-1, keepdims=True)
-        others = np.maximum(total - weight, 1e-300)
+        others = np.maximum(total - weight, 1e-100)
         concentration = (squares.sum(axis=-1, keepdims=True) - squares) / others**2
         concentration = np.clip(concentration, 0.0, 1.0)
         return CommonMean(self.value[:, None], self.variance[:, None], concentration)
