@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..foundation.arrays import Flags, Floats
+from .side_mean import CommonMean
 
 POINTS = 48
 """Number of values of t that are tested, evenly spaced over the possible range."""
@@ -158,9 +159,9 @@ def _tested_ratios(tested: RatioEstimates, limits: tuple[float, float]) -> Float
         # The denominator may be smaller than estimated, which widens the upper end most.
         doubt = np.sqrt(np.maximum(tested.var_below, 0.0)) / tested.below
         reach = REACH * stderr / np.maximum(1.0 - REACH * doubt, 0.0)
-    clear = np.isfinite(reach) & (tested.below > 0)
-    low = np.clip(np.where(clear, value - reach, limits[0]), *limits)
-    high = np.clip(np.where(clear, value + reach, limits[1]), *limits)
+        clear = np.isfinite(reach) & (tested.below > 0)
+        low = np.clip(np.where(clear, value - reach, limits[0]), *limits)
+        high = np.clip(np.where(clear, value + reach, limits[1]), *limits)
     low, high = np.nan_to_num(low, nan=limits[0]), np.nan_to_num(high, nan=limits[1])
     return np.asarray(low[..., None] + (high - low)[..., None] * np.linspace(0.0, 1.0, POINTS))
 
@@ -267,13 +268,15 @@ def prior_from_others(
     widest: float,
     loading: Floats | float = 1.0,
     around_zero: float = np.inf,
+    common: CommonMean | None = None,
 ) -> Mixture:
     """The prior of each ratio from all others along the last axis.
 
     ``values`` are estimates of ``loading`` times the ratio, with these variances. The spread of the
     ratios is the moment estimate of DerSimonian and Laird (1986), without the ratio itself, plus the
     variance of the centre. ``widest`` is the scale of the widest law. ``around_zero`` is the standard
-    deviation of the centre around zero, if it is known to be small.
+    deviation of the centre around zero, if it is known to be small. ``common`` is an observation of the
+    centre from other people, combined by precision.
     """
     loading = np.broadcast_to(np.asarray(loading, np.float64), np.shape(values))
     x, load = np.where(known, values, 0.0), np.where(known, loading, 0.0)
@@ -284,13 +287,19 @@ def prior_from_others(
     centre = _without(weight * load * x) / total
     across = _spread(x, load, v, _without)
     noise = _without(weight**2 * load**2 * v) + across * _without(weight**2 * load**4)
-    noise = noise / total / total
-    shrinkage = 1.0 / (1.0 + noise / around_zero**2)
-    centre, scale = centre * shrinkage, np.sqrt(across + noise * shrinkage)
+    centre_noise = noise / total / total
+    shrinkage = 1.0 / (1.0 + centre_noise / around_zero**2)
+    centre, centre_noise = centre * shrinkage, centre_noise * shrinkage
     few = _without(known.astype(np.float64)) < 1.5
+    centre = np.where(few, 0.0, centre)
+    if common is not None:
+        share = centre_noise / (centre_noise + common.spread(across))
+        share = np.where(few, np.isfinite(common.variance), share)
+        centre, centre_noise = centre + share * (common.value - centre), (1.0 - share) * centre_noise
+    scale = np.sqrt(across + centre_noise)
     scale = np.where(few, widest, np.minimum(scale, widest))
     scales = [scale, np.minimum(WIDER * scale, widest), np.full_like(scale, widest)]
-    return Mixture(np.where(few, 0.0, centre), np.stack(scales, axis=-1), WEIGHTS)
+    return Mixture(centre, np.stack(scales, axis=-1), WEIGHTS)
 
 
 def _total(values: Floats) -> Floats:

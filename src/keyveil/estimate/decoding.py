@@ -13,7 +13,7 @@ from .answer import Answers
 if TYPE_CHECKING:
     from ..foundation.arrays import Floats, Integers
     from ..people.prior import Prior
-    from .forecast.predicted_error import Forecast
+    from .forecast.predicted_error import Forecast, ValueForecast
     from .linear import Moments
     from .side import SizeAnswer, ValueAnswer
     from .together.joint import Evidence
@@ -88,6 +88,10 @@ class StateDecoding:
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
         """The predicted error of the least-squares answers for this number of people."""
         raise PlanError(f"the error of {plan.mechanism_name} is not forecast")
+
+    def value_forecast(self, plan: Plan, people: float, prior: Prior) -> ValueForecast | None:
+        """The predicted answer to the question for one held value; None if the plan does not ask."""
+        return None
 
     def pair_forecast(
         self, plan: Plan, people: float, prior: Prior, first: int, second: int

@@ -21,6 +21,7 @@ from .projection import onto_simplex
 if TYPE_CHECKING:
     from ..plan.plan import Plan
     from ..plan.tally import Tally
+    from .side_mean import SideMean
 
 Decoder = Callable[[Channel, Floats], Floats]
 """Turns weights on states into unbiased weights on cells."""
@@ -57,6 +58,9 @@ class Moments:
     together: Floats | None = None
     """Ratio of the variance of the average frequency to its value under independent keys, ``(...,)``.
     None if the errors of keys are independent or negatively correlated."""
+    side: SideMean | None = None
+    """The mean of one held value of each person, from people who answer a side question; see
+    ``side.moments_with_side``. None if the plan does not ask for it, or if it is not used."""
 
     @classmethod
     def unknown(cls, shape: tuple[int, ...], keys: int) -> Moments:

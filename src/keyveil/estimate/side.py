@@ -6,7 +6,7 @@ its key (``sign``). ``side_information`` reads all such answers of a plan from i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,12 +15,14 @@ from ..channel import Channel
 from ..foundation.arrays import Floats, Integers
 from ..plan.plan_parts import part_counts
 from .caution import law_with_one_more
-from .decoding import state_decoding_of
+from .decoding import moments_of, state_decoding_of
 from .forecast.predicted_error import ratio_variance
 from .projection import onto_simplex
+from .side_mean import SideMean
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan
+    from .linear import Moments
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,15 @@ def side_information(plan: Plan, counts: Integers) -> SideInformation:
         if isinstance(answer, ValueAnswer) and (value is None or _more(answer, value)):
             value = answer
     return SideInformation(size, value)
+
+
+def moments_with_side(plan: Plan, counts: Integers) -> Moments:
+    """``moments_of``, with the answers to the plan's question for one held value, if it asks for it."""
+    moments = moments_of(plan, counts)
+    if plan.parts is None:
+        return moments
+    answer = side_information(plan, counts).value
+    return moments if answer is None else replace(moments, side=SideMean.of(answer))
 
 
 def _more(answer: SizeAnswer | ValueAnswer, other: SizeAnswer | ValueAnswer) -> bool:

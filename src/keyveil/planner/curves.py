@@ -42,10 +42,11 @@ def curves(
 ) -> Curves:
     """The best options' errors around the epsilon and the number of people that were asked about.
 
-    At every epsilon each mechanism takes its best parameters. Means are on the schema's scale.
+    At every epsilon each mechanism takes its best parameters. Means are on the schema's scale. Errors
+    are those before shrinkage, which a side part hardly changes, so its plan is drawn without it.
     """
     scale = Scale.of(schema)
-    best = advice.runners_up(most)
+    best = [option for option in advice.runners_up(most + 1) if option.plan.parts is None][:most]
     places = tuple(sorted({*map(float, epsilons or EPSILONS[:-2]), float(advice.epsilon)}))
     by_epsilon = {option.mechanism: _Line(scale) for option in best}
     for epsilon in places:

@@ -95,12 +95,15 @@ class Option:
 
     @property
     def name(self) -> str:
-        """The mechanism with the parameters that are not at their default, on the values' scale."""
-        words = [
-            f"{name} {value}" if name != "queries" else _number_of(str(value))
-            for name, value in stated_parameters(self.plan).items()
-        ]
-        return f"{self.mechanism} ({', '.join(words)})" if words else self.mechanism
+        """The mechanism with the parameters that are not at their default, on the values' scale.
+
+        A plan of parts has the names of all, from the second on with their shares of people.
+        """
+        if self.plan.parts is None:
+            return _plan_name(self.plan)
+        first, *others = self.plan.parts
+        words = [f"{_plan_name(part.plan)} {100 * part.share:.3g} %" for part in others]
+        return " + ".join([_plan_name(first.plan), *words])
 
     def document(self) -> dict[str, Any]:
         """As JSON; the mean's error and parameters are on the scale of the plan's values."""
@@ -115,6 +118,15 @@ class Option:
             "bits_per_report": round(self.plan.bits_per_report, 4),
             "answers": self.people_factor <= 1,
         }
+
+
+def _plan_name(plan: Plan) -> str:
+    """The name of a plan without parts."""
+    words = [
+        f"{name} {value}" if name != "queries" else _number_of(str(value))
+        for name, value in stated_parameters(plan).items()
+    ]
+    return f"{plan.mechanism_name} ({', '.join(words)})" if words else plan.mechanism_name
 
 
 def _number_of(queries: str) -> str:

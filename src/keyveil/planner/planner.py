@@ -25,6 +25,7 @@ from ..people.schema import Schema
 from ..plan.plan import Plan
 from .final_choice import choose_by_simulation
 from .options import ALIKE, Option, counted_of, options_for, people_factor
+from .side_part import with_side_part
 
 ASKS = ("both", "frequency", "mean", "conditional")
 """What may be asked about."""
@@ -166,6 +167,7 @@ def advise(
     options = options_for(schema, promised, int(people), kind, queries, prior)
     if kind != "conditional":
         options = choose_by_simulation(options, schema, promised, int(people), kind, prior)
+        options = with_side_part(options, int(people), kind, prior)
     needed, count = None, ceil(people * _least_factor(options))
     if not brief and _least_factor(options) > 1:
         count = _enough(schema, promised, count, kind, queries, prior)

@@ -9,6 +9,7 @@ expectation is known, so it removes most of the noise of the draws.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,9 @@ from ..ratio_bias import corrected_bands
 from ..shrink.best import best_bands
 from ..shrink.noise_line import Noise
 from ..shrink.shrinkage import shrunk_bands
-from .predicted_error import Errors, Forecast, Mixed
+from ..side import ValueAnswer
+from ..side_mean import SideMean
+from .predicted_error import Errors, Forecast, Mixed, ValueForecast
 
 if TYPE_CHECKING:
     from ...plan.plan import Plan
@@ -58,9 +61,10 @@ def forecast_by_draws(
     """
     if not isinstance(forecast, Mixed):
         return _unmixed(plan, forecast, people, estimators, share)
+    with_side = [(chance, replace(part, side=forecast.side)) for chance, part in forecast.parts]
     parts = [
         (chance, forecast_by_draws(plan, part, people, estimators, max(chance, 0.25) * share))
-        for chance, part in forecast.parts
+        for chance, part in with_side
     ]
     return {
         name: Errors(
@@ -102,6 +106,8 @@ def _raw_answers(
     values = center + (_in_common(errors, covariance, common) if common > 0 else errors)
     claimed = covariance if forecast.claimed is None else forecast.claimed[rows]
     moments = _moments(plan, values, center, claimed, people)
+    if forecast.side is not None:
+        moments = replace(moments, side=side_draws(forecast.side, draws))
     return key_bands(plan, moments, _LEVEL), moments
 
 
@@ -153,6 +159,16 @@ def _draws(covariance: Floats, draws: int, dummies: int) -> Floats:
     return np.where(np.diagonal(known, axis1=1, axis2=2), errors, np.nan)
 
 
+def side_draws(side: ValueForecast, draws: int) -> SideMean:
+    """The answers to the question for one held value, one for each draw."""
+    values, turn = np.linalg.eigh(side.covariance)
+    root = turn * np.sqrt(np.maximum(values, 0.0))
+    quantiles = np.broadcast_to(_normal_quantiles(draws)[:, None], (draws, 2))
+    drawn = Coins.stated("draws of side answers").generator().permuted(quantiles, axis=0)
+    spread = np.broadcast_to(side.covariance, (draws, 2, 2))
+    return SideMean.of(ValueAnswer(np.ones(draws, np.int64), side.values + drawn @ root.T, spread))
+
+
 def _in_common(errors: Floats, covariance: Floats, share: float) -> Floats:
     """The errors with a share of the frequencies' variance that is common to all keys."""
     common = (
@@ -181,8 +197,9 @@ def _moments(plan: Plan, values: Floats, center: Floats, covariance: Floats, peo
 
 
 def _dummies(plan: Plan) -> int:
-    """Number of dummy keys whose errors sum to zero with those of the keys; none for parts."""
-    return 0 if plan.parts is not None else plan.encoding.dummies(plan.cap)
+    """Number of dummy keys whose errors sum to zero with those of the keys; none for several parts."""
+    answering = [own for own in plan.part_plans if own.mechanism.answers]
+    return answering[0].encoding.dummies(answering[0].cap) if len(answering) == 1 else 0
 
 
 def _key_share(plan: Plan) -> float:

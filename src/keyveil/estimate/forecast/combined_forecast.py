@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,8 +10,8 @@ import numpy as np
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
 from ..combined_parts import answering, precision_weights
-from ..decoding import decoding_of
-from .predicted_error import Forecast
+from ..decoding import decoding_of, state_decoding_of
+from .predicted_error import Forecast, ValueForecast
 
 if TYPE_CHECKING:
     from ...people.prior import Prior
@@ -22,6 +23,22 @@ def combined_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
 
     Bias and covariance are those of the same combination that reads a tally, up to its weights.
     """
+    forecast, side = _of_keys(plan, people, prior), _of_side(plan, people, prior)
+    return forecast if side is None else replace(forecast, side=side)
+
+
+def _of_side(plan: Plan, people: float, prior: Prior) -> ValueForecast | None:
+    """The answer of the largest part that asks for one held value; None if no part does."""
+    assert plan.parts is not None
+    answers = [
+        (part.weight, answer)
+        for part in plan.parts
+        if (answer := state_decoding_of(part.plan).value_forecast(part.plan, people * part.share, prior))
+    ]
+    return max(answers, key=lambda part: part[0])[1] if answers else None
+
+
+def _of_keys(plan: Plan, people: float, prior: Prior) -> Forecast:
     assert plan.parts is not None
     forecasts = [
         decoding_of(part.plan).forecast(part.plan, people * part.share, prior)

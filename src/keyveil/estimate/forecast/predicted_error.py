@@ -56,6 +56,15 @@ class StatedTruth:
         return np.asarray(self.count / self.count.sum())
 
 
+class ValueForecast(NamedTuple):
+    """The predicted answer to the question for one held value: see ``side.ValueAnswer``."""
+
+    values: Floats
+    """The share of people who hold anything, and the mass of one held value, ``(2,)``."""
+    covariance: Floats
+    """The covariance of the estimates of the two, ``(2, 2)``."""
+
+
 class Errors(NamedTuple):
     """Mean squared errors averaged over keys, means on [-1, 1]; NaN if unanswered."""
 
@@ -76,6 +85,8 @@ class Forecast:
     """The covariance that the estimator claims, if it differs from the true one."""
     fixed: Floats | None = field(default=None, kw_only=True)
     """The part of the bias that a larger pool of seeds would remove; None if there is none."""
+    side: ValueForecast | None = field(default=None, kw_only=True)
+    """The answer to the plan's question for one held value; None if it does not ask for it."""
 
     @property
     def left_out(self) -> Floats:

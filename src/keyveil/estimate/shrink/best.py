@@ -15,10 +15,10 @@ import numpy as np
 
 from ...foundation.arrays import Flags, Floats, Integers
 from ..answer import Answers, Band, KeyBands
-from ..decoding import moments_of
 from ..estimator import ArrayEstimator, answers_from, answers_of
 from ..linear import Moments, key_bands
 from ..ratio_bias import corrected_bands
+from ..side import moments_with_side
 from .common_law import Posterior
 from .shrinkage import LOWEST, clipped_band, learn, shrunk_where
 
@@ -83,7 +83,7 @@ def _risk(value: Floats, seen: Floats, slope: Floats, variance: Floats) -> Float
 
 
 def _best(plan: Plan, counts: Integers, level: float) -> KeyBands:
-    moments = moments_of(plan, counts)
+    moments = moments_with_side(plan, counts)
     return best_bands(key_bands(plan, moments, level), moments, level)[0]
 
 
@@ -92,7 +92,7 @@ class Best(ArrayEstimator):
 
     def __call__(self, plan: Plan, tally: Tally, level: float) -> Answers:
         """The answers from one tally, with the raw ones."""
-        moments = moments_of(plan, tally.counts)
+        moments = moments_with_side(plan, tally.counts)
         raw = key_bands(plan, moments, level)
         bands, pays = best_bands(raw, moments, level)
         pairs = zip(answers_from(plan, bands), answers_from(plan, raw), strict=True)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...foundation.arrays import Floats
+from ..side_mean import CommonMean
 
 WIDTHS = 0.9 * ((np.arange(14) + 0.5) / 14) ** 2
 """Standard deviations of the prior, as shares of the largest one that its mean allows."""
@@ -55,17 +56,24 @@ class Laws(NamedTuple):
     """Logarithm of the prior weight of each law, (repetition, law)."""
 
 
-def beta_laws(centre: Callable[[Floats], tuple[Floats, Floats]], shift: Floats, count: int) -> Laws:
+def beta_laws(
+    centre: Callable[[Floats], tuple[Floats, Floats]],
+    shift: Floats,
+    count: int,
+    common: CommonMean | None = None,
+) -> Laws:
     """Laws of every width, with means around the most likely mean of each width.
 
     ``centre`` takes the widths and returns the most likely mean and its standard error, each
-    (repetition, width). ``shift`` (repetition, class) moves the mean of a class.
+    (repetition, width). ``shift`` (repetition, class) moves the mean of a class. ``common`` is an
+    observation of the mean from other people, on [-1, 1]; laws are weighted by its likelihood.
     """
     middle, error = centre(WIDTHS)
     low = np.clip(middle - 3 * error, 1e-4, 1 - 2e-3)
     high = np.clip(middle + 3 * error, low + 1e-3, 1 - 1e-4)
     steps = (np.arange(MEANS) + 0.5) / MEANS
-    means = (low[:, :, None] + (high - low)[:, :, None] * steps)[:, None]
+    tried = low[:, :, None] + (high - low)[:, :, None] * steps
+    means = tried[:, None]
     offset = shift[:, :, None, None]
     edge = np.where(offset == 0, 1e-4, 3e-3)
     means = np.clip(means + offset, edge, 1 - edge)
@@ -79,7 +87,13 @@ def beta_laws(centre: Callable[[Floats], tuple[Floats, Floats]], shift: Floats, 
     masses /= masses.sum(axis=-1, keepdims=True)
     # Means and widths have uniform weight; the spacing of the widths grows with their root.
     weight = np.log(high - low) + 0.5 * np.log(WIDTHS)
-    return Laws(masses, np.repeat(weight, MEANS, axis=1))
+    weight = np.repeat(weight, MEANS, axis=1)
+    if common is not None:
+        observed = CommonMean(*(part[:, None, None] for part in common))
+        on_unit = 2 * tried - 1
+        across = WIDTHS[:, None] ** 2 * (1 - on_unit**2)
+        weight = weight + observed.log_likelihood(on_unit, across).reshape(weight.shape)
+    return Laws(masses, weight)
 
 
 def learn_prior(likelihood: Floats, laws: Laws, counted: Floats) -> Floats:

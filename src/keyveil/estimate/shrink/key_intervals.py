@@ -8,6 +8,7 @@ from ...foundation.arrays import Flags, Floats
 from ..answer import Band
 from ..assisted import Mixture, RatioEstimates, assisted_interval, prior_from_others
 from ..linear import Moments
+from ..side_mean import SideMean
 from .noise_line import Noise
 
 WIDEST = {"frequency": 0.5, "mean": 1.0, "mass": 1.0}
@@ -27,6 +28,7 @@ def key_intervals(moments: Moments, values: dict[str, Floats], level: float) -> 
     shape = moments.reports.shape
     keys = shape[-1]
     rows = moments.shaped((-1,))
+    side = None if moments.side is None else moments.side.flat()
     answers = {name: part.reshape(-1, keys) for name, part in values.items()}
     count = len(rows.reports)
     ends = {name: (np.empty((count, keys)), np.empty((count, keys))) for name in values}
@@ -34,13 +36,16 @@ def key_intervals(moments: Moments, values: dict[str, Floats], level: float) -> 
     for first in range(0, count, step):
         part = slice(first, first + step)
         block = Moments(rows.reports[part], rows.values[part], rows.covariance[part])
-        found = _block_intervals(block, {n: v[part] for n, v in answers.items()}, level)
+        own_side = None if side is None else side.rows(part)
+        found = _block_intervals(block, {n: v[part] for n, v in answers.items()}, level, own_side)
         for name, (low, high) in found.items():
             ends[name][0][part], ends[name][1][part] = low, high
     return {name: (low.reshape(shape), high.reshape(shape)) for name, (low, high) in ends.items()}
 
 
-def _block_intervals(moments: Moments, values: dict[str, Floats], level: float) -> dict[str, Ends]:
+def _block_intervals(
+    moments: Moments, values: dict[str, Floats], level: float, side: SideMean | None
+) -> dict[str, Ends]:
     f, s = moments.values[..., 0], moments.values[..., 1]
     intervals: dict[str, Ends] = {}
     if "mean" not in values:
@@ -56,7 +61,7 @@ def _block_intervals(moments: Moments, values: dict[str, Floats], level: float) 
     mean = np.where(known & np.isfinite(values["mean"]), values["mean"], 0.0)
     if "frequency" in values:
         intervals["frequency"] = _frequency(f, mean, noise, known, level)
-    intervals["mean"] = _mean(f, s, frequency, mean, noise, known, level)
+    intervals["mean"] = _mean(f, s, frequency, mean, noise, known, level, side)
     if "mass" in values:
         variances = moments.covariance[..., 1, 1]
         intervals["mass"] = _plain(s, variances, known, (-1.0, 1.0), WIDEST["mass"], level)
@@ -93,9 +98,20 @@ def _frequency(f: Floats, mean: Floats, noise: Noise, known: Flags, level: float
 
 
 def _mean(
-    f: Floats, s: Floats, frequency: Floats, mean: Floats, noise: Noise, known: Flags, level: float
+    f: Floats,
+    s: Floats,
+    frequency: Floats,
+    mean: Floats,
+    noise: Noise,
+    known: Flags,
+    level: float,
+    side: SideMean | None,
 ) -> Ends:
-    """Intervals of means: mass minus mean times frequency is tested, as in Fieller's intervals."""
+    """Intervals of means: mass minus mean times frequency is tested, as in Fieller's intervals.
+
+    The side mean comes from people who tell nothing else, so a prior that uses it is as independent of
+    what is tested as one from the other keys.
+    """
     at_f = frequency[..., None]
 
     def entries(means: Floats) -> tuple[Floats, Floats, Floats]:
@@ -105,7 +121,8 @@ def _mean(
 
     ss, fs, ff = (part[..., 0] for part in entries(mean[..., None]))
     variance = np.maximum(ss - 2 * mean * fs + mean**2 * ff, 1e-30)
-    prior = prior_from_others(s, variance, known, WIDEST["mean"], loading=frequency)
+    common = None if side is None else side.of_other_keys(frequency, known)
+    prior = prior_from_others(s, variance, known, WIDEST["mean"], frequency, common=common)
     prior = Mixture(np.clip(prior.centre, -1.0, 1.0), prior.scales, prior.weights)
     tested = RatioEstimates(np.where(known, s, np.nan), np.where(known, f, np.nan), ss, fs, ff)
     return assisted_interval(tested, prior, (-1.0, 1.0), level, entries)

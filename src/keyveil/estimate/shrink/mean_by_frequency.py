@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...foundation.arrays import Flags, Floats, Integers
+from ..side_mean import CommonMean
 
 CLASSES = 6
 """Number of classes of keys with similar offsets, if means depend on frequency."""
@@ -35,8 +36,13 @@ class Held(NamedTuple):
         """Variance of the mass around frequency times ``mean``; ``across`` is the variance of means."""
         return np.asarray(self.noise + self.f_noise * (mean - self.slope) ** 2 + self.f**2 * across)
 
-    def centre(self, offset: Floats, known: Flags) -> Callable[[Floats], tuple[Floats, Floats]]:
-        """A function for ``beta_laws``: the most likely common mean for every width, on [0, 1]."""
+    def centre(
+        self, offset: Floats, known: Flags, common: CommonMean | None
+    ) -> Callable[[Floats], tuple[Floats, Floats]]:
+        """A function for ``beta_laws``: the most likely common mean for every width, on [0, 1].
+
+        ``common`` is an observation of it from other people.
+        """
 
         def centre_of(widths: Floats) -> tuple[Floats, Floats]:
             held = Held(*(part[:, None] for part in self))
@@ -47,7 +53,13 @@ class Held(NamedTuple):
                 weight = known[:, None] / held.spread(mean[..., None] + offset[:, None], across)
                 total = (weight * held.f**2).sum(axis=-1).clip(1e-300)
                 rest = held.mass - held.f * offset[:, None]
-                middle = (weight * held.f * rest).sum(axis=-1) / total
+                product = (weight * held.f * rest).sum(axis=-1)
+                if common is not None:
+                    observed = CommonMean(*(part[:, None] for part in common))
+                    precision = 1.0 / observed.spread(across[..., 0])
+                    total = total + precision
+                    product = product + precision * observed.value
+                middle = product / total
             return (middle + 1) / 2, 0.5 * total**-0.5
 
         return centre_of

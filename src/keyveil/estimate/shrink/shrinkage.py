@@ -24,9 +24,10 @@ import numpy as np
 
 from ...foundation.arrays import Flags, Floats, Integers
 from ..answer import Answers, Band, KeyBands
-from ..decoding import moments_of
 from ..estimator import ArrayEstimator, answers_from, answers_of
 from ..linear import Moments, key_bands
+from ..side import moments_with_side
+from ..side_mean import CommonMean, SideMean
 from .common_law import Posterior, beta_laws, learn_prior, points, posterior, spacing
 from .key_intervals import key_intervals, with_intervals
 from .mean_by_frequency import Held, back, classes, offsets, taken
@@ -62,7 +63,7 @@ FEW_NOTE = (
 
 def _shrunk(plan: Plan, counts: Integers, level: float) -> KeyBands:
     """Frequency and mean (or mass) of every key, shrunk across keys."""
-    moments = moments_of(plan, counts)
+    moments = moments_with_side(plan, counts)
     return shrunk_bands(key_bands(plan, moments, level), moments, level)
 
 
@@ -71,7 +72,7 @@ class Shrunk(ArrayEstimator):
 
     def __call__(self, plan: Plan, tally: Tally, level: float) -> Answers:
         """The answers from one tally."""
-        moments = moments_of(plan, tally.counts)
+        moments = moments_with_side(plan, tally.counts)
         raw = key_bands(plan, moments, level)
         posteriors = learn(raw, moments)
         keys = answers_from(plan, shrunk_where(raw, posteriors, moments, level))
@@ -119,6 +120,7 @@ def learn(raw: KeyBands, moments: Moments) -> dict[str, Posterior]:
     values = moments.values.reshape(-1, keys, 2)
     covariance = moments.covariance.reshape(-1, keys, 2, 2)
     together = None if moments.together is None else moments.together.reshape(-1)
+    side = None if moments.side is None else moments.side.flat()
     names = [n for n in ("frequency", "mean", "mass") if getattr(raw, n) is not None]
     posteriors = {name: np.full((2, *reports.shape), np.nan) for name in names}
     groups = -(-keys // MOST)
@@ -128,7 +130,11 @@ def learn(raw: KeyBands, moments: Moments) -> dict[str, Posterior]:
         for first in range(0, len(reports), step):
             rows = slice(first, first + step)
             part = _shrink(
-                names, reports[rows, members], values[rows, members], covariance[rows, members]
+                names,
+                reports[rows, members],
+                values[rows, members],
+                covariance[rows, members],
+                None if side is None else side.rows(rows),
             )
             if together is not None and "frequency" in part:
                 noise, has_reports = covariance[rows, members, 0, 0], reports[rows, members] > 0
@@ -147,7 +153,7 @@ def clipped_band(band: Band, low: float) -> Band:
 
 
 def _shrink(
-    wanted: list[str], reports: Integers, values: Floats, covariance: Floats
+    wanted: list[str], reports: Integers, values: Floats, covariance: Floats, side: SideMean | None
 ) -> dict[str, Posterior]:
     """Posteriors of the wanted statistics, (repetition, key); NaN with few keys."""
     posteriors: dict[str, Posterior] = {}
@@ -168,7 +174,7 @@ def _shrink(
     total = values.sum(axis=1, where=known[..., None])
     common_mean = np.clip(total[:, 1] / np.maximum(total[:, 0], 1e-9), -1.0, 1.0)
     frequency = _frequency(values[..., 0], noise_law, known, common_mean)
-    posteriors["frequency"], posteriors["mean"] = _mean(values, noise_law, known, frequency)
+    posteriors["frequency"], posteriors["mean"] = _mean(values, noise_law, known, frequency, side)
     return {name: _blank(part, known) for name, part in posteriors.items()}
 
 
@@ -260,7 +266,7 @@ def _scaled(posterior: Posterior, raw: Floats, noise: Floats, below: Floats, kno
 
 
 def _mean(
-    values: Floats, noise_law: Noise, known: Flags, frequency: Posterior
+    values: Floats, noise_law: Noise, known: Flags, frequency: Posterior, side: SideMean | None
 ) -> tuple[Posterior, Posterior]:
     """Posteriors of the frequencies, updated by the masses, and of the means."""
     seen = np.where(known, values[..., 0], 0.0)
@@ -277,7 +283,8 @@ def _mean(
     by_node = _mean_likelihood(residual, nodes, rest / below[..., None], known)
     held = Held(mass - slope[..., middle] * (seen - f), f, near, frequency.variance, slope[..., middle])
     offset, offset_variance = offsets(held, known)
-    grid_posterior, prior = _mean_on_grid(by_node.mean(axis=-2), held, offset, known)
+    common = None if side is None else side.of_keys(f, offset, known)
+    grid_posterior, prior = _mean_on_grid(by_node.mean(axis=-2), held, offset, known, common)
     # In the units of the mean, with the variance of the frequency.
     unsure = frequency.variance * (grid_posterior.mean - held.slope) ** 2
     total, wider = (near + unsure) / f**2, (near / below + unsure) / f**2
@@ -300,11 +307,14 @@ def _mean_likelihood(residual: Floats, nodes: Floats, noise: Floats, known: Flag
 
 
 def _mean_on_grid(
-    likelihood: Floats, held: Held, offset: Floats, known: Flags
+    likelihood: Floats, held: Held, offset: Floats, known: Flags, common: CommonMean | None
 ) -> tuple[Posterior, Floats]:
-    """Posterior of the means on the grid, and their prior (repetition, key, point)."""
+    """Posterior of the means on the grid, and their prior (repetition, key, point).
+
+    ``common`` is an observation of the common mean from other people.
+    """
     order, counted, shift = classes(offset)
-    laws = beta_laws(held.centre(offset, known), shift / 2, VALUES)
+    laws = beta_laws(held.centre(offset, known, common), shift / 2, VALUES, common)
     classed = np.take_along_axis(likelihood, order.reshape(len(order), -1)[..., None], axis=1)
     classed = classed.reshape(*order.shape, VALUES)
     prior = learn_prior(classed, laws, counted * taken(known, order))

@@ -16,14 +16,17 @@ from ...estimate.decoding import StateDecoding
 from ...foundation.arrays import Floats, Integers
 from ...foundation.coins import Stream
 from ...people.people import People
+from ...people.prior import independent_law
 from ...people.schema import Schema
 from ...people.views import Views
 from ...plan.encoding import Encoding, Held, StateLaw, digit_law, word_share
 
 if TYPE_CHECKING:
+    from ...estimate.forecast.predicted_error import ValueForecast
     from ...estimate.linear import Moments
     from ...estimate.side import ValueAnswer
     from ...people.population import Population
+    from ...people.prior import Prior
     from ...plan.plan import Plan
 
 
@@ -93,3 +96,14 @@ class AnyValue(Encoding, StateDecoding):
         from ...estimate.side import ValueAnswer, state_sums
 
         return ValueAnswer(*state_sums(plan.channels[0], counts, key_weights(plan.schema)))
+
+    def value_forecast(self, plan: Plan, people: float, prior: Prior) -> ValueForecast:
+        """The answer of ``people`` people, with values at the two ends of the range."""
+        from ...estimate.forecast.predicted_error import ValueForecast
+        from ...estimate.linear import key_weights
+
+        share, mass = prior.count @ prior.capped(1)
+        law = independent_law(plan.schema.levels, 1, share, mass / share if share > 0 else 0.0)
+        channel = plan.channels[0]
+        covariance = channel.covariance(channel.decoder(key_weights(plan.schema)), law)
+        return ValueForecast(np.array([share, mass]), covariance / people)

@@ -1,0 +1,83 @@
+"""Side part: whether it pays to ask some people only for one held value, without its key.
+
+On sparse tables, most of the error of means is that of the mean of all keys together. A small share of
+people who tell the sign of one held value (``sign``) know it far better. Fewer people are left for the
+keys, so frequencies lose a little. Both are in the predicted score of the plan of parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..estimate import DEFAULT, default_estimator
+from ..estimate.forecast.key_forecast import forecast
+from ..estimate.forecast.predicted_error import Errors
+from ..estimate.shrink.shrinkage import FEWEST
+from ..foundation.errors import ChannelError, PlanError
+from ..people.prior import Prior
+from ..plan.plan import Plan
+from .final_choice import default_errors
+from .options import Option, cap_penalty, cost_among, key_scores, scored, tight_plan
+
+SHARES = ("0.05", "0.1", "0.2")
+"""The shares of people for the side question that are tried."""
+GAIN = 1.05
+"""The factor by which the predicted score must fall, because predictions are not more exact."""
+SIDE = "sign"
+"""The mechanism of the side question."""
+
+
+def with_side_part(options: Sequence[Option], people: int, ask: str, prior: Prior) -> tuple[Option, ...]:
+    """The options, best first, after a plan of parts: the first option with a side part, if it pays.
+
+    Its predicted mean must gain by itself: fewer people cannot improve frequencies, and a gain there is
+    chance.
+    """
+    chosen = options[0]
+    if not may_gain(chosen.plan, ask):
+        return tuple(options)
+    kvue = tight_plan(chosen.plan.schema, "kvue", chosen.plan.promised, {})
+    base, plain = (_errors(plan, people, prior) for plan in (kvue, chosen.plan))
+
+    def score(errors: Errors) -> float:
+        return scored(ask, errors.frequency / base.frequency, errors.mean / base.mean)
+
+    tried = []
+    for plan in _with_shares(chosen.plan):
+        scores, errors = key_scores(plan, people, prior), _errors(plan, people, prior)
+        if scores is not None and GAIN * errors.mean <= plain.mean:
+            total = chosen.score * score(errors) / score(plain)
+            tried.append(Option(plan, *scores.raw, total, scores.people_factors[ask], DEFAULT))
+    cost = cost_among(options)
+    best = min(tried, key=cost, default=chosen)
+    return (best, *options) if GAIN * cost(best) <= cost(chosen) else tuple(options)
+
+
+def may_gain(plan: Plan, ask: str) -> bool:
+    """Whether means are asked for, and the default answers of the plan use a side question."""
+    return (
+        ask != "frequency"
+        and plan.parts is None
+        and plan.chain is None
+        and "mean" in plan.mechanism.answers
+        and len(plan.schema.keys) >= FEWEST
+        and default_estimator(plan) == DEFAULT
+    )
+
+
+def _with_shares(plan: Plan) -> Iterator[Plan]:
+    """The plan with each share of people for the side question, if there is such a plan."""
+    try:
+        side = Plan.of_document(plan.schema, SIDE, plan.promised, plan.calibrate, {})
+        for share in SHARES:
+            yield Plan.of_parts([(None, plan), (share, side)])
+    except (PlanError, ChannelError):
+        return
+
+
+def _errors(plan: Plan, people: int, prior: Prior) -> Errors:
+    """The predicted errors of the default answers, with the penalty for a cap."""
+    predicted = forecast(plan, people, prior)
+    errors = default_errors(plan, predicted, people)
+    penalty = float(prior.weight @ cap_penalty(prior, predicted))
+    return Errors(errors.frequency + penalty, errors.mean)

@@ -1,0 +1,109 @@
+"""The planner's side part: a few people tell one held value without its key, where that pays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from keyveil import Coins, Plan, Schema
+from keyveil.estimate.forecast.by_draws import forecast_by_draws
+from keyveil.estimate.forecast.key_forecast import forecast
+from keyveil.people.synthetic import of_keys, uniform_values
+from keyveil.planner import side_part
+from keyveil.planner.competitor import competitor_name, parse_competitor
+from keyveil.planner.curves import curves
+from keyveil.planner.options import options_for
+from keyveil.planner.planner import advise
+from keyveil.planner.side_part import GAIN, may_gain, with_side_part
+from keyveil.simulate.contest import Contest
+
+KEYS, PEOPLE = 60, 100_000
+MEANS = np.clip(0.5 + 0.15 * np.random.default_rng(3).normal(size=KEYS), -0.95, 0.95)
+SPARSE = of_keys(np.full(KEYS, 0.03), MEANS, uniform_values)
+PRIOR = SPARSE.prior()
+
+
+@pytest.fixture(scope="module")
+def advice():
+    return advise(SPARSE.schema, "0.3", PEOPLE, prior=PRIOR, brief=True)
+
+
+def test_a_sparse_table_gets_a_side_part(advice):
+    plan, plain = advice.plan, advice.options[1]
+    assert plan.parts is not None
+    first, side = plan.parts
+    assert (first.plan, side.plan.mechanism_name) == (plain.plan, "sign")
+    assert round(side.share, 6) in {0.05, 0.1, 0.2}
+    assert advice.best.score * GAIN <= plain.score
+    assert advice.best.estimator == "best"
+    assert plan.proven <= plan.promised
+    assert side.plan.promised == plain.plan.promised, "all of epsilon, since a person answers one part"
+
+
+def test_its_name_says_so_and_can_be_read_back(advice):
+    share = round(100 * advice.plan.parts[1].share)
+    assert advice.best.name == f"{advice.options[1].name} + sign {share} %"
+    assert advice.best.name in str(advice) or not advice.answers
+    mechanism, stated = parse_competitor(competitor_name(advice.plan))
+    again = Plan.of_document(SPARSE.schema, mechanism, "0.3", "tight", stated)
+    assert again.hash == advice.plan.hash
+    assert "sign" in str(advice.document()["chosen"])
+
+
+def test_the_share_has_the_least_predicted_score(advice):
+    """The gain is that of the estimator on draws, not of a formula beside it."""
+
+    def errors(plan: Plan):
+        return forecast_by_draws(plan, forecast(plan, PEOPLE, PRIOR), PEOPLE, ("best",))["best"]
+
+    plain, whole = errors(advice.options[1].plan), errors(advice.plan)
+    assert whole.mean < 0.7 * plain.mean
+    assert whole.frequency < 1.3 * plain.frequency
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "ask", "held"), [("0.3", "frequency", 0.03), ("4", "both", 0.03), ("2", "both", 0.5)]
+)
+def test_no_one_is_asked_where_it_does_not_pay(epsilon, ask, held):
+    crowd = of_keys(np.full(KEYS, held), MEANS, uniform_values)
+    found = advise(crowd.schema, epsilon, PEOPLE, ask=ask, prior=crowd.prior(), brief=True)
+    assert all(option.plan.parts is None for option in found.options)
+
+
+def test_plans_whose_answers_do_not_use_it_have_none():
+    schema = Schema.of(KEYS)
+    assert may_gain(Plan.of(schema, "kvue", 1), "both")
+    assert may_gain(Plan.of(schema, "kvue", 1), "mean")
+    assert not may_gain(Plan.of(schema, "kvue", 1), "frequency")
+    assert not may_gain(Plan.of(schema, "rr", 1), "both")
+    assert not may_gain(Plan.of(schema, "privkvm", 1), "both")
+    assert not may_gain(Plan.of(schema, "parts", 1, parts="kvue/sign@0.1"), "both")
+    assert not may_gain(Plan.of(Schema.of(4), "kvue", 1), "both"), "too few keys to learn from"
+
+
+def test_a_gain_below_the_threshold_changes_nothing(monkeypatch):
+    options = options_for(SPARSE.schema, Decimal("0.3"), PEOPLE, "both", (), PRIOR, ("kvue",))
+    assert with_side_part(options, PEOPLE, "both", PRIOR)[1:] == options
+    monkeypatch.setattr(side_part, "GAIN", 100.0)
+    assert with_side_part(options, PEOPLE, "both", PRIOR) == options
+
+
+def test_curves_leave_it_out(advice):
+    few = replace(advice, options=advice.options[:3])
+    drawn = curves(SPARSE.schema, few, most=2, epsilons=("0.3",))
+    assert "parts" not in drawn.by_epsilon
+    assert next(iter(drawn.by_epsilon)) == advice.options[1].mechanism
+
+
+@pytest.mark.long
+def test_auto_measures_what_it_predicts():
+    """Within 15 %: three standard errors of 40 tallies."""
+    contest = Contest(SPARSE, PEOPLE, 40, Coins.stated("auto side"), estimators=("best",))
+    auto = contest.rows("auto", "0.3")[0]
+    assert "/sign@" in auto.chosen
+    assert 0.85 < auto.predicted_mean / auto.mse_mean < 1.15
+    plain = contest.rows(auto.chosen.removeprefix("parts:").partition("/")[0], "0.3")[0]
+    assert plain.mse_mean > 1.3 * auto.mse_mean
