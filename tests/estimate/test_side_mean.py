@@ -35,6 +35,7 @@ def tallies(runs: int, plan: Plan = PARTS, people: int = 20_000) -> np.ndarray:
 # -- where it comes from ---------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 def test_moments_have_a_side_mean_if_the_plan_asks_for_it():
     counts = tallies(3)
     moments, answer = moments_with_side(PARTS, counts), side_information(PARTS, counts).value
@@ -60,6 +61,7 @@ def test_an_unclear_share_of_holders_tells_nothing():
     assert np.isinf(side.variance[1:]).all()
 
 
+@pytest.mark.sampled
 def test_a_side_mean_that_tells_nothing_changes_nothing():
     moments = moments_of(PARTS, tallies(4))
     raw = key_bands(PARTS, moments, 0.95)
@@ -106,6 +108,7 @@ def test_laws_are_weighted_by_the_likelihood_of_the_side_mean():
     assert np.allclose(weighted.weight - plain.weight, expected.reshape(1, -1))
 
 
+@pytest.mark.sampled
 def test_keys_that_tell_nothing_get_the_side_mean():
     """Within a fifth: the prior leaves open that keys are spread widely, or that some are outliers."""
     moments = moments_of(PARTS, tallies(1))
@@ -160,6 +163,7 @@ def test_intervals_cover_every_key_with_a_side_mean():
     assert (apart <= 1.96 * mean.stderr[:, 0]).mean() < low, "the broken twin: by Bayes' rule"
 
 
+@pytest.mark.sampled
 def test_the_side_answer_is_forecast_as_it_comes():
     """4 standard errors of 400 tallies for the mean, and 25 % for the variance."""
     runs, people = 400, 20_000
@@ -189,6 +193,7 @@ SPARSE = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", SPARSE)
 def test_predicted_errors_include_the_side_mean(name):
     """Within 15 %, which is three standard errors of 60 tallies; without the side mean far off."""

@@ -98,6 +98,7 @@ def test_curves_leave_it_out(advice):
     assert next(iter(drawn.by_epsilon)) == advice.options[1].mechanism
 
 
+@pytest.mark.sampled
 @pytest.mark.long
 def test_auto_measures_what_it_predicts():
     """Within 15 %: three standard errors of 40 tallies."""
