@@ -18,7 +18,6 @@ from time import perf_counter
 import numpy as np
 
 from keyveil import Coins, Schema
-from keyveil.people.prior import Prior
 from keyveil.people.synthetic import gaussian, pckv_gaussian, pckv_uniform, uniform
 from keyveil.people.tables.top_keys import read_top
 from keyveil.simulate.contest import Contest
@@ -220,8 +219,8 @@ def main() -> None:
                 tables[table].append(summary(rows, name, epsilon, table == "ours"))
         others = [row for row in rows if row.mechanism != "auto"]
         ways = {
-            "blind": replace(contest, prior=Prior.of(len(contest.schema.keys))),
-            "pilot": replace(contest, pilot=True),
+            "blind": replace(contest, nothing=True, one_round=True),
+            "pilot": replace(contest, nothing=True),
         }
         for way, instead in ways.items():
             start = perf_counter()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from decimal import Decimal
-from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyveil import Coins, People, Plan, PlanError, Schema
-from keyveil.estimate import estimators_of
+from keyveil.estimate import default_estimator
 from keyveil.estimate.forecast.by_draws import forecast_by_draws
 from keyveil.estimate.forecast.key_forecast import forecast, forecast_key
 from keyveil.estimate.forecast.normal_law import clipped
@@ -22,13 +21,12 @@ from keyveil.estimate.forecast.pair_forecast import forecast_pairs
 from keyveil.estimate.forecast.predicted_error import Forecast
 from keyveil.mechanisms import REGISTRY
 from keyveil.people.prior import Prior, value_law
-from keyveil.planner import planner
 from keyveil.planner.curves import curves
 from keyveil.planner.final_choice import (
     SECOND_SHARE,
     EstimatorErrors,
-    best_estimator,
     choose_by_simulation,
+    default_errors,
 )
 from keyveil.planner.options import ALIKE, SIMPLE, caps, options_for, scored
 from keyveil.planner.planner import advise
@@ -49,9 +47,9 @@ def one_kind(keys: int, frequency: float, mean: float, spread: float = 0.4) -> P
     return Prior(np.array([float(keys)]), np.array([frequency]), law, sizes)
 
 
-def best_answer(plan: Plan, people: int, ask: str, prior: Prior, share: float = 1.0) -> EstimatorErrors:
-    """The better estimator by the plan's own forecast."""
-    return best_estimator(plan, forecast(plan, people, prior), people, ask, share)
+def default_answer(plan: Plan, people: int, prior: Prior, share: float = 1.0) -> EstimatorErrors:
+    """The errors of the default estimator by the plan's own forecast."""
+    return default_errors(plan, forecast(plan, people, prior), people, share)
 
 
 # -- forecasts -------------------------------------------------------------------------------------
@@ -244,16 +242,17 @@ def test_a_plan_names_what_was_chosen():
     assert Plan.parse(plan.dumps()) == plan
 
 
-def test_nothing_works_and_the_refusal_says_what_would(monkeypatch):
+def test_nothing_works_and_the_refusal_says_what_would():
     schema = Schema.of(100)
-    monkeypatch.setattr(planner, "advise", cache(advise))  # choose asks the same of it
-    found = planner.advise(schema, "0.1", 10_000, ask="both", prior=None)
+    prior = Prior.of(schema)
+    found = advise(schema, "0.1", 10_000, prior=prior)
     assert not found.answers
     with pytest.raises(PlanError, match=r"it takes about [\d,]+ people, or epsilon"):
-        Plan.choose(schema, "0.1", 10_000)
-    assert Plan.choose(schema, "0.1", 10_000, force=True).mechanism_name == found.best.mechanism
-    assert advise(schema, "0.1", found.people_needed * 1.01, brief=True).answers
-    assert advise(schema, found.epsilon_needed, 10_000, brief=True).answers
+        Plan.choose(schema, "0.1", 10_000, prior=prior)
+    forced = Plan.choose(schema, "0.1", 10_000, prior=prior, force=True)
+    assert forced.mechanism_name == found.best.mechanism
+    assert advise(schema, "0.1", found.people_needed * 1.01, prior=prior, brief=True).answers
+    assert advise(schema, found.epsilon_needed, 10_000, prior=prior, brief=True).answers
 
 
 @pytest.mark.parametrize(("epsilon", "people", "held"), [("0.3", 1e5, 1), ("0.5", 1e4, 3)])
@@ -329,26 +328,23 @@ def camps(keys: int) -> tuple[Prior, Plan]:
     return prior, Plan.of(Schema.of(keys), "kvue", 1, "tight")
 
 
-def test_shrinkage_is_chosen_where_it_is_predicted_to_pay():
+def test_the_advice_is_for_the_default_estimator_of_its_plan():
     alike = Prior.of(100, held=30, between=0.05)
-    noisy = advise(Schema.of(100), "0.5", 100_000, prior=alike)
-    assert noisy.estimator == "shrunk"
-    assert noisy.document()["estimator"] == "shrunk"
-    told = advise(Schema.of(100), 5, 1e9, prior=alike)
-    assert told.estimator == "corrected"
-    assert advise(Schema.of(3), 1, 100_000).estimator == "corrected"
-    counted = advise(Schema.of(3), 1, 100_000, ask="frequency")
-    assert counted.estimator == next(iter(estimators_of(counted.plan)))
+    for found in (
+        advise(Schema.of(100), "0.5", 100_000, prior=alike),
+        advise(Schema.of(3), 1, 100_000),
+        advise(Schema.of(3), 1, 100_000, ask="frequency"),
+    ):
+        assert found.estimator == default_estimator(found.plan) == found.document()["estimator"]
     assert advise(Schema.of(9), 1, 1e6, ask="conditional").estimator is None
 
 
-def test_shrinkage_is_not_chosen_where_keys_lie_in_camps_that_are_known():
-    """And it is where they are not: the same keys with a fiftieth of the people."""
+def test_the_default_estimator_does_not_shrink_keys_in_camps_that_are_known():
     prior, plan = camps(16)
-    told = forecast(plan, 100_000, prior)
-    assert forecast_by_draws(plan, told, 100_000, ["shrunk"])["shrunk"][1] > told.clipped_mean.mean()
-    assert best_answer(plan, 100_000, "mean", prior).estimator == "corrected"
-    assert best_answer(plan, 2_000, "mean", prior).estimator == "shrunk"
+    predicted = forecast(plan, 100_000, prior)
+    shrunk = forecast_by_draws(plan, predicted, 100_000, ["shrunk"])["shrunk"]
+    assert shrunk[1] > predicted.clipped_mean.mean()
+    assert default_answer(plan, 100_000, prior).mean < shrunk[1]
 
 
 def test_mechanisms_near_each_other_are_chosen_between_by_the_estimator_itself():
@@ -356,11 +352,11 @@ def test_mechanisms_near_each_other_are_chosen_between_by_the_estimator_itself()
     prior, schema, at = Prior.of(30, held=1, between=0.05), Schema.of(30), (20_000, "both")
     quick = options_for(schema, Decimal("0.5"), *at, (), prior)
     found = choose_by_simulation(quick, schema, Decimal("0.5"), *at, prior)
-    base = best_answer(Plan.of(schema, "kvue", "0.5", "tight"), *at, prior, SECOND_SHARE)
+    base = default_answer(Plan.of(schema, "kvue", "0.5", "tight"), 20_000, prior, SECOND_SHARE)
     looked_at = [option for option in found if option.estimator]
     assert 2 <= len({option.mechanism for option in looked_at}) <= 7
     for option in looked_at:
-        made = best_answer(option.plan, *at, prior, SECOND_SHARE)
+        made = default_answer(option.plan, 20_000, prior, SECOND_SHARE)
         left_out = prior.weight @ forecast(option.plan, 20_000, prior).bias[:, 0] ** 2
         parts = (made.frequency + 3 * left_out) / base.frequency, made.mean / base.mean
         lost = 0.5 * sum(max(0.0, part - 1) for part in parts)
@@ -382,19 +378,6 @@ def test_no_row_of_the_table_is_below_the_first_by_more_than_predictions_may_be_
     some = any(option.people_factor <= 1 for option in found.options)
     costs = [option.cost if some else option.score for option in found.runners_up(99)]
     assert costs[0] <= ALIKE * min(costs)
-
-
-def test_corrected_means_are_not_taken_where_clipping_does_better():
-    """All values at the upper end: half of what the ratio is off by is clipped away, but not upwards."""
-    laws = np.array([value_law(0.97, 0.05)] * 3)
-    prior = Prior(np.ones(3), np.full(3, 0.05), laws, np.array([0.85, 0.15, 0.0, 0.0]))
-    plan = Plan.of(Schema.of(3), "kvue", 1, "tight")
-    made = best_answer(plan, 100_000, "both", prior)
-    errors = forecast_by_draws(plan, forecast(plan, 100_000, prior), 100_000, ["corrected"])
-    assert made.estimator == "least_squares"
-    assert made.mean < errors["corrected"][1]
-    inner = Prior(np.ones(3), np.full(3, 0.05), np.array([value_law(0.1, 0.05)] * 3), prior.sizes)
-    assert best_answer(plan, 100_000, "both", inner).estimator == "corrected", "and they are elsewhere"
 
 
 def test_queries_count_as_they_are_asked():
