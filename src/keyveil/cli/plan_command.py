@@ -355,13 +355,13 @@ def _show_advice(advice: Advice, given: PlanOptions) -> None:
         if refused:
             print_json({**advice.document(), "chosen": None})
     elif given.explain:
-        explain(advice)
+        explain(advice, given.one_round)
         sketch(advice, drawn)
     if refused:
         raise refusal(advice)
-    if not given.machine and (not given.explain or advice.beliefs or not advice.answers):
+    if not given.machine and (not given.explain or not advice.may_answer):
         words = what_was_made(advice, given.one_round)
-        click.echo(words, err=not (given.output or given.explain) or not advice.may_answer)
+        click.echo("\n".join(words), err=not given.output or not advice.may_answer)
 
 
 def _expectation(plan_: Plan, people: int, prior: Prior) -> Expectation:

@@ -80,31 +80,32 @@ def refusal(advice: Advice) -> PlanError:
     return PlanError(f"{advice} (--anyway makes the best plan all the same)")
 
 
-def what_was_made(advice: Advice, one_round: bool) -> str:
-    """Whether the plan is a first round or one for everyone, and why, in a few lines."""
+def what_was_made(advice: Advice, one_round: bool) -> list[str]:
+    """Whether the plan is a first round or one for everyone, and why: a few lines."""
     lines, first = [str(advice)], advice.first_round
     if first is not None and not one_round:
         lines = [
-            f"the plan is a first round: ask {first.people:,} of the {advice.people:,} people how "
-            f"many keys they hold, then plan for the other {first.others:,}: "
+            f"the plan is a first round ({first.plan.mechanism_name}): ask {first.people:,} of the "
+            f"{advice.people:,} people how many keys they hold, then plan for the other "
+            f"{first.others:,}: "
             f"keyveil plan --mechanism auto --people {first.others} --pilot PLAN TALLY",
             f"why: after it the error is at most about {first.regret:.2f} times that of the best plan; "
             f"one plan for everyone ({advice.best.name}; --one-round makes it) may have "
             f"{advice.best.score:.2f} times",
         ]
-    elif advice.beliefs is not None and advice.beliefs.weights is None and advice.may_answer:
+    elif _told_nothing(advice) and advice.may_answer:
         why = "as --one-round says" if first is not None else "a first round would not pay"
         lines = [f"the plan is one for everyone ({why})", str(advice)]
     if advice.fact is not None and advice.may_answer:
         lines.append(str(advice.fact))
-    return "\n".join(lines)
+    return lines
 
 
-def explain(advice: Advice) -> None:
-    """Print the table of options and the notes below it."""
+def explain(advice: Advice, one_round: bool = False) -> None:
+    """Print what was made, the table of options and the notes below it."""
     best, told_nothing = advice.best, _told_nothing(advice)
-    if advice.may_answer:
-        say(str(advice))
+    for line in what_was_made(advice, one_round) if advice.may_answer else ():
+        say(line)
     who = counted(advice.people, "person", "people")
     sign = "+-" if plain_only(sys.stdout.encoding, os.environ) else "±"
     source = advice.prior.source if advice.beliefs is None else advice.beliefs.source
