@@ -34,6 +34,7 @@ from .options import (
     Option,
     candidates,
     key_scores,
+    people_factor,
     scored,
     tight_plan,
 )
@@ -277,10 +278,12 @@ class Comparison:
         table = self.simulated
         first = table.choice()
         order = np.argsort(table.criterion, kind="stable").tolist()
+        places = [first, *(other for other in order if other != first)]
+        listed = {*_first_of_mechanisms([self.pool[place] for place in places])}
         options = []
-        for place in [first, *(other for other in order if other != first)]:
+        for place in places:
             name, score = self.pool[place], float(table.criterion[place])
-            factors = [self._known(name, each).people_factor for each in range(len(self.priors))]
+            factors = [self._factor(name, each, name in listed) for each in range(len(self.priors))]
             option = self._shown(name)
             estimator = default_estimator(option.plan) if place == first else None
             options.append(
@@ -294,6 +297,19 @@ class Comparison:
                 )
             )
         return tuple(options)
+
+    def _factor(self, name: Name, place: int, both: bool) -> float:
+        """The factor of people that an option needs under a belief.
+
+        If ``both``, it is the larger one of uneven frequencies, as in the prior, and of even ones. How
+        even they are is not known either, and the most frequent keys decide whether a plan can answer.
+        """
+        option, prior = self._known(name, place), self.priors[place]
+        if not both:
+            return option.people_factor
+        frequency = np.full(len(prior.frequency), prior.weight @ prior.frequency)
+        factor = people_factor(option.plan, self.people, self.ask, replace(prior, frequency=frequency))
+        return max(option.people_factor, factor)
 
     def _shown(self, name: Name) -> Option:
         """An option with its errors under the prior that numbers are shown for."""
