@@ -19,7 +19,6 @@ import numpy as np
 
 from keyveil import Coins, Schema
 from keyveil.estimate import DEFAULT
-from keyveil.people.prior import Prior
 from keyveil.people.synthetic import gaussian, pckv_gaussian, pckv_uniform, uniform
 from keyveil.people.tables.top_keys import read_top
 from keyveil.simulate.contest import Contest
@@ -221,8 +220,8 @@ def main() -> None:
                 tables[table].append(summary(rows, name, epsilon, table == "ours"))
         others = [row for row in rows if row.mechanism != "auto"]
         ways = {
-            "blind": replace(contest, prior=Prior.of(len(contest.schema.keys))),
-            "pilot": replace(contest, pilot=True),
+            "blind": replace(contest, nothing=True, one_round=True),
+            "pilot": replace(contest, nothing=True),
         }
         for way, instead in ways.items():
             start = perf_counter()
@@ -249,22 +248,22 @@ def of(rows: list[ContestRow]) -> list[float]:
 
 
 def gained(settings: list[dict[str, object]], blind: list[dict[str, object]]) -> str:
-    """A pilot's score compared with that of the default prior."""
+    """The score with a first round where it pays, compared with that of one round."""
     ratios = np.array(
         [float(a["auto"]) / float(b["auto"]) for a, b in zip(settings, blind, strict=True)]
     )
     worst = int(np.argmax(ratios))
     where = f"{settings[worst]['population']} at {settings[worst]['epsilon']:g}"
-    shares = [float(setting["pilot"]) for setting in settings]
+    shares = [float(setting["pilot"] or 0.0) for setting in settings]
     return (
         f"- The pilot takes {min(shares):.2%} to {max(shares):.2%} of the people. The score is "
-        f"{np.exp(np.log(ratios).mean()):.2f} times that of the default prior (geometric mean), and at "
+        f"{np.exp(np.log(ratios).mean()):.2f} times that of one round (geometric mean), and at "
         f"most {ratios[worst]:.2f} times ({where})."
     )
 
 
 def blind_lines(settings: list[dict[str, object]]) -> list[str]:
-    """One line per population: the planner's choice with the default prior, and its cost."""
+    """One line per population: the choice of a planner that is told nothing, and its cost."""
     lines = [
         "| population | auto took | above some, on the sum | KVUE / auto, f | KVUE / auto, m |",
         "| --- | --- | --- | --: | --: |",

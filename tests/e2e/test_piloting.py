@@ -89,7 +89,7 @@ def test_what_the_pilot_says_may_be_said_again_and_another_epsilon_is_remarked_o
 
 def test_how_many_to_ask_is_said_with_the_pilots_plan(at):
     said = at("plan", "--keys", 30, "--epsilon", 4, "--mechanism", "sized", "--people", "1e6", "-o", "p")
-    assert "for a pilot (plan --mechanism auto --pilot) ask 1" in said
+    assert "for a pilot (plan --mechanism auto --pilot) ask 5,000 of them" in said
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from keyveil import Coins, Plan, Schema
 from keyveil.cli import planner_output
 from keyveil.cli.command import run
+from keyveil.people.prior import Prior
 from keyveil.planner.options import ALIKE, people_factor
 from keyveil.planner.planner import advise, two_digit_numbers
 
@@ -51,12 +52,35 @@ def test_auto_makes_a_plan_that_names_what_was_chosen_and_says_why(at):
 
 
 def test_auto_as_json(at):
-    made = json.loads(at(*AUTO, "--epsilon", 1, "--people", "1e6", "--ask", "frequency", "--json"))
+    asked = (*AUTO, "--epsilon", 1, "--people", "1e6", "--ask", "frequency", "--json")
+    made = json.loads(at(*asked, "--one-round"))
     assert made["advice"]["chosen"]["mechanism"] == made["mechanism"]
+    assert made["is_first_round"] is False
     assert made["advice"]["answers"] is True
     scores = [option["score"] for option in made["advice"]["options"]]
     assert scores[1:] == sorted(scores[1:])
-    assert scores[0] <= 1.01 * scores[1]
+    assert scores[0] <= 1.1 * scores[1]
+
+
+def test_told_nothing_auto_says_whether_it_made_a_first_round(at):
+    line = (*AUTO, "--epsilon", 2, "--people", "1e6")
+    said = at(*line, "-o", "first")
+    pilot = Plan.load(at.folder / "first")
+    assert pilot.mechanism_name == "sized"
+    assert "the plan is a first round (sized): ask " in said
+    assert "why: after it the error is at most about" in said
+    assert "what would help most: how many keys do people hold? (--held N" in said
+    made = json.loads(at(*line, "--json"))
+    assert made["is_first_round"] is True
+    assert f"ask {made['advice']['first_round']['people']:,} of the 1,000,000 people" in said
+    said = at(*line, "--one-round", "-o", "everyone")
+    plan = Plan.load(at.folder / "everyone")
+    assert "the plan is one for everyone (as --one-round says)" in said
+    assert f"{plan.mechanism_name} " in said
+    assert "is the safest choice: its error is at most" in said
+    assert "--one-round: there is no first round if it is known" in at(
+        *line, "--held", 3, "--one-round", code=2
+    )
 
 
 def test_explain_without_a_file_says_that_no_plan_was_written(at, capsys):
@@ -77,7 +101,10 @@ def test_an_explanation_needs_no_keys_and_no_epsilon_and_has_its_picture(at, cap
     bare = ("plan", "--mechanism", "auto", "--people", "1e6", "--explain")
     said = at(*bare).splitlines()
     assert said[0] == "no --keys and no --epsilon given: explained for 100 keys and epsilon 1"
-    assert "1,000,000 people at epsilon 1, expecting 30 keys held on average" in said[2]
+    assert said[1].startswith("the plan is a first round (sized): ask ")
+    assert said[4].startswith(
+        "1,000,000 people at epsilon 1, expecting that people may hold anything from one key to"
+    )
     found = advise(Schema.of(100), 1, 10**6)
     names = [option.mechanism for option in found.runners_up(4)]
     expected = f"1 {names[0]} (chosen)   " + "   ".join(f"{n} {m}" for n, m in enumerate(names[1:], 2))
@@ -408,13 +435,14 @@ def test_a_refusal_agrees_with_its_table(at, capsys, monkeypatch):
 
 
 def test_nothing_is_refused_where_something_can_answer():
-    advice = advise(Schema.of(100, 1, 5), "0.1", 650_000, brief=True)
+    prior = Prior.of(Schema.of(100, 1, 5))
+    advice = advise(Schema.of(100, 1, 5), "0.1", 650_000, prior=prior, brief=True)
     able = [option for option in advice.options if option.people_factor <= 1]
     assert 0 < len(able) < len(advice.options)
     assert advice.answers
     assert advice.best.cost <= ALIKE * min(option.cost for option in advice.options)
     assert min(option.score for option in advice.options) < min(option.score for option in able)
-    assert Plan.choose(Schema.of(100, 1, 5), "0.1", 650_000) == advice.plan
+    assert Plan.choose(Schema.of(100, 1, 5), "0.1", 650_000, prior=prior) == advice.plan
 
 
 @pytest.mark.parametrize(

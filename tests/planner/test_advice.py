@@ -24,7 +24,7 @@ def few(monkeypatch):
 
 def advice(*ratios: float) -> Advice:
     """The best option, and others whose errors are so many times its own."""
-    made = advise(SCHEMA, 2, 1e6)
+    made = advise(SCHEMA, 2, 1e6, prior=Prior.of(SCHEMA))
     best = made.runners_up()
     options = [
         replace(one, score=best[0].score * ratio) for one, ratio in zip(best, ratios, strict=False)

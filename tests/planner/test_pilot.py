@@ -14,15 +14,16 @@ from keyveil.mechanisms.encodings.set_size import bucket_of
 from keyveil.mechanisms.sized import noise_of, shares_of
 from keyveil.people.prior import Prior, beta_binomial
 from keyveil.people.synthetic import pckv_uniform
+from keyveil.planner.first_round import SHARES, pilot_people
 from keyveil.planner.pilot import (
     AVERAGES,
-    KNOWN,
-    SHARE,
+    SAME,
     bucket_shares,
     guesses_for,
     learned,
-    pilot_people,
+    pilot_beliefs,
     pilot_prior,
+    posterior_laws,
 )
 from keyveil.planner.planner import advise
 from keyveil.simulate.contest import Contest
@@ -197,22 +198,15 @@ def test_guesses_are_laws_and_the_default_is_the_first(keys):
 # -- how many people it asks --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("epsilon", ["0.1", "1", "5"])
-def test_a_pilot_asks_enough_and_few(epsilon):
-    plan = pilot(100, epsilon)
-    states = plan.channels[0].states
-    for people in (2, 1000, 10**6, 10**9):
-        asked = pilot_people(plan, people)
-        assert 1 <= asked <= max(1, round(SHARE * people))
-        if 1 < asked < round(SHARE * people):
-            error = noise_of(plan, np.full(states, 1 / states))[0] / asked
-            assert error == pytest.approx(KNOWN**2, rel=1e-2)
+def test_a_pilot_asks_a_share_of_the_people():
+    plan = pilot(20, "1")
+    assert pilot_people(plan, 2) == 1
+    assert pilot_people(plan, 10**6) in [round(share * 10**6) for share in SHARES]
 
 
 def test_with_a_larger_epsilon_fewer_are_asked():
-    asked = [pilot_people(pilot(100, epsilon), 10**7) for epsilon in ("0.5", "1", "2", "5")]
-    assert asked == sorted(asked, reverse=True)
-    assert asked[0] > 10 * asked[-1]
+    few, many = (pilot_people(pilot(100, epsilon), 10**5) for epsilon in ("5", "0.5"))
+    assert few < many
 
 
 # -- bad input ---------------------------------------------------------------------------------------
@@ -277,9 +271,26 @@ def test_the_planner_takes_what_the_pilot_tells():
     schema = Schema.of(30)
     plan = pilot()
     for name, encoded in (("one each", {"items", "padded"}), ("all of them", {"views"})):
-        prior = pilot_prior(plan, told(plan, LAWS[name], 10**5), mean=0.2, spread=0.3)
-        assert "means near 0.2, spread 0.3" in prior.source
-        assert advise(schema, 1, 1_000_000, prior=prior).plan.encode in encoded
+        for learn in (pilot_prior, pilot_beliefs):
+            prior = learn(plan, told(plan, LAWS[name], 10**5), mean=0.2, spread=0.3)
+            assert "means near 0.2, spread 0.3" in prior.source
+            assert advise(schema, 1, 1_000_000, prior=prior).plan.encode in encoded
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_beliefs_after_a_pilot_are_laws_with_probabilities(name):
+    plan = pilot()
+    weights, laws = posterior_laws(plan, told(plan, LAWS[name], 2000))
+    assert weights.sum() == pytest.approx(1)
+    assert (weights > 0).all()
+    assert laws.sum(axis=1) == pytest.approx(1)
+    held = laws @ np.arange(laws.shape[1])
+    assert held.tolist() == sorted(held.tolist())
+    assert (np.abs(np.diff(laws, axis=0)).sum(axis=1) >= 2 * SAME - 1e-9).all()
+    sure, certain = posterior_laws(plan, told(plan, LAWS[name]))
+    assert len(sure) == 1
+    states = plan.channels[0].states
+    assert of_buckets(certain[0], states) == pytest.approx(of_buckets(LAWS[name], states), abs=1e-3)
 
 
 # -- comparisons -------------------------------------------------------------------------------------
@@ -324,7 +335,9 @@ def test_rows_say_what_a_pilot_took_and_what_it_led_to(crowd, rows):
     assert document["choices"] == dict(rows[-1].choices)
     best = next(r for r in rows if r.mechanism == "auto" and r.epsilon == 3)
     assert best.chosen.partition(":")[0] in ("collision", "coco", "signed_ue", "pckv_grr")
-    blind = measure(contest(crowd, prior=Prior.of(20)), ["auto"], ["3"], processes=1).rows[0]
+    blind = measure(contest(crowd), ["auto:one_round"], ["3"], processes=1).rows[0]
+    assert blind.mechanism == "auto:one_round"
+    assert blind.pilot is None
     assert best.mse_mean < 0.5 * blind.mse_mean
 
 
@@ -337,6 +350,10 @@ def test_piloted_rows_are_the_same_whatever_the_number_of_processes(crowd, rows)
 def test_a_pilot_needs_someone_left_to_answer(crowd):
     with pytest.raises(PlanError, match="at least 2"):
         replace(contest(crowd, pilot=True), people=1)
+    with pytest.raises(PlanError, match="told nothing has no prior"):
+        contest(crowd, nothing=True, prior=Prior.of(20))
+    with pytest.raises(PlanError, match="auto is told one of: table, nothing, one_round, pilot"):
+        contest(crowd).rows("auto:everything", "1")
 
 
 @pytest.mark.sampled

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from decimal import Decimal
-from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -22,7 +21,6 @@ from keyveil.estimate.forecast.pair_forecast import forecast_pairs
 from keyveil.estimate.forecast.predicted_error import Forecast
 from keyveil.mechanisms import REGISTRY
 from keyveil.people.prior import Prior, value_law
-from keyveil.planner import planner
 from keyveil.planner.curves import curves
 from keyveil.planner.final_choice import (
     SECOND_SHARE,
@@ -245,14 +243,17 @@ def test_a_plan_names_what_was_chosen():
     assert Plan.parse(plan.dumps()) == plan
 
 
-def test_nothing_works_and_the_refusal_says_what_would(monkeypatch):
+def test_nothing_works_and_the_refusal_says_what_would():
     schema = Schema.of(20)
-    monkeypatch.setattr(planner, "advise", cache(advise))  # choose asks the same of it
-    found = planner.advise(schema, "0.1", 10_000, ask="both", prior=None)
+    prior = Prior.of(schema)
+    found = advise(schema, "0.1", 10_000, ask="both", prior=prior)
     assert not found.answers
     with pytest.raises(PlanError, match=r"it takes about [\d,]+ people, or epsilon"):
-        Plan.choose(schema, "0.1", 10_000)
-    assert Plan.choose(schema, "0.1", 10_000, force=True).mechanism_name == found.best.mechanism
+        Plan.choose(schema, "0.1", 10_000, prior=prior)
+    assert (
+        Plan.choose(schema, "0.1", 10_000, prior=prior, force=True).mechanism_name
+        == found.best.mechanism
+    )
     # The chosen plan answers with the stated people or epsilon, and not with 3 % or 0.01 less: the
     # planner's search ends within 2 % and tries epsilons of two digits.
     less = Decimal(found.epsilon_needed) - Decimal("0.01")
@@ -262,7 +263,7 @@ def test_nothing_works_and_the_refusal_says_what_would(monkeypatch):
         (found.epsilon_needed, 10_000, True),
         (less, 10_000, False),
     ):
-        best = advise(schema, epsilon, people, brief=True).best
+        best = advise(schema, epsilon, people, prior=prior, brief=True).best
         assert (best.people_factor <= 1) == enough, (epsilon, people)
 
 

@@ -16,10 +16,9 @@ from ..foundation.files import write_whole
 from ..mechanisms import mechanism_named
 from ..mechanisms.mechanism import CALIBRATIONS
 from ..people.population import Population
-from ..people.prior import Prior
 from ..people.scale import ExactScale, Scale
 from ..people.schema import Schema
-from ..simulate.contest import AUTO, Contest, all_competitors
+from ..simulate.contest import AUTO, Contest, all_competitors, is_auto
 from ..simulate.contest_row import on_scale
 from ..simulate.parallel import ContestResult, measure
 from .arguments import NO_RANGE, RANGE, Given, read_count, read_names, read_range
@@ -86,10 +85,11 @@ MANY_OUTSIDE = 0.2
 )
 @click.option(
     "--prior",
-    type=click.Choice(["table", "default", "pilot"]),
+    type=click.Choice(["table", "default", "one-round", "pilot"]),
     default="table",
-    help="The planner's prior: the table itself, the default, or the number of keys that people hold, "
-    "from a pilot among a few of them in each repetition.",
+    help="What the planner is told. table: the table itself. default: nothing, and it first asks a few "
+    "people how many keys they hold where that pays. one-round: nothing, and it never does. pilot: "
+    "nothing, and it always does. Or name mechanisms auto:nothing, auto:one_round and auto:pilot.",
 )
 @click.option("--processes", type=int, help="Processes to use.  [default: one for each core]")
 @click.option("--coins", "stated", metavar="KEY", help="Coins from a stated key, to repeat a run.")
@@ -162,7 +162,8 @@ def read_contest(given: CompareOptions) -> tuple[list[str], list[str], Contest]:
         Coins.secure() if given.stated is None else Coins.stated(given.stated),
         given.calibrate or calibration,
         estimators,
-        Prior.of(len(population.schema.keys)) if given.prior == "default" else None,
+        nothing=given.prior != "table",
+        one_round=given.prior == "one-round",
         pilot=given.prior == "pilot",
         keys_together=given.keys_together or None,
         named_on=ExactScale.of(values),
@@ -263,7 +264,7 @@ def read_mechanisms(words: str) -> list[str]:
     if not names:
         raise PlanError("name at least one mechanism, like --mechanism kvue,auto")
     for name in names:
-        if name not in (AUTO, ALL):
+        if name != ALL and not is_auto(name):
             mechanism_named(name.partition(":")[0], AUTO, ALL)
     return names
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..planner.competitor import parse_competitor
-from ..simulate.contest import AUTO
+from ..simulate.contest import AUTO, is_auto
 from ..simulate.contest_row import STATISTICS
 
 SHORT = {"squared": "MSE", "absolute": "MAE"}
@@ -29,7 +29,7 @@ def row_name(row: dict[str, Any]) -> str:
     """A mechanism with its parameters; ``auto`` with the mechanism that the planner chose."""
     name, chosen = row["mechanism"], row["chosen"]
     mechanism, parameters = parse_competitor(chosen)
-    if name == AUTO:
+    if is_auto(name):
         return f"{name} ({mechanism})"
     return str(chosen if len(parameters) > len(parse_competitor(name)[1]) else name)
 
@@ -133,8 +133,8 @@ def _refusals(rows: Rows) -> str | None:
     if not refused:
         return None
     return (
-        f"At epsilon {', '.join(refused)} the planner would refuse, because no plan can answer: "
-        "auto is what keyveil plan --anyway makes."
+        f"At epsilon {', '.join(refused)} the planner would refuse, because no plan can answer, or does "
+        "not promise an answer if it is told nothing: auto is what keyveil plan --anyway makes."
     )
 
 

@@ -1,4 +1,4 @@
-"""Files of a pilot: its prior for ``keyveil plan --pilot``, its sizes for ``keyveil estimate``."""
+"""Files of a pilot: what it tells ``keyveil plan --pilot``, its sizes for ``keyveil estimate``."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import click
 from ..foundation.errors import PlanError
 from ..foundation.exact import epsilon_of, text
 from ..foundation.files import named
-from ..people.prior import Prior
 from ..people.schema import Schema
 from ..plan.plan import Plan
 from ..plan.tally import Tally
-from ..planner.pilot import bucket_shares, check_pilot, pilot_prior
+from ..planner.beliefs import Beliefs
+from ..planner.pilot import bucket_shares, check_pilot, pilot_beliefs
 from .arguments import Given, read_numbers, read_range, read_schema
 from .output import figure, interval, print_json, print_table
 
 
-def taken_from(options: Given) -> tuple[Schema, str, Prior]:
-    """The schema, the epsilon and the prior; by default those of the pilot.
+def taken_from(options: Given) -> tuple[Schema, str, Beliefs]:
+    """The schema, the epsilon and what the pilot leaves possible; by default those of the pilot.
 
     Other keys or ranges than the pilot's are refused. Another epsilon is allowed, with a note, because
     everyone answers only one of the two plans.
@@ -28,7 +28,9 @@ def taken_from(options: Given) -> tuple[Schema, str, Prior]:
     pilot = _plan_first(paths)
     with named(paths[0]):
         check_pilot(pilot)
-    prior = pilot_prior(pilot, Tally.load(pilot, paths[1]), **read_numbers(options, "mean", "spread"))
+    beliefs = pilot_beliefs(
+        pilot, Tally.load(pilot, paths[1]), **read_numbers(options, "mean", "spread")
+    )
     schema = pilot.schema
     own = ",".join(text(end) for end in schema.ranges[0])
     if keys is not None:
@@ -45,7 +47,7 @@ def taken_from(options: Given) -> tuple[Schema, str, Prior]:
             f"{text(epsilon_of(epsilon))}: each person spends that of the one plan they answer",
             err=True,
         )
-    return schema, epsilon or text(pilot.promised), prior
+    return schema, epsilon or text(pilot.promised), beliefs
 
 
 def _plan_first(paths: tuple[str, str]) -> Plan:

@@ -23,6 +23,7 @@ from .output_files import OUTPUT, PICTURE, writes_files
 
 if TYPE_CHECKING:
     from ..people.prior import Prior
+    from ..planner.beliefs import Beliefs
     from ..planner.planner import Advice
 
 AUTO = "auto"
@@ -95,6 +96,12 @@ SET = (
 @click.option(
     "--plot", type=PICTURE, help="For auto: draw the error against epsilon and people in a file."
 )
+@click.option(
+    "--one-round",
+    is_flag=True,
+    help="For auto, if it is not told how many keys people hold: one plan for everyone. Without this, "
+    "auto makes the plan of a first round where that pays.",
+)
 @click.option("--anyway", is_flag=True, help="For auto: make the best plan even if it cannot answer.")
 @click.option(
     "-o",
@@ -139,6 +146,14 @@ class PlanOptions(Given):
         from ..people.prior import Prior
 
         return Prior.of(schema, **read_numbers(self, "held", "mean", "spread"))
+
+    def known(self, schema: Schema) -> Prior | Beliefs:
+        """What the planner is told: a prior if --held states how many keys people hold."""
+        from ..planner.beliefs import Beliefs
+
+        if self.held is not None:
+            return self.prior(schema)
+        return Beliefs.of(schema, **read_numbers(self, "mean", "spread"))
 
 
 @dataclass(frozen=True)
@@ -190,13 +205,15 @@ def _planner_choice(given: PlanOptions) -> PlanResult:
     assert people is not None
     schema, epsilon, prior, notes = _read_schema(given)
     ask = "both" if given.ask is None else given.ask
-    advice = advice_for(schema, epsilon, people, ask, prior or given.prior(schema))
+    advice = advice_for(schema, epsilon, people, ask, prior or given.known(schema))
     _show_advice(advice, given)
-    return PlanResult(advice.plan, notes, {"advice": advice.document()})
+    first = None if given.one_round else advice.first_round
+    facts = {"advice": advice.document(), "is_first_round": first is not None}
+    return PlanResult(advice.plan if first is None else first.plan, notes, facts)
 
 
-def _read_schema(given: PlanOptions) -> tuple[Schema, str, Prior | None, list[str]]:
-    """The schema, the epsilon, a pilot's prior, and notes of what was assumed."""
+def _read_schema(given: PlanOptions) -> tuple[Schema, str, Beliefs | None, list[str]]:
+    """The schema, the epsilon, what a pilot tells, and notes of what was assumed."""
     if given.pilot:
         from .pilot_files import taken_from
 
@@ -245,7 +262,7 @@ def _show(given: PlanOptions, result: PlanResult) -> None:
 ASSUMED = {"keys": "100", "epsilon": "1"}
 """The keys and the epsilon of an explanation where none are stated."""
 PRIOR = {"held", "mean", "spread"}
-ONLY_AUTO = {"ask", "plot", "anyway", "pilot"}
+ONLY_AUTO = {"ask", "plot", "anyway", "pilot", "one_round"}
 OF_A_CHAIN = (
     {"keys", "ends", "epsilon", "mechanism", "calibrate", "given", "explain"} | PRIOR | ONLY_AUTO
 )
@@ -273,6 +290,8 @@ def _check_together(context: click.Context, given: PlanOptions) -> None:
         raise click.UsageError("--mechanism auto needs --people: how many will answer")
     if "pilot" in used:
         _refuse(used, {"held"}, "the pilot tells how many keys are held")
+    if {"pilot", "held"} & {*used}:
+        _refuse(used, {"one_round"}, "there is no first round if it is known how many keys are held")
     if "given" in used:
         raise PlanError("--set is for a mechanism that you name; auto sets the parameters itself")
     if given.calibrate == "paper":
@@ -310,20 +329,21 @@ def _refuse(used: dict[str, str], names: set[str], why: str) -> None:
 
 def _show_advice(advice: Advice, given: PlanOptions) -> None:
     """Show the planner's reasons in a line, a table or a picture, and then raise a refusal."""
-    from .planner_output import explain, picture, refusal, sketch
+    from .planner_output import explain, picture, refusal, sketch, what_was_made
 
-    refused = not advice.answers and not given.anyway
+    refused = not advice.may_answer and not given.anyway
     drawn = picture(advice, given.plot) if given.plot else None
     if given.machine:
         if refused:
             print_json({**advice.document(), "chosen": None})
     elif given.explain:
-        explain(advice)
+        explain(advice, given.one_round)
         sketch(advice, drawn)
     if refused:
         raise refusal(advice)
-    if not given.machine and (not given.explain or not advice.answers):
-        click.echo(str(advice), err=not given.output or not advice.answers)
+    if not given.machine and (not given.explain or not advice.may_answer):
+        words = what_was_made(advice, given.one_round)
+        click.echo("\n".join(words), err=not given.output or not advice.may_answer)
 
 
 def _expectation(plan_: Plan, people: int, prior: Prior) -> Expectation:

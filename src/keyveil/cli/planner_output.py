@@ -18,9 +18,10 @@ from ..people.prior import Prior
 from ..people.scale import Scale
 from ..people.schema import Schema
 from ..plan.plan import Plan
+from ..planner.beliefs import Beliefs
 from ..planner.curves import A_FEW, Curves, curves
+from ..planner.first_round import pilot_people
 from ..planner.options import Option
-from ..planner.pilot import pilot_people
 from ..planner.planner import ASKS, Advice, advise
 from .output import counted, plain_only, print_table
 from .terminal_chart import NARROWEST, Panel, columns, fitted, legend, say
@@ -48,7 +49,7 @@ def asked(words: str) -> str | list[str]:
     return [str(query) for query in Query.parse_all(words)]
 
 
-def advice_for(schema: Schema, epsilon: str, people: int, ask: str, prior: Prior) -> Advice:
+def advice_for(schema: Schema, epsilon: str, people: int, ask: str, prior: Prior | Beliefs) -> Advice:
     """The planner's advice, which may be that no plan can answer."""
     return advise(schema, epsilon, people, ask=asked(ask), prior=prior)
 
@@ -58,26 +59,50 @@ def refusal(advice: Advice) -> PlanError:
     return PlanError(f"{advice} (--anyway makes the best plan all the same)")
 
 
-def explain(advice: Advice) -> None:
-    """Print the table of options and the notes below it."""
-    best = advice.best
-    if advice.answers:
-        say(str(advice))
+def what_was_made(advice: Advice, one_round: bool) -> list[str]:
+    """Whether the plan is a first round or one for everyone, and why: a few lines."""
+    lines, first = [str(advice)], advice.first_round
+    if first is not None and not one_round:
+        lines = [
+            f"the plan is a first round ({first.plan.mechanism_name}): ask {first.people:,} of the "
+            f"{advice.people:,} people how many keys they hold, then plan for the other "
+            f"{first.others:,}: "
+            f"keyveil plan --mechanism auto --people {first.others} --pilot PLAN TALLY",
+            f"why: after it the error is at most about {first.regret:.2f} times that of the best plan; "
+            f"one plan for everyone ({advice.best.name}; --one-round makes it) may have "
+            f"{advice.best.score:.2f} times",
+        ]
+    elif _told_nothing(advice) and advice.may_answer:
+        why = "as --one-round says" if first is not None else "a first round would not pay"
+        lines = [f"the plan is one for everyone ({why})", str(advice)]
+    if advice.fact is not None and advice.may_answer:
+        lines.append(str(advice.fact))
+    return lines
+
+
+def explain(advice: Advice, one_round: bool = False) -> None:
+    """Print what was made, the table of options and the notes below it."""
+    best, told_nothing = advice.best, _told_nothing(advice)
+    for line in what_was_made(advice, one_round) if advice.may_answer else ():
+        say(line)
     who = counted(advice.people, "person", "people")
     sign = "+-" if plain_only(sys.stdout.encoding, os.environ) else "±"
-    say(f"{who} at epsilon {text(advice.epsilon)}, expecting {advice.prior.source}")
+    source = advice.prior.source if advice.beliefs is None else advice.beliefs.source
+    say(f"{who} at epsilon {text(advice.epsilon)}, expecting {source}")
     print_table(
         ["mechanism", "error", f"frequency {sign}", f"mean {sign}", "bits", "answers"],
         [_cells(option, advice) for option in advice.runners_up(20)],
     )
     answer = "one conditional answer" if advice.ask == "conditional" else "one key's answer"
     few = advice.ask != "conditional" and len(best.plan.schema.keys) < FEWEST
-    say(f"error: squared error over the first's: {_compared(advice, few)}")
+    over = "the best plan's, from the best to the worst belief" if told_nothing else "the first's"
+    say(f"error: squared error over {over}: {_compared(advice, few)}")
     scale = Scale.of(best.plan.schema)
-    say(f"{sign}: how far {answer} is off before any shrinkage, means {scale}")
+    held = f" if people hold {advice.prior.held:.3g} keys" if told_nothing else ""
+    say(f"{sign}: how far {answer} is off before any shrinkage{held}, means {scale}")
     if scale.note:
         say(f"half ranges: {scale.note}; spread and mean of a mechanism are in half ranges, too")
-    if not advice.answers:
+    if not advice.may_answer:
         say(
             "answers: with the row's plan as it is; with more people the planner turns to other plans, "
             f"which answer with {advice.people_needed / advice.people:.1f} times the people"
@@ -111,21 +136,35 @@ def _outside(plan: Plan, people: int, ask: str, prior: Prior) -> None:
     say(poison_line(plan, FAKES, ask, prior))
 
 
+def _told_nothing(advice: Advice) -> bool:
+    """Whether the advice is for beliefs none of which is likelier than another."""
+    return advice.beliefs is not None and advice.beliefs.weights is None
+
+
 def _answers(option: Option, advice: Advice) -> str:
-    """Whether an option can answer, or the people it would need."""
+    """Whether an option can answer, or under which beliefs, or the people it would need."""
     if option.people_factor <= 1:
         return "yes"
+    if advice.beliefs is not None and min(option.people_factors) <= 1:
+        return f"if they hold {advice.able(option)}"
     factor = advice.factor(option)
     if not isfinite(factor):
         return "no"
     return f"with {factor:.1f} times the people" if factor >= 1.1 else "with a few more people"
 
 
-def _cells(option: Option, advice: Advice) -> list[str]:
+def _error(option: Option, advice: Advice) -> str:
+    """The error over the first's; told nothing, the range of regrets over beliefs."""
+    if _told_nothing(advice):
+        return f"{min(option.regrets):.2f} to {max(option.regrets):.2f}"
     best = advice.best
+    return f"{option.score / best.score:.2f}" if best.score > 0 else "-"
+
+
+def _cells(option: Option, advice: Advice) -> list[str]:
     return [
         option.name,
-        f"{option.score / best.score:.2f}" if best.score > 0 else "-",
+        _error(option, advice),
         f"{sqrt(option.frequency):.4f}",
         error_cell(sqrt(option.mean) * Scale.of(option.plan.schema).half),
         f"{option.plan.bits_per_report:.1f}",

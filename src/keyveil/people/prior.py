@@ -276,6 +276,16 @@ class Prior:
 
     def _kept_keys(self, cap: int) -> Floats:
         """For each representative the chance that it is among the ``cap`` keys its holder keeps."""
+        number, weight = self._holders
+        kept = np.minimum(1.0, cap / np.append(number, self.keys))
+        total = weight.sum(axis=0)
+        made = np.divide(kept @ weight, total, out=np.ones_like(total), where=total > 0)
+        return np.asarray(made)
+
+    @cached_property
+    def _holders(self) -> tuple[np.ndarray, Floats]:
+        """Numbers of keys, and for each, then for all keys, the share of people who hold so many and
+        each representative."""
         number = np.flatnonzero(self.sizes > 0)
         number = number[(number > 0) & (number < self.keys)]
         most = float(self.sizes[self.keys]) if len(self.sizes) > self.keys else 0.0
@@ -289,9 +299,7 @@ class Prior:
             few = held @ self.count < number
             low, high = np.where(few, middle, low), np.where(few, high, middle)
         weight = np.concatenate([self.sizes[number][:, None] * held, np.full((1, len(odds)), most)])
-        kept = np.minimum(1.0, cap / np.append(number, self.keys))
-        total = weight.sum(axis=0)
-        return np.asarray(np.divide(kept @ weight, total, out=np.ones_like(total), where=total > 0))
+        return number, weight
 
     def quantile(self, share: float) -> int:
         """The number of keys that this share of people does not exceed."""

@@ -44,6 +44,7 @@ from .report import Report, Reports
 
 if TYPE_CHECKING:
     from ..people.prior import Prior
+    from ..planner.beliefs import Beliefs
     from .tally import Tally
 
 FORMAT = "keyveil/plan/1"
@@ -173,17 +174,19 @@ class Plan:
         people: float,
         *,
         ask: str | Sequence[str] = "both",
-        prior: Prior | None = None,
+        prior: Prior | Beliefs | None = None,
         force: bool = False,
     ) -> Plan:
         """The plan with the least predicted error if ``people`` people answer; see ``planner.advise``.
 
-        If no plan can answer, the error says what it would take; ``force`` returns the best one anyway.
+        Without a prior it is the plan with the smallest worst regret, whatever number of keys people
+        hold. If no plan can answer, the error says what it would take; ``force`` returns the best one
+        anyway.
         """
         from ..planner.planner import advise
 
         advice = advise(schema, epsilon, people, ask=ask, prior=prior, brief=force)
-        if not advice.answers and not force:
+        if not advice.may_answer and not force:
             raise PlanError(str(advice))
         return advice.plan
 

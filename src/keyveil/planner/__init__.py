@@ -1,6 +1,16 @@
 """The planner: which plan has the least predicted error for these keys, people and epsilon."""
 
-from .pilot import pilot_people, pilot_prior
+from .beliefs import Beliefs
+from .first_round import FirstRound, pilot_people
+from .pilot import pilot_beliefs, pilot_prior
 from .planner import Advice, advise
 
-__all__ = ["Advice", "advise", "pilot_people", "pilot_prior"]
+__all__ = [
+    "Advice",
+    "Beliefs",
+    "FirstRound",
+    "advise",
+    "pilot_beliefs",
+    "pilot_people",
+    "pilot_prior",
+]

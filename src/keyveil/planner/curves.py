@@ -59,7 +59,7 @@ def curves(
     for option in best:
         for count in people:
             by_people[option.mechanism].add(_errors(option.plan, count, advice))
-    first = "chosen" if advice.answers else "least error"
+    first = "chosen" if advice.may_answer else "least error"
     against_epsilon, against_people = (
         {name: line.errors for name, line in lines.items()} for lines in (by_epsilon, by_people)
     )

@@ -78,6 +78,8 @@ class Simulation:
     people: int
     ask: str
     prior: Prior
+    cap_weight: float | None = None
+    """The weight of the squared bias of a cap; None for the prior's own."""
 
     def scores(self, share: float, names: Collection[str]) -> dict[str, SimulatedScore]:
         """The simulated scores of these mechanisms, by ``share`` of the usual number of draws."""
@@ -94,7 +96,7 @@ class Simulation:
         """The errors of the default estimator, with the penalty for a cap that ``options`` adds."""
         predicted = forecast(plan, self.people, self.prior)
         errors = default_errors(plan, predicted, self.people, share)
-        penalty = float(self.prior.weight @ cap_penalty(self.prior, predicted))
+        penalty = float(self.prior.weight @ cap_penalty(self.prior, predicted, self.cap_weight))
         return errors._replace(frequency=errors.frequency + penalty)
 
 

@@ -83,6 +83,11 @@ class Option:
     ``Advice.factor`` refines it."""
     estimator: str | None = None
     """Its best estimator, if that was simulated."""
+    regrets: tuple[float, ...] = ()
+    """If nothing was known: under each belief, its score over the least score of any option. ``score``
+    is then the largest of these, and ``people_factor`` the largest under any belief."""
+    people_factors: tuple[float, ...] = ()
+    """If nothing was known: the factor of people under each belief."""
 
     @property
     def mechanism(self) -> str:
@@ -232,7 +237,9 @@ class KeyScores(NamedTuple):
     """The factor of people that the plan needs to answer, for each thing that may be asked."""
 
 
-def key_scores(plan: Plan, people: int, prior: Prior) -> KeyScores | None:
+def key_scores(
+    plan: Plan, people: int, prior: Prior, cap_weight: float | None = None
+) -> KeyScores | None:
     """The predicted errors and people factors of a plan for single keys; None without a forecast."""
     try:
         predicted = forecast(plan, people, prior)
@@ -244,7 +251,7 @@ def key_scores(plan: Plan, people: int, prior: Prior) -> KeyScores | None:
     noise, count = predicted.covariance[:, 0, 0], prior.count
     shrunk_f = _shrunk(noise, max(across_f, 1e-12), count, (ANYWHERE_F, off_f), predicted.together)
     shrunk_m = _shrunk(predicted.mean, max(across_m, LEAST_ACROSS), count, (ANYWHERE_M, off_m))
-    shrunk_f = shrunk_f + predicted.bias[:, 0] ** 2 + cap_penalty(prior, predicted)
+    shrunk_f = shrunk_f + predicted.bias[:, 0] ** 2 + cap_penalty(prior, predicted, cap_weight)
     raw = predicted.clipped_frequency, predicted.clipped_mean
     return KeyScores(
         Errors(*(float(weight @ error) for error in raw)),
@@ -253,9 +260,13 @@ def key_scores(plan: Plan, people: int, prior: Prior) -> KeyScores | None:
     )
 
 
-def cap_penalty(prior: Prior, predicted: Forecast) -> Floats:
-    """The penalty on each frequency's squared error for the bias that a cap causes."""
-    times = CAP_WEIGHT if prior.together is None else KNOWN_CAP_WEIGHT
+def cap_penalty(prior: Prior, predicted: Forecast, weight: float | None = None) -> Floats:
+    """The penalty on each frequency's squared error for the bias that a cap causes.
+
+    ``weight`` is that of the squared bias; by default it follows from what the prior knows.
+    """
+    usual = CAP_WEIGHT if prior.together is None else KNOWN_CAP_WEIGHT
+    times = usual if weight is None else weight
     return np.asarray((times - 1) * predicted.left_out[:, 0] ** 2)
 
 

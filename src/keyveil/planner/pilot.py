@@ -35,15 +35,12 @@ from ..foundation.errors import PlanError
 from ..mechanisms.encodings.set_size import bucket_ends, bucket_of
 from ..mechanisms.sized import noise_of, shares_of
 from ..people.prior import MOST_HELD, Prior, beta_binomial
+from .beliefs import Belief, Beliefs
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan
     from ..plan.tally import Tally
 
-SHARE = 0.05
-"""The largest share of all people that a pilot takes by default."""
-KNOWN = 0.003
-"""A pilot takes no more people than give a bucket's share this standard error."""
 SEEN = 30.0
 """The weight of a guess, as a number of people in whom it was seen."""
 LEAST = 1e-5
@@ -64,14 +61,14 @@ VAGUE = 0.1
 """The share of people in the last bucket from which the prior's source says that it has no end."""
 COUNTS = 0.05
 """Guesses below this probability, relative to the likeliest, are dropped."""
-
-
-def pilot_people(plan: Plan, people: int) -> int:
-    """The number of people that a pilot should ask: enough to know the shares, and few of all people."""
-    check_pilot(plan)
-    states = plan.channels[0].states
-    enough = float(noise_of(plan, np.full(states, 1.0 / states))[0]) / KNOWN**2
-    return max(1, round(min(SHARE * people, enough)))
+BELIEFS = 5
+"""The most beliefs that a pilot leads to; each is an average of guesses with similar averages."""
+POSSIBLE = 0.02
+"""The least probability of a belief that is kept."""
+SAME = 0.03
+"""Beliefs whose laws differ in less than this share of people are joined."""
+ONE_KEY, USUAL = 0.1, 0.05
+"""The prior probabilities that everyone holds one key, and that the default law holds."""
 
 
 def pilot_prior(
@@ -84,26 +81,85 @@ def pilot_prior(
     check_pilot(plan)
     tally.belongs_to(plan)
     _check_reports(tally)
-    sizes = learned(plan, tally)
+    return _prior_of(plan, tally.reports, learned(plan, tally), mean, spread)
+
+
+def pilot_beliefs(
+    plan: Plan, tally: Tally, mean: float | None = None, spread: float | None = None
+) -> Beliefs:
+    """What a pilot's tally leaves possible: a few laws of the number of keys, with probabilities.
+
+    ``mean`` and ``spread`` are as stated, on the scale of the plan's values. Single numbers are shown
+    for the average law.
+    """
+    check_pilot(plan)
+    tally.belongs_to(plan)
+    _check_reports(tally)
+    weights, laws = posterior_laws(plan, tally)
+    average = _prior_of(plan, tally.reports, weights @ laws, mean, spread)
+    priors = [Prior.of(plan.schema, sizes=law, mean=mean, spread=spread) for law in laws]
+    possible = tuple(Belief(_held_words(prior.held), prior) for prior in priors)
+    return Beliefs(possible, average, weights)
+
+
+def posterior_laws(plan: Plan, tally: Tally) -> tuple[Floats, Floats]:
+    """Probabilities, and laws ``(beliefs, 0 .. keys)``, by rising averages of keys held.
+
+    Each is the average of guesses that follow each other by their averages.
+    """
+    shares = shares_of(plan, tally.counts)
+    guesses = guesses_for(len(plan.schema.keys), len(shares))
+    likely, off, slack, spread = _fit(plan, tally.reports, shares, guesses)
+    weight = (1.0 - ONE_KEY - USUAL) * guesses.weight
+    weight[0] += USUAL
+    weight[1] += ONE_KEY
+    weight = weight * np.exp(likely - likely.max())
+    rows = np.flatnonzero(weight >= COUNTS**2 * weight.max())
+    weight = weight[rows] / weight[rows].sum()
+    posterior = onto_simplex((guesses.buckets + off * slack / spread)[rows])
+    laws = posterior[:, guesses.bucket] * guesses.within(rows)
+    laws /= laws.sum(axis=1, keepdims=True)
+    order = np.argsort(laws @ np.arange(laws.shape[1]), kind="stable")
+    weight, laws = weight[order], laws[order]
+    bins = np.minimum(((np.cumsum(weight) - weight / 2) * BELIEFS).astype(int), BELIEFS - 1)
+    groups: list[tuple[float, Floats]] = []
+    for place in np.unique(bins).tolist():
+        share = float(weight[bins == place].sum())
+        law = weight[bins == place] @ laws[bins == place] / share
+        if groups and 0.5 * float(np.abs(groups[-1][1] - law).sum()) < SAME:
+            before, other = groups.pop()
+            law = (before * other + share * law) / (before + share)
+            share += before
+        groups.append((share, law))
+    kept = [group for group in groups if group[0] >= POSSIBLE]
+    probabilities = np.array([share for share, _ in kept])
+    return probabilities / probabilities.sum(), np.array([law for _, law in kept])
+
+
+def _prior_of(
+    plan: Plan, reports: int, sizes: Floats, mean: float | None, spread: float | None
+) -> Prior:
+    """The prior of a law of the number of keys; its source names the pilot."""
     if sizes[1:].sum() < NO_ONE:
         raise PlanError("as far as the pilot tells, no one holds a key: there is nothing to plan for")
     prior = Prior.of(plan.schema, sizes=sizes, mean=mean, spread=spread)
-    people = f"{tally.reports:,} {'people' if tally.reports > 1 else 'person'}"
+    people = f"{reports:,} {'people' if reports > 1 else 'person'}"
     last = int(bucket_ends(plan.channels[0].states)[-1])
     if len(plan.schema.keys) > last and sizes[last:].sum() >= VAGUE:
         people += f", which does not tell {last} keys from more"
     return replace(prior, source=f"{prior.source} (from a pilot of {people})")
 
 
+def _held_words(held: float) -> str:
+    """An average number of keys in words."""
+    return f"{held:.3g} {'key' if round(held, 2) == 1 else 'keys'} on average"
+
+
 def learned(plan: Plan, tally: Tally) -> Floats:
     """The share of people who hold 0, 1, 2, ... keys, from a pilot's tally."""
     shares = shares_of(plan, tally.counts)
     guesses = guesses_for(len(plan.schema.keys), len(shares))
-    noise = noise_of(plan, guesses.buckets) / tally.reports
-    least = np.clip(guesses.buckets, LEAST, 1.0 - LEAST)
-    slack = least * (1.0 - least) / (SEEN + 1.0)
-    off, spread = shares - guesses.buckets, slack + noise
-    likely = -0.5 * (off**2 / spread + np.log(spread)).sum(axis=1)
+    likely, off, slack, spread = _fit(plan, tally.reports, shares, guesses)
     top = float(likely.max())
     weight = guesses.weight * np.exp(likely - top)
     if np.exp(likely[0] - top) * ODDS >= weight.sum():
@@ -117,6 +173,29 @@ def learned(plan: Plan, tally: Tally) -> Floats:
     sums = np.bincount(guesses.bucket, within, len(law))
     sizes = within * (law / np.where(sums > 0, sums, 1.0))[guesses.bucket]
     return np.asarray(sizes / sizes.sum())
+
+
+class _Fit(NamedTuple):
+    """How guesses fit a pilot's shares: log likelihoods, and for each guess and bucket the difference,
+    the variance of the true share around the guess, and that of the difference."""
+
+    likely: Floats
+    off: Floats
+    slack: Floats
+    spread: Floats
+
+
+def _fit(plan: Plan, reports: int, shares: Floats, guesses: SizeGuesses) -> _Fit:
+    noise = noise_of(plan, guesses.buckets) / reports
+    slack = slack_of(guesses.buckets)
+    off, spread = shares - guesses.buckets, slack + noise
+    return _Fit(-0.5 * (off**2 / spread + np.log(spread)).sum(axis=1), off, slack, spread)
+
+
+def slack_of(buckets: Floats) -> Floats:
+    """The variance of true shares around a guess."""
+    least = np.clip(buckets, LEAST, 1.0 - LEAST)
+    return np.asarray(least * (1.0 - least) / (SEEN + 1.0))
 
 
 class PilotAnswer(NamedTuple):

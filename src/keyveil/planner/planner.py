@@ -1,7 +1,8 @@
 """Planner: the plan with the least predicted error among all mechanisms and their parameters.
 
 Predictions come from the channels' own laws at a stated ``Prior``; no data is used. ``options`` says
-what is predicted and compared.
+what is predicted and compared. Without a prior, ``robust`` chooses over several beliefs about the number
+of keys that people hold, and ``first_round`` says whether it pays to ask some people first.
 """
 
 from __future__ import annotations
@@ -23,8 +24,12 @@ from ..people.prior import Prior
 from ..people.scale import Scale
 from ..people.schema import Schema
 from ..plan.plan import Plan
+from .beliefs import Beliefs, in_words
 from .final_choice import choose_by_simulation
+from .first_round import FirstRound, first_round
+from .helpful_fact import HelpfulFact, helpful_fact
 from .options import ALIKE, Option, counted_of, options_for, people_factor
+from .robust import Comparison
 from .side_part import with_side_part
 
 ASKS = ("both", "frequency", "mean", "conditional")
@@ -52,6 +57,12 @@ class Advice:
     """The number of people with which the planner's choice can answer."""
     counted: tuple[str, ...] = ("frequency", "mean")
     """The errors that count in the score."""
+    beliefs: Beliefs | None = None
+    """What was held possible, if no single prior was given; ``prior`` is the one that is shown."""
+    first_round: FirstRound | None = None
+    """The first round that pays, if nothing was known about how many keys people hold."""
+    fact: HelpfulFact | None = None
+    """The fact that would help most, if nothing was known."""
 
     @property
     def best(self) -> Option:
@@ -63,8 +74,17 @@ class Advice:
 
     @property
     def answers(self) -> bool:
-        """Whether any plan can answer."""
+        """Whether any plan can answer; with several beliefs, whether the choice can under each."""
+        if self.beliefs is not None:
+            return self.best.people_factor <= 1
         return _least_factor(self.options) <= 1
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether any plan can answer under some belief."""
+        if self.beliefs is None:
+            return self.answers
+        return any(min(option.people_factors) <= 1 for option in self.options)
 
     @property
     def estimator(self) -> str | None:
@@ -88,19 +108,54 @@ class Advice:
             if not factor > 1 or not np.isfinite(people * factor) or people * factor > MOST_PEOPLE:
                 break
             people = ceil(people * max(factor, 1.02))
-            factor = people_factor(option.plan, people, self.ask, self.prior)
+            factor = people_factor(option.plan, people, self.ask, self._hardest(option))
         if factor > 1:
             return inf
         return option.people_factor if people == self.people else people / self.people
 
+    def _hardest(self, option: Option) -> Prior:
+        """The prior under which an option needs the most people."""
+        if self.beliefs is None:
+            return self.prior
+        return self.beliefs.priors[int(np.argmax(option.people_factors))]
+
+    def _over_beliefs(self) -> str:
+        """Why the choice was made if several beliefs are possible, and when it can answer."""
+        assert self.beliefs is not None
+        best, beliefs = self.best, self.beliefs
+        if beliefs.weights is None:
+            words = (
+                f"{best.name} is the safest choice: its error is at most {best.score:.2f} times that of "
+                "the best plan, whatever number of keys people hold"
+            )
+        else:
+            words = f"{best.name} has the least predicted error over what the pilot leaves possible"
+        if self.answers:
+            return words
+        able = self.able(best)
+        if not able:
+            return f"{words}; it cannot answer, and another plan could, with a larger error"
+        return f"{words}; it can answer only if people hold {able}"
+
+    def able(self, option: Option) -> str:
+        """The beliefs under which an option can answer, in words; empty without any."""
+        names = [] if self.beliefs is None else [belief.words for belief in self.beliefs.possible]
+        able = [name for name, factor in zip(names, option.people_factors, strict=True) if factor <= 1]
+        if len(able) > 1 and able == names[-len(able) :]:
+            return f"{able[0]} or more"
+        return in_words(able) if able else ""
+
     def __str__(self) -> str:
         best = self.best
+        if self.beliefs is not None and self.may_answer:
+            return self._over_beliefs()
         if not self.answers:
+            held = "" if self.beliefs is None else f"if people hold {self.prior.held:.3g} keys, "
             either = f", or epsilon {self.epsilon_needed}" if self.epsilon_needed else ""
             return (
                 f"with {self.people:,} {'people' if self.people > 1 else 'person'} at epsilon "
                 f"{text(self.epsilon)} no plan can answer; "
-                f"it takes about {self.people_needed:,} people{either}"
+                f"{held}it takes about {self.people_needed:,} people{either}"
             )
         able = [option for option in self.options if option.people_factor <= 1]
         others = [option for option in self.runners_up() if option.mechanism != best.mechanism]
@@ -129,13 +184,31 @@ class Advice:
             "ask": self.ask,
             "people": self.people,
             "epsilon": float(self.epsilon),
-            "prior": self.prior.source,
+            "prior": self.prior.source if self.beliefs is None else self.beliefs.source,
+            "beliefs": self._beliefs_document(),
+            "first_round": None if self.first_round is None else self.first_round.document(),
+            "fact": None if self.fact is None else self.fact.document(),
             "mean_scale": Scale.of(self.plan.schema).document(),
             "answers": self.answers,
             "people_needed": self.people_needed,
             "epsilon_needed": self.epsilon_needed,
             "options": [option.document() for option in self.runners_up(99)],
         }
+
+    def _beliefs_document(self) -> list[dict[str, Any]] | None:
+        """For each belief, the regret of the choice and whether it can answer."""
+        if self.beliefs is None:
+            return None
+        weights = self.beliefs.weights
+        return [
+            {
+                "people_hold": belief.words,
+                "probability": None if weights is None else float(weights[place]),
+                "regret": self.best.regrets[place],
+                "answers": self.best.people_factors[place] <= 1,
+            }
+            for place, belief in enumerate(self.beliefs.possible)
+        ]
 
 
 def advise(
@@ -144,41 +217,88 @@ def advise(
     people: float,
     *,
     ask: str | Sequence[str] = "both",
-    prior: Prior | None = None,
+    prior: Prior | Beliefs | None = None,
     brief: bool = False,
 ) -> Advice:
     """Every option with its predicted error, best first.
 
+    ``prior`` is what is known about people, or several ``Beliefs``. Without it, people may hold
+    anything from one key to most keys, and the choice has the smallest worst regret. Questions about
+    keys together then take the default prior.
+
     ``ask`` is "both" (frequency and mean of every key), "frequency", "mean", "conditional" (every key
     given every other), or a list of queries. ``brief`` saves time: if no plan can answer, no larger
-    epsilon is searched for.
+    epsilon is searched for, and no fact that would help.
     """
     promised = epsilon_of(epsilon)
     if not isinstance(schema, Schema):
         raise PlanError("the planner needs a Schema first, like Schema.of(100, 1, 5)")
     if isinstance(people, bool) or not isinstance(people, Real) or not 1 <= people < inf:
         raise PlanError("people must be a number of at least 1, like 100_000 or 1e6")
-    if not (prior is None or isinstance(prior, Prior)):
+    if not (prior is None or isinstance(prior, Prior | Beliefs)):
         raise PlanError("prior must be a Prior, like Prior.of(100, held=3)")
-    prior = prior or Prior.of(schema)
+    prior = prior or Beliefs.of(schema)
     if prior.keys != len(schema.keys):
         raise PlanError(f"the prior is for {prior.keys} keys, the plan for {len(schema.keys)}")
     kind, queries = _asked(ask, schema)
+    if isinstance(prior, Beliefs):
+        if kind != "conditional":
+            return _advise_over_beliefs(schema, promised, int(people), kind, prior, brief)
+        prior = prior.prior
     options = options_for(schema, promised, int(people), kind, queries, prior)
     if kind != "conditional":
         options = choose_by_simulation(options, schema, promised, int(people), kind, prior)
         options = with_side_part(options, int(people), kind, prior)
     needed, count = None, ceil(people * _least_factor(options))
     if not brief and _least_factor(options) > 1:
-        count = _enough(schema, promised, count, kind, queries, prior)
-
-        def works(larger: str) -> bool:
-            options = options_for(schema, Decimal(larger), int(people), kind, queries, prior)
-            return options[0].people_factor <= 1
-
-        needed = _least_epsilon(promised, works)
+        count, needed = _takes(schema, promised, int(people), count, kind, queries, prior)
     counted = counted_of(queries) if kind in ("both", "conditional") else (kind,)
     return Advice(options, promised, int(people), kind, prior, needed, count, counted)
+
+
+def _advise_over_beliefs(
+    schema: Schema, epsilon: Decimal, people: int, ask: str, beliefs: Beliefs, brief: bool
+) -> Advice:
+    """The advice for single keys if several beliefs are possible."""
+    comparison = Comparison(schema, epsilon, people, ask, beliefs)
+    options = comparison.options()
+    first = fact = needed = None
+    if beliefs.weights is None:
+        first = first_round(comparison, options[0].score)
+        fact = None if brief else helpful_fact(comparison, options[0])
+    count = _people_for(people, options[0].people_factor)
+    if min(min(option.people_factors) for option in options) > 1:
+        factor = people_factor(options[0].plan, people, ask, beliefs.prior)
+        count = _people_for(people, factor)
+        if not brief:
+            count, needed = _takes(schema, epsilon, people, count, ask, (), beliefs.prior)
+    counted = ("frequency", "mean") if ask == "both" else (ask,)
+    return Advice(
+        options, epsilon, people, ask, beliefs.prior, needed, count, counted, beliefs, first, fact
+    )
+
+
+def _people_for(people: int, factor: float) -> int:
+    """This factor of people, up to ``MOST_PEOPLE``."""
+    return ceil(min(people * factor, max(MOST_PEOPLE, people)))
+
+
+def _takes(
+    schema: Schema,
+    epsilon: Decimal,
+    people: int,
+    count: int,
+    ask: str,
+    queries: tuple[Query, ...],
+    prior: Prior,
+) -> tuple[int, str | None]:
+    """The number of people, from ``count`` on, and the least epsilon with which a plan can answer."""
+
+    def works(larger: str) -> bool:
+        options = options_for(schema, Decimal(larger), people, ask, queries, prior)
+        return options[0].people_factor <= 1
+
+    return _enough(schema, epsilon, count, ask, queries, prior), _least_epsilon(epsilon, works)
 
 
 def _least_epsilon(promised: Decimal, works: Callable[[str], bool]) -> str | None:

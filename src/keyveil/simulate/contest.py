@@ -26,9 +26,11 @@ from ..people.schema import Schema
 from ..plan.plan import Plan
 from ..plan.recipe import written
 from ..plan.tally import Tally
+from ..planner.beliefs import Beliefs
 from ..planner.competitor import competitor_name, parse_competitor
+from ..planner.first_round import pilot_people
 from ..planner.padding import PADDED_FOR
-from ..planner.pilot import pilot_people, pilot_prior
+from ..planner.pilot import pilot_beliefs
 from ..planner.planner import Advice, advise
 from .conditional_questions import ConditionalQuestions
 from .contest_row import STATISTICS, ContestRow, MeasuredErrors, measure_errors
@@ -38,6 +40,14 @@ from .tallies import simulate_runs
 
 AUTO = "auto"
 """The competitor that stands for the planner's choice."""
+WAYS: dict[str, dict[str, bool]] = {
+    "table": {"nothing": False, "pilot": False, "one_round": False},
+    "nothing": {"nothing": True, "pilot": False, "one_round": False},
+    "one_round": {"nothing": True, "pilot": False, "one_round": True},
+    "pilot": {"nothing": True, "pilot": True, "one_round": False},
+}
+"""What the planner is told in a competitor like ``auto:nothing``: the table, nothing, nothing and it has
+no first round, nothing and it always has one."""
 TOGETHER = (
     *("ioh", "ioh_optimal", "split", "pairs", "triples", "workload", "coefficients", "pair_collision"),
 )
@@ -75,6 +85,10 @@ class Contest:
     """The estimators to measure; None for the usual ones."""
     prior: Prior | None = None
     """The planner's prior; the population itself by default."""
+    nothing: bool = False
+    """Whether the planner is told nothing. It then has a first round where that pays."""
+    one_round: bool = False
+    """Whether a planner that is told nothing must do without a first round."""
     ask: str = "both"
     """What the planner is asked about single keys: "both", "frequency" or "mean"."""
     pilot: bool = False
@@ -91,6 +105,8 @@ class Contest:
             raise PlanError("with a pilot people must be at least 2: one tells, and one answers")
         if self.pilot and self.keys_together is not None:
             raise PlanError("a pilot is for single keys; it does not tell what goes together")
+        if self.nothing and self.prior is not None:
+            raise PlanError("a planner that is told nothing has no prior")
         if self.calibrate not in CALIBRATIONS:
             raise PlanError(f"unknown calibration; known: {', '.join(CALIBRATIONS)}")
 
@@ -122,8 +138,8 @@ class Contest:
 
         It is the best for one estimator, by default the mechanism's first.
         """
-        if name == AUTO:
-            return self.advice(epsilon).plan
+        if is_auto(name):
+            return self.for_auto(name).advice(epsilon).plan
         mechanism, typed = parse_competitor(name)
         chosen = written(mechanism_named(mechanism).chosen(typed, self._scale))
         parameters = {parameter: chosen[parameter] for parameter in typed}
@@ -133,7 +149,10 @@ class Contest:
 
     def advice(self, epsilon: str) -> Advice:
         """The planner's advice at an epsilon. A workload is left out: it fits only some queries."""
-        prior = self.prior or self.questions.table_prior
+        prior = None if self.nothing else self.prior or self.questions.table_prior
+        return self._advice(epsilon, prior)
+
+    def _advice(self, epsilon: str, prior: Prior | Beliefs | None) -> Advice:
         advice = advise(
             self.schema, epsilon, self.people, ask=self.questions.ask, prior=prior, brief=True
         )
@@ -142,26 +161,34 @@ class Contest:
             raise PlanError("the planner has no plan for every conditional; name mechanisms, like ioh")
         return replace(advice, options=options)
 
+    def for_auto(self, name: str) -> Contest:
+        """The contest as a competitor like ``auto:nothing`` sees it."""
+        way = name.partition(":")[2]
+        return replace(self, prior=None, **WAYS[way]) if way else self  # type: ignore[arg-type]
+
     def _planner_entries(self, epsilon: str) -> list[_Entry]:
         """The planner's plans, the most frequent first."""
         if self.pilot:
-            return self._entries_after_pilots(epsilon)
+            pilot = Plan.of(self.schema, "sized", epsilon, "tight")
+            return self._entries_after_pilots(epsilon, pilot, pilot_people(pilot, self.people))
         advice = self.advice(epsilon)
+        first = None if self.one_round else advice.first_round
+        if first is not None:
+            return self._entries_after_pilots(epsilon, first.plan, first.people)
         refused = not advice.answers
         return [_Entry(advice.plan, self.people, self.repetitions, refused, advice.estimator)]
 
-    def _entries_after_pilots(self, epsilon: str) -> list[_Entry]:
-        """The planner's plans where every repetition has its own pilot."""
-        pilot = Plan.of(self.schema, "sized", epsilon, "tight")
-        asked = pilot_people(pilot, self.people)
+    def _entries_after_pilots(self, epsilon: str, pilot: Plan, asked: int) -> list[_Entry]:
+        """The planner's plans where every repetition has its own pilot of ``asked`` people."""
         others = self.people - asked
+        after = replace(self, people=others)
         advices: dict[bytes, Advice] = {}
         entries: dict[str, _Entry] = {}
         for counts in simulate_runs(pilot, self.population, asked, self.coins, self.repetitions):
-            prior = pilot_prior(pilot, Tally(pilot, counts))
-            shares = prior.sizes.round(DIGITS).tobytes()
+            beliefs = pilot_beliefs(pilot, Tally(pilot, counts))
+            shares = beliefs.prior.sizes.round(DIGITS).tobytes()
             if shares not in advices:
-                advices[shares] = replace(self, people=others, prior=prior).advice(epsilon)
+                advices[shares] = after._advice(epsilon, beliefs)
             advice = advices[shares]
             plan = advice.plan
             before = entries[plan.hash].repetitions if plan.hash in entries else 0
@@ -177,12 +204,12 @@ class Contest:
 
         Without a stated cap or padding length, each estimator has a plan with the best one.
         """
-        if name == AUTO:
-            entries = self._planner_entries(epsilon)
+        if is_auto(name):
+            entries = self.for_auto(name)._planner_entries(epsilon)
             known = self._common_estimators(entries)
             usual = self.questions.planner_estimators(known)
             estimators = self._requested(entries[0].plan, known) or usual
-            return self._planner_rows(epsilon, entries, estimators)
+            return self._planner_rows(name, epsilon, entries, estimators)
         own = self.plan(name, epsilon)
         known = self.questions.estimators(own)
         estimators = self._requested(own, known) or self.questions.usual_estimators(own, known)
@@ -215,14 +242,14 @@ class Contest:
         return found
 
     def _planner_rows(
-        self, epsilon: str, entries: Sequence[_Entry], estimators: Sequence[str]
+        self, name: str, epsilon: str, entries: Sequence[_Entry], estimators: Sequence[str]
     ) -> list[ContestRow]:
         """The rows of the planner's choices."""
         first = entries[0]
-        rows = self._rows_of_plans(AUTO, epsilon, entries, estimators)
+        rows = self._rows_of_plans(name, epsilon, entries, estimators)
         refused = sum(entry.repetitions for entry in entries if entry.refused) > self.repetitions / 2
         facts: dict[str, Any] = {"planner_estimator": first.estimator, "refused": refused}
-        if self.pilot:
+        if first.people < self.people:
             facts |= {
                 "pilot": (self.people - first.people) / self.people,
                 "choices": {
@@ -242,7 +269,7 @@ class Contest:
             for group in self.questions.answers(entry.plan, entry.people, entry.repetitions, estimators)
         ]
         plan = entries[0].plan
-        one_plan = not (name == AUTO and self.pilot)  # after a pilot, repetitions may have other plans
+        one_plan = entries[0].people == self.people  # after a pilot, repetitions may have other plans
         predicted = self.questions.predicted(plan, self.people, estimators) if one_plan else {}
         return {
             estimator: self._row(name, epsilon, plan, estimator, groups, predicted.get(estimator, {}))
@@ -261,7 +288,7 @@ class Contest:
         bands = [group.bands[estimator] for group in groups]
         frequency, mean = (self._errors(bands, statistic) for statistic in STATISTICS)
         left_out = self._left_out(groups)
-        keep_name = name == AUTO or ":" in name
+        keep_name = is_auto(name) or ":" in name
         return ContestRow(
             mechanism=name if keep_name else plan.mechanism_name,
             chosen=competitor_name(plan, self._scale),
@@ -315,6 +342,16 @@ class Contest:
             return ()
         known = self.questions.estimators(plan)
         return tuple(name for name in self.estimators if name not in known)
+
+
+def is_auto(name: str) -> bool:
+    """Whether a competitor is the planner's choice, like ``auto`` or ``auto:nothing``."""
+    mechanism, _, way = name.partition(":")
+    if mechanism != AUTO:
+        return False
+    if way and way not in WAYS:
+        raise PlanError(f"{AUTO} is told one of: {', '.join(WAYS)}")
+    return True
 
 
 def left_out_by(plan: Plan, sizes: Floats) -> float:

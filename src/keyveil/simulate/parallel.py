@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 
 from ..foundation.errors import ChannelError, PlanError
-from .contest import AUTO, Contest, NoEstimator
+from .contest import Contest, NoEstimator, is_auto
 from .contest_row import ContestRow
 
 Job = tuple[str, str]
@@ -46,7 +46,7 @@ def measure(
     for done, (job, result) in enumerate(_results(contest, jobs, processes), 1):
         if isinstance(result, list):
             rows[job] = result
-        elif isinstance(result, NoEstimator) or (lenient and job[0] != AUTO):
+        elif isinstance(result, NoEstimator) or (lenient and not is_auto(job[0])):
             skipped[job] = str(result)
         else:
             raise result

@@ -1,0 +1,198 @@
+"""Told nothing: beliefs, regrets, the smallest worst regret, and whether a first round pays."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from keyveil import Plan, PlanError, Schema
+from keyveil.people.prior import Prior
+from keyveil.planner import first_round as rounds
+from keyveil.planner.beliefs import Belief, Beliefs
+from keyveil.planner.first_round import FirstRound, best_round, share_regrets
+from keyveil.planner.helpful_fact import HelpfulFact
+from keyveil.planner.options import ALIKE
+from keyveil.planner.planner import advise
+from keyveil.planner.robust import NEAR_WORST, Comparison, RegretTable
+
+SCHEMA = Schema.of(20, 1, 5)
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    return Comparison(SCHEMA, Decimal(2), 100_000, "both", Beliefs.of(SCHEMA))
+
+
+@pytest.fixture(scope="module")
+def nothing():
+    return advise(SCHEMA, 2, 100_000)
+
+
+# -- beliefs ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keys", [1, 2, 7, 8, 16, 60, 100, 10_000])
+def test_beliefs_reach_from_one_key_to_most(keys):
+    beliefs = Beliefs.of(Schema.of(keys))
+    held = [prior.held for prior in beliefs.priors]
+    assert held[0] == 1
+    assert held[-1] == pytest.approx(0.7 * keys, rel=0.01) or keys > 4096
+    if keys >= 7:
+        assert held == sorted(held)
+    assert beliefs.prior.sizes == pytest.approx(Prior.of(keys).sizes)
+    assert beliefs.keys == keys
+
+
+def test_beliefs_take_the_stated_mean_and_spread():
+    beliefs = Beliefs.of(SCHEMA, mean=4, spread=0.5)
+    assert all("means near 4, spread 0.5 on [1, 5]" in prior.source for prior in beliefs.priors)
+    assert "from one key to most keys, means near 4" in beliefs.source
+
+
+def test_beliefs_without_sense_are_refused():
+    one, two = (Belief("some", Prior.of(keys)) for keys in (3, 4))
+    with pytest.raises(PlanError, match="same keys"):
+        Beliefs((one, two), one.prior)
+    with pytest.raises(PlanError, match="one weight each"):
+        Beliefs((one,), one.prior, np.array([0.5, 0.5]))
+    with pytest.raises(PlanError, match="for 3 keys, the plan for 20"):
+        advise(SCHEMA, 1, 1e5, prior=Beliefs((one,), one.prior))
+
+
+# -- regrets ---------------------------------------------------------------------------------------
+
+
+def table(costs, weights=None, names=("optimal", "several", "graded")):
+    costs = np.array(costs, float)
+    return RegretTable(names[: len(costs)], costs, costs.min(axis=0), weights)
+
+
+def test_a_regret_is_the_cost_over_the_least_cost_under_that_belief():
+    regrets = table([[2, 2], [1, 8], [4, 1]])
+    assert regrets.regrets.tolist() == [[2, 2], [1, 8], [4, 1]]
+    assert regrets.worst.tolist() == [2, 8, 4]
+    assert regrets.average == pytest.approx([2, 8**0.5, 2])
+    assert regrets.choice() == 0
+    weighed = table([[2, 2], [1, 8], [4, 1]], np.array([0.1, 0.9]))
+    assert weighed.average == pytest.approx([2, 8**0.9, 4**0.1])
+    assert weighed.choice() == 2
+
+
+def test_options_with_nearly_the_same_worst_regret_are_chosen_between_by_all_beliefs():
+    others = [1.0, 1.0, 1.0]
+    assert table([[3.0, 2.0, 2.0], [3.2, 1.0, 1.0], others]).worst.tolist() == [3.0, 3.2, 1.0]
+    costs = [[3.0, 2.0, 2.0], [3.2, 1.0, 1.0], [1.0, 9.0, 9.0]]
+    assert table(costs).choice() == 1
+    costs[1][0] = 3.0 * NEAR_WORST + 0.01
+    assert table(costs).choice() == 0
+
+
+def test_a_simple_option_comes_first_where_it_is_hardly_worse():
+    costs = [[1.0, 1.0], [1.0 + 0.9 * (ALIKE - 1), 1.0]]
+    assert table(costs, names=("optimal", "kvue")).choice() == 1
+    costs[1] = [1.2, 1.0]
+    assert table(costs, names=("optimal", "kvue")).choice() == 0
+
+
+def test_the_choice_is_the_minimiser_over_all_options(comparison):
+    regrets, options = comparison.simulated, comparison.options()
+    assert len(options) == len(comparison.pool) == len(regrets.costs)
+    assert {option.plan.hash for option in options} == {
+        option.plan.hash
+        for name in comparison.pool
+        if (option := comparison.option(name, 0)) is not None
+    }
+    worst = [max(option.regrets) for option in options]
+    assert worst == pytest.approx([option.score for option in options])
+    assert worst[0] <= NEAR_WORST * min(worst)
+    assert worst[1:] == sorted(worst[1:])
+    near = [option for option in options if option.score <= NEAR_WORST * min(worst)]
+    averages = [np.log(option.regrets).mean() for option in near]
+    assert np.log(options[0].regrets).mean() <= min(averages) + np.log(ALIKE) + 1e-12
+    for place in range(len(comparison.priors)):
+        assert regrets.least[place] <= regrets.costs[:, place].min()
+        assert comparison.own[place][0] in comparison.pool, "the best under a belief can be chosen"
+
+
+def test_a_plan_that_cannot_answer_costs_at_most_twice(comparison):
+    assert np.isfinite(comparison.in_closed_form.costs).all()
+
+
+# -- advice ----------------------------------------------------------------------------------------
+
+
+def test_it_answers_only_if_it_does_under_every_belief(nothing):
+    assert nothing.answers == all(factor <= 1 for factor in nothing.best.people_factors)
+    few = advise(SCHEMA, 1, 20_000, brief=True)
+    factors = few.best.people_factors
+    assert min(factors) <= 1 < max(factors)
+    assert not few.answers
+    assert few.may_answer
+    assert "it can answer only if people hold" in str(few)
+    states = [belief["answers"] for belief in few.document()["beliefs"]]
+    assert states == [factor <= 1 for factor in factors]
+    assert few.document()["answers"] is False
+    assert Plan.choose(SCHEMA, 1, 20_000, force=True) == few.plan
+
+
+def test_a_refusal_says_what_it_takes_if_people_hold_a_third():
+    found = advise(SCHEMA, "0.1", 1000, brief=True)
+    assert not found.may_answer
+    assert "no plan can answer; if people hold 6 keys, it takes about" in str(found)
+    assert found.people_needed > 1000
+
+
+def test_one_belief_is_one_prior():
+    prior = Prior.of(SCHEMA, held=1)
+    single = Beliefs((Belief("one key", prior),), prior, np.ones(1))
+    found = advise(SCHEMA, 2, 100_000, prior=single, brief=True)
+    assert found.first_round is None
+    assert found.best.regrets[0] <= ALIKE
+    assert found.plan.encode in ("items", "padded")
+
+
+def test_conditionals_take_the_default_prior():
+    found = advise(Schema.of(6), 2, 1e6, ask="conditional", brief=True)
+    assert found.beliefs is None
+    assert found.prior.source == Prior.of(Schema.of(6)).source
+
+
+def test_the_fact_that_helps_most_is_named(nothing):
+    assert isinstance(nothing.fact, HelpfulFact)
+    assert nothing.fact.question == "how many keys do people hold?"
+    assert nothing.fact.regret == max(nothing.best.regrets)
+    assert "--held N" in str(nothing.fact)
+    assert advise(Schema.of(1), 1, 1e5, prior=Beliefs.of(Schema.of(1), mean=0)).fact is None
+    assert advise(SCHEMA, 2, 100_000, prior=Prior.of(SCHEMA)).fact is None
+
+
+# -- the first round -------------------------------------------------------------------------------
+
+
+def test_a_first_round_is_recommended_where_it_pays(nothing):
+    first = nothing.first_round
+    assert isinstance(first, FirstRound)
+    assert first.plan == Plan.of(SCHEMA, "sized", 2, "tight")
+    assert first.people + first.others == 100_000
+    assert first.regret <= rounds.GAIN * nothing.best.score
+    assert nothing.document()["first_round"]["people"] == first.people
+    assert advise(SCHEMA, 2, 1, brief=True).first_round is None, "no one is left to answer"
+
+
+def test_no_first_round_where_one_plan_is_good_enough(comparison):
+    assert rounds.first_round(comparison, rounds.PAYS_ABOVE) is None
+    regret = best_round(Plan.of(SCHEMA, "sized", 2, "tight"), comparison).regret
+    assert rounds.first_round(comparison, regret) is None or regret <= rounds.GAIN * regret
+
+
+def test_a_share_costs_its_people_and_gains_what_it_tells():
+    """Two options, each right under one of two beliefs that are easy to tell apart."""
+    pilot = Plan.of(SCHEMA, "sized", 4, "tight")
+    laws = [np.eye(21)[1], np.eye(21)[20]]
+    regrets = share_regrets(pilot, np.array([[1.0, 9.0], [9.0, 1.0]]), laws, 10**9)
+    costs = [1 / (1 - share) for share in rounds.SHARES]
+    assert regrets == pytest.approx(np.array([costs, costs]).T)
+    alike = share_regrets(pilot, np.array([[1.0, 9.0], [9.0, 1.0]]), [laws[0], laws[0]], 10**9)
+    assert alike.max(axis=1) == pytest.approx([9 * cost for cost in costs]), "nothing can be told"
