@@ -157,7 +157,7 @@ def test_an_explanation_of_nothing_in_json_says_so_beside_it(at, capsys):
     assert said.err == "no --keys and no --epsilon given: explained for 100 keys and epsilon 1\n"
 
 
-REFUSED = (*AUTO, "--epsilon", "0.1", "--people", "1e4")
+REFUSED = (*AUTO, "--epsilon", "0.1", "--people", "1e4", "--held", 6)
 
 
 def test_a_refusal_is_json_where_json_is_asked_for(at, capsys):
@@ -311,7 +311,7 @@ def _shown(said: str, mechanism: str) -> tuple[float, float]:
 
 def test_what_is_seen_and_typed_is_on_the_users_scale(at):
     """The same people on [-1, 1] and on [1, 5]: the mean's errors double, and nothing else moves."""
-    plan = ("plan", "--keys", 20, "--epsilon", 2, "--people", "1e5", "--mechanism")
+    plan = ("plan", "--keys", 20, "--held", 6, "--epsilon", 2, "--people", "1e5", "--mechanism")
     unit = ("--range=-1,1", "--mean", "0.5", "--spread", "0.3")
     own = ("--range", "1,5", "--mean", "4", "--spread", "0.6")
     said = [at(*plan, "auto", *which, "--explain") for which in (unit, own)]

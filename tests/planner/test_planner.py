@@ -285,7 +285,7 @@ def test_a_cap_that_leaves_out_most_does_not_answer():
     sizes = np.r_[0.0, np.arange(1, 71) ** -1.5]
     prior = Prior.of(100, sizes=sizes)
     advice = advise(Schema.of(100), "0.5", 100_000, prior=prior, brief=True)
-    short = [option for option in advice.options if option.plan.cap == 2]
+    short = [option for option in advice.options if option.plan.part_plans[0].cap == 2]
     assert short
     assert all(option.people_factor == np.inf for option in short)
     assert advice.best.score <= 2 * ALIKE
@@ -384,7 +384,7 @@ def test_mechanisms_near_each_other_are_chosen_between_by_the_estimator_itself()
     assert next(option.score for option in found if option.mechanism == "kvue") == pytest.approx(2)
     assert {option.plan.hash for option in found} == {option.plan.hash for option in quick}
     best = advise(schema, "0.5", 20_000, prior=prior)
-    assert (best.plan, best.estimator) == (found[0].plan, found[0].estimator)
+    assert (best.plan.part_plans[0], best.estimator) == (found[0].plan, found[0].estimator)
 
 
 @pytest.mark.parametrize(("people", "held"), [(100, 30), (20_000, 1), (10**6, 3)])

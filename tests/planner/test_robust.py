@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 from keyveil import Plan, PlanError, Schema
+from keyveil.people.beliefs import Belief, Beliefs
 from keyveil.people.prior import Prior
 from keyveil.planner import first_round as rounds
-from keyveil.planner.beliefs import Belief, Beliefs
 from keyveil.planner.first_round import FirstRound, best_round, share_regrets
 from keyveil.planner.helpful_fact import HelpfulFact
 from keyveil.planner.options import ALIKE
 from keyveil.planner.planner import advise
-from keyveil.planner.robust import NEAR_WORST, Comparison, RegretTable
+from keyveil.planner.robust import NEAR_WORST, BeliefComparison, RegretTable
 
 SCHEMA = Schema.of(20, 1, 5)
 
 
 @pytest.fixture(scope="module")
 def comparison():
-    return Comparison(SCHEMA, Decimal(2), 100_000, "both", Beliefs.of(SCHEMA))
+    return BeliefComparison(SCHEMA, Decimal(2), 100_000, "both", Beliefs.of(SCHEMA))
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ import click
 from ..foundation.errors import PlanError
 from ..foundation.exact import epsilon_of, text
 from ..foundation.files import named
+from ..people.beliefs import Beliefs
 from ..people.schema import Schema
 from ..plan.plan import Plan
 from ..plan.tally import Tally
-from ..planner.beliefs import Beliefs
 from ..planner.pilot import bucket_shares, check_pilot, pilot_beliefs
 from .arguments import Given, read_numbers, read_range, read_schema
 from .output import figure, interval, print_json, print_table

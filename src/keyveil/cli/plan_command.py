@@ -22,8 +22,8 @@ from .output import as_json, counted, print_json
 from .output_files import OUTPUT, PICTURE, writes_files
 
 if TYPE_CHECKING:
+    from ..people.beliefs import Beliefs
     from ..people.prior import Prior
-    from ..planner.beliefs import Beliefs
     from ..planner.planner import Advice
 
 AUTO = "auto"
@@ -149,7 +149,7 @@ class PlanOptions(Given):
 
     def known(self, schema: Schema) -> Prior | Beliefs:
         """What the planner is told: a prior if --held states how many keys people hold."""
-        from ..planner.beliefs import Beliefs
+        from ..people.beliefs import Beliefs
 
         if self.held is not None:
             return self.prior(schema)

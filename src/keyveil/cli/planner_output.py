@@ -14,11 +14,11 @@ from ..estimate.shrink.shrinkage import FEWEST
 from ..estimate.together.query import Query
 from ..foundation.errors import PlanError
 from ..foundation.exact import text
+from ..people.beliefs import Beliefs
 from ..people.prior import Prior
 from ..people.scale import Scale
 from ..people.schema import Schema
 from ..plan.plan import Plan
-from ..planner.beliefs import Beliefs
 from ..planner.curves import A_FEW, Curves, curves
 from ..planner.first_round import pilot_people
 from ..planner.options import Option

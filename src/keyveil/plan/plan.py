@@ -43,8 +43,8 @@ from .registry import REGISTRY, encoding_named, mechanism_named
 from .report import Report, Reports
 
 if TYPE_CHECKING:
+    from ..people.beliefs import Beliefs
     from ..people.prior import Prior
-    from ..planner.beliefs import Beliefs
     from .tally import Tally
 
 FORMAT = "keyveil/plan/1"

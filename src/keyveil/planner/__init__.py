@@ -1,6 +1,6 @@
 """The planner: which plan has the least predicted error for these keys, people and epsilon."""
 
-from .beliefs import Beliefs
+from ..people.beliefs import Beliefs
 from .first_round import FirstRound, pilot_people
 from .pilot import pilot_beliefs, pilot_prior
 from .planner import Advice, advise

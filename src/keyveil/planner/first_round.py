@@ -19,11 +19,11 @@ from ..foundation.arrays import Floats
 from ..foundation.coins import Coins
 from ..mechanisms.encodings.set_size import bucket_shares
 from ..mechanisms.sized import noise_of
+from ..people.beliefs import Beliefs
 from ..people.prior import Prior
 from ..plan.plan import Plan
-from .beliefs import Beliefs
 from .pilot import check_pilot, slack_of
-from .robust import Comparison
+from .robust import BeliefComparison
 
 SHARES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3)
 """The shares of people that are tried for a first round."""
@@ -60,7 +60,7 @@ class FirstRound:
         }
 
 
-def first_round(comparison: Comparison, alone: float) -> FirstRound | None:
+def first_round(comparison: BeliefComparison, alone: float) -> FirstRound | None:
     """The first round with the best share of people; None if it does not pay.
 
     ``alone`` is the worst regret of the robust choice without a first round.
@@ -76,10 +76,10 @@ def pilot_people(plan: Plan, people: int) -> int:
     """The number of people that a pilot should ask if nothing is known about people."""
     check_pilot(plan)
     beliefs = Beliefs.of(plan.schema)
-    return best_round(plan, Comparison(plan.schema, plan.promised, people, "both", beliefs)).people
+    return best_round(plan, BeliefComparison(plan.schema, plan.promised, people, "both", beliefs)).people
 
 
-def best_round(pilot: Plan, comparison: Comparison) -> FirstRound:
+def best_round(pilot: Plan, comparison: BeliefComparison) -> FirstRound:
     """The first round with the best share of people, whether it pays or not."""
     people, mixed = comparison.people, _mixtures(comparison)
     regrets = comparison.simulated.regrets
@@ -115,7 +115,7 @@ def share_regrets(pilot: Plan, regrets: Floats, laws: list[Floats], people: int)
     return predicted
 
 
-def _mixtures(comparison: Comparison) -> list[Prior]:
+def _mixtures(comparison: BeliefComparison) -> list[Prior]:
     """Priors of people who mostly hold few keys, while some hold many."""
     priors = comparison.priors
     if len(priors) < 4:

@@ -9,7 +9,7 @@ from ..people.scale import Scale
 from .options import Option, options_for
 
 if TYPE_CHECKING:
-    from .robust import Comparison
+    from .robust import BeliefComparison
 
 HELPS = 1.1
 """A fact helps if not knowing it can raise the error by at least this factor."""
@@ -40,7 +40,7 @@ HELD = "how many keys do people hold?", "--held N, or ask some of them in a firs
 MEAN = "where do values lie on average?", "--mean VALUE"
 
 
-def helpful_fact(comparison: Comparison, choice: Option) -> HelpfulFact | None:
+def helpful_fact(comparison: BeliefComparison, choice: Option) -> HelpfulFact | None:
     """The fact whose lack can cost the choice most; None if none helps."""
     facts = [HelpfulFact(*HELD, max(choice.regrets))]
     if comparison.beliefs.mean is None:
@@ -49,7 +49,7 @@ def helpful_fact(comparison: Comparison, choice: Option) -> HelpfulFact | None:
     return best if best.regret >= HELPS else None
 
 
-def _regret_of_mean(comparison: Comparison) -> float:
+def _regret_of_mean(comparison: BeliefComparison) -> float:
     """The regret of the choice if values lie near the upper end of their range."""
     schema, prior = comparison.schema, comparison.beliefs.prior
     mean = Scale.of(schema).value(OFF)

@@ -34,8 +34,8 @@ from ..foundation.arrays import Floats
 from ..foundation.errors import PlanError
 from ..mechanisms.encodings.set_size import bucket_ends, bucket_of
 from ..mechanisms.sized import noise_of, shares_of
+from ..people.beliefs import Belief, Beliefs
 from ..people.prior import MOST_HELD, Prior, beta_binomial
-from .beliefs import Belief, Beliefs
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan

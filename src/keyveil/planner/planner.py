@@ -20,16 +20,16 @@ from ..estimate.together.query import Query
 from ..foundation.errors import PlanError
 from ..foundation.exact import epsilon_of, text
 from ..foundation.search import smallest_fitting
+from ..people.beliefs import Beliefs, in_words
 from ..people.prior import Prior
 from ..people.scale import Scale
 from ..people.schema import Schema
 from ..plan.plan import Plan
-from .beliefs import Beliefs, in_words
 from .final_choice import choose_by_simulation
 from .first_round import FirstRound, first_round
 from .helpful_fact import HelpfulFact, helpful_fact
 from .options import ALIKE, Option, counted_of, options_for, people_factor
-from .robust import Comparison
+from .robust import BeliefComparison
 from .side_part import with_side_part
 
 ASKS = ("both", "frequency", "mean", "conditional")
@@ -260,7 +260,7 @@ def _advise_over_beliefs(
     schema: Schema, epsilon: Decimal, people: int, ask: str, beliefs: Beliefs, brief: bool
 ) -> Advice:
     """The advice for single keys if several beliefs are possible."""
-    comparison = Comparison(schema, epsilon, people, ask, beliefs)
+    comparison = BeliefComparison(schema, epsilon, people, ask, beliefs)
     options = comparison.options()
     first = fact = needed = None
     if beliefs.weights is None:

@@ -21,10 +21,10 @@ import numpy as np
 from ..estimate import default_estimator
 from ..foundation.arrays import Floats
 from ..foundation.errors import ChannelError, PlanError
+from ..people.beliefs import Beliefs
 from ..people.prior import Prior
 from ..people.schema import Schema
 from ..plan.plan import Plan
-from .beliefs import Beliefs
 from .final_choice import FIRST_SHARE, TRUST, Simulation
 from .options import (
     ALIKE,
@@ -106,7 +106,7 @@ class RegretTable(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class BeliefComparison:
     """Every option under every belief, for one question about single keys."""
 
     schema: Schema

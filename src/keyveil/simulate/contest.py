@@ -19,6 +19,7 @@ from ..foundation.coins import Coins
 from ..foundation.errors import PlanError
 from ..mechanisms import REGISTRY, mechanism_named
 from ..mechanisms.mechanism import CALIBRATIONS
+from ..people.beliefs import Beliefs
 from ..people.population import Population
 from ..people.prior import Prior
 from ..people.scale import ExactScale
@@ -26,7 +27,6 @@ from ..people.schema import Schema
 from ..plan.plan import Plan
 from ..plan.recipe import written
 from ..plan.tally import Tally
-from ..planner.beliefs import Beliefs
 from ..planner.competitor import competitor_name, parse_competitor
 from ..planner.first_round import pilot_people
 from ..planner.padding import PADDED_FOR

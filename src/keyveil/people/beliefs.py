@@ -15,8 +15,8 @@ import numpy as np
 
 from ..foundation.arrays import Floats
 from ..foundation.errors import PlanError
-from ..people.prior import MOST_HELD, Prior, beta_binomial
-from ..people.schema import Schema
+from .prior import MOST_HELD, Prior, beta_binomial
+from .schema import Schema
 
 TWO, FEW = 2.0, 4.0
 """The average numbers of keys of two beliefs about sparse sets."""
