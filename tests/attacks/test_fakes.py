@@ -10,7 +10,7 @@ from scipy import stats
 
 from keyveil import REGISTRY, Coins, People, Plan, Schema, Tally
 from keyveil.channel import Halfspace, Symbols
-from keyveil.estimate import KeyBands, bands
+from keyveil.estimate import KeyBands, bands, first_estimator
 from keyveil.trust.health import check_views
 from keyveil.trust.poison import GOALS, gain, reach, repair
 from keyveil.trust.poison.averaged_attack import is_pooled
@@ -76,7 +76,7 @@ def every_report(plan: Plan) -> np.ndarray:
 
 def best_of(plan: Plan, goal: str, counts: np.ndarray) -> float:
     """The best that any of these tallies does for a goal on key 0, by the plan's own estimator."""
-    return best_in(plan, goal, bands(plan, counts))
+    return best_in(plan, goal, bands(plan, counts, first_estimator(plan)))
 
 
 def best_in(plan: Plan, goal: str, found: KeyBands) -> float:
@@ -105,7 +105,7 @@ def test_no_report_that_can_be_sent_goes_beyond_the_worst_that_is_claimed(name):
     plan = plan_of(name, keys, 1, **SMALL.get(name, {}))
     base = honest_tally(plan, 2000, 1000)
     fakes = round(base.reports * 0.05 / 0.95)
-    found = bands(plan, base.counts + fakes * every_report(plan))
+    found = bands(plan, base.counts + fakes * every_report(plan), first_estimator(plan))
     exact = not is_pooled(plan) and len(possible_cores(plan)) == 1
     for goal in goals_of(name):
         worst, most = claimed(plan, goal, base, 0.05), best_in(plan, goal, found)
@@ -121,7 +121,7 @@ def test_mixtures_of_reports_do_no_better_among_pooled_views():
     reports, draw = every_report(plan), np.random.default_rng(3)
     fakes = base.reports * 0.05 / 0.95
     single = [base.counts + round(fakes) * row for row in reports]
-    alone = bands(plan, np.array(single)).frequency.value[:, 0]
+    alone = bands(plan, np.array(single), first_estimator(plan)).frequency.value[:, 0]
     for goal, sign in zip(GOALS[:2], (1, -1), strict=True):
         worst = claimed(plan, goal, base, 0.05)
         order = np.argsort(sign * alone)[-8:]

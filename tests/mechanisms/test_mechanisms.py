@@ -275,7 +275,7 @@ def test_kvue_is_the_papers_estimator_and_its_variance_has_a_second_term(epsilon
     # At most one lie is a unit of 2^-32 heavier; the decoder magnifies it.
     slack = 1e-8 / (3 * keep - 1) ** 2
     np.testing.assert_allclose(COUNTS @ decoder, stars, atol=slack * total)
-    answer = estimate(plan, tally_of(plan, COUNTS))["a"]
+    answer = estimate(plan, tally_of(plan, COUNTS), "least_squares")["a"]
     assert answer.frequency.value == pytest.approx(1 - stars[0] / total, abs=slack)
     odds = exp(float(plan.proven))
     held = np.array([4000.0, 3600, 2400])
@@ -370,7 +370,7 @@ def test_bisample_is_its_papers_estimator_where_both_directions_are_asked_alike(
     keep = exp(1) / (exp(1) + 1)
     counts = np.array([3000, 2000, 2600, 2400])
     ones, minus = counts[1] / counts[:2].sum(), counts[3] / counts[2:].sum()
-    answer = estimate(plan, tally_of(plan, counts))["a"]
+    answer = estimate(plan, tally_of(plan, counts), "least_squares")["a"]
     frequency = (2 * keep - 2 + ones + minus) / (2 * keep - 1)
     assert answer.frequency.value == pytest.approx(frequency, abs=1e-7)  # 32-bit weights
     mean = (ones - minus) / (ones + minus + 2 * keep - 2)
