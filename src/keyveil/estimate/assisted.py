@@ -132,13 +132,13 @@ def _ends(
     ratios = _tested_ratios(tested, limits)
     margin = _margin(tested, prior, ratios, level, spread)
     accepted = margin >= 0
-    some = accepted.any(axis=-1)
+    any_accepted = accepted.any(axis=-1)
     first = accepted.argmax(axis=-1)
     last = POINTS - 1 - accepted[..., ::-1].argmax(axis=-1)
     low = _crossing(ratios, margin, first, first - 1)
     high = _crossing(ratios, margin, last, last + 1)
     everything = (
-        some
+        any_accepted
         & (first == 0)
         & (last == POINTS - 1)
         & (ratios[..., 0] <= limits[0])
@@ -146,7 +146,7 @@ def _ends(
     )
     low, high = np.where(everything, -np.inf, low), np.where(everything, np.inf, high)
     outside_low, outside_high = _outside(tested, limits, level)
-    low, high = np.where(some, low, outside_low), np.where(some, high, outside_high)
+    low, high = np.where(any_accepted, low, outside_low), np.where(any_accepted, high, outside_high)
     return np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
 
 

@@ -37,8 +37,8 @@ def key_intervals(moments: Moments, values: dict[str, Floats], level: float) -> 
         part = slice(first, first + step)
         block = Moments(rows.reports[part], rows.values[part], rows.covariance[part])
         own_side = None if side is None else side.rows(part)
-        found = _block_intervals(block, {n: v[part] for n, v in answers.items()}, level, own_side)
-        for name, (low, high) in found.items():
+        block_ends = _block_intervals(block, {n: v[part] for n, v in answers.items()}, level, own_side)
+        for name, (low, high) in block_ends.items():
             ends[name][0][part], ends[name][1][part] = low, high
     return {name: (low.reshape(shape), high.reshape(shape)) for name, (low, high) in ends.items()}
 
