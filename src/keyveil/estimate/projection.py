@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..foundation.arrays import Floats
-from .answer import Answers, Estimate, shifted
+from .answer import Answers, Estimate, KeyAnswer, shifted
 from .decoding import state_decoding_of
 
 if TYPE_CHECKING:
@@ -85,31 +85,31 @@ def within_range(plan: Plan, answers: Answers) -> Answers:
             return replace(estimate, value=moved.value)
         return replace(moved, stderr=estimate.stderr)
 
-    keys = tuple(
+    moved = _moved(plan, answers, inside)
+    keys = (replace(key, raw=own) for key, own in zip(moved, answers, strict=True))
+    return replace(answers, keys=tuple(keys))
+
+
+def _moved(
+    plan: Plan,
+    answers: Answers,
+    move: Callable[[Estimate | None, float, float], Estimate | None],
+) -> tuple[KeyAnswer, ...]:
+    """The answers of every key, each statistic moved by its range."""
+    return tuple(
         replace(
             answer,
-            frequency=inside(answer.frequency, 0.0, 1.0),
-            mean=inside(answer.mean, float(low), float(high)),
-            mass=inside(answer.mass, -1.0, 1.0),
-            raw=answer,
+            frequency=move(answer.frequency, 0.0, 1.0),
+            mean=move(answer.mean, float(low), float(high)),
+            mass=move(answer.mass, -1.0, 1.0),
         )
         for answer, low, high in zip(answers, plan.schema.low, plan.schema.high, strict=True)
     )
-    return replace(answers, keys=keys)
 
 
 def clip(plan: Plan, tally: Tally, answers: Answers) -> Answers:
     """Moves frequencies into [0, 1] and means into the range of their key; cuts intervals to match."""
-    keys = tuple(
-        replace(
-            answer,
-            frequency=_within(answer.frequency, 0.0, 1.0),
-            mean=_within(answer.mean, float(low), float(high)),
-            mass=_within(answer.mass, -1.0, 1.0),
-        )
-        for answer, low, high in zip(answers, plan.schema.low, plan.schema.high, strict=True)
-    )
-    return answers.replaced(keys, "clip")
+    return answers.replaced(_moved(plan, answers, _within), "clip")
 
 
 def simplex(plan: Plan, tally: Tally, answers: Answers) -> Answers:

@@ -279,8 +279,7 @@ class Prior:
         number, weight = self._holders
         kept = np.minimum(1.0, cap / np.append(number, self.keys))
         total = weight.sum(axis=0)
-        made = np.divide(kept @ weight, total, out=np.ones_like(total), where=total > 0)
-        return np.asarray(made)
+        return np.asarray(np.divide(kept @ weight, total, out=np.ones_like(total), where=total > 0))
 
     @cached_property
     def _holders(self) -> tuple[np.ndarray, Floats]:

@@ -93,7 +93,7 @@ def _counts(
             _by_person(plan, population, own, draw, row)
         return counts
     counts[:, 0] = people
-    sets, numbers = _Sets(plan, loops), _people_of_runs(people, runs)
+    sets, numbers = SetCounts(plan, loops), _people_of_runs(people, runs)
     people, total = max(numbers), sum(numbers)
     many = max(int(people * sets.telling(population) / SLACK), LEAST)
     if min(many, total) > MOST_DRAWN:
@@ -164,7 +164,7 @@ def _by_person(
         tally.add(plan.packing.batch(*plan.perturb(some, stream)))
 
 
-class _Sets:
+class SetCounts:
     """Reports about whole sets, by the compiled loop of the plan's channel."""
 
     def __init__(self, plan: Plan, loops: Any) -> None:
