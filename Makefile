@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock postgres demo test test-long lint types bench clean
+.PHONY: setup lock services demo test test-long lint types bench clean
 
 setup: $(STAMP)
 
@@ -37,16 +37,19 @@ lint: setup
 types: setup
 	@$(BIN)/mypy
 
-# The collector's tests start a PostgreSQL of their own: private folder and socket, stopped after.
-postgres:
+# The collector's tests start a PostgreSQL and an nginx of their own: private folder and ports, stopped after.
+services:
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
 	  { apt-get update -qq && apt-get install -y -qq postgresql >/dev/null; } || \
 	  { echo "the tests need PostgreSQL: install the postgresql package"; exit 1; }
+	@{ test -x /usr/sbin/nginx || command -v nginx >/dev/null; } && command -v systemd-analyze >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq nginx-light systemd >/dev/null; } || \
+	  { echo "the tests need nginx and systemd-analyze: install the packages nginx-light and systemd"; exit 1; }
 
-test: lint types postgres
+test: lint types services
 	@KEYVEIL_POSTGRES=required $(BIN)/python -m pytest -n 2 -m "not long"
 
-test-long: lint types postgres
+test-long: lint types services
 	@KEYVEIL_POSTGRES=required KEYVEIL_LONG=1 $(BIN)/python -m pytest -n 2
 
 bench: setup

@@ -305,3 +305,20 @@ def test_the_command_moves_a_database_into_a_file(database, tmp_path):
     listed = json.loads(keyveil("collection", "list", "--store", new, "--json").stdout)
     assert [row["plan"] for row in listed] == [PLAN.hash]
     assert Path(new).is_file()
+
+
+def test_a_backup_is_verified_before_it_is_restored(file_desk, tmp_path, monkeypatch):
+    filled(file_desk)
+    store = str(tmp_path / "store.sqlite")
+    keyveil("backup", str(tmp_path / "copy"), "--store", store, "--segments", str(tmp_path / "segments"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    good = keyveil("verify", str(tmp_path / "copy"), "--json")
+    verdicts = json.loads(good.stdout)
+    assert all(not verdict["findings"] for verdict in verdicts)
+    assert {verdict["collection"] for verdict in verdicts} == {"menu", "rounds"}
+    assert not list(tmp_path.glob("keyveil-verify-*"))
+    part = next((tmp_path / "copy").rglob("*.parquet"))
+    flip(part)
+    bad = keyveil("verify", str(tmp_path / "copy"), check=False)
+    assert bad.returncode == 1
+    assert len(bad.stderr.splitlines()) == 1

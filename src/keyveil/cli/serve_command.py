@@ -6,6 +6,7 @@ import sys
 from contextlib import closing
 from math import isfinite
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -81,17 +82,30 @@ def serve(address: str, segments: Path | None, host: str, port: int, **limits: A
 
 
 @click.command()
+@click.argument("backup_folder", metavar="[BACKUP]", required=False, type=click.Path(path_type=Path))
 @store_option
 @segments_option
 @as_json
-def verify(address: str, segments: Path | None, machine: bool) -> int:
-    """Recount everything from the segments; the counts must match exactly. Also while serving."""
+def verify(backup_folder: Path | None, address: str, segments: Path | None, machine: bool) -> int:
+    """Recount everything from the segments; the counts must match exactly. Also while serving.
+
+    With the folder of a backup, check that backup instead of a store: it is restored to a temporary
+    folder, recounted there and removed again.
+    """
     from dataclasses import asdict
 
     from ..service.collector.operations.verify import verify as recount
 
-    with opened(address) as store:
-        result = recount(store, segments_of(address, segments))
+    with TemporaryDirectory(prefix="keyveil-verify-") as scratch:
+        if backup_folder is not None:
+            need()
+            from ..service.collector.operations.restore import restore as bring_back
+
+            address, segments = str(Path(scratch) / "store.sqlite"), Path(scratch) / "segments"
+            with plainly():
+                bring_back(backup_folder, address, segments)
+        with opened(address) as store:
+            result = recount(store, segments_of(address, segments))
     if machine:
         print_json([asdict(verdict) for verdict in result])
     for verdict in result:

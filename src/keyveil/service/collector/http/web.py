@@ -21,6 +21,7 @@ from ..process.logs import Log
 from ..process.metrics import Refusals
 from ..process.problems import CONTENT_TYPE, Problem
 from ..process.settings import Settings
+from ..process.supervisor import Supervisor
 from ..store.store_interface import StoreError, StoreUnready
 from .access import cors, header, preflight
 from .batches import JSON
@@ -159,10 +160,15 @@ def site(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        supervisor = Supervisor()
         await start()
+        supervisor.tell("READY=1")
+        watch = asyncio.create_task(supervisor.watch(lambda: host.health()[0]))
         try:
             yield
         finally:
+            supervisor.tell("STOPPING=1")
+            watch.cancel()
             await host.stop()
 
     async def health(request: Request) -> Response:

@@ -1,0 +1,237 @@
+"""The files of deploy/: linted, and tried as far as processes and ports go."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import secrets
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from process import Process, keyveil
+
+from keyveil import Plan, Schema
+from keyveil.service.collector.process.supervisor import Supervisor
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+TOOLS = Path(sys.executable).parent
+
+
+# -- lint ------------------------------------------------------------------------------------------
+
+
+def test_the_unit_is_one_that_systemd_understands(tmp_path):
+    unit = (DEPLOY / "systemd/keyveil@.service").read_text()
+    (tmp_path / "keyveil@8750.service").write_text(
+        unit.replace("/opt/keyveil/bin/keyveil", sys.executable)
+    )
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(tmp_path / "keyveil@8750.service")],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0
+    assert "keyveil@8750.service" not in done.stderr
+
+
+def test_the_containerfile_and_the_compose_file_have_no_findings():
+    subprocess.run([TOOLS / "hadolint", DEPLOY / "Containerfile"], check=True)
+    schema = ["--builtin-schema", "vendor.compose-spec", DEPLOY / "compose.yaml"]
+    subprocess.run([TOOLS / "check-jsonschema", *schema], check=True)
+
+
+def test_every_file_that_compose_mounts_is_here():
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    own = {"./tls"}  # made by the operator
+    mounted = [v.split(":")[0] for s in services.values() for v in s.get("volumes", [])]
+    files = [path for path in mounted if path.startswith("./") and path not in own]
+    assert files
+    assert all((DEPLOY / path).exists() for path in files)
+
+
+def test_commands_in_units_and_containers_exist():
+    text = "".join(
+        (DEPLOY / name).read_text()
+        for name in ("compose.yaml", "systemd/keyveil@.service", "Containerfile")
+    )
+    verbs = set(re.findall(r"keyveil (migrate|serve|token create|token list)\b", text))
+    assert {"serve", "migrate", "token create", "token list"} <= verbs
+    for verb in verbs:
+        assert keyveil(*verb.split(), "--help").stdout.startswith("Usage")
+
+
+# -- the service manager ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def manager(tmp_path):
+    """A service manager's socket, and the environment that it gives to its processes."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(str(tmp_path / "notify"))
+        receiver.settimeout(10)
+        yield receiver, {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "300000"}
+
+
+def test_a_collector_tells_its_manager_that_it_is_ready_alive_and_ending(manager, tmp_path, monkeypatch):
+    receiver, environment = manager
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    process = Process(str(tmp_path / "store.sqlite"), tmp_path)
+    states = [receiver.recv(100) for _ in range(3)]
+    assert process.end() == 0
+    receiver.setblocking(False)
+    while states[-1] != b"STOPPING=1":
+        states.append(receiver.recv(100))
+    assert states[:3] == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1"]
+
+
+def test_an_unhealthy_process_sends_no_sign_of_life(manager):
+    receiver, environment = manager
+    healthy = iter([True, False, False, True])
+
+    async def watched():
+        with pytest.raises(RuntimeError):  # the iterator ends inside a coroutine
+            await Supervisor({**environment, "WATCHDOG_USEC": "3000"}).watch(lambda: next(healthy))
+
+    asyncio.run(watched())
+    receiver.setblocking(False)
+    assert [receiver.recv(100) for _ in range(2)] == [b"WATCHDOG=1"] * 2
+    with pytest.raises(BlockingIOError):
+        receiver.recv(100)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{}, {"WATCHDOG_USEC": "1000"}, {"NOTIFY_SOCKET": "/absent", "WATCHDOG_USEC": "x"}],
+    ids=["none", "no_socket", "no_number"],
+)
+def test_without_a_manager_nothing_is_sent_and_nothing_fails(environment):
+    supervisor = Supervisor(environment)
+    supervisor.tell("READY=1")
+    assert supervisor.seconds is None
+
+
+def test_a_watchdog_of_another_process_is_not_ours(manager):
+    assert Supervisor({**manager[1], "WATCHDOG_PID": str(os.getpid() + 1)}).seconds is None
+
+
+# -- the proxy -------------------------------------------------------------------------------------
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def certificate(folder):
+    """A certificate for collector.example, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "collector.example")])
+    now = datetime.now(UTC)
+    names = x509.SubjectAlternativeName([x509.DNSName("collector.example")])
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(names, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    form = serialization.Encoding.PEM
+    (folder / "fullchain.pem").write_bytes(made.public_bytes(form))
+    plain = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "privkey.pem").write_bytes(key.private_bytes(form, *plain))
+
+
+@pytest.fixture
+def proxy(tmp_path):
+    """nginx with the files of deploy/nginx on ports of its own; yields its port and the collectors'."""
+    ports = {443: free_port(), 8750: free_port(), 8751: free_port()}
+    certificate(tmp_path)
+    text = "".join(
+        (DEPLOY / "nginx" / name).read_text() for name in ("upstream-host.conf", "keyveil.conf")
+    )
+    for port, free in ports.items():
+        text = re.sub(rf"\b{port}\b", f"127.0.0.1:{free}" if port == 443 else str(free), text)
+    text = text.replace("/etc/keyveil/tls", str(tmp_path)).replace("/var/log/nginx", str(tmp_path))
+    text = text.replace("rate=20r/s", "rate=10000r/s")  # one address sends everything here
+    temporary = "".join(
+        f"{kind}_temp_path {kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    (tmp_path / "nginx.conf").write_text(
+        f"daemon off; pid nginx.pid; worker_processes 1; error_log {tmp_path}/nginx.log;"
+        f"events {{}} http {{ {temporary} {text} }}"
+    )
+    nginx = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
+    assert nginx, "the test needs nginx"
+    process = subprocess.Popen([nginx, "-p", str(tmp_path), "-c", "nginx.conf", "-e", "nginx.log"])
+    try:
+        while True:
+            assert process.poll() is None, (tmp_path / "nginx.log").read_text()
+            try:
+                socket.create_connection(("127.0.0.1", ports[443]), 1).close()
+                break
+            except OSError:
+                time.sleep(0.02)
+        yield ports[443], ports[8750], ports[8751]
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def test_a_rolling_restart_behind_the_proxy_refuses_no_report(proxy, database, tmp_path):
+    port, *ports = proxy
+    plan = Plan.of(Schema.of(["tea", "coffee"]), "kvue", 1)
+    (tmp_path / "plan.json").write_text(plan.dumps())
+    keyveil("migrate", "--store", database)
+    keyveil("collection", "create", "menu", str(tmp_path / "plan.json"), "--store", database)
+    token = keyveil("token", "create", "--role", "admin", "--store", database).stdout.strip()
+    collectors = [Process(database, tmp_path, "--port", str(number)) for number in ports]
+    trust = ssl.create_default_context(cafile=str(tmp_path / "fullchain.pem"))
+    headers = {"host": "collector.example"}
+    more = {"sni_hostname": "collector.example"}
+    statuses, done = [], threading.Event()
+
+    def send():
+        with httpx.Client(base_url=f"https://127.0.0.1:{port}", verify=trust, headers=headers) as client:
+            assert client.get("/metrics", extensions=more).status_code == 404  # for operators only
+            about = client.get("/v1/collections/menu", extensions=more).json()
+            while not done.is_set():
+                report = {"id": secrets.token_hex(16), "cells": list(plan.report({"tea": 1}).cells)}
+                body = {"plan": plan.hash, "epoch": about["epoch"]["now"], "reports": [report]}
+                answer = client.post("/v1/collections/menu/reports", json=body, extensions=more)
+                statuses.append(answer.status_code)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        for place, number in enumerate(ports):
+            before = len(statuses)
+            assert collectors[place].end() == 0
+            collectors[place] = Process(database, tmp_path, "--port", str(number))
+            while len(statuses) < before + 20 and sender.is_alive():
+                time.sleep(0.01)
+    finally:
+        done.set()
+        sender.join(30)
+        with httpx.Client(base_url=collectors[0].url) as client:
+            bearer = {"authorization": f"Bearer {token}"}
+            reports = client.get("/v1/collections/menu/estimates", headers=bearer).json()["reports"]
+        for collector in collectors:
+            collector.end()
+    assert set(statuses) == {200}
+    assert reports == len(statuses) >= 40
