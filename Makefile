@@ -43,11 +43,14 @@ postgres:
 	  { apt-get update -qq && apt-get install -y -qq postgresql >/dev/null; } || \
 	  { echo "the tests need PostgreSQL: install the postgresql package"; exit 1; }
 
+# Bytecode is kept even where the environment forbids it: the tests start some hundred processes.
+KEEP := PYTHONDONTWRITEBYTECODE=
+
 test: lint types postgres
-	@KEYVEIL_POSTGRES=required $(BIN)/python -m pytest -n 2 -m "not long"
+	@$(KEEP) KEYVEIL_POSTGRES=required $(BIN)/python -m pytest -n 2 -m "not long"
 
 test-long: lint types postgres
-	@KEYVEIL_POSTGRES=required KEYVEIL_LONG=1 $(BIN)/python -m pytest -n 2
+	@$(KEEP) KEYVEIL_POSTGRES=required KEYVEIL_LONG=1 $(BIN)/python -m pytest -n 2
 
 bench: setup
 	@$(BIN)/python -m bench
