@@ -46,11 +46,14 @@ services:
 	  { apt-get update -qq && apt-get install -y -qq nginx-light systemd >/dev/null; } || \
 	  { echo "the tests need nginx and systemd-analyze: install the packages nginx-light and systemd"; exit 1; }
 
+# Bytecode is kept even where the environment forbids it: the tests start some hundred processes.
+KEEP := PYTHONDONTWRITEBYTECODE=
+
 test: lint types services
-	@KEYVEIL_POSTGRES=required $(BIN)/python -m pytest -n 2 -m "not long"
+	@$(KEEP) KEYVEIL_POSTGRES=required $(BIN)/python -m pytest -n 2 -m "not long"
 
 test-long: lint types services
-	@KEYVEIL_POSTGRES=required KEYVEIL_LONG=1 $(BIN)/python -m pytest -n 2
+	@$(KEEP) KEYVEIL_POSTGRES=required KEYVEIL_LONG=1 $(BIN)/python -m pytest -n 2
 
 bench: setup
 	@$(BIN)/python -m bench

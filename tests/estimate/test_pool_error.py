@@ -99,14 +99,14 @@ def test_intervals_cover_whatever_keys_are_held_together(name, monkeypatch):
     Sampled, fixed coins: intervals of one pool are alike, so that of 12 one or two may miss. By
     independence, as if keys were held together a third as often, many do.
     """
-    records, schema = [dict.fromkeys("ab", 1.0), {}, {}], Schema.of("ab", -1, 1)
-    population = Population(schema, People.of_records(schema, records))
+    schema, draw = Schema.of("ab", -1, 1), np.random.default_rng(12)
+    sets, shares = np.array([[1, 3], [-1, -1]]), np.array([1 / 3, 2 / 3])
 
     tallies = []
     for cells in range(6, 54, 4):
         plan = Plan.of(schema, name, 2, cap=2, cells=cells)
-        counts = simulate_runs(plan, population, 10**7, Coins.stated(f"pool {cells}"), 2)
-        tallies.append((plan, counts))
+        drawn = draw.multinomial(10**7, plan.channels[0].mixture(sets, shares), size=2)
+        tallies.append((plan, np.concatenate([np.full((2, 1), 10**7), drawn], axis=1)))
 
     def covered() -> float:
         inside = []

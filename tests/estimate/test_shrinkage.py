@@ -188,7 +188,7 @@ def expectation(epsilon: str, reports: int, f: float, m: float) -> dict[str, tup
     chance = np.exp(logs[reports] - logs[cells].sum(axis=1) + cells @ np.log(law))
     assert chance.sum() == pytest.approx(1)
     counts = np.concatenate([np.full((len(cells), 1), reports), cells], axis=1)
-    known = chance * (bands(plan, counts).mean.low[:, 0] > -inf)
+    known = chance * (bands(plan, counts, "least_squares").mean.low[:, 0] > -inf)
     found = {}
     for name in ("least_squares", "corrected", "jackknife"):
         off = np.where(known > 0, bands(plan, counts, name).mean.value[:, 0] - m, 0.0)

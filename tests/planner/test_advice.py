@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 
 from keyveil import KeyveilError, Plan, Schema
+from keyveil.estimate.forecast import by_draws
 from keyveil.people.prior import Prior
 from keyveil.planner.curves import curves
 from keyveil.planner.planner import Advice, advise
@@ -16,15 +18,26 @@ from keyveil.plot import plot_curves
 SCHEMA = Schema.of(6, 1, 5)
 
 
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch):
+    """A fourth of the draws by which the planner chooses: here is checked what it says of a choice."""
+    monkeypatch.setattr(by_draws, "MOST", by_draws.FEWEST)
+
+
 @pytest.fixture
 def few(monkeypatch):
     """Two epsilons are enough to draw."""
     monkeypatch.setattr("keyveil.planner.planner.EPSILONS", ("0.5", "5", "8", "10"))
 
 
+@cache
+def usual_advice() -> Advice:
+    return advise(SCHEMA, 2, 1e6, prior=Prior.of(SCHEMA))
+
+
 def advice(*ratios: float) -> Advice:
     """The best option, and others whose errors are so many times its own."""
-    made = advise(SCHEMA, 2, 1e6, prior=Prior.of(SCHEMA))
+    made = usual_advice()
     best = made.runners_up()
     options = [
         replace(one, score=best[0].score * ratio) for one, ratio in zip(best, ratios, strict=False)
@@ -106,7 +119,7 @@ def test_the_picture_says_what_it_shows(ask, labels, tmp_path, monkeypatch, few)
 
     figures = []
     monkeypatch.setattr(pyplot, "close", figures.append)
-    found = advise(SCHEMA, 2, 1e6, ask=ask)
+    found = advise(SCHEMA, 2, 1e6, ask=ask, prior=Prior.of(SCHEMA), brief=True)
     plot_curves(curves(SCHEMA, found), tmp_path / "error.png", 2.0, 10**6)
     axes = figures[0].axes
     shown = [panel.get_ylabel() for panel in axes[: len(labels)]]

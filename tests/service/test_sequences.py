@@ -132,7 +132,7 @@ class Operations(RuleBasedStateMachine):
 
 TestOperations = Operations.TestCase
 TestOperations.settings = settings(
-    max_examples=10_000 if LONG else 150,
+    max_examples=10_000 if LONG else 60,
     stateful_step_count=30,
     deadline=None,
     derandomize=not LONG,

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, isfinite, isnan, nan
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -125,6 +124,8 @@ def quantile(level: float) -> float:
     """Half the width of a normal interval at a level, in standard errors."""
     if not 1e-9 <= level <= 1 - 1e-9:  # closer to an end a double cannot hold the result
         raise PlanError("a level lies between 0 and 1, like 0.95")
+    from statistics import NormalDist  # an import of the package does not need it
+
     return NormalDist().inv_cdf(0.5 + level / 2)
 
 

@@ -19,7 +19,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 
 class KeyveilError(Exception):
@@ -78,6 +77,8 @@ class FinishedError(KeyveilError, RuntimeError):
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that a misspelt one is nearest to, whatever its case; None if none is near."""
+    from difflib import get_close_matches  # only a misspelt name needs it
+
     folded: dict[str, str] = {}
     for spelling in known:
         folded.setdefault(spelling.casefold(), spelling)

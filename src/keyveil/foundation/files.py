@@ -6,7 +6,6 @@ import errno
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,6 +28,8 @@ os.umask(_MASK)
 @contextmanager
 def whole_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
     """A file that appears under its name, complete and on disk, only if the block succeeds."""
+    import tempfile  # an import of the package does not need it
+
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:32]}.")
     except OSError as error:

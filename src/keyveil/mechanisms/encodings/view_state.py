@@ -218,8 +218,7 @@ def _precision(channel: Channel, laws: Floats, weights: Floats, size: int, level
     precision = np.zeros((len(laws), weights.shape[1], weights.shape[1]))
     if not answered.any():
         return precision
-    pick = np.ix_(answered, answered)
-    for kind, law in enumerate(laws):
-        covariance = channel.covariance(cells[:, answered], law)
-        precision[kind][pick] = np.linalg.pinv(covariance, hermitian=True)
+    covariance = np.array([channel.covariance(cells[:, answered], law) for law in laws])
+    inside = np.ix_(np.arange(len(laws)), answered, answered)
+    precision[inside] = np.linalg.pinv(covariance, hermitian=True)
     return precision
