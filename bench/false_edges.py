@@ -33,12 +33,20 @@ class Setting(NamedTuple):
 
 
 SETTINGS = (
-    *(Setting("pairs", 6, share, e, n) for share in (0.5, 0.1) for e in (1, 4) for n in (75, 1000)),
+    Setting("pairs", 6, 0.5, 4, 75),
+    Setting("pairs", 6, 0.5, 1, 75),
+    Setting("pairs", 6, 0.5, 4, 1000),
+    Setting("pairs", 6, 0.1, 4, 75),
+    Setting("pairs", 6, 0.1, 1, 1000),
     Setting("pairs", 12, 0.3, 4, 75),
-    *(Setting("triples", 6, share, e, 75) for share in (0.5, 0.1) for e in (1, 4)),
-    *(Setting("ioh", 6, share, e, n) for share in (0.5, 0.1) for e, n in ((2, 75), (4, 75), (4, 1000))),
-    *(Setting("split", 6, share, 4, 75) for share in (0.5, 0.1)),
-    *(Setting("coefficients", 6, share, e, 75) for share in (0.5, 0.1) for e in (1, 4)),
+    Setting("triples", 6, 0.5, 1, 75),
+    Setting("triples", 6, 0.1, 4, 75),
+    Setting("ioh", 6, 0.5, 4, 75),
+    Setting("ioh", 6, 0.1, 4, 75),
+    Setting("ioh", 6, 0.1, 2, 75),
+    Setting("split", 6, 0.1, 4, 75),
+    Setting("coefficients", 6, 0.5, 4, 75),
+    Setting("coefficients", 6, 0.1, 1, 75),
 )
 
 

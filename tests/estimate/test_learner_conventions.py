@@ -202,7 +202,7 @@ def test_pictures_draw_on_the_axes_and_leave_the_backend(exact):
     said = [
         text.get_text() for text in DecisionTree("Fries").fit(exact).plot(Figure().add_subplot()).texts
     ]
-    assert "Hamburger is high?" in said
+    assert "Hamburger\nis high?" in said
     assert any(text.startswith("held 1.00\n[1.00, 1.00]\n30 % of people") for text in said)
 
 

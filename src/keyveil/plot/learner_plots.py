@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .graph_places import graph_places
+from .graph_places import forest_places
 from .style import BLUE, GREY, ORANGE, check_picture, lightly, plain_ticks, save_figure, short
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def picture_size(learned: Any) -> tuple[float, float]:
     if name == "Cube":
         rows, columns = (len(parts) for parts in learned.parts().values())
         return 2.0 + 1.4 * columns, 1.4 + 0.8 * rows
-    edges, keys = len(learned.edges_), learned.n_features_in_
-    return (7.0, 2.5) if edges < 2 else (min(5.0 + 0.35 * keys, 12.0), min(3.5 + 0.3 * keys, 9.0))
+    rows = len(learned.edges_) + 2
+    return 8.0, max(2.0, 0.9 + 0.36 * rows)
 
 
 def _axes(ax: Any) -> Any:
@@ -93,7 +93,7 @@ def draw_rules(rules: Rules, ax: Any = None) -> Any:
         names.append(f"{who} {arrow} {short(rule.consequent)}")
     _intervals(ax, [rule.lift for rule in shown], names)
     ax.axvline(1.0, color=ORANGE, lw=1.2)
-    ax.set_xlabel("lift: how much more often together than by chance (1 is no relation)")
+    ax.set_xlabel("lift: times as often together as by chance")
     more = f" (first {len(shown)} of {len(rules)})" if len(rules) > len(shown) else ""
     _heading(ax, f"Rules above noise{more}")
     return ax
@@ -144,7 +144,7 @@ def _branch(ax: Any, tree: DecisionTree, node: Node, left: float, right: float, 
         middle_place = (here + place) / 2
         ax.text(middle_place, -level - 0.5, answer, ha="center", va="center", fontsize=8, bbox=box)
     frame: dict[str, Any] = {"boxstyle": "round,pad=0.4", "fc": "white", "ec": BLUE, "lw": 1.4}
-    words = f"{short(tree.question(node))}?"
+    words = f"{short(tree.released_.schema.keys[node.split.key])}\nis {node.split.words}?"
     ax.text(here, -level, words, ha="center", va="center", fontsize=9.5, bbox=frame, zorder=3)
     return here
 
@@ -200,39 +200,41 @@ def draw_bayes(bayes: NaiveBayes, ax: Any = None) -> Any:
 
 
 def draw_chow_liu(model: ChowLiu, ax: Any = None) -> Any:
-    """Keys as points as large as their frequency, edges as lines as wide as their information."""
+    """The keys below each other and lines between neighbours, as wide as their information."""
     ax = _axes(ax)
     names = model.released_.schema.keys
     if not model.edges_:
         return _nothing(ax, "no two keys are dependent beyond noise")
-    where = graph_places(len(names), model._places)
+    placed = forest_places(len(names), model._places)
+    where = {place.key: (place.column, -place.row) for place in placed}
     most = max(edge.information for edge in model.edges_)
-    for (a, b), edge in zip(model._places, model.edges_, strict=True):
-        (x1, y1), (x2, y2) = where[a], where[b]
-        together = edge.lift >= 1
-        width = 1.0 + 6.0 * (edge.information / most) ** 0.5
-        colour = BLUE if together else ORANGE
-        ax.plot([x1, x2], [y1, y2], color=colour, lw=width, alpha=0.55, zorder=1, solid_capstyle="round")
-        box = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.85}
-        words = f"{edge.information:.3f}"
-        ax.text((x1 + x2) / 2, (y1 + y2) / 2, words, fontsize=7, ha="center", va="center", bbox=box)
-    for key, (x, y) in enumerate(where):
-        held = 1.0 - float(model.singles_[key][0])
-        ax.scatter([x], [y], s=40 + 400 * held, color="white", edgecolor=GREY, lw=1.5, zorder=2)
-        ax.annotate(
-            short(names[key]),
-            (x, y),
-            xytext=(0, 5 + 10 * held**0.5),
-            textcoords="offset points",
-            ha="center",
-            fontsize=8.5,
-            zorder=3,
-        )
-    ax.margins(0.12)
+    edges = {frozenset(p): edge for p, edge in zip(model._places, model.edges_, strict=True)}
+    for place in placed:
+        x, y = where[place.key]
+        if place.parent >= 0:
+            above = where[place.parent]
+            edge = edges[frozenset((place.key, place.parent))]
+            look = {"color": BLUE if edge.lift >= 1 else ORANGE, "alpha": 0.55, "zorder": 1}
+            width = 1.0 + 6.0 * (edge.information / most) ** 0.5
+            ax.plot([above[0], above[0], x], [above[1], y, y], lw=width, **look)
+            box = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none"}
+            words = f"{edge.information:.3f}"
+            ax.text(x - 0.5, y, words, fontsize=7.5, ha="center", va="center", bbox=box)
+        held = 1.0 - float(model.singles_[place.key][0])
+        ax.scatter([x], [y], s=40 + 300 * held, color="white", edgecolor=GREY, lw=1.5, zorder=2)
+        shift = (7 + 8 * held**0.5, 0)
+        ax.annotate(short(names[place.key]), (x, y), shift, textcoords="offset points", va="center")
+    lone = [short(name) for key, name in enumerate(names) if key not in where]
+    if lone:
+        more = f" and {len(lone) - 8} more" if len(lone) > 8 else ""
+        words = f"without an edge: {', '.join(lone[:8])}{more}"
+        ax.text(0, -len(placed), words, color=GREY, fontsize=8.5, va="center", wrap=True)
+    ax.set_xlim(-0.3, max(column for column, _ in where.values()) + 2.2)
+    ax.set_ylim(-len(placed) - 0.5, 0.6)
     ax.set_axis_off()
     against = any(edge.lift < 1 for edge in model.edges_)
     note = "; orange: less often together than by chance" if against else ""
-    _heading(ax, f"Dependence in nats; points by frequency{note}")
+    _heading(ax, f"Dependence in nats; the size of a point is its frequency{note}")
     return ax
 
 

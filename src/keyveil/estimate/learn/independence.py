@@ -6,6 +6,7 @@ from the channel itself (``report_scores``), so that the level holds with few re
 
 from __future__ import annotations
 
+from math import copysign
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from ...foundation.arrays import Floats
 from ..caution import law_with_one_more
 from .released import Released
 from .report_scores import ScoreSum, score_sum
-from .saddlepoint import normal_cumulants, two_sided, upper_tail
+from .saddlepoint import CumulantPart, normal_cumulants, two_sided, upper_tail
 
 
 class AnswerPair(NamedTuple):
@@ -50,19 +51,30 @@ def association(
     first, second = (min(errors[i, i], limit[i] ** 2) for i in (0, 1))
     both = float(np.clip(errors[0, 1], -limit[0] * limit[1], limit[0] * limit[1]))
     product = normal_cumulants(-both / people, (first * second + both**2) / people**2)
-    return ScoreSum(statistic.value, [*statistic.parts, product])
+    return ScoreSum(statistic.value, [*statistic.parts, product], statistic.report)
 
 
 def independence(released: Released, keys: tuple[int, ...], asked: AnswerPair, law: Floats) -> float:
     """p-value of the hypothesis ``law``, in which the answers are independent, in both tails."""
     statistic = association(released, keys, asked, law)
-    return 1.0 if statistic is None else two_sided(statistic.parts, statistic.value)
+    return 1.0 if statistic is None else two_sided(statistic.parts, _cautious_value(statistic))
 
 
 def excess(released: Released, keys: tuple[int, ...], asked: AnswerPair, law: Floats) -> float:
     """p-value of the hypothesis that the answers go together at most as in ``law``."""
     statistic = association(released, keys, asked, law)
-    return 1.0 if statistic is None else upper_tail(statistic.parts, statistic.value)
+    return 1.0 if statistic is None else upper_tail(statistic.parts, _cautious_value(statistic))
+
+
+def _cautious_value(statistic: ScoreSum) -> float:
+    """The value moved towards its mean under the hypothesis by what one report adds.
+
+    Sums of few reports are discrete, and tails by the saddlepoint method are those of a sum without
+    jumps. A finding that depends on one report is none.
+    """
+    mean = sum(part(0.0).slope for part in statistic.parts)
+    gap = statistic.value - mean
+    return mean + copysign(max(abs(gap) - statistic.report, 0.0), gap)
 
 
 def keys_independence(released: Released, first: int, second: int) -> float:
@@ -140,14 +152,14 @@ def _statistic(released: Released, keys: tuple[int, ...], score: Floats, law: Fl
     direct = score_sum(released.evidence, keys, score, law)
     if direct is not None or len(keys) < 3:
         return direct
-    value, cumulants = 0.0, []
+    value, report, cumulants = 0.0, 0.0, list[CumulantPart]()
     for part, weights in released.regressed(keys, score, law).items():
         share = score_sum(released.evidence, part, weights, _marginal(law, keys, part))
         if share is None:
             return None
-        value += share.value
+        value, report = value + share.value, max(report, share.report)
         cumulants += list(share.parts)
-    return ScoreSum(value, cumulants)
+    return ScoreSum(value, cumulants, report)
 
 
 def _marginal(law: Floats, keys: tuple[int, ...], part: tuple[int, ...]) -> Floats:

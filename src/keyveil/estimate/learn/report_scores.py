@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import singledispatch
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,14 @@ class ScoreSum(NamedTuple):
 
     value: float
     parts: Sequence[CumulantPart]
+    report: float = 0.0
+    """Standard deviation of what one report adds to the value."""
+
+
+def _summed(value: float, reports: Sequence[int], parts: Sequence[CumulantPart]) -> ScoreSum:
+    """A statistic from the number of reports and the cumulants of each part."""
+    each = [part(0.0).curve / max(n, 1) for n, part in zip(reports, parts, strict=True)]
+    return ScoreSum(value, parts, sqrt(max(each, default=0.0)))
 
 
 @singledispatch
@@ -47,7 +56,8 @@ def score_sum(evidence: Evidence, keys: tuple[int, ...], score: Floats, law: Flo
     if moments is None:
         return None
     mean = float((score * law).sum())
-    return ScoreSum(float(moments.values[0]), [normal_cumulants(mean, float(moments.covariance[0, 0]))])
+    part = normal_cumulants(mean, float(moments.covariance[0, 0]))
+    return _summed(float(moments.values[0]), [moments.reports], [part])
 
 
 @score_sum.register
@@ -61,7 +71,8 @@ def _of_a_table(
     if evidence.people is None:
         return ScoreSum(value, [normal_cumulants(float((score * law).sum()), 0.0)])
     scores = score.reshape(-1) / evidence.people
-    return ScoreSum(value, [mixture_cumulants(evidence.people, law.reshape(-1), scores)])
+    part = mixture_cumulants(evidence.people, law.reshape(-1), scores)
+    return _summed(value, [evidence.people], [part])
 
 
 @score_sum.register
@@ -88,8 +99,9 @@ def _of_views(
         return None
     precision = np.array([reports / max(variance, 1e-30) for reports, _, _, variance, _ in terms])
     shares = precision / precision.sum()
-    return ScoreSum(
+    return _summed(
         sum(share * term[4] for share, term in zip(shares, terms, strict=True)),
+        [term[0] for term in terms],
         [
             mixture_cumulants(reports, outputs, scores * share / reports)
             for share, (reports, outputs, scores, _, _) in zip(shares, terms, strict=True)
@@ -124,12 +136,14 @@ def _of_one_view(
     value, reports, states = float(moments.values[0]), evidence.reports, law.reshape(-1)
     if bits is not None:
         folded = len(evidence.shares) // law.size
-        return ScoreSum(value, [bit_cumulants(bits, folded, reports, score.reshape(-1), states)])
+        part = bit_cumulants(bits, folded, reports, score.reshape(-1), states)
+        return _summed(value, [reports], [part])
     if few is not None:
         scores = few.decoder(score.reshape(-1, 1))[:, 0]
-        return ScoreSum(value, [mixture_cumulants(reports, states @ few.expected(), scores / reports)])
+        part = mixture_cumulants(reports, states @ few.expected(), scores / reports)
+        return _summed(value, [reports], [part])
     mean = float((score * law).sum())
-    return ScoreSum(value, [normal_cumulants(mean, float(moments.covariance[0, 0]))])
+    return _summed(value, [reports], [normal_cumulants(mean, float(moments.covariance[0, 0]))])
 
 
 def bit_cumulants(
@@ -169,7 +183,7 @@ def _of_products(
     expansion = evidence.expansion(keys, score[..., None])
     if expansion is None:
         return None
-    value, parts = float(expansion[0][0]), list[CumulantPart]()
+    value, parts, counts = float(expansion[0][0]), list[CumulantPart](), list[int]()
     for name, coefficients in expansion[1].items():
         estimate, _, reports = evidence.means[name]
         low, high = ends = evidence.ends[name]
@@ -178,9 +192,9 @@ def _of_products(
         scores = float(coefficients[0]) * np.array(ends) / reports
         value += float(coefficients[0]) * estimate
         parts.append(mixture_cumulants(reports, np.array([1 - chance, chance]), scores))
-    if parts:
-        parts.append(normal_cumulants(float(expansion[0][0]), 0.0))
-    return ScoreSum(value, parts)
+        counts.append(reports)
+    constant = normal_cumulants(float(expansion[0][0]), 0.0)
+    return _summed(value, [*counts, 1], [*parts, constant])
 
 
 def _product_values(keys: tuple[int, ...], powers: dict[int, int], shape: tuple[int, ...]) -> Floats:

@@ -156,6 +156,10 @@ def rules(
         released.place(name)
     tested = _tested(released, _candidates(names, given, conditions), min_lift)
     adjusted = adjust([p for _, _, p in tested], control)
+    if isinstance(released.source, Conditionals):
+        released.source.prepare(
+            [query for (query, _, _), q in zip(tested, adjusted, strict=True) if q <= false_discovery]
+        )
     discoveries = [
         _rule(released, query, moments, p, float(q))
         for (query, moments, p), q in zip(tested, adjusted, strict=True)
