@@ -37,16 +37,8 @@ SETTINGS = (
     Setting("pairs", 6, 0.5, 1, 75),
     Setting("pairs", 6, 0.5, 4, 1000),
     Setting("pairs", 6, 0.1, 4, 75),
-    Setting("pairs", 6, 0.1, 1, 1000),
-    Setting("pairs", 12, 0.3, 4, 75),
-    Setting("triples", 6, 0.5, 1, 75),
-    Setting("triples", 6, 0.1, 4, 75),
     Setting("ioh", 6, 0.5, 4, 75),
     Setting("ioh", 6, 0.1, 4, 75),
-    Setting("ioh", 6, 0.1, 2, 75),
-    Setting("split", 6, 0.1, 4, 75),
-    Setting("coefficients", 6, 0.5, 4, 75),
-    Setting("coefficients", 6, 0.1, 1, 75),
 )
 
 
