@@ -2,7 +2,8 @@
 
 Simulated people are drawn from one half of each table, and classifiers are scored on the other half.
 Accuracies are means over every key as the target and over the repetitions. "Raw" is the same learner
-on the exact laws of the first half.
+on the exact laws of the first half. ``--false-findings RUNS`` counts what learners find among
+independent keys.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from keyveil.estimate.together.conditional import Conditionals
 from keyveil.people.tables import people_of
 from keyveil.simulate.tallies import Population, simulate
 
+from .false_edges import false_finding_table
 from .table import Table
 
 DOCS = Path(__file__).parents[1] / "docs" / "learn.md"
@@ -63,7 +65,7 @@ def halves(data: Data, folder: Path, keys: int) -> Halves:
 def truths(source: Source, others: People, levels: bool) -> list[np.ndarray]:
     released = Released(source)
     names = released.schema.keys
-    return [true_classes(released.schema, Classes(released, name, levels), others) for name in names]
+    return [true_classes(released, Classes(released, name, levels), others) for name in names]
 
 
 def accuracies(
@@ -184,9 +186,12 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=20, help="the most popular keys taken")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--write", action="store_true", help="put the tables into docs/learn.md")
+    parser.add_argument("--false-findings", type=int, metavar="RUNS", help="among independent keys")
     given = parser.parse_args()
     began, tables = perf_counter(), []
-    for data in SETS:
+    if given.false_findings:
+        tables = [false_finding_table(given.false_findings)]
+    for data in () if given.false_findings else SETS:
         if not (given.data / f"{data.name}.parquet").exists():
             print(f"{data.name}: not in {given.data}, skipped")
             continue
@@ -195,11 +200,12 @@ def main() -> None:
         print(f"\n{table}")
     print(f"({perf_counter() - began:.0f} s)")
     if given.write:
+        mark = "false findings" if given.false_findings else "bench"
         page = DOCS.read_text(encoding="utf-8")
-        head, rest = page.split("<!-- bench -->")
-        tail = rest.split("<!-- /bench -->")[1]
+        head, rest = page.split(f"<!-- {mark} -->")
+        tail = rest.split(f"<!-- /{mark} -->")[1]
         body = "\n\n".join(table.markdown() for table in tables)
-        DOCS.write_text(f"{head}<!-- bench -->\n\n{body}\n\n<!-- /bench -->{tail}", encoding="utf-8")
+        DOCS.write_text(f"{head}<!-- {mark} -->\n\n{body}\n\n<!-- /{mark} -->{tail}", encoding="utf-8")
 
 
 if __name__ == "__main__":

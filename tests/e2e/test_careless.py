@@ -28,6 +28,8 @@ COMMANDS = [
     ("conditional", "PLAN", "TALLY"),
     ("learn", "rules", "PLAN", "TALLY"),
     ("learn", "tree", "PLAN", "TALLY", "Pepsi"),
+    ("learn", "bayes", "PLAN", "TALLY", "Pepsi"),
+    ("learn", "chow-liu", "PLAN", "TALLY"),
     ("learn", "cube", "PLAN", "TALLY", "Pepsi"),
     ("poison", "PLAN", "TALLY"),
     ("health", "PLAN", "TALLY"),

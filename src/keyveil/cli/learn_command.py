@@ -1,4 +1,4 @@
-"""``keyveil learn``: rules, a tree and cubes from a tally alone; nothing here sees a record."""
+"""``keyveil learn``: rules, trees, classifiers and cubes from a tally alone; no record is seen."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from ..estimate.answer import Estimate
+from ..estimate.learn.bayes import NaiveBayes
+from ..estimate.learn.chow_liu import ChowLiu
 from ..estimate.learn.cube import Cube
 from ..estimate.learn.rules import CONTROLS, SIGNS
 from ..estimate.learn.rules import rules as find_rules
@@ -19,6 +21,7 @@ from ..plan.plan import Plan
 from ..plan.tally import Tally
 from .arguments import Given, level_option, plan_argument, read_count, tally_argument
 from .output import as_json, figure, interval, print_json, print_table
+from .output_files import PICTURE, writes_files
 
 OF_A_TREE = (
     "a guess below the first split: no view holds these keys together, and their law is the one of "
@@ -32,12 +35,21 @@ OF_A_CUBE = (
 
 @click.group()
 def learn() -> None:
-    """What released statistics are for: rules, a decision tree, a cube, from a tally alone."""
+    """Rules, trees, classifiers and cubes from a tally alone, without any person's data."""
 
 
 def _source(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The arguments of all commands here."""
-    return plan_argument(tally_argument(level_option(command)))
+    """The arguments and options of all commands here."""
+    picture = click.option("--plot", type=PICTURE, help="Also draw a picture (PNG, SVG or PDF).")
+    return plan_argument(tally_argument(level_option(picture(as_json(writes_files(command))))))
+
+
+def _drawn(learned: Any, path: str | None) -> None:
+    """Draws what was learned if a picture was asked for."""
+    if path is not None:
+        from ..plot.learner_plots import picture_size, save_plot
+
+        save_plot(learned, path, *picture_size(learned))
 
 
 def _known(plan_path: str, tally_path: str, level: float) -> Conditionals:
@@ -55,28 +67,22 @@ def _known(plan_path: str, tally_path: str, level: float) -> Conditionals:
 @click.option("--control", type=click.Choice(CONTROLS), default=CONTROLS[0])
 @click.option("--min-frequency", default=0.0, help="List only from here on.")
 @click.option("--min-support", default=0.0, help="List only from here on.")
-@as_json
-def rules(plan_path: str, tally_path: str, level: float, machine: bool, **asked: Any) -> None:
-    """Association rules above noise, with intervals: who has this, also has that."""
+def rules(
+    plan_path: str, tally_path: str, level: float, machine: bool, plot: str | None, **asked: Any
+) -> None:
+    """Association rules above noise, with intervals: who has this, also has that.
+
+    A rule of two keys is listed once; "reverse" is the frequency of the other direction.
+    """
     asked["keys"] = asked["keys"] or None
     learned = find_rules(_known(plan_path, tally_path, level), **asked)
+    _drawn(learned, plot)
     if machine:
         print_json([rule.document() for rule in learned])
-        return
-    if not learned:
+    elif learned:
+        print_table(*learned.headings_and_rows())
+    else:
         click.echo(f"no rule is above noise at a false-discovery rate of {asked['false_discovery']:g}")
-        return
-    headings = ["people", "also have", "frequency", "lift", "support", "false discovery"]
-    rows = [
-        [
-            " and ".join(("with " if held else "without ") + key for key, held in rule.antecedent),
-            rule.consequent,
-            *(_cell(estimate, 3) for estimate in (rule.frequency, rule.lift, rule.support)),
-            f"{rule.adjusted:.1e}" if rule.adjusted >= 1e-99 else "< 1e-99",
-        ]
-        for rule in learned
-    ]
-    print_table(headings, rows)
 
 
 @learn.command()
@@ -87,16 +93,51 @@ def rules(plan_path: str, tally_path: str, level: float, machine: bool, **asked:
 @click.option("--criterion", type=click.Choice(CRITERIA), default="gini")
 @click.option("--levels", is_flag=True, help="Tell absent, low and high apart, not just held or not.")
 @click.option("--significance", default=0.05, help="Over all splits tried at a node.")
-@as_json
-def tree(plan_path: str, tally_path: str, level: float, machine: bool, **asked: Any) -> None:
-    """A decision tree for TARGET whose every split is above noise."""
+def tree(
+    plan_path: str, tally_path: str, level: float, machine: bool, plot: str | None, **asked: Any
+) -> None:
+    """A decision tree for TARGET whose every split is above noise, with intervals at its leaves."""
     grown = DecisionTree(**asked).fit(_known(plan_path, tally_path, level))
+    _drawn(grown, plot)
     if machine:
         print_json(grown.document())
         return
     click.echo(grown.text())
-    if grown.how != "view":
+    if grown.how_ != "view":
         click.echo(f"({OF_A_TREE})")
+
+
+@learn.command()
+@_source
+@click.argument("target")
+@click.option("--levels", is_flag=True, help="Tell absent, low and high apart, not just held or not.")
+def bayes(
+    plan_path: str, tally_path: str, level: float, machine: bool, plot: str | None, **asked: Any
+) -> None:
+    """Naive Bayes for TARGET: by how much each other key changes its probability."""
+    learned = NaiveBayes(**asked).fit(_known(plan_path, tally_path, level))
+    _drawn(learned, plot)
+    if machine:
+        print_json(learned.document())
+        return
+    print_table(*learned.headings_and_rows(), title=learned.prior_text())
+
+
+@learn.command("chow-liu")
+@_source
+@click.option("--significance", default=0.05, help="Chance of any false edge, at most.")
+def chow_liu(
+    plan_path: str, tally_path: str, level: float, machine: bool, plot: str | None, **asked: Any
+) -> None:
+    """The Chow-Liu tree: which keys depend on which, and how much; every edge is above noise."""
+    learned = ChowLiu(**asked).fit(_known(plan_path, tally_path, level))
+    _drawn(learned, plot)
+    if machine:
+        print_json(learned.document())
+    elif learned.edges_:
+        print_table(*learned.headings_and_rows())
+    else:
+        click.echo(str(learned))
 
 
 @learn.command()
@@ -106,7 +147,6 @@ def tree(plan_path: str, tally_path: str, level: float, machine: bool, **asked: 
 @click.option("--dice", "diced", multiple=True, metavar="KEY=PART,PART", help="Only these parts.")
 @click.option("--roll-up", "rolled", multiple=True, metavar="KEY[=held]", help="Sum over a key.")
 @click.option("--people", help="How many people there are, like 1e6: cells are counted too.")
-@as_json
 def cube(plan_path: str, tally_path: str, level: float, **options: Any) -> None:
     """Shares of people by the parts of KEYs (absent, low, high, held), sliced, diced and rolled up."""
     given = Given(**options)
@@ -121,6 +161,7 @@ def cube(plan_path: str, tally_path: str, level: float, **options: Any) -> None:
     for words in given.sliced:
         key, part = _pair(words, "--slice KEY=PART")
         learned = learned.slice({key: part})
+    _drawn(learned, given.plot)
     if given.machine:
         print_json(learned.document())
         return

@@ -117,3 +117,9 @@ def plain_number(value: float) -> str:
 def short(key: str) -> str:
     """A key, shortened to fit next to a row."""
     return key if len(key) <= 28 else key[:27] + "…"
+
+
+def save_figure(figure: Any, path: str | Path) -> None:
+    """Write a figure that pyplot does not know completely or not at all."""
+    with whole_file(Path(path)) as file:
+        figure.savefig(file, dpi=150, format=Path(path).suffix[1:].lower())

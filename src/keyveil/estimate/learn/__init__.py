@@ -1,9 +1,20 @@
 """Learning from released statistics: rules, trees, Bayes and cubes, from the laws of a tally alone."""
 
-from .bayes import ChowLiu, NaiveBayes
+from .bayes import NaiveBayes
+from .chow_liu import ChowLiu, Edge
 from .cube import Cube
 from .exact_statistics import ExactEvidence
-from .rules import Rule, rules
+from .rules import Rule, Rules, rules
 from .tree import DecisionTree
 
-__all__ = ["ChowLiu", "Cube", "DecisionTree", "ExactEvidence", "NaiveBayes", "Rule", "rules"]
+__all__ = [
+    "ChowLiu",
+    "Cube",
+    "DecisionTree",
+    "Edge",
+    "ExactEvidence",
+    "NaiveBayes",
+    "Rule",
+    "Rules",
+    "rules",
+]

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
-from dataclasses import replace
 from functools import cached_property
 from itertools import product
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from ...foundation.arrays import Floats
 from ...foundation.errors import QueryError
+from ...foundation.frames_out import frame_of
 from ..answer import Estimate, ratio
 from ..together.joint import JointMoments
-from .released import KnownStatistic, Released, Source, shown
+from .released import KnownStatistic, Released, Source, shown, within
+from .showing import draw, html_table, interval_columns, text_table
 
 Part = str | bool
 """A part of a key: absent, held, or a level by name (low, high). True means held, False absent."""
@@ -56,6 +58,11 @@ class Cube:
     def keys(self) -> tuple[str, ...]:
         """The keys that are axes of the cube."""
         return tuple(self._released.schema.keys[place] for place in self._axes)
+
+    def parts(self) -> dict[str, list[str]]:
+        """The parts of each key that is an axis."""
+        keys = self._released.schema.keys
+        return {keys[place]: [words for words, _ in parts] for place, parts in self._axes.items()}
 
     # -- smaller cubes ---------------------------------------------------------------------------
 
@@ -150,10 +157,7 @@ class Cube:
         value = (
             float((law * above).sum() / (law * below).sum()) if (law * below).sum() > 0 else raw.value
         )
-        if not raw.bounded:
-            return replace(raw, value=value)
-        low, high = (min(max(end, 0.0), 1.0) for end in (raw.low, raw.high))
-        return Estimate(value, raw.stderr, min(low, value), max(high, value), raw.reports)
+        return within(raw, 0.0, 1.0, value) if isfinite(value) else raw
 
     def guess(self, parts: Mapping[str, Part] | None = None, /, **more: Part) -> float:
         """The share of a cell of all people at the law of most entropy.
@@ -232,19 +236,55 @@ class Cube:
             cells.append(cell)
         return {"keys": list(self.keys), "where": self.where, "how": self.how, "cells": cells}
 
-    def table(self) -> str:
-        """The cells as lines of text, largest digit last, below the slices."""
+    def headings_and_rows(self) -> tuple[list[str], list[list[str]]]:
+        """The cells as a table of words."""
         guessed = self.how == "range"
         rows = [
-            (*words.values(), shown(estimate, 4), *([f"{self.guess(words):.4f}"] if guessed else []))
+            [*words.values(), shown(estimate, 4), *([f"{self.guess(words):.4f}"] if guessed else [])]
             for words, estimate in self.cells()
         ]
-        head = (*self.keys, "share", *(["guess"] if guessed else []))
-        widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-        lines = [
-            "  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)).rstrip()
-            for r in (head, *rows)
-        ]
+        return [*self.keys, "share", *(["guess"] if guessed else [])], rows
+
+    def table(self) -> str:
+        """The cells as lines of text, largest digit last, below the slices."""
+        note = self._note()
+        return "\n".join([*([note] if note else []), text_table(*self.headings_and_rows())])
+
+    def _note(self) -> str:
+        """The slices in words."""
         conditions = [f"{key} {words}" for key, words in self.where.items()]
-        notes = [f"where {', '.join(conditions)}"] if conditions else []
-        return "\n".join([*notes, *lines])
+        return f"where {', '.join(conditions)}" if conditions else ""
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def __repr__(self) -> str:
+        return f"Cube({', '.join(self.keys)})"
+
+    def _repr_html_(self) -> str:
+        return html_table(*self.headings_and_rows(), note=self._note())
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The cells as columns: their parts, their share of all people and of this cube, their count."""
+        cells = list(self.cells())
+        columns: dict[str, list[Any]] = {key: [words[key] for words, _ in cells] for key in self.keys}
+        columns |= interval_columns("share", [share for _, share in cells])
+        if self.where:
+            columns |= interval_columns("of_slice", [self.share(words) for words, _ in cells])
+        if self.people is not None:
+            columns |= interval_columns("count", [self.count(words) for words, _ in cells])
+        if self.how == "range":
+            columns["guess"] = [self.guess(words) for words, _ in cells]
+        return columns
+
+    def to_frame(self, kind: str | None = None) -> Any:
+        """The cells as a frame of ``kind``: "pandas", "polars" or "arrow"."""
+        return frame_of(self.columns(), kind)
+
+    def to_arrow(self) -> Any:
+        """The cells as an Arrow table."""
+        return frame_of(self.columns(), "arrow")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draws one key as bars, two as a heat map and more as bars of all cells; returns the axes."""
+        return draw("draw_cube", self, ax)

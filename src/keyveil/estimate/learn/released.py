@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from math import erfc, exp, inf, isfinite, lgamma, log, nan, sqrt
+from dataclasses import replace
+from math import inf, isfinite, nan
 from typing import NamedTuple
+
+import numpy as np
 
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError, QueryError
+from ...plan.tally import Tally
 from ..answer import Estimate, plain
 from ..linear import single_keys
 from ..together.conditional import Conditionals, entropy_law, entropy_moments, known_parts
@@ -14,13 +18,20 @@ from ..together.identified_range import IdentifiedRange, known_moments
 from ..together.joint import Evidence, JointMoments
 from .exact_statistics import ExactEvidence
 
-Source = Conditionals | ExactEvidence
-"""The source of laws: the conditionals of a tally, or a table for comparison."""
+Source = Conditionals | Tally | ExactEvidence
+"""The source of laws: a tally or its conditionals, or a table for comparison."""
+
+Keys = tuple[int, ...]
+"""Places of keys in the schema."""
 
 ROUNDS = 60
 """Rounds of proportional fitting. Noisy laws never agree fully, and stop changing long before."""
 MOST_STATES = 3**8
 """Largest number of joint states of a law of most entropy."""
+
+
+WITHOUT_NOISE = 10**15
+"""Number of reports that a table without noise counts as."""
 
 
 class KnownStatistic(NamedTuple):
@@ -39,6 +50,10 @@ class Released:
     """
 
     def __init__(self, source: Source) -> None:
+        if isinstance(source, Tally):
+            source = Conditionals(source.plan, source)
+        if not isinstance(source, Conditionals | ExactEvidence):
+            raise QueryError("learn from a tally or its Conditionals; learners never see rows of people")
         if isinstance(source, ExactEvidence):
             self.evidence: Evidence = source
             self.schema = source.schema
@@ -52,6 +67,7 @@ class Released:
         self.source, self.level = source, source.level
         self.states = self.schema.levels + 1
         self._laws: dict[tuple[int, ...], Floats | None] = {}
+        self._counts: dict[tuple[int, ...], int] = {}
         self._ranges: dict[tuple[int, ...], tuple[IdentifiedRange, int]] = {}
 
     # -- names -----------------------------------------------------------------------------------
@@ -104,6 +120,17 @@ class Released:
                 self.single(key)  # raises, because no report is about it
         return parts
 
+    def reports(self, keys: tuple[int, ...]) -> int:
+        """Number of reports about the keys together, or about the least known part of them."""
+        if isinstance(self.source, ExactEvidence) and self.source.people is None:
+            return WITHOUT_NOISE
+        if keys not in self._counts:
+            known = [keys] if self.view_law(keys) is not None else list(self._parts(keys))
+            weights = [np.ones((self.states,) * len(part) + (1,)) for part in known]
+            moments = [self.evidence.moments(*part) for part in zip(known, weights, strict=True)]
+            self._counts[keys] = min((part.reports for part in moments if part is not None), default=0)
+        return self._counts[keys]
+
     # -- moments ---------------------------------------------------------------------------------
 
     def moments(self, keys: tuple[int, ...], weights: Floats) -> JointMoments:
@@ -116,6 +143,28 @@ class Released:
             return moments
         parts = self._parts(keys)
         return entropy_moments(self.evidence, keys, weights, entropy_law(keys, parts, ROUNDS), parts)
+
+    def regressed(self, keys: tuple[int, ...], weights: Floats, law: Floats) -> dict[Keys, Floats]:
+        """The regression at a law of weights on the states of the parts that views hold.
+
+        At a law of most entropy with these parts, the sum of the parts' means is the mean of the
+        weights, and it has the same slopes.
+        """
+        parts = list(self._parts(keys))
+        digits = np.indices(law.shape).reshape(len(keys), -1)
+        columns = []
+        for part in parts:
+            at = np.zeros(law.size, np.int64)
+            for key in part:
+                at = at * self.states + digits[keys.index(key)]
+            columns.append((at[:, None] == np.arange(self.states ** len(part))).astype(np.float64))
+        root = np.sqrt(law.reshape(-1, 1))
+        slopes = np.linalg.lstsq(root * np.hstack(columns), root[:, 0] * weights.reshape(-1), rcond=1e-9)
+        ends = np.cumsum([column.shape[1] for column in columns])[:-1]
+        return {
+            part: slope.reshape((self.states,) * len(part))
+            for part, slope in zip(parts, np.split(slopes[0], ends), strict=True)
+        }
 
     def identified(self, keys: tuple[int, ...], above: Floats, below: Floats) -> Estimate:
         """The identified range of a ratio of shares, without a value; unbounded without SciPy."""
@@ -134,35 +183,23 @@ class Released:
         raw = plain(
             float(moments.values[0]), float(moments.covariance[0, 0]), moments.reports, self.level
         )
-        if not raw.bounded:
-            return raw
-        low, high = (min(max(end, 0.0), 1.0) for end in (raw.low, raw.high))
-        return Estimate(value, raw.stderr, min(low, value), max(high, value), raw.reports)
+        return within(raw, 0.0, 1.0, value) if raw.bounded else raw
 
 
-def tail(z: float) -> float:
-    """Probability that a standard normal variable is above ``z``."""
-    return 0.5 * erfc(z / sqrt(2))
+def within(estimate: Estimate, low: float, high: float, value: float | None = None) -> Estimate:
+    """The estimate cut to a range, at another value if one is given; the interval contains it.
 
-
-def chi_square_tail(value: float, freedom: int) -> float:
-    """Probability that a chi-square variable is above ``value``."""
-    if value == inf or value <= 0 or not freedom:
-        return 0.0 if value == inf else 1.0
-    half, odd = value / 2, freedom % 2
-    total = erfc(sqrt(half)) if odd else 0.0
-    # Every two degrees of freedom add a term of the Poisson (or half-integer) series.
-    for step in range(freedom // 2):
-        power = step + odd / 2
-        total += exp(power * log(half) - half - lgamma(power + 1))
-    return total
-
-
-def score(value: float, variance: float) -> float:
-    """A value divided by its standard error; infinite if the variance is zero."""
-    if variance > 0:
-        return value / sqrt(variance)
-    return 0.0 if abs(value) < 1e-12 else value * float("inf")
+    An interval that lies outside becomes the nearest end of the range, with half its width inside.
+    """
+    middle = min(max(estimate.value if value is None else value, low), high)
+    if not estimate.bounded:
+        return replace(estimate, value=middle)
+    ends = (min(max(end, low), high) for end in (estimate.low, estimate.high))
+    first, last = ends
+    if first == last and estimate.low < estimate.high:
+        half = (estimate.high - estimate.low) / 2
+        first, last = max(first - half, low), min(last + half, high)
+    return replace(estimate, value=middle, low=min(first, middle), high=max(last, middle))
 
 
 def shown(estimate: Estimate, digits: int = 2) -> str:

@@ -12,11 +12,14 @@ import numpy as np
 
 from ...foundation.arrays import Floats
 from ...foundation.errors import QueryError
+from ...foundation.frames_out import frame_of
 from ..answer import Estimate, plain, ratio
 from ..together.conditional import Conditionals, query_weights
 from ..together.joint import JointMoments
 from ..together.query import Query
-from .released import Released, Source, check_chance, score, shown, tail
+from .independence import AnswerPair, excess, law_with_lift
+from .released import Released, Source, check_chance, shown, within
+from .showing import chance, draw, html_table, interval_columns, text_table
 
 SIGNS = {"held": (True,), "absent": (False,), "either": (True, False)}
 """The signs of conditions by the name of ``given``."""
@@ -26,21 +29,32 @@ CONTROLS = ("benjamini_yekutieli", "benjamini_hochberg")
 
 @dataclass(frozen=True)
 class Rule:
-    """Among people who meet the antecedent, ``frequency`` hold the consequent."""
+    """Among people who meet the antecedent, ``frequency`` hold the consequent.
+
+    A rule of two held keys says the same about both, so it is listed once. Its antecedent is the key
+    whose holders have the other one more often; ``reverse`` is the other direction.
+    """
 
     antecedent: tuple[tuple[str, bool], ...]
     """The key of each condition, and whether it is held."""
     consequent: str
     frequency: Estimate
     """The share who hold the consequent among those who meet the antecedent."""
+    reverse: Estimate
+    """The share who meet the antecedent among those who hold the consequent."""
     support: Estimate
     """The share of all people who hold the consequent and meet the antecedent."""
     lift: Estimate
-    """``frequency`` divided by the frequency of the consequent among all people."""
+    """``frequency`` divided by the frequency of the consequent among all people; the same in reverse."""
     p_value: float
-    """Probability of a lift at least this far above ``min_lift``, if the true lift is ``min_lift``."""
+    """Probability of an association at least this strong, if the true lift is ``min_lift``."""
     adjusted: float
     """The smallest false-discovery rate at which the rule would be listed."""
+
+    @property
+    def condition(self) -> str:
+        """The antecedent in words: "with Fries and without Pepsi"."""
+        return " and ".join(("with " if held else "without ") + key for key, held in self.antecedent)
 
     def document(self) -> dict[str, Any]:
         """The rule as a JSON object."""
@@ -48,6 +62,7 @@ class Rule:
             "antecedent": [{"key": key, "held": held} for key, held in self.antecedent],
             "consequent": self.consequent,
             "frequency": self.frequency.document(),
+            "reverse": self.reverse.document(),
             "support": self.support.document(),
             "lift": self.lift.document(),
             "p_value": self.p_value,
@@ -55,11 +70,61 @@ class Rule:
         }
 
     def __str__(self) -> str:
-        who = " and ".join(("with " if held else "without ") + key for key, held in self.antecedent)
         return (
-            f"of people {who}, {shown(self.frequency)} also have {self.consequent}: "
-            f"{shown(self.lift)} times as often as among all"
+            f"of people {self.condition}, {shown(self.frequency)} also have {self.consequent}: "
+            f"{shown(self.lift)} times as often as among all; "
+            f"of people with {self.consequent}, {shown(self.reverse)} are {self.condition}"
         )
+
+
+class Rules(list[Rule]):
+    """Rules above noise, the lower end of the lift's interval first; a list with a frame and a plot."""
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The rules as columns: words, then each estimate with both ends of its interval."""
+        columns: dict[str, list[Any]] = {
+            "antecedent": [rule.condition for rule in self],
+            "consequent": [rule.consequent for rule in self],
+        }
+        for name in ("frequency", "reverse", "lift", "support"):
+            columns |= interval_columns(name, [getattr(rule, name) for rule in self])
+        columns["p_value"] = [rule.p_value for rule in self]
+        columns["adjusted"] = [rule.adjusted for rule in self]
+        return columns
+
+    def to_frame(self, kind: str | None = None) -> Any:
+        """The rules as a frame of ``kind``: "pandas", "polars" or "arrow"; pandas if it is installed."""
+        return frame_of(self.columns(), kind)
+
+    def to_arrow(self) -> Any:
+        """The rules as an Arrow table."""
+        return frame_of(self.columns(), "arrow")
+
+    def headings_and_rows(self) -> tuple[list[str], list[list[str]]]:
+        """The rules as a table of words."""
+        headings = ["people", "also have", "frequency", "reverse", "lift", "support", "false discovery"]
+        rows = [
+            [
+                rule.condition,
+                rule.consequent,
+                *(shown(part, 3) for part in (rule.frequency, rule.reverse, rule.lift, rule.support)),
+                chance(rule.adjusted),
+            ]
+            for rule in self
+        ]
+        return headings, rows
+
+    def __str__(self) -> str:
+        return text_table(*self.headings_and_rows()) if self else "no rule is above noise"
+
+    def _repr_html_(self) -> str:
+        return html_table(
+            *self.headings_and_rows(), note=f"{len(self)} rules" if len(self) != 1 else "1 rule"
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draws the lift of each rule with its interval, and returns the axes."""
+        return draw("draw_rules", self, ax)
 
 
 def rules(
@@ -73,7 +138,7 @@ def rules(
     given: str = "held",
     conditions: int = 1,
     control: str = "benjamini_yekutieli",
-) -> list[Rule]:
+) -> Rules:
     """Rules with a lift above ``min_lift``, sorted by the lower end of the interval of the lift.
 
     Every rule over ``keys`` (all by default) with up to ``conditions`` conditions is tested for lift >
@@ -89,19 +154,23 @@ def rules(
     names = released.schema.keys if keys is None else tuple(keys)
     for name in names:
         released.place(name)
-    tested = _tested(released, _candidates(names, SIGNS[given], conditions), min_lift)
+    tested = _tested(released, _candidates(names, given, conditions), min_lift)
     adjusted = adjust([p for _, _, p in tested], control)
+    if isinstance(released.source, Conditionals):
+        released.source.prepare(
+            [query for (query, _, _), q in zip(tested, adjusted, strict=True) if q <= false_discovery]
+        )
     discoveries = [
         _rule(released, query, moments, p, float(q))
         for (query, moments, p), q in zip(tested, adjusted, strict=True)
         if q <= false_discovery
     ]
     ranked = sorted(discoveries, key=lambda rule: (-rule.lift.low, -rule.lift.value))
-    return [
+    return Rules(
         rule
         for rule in ranked
         if rule.frequency.value >= min_frequency and rule.support.value >= min_support
-    ]
+    )
 
 
 def _check(
@@ -120,13 +189,19 @@ def _check(
         raise QueryError("conditions is a whole number of at least 1")
 
 
-def _candidates(names: Sequence[str], signs: Sequence[bool], conditions: int) -> Iterator[Query]:
-    """The lift of every target given every set of up to ``conditions`` conditions."""
+def _candidates(names: Sequence[str], given: str, conditions: int) -> Iterator[Query]:
+    """The lift of every target given every set of up to ``conditions`` conditions.
+
+    Two held keys have one lift, so they are one candidate.
+    """
+    place = {name: number for number, name in enumerate(names)}
     for target in names:
         others = [name for name in names if name != target]
         for size in range(1, conditions + 1):
             for chosen in combinations(others, size):
-                for held in product(signs, repeat=size):
+                for held in product(SIGNS[given], repeat=size):
+                    if held == (True,) and place[chosen[0]] > place[target]:
+                        continue
                     yield Query("lift", target, tuple(zip(chosen, held, strict=True)))
 
 
@@ -135,25 +210,30 @@ def _tested(
 ) -> list[tuple[Query, JointMoments, float]]:
     """The queries whose keys a view holds, with their moments and p-values."""
     known = ((query, _moments(released, query)) for query in queries)
-    return [(query, joint, p_value(joint, min_lift)) for query, joint in known if joint is not None]
+    return [
+        (query, moments, _p_value(released, query, min_lift))
+        for query, moments in known
+        if moments is not None
+    ]
 
 
 def _moments(released: Released, query: Query) -> JointMoments | None:
     """Moments of the joint share, the target and the condition; None if no view holds the keys."""
+    return released.evidence.moments(_keys(released, query), query_weights(released.schema, query))
+
+
+def _keys(released: Released, query: Query) -> tuple[int, ...]:
     target, conditions = query.places(released.schema)
-    keys = (target, *(place for place, _ in conditions))
-    return released.evidence.moments(keys, query_weights(released.schema, query))
+    return (target, *(place for place, _ in conditions))
 
 
-def p_value(moments: JointMoments, lift: float = 1.0) -> float:
-    """One-sided p-value of the hypothesis joint = lift * target * condition, by the delta method."""
-    joint, target, condition = moments.values
-    spread = moments.covariance
-    slope = np.array([1.0, -lift * condition, -lift * target])
-    # The product of two estimates is biased by their covariance, and has a second-order variance.
-    excess = joint - lift * (target * condition - spread[1, 2])
-    variance = slope @ spread @ slope + lift**2 * (spread[1, 1] * spread[2, 2] + spread[1, 2] ** 2)
-    return tail(score(float(excess), float(variance)))
+def _p_value(released: Released, query: Query, lift: float) -> float:
+    """One-sided p-value of the hypothesis that the lift is at most ``lift``."""
+    keys = _keys(released, query)
+    _, target, condition = np.moveaxis(query_weights(released.schema, query), -1, 0)
+    asked = AnswerPair(np.ones_like(target), target, condition)
+    law = released.law(keys).law
+    return excess(released, keys, asked, law_with_lift(law, asked, released.reports(keys), lift))
 
 
 def adjust(chances: Sequence[float], control: str = CONTROLS[0]) -> Floats:
@@ -172,21 +252,29 @@ def adjust(chances: Sequence[float], control: str = CONTROLS[0]) -> Floats:
 
 
 def _rule(released: Released, query: Query, moments: JointMoments, p: float, q: float) -> Rule:
-    """A rule with its intervals."""
+    """A rule with its intervals; of two held keys, the direction of the larger frequency first."""
     joint = JointMoments(moments.values[:1], moments.covariance[:1, :1], moments.reports)
+    parts, level = moments.values, released.level
+    back = ratio(parts[0], parts[1], moments.covariance[:2, :2], moments.reports, level)
+    back = within(back, 0.0, 1.0)
+    two_held = len(query.given) == 1 and query.given[0][1]
     if isinstance(released.source, Conditionals):
         answer = released.source.answer
         lift = answer(query).estimate
         frequency = answer(Query("frequency", query.target, query.given)).estimate
+        if two_held:
+            back = answer(Query("frequency", query.given[0][0], ((query.target, True),))).estimate
         support = released.share(_support(released, query, float(moments.values[0])), joint)
     else:
-        parts, level = moments.values, released.level
         bend = np.array([[1.0, 0.0, 0.0], [0.0, parts[2], parts[1]]])
         spread = bend @ moments.covariance @ bend.T
         lift = ratio(parts[0], parts[1] * parts[2], spread, moments.reports, level)
         frequency = ratio(parts[0], parts[2], moments.covariance[::2, ::2], moments.reports, level)
         support = plain(parts[0], moments.covariance[0, 0], moments.reports, level)
-    return Rule(query.given, query.target, frequency, support, lift, p, q)
+    if two_held and back.value > frequency.value:
+        antecedent = ((query.target, True),)
+        return Rule(antecedent, query.given[0][0], back, frequency, support, lift, p, q)
+    return Rule(query.given, query.target, frequency, back, support, lift, p, q)
 
 
 def _support(released: Released, query: Query, raw: float) -> float:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...foundation.arrays import Floats
 from ...foundation.errors import QueryError
+from ...foundation.frames_out import frame_of
+from ..answer import Estimate
 from .classifier import Classes, Classifier
-from .released import Released, Source, check_chance, score, tail
+from .independence import AnswerPair, independence, law_with_lift
+from .leaves import Path, along, class_estimates
+from .released import Released, Source, check_chance, shown
+from .showing import draw, html_text, interval_columns
 
 CRITERIA = ("gini", "entropy")
 """Names of the impurity measures."""
@@ -19,9 +24,6 @@ DEEPEST = 6
 """Largest depth of a tree."""
 TRIED = 5
 """Number of the best splits of a node that are tested before it becomes a leaf."""
-
-Path = dict[int, Floats]
-"""For each key on the path, 1 for every digit that people at the node may have."""
 
 
 class TreeSplit(NamedTuple):
@@ -34,14 +36,20 @@ class TreeSplit(NamedTuple):
 
 @dataclass(frozen=True)
 class Node:
-    """People with the same answers: their share of all, the law of their classes, and a split."""
+    """People with the same answers: their share of all, the shares of their classes, and a split."""
 
     share: float
-    law: tuple[float, ...]
+    estimates: tuple[Estimate, ...]
+    """The share of each class among them, shrunk and with its interval."""
     path: Path
     split: TreeSplit | None = None
     yes: Node | None = None
     no: Node | None = None
+
+    @property
+    def law(self) -> tuple[float, ...]:
+        """The share of each class among them."""
+        return tuple(estimate.value for estimate in self.estimates)
 
     def leaves(self) -> Iterator[Node]:
         """The leaves below, from yes to no."""
@@ -69,55 +77,71 @@ class DecisionTree(Classifier):
         levels: bool = False,
         significance: float = 0.05,
     ) -> None:
-        if criterion not in CRITERIA:
-            raise QueryError(f"unknown criterion {criterion!r}; known: {', '.join(CRITERIA)}")
-        if not 0 <= max_depth <= DEEPEST:
-            raise QueryError(f"max_depth is from 0 to {DEEPEST}")
-        if not 0 <= min_share < 0.5:
-            raise QueryError("min_share is from 0 to below 0.5, like 0.02")
         self.target, self.max_depth, self.min_share = target, max_depth, min_share
-        self.criterion, self.levels = criterion, levels
-        self.significance = check_chance(significance, "significance")
+        self.criterion, self.levels, self.significance = criterion, levels, significance
 
-    def fit(self, conditionals: Source) -> DecisionTree:
-        """Grows the tree."""
-        released = Released(conditionals)
-        classes = Classes(released, self.target, self.levels)
-        self.classes, self.schema = classes, released.schema
-        self.how = "view"
+    def _check(self) -> None:
+        """Refuses parameters that are out of range."""
+        if self.criterion not in CRITERIA:
+            raise QueryError(f"unknown criterion {self.criterion!r}; known: {', '.join(CRITERIA)}")
+        if not 0 <= self.max_depth <= DEEPEST:
+            raise QueryError(f"max_depth is from 0 to {DEEPEST}")
+        if not 0 <= self.min_share < 0.5:
+            raise QueryError("min_share is from 0 to below 0.5, like 0.02")
+        check_chance(self.significance, "significance")
+
+    def fit(self, tally: Source, y: None = None) -> DecisionTree:
+        """Grows the tree; ``y`` is not used."""
+        self._check()
+        released = Released(tally)
+        classes = self._learn_classes(released, self.target)
+        self.how_ = "view"
         law = released.single(classes.place) @ classes.digits
-        self.root = self._grown(released, classes, {}, law, 0)
+        self.root_ = self._grown(released, classes, {}, law, 0, None)
         return self
 
     # -- growing ---------------------------------------------------------------------------------
 
-    def _grown(self, released: Released, classes: Classes, path: Path, law: Floats, depth: int) -> Node:
+    def _grown(
+        self,
+        released: Released,
+        classes: Classes,
+        path: Path,
+        law: Floats,
+        depth: int,
+        before: Floats | None,
+    ) -> Node:
         """The subtree of people on a path; ``law`` holds the shares of their classes of all people."""
         share = float(law.sum())
-        leaf = Node(share, tuple((law / share).tolist()), path)
+        estimates = class_estimates(released, classes, path, law / share, before)
+        leaf = Node(share, estimates, path)
         if depth == self.max_depth:
             return leaf
+        own = np.array(leaf.law)
         splits = list(self._splits(released, classes, path))
         for gain, split, sides in sorted(splits, key=lambda candidate: -candidate[0])[:TRIED]:
             if gain > 1e-9 and self._clear(released, classes, path, split, len(splits)):
+                keys = (*(k for k in path if k != split.key), split.key, classes.place)
+                if released.view_law(keys) is None:
+                    self.how_ = "maximum entropy"
                 yes, no = (
-                    self._grown(released, classes, _narrowed(path, split.key, digits), side, depth + 1)
+                    self._grown(
+                        released, classes, _narrowed(path, split.key, digits), side, depth + 1, own
+                    )
                     for digits, side in zip((split.digits, 1 - split.digits), sides, strict=True)
                 )
-                return Node(share, leaf.law, path, split, yes, no)
+                return replace(leaf, split=split, yes=yes, no=no)
         return leaf
 
     def _splits(
         self, released: Released, classes: Classes, path: Path
     ) -> Iterator[tuple[float, TreeSplit, tuple[Floats, Floats]]]:
         """Every split with enough people on both sides: its gain, and the classes on both sides."""
-        for key in range(len(self.schema.keys)):
+        for key in range(len(released.schema.keys)):
             if key == classes.place or not released.speaks_of(key):
                 continue
             order = (*(k for k in path if k != key), key, classes.place)
-            law, how = released.law(order)
-            if how != "view":
-                self.how = how
+            law = released.law(order).law
             for allowed in (path[k] for k in order[:-2]):
                 law = np.tensordot(allowed, law, axes=(0, 0))
             table = law * path.get(key, np.ones(released.states))[:, None] @ classes.digits
@@ -136,72 +160,122 @@ class DecisionTree(Classifier):
     ) -> bool:
         """Whether answer and class are significantly dependent on this path.
 
-        For each class, (yes and class) * all - yes * class, by the delta method. The smallest p-value is
-        multiplied by the number of classes and of splits tried.
+        The smallest p-value over classes is multiplied by the number of classes and of splits tried.
         """
         keys = (*(k for k in path if k != split.key), split.key, classes.place)
-        on_path = np.ones((1,) * len(keys))
+        everyone = np.ones((released.states,) * len(keys))
+        inside = everyone
         for axis, key in enumerate(keys[:-1]):
-            on_path = on_path * _along(path.get(key, np.ones(released.states)), axis, len(keys))
-        on_path = on_path * np.ones((released.states,) * len(keys))
-        yes = on_path * _along(split.digits, len(keys) - 2, len(keys))
-        worst = 1.0
+            inside = inside * along(path.get(key, np.ones(released.states)), axis, len(keys))
+        yes = everyone * along(split.digits, len(keys) - 2, len(keys))
+        law, reports = released.law(keys).law, released.reports(keys)
+        smallest = 1.0
         for digits in classes.digits.T[1:]:
-            inside = _along(digits, len(keys) - 1, len(keys))
-            weights = np.stack([yes * inside, on_path, yes, on_path * inside], axis=-1)
-            moments = released.moments(keys, weights)
-            joint, everyone, yes_share, class_share = moments.values
-            slope = np.array([everyone, joint, -class_share, -yes_share])
-            z = score(
-                float(joint * everyone - yes_share * class_share),
-                float(slope @ moments.covariance @ slope),
-            )
-            worst = min(worst, 2 * tail(abs(z)))
-        return worst * tried * (len(classes.labels) - 1) < self.significance
+            asked = AnswerPair(inside, yes, everyone * along(digits, len(keys) - 1, len(keys)))
+            null = law_with_lift(law, asked, reports)
+            smallest = min(smallest, independence(released, keys, asked, null))
+        return smallest * tried * (len(classes.labels) - 1) < self.significance
 
     # -- using -----------------------------------------------------------------------------------
 
     def _chances(self, digits: Floats) -> Floats:
         """The laws of the leaves, weighted by the chance that rounding leads a person there."""
-        total = np.zeros((len(digits), len(self._fitted().labels)))
-        for leaf in self.root.leaves():
+        total = np.zeros((len(digits), len(self.classes_)))
+        for leaf in self.root_.leaves():
             reach = np.ones(len(digits))
             for key, allowed in leaf.path.items():
                 reach = reach * (digits[:, key] @ allowed)
             total += reach[:, None] * np.array(leaf.law)
         return total
 
+    # -- showing -----------------------------------------------------------------------------------
+
     def text(self) -> str:
         """The tree as text, with one line for each question or leaf."""
-        self._fitted()
-        return "\n".join(self._lines(self.root, ""))
+        self._check_fitted()
+        return "\n".join(self._lines(self.root_, ""))
+
+    def __str__(self) -> str:
+        return self.text() if self.__sklearn_is_fitted__() else repr(self)
+
+    def _repr_html_(self) -> str:
+        return html_text(str(self))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draws the tree with the estimate and interval of every leaf, and returns the axes."""
+        self._check_fitted()
+        return draw("draw_tree", self, ax)
+
+    def paths(self) -> list[tuple[str, Node]]:
+        """The leaves, each with its conditions in words."""
+        self._check_fitted()
+        return [(" and ".join(words) or "everyone", leaf) for words, leaf in self._paths(self.root_, ())]
+
+    def _paths(self, node: Node, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Node]]:
+        if node.split is None or node.yes is None or node.no is None:
+            yield words, node
+            return
+        question = self.question(node)
+        yield from self._paths(node.yes, (*words, question))
+        yield from self._paths(node.no, (*words, f"not {question}"))
+
+    def question(self, node: Node) -> str:
+        """The question of a node in words: "Hamburger is high"."""
+        assert node.split is not None
+        return f"{self.released_.schema.keys[node.split.key]} is {node.split.words}"
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The leaves as columns: conditions, share of all people, share of each class."""
+        paths = self.paths()
+        columns: dict[str, list[Any]] = {
+            "people": [words for words, _ in paths],
+            "share": [leaf.share for _, leaf in paths],
+        }
+        for number, name in self.told_classes():
+            columns |= interval_columns(name.replace(" ", "_"), [n.estimates[number] for _, n in paths])
+        return columns
+
+    def told_classes(self) -> list[tuple[int, str]]:
+        """The classes that are shown: of held and not held, only held."""
+        named = list(enumerate(self._classes.names))
+        return named[1:] if len(named) == 2 else named
+
+    def to_frame(self, kind: str | None = None) -> Any:
+        """The leaves as a frame of ``kind``: "pandas", "polars" or "arrow"."""
+        return frame_of(self.columns(), kind)
+
+    def to_arrow(self) -> Any:
+        """The leaves as an Arrow table."""
+        return frame_of(self.columns(), "arrow")
 
     def document(self) -> dict[str, Any]:
-        """The tree as a JSON object: nodes with share of all people, law of classes, and split."""
-        classes = self._fitted()
+        """The tree as a JSON object: nodes with share of all people, estimates of classes, and split."""
+        self._check_fitted()
         return {
             "target": self.target,
-            "how": self.how,
-            "classes": [classes.name(label) for label in classes.labels],
-            "root": self._node(self.root),
+            "how": self.how_,
+            "classes": self._classes.names,
+            "root": self._node(self.root_),
         }
 
     def _node(self, node: Node) -> dict[str, Any]:
-        document: dict[str, Any] = {"share": node.share, "law": list(node.law)}
+        document: dict[str, Any] = {
+            "share": node.share,
+            "law": list(node.law),
+            "estimates": [estimate.document() for estimate in node.estimates],
+        }
         if node.split is not None and node.yes is not None and node.no is not None:
-            document["key"], document["is"] = self.schema.keys[node.split.key], node.split.words
+            keys = self.released_.schema.keys
+            document["key"], document["is"] = keys[node.split.key], node.split.words
             document["yes"], document["no"] = self._node(node.yes), self._node(node.no)
         return document
 
     def _lines(self, node: Node, indent: str) -> Iterator[str]:
-        classes = self._fitted()
         if node.split is None or node.yes is None or node.no is None:
-            laws = zip(classes.labels, node.law, strict=True)
-            parts = [f"{classes.name(label)} {share:.2f}" for label, share in laws]
-            words = ", ".join(parts[1:] if len(parts) == 2 else parts)
-            yield f"{indent}{self.target} {words} ({100 * node.share:.0f} % of people)"
+            parts = [f"{name} {shown(node.estimates[number])}" for number, name in self.told_classes()]
+            yield f"{indent}{self.target} {', '.join(parts)} ({100 * node.share:.0f} % of people)"
             return
-        yield f"{indent}if {self.schema.keys[node.split.key]} is {node.split.words}:"
+        yield f"{indent}if {self.question(node)}:"
         yield from self._lines(node.yes, indent + "    ")
         yield f"{indent}else:"
         yield from self._lines(node.no, indent + "    ")
@@ -223,13 +297,6 @@ def _questions(released: Released, key: int, allowed: Floats | None) -> Iterator
 
 def _narrowed(path: Path, key: int, digits: Floats) -> Path:
     return {**path, key: path.get(key, np.ones(len(digits))) * digits}
-
-
-def _along(values: Floats, axis: int, axes: int) -> Floats:
-    """A vector as an array that varies along one axis."""
-    shape = [1] * axes
-    shape[axis] = len(values)
-    return values.reshape(shape)
 
 
 def _gini(shares: Floats) -> float:

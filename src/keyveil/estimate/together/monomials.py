@@ -18,12 +18,18 @@ if TYPE_CHECKING:
     from ...plan.tally import Tally
 
 
+Product = tuple[tuple[int, int], ...]
+"""A product of {x, |x|}: keys with their powers, 1 for x and 2 for |x|."""
+
+
 class SumEvidence:
     """Means of products of {x, |x|} over small sets of keys, one product for each view."""
 
     def __init__(self, plan: Plan, tally: Tally) -> None:
         self.plan = plan
-        self.means: dict[tuple[tuple[int, int], ...], tuple[float, float, int]] = {}
+        self.means: dict[Product, tuple[float, float, int]] = {}
+        self.ends: dict[Product, tuple[float, float]] = {}
+        """What a report of each output adds to the mean of a product."""
         assert plan.channel_of is not None
         for number, (view, channel_number) in enumerate(
             zip(plan.views.keys, plan.channel_of, strict=True)
@@ -38,37 +44,47 @@ class SumEvidence:
             spread = float(shares @ decoder**2) - mean**2
             name = tuple(sorted(zip(view, powers, strict=True)))
             self.means[name] = (estimate, spread / max(reports, 1), reports)
+            self.ends[name] = (float(decoder[0]), float(decoder[1]))
 
     def moments(self, keys: tuple[int, ...], weights: Floats) -> JointMoments | None:
         """Moments of the weights, expanded over products of {1, x, |x|}.
 
         Different products are reported by different people, so their errors are independent.
         """
+        expansion = self.expansion(keys, weights)
+        if expansion is None:
+            return None
+        constant, products = expansion
+        values, spread = constant, np.zeros((weights.shape[-1],) * 2)
+        for name, coefficients in products.items():
+            value, variance, _ = self.means[name]
+            values = values + coefficients * value
+            spread = spread + variance * np.outer(coefficients, coefficients)
+        fewest = min((self.means[name][2] for name in products), default=0)
+        return JointMoments(values, spread, fewest)
+
+    def expansion(
+        self, keys: tuple[int, ...], weights: Floats
+    ) -> tuple[Floats, dict[Product, Floats]] | None:
+        """The weights as a constant and coefficients of products; None if one has no reports."""
         # Row d of the basis change: the weights of absent, low, high as c0 + c1 x + c2 |x|.
         change = np.array([[1.0, 0, 0], [0, -0.5, 0.5], [-1, 0.5, 0.5]])
         parts = weights
         for axis in range(len(keys)):
             parts = np.moveaxis(np.tensordot(change, np.moveaxis(parts, axis, 0), axes=(1, 0)), 0, axis)
-        values = np.zeros(weights.shape[-1])
-        spread = np.zeros((weights.shape[-1],) * 2)
-        fewest = None
+        constant, products = np.zeros(weights.shape[-1]), dict[Product, Floats]()
         for powers in product(range(3), repeat=len(keys)):
             coefficients = parts[powers]
             if not np.abs(coefficients).max() > 1e-15:
                 continue
             name = tuple(sorted((k, p) for k, p in zip(keys, powers, strict=True) if p))
             if not name:
-                values = values + coefficients
-                continue
-            if name not in self.means or not self.means[name][2]:
+                constant = constant + coefficients
+            elif name not in self.means or not self.means[name][2]:
                 return None
-            value, variance, reports = self.means[name]
-            values, spread = (
-                values + coefficients * value,
-                spread + variance * np.outer(coefficients, coefficients),
-            )
-            fewest = reports if fewest is None else min(fewest, reports)
-        return JointMoments(values, spread, fewest or 0)
+            else:
+                products[name] = coefficients
+        return constant, products
 
     def law(self, keys: tuple[int, ...]) -> Floats | None:
         return nearest_of(self, keys, self.plan.schema.levels)

@@ -42,6 +42,8 @@ class ViewGroup(NamedTuple):
     reports: Integers
     laws: Floats
     covariance: Floats
+    channel: int
+    """The number of their channel in the plan."""
 
 
 class ViewEvidence:
@@ -53,6 +55,7 @@ class ViewEvidence:
         self._sharpen = sharpen
         self._joint: dict[tuple[int, ...], JointMoments] = {}
         self._joint_laws: dict[tuple[int, ...], Floats] = {}
+        self._decodings: dict[int, tuple[Floats, Floats]] = {}
 
     @cached_property
     def groups(self) -> list[ViewGroup]:
@@ -111,7 +114,7 @@ class ViewEvidence:
                 remaining = vector[held[:, place]] - own[place][1]
                 pick = (rows[:, place][:, None] == np.arange(1, self.levels + 1)).astype(float)
                 laws, covariance = _updated(laws, covariance, pick, others, remaining)
-            sharpened.append(ViewGroup(group.views, group.reports, laws, covariance))
+            sharpened.append(group._replace(laws=laws, covariance=covariance))
         return sharpened
 
     @cached_property
@@ -246,6 +249,17 @@ class ViewEvidence:
             covariance += pick.T @ np.tensordot(share**2, group.covariance[same_rows], 1) @ pick
         return law, _inverse(covariance)
 
+    def place_of(self, view: int) -> tuple[int, int]:
+        """The group of a view, and its row in that group."""
+        return self._places[view]
+
+    def decoding(self, number: int) -> tuple[Floats, Floats]:
+        """The decoder ``(cells, states)`` and the law ``(states, cells)`` of the channel of a group."""
+        if number not in self._decodings:
+            channel = self.plan.channels[self.raw[number].channel]
+            self._decodings[number] = channel.decoder(np.eye(channel.states)), channel.expected()
+        return self._decodings[number]
+
     def _row(self, groups: list[ViewGroup], view: int) -> tuple[int, Floats, Floats]:
         number, row = self._places[view]
         group = groups[number]
@@ -326,7 +340,7 @@ def _groups(plan: Plan, tally: Tally) -> list[ViewGroup]:
             laws, covariance = view_laws(channel, counts, reports)
         except PlanError:
             raise not_together(plan) from None
-        groups.append(ViewGroup(np.array(views), reports, laws, covariance))
+        groups.append(ViewGroup(np.array(views), reports, laws, covariance, number))
     return groups
 
 

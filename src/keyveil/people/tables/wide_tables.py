@@ -20,7 +20,7 @@ from .text_tables import delimiter_in
 
 def wide_keys(source: Any, *, person: str | None = None, top: int | None = None) -> list[str]:
     """The key columns by their number of filled cells, in descending order; the first ``top``."""
-    table = _table(source)
+    table = wide_table(source)
     _check(table, person)
     held = {}
     for name in table.column_names:
@@ -41,7 +41,7 @@ def wide_people(
     does not list are ignored; a key of the schema without a column is an error. ``lenient`` clips
     values.
     """
-    table = _table(source, schema.keys)
+    table = wide_table(source, schema.keys)
     _check(table, person)
     lacking = [key for key in schema.keys if key not in table.column_names]
     if lacking:
@@ -62,7 +62,8 @@ def wide_people(
     return replace(people, addresses=address(names))
 
 
-def _table(source: Any, wanted: Collection[str] = ()) -> Any:
+def wide_table(source: Any, wanted: Collection[str] = ()) -> Any:
+    """A wide table as an Arrow table, from a path or a frame."""
     pa = arrow()
     if isinstance(source, str | Path):
         path = Path(source)

@@ -1,0 +1,213 @@
+"""Learners keep scikit-learn's conventions, take frames and give frames, and draw on any axes."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from matplotlib.figure import Figure
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import accuracy_score
+from sklearn.utils import estimator_checks, get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from keyveil import Coins, People, Plan, Schema, Tally
+from keyveil.estimate.learn import ChowLiu, Cube, DecisionTree, ExactEvidence, NaiveBayes, Rules, rules
+from keyveil.foundation.errors import QueryError, RecordError, TableError
+from keyveil.foundation.frames_out import frame_of
+from keyveil.simulate.tallies import Population
+
+KEYS = ["Hamburger", "Fries", "Pepsi"]
+RECORDS = [{"Hamburger": 5, "Fries": 5}] * 3 + [{"Hamburger": 1, "Pepsi": 4}, {"Fries": 1}] + [{}] * 5
+
+
+@pytest.fixture(scope="module")
+def exact():
+    schema = Schema.of(KEYS, 1, 5)
+    return ExactEvidence(Population(schema, People.of_records(schema, RECORDS)))
+
+
+@pytest.fixture(scope="module")
+def tally():
+    plan = Plan.of(Schema.of(KEYS, 1, 5), "pairs", 4)
+    people = People.of_records(plan.schema, RECORDS * 1000)
+    return Tally(plan).add(plan.privatise(people, Coins.stated("conventions")))
+
+
+def learners():
+    return [DecisionTree("Fries"), NaiveBayes("Fries"), ChowLiu(target="Fries")]
+
+
+def named(learner):
+    return type(learner).__name__
+
+
+@pytest.mark.parametrize("learner", learners(), ids=named)
+@pytest.mark.parametrize(
+    "check",
+    [
+        "check_estimator_cloneable",
+        "check_estimator_tags_renamed",
+        "check_valid_tag_types",
+        "check_estimator_repr",
+        "check_no_attributes_set_in_init",
+        "check_mixin_order",
+        "check_get_params_invariance",
+        "check_set_params",
+        "check_do_not_raise_errors_in_init_or_set_params",
+        "check_estimators_unfitted",
+    ],
+)
+def test_the_checks_of_scikit_learn_that_need_no_rows_to_fit(learner, check):
+    getattr(estimator_checks, check)(named(learner), learner)
+
+
+@pytest.mark.parametrize("learner", learners(), ids=named)
+def test_fit_learns_and_changes_no_parameter(learner, exact):
+    before = learner.get_params()
+    copied = clone(learner)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(copied)
+    assert copied.fit(exact) is copied
+    check_is_fitted(copied)
+    assert copied.get_params() == before == clone(copied).get_params()
+    assert is_classifier(copied)
+    assert get_tags(copied).input_tags.allow_nan
+    assert copied.classes_.tolist() == [False, True]
+    assert copied.n_features_in_ == 2
+    assert copied.feature_names_in_.tolist() == ["Hamburger", "Pepsi"]
+    again = pickle.loads(pickle.dumps(copied))
+    assert again.predict(RECORDS).tolist() == copied.predict(RECORDS).tolist()
+    copied.set_params(levels=True)
+    assert copied.fit(exact, None).classes_.tolist() == ["absent", "low", "high"]
+    with pytest.raises(QueryError, match="no parameter 'level'; did you mean 'levels'"):
+        copied.set_params(level=True)
+
+
+@pytest.mark.parametrize("learner", learners(), ids=named)
+def test_predictions_are_the_same_in_every_form(learner, exact):
+    learner = clone(learner).fit(exact)
+    rows = {key: [record.get(key) for record in RECORDS] for key in KEYS}
+    wide = pd.DataFrame(rows, dtype=float)
+    forms = [
+        People.of_records(exact.schema, RECORDS),
+        wide,
+        wide.assign(person="someone").drop(columns="Fries"),
+        pl.DataFrame(rows),
+        pa.table(rows),
+        wide[learner.feature_names_in_].to_numpy(),
+    ]
+    chances = learner.predict_proba(RECORDS)
+    assert chances.shape == (len(RECORDS), 2)
+    assert chances.sum(axis=1) == pytest.approx(1)
+    for form in forms:
+        assert learner.predict_proba(form) == pytest.approx(chances)
+    true = ["Fries" in record for record in RECORDS]
+    scores = {
+        learner.score(wide),
+        learner.score(RECORDS),
+        learner.score(wide.drop(columns="Fries"), true),
+    }
+    assert scores == {accuracy_score(true, learner.predict(wide))}
+
+
+def test_a_column_of_presence_has_the_levels_of_its_key(exact):
+    """A hamburger that is held is high in 3 of 4 cases."""
+    bayes = NaiveBayes("Fries").fit(exact)
+    held = bayes.predict_proba(pd.DataFrame({"Hamburger": [True, False], "Pepsi": [False, False]}))
+    votes = bayes.votes_[0]
+    mixed = (0.25 * votes[1] + 0.75 * votes[2]) * bayes.votes_[2, 0] * bayes.class_prior_
+    assert held[0] == pytest.approx(mixed / mixed.sum())
+    assert held[1] == pytest.approx(bayes.predict_proba([{}])[0])
+
+
+def test_rows_that_cannot_be_read_get_one_line(exact):
+    tree = DecisionTree("Fries").fit(exact)
+    for people, error, words in (
+        (pd.DataFrame({"hamburger": [5.0], "Pepsi": [1.0]}), TableError, "did you mean 'hamburger'"),
+        (pd.DataFrame({"Hamburger": ["much"], "Pepsi": [1.0]}), TableError, "must hold numbers"),
+        (pd.DataFrame({"Hamburger": [9.0], "Pepsi": [1.0]}), RecordError, "outside the range"),
+        (np.zeros((2, 5)), TableError, "2 columns, in the order of feature_names_in_"),
+        (np.zeros(2), TableError, "a row for each person"),
+        (np.array([["a", "b"]]), TableError, "must hold numbers"),
+        ({"Pepsi": 4}, RecordError, "a list of records"),
+    ):
+        with pytest.raises(error, match=words):
+            tree.predict(people)
+    with pytest.raises(QueryError, match="name the key to predict"):
+        ChowLiu().fit(exact).predict([{}])
+    with pytest.raises(QueryError, match="never see rows of people"):
+        tree.fit(pd.DataFrame({"Hamburger": [5.0]}))
+
+
+def test_a_tally_is_enough(tally):
+    tree = DecisionTree("Fries", max_depth=1).fit(tally)
+    assert tree.root_.split is not None
+    assert rules(tally)[0].lift.low > 1
+
+
+def shown(exact):
+    return [
+        rules(exact),
+        DecisionTree("Fries").fit(exact),
+        NaiveBayes("Fries").fit(exact),
+        ChowLiu().fit(exact),
+        Cube(exact, ["Fries", "Hamburger"], people=10),
+        Cube(exact, ["Fries"]).slice(Fries="held"),
+        Cube(exact, KEYS),
+    ]
+
+
+def test_everything_learned_is_a_frame(exact):
+    for learned in shown(exact):
+        columns = learned.columns()
+        for frame in (learned.to_frame(), learned.to_frame("pandas"), learned.to_frame("polars")):
+            assert list(frame.columns) == list(columns)
+            assert len(frame) == len(next(iter(columns.values())))
+        assert learned.to_arrow().column_names == list(columns)
+        assert str(learned)
+        html = learned._repr_html_()
+        assert html.startswith("<")
+    leaves = DecisionTree("Fries").fit(exact).to_frame()
+    assert leaves.columns.tolist() == ["people", "share", "held", "held_low", "held_high"]
+    assert leaves.share.sum() == pytest.approx(1)
+    with pytest.raises(TableError, match="unknown kind of frame 'spark'; known: pandas, polars, arrow"):
+        frame_of({"a": [1]}, "spark")
+
+
+def test_cells_of_html_are_escaped():
+    schema = Schema.of(["<b>", "a&b"], 1, 5)
+    source = ExactEvidence(Population(schema, People.of_records(schema, [{"<b>": 5, "a&b": 5}, {}])))
+    for learned in (rules(source), DecisionTree("<b>").fit(source), Cube(source, ["<b>", "a&b"])):
+        html = learned._repr_html_()
+        assert "&lt;b&gt;" in html
+        assert "<b>" not in html
+
+
+def test_pictures_draw_on_the_axes_and_leave_the_backend(exact):
+    backend = matplotlib.get_backend()
+    for learned in [*shown(exact), Rules(), ChowLiu(1e-9).fit(exact)]:
+        panel = Figure().add_subplot()
+        assert learned.plot(panel) is panel
+        assert panel.has_data() or panel.texts
+    assert matplotlib.get_backend() == backend
+    said = [
+        text.get_text() for text in DecisionTree("Fries").fit(exact).plot(Figure().add_subplot()).texts
+    ]
+    assert "Hamburger\nis high?" in said
+    assert any(text.startswith("held 1.00\n[1.00, 1.00]\n30 % of people") for text in said)
+
+
+def test_scikit_learn_is_not_loaded():
+    asked = "[name in sys.modules for name in ('sklearn', 'matplotlib')]"
+    line = f"import keyveil.estimate.learn, sys; print(*{asked})"
+    done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
