@@ -137,11 +137,14 @@ def main() -> None:
     parser.add_argument("--epsilon", default="0.5,1,2,5")
     parser.add_argument("--people", type=int, default=100_000)
     parser.add_argument("--spread", action="store_true")
+    parser.add_argument("--only", default="", help="names of populations, with commas between them")
     given = parser.parse_args()
     head = SPREAD_HEAD if given.spread else HEAD
     table = list(head)
     print("\n".join(head))
     for name, population in populations(given.data):
+        if given.only and name not in given.only.split(","):
+            continue
         rows = (
             spread(name, population)
             if given.spread

@@ -46,8 +46,8 @@ def populations(data: Path | None) -> Iterator[tuple[str, Population]]:
 def line(name: str, contest: Contest, epsilon: str) -> str:
     """One row of the table."""
     options = contest.advice(epsilon).options
-    plain = next(option.plan for option in options if "sign" not in option.family)
-    auto = "sign" in options[0].family
+    plain = next(option.plan for option in options if "sign" not in option.family.split("+"))
+    auto = "sign" in options[0].family.split("+")
     listed = {"parts": f"{competitor_name(plain).removeprefix('parts:')}/sign@{USUAL}"}
     usual = Plan.of_document(plain.schema, "parts", epsilon, plain.calibrate, listed)
     whole = options[0].plan if auto else usual
