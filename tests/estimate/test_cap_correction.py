@@ -12,8 +12,8 @@ from keyveil.estimate import bands
 from keyveil.estimate.cap_correction import (
     CapCorrection,
     CountedShare,
-    _holding,
     caps_of,
+    holding_chances,
 )
 from keyveil.estimate.forecast.by_draws import forecast_by_draws
 from keyveil.estimate.forecast.cap_forecast import corrected_forecast, top_coverage
@@ -80,7 +80,7 @@ def test_the_share_that_counts_is_enumerated_exactly(cap):
 def test_people_of_a_size_hold_so_many_keys_with_odds_of_the_frequencies():
     frequency = np.array([[0.9, 0.5, 0.1, 0.02, 0.3]])
     held = np.array([[0.0, 1.0, 2.0, 4.5]])
-    chance = _holding(frequency, np.ones(5), held)
+    chance = holding_chances(frequency, np.ones(5), held)
     assert chance.sum(axis=-1) == pytest.approx(held, abs=1e-6)
     odds = chance[0, 1:] / (1 - chance[0, 1:])
     ratio = odds / (frequency / (1 - frequency))
@@ -129,6 +129,7 @@ def test_ends_stay_within_what_is_possible():
     assert sure.arms(2.0) == (0.0, 0.0)
 
 
+@pytest.mark.sampled
 def test_without_reports_about_sizes_the_interval_says_so():
     plan, people = plan_of("pckv_grr:length=1/size@0.2"), crowd()
     counts = simulate_runs(plan, people, 10**6, Coins.stated("no sizes"), range(1))[0]
@@ -141,6 +142,7 @@ def test_without_reports_about_sizes_the_interval_says_so():
         assert wide > 2 * narrow
 
 
+@pytest.mark.sampled
 def test_every_door_gives_the_same_number():
     plan, people = plan_of("pair_collision:cap=2+pool=64/size@0.2"), crowd()
     drawn = plan.privatise(people.people, Coins.stated("doors"))
@@ -154,6 +156,7 @@ def test_every_door_gives_the_same_number():
     assert first.value > answers["0"].raw.frequency.value, "raw values are those of kept keys"
 
 
+@pytest.mark.sampled
 def test_notes_say_what_is_left_out_and_what_is_not_known():
     people = crowd()
     for listed, words in (
@@ -171,6 +174,7 @@ def test_notes_say_what_is_left_out_and_what_is_not_known():
     assert moments_with_side(whole, counts).caps is None
 
 
+@pytest.mark.sampled
 def test_parts_with_several_caps_count_by_their_weights():
     plan, people = plan_of("pckv_grr:length=1/kvue@0.4/size@0.2"), crowd()
     counts = simulate_runs(plan, people, 10**7, Coins.stated("mixed"), range(1))[0]

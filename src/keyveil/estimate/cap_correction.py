@@ -223,7 +223,7 @@ def _shares(
     square = value**2
     for _ in range(ROUNDS):
         frequency = np.clip(kept / np.maximum(value, 1e-12), 1e-9, 1.0 - 1e-9)
-        holders = shares[..., None] * _holding(frequency, count, held)
+        holders = shares[..., None] * holding_chances(frequency, count, held)
         total = np.maximum(holders.sum(axis=1), 1e-300)
         value = np.einsum("rbk,rb->rk", holders, counted) / total
         square = np.einsum("rbk,rb->rk", holders, counted**2) / total
@@ -231,7 +231,7 @@ def _shares(
     return value, np.sqrt(np.maximum(square - value**2, 0.0))
 
 
-def _holding(frequency: Floats, count: Floats, held: Floats) -> Floats:
+def holding_chances(frequency: Floats, count: Floats, held: Floats) -> Floats:
     """The chance that a person of each bucket holds each key, ``(rows, buckets, keys)``.
 
     Its odds are those of the frequency times one factor for the bucket, with which the chances sum to
