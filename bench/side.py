@@ -46,13 +46,14 @@ def populations(data: Path | None) -> Iterator[tuple[str, Population]]:
 def line(name: str, contest: Contest, epsilon: str) -> str:
     """One row of the table."""
     options = contest.advice(epsilon).options
-    plain = next(option.plan for option in options if option.plan.parts is None)
-    auto = options[0].plan.parts is not None
-    sign = Plan.of(plain.schema, "sign", epsilon, plain.calibrate)
-    whole = options[0].plan if auto else Plan.of_parts([(None, plain), (USUAL, sign)])
+    plain = next(option.plan for option in options if "sign" not in option.family.split("+"))
+    auto = "sign" in options[0].family.split("+")
+    listed = {"parts": f"{competitor_name(plain).removeprefix('parts:')}/sign@{USUAL}"}
+    usual = Plan.of_document(plain.schema, "parts", epsilon, plain.calibrate, listed)
+    whole = options[0].plan if auto else usual
     assert whole.parts is not None
     before, after = (contest.rows(competitor_name(plan), epsilon)[0] for plan in (plain, whole))
-    share = f"{100 * whole.parts[1].share:.0f} %" + ("" if auto else " (auto: none)")
+    share = f"{100 * whole.parts[-1].share:.0f} %" + ("" if auto else " (auto: none)")
     return (
         f"| {name} | {epsilon} | {competitor_name(plain)} | {share} "
         f"| {before.mse_frequency:.2e} | {after.mse_frequency:.2e} "

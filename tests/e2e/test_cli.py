@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keyveil import REGISTRY, Coins, People, Plan, Schema, Tally
+from keyveil import REGISTRY, Coins, People, Plan, Schema, Tally, estimate
 from keyveil.cli.command import run
 from keyveil.people.tables import people_of
 
@@ -623,3 +623,39 @@ def test_learn_a_cube(meals):
 )
 def test_bad_learning_gets_one_clear_line(arguments, code, message, meals, here):
     assert re.search(message, here(meals, code, "learn", *arguments))
+
+
+def test_a_cap_is_corrected_by_a_size_part_in_every_command(tmp_path):
+    """Half of all held keys are beyond the cap; estimate, query and the library agree."""
+    draw = Coins.stated("caps").generator()
+    keys = [f"k{number}" for number in range(8)]
+    held = [draw.permutation(8)[: 1 + person % 4] for person in range(3000)]
+    rows = [f"{person},{keys[k]},0.5" for person, chosen in enumerate(held) for k in chosen]
+    (tmp_path / "people.csv").write_text("\n".join(["person,key,value", *rows]))
+    (tmp_path / "keys.txt").write_text("\n".join(keys))
+    listed = "parts=pair_collision:cap=2+pool=64/size@0.2"
+    made = (
+        "--keys",
+        "keys.txt",
+        "--range=-1,1",
+        "--epsilon",
+        6,
+        "--mechanism",
+        "parts",
+        "--set",
+        listed,
+    )
+    keyveil("plan", *made, "-o", "p.json", cwd=tmp_path)
+    keyveil("privatise", "p.json", "people.csv", "--coins", "x", "-o", "r.kv", cwd=tmp_path)
+    keyveil("tally", "p.json", "r.kv", "-o", "t.kv", cwd=tmp_path)
+    told = json.loads(keyveil("estimate", "p.json", "t.kv", "--json", cwd=tmp_path))
+    said = " ".join(keyveil("estimate", "p.json", "t.kv", cwd=tmp_path).split())
+    assert "frequencies include what a cap of 2 leaves out" in said
+    (query,) = json.loads(keyveil("query", "p.json", "t.kv", "frequency(k0)", "--json", cwd=tmp_path))
+    first, raw = told[0]["frequency"], told[0]["raw"]["frequency"]
+    assert (query["value"], query["low"], query["high"]) == (first["value"], first["low"], first["high"])
+    assert raw["value"] < first["value"]
+    plan = Plan.load(tmp_path / "p.json")
+    tally = Tally.load(plan, tmp_path / "t.kv")
+    assert estimate(plan, tally)["k0"].frequency.document() == first
+    assert first["low"] < sum(0 in chosen for chosen in held) / 3000 < first["high"]

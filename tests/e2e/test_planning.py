@@ -108,7 +108,7 @@ def test_an_explanation_needs_no_keys_and_no_epsilon_and_has_its_picture(at, cap
         "1,000,000 people at epsilon 1, expecting that people may hold anything from one key to"
     )
     found = advise(Schema.of(100), 1, 10**6)
-    names = [option.mechanism for option in found.runners_up(4)]
+    names = [option.family for option in found.runners_up(4)]
     expected = f"1 {names[0]} (chosen)   " + "   ".join(f"{n} {m}" for n, m in enumerate(names[1:], 2))
     start = said.index(expected)
     for above, part in ((start + 1, "frequency"), (start + 11, "mean")):

@@ -14,9 +14,9 @@ from keyveil.estimate.forecast.pair_forecast import forecast_pairs
 from keyveil.estimate.linear import Moments
 from keyveil.estimate.side import side_information
 from keyveil.estimate.together.conditional import Conditionals
-from keyveil.mechanisms.encodings.set_size import bucket_shares
 from keyveil.people.population import Population
 from keyveil.people.prior import Prior
+from keyveil.people.size_buckets import bucket_shares
 from keyveil.plan.plan_parts import part_counts
 from keyveil.planner.outlook import outlook
 from keyveil.simulate import simulate, simulate_runs

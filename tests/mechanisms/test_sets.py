@@ -40,12 +40,13 @@ from keyveil.foundation.arrays import WORD
 from keyveil.foundation.coins import Stream, address
 from keyveil.foundation.compiled import compiled
 from keyveil.mechanisms.encodings.padded_item import PaddedItem
-from keyveil.mechanisms.encodings.set_size import SetSize, bucket_ends, bucket_of
+from keyveil.mechanisms.encodings.set_size import SetSize
 from keyveil.mechanisms.encodings.view_state import ViewState
 from keyveil.mechanisms.pckv import padded_symmetric
 from keyveil.mechanisms.signed_ue import best_pair, signed_symbols, variances
 from keyveil.mechanisms.sized import CAP_NAMES, bucket_law, sizes_of
 from keyveil.people.prior import Prior
+from keyveil.people.size_buckets import bucket_ends, bucket_of
 from keyveil.people.views import Views
 from keyveil.simulate.tallies import Population, simulate, simulate_runs
 from keyveil.testing import check_counts, check_sampler, crowd, report_law

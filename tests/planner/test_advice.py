@@ -126,7 +126,7 @@ def test_the_picture_says_what_it_shows(ask, labels, tmp_path, monkeypatch, few)
     assert shown == [f"root mean squared error\nof {label}" for label in labels]
     assert [panel.get_xlabel() for panel in axes[:: len(labels)]] == ["epsilon", "people who answer"]
     first = axes[0].get_legend_handles_labels()[1][0]
-    assert first == f"{found.best.mechanism}, chosen"
+    assert first == f"{found.best.family}, chosen"
     ticks = [tick.get_text() for tick in axes[0].get_xticklabels()]
     assert "0.5" in ticks
     assert not any("^" in tick for tick in ticks)

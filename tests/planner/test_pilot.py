@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 
 from keyveil import Coins, People, Plan, PlanError, ReportError, Schema, Tally, estimate
 from keyveil.estimate.forecast import by_draws
-from keyveil.mechanisms.encodings.set_size import bucket_of
 from keyveil.mechanisms.sized import noise_of, shares_of
 from keyveil.people.prior import Prior, beta_binomial
+from keyveil.people.size_buckets import bucket_of
+from keyveil.people.size_guesses import AVERAGES, guesses_for
 from keyveil.people.synthetic import pckv_uniform
 from keyveil.planner.first_round import SHARES, pilot_people
 from keyveil.planner.pilot import (
-    AVERAGES,
     SAME,
     bucket_shares,
-    guesses_for,
     learned,
     pilot_beliefs,
     pilot_prior,

@@ -183,7 +183,7 @@ def test_the_choice_is_the_least_and_keeps_its_promise(epsilon, held, ask):
 def test_sparse_sets_and_dense_ones_are_asked_differently():
     sparse = advise(Schema.of(100), 1, 1e6, prior=Prior.of(100, held=3))
     dense = advise(Schema.of(100), 1, 1e6, prior=Prior.of(100, held=80))
-    assert sparse.plan.encode in ("items", "padded")
+    assert sparse.plan.part_plans[0].encode in ("items", "padded")
     assert dense.plan.encode == "views"
 
 
@@ -267,7 +267,7 @@ def test_nothing_works_and_the_refusal_says_what_would():
         assert (best.people_factor <= 1) == enough, (epsilon, people)
 
 
-@pytest.mark.parametrize(("epsilon", "people", "held"), [("0.3", 1e5, 1), ("0.5", 1e4, 3)])
+@pytest.mark.parametrize(("epsilon", "people", "held"), [("0.5", 5e4, 1), ("1", 1e4, 1)])
 def test_a_plan_that_answers_with_twice_the_error_is_named_and_not_taken(epsilon, people, held):
     found = advise(Schema.of(20), epsilon, people, prior=Prior.of(20, held=held))
     able = next(option for option in found.options if option.people_factor <= 1)
@@ -287,7 +287,7 @@ def test_a_cap_that_leaves_out_most_does_not_answer():
     advice = advise(Schema.of(100), "0.5", 100_000, prior=prior, brief=True)
     short = [option for option in advice.options if option.plan.part_plans[0].cap == 2]
     assert short
-    assert all(option.people_factor == np.inf for option in short)
+    assert all(option.family.endswith("+size") for option in short), "intervals would not cover"
     assert advice.best.score <= 2 * ALIKE
     assert advice.people_needed < 1e9
 

@@ -54,6 +54,7 @@ def combined(moments: Sequence[Moments]) -> Moments:
         np.where(known, values, np.nan),
         np.where(known[..., :, None] & known[..., None, :], sum(spreads), np.nan),
         _together(moments, spreads),
+        part_weights=np.stack([weight[..., 0, 0].mean(axis=-1) for weight in weights], axis=-1),
     )
 
 

@@ -13,7 +13,7 @@ from .answer import Answers
 if TYPE_CHECKING:
     from ..foundation.arrays import Floats, Integers
     from ..people.prior import Prior
-    from .forecast.predicted_error import Forecast, ValueForecast
+    from .forecast.predicted_error import Forecast, SizeForecast, ValueForecast
     from .linear import Moments
     from .side import SizeAnswer, ValueAnswer
     from .together.joint import Evidence
@@ -91,6 +91,10 @@ class StateDecoding:
 
     def value_forecast(self, plan: Plan, people: float, prior: Prior) -> ValueForecast | None:
         """The predicted answer to the question for one held value; None if the plan does not ask."""
+        return None
+
+    def size_forecast(self, plan: Plan, people: float, prior: Prior) -> SizeForecast | None:
+        """The predicted answer to the question for the number of keys; None if the plan does not ask."""
         return None
 
     def pair_forecast(

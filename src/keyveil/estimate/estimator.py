@@ -14,6 +14,7 @@ from .answer import Answers, Band, Estimate, KeyAnswer, KeyBands, shifted
 if TYPE_CHECKING:
     from ..plan.plan import Plan
     from ..plan.tally import Tally
+    from .cap_correction import CapCorrection
 
 Make = Callable[["Plan", Integers, float], KeyBands]
 """Turns counts ``(..., cells)`` into bands ``(..., keys)`` at a level."""
@@ -48,11 +49,26 @@ def on_arrays(name: str, note: str = "") -> Callable[[Make], ArrayEstimator]:
 
 
 def answers_of(
-    plan: Plan, keys: tuple[KeyAnswer, ...], estimator: str, level: float, note: str = ""
+    plan: Plan,
+    keys: tuple[KeyAnswer, ...],
+    estimator: str,
+    level: float,
+    note: str = "",
+    caps: CapCorrection | None = None,
 ) -> Answers:
-    """Answers with the name and note of the plan's mechanism, and the name and note of the estimator."""
-    notes = "; ".join(part for part in (plan.mechanism.note, note) if part)
+    """Answers with the name and note of the plan's mechanism, and the name and note of the estimator.
+
+    If they are corrected for what ``caps`` leave out, the notes of mechanisms with a cap are left out.
+    """
+    own = [plan.mechanism.note] if caps is None else uncapped_notes(plan)
+    notes = "; ".join(part for part in (*own, note) if part)
     return Answers(keys, plan.mechanism_name, estimator, level, notes)
+
+
+def uncapped_notes(plan: Plan) -> list[str]:
+    """The notes of the plan's answering mechanisms without a cap."""
+    kinds = [own.mechanism for own in plan.part_plans if own.encoding.most_counted(own.cap) is None]
+    return list(dict.fromkeys(kind.note for kind in kinds if kind.answers and kind.note))
 
 
 def on_scale(plan: Plan, place: int, estimate: Estimate) -> Estimate:

@@ -21,6 +21,7 @@ from .projection import onto_simplex
 if TYPE_CHECKING:
     from ..plan.plan import Plan
     from ..plan.tally import Tally
+    from .cap_correction import CapCorrection
     from .side_mean import SideMean
 
 Decoder = Callable[[Channel, Floats], Floats]
@@ -61,6 +62,11 @@ class Moments:
     side: SideMean | None = None
     """The mean of one held value of each person, from people who answer a side question; see
     ``side.moments_with_side``. None if the plan does not ask for it, or if it is not used."""
+    part_weights: Floats | None = None
+    """The share of each answering part in the frequencies, ``(..., parts)``; None for a single one."""
+    caps: CapCorrection | None = None
+    """What is known about the keys that caps leave out; values are those of kept keys. None if the plan
+    does not ask how many keys people hold, or if nothing is left out."""
 
     @classmethod
     def unknown(cls, shape: tuple[int, ...], keys: int) -> Moments:

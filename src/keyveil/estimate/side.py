@@ -14,6 +14,7 @@ import numpy as np
 from ..channel import Channel
 from ..foundation.arrays import Floats, Integers
 from ..plan.plan_parts import part_counts
+from .cap_correction import CapCorrection
 from .caution import law_with_one_more
 from .decoding import moments_of, state_decoding_of
 from .forecast.predicted_error import ratio_variance
@@ -37,6 +38,8 @@ class SizeAnswer:
     """Covariance of the shares, ``(..., buckets, buckets)``."""
     least: Integers
     """The smallest number of keys of each bucket; the last bucket has no end."""
+    one_report: Floats
+    """Second moments of a bucket's share from one report: of a person inside, and outside, ``(2,)``."""
 
     @property
     def law(self) -> Floats:
@@ -97,12 +100,19 @@ def side_information(plan: Plan, counts: Integers) -> SideInformation:
 
 
 def moments_with_side(plan: Plan, counts: Integers) -> Moments:
-    """``moments_of``, with the answers to the plan's question for one held value, if it asks for it."""
+    """``moments_of``, with the answers to the plan's side questions, if it asks any.
+
+    They are the mean of one held value, and what is known about the keys that caps leave out.
+    """
     moments = moments_of(plan, counts)
     if plan.parts is None:
         return moments
-    answer = side_information(plan, counts).value
-    return moments if answer is None else replace(moments, side=SideMean.of(answer))
+    told = side_information(plan, counts)
+    if told.value is not None:
+        moments = replace(moments, side=SideMean.of(told.value))
+    if told.size is not None:
+        moments = replace(moments, caps=CapCorrection.of(plan, told.size, moments.part_weights))
+    return moments
 
 
 def _more(answer: SizeAnswer | ValueAnswer, other: SizeAnswer | ValueAnswer) -> bool:

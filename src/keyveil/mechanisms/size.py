@@ -17,9 +17,10 @@ from ..channel import Channel, Subset, Symmetric
 from ..channel.law import MOST_OUTPUTS
 from ..estimate.linear import least_squares
 from ..people.schema import Schema
+from ..people.size_buckets import bucket_of
 from ..people.views import Views
 from .collision import MOST_CAP
-from .encodings.set_size import SetSize, bucket_of
+from .encodings.set_size import SetSize
 from .mechanism import Draft, Mechanism
 
 

@@ -32,11 +32,12 @@ from ..foundation.coins import Coins
 from ..foundation.errors import FinishedError, PlanError
 from ..foundation.exact import decimal, text
 from ..people.schema import Schema
+from ..people.size_buckets import bucket_ends, bucket_of, bucket_shares
 from ..people.views import Views
 from ..plan.plan import Plan
 from ..plan.registry import mechanism_named
 from .collision import MOST_CAP
-from .encodings.set_size import SetSize, bucket_ends, bucket_of, bucket_shares
+from .encodings.set_size import SetSize, one_report
 from .mechanism import Choice, Draft, Mechanism, Parameter, with_parameters
 from .rounds import parent_fault
 
@@ -236,10 +237,7 @@ def noise_of(plan: Plan, laws: Floats) -> Floats:
 
     The channel is symmetric, so the variance follows from the two cases of being in a bucket or not.
     """
-    channel = plan.channels[0]
-    everyone = np.eye(channel.states)
-    spread = channel.covariance(channel.decoder(everyone), everyone[0])
-    inside, outside = spread[0, 0] + 1.0, spread[-1, -1]
+    inside, outside = one_report(plan.channels[0])
     return np.asarray(laws * inside + (1.0 - laws) * outside - laws**2)
 
 

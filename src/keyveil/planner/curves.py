@@ -16,6 +16,7 @@ from ..people.schema import Schema
 from ..plan.plan import Plan
 from .options import key_scores, options_for
 from .planner import EPSILONS, Advice
+from .side_part import SIDE
 
 A_FEW = ("0.1", "0.2", "0.5", "1", "2", "4", "6")
 """Epsilons for a small picture."""
@@ -43,22 +44,24 @@ def curves(
     """The best options' errors around the epsilon and the number of people that were asked about.
 
     At every epsilon each mechanism takes its best parameters. Means are on the schema's scale. Errors
-    are those before shrinkage, which a side part hardly changes, so its plan is drawn without it.
+    are those before shrinkage, which a question for one held value hardly changes, so plans are drawn
+    without it.
     """
     scale = Scale.of(schema)
-    best = [option for option in advice.runners_up(most + 1) if option.plan.parts is None][:most]
+    shown = advice.runners_up(most + 1)
+    best = [option for option in shown if SIDE not in option.family.split("+")][:most]
     places = tuple(sorted({*map(float, epsilons or EPSILONS[:-2]), float(advice.epsilon)}))
-    by_epsilon = {option.mechanism: _Line(scale) for option in best}
+    by_epsilon = {option.family: _Line(scale) for option in best}
     for epsilon in places:
         errors = _best_at(schema, Decimal(str(epsilon)), advice, list(by_epsilon))
         for name, line in by_epsilon.items():
             line.add(errors.get(name, UNKNOWN))
     counts = (max(1, int(advice.people * 10**power)) for power in np.linspace(-2, 2, 9))
     people = tuple(sorted(set(counts)))
-    by_people = {option.mechanism: _Line(scale) for option in best}
+    by_people = {option.family: _Line(scale) for option in best}
     for option in best:
         for count in people:
-            by_people[option.mechanism].add(_errors(option.plan, count, advice))
+            by_people[option.family].add(_errors(option.plan, count, advice))
     first = "chosen" if advice.may_answer else "least error"
     against_epsilon, against_people = (
         {name: line.errors for name, line in lines.items()} for lines in (by_epsilon, by_people)
@@ -90,7 +93,7 @@ def _best_at(
     asked = Query.parse_all(str(queries))
     options = options_for(schema, epsilon, advice.people, advice.ask, asked, advice.prior, names)
     best = Advice(options, epsilon, advice.people, advice.ask, advice.prior).runners_up(99)
-    return {option.mechanism: Errors(option.frequency, option.mean) for option in best}
+    return {option.family: Errors(option.frequency, option.mean) for option in best}
 
 
 def _errors(plan: Plan, people: int, advice: Advice) -> Errors:

@@ -111,7 +111,7 @@ def choose_by_simulation(
     """
     first: dict[str, Option] = {}
     for option in options:
-        first.setdefault(option.mechanism, option)
+        first.setdefault(option.family, option)
     kvue = tight_plan(schema, "kvue", epsilon, {})
     simulation = Simulation(first, kvue, people, ask, prior)
     cost = cost_among(options)
@@ -148,11 +148,11 @@ def _ranked(
     scores |= many_draws
     rescored = []
     for option in options:
-        ratio, estimator = scores.get(option.mechanism, SimulatedScore(change, None))
-        own = option.mechanism in near and first[option.mechanism] is option
+        ratio, estimator = scores.get(option.family, SimulatedScore(change, None))
+        own = option.family in near and first[option.family] is option
         rescored.append(
             replace(option, score=option.score * ratio, estimator=estimator if own else None)
         )
-    chosen = ordered([option for option in rescored if option.mechanism in near])[0]
+    chosen = ordered([option for option in rescored if option.family in near])[0]
     others = ordered([option for option in rescored if option is not chosen], simple=False)
     return chosen, *others

@@ -17,12 +17,13 @@ import numpy as np
 
 from ..foundation.arrays import Floats
 from ..foundation.coins import Coins
-from ..mechanisms.encodings.set_size import bucket_shares
 from ..mechanisms.sized import noise_of
 from ..people.beliefs import Beliefs
 from ..people.prior import Prior
+from ..people.size_buckets import bucket_shares
+from ..people.size_guesses import slack_of
 from ..plan.plan import Plan
-from .pilot import check_pilot, slack_of
+from .pilot import check_pilot
 from .robust import BeliefComparison
 
 SHARES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3)

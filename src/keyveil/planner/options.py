@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..estimate.forecast.cap_forecast import corrected_forecast, top_coverage
 from ..estimate.forecast.key_forecast import forecast
 from ..estimate.forecast.pair_forecast import forecast_pairs
 from ..estimate.forecast.predicted_error import Errors, Forecast
@@ -34,6 +35,17 @@ from .competitor import stated_parameters
 
 CAP_SHARES = (0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 """Caps and padding lengths to try: the numbers of keys that these shares of people do not exceed."""
+SIZED_CAPS = (1, 2, 4, 8, 16, 32)
+"""Caps to try if some people tell how many keys they hold, which corrects for what a cap leaves out."""
+SIZE = "size"
+"""The mechanism with which some people tell how many keys they hold."""
+SIZE_SHARE = "0.05"
+"""The share of people who are asked how many keys they hold."""
+LEFT_OUT = 1e-6
+"""The least share of held keys beyond a cap for which it pays to ask how many keys people hold."""
+COVERED = 0.94
+"""The least predicted coverage of each of the most held keys at a level of 95 %. Options that cover less
+are not taken. It is above the 93 % that answers should have, because predictions are not exact."""
 MOST_PAIRED = 12
 """The largest cap for mechanisms that report pairs of held keys: 78 items per person."""
 MOST_TRIPLED = 24
@@ -88,10 +100,17 @@ class Option:
     is then the largest of these, and ``people_factor`` the largest under any belief."""
     people_factors: tuple[float, ...] = ()
     """If nothing was known: the factor of people under each belief."""
+    covered: float = 1.0
+    """The predicted coverage of the frequency that is covered least among the most held keys."""
 
     @property
     def mechanism(self) -> str:
         return self.plan.mechanism_name
+
+    @property
+    def family(self) -> str:
+        """The mechanism; of a plan of parts, those of all parts, like ``pckv_grr+size``."""
+        return family_of(self.mechanism, self.plan.parameters)
 
     @property
     def cost(self) -> float:
@@ -125,6 +144,14 @@ class Option:
         }
 
 
+def family_of(mechanism: str, parameters: Mapping[str, Any]) -> str:
+    """The name of a mechanism without its parameters; of parts, the names of all."""
+    if "parts" not in parameters:
+        return mechanism
+    names = [part.partition("@")[0].partition(":")[0] for part in str(parameters["parts"]).split("/")]
+    return "+".join(names)
+
+
 def _plan_name(plan: Plan) -> str:
     """The name of a plan without parts."""
     words = [
@@ -147,23 +174,23 @@ def options_for(
     ask: str,
     queries: tuple[Query, ...],
     prior: Prior,
-    only: Collection[str] = REGISTRY,
+    only: Collection[str] | None = None,
 ) -> tuple[Option, ...]:
-    """Options, best first; for single keys, ``only`` those of some mechanisms, which saves time."""
+    """Options, best first; for single keys, ``only`` those of some families, which saves time."""
     if ask == "conditional":
         return _conditional_options(schema, epsilon, people, queries, prior)
     base = key_scores(tight_plan(schema, "kvue", epsilon, {}), people, prior)
     assert base is not None
     options = []
     for mechanism, parameters in candidates(epsilon, ask, prior, people):
-        if mechanism not in only:
+        if only is not None and family_of(mechanism, parameters) not in only:
             continue
         try:
             plan = tight_plan(schema, mechanism, epsilon, parameters)
         except (PlanError, ChannelError):
             continue  # not available for this schema and epsilon
         scores = key_scores(plan, people, prior)
-        if scores is None:
+        if scores is None or scores.covered < COVERED:
             continue
         ratios = (own / kvue for own, kvue in zip(scores.shrunk, base.shrunk, strict=True))
         score = scored(ask, *ratios)
@@ -218,6 +245,15 @@ def candidates(
         pools = POOLS if people >= MANY and "pool" in REGISTRY[mechanism].parameters else ({},)
         for cap, pool in product(caps(prior), pools):
             yield mechanism, {called: cap, **pool}
+        for cap, pool in product(_sized_caps(prior), pools):
+            given = "+".join(f"{name}={value}" for name, value in {called: cap, **pool}.items())
+            yield "parts", {"parts": f"{mechanism}:{given}/{SIZE}@{SIZE_SHARE}"}
+
+
+def _sized_caps(prior: Prior) -> list[int]:
+    """Caps to compare if some people tell how many keys they hold; each leaves some keys out."""
+    tried = (cap for cap in SIZED_CAPS if cap < min(prior.quantile(1.0), prior.keys))
+    return [cap for cap in tried if prior.kept(cap) < 1.0 - LEFT_OUT]
 
 
 def caps(prior: Prior) -> list[int]:
@@ -235,6 +271,8 @@ class KeyScores(NamedTuple):
     """After shrinkage, in closed form, with the penalty for a cap."""
     people_factors: dict[str, float]
     """The factor of people that the plan needs to answer, for each thing that may be asked."""
+    covered: float
+    """The predicted coverage of the frequency that is covered least among the most held keys."""
 
 
 def key_scores(
@@ -248,23 +286,30 @@ def key_scores(
     across_f, across_m = prior.across()
     weight = prior.weight
     off_f, off_m = float(weight @ prior.frequency) - 0.5, float(weight @ prior.mean)
-    noise, count = predicted.covariance[:, 0, 0], prior.count
+    corrected = corrected_forecast(predicted)
+    noise, count = corrected.noise.covariance[:, 0, 0], prior.count
     shrunk_f = _shrunk(noise, max(across_f, 1e-12), count, (ANYWHERE_F, off_f), predicted.together)
     shrunk_m = _shrunk(predicted.mean, max(across_m, LEAST_ACROSS), count, (ANYWHERE_M, off_m))
-    shrunk_f = shrunk_f + predicted.bias[:, 0] ** 2 + cap_penalty(prior, predicted, cap_weight)
-    raw = predicted.clipped_frequency, predicted.clipped_mean
+    shrunk_f = shrunk_f + corrected.noise.bias[:, 0] ** 2 + corrected.unknown
+    shrunk_f = shrunk_f + cap_penalty(prior, predicted, cap_weight)
+    whole = corrected.whole
+    raw = whole.clipped_frequency, whole.clipped_mean
     return KeyScores(
         Errors(*(float(weight @ error) for error in raw)),
         Errors(*(float(weight @ error) for error in (shrunk_f, shrunk_m))),
-        people_factors(predicted, prior),
+        people_factors(corrected.noise, prior, corrected.unknown),
+        top_coverage(predicted, corrected),
     )
 
 
 def cap_penalty(prior: Prior, predicted: Forecast, weight: float | None = None) -> Floats:
     """The penalty on each frequency's squared error for the bias that a cap causes.
 
+    There is none if answers are corrected for it. Otherwise neither they nor their intervals know it.
     ``weight`` is that of the squared bias; by default it follows from what the prior knows.
     """
+    if predicted.caps is not None:
+        return np.zeros(len(predicted.bias))
     usual = CAP_WEIGHT if prior.together is None else KNOWN_CAP_WEIGHT
     times = usual if weight is None else weight
     return np.asarray((times - 1) * predicted.left_out[:, 0] ** 2)
@@ -287,14 +332,14 @@ def _shrunk(
     return np.asarray(error * own + (1.0 - own) ** 2 * common)
 
 
-def people_factors(predicted: Forecast, prior: Prior) -> dict[str, float]:
+def people_factors(predicted: Forecast, prior: Prior, unknown: Floats | float = 0.0) -> dict[str, float]:
     """The factor of people that a plan needs to answer, for each thing that may be asked.
 
-    A frequency must exceed its noise and the bias that a cap causes; no number of people reduces the
-    latter.
+    A frequency must exceed its noise, the bias that a cap causes and the standard deviation of what is
+    ``unknown`` about it (a variance); no number of people reduces the latter two.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        room = prior.frequency**2 - SURE**2 * predicted.bias[:, 0] ** 2
+        room = prior.frequency**2 - SURE**2 * (predicted.bias[:, 0] ** 2 + unknown)
         frequency = SURE**2 * predicted.covariance[:, 0, 0] / np.maximum(room, 1e-24)
         frequency = np.where(room <= 0, np.inf, frequency)
         mean = predicted.mean / COARSE**2

@@ -21,9 +21,7 @@ The law approaches the reported one as people grow; without any it is the defaul
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,29 +30,18 @@ from ..estimate.answer import Estimate, plain
 from ..estimate.projection import onto_simplex
 from ..foundation.arrays import Floats
 from ..foundation.errors import PlanError
-from ..mechanisms.encodings.set_size import bucket_ends, bucket_of
 from ..mechanisms.sized import noise_of, shares_of
 from ..people.beliefs import Belief, Beliefs
-from ..people.prior import MOST_HELD, Prior, beta_binomial
+from ..people.prior import Prior
+from ..people.size_buckets import bucket_ends
+from ..people.size_guesses import SizeGuesses, guesses_for, slack_of
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan
     from ..plan.tally import Tally
 
-SEEN = 30.0
-"""The weight of a guess, as a number of people in whom it was seen."""
-LEAST = 1e-5
-"""The least share of a bucket under a guess, for its variance."""
 ODDS = 7.0
 """How many times likelier than the default's law the guesses must be to replace it."""
-AVERAGES = 14
-"""The number of averages that are guessed, from half a key to nearly all, in equal ratios."""
-MOSTLY = (0.5, 0.6, 0.7, 0.8, 0.9)
-"""More averages, as shares of all keys, where equal ratios leave gaps wider than a bucket."""
-EVEN = (0.5, 1.0, 2.0, 6.0, np.inf)
-"""Shapes of beta-binomials, from very uneven to a binomial."""
-PARTS = (0.05, 0.1, 0.2, 0.4)
-"""The shares of people who hold many keys, in mixtures."""
 NO_ONE = 1e-6
 """A share of people that is zero but for rounding."""
 VAGUE = 0.1
@@ -67,8 +54,6 @@ POSSIBLE = 0.02
 """The least probability of a belief that is kept."""
 SAME = 0.03
 """Beliefs whose laws differ in less than this share of people are joined."""
-ONE_KEY, USUAL = 0.1, 0.05
-"""The prior probabilities that everyone holds one key, and that the default law holds."""
 
 
 def pilot_prior(
@@ -110,10 +95,7 @@ def posterior_laws(plan: Plan, tally: Tally) -> tuple[Floats, Floats]:
     shares = shares_of(plan, tally.counts)
     guesses = guesses_for(len(plan.schema.keys), len(shares))
     likely, off, slack, spread = _fit(plan, tally.reports, shares, guesses)
-    weight = (1.0 - ONE_KEY - USUAL) * guesses.weight
-    weight[0] += USUAL
-    weight[1] += ONE_KEY
-    weight = weight * np.exp(likely - likely.max())
+    weight = guesses.probability * np.exp(likely - likely.max())
     rows = np.flatnonzero(weight >= COUNTS**2 * weight.max())
     weight = weight[rows] / weight[rows].sum()
     posterior = onto_simplex((guesses.buckets + off * slack / spread)[rows])
@@ -192,12 +174,6 @@ def _fit(plan: Plan, reports: int, shares: Floats, guesses: SizeGuesses) -> _Fit
     return _Fit(-0.5 * (off**2 / spread + np.log(spread)).sum(axis=1), off, slack, spread)
 
 
-def slack_of(buckets: Floats) -> Floats:
-    """The variance of true shares around a guess."""
-    least = np.clip(buckets, LEAST, 1.0 - LEAST)
-    return np.asarray(least * (1.0 - least) / (SEEN + 1.0))
-
-
 class PilotAnswer(NamedTuple):
     """The share of people who hold ``least`` to ``most`` keys, from a pilot."""
 
@@ -241,95 +217,3 @@ def check_pilot(plan: Plan) -> None:
         name = plan.mechanism_name
         other = "; this is its second" if name == "sized" else f", not {name}"
         raise PlanError(f"a pilot's plan asks how many keys are held: the first one of sized{other}")
-
-
-# -- guesses -------------------------------------------------------------------------------------------
-
-
-class SizeGuesses(NamedTuple):
-    """Laws of the number of keys that are plausible beforehand; the default prior's comes first.
-
-    A guess is a mixture of two laws (the same one twice if it is none).
-    """
-
-    laws: Floats
-    """Laws of the number of keys, from 0 on."""
-    first: np.ndarray
-    second: np.ndarray
-    part: Floats
-    """The share of people who follow the second law."""
-    buckets: Floats
-    """Each guess as a law of buckets."""
-    bucket: np.ndarray
-    """The bucket of each number of keys."""
-    weight: Floats
-    """The prior probability of each guess."""
-
-    def within(self, rows: np.ndarray) -> Floats:
-        """The law within each bucket, for some guesses; uniform where a guess has no one."""
-        part = self.part[rows, None]
-        laws = (1.0 - part) * self.laws[self.first[rows]] + part * self.laws[self.second[rows]]
-        whole = self.buckets[rows][:, self.bucket]
-        even = 1.0 / np.bincount(self.bucket)[self.bucket]
-        known = whole > 1e-12
-        return np.asarray(np.where(known, laws / np.where(known, whole, 1.0), even))
-
-
-class _Law(NamedTuple):
-    """A law of the number of keys, its weight among unmixed guesses, and its role in mixtures."""
-
-    law: Floats
-    weight: float = 1.0
-    few: bool = False
-    many: bool = False
-
-
-@lru_cache(maxsize=8)
-def guesses_for(keys: int, buckets: int) -> SizeGuesses:
-    """The guesses for this number of keys and of buckets."""
-    most = min(keys, MOST_HELD)
-    rows = [*_extreme_laws(keys, most), *_beta_laws(keys, most)]
-    alone = range(len(rows))
-    mixtures = [
-        (few, many, part)
-        for few in alone
-        if rows[few].few
-        for many in alone
-        if rows[many].many
-        for part in PARTS
-    ]
-    first, second = ([*alone, *(mixture[place] for mixture in mixtures)] for place in (0, 1))
-    part = np.array([0.0] * len(rows) + [share for _, _, share in mixtures])
-    laws = np.array([row.law for row in rows])
-    bucket = np.minimum(bucket_of(np.arange(most + 1)), buckets - 1)
-    lumped = laws @ np.eye(buckets)[bucket]
-    joined = (1.0 - part[:, None]) * lumped[first] + part[:, None] * lumped[second]
-    weight = np.array([row.weight for row in rows])
-    weight *= (0.5 if mixtures else 1.0) / sum(weight.tolist())
-    weight = np.concatenate([weight, np.full(len(mixtures), 0.5 / max(1, len(mixtures)))])
-    return SizeGuesses(laws, np.array(first), np.array(second), part, joined, bucket, weight)
-
-
-def _extreme_laws(keys: int, most: int) -> Iterator[_Law]:
-    """The default prior's law, everyone holds one key, and everyone holds all."""
-    default = Prior.of(keys).sizes
-    yield _Law(np.pad(default, (0, max(0, most + 1 - len(default))))[: most + 1])
-    yield _Law(np.eye(most + 1)[1], few=True)
-    yield _Law(np.eye(most + 1)[most])
-
-
-def _beta_laws(keys: int, most: int) -> Iterator[_Law]:
-    """Beta-binomials of every average and shape, each also with everyone holding at least one key."""
-    averages = np.geomspace(0.5, 0.97 * keys, AVERAGES).tolist()
-    above = sum(held >= MOSTLY[0] * keys for held in averages)
-    for held in (*averages, *(share * keys for share in MOSTLY)):
-        # The added averages near all keys do not make that region likelier.
-        weight = above / (above + len(MOSTLY)) if held >= MOSTLY[0] * keys else 1.0
-        mixes = held in averages  # the added averages are in no mixture
-        for even in EVEN:
-            few = mixes and held < 0.2 * keys and even in (1.0, np.inf)
-            many = mixes and held >= max(2.0, 0.1 * keys) and even in (1.0, 6.0)
-            yield _Law(beta_binomial(held / keys, keys, even, most), weight, few, many)
-            if held > 1:
-                rest = beta_binomial((held - 1) / (keys - 1), keys - 1, even, most - 1)
-                yield _Law(np.concatenate([[0.0], rest]), weight, few)

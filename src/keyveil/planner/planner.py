@@ -95,7 +95,7 @@ class Advice:
         """The best option of each mechanism, best first."""
         seen: dict[str, Option] = {}
         for option in self.options:
-            seen.setdefault(option.mechanism, option)
+            seen.setdefault(option.family, option)
         return list(seen.values())[:most]
 
     def factor(self, option: Option) -> float:
@@ -158,7 +158,7 @@ class Advice:
                 f"{held}it takes about {self.people_needed:,} people{either}"
             )
         able = [option for option in self.options if option.people_factor <= 1]
-        others = [option for option in self.runners_up() if option.mechanism != best.mechanism]
+        others = [option for option in self.runners_up() if option.family != best.family]
         others = [option for option in others if option.people_factor <= 1]
         least = f"{best.name} has the least predicted error"
         if best.people_factor > 1:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..estimate import default_estimator
-from ..foundation.arrays import Floats
+from ..foundation.arrays import Flags, Floats
 from ..foundation.errors import ChannelError, PlanError
 from ..people.beliefs import Beliefs
 from ..people.prior import Prior
@@ -28,11 +28,13 @@ from ..plan.plan import Plan
 from .final_choice import FIRST_SHARE, TRUST, Simulation
 from .options import (
     ALIKE,
+    COVERED,
     KNOWN_CAP_WEIGHT,
     SIMPLE,
     KeyScores,
     Option,
     candidates,
+    family_of,
     key_scores,
     people_factor,
     scored,
@@ -43,6 +45,8 @@ RIVALS = 2
 """The number of best mechanisms under each belief that are evaluated under all beliefs."""
 MOST_FACTOR = 4.0
 """The largest factor of people that counts in a cost: a plan that cannot answer costs at most twice."""
+UNCOVERED = 4.0
+"""The factor on an option's cost under a belief under which it does not cover the most held keys."""
 NEAR_WORST = 1.1
 """Options with a worst regret within this factor of the smallest are chosen between by all beliefs."""
 SHORTLIST, WEIGHED_SHORTLIST = 3, 5
@@ -66,6 +70,8 @@ class RegretTable(NamedTuple):
     """The least cost under each belief, of any option."""
     weights: Floats | None = None
     """The probability of each belief; None if none is likelier than another."""
+    allowed: Flags | None = None
+    """``(options,)``: whether each covers the most held keys under every belief; None if all do."""
 
     @property
     def regrets(self) -> Floats:
@@ -95,8 +101,11 @@ class RegretTable(NamedTuple):
         average comes first.
         """
         places = np.arange(len(self.costs))
+        if self.allowed is not None:
+            places = places[self.allowed]
         if self.weights is None:
-            places = np.flatnonzero(self.worst <= NEAR_WORST * self.worst.min())
+            worst = self.worst[places]
+            places = places[worst <= NEAR_WORST * worst.min()]
         average = self.average[places]
         for name in SIMPLE:
             for place, mean in zip(places.tolist(), average.tolist(), strict=True):
@@ -140,6 +149,7 @@ class BeliefComparison:
             )
         ]
         known = {name: option for name in names if (option := self.option(name, place)) is not None}
+        known = {name: option for name, option in known.items() if option.covered >= COVERED}
         if not known:
             raise PlanError("no mechanism can be planned here; take fewer keys")
         cost = _cost_among(known.values())
@@ -165,7 +175,8 @@ class BeliefComparison:
         ratios = (own / kvue for own, kvue in zip(scores.shrunk, base, strict=True))
         score = float(scored(self.ask, *ratios))
         factor = scores.people_factors[self.ask]
-        return Option(plan, *scores.raw, score, factor) if np.isfinite(score) else None
+        option = Option(plan, *scores.raw, score, factor, covered=scores.covered)
+        return option if np.isfinite(score) else None
 
     @cached_property
     def _base(self) -> list[KeyScores]:
@@ -212,13 +223,17 @@ class BeliefComparison:
             known = {name: self._known(name, place) for name in dict.fromkeys([*names, *self.pool])}
             cost = _cost_among(known.values())
             corrected = {
-                name: cost(option) * corrections.get((name, place), 1.0)
+                name: cost(option)
+                * corrections.get((name, place), 1.0)
+                * (1.0 if option.covered >= COVERED else UNCOVERED)
                 for name, option in known.items()
             }
             costs[:, place] = [corrected[name] for name in self.pool]
             least[place] = min(corrected.values())
         mechanisms = tuple(name[0] for name in self.pool)
-        return RegretTable(mechanisms, costs, least, self.beliefs.weights)
+        places = range(len(self.priors))
+        allowed = [all(self._known(n, at).covered >= COVERED for at in places) for n in self.pool]
+        return RegretTable(mechanisms, costs, least, self.beliefs.weights, np.array(allowed))
 
     def costs_under(self, prior: Prior) -> Floats:
         """The score of each option of the pool under another prior, in closed form."""
@@ -262,12 +277,12 @@ class BeliefComparison:
         scores = simulation.scores(share or FIRST_SHARE, list(options))
         trust = max(TRUST, share)
         ratios = {name: scores[str(name)].ratio ** trust for name in names}
-        by_mechanism = {name[0]: ratio for name, ratio in reversed(ratios.items())}
+        by_family = {_family(name): ratio for name, ratio in reversed(ratios.items())}
         average = float(np.exp(np.mean(np.log([*ratios.values()])))) if ratios else 1.0
         return {
             (name, place): 1.0
             if name[0] in BASE
-            else ratios.get(name, by_mechanism.get(name[0], average))
+            else ratios.get(name, by_family.get(_family(name), average))
             for name in dict.fromkeys([*self.own[place], *self.pool])
         }
 
@@ -333,8 +348,12 @@ def _cost_among(options: Collection[Option]) -> Callable[[Option], float]:
 
 
 def _first_of_mechanisms(names: Sequence[Name]) -> list[Name]:
-    """The first name of every mechanism."""
+    """The first name of every mechanism or family of parts."""
     first: dict[str, Name] = {}
     for name in names:
-        first.setdefault(name[0], name)
+        first.setdefault(_family(name), name)
     return list(first.values())
+
+
+def _family(name: Name) -> str:
+    return family_of(name[0], dict(name[1]))

@@ -57,7 +57,7 @@ def may_gain(plan: Plan, ask: str) -> bool:
     """Whether means are asked for, and the default answers of the plan use a side question."""
     return (
         ask != "frequency"
-        and plan.parts is None
+        and not any(own.mechanism_name == SIDE for own in plan.part_plans)
         and plan.chain is None
         and "mean" in plan.mechanism.answers
         and len(plan.schema.keys) >= FEWEST
@@ -70,7 +70,11 @@ def _with_shares(plan: Plan) -> Iterator[Plan]:
     try:
         side = Plan.of_document(plan.schema, SIDE, plan.promised, plan.calibrate, {})
         for share in SHARES:
-            yield Plan.of_parts([(None, plan), (share, side)])
+            if plan.parts is None:
+                yield Plan.of_parts([(None, plan), (share, side)])
+            else:
+                listed = {"parts": f"{plan.parameters['parts']}/{SIDE}@{share}"}
+                yield Plan.of_document(plan.schema, "parts", plan.promised, plan.calibrate, listed)
     except (PlanError, ChannelError):
         return
 

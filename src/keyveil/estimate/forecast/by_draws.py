@@ -25,6 +25,7 @@ from ..shrink.noise_line import Noise
 from ..shrink.shrinkage import shrunk_bands
 from ..side import ValueAnswer
 from ..side_mean import SideMean
+from .cap_forecast import cap_draws, unusual_keys
 from .predicted_error import Errors, Forecast, Mixed, ValueForecast
 
 if TYPE_CHECKING:
@@ -104,10 +105,16 @@ def _raw_answers(
     keys = round(float(forecast.truth.count.sum()))
     common = (forecast.together - 1.0) / max(keys - 1, 1)
     values = center + (_in_common(errors, covariance, common) if common > 0 else errors)
+    if forecast.caps is not None:
+        caps = cap_draws(forecast.caps, draws, np.full(len(rows), keys / len(rows)))
+        if not forecast.caps.known:
+            values = values + center * unusual_keys(caps, center[:, 0], draws)[..., None]
     claimed = covariance if forecast.claimed is None else forecast.claimed[rows]
     moments = _moments(plan, values, center, claimed, people)
     if forecast.side is not None:
         moments = replace(moments, side=side_draws(forecast.side, draws))
+    if forecast.caps is not None:
+        moments = replace(moments, caps=caps)
     return key_bands(plan, moments, _LEVEL), moments
 
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
+from ..cap_correction import caps_of
 from ..combined_parts import answering, precision_weights
 from ..decoding import decoding_of, state_decoding_of
-from .predicted_error import Forecast, ValueForecast
+from .predicted_error import CapForecast, Forecast, ValueForecast
 
 if TYPE_CHECKING:
     from ...people.prior import Prior
@@ -23,8 +24,24 @@ def combined_forecast(plan: Plan, people: float, prior: Prior) -> Forecast:
 
     Bias and covariance are those of the same combination that reads a tally, up to its weights.
     """
-    forecast, side = _of_keys(plan, people, prior), _of_side(plan, people, prior)
-    return forecast if side is None else replace(forecast, side=side)
+    forecast, weights = _of_keys(plan, people, prior)
+    side, caps = _of_side(plan, people, prior), _of_caps(plan, people, prior, weights)
+    return replace(forecast, side=side, caps=caps)
+
+
+def _of_caps(plan: Plan, people: float, prior: Prior, weights: Floats) -> CapForecast | None:
+    """What the largest part that asks for the number of keys will tell; None if nothing is left out."""
+    assert plan.parts is not None
+    keys, caps = len(plan.schema.keys), caps_of(plan)
+    answers = [
+        (part.weight, answer)
+        for part in plan.parts
+        if (answer := state_decoding_of(part.plan).size_forecast(part.plan, people * part.share, prior))
+    ]
+    if not answers or not any(cap is not None and cap < keys for cap in caps):
+        return None
+    size = max(answers, key=lambda part: part[0])[1]
+    return CapForecast(size, keys, tuple(caps), weights, prior.together is not None)
 
 
 def _of_side(plan: Plan, people: float, prior: Prior) -> ValueForecast | None:
@@ -38,7 +55,8 @@ def _of_side(plan: Plan, people: float, prior: Prior) -> ValueForecast | None:
     return max(answers, key=lambda part: part[0])[1] if answers else None
 
 
-def _of_keys(plan: Plan, people: float, prior: Prior) -> Forecast:
+def _of_keys(plan: Plan, people: float, prior: Prior) -> tuple[Forecast, Floats]:
+    """The forecast of single keys, and the share of each answering part in the frequencies."""
     assert plan.parts is not None
     forecasts = [
         decoding_of(part.plan).forecast(part.plan, people * part.share, prior)
@@ -48,7 +66,7 @@ def _of_keys(plan: Plan, people: float, prior: Prior) -> Forecast:
     if not forecasts:
         raise PlanError("no part of this plan answers single keys, so there is no error to forecast")
     if len(forecasts) == 1:
-        return forecasts[0]
+        return forecasts[0], np.ones(1)
     weights = precision_weights(
         [forecast.bias for forecast in forecasts],
         [_average(forecast.covariance, prior.weight) for forecast in forecasts],
@@ -64,7 +82,7 @@ def _of_keys(plan: Plan, people: float, prior: Prior) -> Forecast:
     both = known[..., :, None] & known[..., None, :]
     noise = [float(prior.weight @ spread[:, 0, 0]) for spread in spreads]
     ratios = sum(f.together * part for (_, f), part in zip(parts, noise, strict=True))
-    return Forecast(
+    combined = Forecast(
         prior,
         np.where(known, sum(_turned(w, f.bias) for w, f in parts), np.nan),
         np.where(both, sum(spreads), np.nan),
@@ -72,6 +90,7 @@ def _of_keys(plan: Plan, people: float, prior: Prior) -> Forecast:
         claimed=_stated(both, claims) if any(f.claimed is not None for f in forecasts) else None,
         fixed=np.asarray(sum(fixed)) if any(f.fixed is not None for f in forecasts) else None,
     )
+    return combined, np.array([float(prior.weight @ weight[:, 0, 0]) for weight in weights])
 
 
 def _average(covariance: Floats, weight: Floats) -> Floats:

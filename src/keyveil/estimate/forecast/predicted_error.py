@@ -65,6 +65,33 @@ class ValueForecast(NamedTuple):
     """The covariance of the estimates of the two, ``(2, 2)``."""
 
 
+class SizeForecast(NamedTuple):
+    """The predicted answer to the question for the number of keys: see ``side.SizeAnswer``."""
+
+    shares: Floats
+    """The shares of people in the buckets, ``(buckets,)``."""
+    covariance: Floats
+    """The covariance of their estimates, ``(buckets, buckets)``."""
+    one_report: Floats
+    """As in ``SizeAnswer``."""
+    reports: float
+    """The expected number of reports."""
+
+
+class CapForecast(NamedTuple):
+    """What will be known about the keys that caps leave out."""
+
+    size: SizeForecast
+    keys: int
+    caps: tuple[int | None, ...]
+    """The most keys of one person that count in each answering part; None without a cap."""
+    weights: Floats
+    """The share of each answering part in the frequencies."""
+    known: bool
+    """Whether a table tells how many other keys the holders of each key hold. The bias then includes how
+    far each key is from the usual."""
+
+
 class Errors(NamedTuple):
     """Mean squared errors averaged over keys, means on [-1, 1]; NaN if unanswered."""
 
@@ -87,6 +114,9 @@ class Forecast:
     """The part of the bias that a larger pool of seeds would remove; None if there is none."""
     side: ValueForecast | None = field(default=None, kw_only=True)
     """The answer to the plan's question for one held value; None if it does not ask for it."""
+    caps: CapForecast | None = field(default=None, kw_only=True)
+    """What will be known about the keys that caps leave out, if the plan asks how many keys people hold
+    and leaves any out. Bias and covariance are those of kept keys, before they are corrected for it."""
 
     @property
     def left_out(self) -> Floats:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...foundation.arrays import Flags, Floats, Integers
 from ..answer import Answers, Band, KeyBands
+from ..cap_correction import cap_note
 from ..estimator import ArrayEstimator, answers_from, answers_of
 from ..linear import Moments, key_bands
 from ..ratio_bias import corrected_bands
@@ -99,7 +100,8 @@ class Best(ArrayEstimator):
         keys = tuple(replace(answer, raw=own) for answer, own in pairs)
         shrunk = " and ".join(name for name, flags in pays.items() if flags.any())
         note = f"shrunk towards what all keys have in common: {shrunk}" if shrunk else ALONE
-        return answers_of(plan, keys, self.name, level, note)
+        notes = "; ".join(part for part in (note, cap_note(plan, moments.caps)) if part)
+        return answers_of(plan, keys, self.name, level, notes, moments.caps)
 
 
 best = Best("best", _best)

@@ -24,6 +24,7 @@ import numpy as np
 
 from ...foundation.arrays import Flags, Floats, Integers
 from ..answer import Answers, Band, KeyBands
+from ..cap_correction import cap_note
 from ..estimator import ArrayEstimator, answers_from, answers_of
 from ..linear import Moments, key_bands
 from ..side import moments_with_side
@@ -77,7 +78,9 @@ class Shrunk(ArrayEstimator):
         posteriors = learn(raw, moments)
         keys = answers_from(plan, shrunk_where(raw, posteriors, moments, level))
         any_learned = any(np.isfinite(part.mean).any() for part in posteriors.values())
-        return answers_of(plan, keys, self.name, level, NOTE if any_learned else FEW_NOTE)
+        note = NOTE if any_learned else FEW_NOTE
+        notes = "; ".join(part for part in (note, cap_note(plan, moments.caps)) if part)
+        return answers_of(plan, keys, self.name, level, notes, moments.caps)
 
 
 shrunk = Shrunk("shrunk", _shrunk, NOTE)
@@ -97,7 +100,8 @@ def shrunk_where(
 ) -> KeyBands:
     """Bands with posteriors in place of the raw values, where there are any and where it ``pays``.
 
-    Other values are clipped to their range. Without a ``level``, intervals are those of ``raw``.
+    Other values are clipped to their range. Without a ``level``, intervals are those of ``raw``. Last,
+    answers are corrected for the keys that caps leave out, if the moments know about them.
     """
     bands = {}
     for name, (mean, variance) in posteriors.items():
@@ -109,7 +113,8 @@ def shrunk_where(
     if level is not None:
         ends = key_intervals(moments, {name: band.value for name, band in bands.items()}, level)
         bands = {name: with_intervals(band, ends[name], LOWEST[name]) for name, band in bands.items()}
-    return KeyBands(moments.reports, **bands)
+    found = KeyBands(moments.reports, **bands)
+    return found if moments.caps is None else moments.caps.corrected(found, level)
 
 
 def learn(raw: KeyBands, moments: Moments) -> dict[str, Posterior]:

@@ -140,6 +140,7 @@ class Conditionals:
         if estimator not in ESTIMATORS:
             raise PlanError(f"unknown estimator {estimator!r}; known: {', '.join(ESTIMATORS)}")
         quantile(level)
+        whole, counts = plan, tally.counts
         plan, tally = asked_together(plan, tally)
         self.plan, self.level, self.estimator = plan, level, estimator
         if estimator == "best" and (DEFAULT not in estimators_of(plan) or not _has_both(plan)):
@@ -150,6 +151,11 @@ class Conditionals:
         if self.estimator == "best":
             singles = bands(plan, tally.counts, DEFAULT, level)
             self._shrunk = ShrunkConditionals(plan.schema, self.evidence, singles, level)
+        self._alone = self._shrunk
+        if self._shrunk is not None and whole.parts is not None:
+            # A query of one key has the answer of the whole plan, which other parts know about too.
+            of_all = bands(whole, counts, DEFAULT, level)
+            self._alone = ShrunkConditionals(plan.schema, self.evidence, of_all, level)
         self._likely = _likely_laws(plan, tally) if estimator == "likelihood" else None
 
     def _check(self, query: Query) -> None:
@@ -167,8 +173,9 @@ class Conditionals:
         keys = (target, *(place for place, _ in given))
         weights = query_weights(schema, parsed)
         moments = self.evidence.moments(keys, weights)
-        if moments is not None and self._shrunk is not None:
-            shrunk = self._shrunk.answer(parsed, target, given, moments)
+        answering = self._shrunk if given else self._alone
+        if moments is not None and answering is not None:
+            shrunk = answering.answer(parsed, target, given, moments)
             estimate = shrunk.estimate(moments.reports)
             raw = self._raw(parsed, moments)
             answer = QueryAnswer(parsed, estimate, "view", None, self.estimator, shrunk.shown, raw)

@@ -1,11 +1,13 @@
 """Size: the number of held keys, in buckets, without the keys.
 
-It takes no words. The cap is the number of buckets; the last bucket has no end. See ``bucket_of``.
+It takes no words. The cap is the number of buckets; the last bucket has no end. See
+``size_buckets.bucket_of``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,13 +17,16 @@ from ...foundation.arrays import Floats, Integers
 from ...foundation.coins import Stream
 from ...people.people import People
 from ...people.schema import Schema
+from ...people.size_buckets import bucket_ends, bucket_of, bucket_shares
 from ...people.views import Views
 from ...plan.encoding import Encoding, Held, StateLaw
 
 if TYPE_CHECKING:
+    from ...estimate.forecast.predicted_error import SizeForecast
     from ...estimate.linear import Moments
     from ...estimate.side import SizeAnswer
     from ...people.population import Population
+    from ...people.prior import Prior
     from ...plan.plan import Plan
 
 
@@ -80,31 +85,35 @@ class SetSize(Encoding, StateDecoding):
         channel = plan.channels[0]
         ends = bucket_ends(channel.states)
         least = np.concatenate([[0], ends[:-1] + 1])
-        return SizeAnswer(*state_sums(channel, counts, np.eye(channel.states)), least)
+        told = state_sums(channel, counts, np.eye(channel.states))
+        return SizeAnswer(*told, least, one_report(channel))
+
+    def size_forecast(self, plan: Plan, people: float, prior: Prior) -> SizeForecast:
+        from ...estimate.forecast.predicted_error import SizeForecast
+
+        channel = plan.channels[0]
+        law = bucket_shares(prior.sizes, channel.states)
+        spread = _bucket_covariance(channel, tuple(law.tolist()))
+        return SizeForecast(law, spread / people, one_report(channel), people)
 
 
-def bucket_of(held: Any) -> Any:
-    """The bucket of a number of keys: one for each of 0 .. 7, then four for every doubling.
+@lru_cache(maxsize=16)
+def _bucket_decoder(channel: Channel) -> Floats:
+    """Unbiased weights on cells for the share of each bucket."""
+    return channel.decoder(np.eye(channel.states))
 
-    With e = floor(log2 h) it is 4 (e - 1) + floor(h / 2^(e - 2)) - 4: 8 and 9 together, 10 and 11,
-    12 and 13, 14 and 15, then 16 to 19, and so on.
+
+@lru_cache(maxsize=16)
+def _bucket_covariance(channel: Channel, law: tuple[float, ...]) -> Floats:
+    """The covariance of the estimated shares of buckets from one report."""
+    return channel.covariance(_bucket_decoder(channel), np.array(law))
+
+
+@lru_cache(maxsize=16)
+def one_report(channel: Channel) -> Floats:
+    """Second moments of the unbiased share of a bucket, from a person inside and outside it, ``(2,)``.
+
+    Channels of sizes treat all buckets alike, so two people tell all.
     """
-    number = np.asarray(held, np.int64)
-    power = np.maximum(np.frexp(np.maximum(number, 1).astype(np.float64))[1] - 1, 2)
-    return np.where(number < 8, number, 4 * (power - 1) + (number >> (power - 2)) - 4)
-
-
-def bucket_ends(buckets: int) -> Integers:
-    """The largest number of keys in each bucket; for the last bucket, the smallest."""
-    last = [int(b) for b in range(8)]
-    while len(last) < buckets:
-        last.append(last[-1] + (1 << (len(last) // 4 - 1)))
-    ends = np.array(last[:buckets], np.int64)
-    ends[-1] = last[buckets - 2] + 1 if buckets > 1 else 0
-    return ends
-
-
-def bucket_shares(sizes: Floats, buckets: int) -> Floats:
-    """Shares of people in the buckets, from the shares ``sizes`` of people with 0, 1, 2, ... keys."""
-    bucket = np.minimum(bucket_of(np.arange(len(sizes))), buckets - 1)
-    return np.bincount(bucket, sizes, buckets).astype(np.float64)
+    spread = channel.covariance(_bucket_decoder(channel), np.eye(channel.states)[0])
+    return np.array([spread[0, 0] + 1.0, spread[-1, -1]])

@@ -1,0 +1,119 @@
+"""Forecast of answers that are corrected for the keys that caps leave out; see ``cap_correction``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ...foundation.arrays import Floats
+from ...foundation.coins import Coins
+from ..answer import quantile
+from ..cap_correction import CapCorrection, CountedShare
+from ..side import SizeAnswer
+from ..size_law import SizeLaw
+from .normal_law import below
+from .predicted_error import CapForecast, Forecast
+
+USUAL = 0.1
+"""The expected standard deviation of a key's share that counts around the centre, in units of that over
+its holders. Intervals use ``cap_correction.SPREAD``, which is larger, for keys that are unusual."""
+MOST_HELD = 10
+"""The number of most held keys whose coverage is predicted."""
+
+
+class CorrectedForecast(NamedTuple):
+    """The forecast of corrected answers before shrinkage."""
+
+    noise: Forecast
+    """Bias and covariance from the noise of reports about keys."""
+    unknown: Floats
+    """The variance of each frequency from what is not known about the number of keys, ``(rows,)``."""
+    claimed: Floats
+    """The variance of each frequency that intervals are made for, ``(rows,)``."""
+
+    @property
+    def whole(self) -> Forecast:
+        """The forecast with all that is not known. It does not change the mean of a key."""
+        truth = self.noise.truth
+        unit = np.stack([np.ones_like(truth.mean), truth.mean], axis=-1)
+        more = self.unknown[:, None, None] * unit[:, :, None] * unit[:, None, :]
+        return replace(self.noise, covariance=self.noise.covariance + np.nan_to_num(more))
+
+
+def corrected_forecast(forecast: Forecast) -> CorrectedForecast:
+    """The forecast of a plan after correction; as it is if the plan does not ask for sizes."""
+    claimed = forecast.covariance if forecast.claimed is None else forecast.claimed
+    if forecast.caps is None:
+        return CorrectedForecast(forecast, np.zeros(len(forecast.bias)), claimed[:, 0, 0])
+    truth = forecast.truth
+    expected = np.stack([truth.frequency, truth.frequency * truth.mean], axis=-1)
+    kept = expected + forecast.bias
+    share = _expected_share(forecast.caps, kept[:, 0], truth.count)
+    scale = 1.0 / share.value[:, None]
+    noise = replace(
+        forecast,
+        bias=scale * kept - expected,
+        covariance=scale[..., None] ** 2 * forecast.covariance,
+        claimed=None,
+        fixed=None,
+        caps=None,
+    )
+    square = (scale[:, 0] * kept[:, 0]) ** 2
+    usual = 0.0 if forecast.caps.known else (USUAL * share.holders * scale[:, 0]) ** 2
+    return CorrectedForecast(
+        noise,
+        square * (usual + share.log_stderr**2),
+        scale[:, 0] ** 2 * claimed[:, 0, 0] + square * share.variance,
+    )
+
+
+def top_coverage(
+    forecast: Forecast, corrected: CorrectedForecast | None = None, level: float = 0.95
+) -> float:
+    """The predicted coverage of the frequency that is covered least among the most held keys.
+
+    Errors are normal around the bias that a cap leaves. Intervals are as wide as they claim.
+    ``corrected`` is ``corrected_forecast`` of the same, if it is known already.
+    """
+    if np.isnan(forecast.bias[:, 0]).all():
+        return level
+    corrected = corrected or corrected_forecast(forecast)
+    bias = forecast.left_out[:, 0] if forecast.caps is None else corrected.noise.bias[:, 0]
+    stderr = np.sqrt(np.maximum(corrected.whole.covariance[:, 0, 0], 1e-300))
+    reach = quantile(level) * np.sqrt(np.maximum(corrected.claimed, 1e-300))
+    covered = below((reach - bias) / stderr) - below((-reach - bias) / stderr)
+    order = np.argsort(-forecast.truth.frequency, kind="stable")
+    before = np.cumsum(forecast.truth.count[order]) - forecast.truth.count[order]
+    return float(np.nanmin(covered[order[before < MOST_HELD]]))
+
+
+def _expected_share(caps: CapForecast, kept: Floats, count: Floats) -> CountedShare:
+    """The share that counts if the answers to the size question are as expected."""
+    size = caps.size
+    answer = SizeAnswer(
+        np.asarray(size.reports), size.shares, size.covariance, np.zeros(0, np.int64), size.one_report
+    )
+    law = SizeLaw.of(answer, caps.keys, caps.caps, caps.weights)
+    return CapCorrection(law, np.asarray(count)).counted_share(kept)
+
+
+def cap_draws(caps: CapForecast, draws: int, count: Floats) -> CapCorrection:
+    """What will be known about sizes, one draw of the answers each; ``count`` as in the correction."""
+    size = caps.size
+    values, turn = np.linalg.eigh(size.covariance)
+    root = turn * np.sqrt(np.maximum(values, 0.0))
+    half = Coins.stated("draws of held keys").generator().standard_normal((-(-draws // 2), len(values)))
+    noise = (np.concatenate([half, -half]) @ root.T)[:draws]
+    spread = np.broadcast_to(size.covariance, (draws, *size.covariance.shape))
+    reports = np.full(draws, size.reports)
+    answer = SizeAnswer(reports, size.shares + noise, spread, np.zeros(0, np.int64), size.one_report)
+    return CapCorrection(SizeLaw.of(answer, caps.keys, caps.caps, caps.weights), count)
+
+
+def unusual_keys(correction: CapCorrection, kept: Floats, draws: int) -> Floats:
+    """Relative deviations of kept frequencies from their centre, ``(draws, keys)``, fixed draws."""
+    share = correction.counted_share(np.broadcast_to(kept, (draws, len(kept))))
+    normal = Coins.stated("draws of unusual keys").generator().standard_normal((draws, len(kept)))
+    return np.asarray(USUAL * share.holders / share.value * normal)
