@@ -52,6 +52,7 @@ class Desk:
         self.store.open()
         self.log = io.StringIO()
         self.loop = asyncio.new_event_loop()
+        settings = settings or Settings(reopen_seconds=0)
         self.service = Service(
             self.store, folder / "segments", self.clock, settings, self.log, threaded=False
         )

@@ -28,7 +28,7 @@ def main(address: str, segments: str, *more: str) -> int:
     store.open()
     pairs = [word.split("=") for word in more if "=" in word]
     given = {name: type(getattr(Settings, name))(value) for name, value in pairs}
-    settings = Settings(**{"seal_seconds": 0.05, "tick_seconds": 0.1, **given})
+    settings = Settings(**{"seal_seconds": 0.05, "tick_seconds": 0.1, "reopen_seconds": 0.0, **given})
     try:
         with listening("127.0.0.1", 0) as found:
             print(address_of(found), flush=True)
