@@ -78,6 +78,10 @@ class Service:
         self.started = True
         self.log.say("started", store=self.store.kind, collections=len(self.control.collections))
 
+    def give_up(self) -> None:
+        """Refuse the requests that still wait for the store; the process is ending."""
+        self.writer.give_up()
+
     async def stop(self) -> None:
         """Finish accepted requests, then stop."""
         self.draining.set()

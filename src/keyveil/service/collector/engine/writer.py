@@ -112,6 +112,12 @@ class Writer:
         self._nudge()
         return future
 
+    def give_up(self) -> None:
+        """Refuse all waiting requests. They may be counted, so clients send them again."""
+        for future in list(self._waiting):
+            if not future.done():
+                future.set_exception(Problem("storage"))
+
     def queue(self) -> tuple[int, int, float]:
         """The waiting requests, their reports, and the seconds that the oldest of them has waited."""
         waiting = list(self._waiting.values())

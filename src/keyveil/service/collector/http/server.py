@@ -245,6 +245,12 @@ class Server(uvicorn.Server):
             return True
         return await super().on_tick(counter)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End, and answer requests that still wait before their connections are cut."""
+        seconds = 0.4 * self._host.settings.shutdown_seconds
+        asyncio.get_running_loop().call_later(seconds, self._host.give_up)
+        await super().shutdown(sockets)
+
     def _end_in_time(self) -> None:
         """End the process at the stated time, even if a thread waits for the store for ever."""
         if self._timer is None:

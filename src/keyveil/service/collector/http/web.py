@@ -52,6 +52,9 @@ class Host(Protocol):
     def unready(self) -> list[str]:
         """Why requests should go elsewhere; empty if they should come here."""
 
+    def give_up(self) -> None:
+        """Refuse the requests that still wait for the store; the process is ending."""
+
     async def stop(self) -> None:
         """Finish accepted requests, then stop."""
 

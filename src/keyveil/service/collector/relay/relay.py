@@ -275,6 +275,9 @@ class Relay:
     failed = False
     """A relay ends only when it is asked to."""
 
+    def give_up(self) -> None:
+        """Nothing: a relay's requests wait for no store."""
+
     def health(self) -> tuple[bool, list[str]]:
         """A relay that answers is healthy."""
         return True, []

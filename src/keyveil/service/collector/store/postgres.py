@@ -22,6 +22,7 @@ from .collection import Collection, Round
 from .control import add_chunk
 from .migrations import MIGRATIONS, POSTGRES, POSTGRES_ONLY
 from .postgres_connection import PostgresSession, fault_of, said_by
+from .report_log import REPLACED, CountsRow
 from .shard_lease import CHANGING, LEASE, LOCKS, MIGRATING, NOW, SHARDS, ShardLease
 from .store_base import Store
 from .store_interface import (
@@ -367,6 +368,13 @@ class PostgresStore(Store):
         with self._transaction(self._session(), mode) as session:
             self._reload_some(session, [number])
             self._reload_live(session, [number])
+
+    def _write_counts(self, session: Session, rows: list[CountsRow]) -> None:
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        if rows:
+            lists = "?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[]"
+            values = "insert into counts (round, epoch, shard, chunk, version, counts) select * from"
+            session.run(f"{values} unnest({lists}) {REPLACED}", columns)
 
     # -- ids ---------------------------------------------------------------------------------------
 

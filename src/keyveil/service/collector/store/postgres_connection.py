@@ -74,9 +74,9 @@ class PostgresSession:
             self.connection.execute(_sql(sql), parameters or None)
 
     def many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
-        if parameters:
-            with self._timed(), self.connection.cursor() as cursor:
-                cursor.executemany(_sql(sql), parameters)
+        # not executemany: after its pipeline the server does not end a transaction that stands still
+        for each in parameters:
+            self.run(sql, each)
 
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         name = f"keyveil_{next(_cursors)}"

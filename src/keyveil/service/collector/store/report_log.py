@@ -37,6 +37,14 @@ class _Group:
     often: Integers | None = None
 
 
+CountsRow = tuple[int, int, int, int, int, bytes]
+"""Round, epoch, shard, chunk, version and counts."""
+REPLACED = (
+    "on conflict (round, epoch, shard, chunk) do update set "
+    "version = excluded.version, counts = excluded.counts"
+)
+
+
 class KeyMissing(Exception):
     """The key of an epoch's ids is missing, so no id can be looked up."""
 
@@ -312,12 +320,12 @@ class LogStore(ControlStore):
                 counts = np.zeros(CHUNK, np.int64)
             counts[places] += more
             changed.append((round_id, epoch, shard, chunk, head[0][0], chunk_blob(counts)))
-        session.many(
-            "insert into counts (round, epoch, shard, chunk, version, counts) values (?, ?, ?, ?, ?, ?) "
-            "on conflict (round, epoch, shard, chunk) do update set "
-            "version = excluded.version, counts = excluded.counts",
-            changed,
-        )
+        self._write_counts(session, changed)
+
+    def _write_counts(self, session: Session, rows: list[CountsRow]) -> None:
+        """Write rows of counts, in place of older ones."""
+        values = "insert into counts (round, epoch, shard, chunk, version, counts) values"
+        session.many(f"{values} (?, ?, ?, ?, ?, ?) {REPLACED}", rows)
 
     def _chunks(
         self, session: Session, round_id: int, epoch: int, shard: int, chunks: list[int]
