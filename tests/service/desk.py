@@ -235,8 +235,9 @@ class Postgres:
         self._run("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "-w", "stop")
 
     def up(self) -> None:
-        """Start it again."""
-        self._start()
+        """Start it again, unless it runs."""
+        if not (self.folder / "data" / "postmaster.pid").exists():
+            self._start()
 
     def stop(self) -> None:
         assert self._life.stdin is not None

@@ -68,20 +68,25 @@ def faulty(fleet, begin, end, why, kind):
 def test_a_database_that_is_read_only_for_a_while(database, postgres, fleets, tmp_path):
     prepared(database)
     fleet = fleets(database, tmp_path)
-    faulty(
-        fleet,
-        lambda: postgres.set_read_only(True),
-        lambda: postgres.set_read_only(False),
-        {"the store cannot take reports"},
-        "25006",
-    )
+    try:
+        faulty(
+            fleet,
+            lambda: postgres.set_read_only(True),
+            lambda: postgres.set_read_only(False),
+            {"the store cannot take reports"},
+            "25006",
+        )
+    finally:
+        postgres.set_read_only(False)
 
 
 def test_a_database_that_fails_over(database, postgres, fleets, tmp_path):
     prepared(database)
     fleet = fleets(database, tmp_path)
-    faulty(fleet, postgres.down, postgres.up, {"the store cannot take reports"}, "connect")
-    assert Path(postgres.folder).exists()
+    try:
+        faulty(fleet, postgres.down, postgres.up, {"the store cannot take reports"}, "connect")
+    finally:
+        postgres.up()
 
 
 def test_a_database_that_hangs(database, fleets, tmp_path):
