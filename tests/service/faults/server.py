@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ def set_trap(name: str) -> None:
         if group.collection.name == name and not sprung:
             sprung.append(name)
             os.kill(os.getpid(), signal.SIGSTOP)
+            time.sleep(0.5)  # the signal may reach another thread first
 
     sprung: list[str] = []
     Store._log = stop  # type: ignore[method-assign]

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from ..process.clock import Clock, FleetClock, offset_of
 from ..process.logs import Log
-from ..process.metrics import Metrics
+from ..process.metrics import Metrics, process_text
 from ..process.settings import Settings
 from ..store import Session, Store, StoreBroken, StoreError, StoreUnready
 from ..store.collection import Collection, Control, Round
@@ -182,7 +182,7 @@ class Service:
         if not self.writer.unready and self.writer.stalled < 1:  # or threads would pile up
             with suppress(StoreUnready, StoreError, OSError):
                 reports, stored = await asyncio.to_thread(self._stored_facts)
-        return self.metrics.text({**self._gauges(), **stored}, reports)
+        return self.metrics.text({**self._gauges(), **stored}, reports) + process_text()
 
     def _gauges(self) -> GaugeValues:
         """What this process knows about itself now."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 SIZES = (1, 4, 16, 64, 256, 1024, 4096, 16384)
@@ -150,6 +151,20 @@ class RelayMetrics(Refusals):
         for name, (what, value) in gauges.items():
             out += family(f"relay_{name}", what, {"": value})
         return "\n".join([*out, *self.crowds.lines()]) + "\n"
+
+
+@cache
+def _process_writer() -> Callable[[], bytes]:
+    from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    return partial(generate_latest, registry)
+
+
+def process_text() -> str:
+    """Processor time, memory, open files and start of this process, as text."""
+    return _process_writer()().decode()
 
 
 def family(
