@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import threading
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +19,13 @@ from stated_clock import StatedClock
 from keyveil import Tally
 from keyveil.foundation.errors import ReportError
 from keyveil.service.collector.engine import admin
+from keyveil.service.collector.http.app import check_clock
 from keyveil.service.collector.http.routes import TALLY
+from keyveil.service.collector.http.server import ServeError
 from keyveil.service.collector.operations.verify import verify
 from keyveil.service.collector.process.clock import FleetClock, Trust
 from keyveil.service.collector.process.settings import Settings
-from keyveil.service.collector.store import StoreUnready, store_at
+from keyveil.service.collector.store import StoreError, StoreUnready, store_at
 from keyveil.service.collector.store.collection import MOST_EPOCH
 from keyveil.service.collector.store.migrations import MIGRATIONS
 from keyveil.service.collector.store.postgres_connection import PostgresSession, fault_of
@@ -463,3 +467,83 @@ def test_an_outage_is_two_lines_however_many_requests_fail(file_desk, monkeypatc
     assert [line["event"] for line in lines] == ["store_unready", "store_ready"]
     assert (lines[1]["cause"], lines[1]["kind"], lines[1]["errors"]) == ("the disk is full", "full", 50)
     assert 'keyveil_store_errors_total{kind="full"} 50' in file_desk.get("/metrics").text
+
+
+# -- limits of time -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def quick_store(database):
+    store = store_at(database)
+    store.settings = Settings(
+        statement_seconds=0.3, transaction_seconds=0.3, reading_seconds=0.3, connect_seconds=1
+    )
+    store.open()
+    yield store
+    store.close()
+
+
+def test_a_statement_ends_after_statement_seconds_and_the_next_one_works(quick_store):
+    for _ in range(2):
+        with pytest.raises(StoreUnready) as caught, quick_store._writing() as session:
+            session.rows("select pg_sleep(5)")
+        assert caught.value.kind == "57014"
+    assert quick_store.reconnects == 1
+    quick_store.probe()
+    assert quick_store.reconnects == 2
+
+
+def test_a_transaction_that_stands_still_ends_after_transaction_seconds(quick_store):
+    with pytest.raises(StoreUnready) as caught, quick_store._writing() as session:
+        _ = time.sleep(1), session.rows("select 1")
+    assert caught.value.kind == "25P03"
+
+
+def test_reading_has_a_limit_of_its_own_reading_seconds(quick_store):
+    with pytest.raises(StoreUnready) as caught, quick_store.reading() as session:
+        session.rows("select pg_sleep(5)")
+    assert caught.value.kind == "57014"
+
+
+def test_a_connection_that_nobody_answers_is_given_up_after_connect_seconds():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        store = store_at(f"postgresql://me@127.0.0.1:{silent.getsockname()[1]}/none")
+        store.settings = Settings(connect_seconds=1)
+        begun = time.monotonic()
+        with pytest.raises(StoreError, match="cannot reach the database"):
+            store.open()
+        assert time.monotonic() - begun < 10, "libpq waits for two seconds at least"
+
+
+def test_a_clock_further_off_than_clock_seconds_is_refused(database):
+    store = store_at(database)
+    store.open()
+    local = StatedClock(time=time.time() + 100)
+    with pytest.raises(ServeError, match="100 seconds ahead of the database's; at most 30"):
+        check_clock(store, FleetClock(local), Settings())
+    check_clock(store, FleetClock(local), Settings(clock_seconds=200))
+    check_clock(store, StatedClock(), Settings())
+    store.close()
+
+
+def test_a_collector_without_reports_probes_and_says_when_it_cannot_write(tmp_path, monkeypatch):
+    """Each probe_seconds it writes; after ready_seconds without a write it is not ready."""
+    desk = Desk(str(tmp_path / "store.sqlite"), tmp_path)
+    writer, probes = desk.service.writer, []
+    original = desk.store.probe
+    monkeypatch.setattr(desk.store, "probe", lambda: (probes.append(1), original()))
+    writer.tick()
+    assert probes == [], "it has just started"
+    desk.clock.advance(desk.service.settings.probe_seconds)
+    writer.tick()
+    writer.tick()
+    assert probes == [1]
+    writer._threaded = True
+    desk.clock.advance(desk.service.settings.ready_seconds + 1)
+    assert desk.get("/ready").json()["why"] == ["nothing was written lately"]
+    writer._busy_since = desk.clock.elapsed() - 1000
+    assert "the store does not answer" in desk.get("/ready").json()["why"]
+    assert desk.get("/health").json()["warnings"] == ["the writer has hung"]
+    assert desk.get("/health").status_code == 503
+    writer._threaded, writer._busy_since = False, None
+    desk.close()

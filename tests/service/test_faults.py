@@ -197,12 +197,11 @@ def test_two_collectors_through_a_pooler(postgres, fleets, tmp_path):
     """PgBouncer in transaction mode, with fewer sessions than there are connections."""
     name = f"pooled_{time.monotonic_ns()}"
     postgres.ask(f"create database {name}")
-    direct = f"postgresql://keyveil@/{name}?host={postgres.folder}"
-    store = store_at(direct)
-    store.migrate_alone()
-    store.close()
-    prepared(direct)
     with pooler(postgres.folder, name) as address:
+        store = store_at(address)
+        store.migrate_alone()
+        store.close()
+        prepared(address)
         fleet = fleets(address, tmp_path)
         fleet.load()
         until(lambda: all(len(client.known.counted) > 200 for client in fleet.clients), 30)
