@@ -37,8 +37,12 @@ lint: setup
 types: setup
 	@$(BIN)/mypy
 
-# The collector's tests start a PostgreSQL and an nginx of their own: private folder and ports, stopped after.
+# The collector's tests start a PostgreSQL, a PgBouncer and an nginx of their own: private folders, sockets
+# and ports, stopped after.
 services:
+	@command -v pgbouncer >/dev/null || test -x /usr/sbin/pgbouncer || \
+	  { apt-get update -qq && apt-get install -y -qq pgbouncer >/dev/null; } || \
+	  { echo "the tests need PgBouncer: install the pgbouncer package"; exit 1; }
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
 	  { apt-get update -qq && apt-get install -y -qq postgresql >/dev/null; } || \
 	  { echo "the tests need PostgreSQL: install the postgresql package"; exit 1; }

@@ -10,13 +10,14 @@ from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 
-from . import collector, coverage, hostile, speed, start
+from . import collector, coverage, fleet, hostile, speed, start
 
 BENCHMARKS = {
     "speed": speed.run,
     "start": start.run,
     "coverage": coverage.run,
     "collector": collector.run,
+    "fleet": fleet.run,
     "hostile": hostile.run,
 }
 

@@ -40,11 +40,11 @@ if sys.argv[1] == "none":
         future.set_result(None)
         return future
     Writer.submit = submit
-store = store_at("store.sqlite")
+store = store_at(sys.argv[2])
 store.open()
 found = listening("127.0.0.1", 0)
 print(found.getsockname()[1], flush=True)
-serve(store, Path("segments"), "127.0.0.1", found)
+serve(store, Path(sys.argv[3]), "127.0.0.1", found)
 store.close()
 """
 
@@ -94,21 +94,31 @@ LOADS = {
 
 
 class Collector:
-    """A server process with its own folder."""
+    """A server process with its own folder; its store may be shared with others."""
 
-    def __init__(self, mode: str, plan: Plan) -> None:
+    def __init__(
+        self,
+        mode: str,
+        plan: Plan,
+        store: str = "store.sqlite",
+        segments: str = "segments",
+        create: bool = True,
+        people: int | None = None,
+    ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="kv-bench-"))
         plan.save(self.folder / "plan.json")
         (self.folder / "load.lua").write_text(LOAD)
         keyveil = str(Path(sys.executable).parent / "keyveil")
-        words = ["collection", "create", "bench", "plan.json", "--store", "store.sqlite"]
-        subprocess.run([keyveil, *words], cwd=self.folder, check=True, capture_output=True)
-        self.plan, self._mode = plan, mode
+        words = ["collection", "create", "bench", "plan.json", "--store", store]
+        words += [] if people is None else ["--people", str(people)]
+        if create:
+            subprocess.run([keyveil, *words], cwd=self.folder, check=True, capture_output=True)
+        self.plan, self._words = plan, [mode, store, segments]
         self._serve()
 
     def _serve(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVER, self._mode],
+            [sys.executable, "-c", SERVER, *self._words],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -120,8 +130,17 @@ class Collector:
 
     def load(self, kind: str, number: int, seconds: int, connections: int = 64) -> tuple[float, float]:
         """Requests per second, and the 99th percentile of their latency in milliseconds."""
-        done = subprocess.run(self._wrk(seconds, connections), **self._how(kind, number), check=True)
-        text = str(done.stdout)
+        return self.result(self.begin(kind, number, seconds, connections))
+
+    def begin(
+        self, kind: str, number: int, seconds: int, connections: int = 64
+    ) -> subprocess.Popen[str]:
+        """Start a load."""
+        return subprocess.Popen(self._wrk(seconds, connections), **self._how(kind, number))
+
+    def result(self, loading: subprocess.Popen[str]) -> tuple[float, float]:
+        """Requests per second and latency of a load, when it has ended."""
+        text = loading.communicate()[0]
         if "Non-2xx" in text or "Socket errors" in text:
             raise RuntimeError(f"the collector refused or broke: {text}")
         rate = re.search(r"Requests/sec:\s+([\d.]+)", text)

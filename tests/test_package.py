@@ -171,7 +171,7 @@ def test_frameworks_are_named_in_their_own_corner():
         "uvicorn": {"collector"},
         "msgspec": {"collector"},
         "apsw": {"sqlite.py", "backup.py", "restore.py", "sent_ids.py"},
-        "psycopg": {"postgres.py"},
+        "psycopg": {"postgres.py", "postgres_connection.py"},
         "httpx": {"client", "relay.py", "upstream.py", "collection_answers.py"},
     }
     for file in ROOT.rglob("*.py"):

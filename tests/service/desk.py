@@ -52,6 +52,7 @@ class Desk:
         self.store.open()
         self.log = io.StringIO()
         self.loop = asyncio.new_event_loop()
+        settings = settings or Settings(reopen_seconds=0)
         self.service = Service(
             self.store, folder / "segments", self.clock, settings, self.log, threaded=False
         )
@@ -182,6 +183,10 @@ class Postgres:
         assert self._life.stdin is not None
         os.register_at_fork(after_in_child=self._life.stdin.close)
         self._run("initdb", "-D", str(self.folder / "data"), "-U", "keyveil", "-A", "trust", "--no-sync")
+        self._number = 0
+        self._start()
+
+    def _start(self) -> None:
         options = (
             f"-c listen_addresses='' -c unix_socket_directories={self.folder} -c max_connections=60"
         )
@@ -189,7 +194,6 @@ class Postgres:
             *("pg_ctl", "-D", str(self.folder / "data"), "-w", "-o", options),
             *("-l", str(self.folder / "log"), "start"),
         )
-        self._number = 0
 
     def _words(self, program: str, *arguments: str) -> list[str]:
         words = [str(self._binaries / program), *arguments]
@@ -211,6 +215,29 @@ class Postgres:
         with psycopg.connect(address, autocommit=True) as connection:
             connection.execute(f"create schema {name}")
         return f"{address}&options=-csearch_path%3D{name}"
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a statement, by a connection of its own."""
+        import psycopg
+
+        address = f"postgresql://keyveil@/postgres?host={self.folder}"
+        with psycopg.connect(address, autocommit=True) as connection:
+            cursor = connection.execute(sql)
+            return cursor.fetchall() if cursor.description else []
+
+    def set_read_only(self, read_only: bool) -> None:
+        """Refuse all writing from the next transaction on, as a standby does; or end that."""
+        self.ask(f"alter system set default_transaction_read_only = {'on' if read_only else 'off'}")
+        self.ask("select pg_reload_conf()")
+
+    def down(self) -> None:
+        """End the server at once, as a crash does."""
+        self._run("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "-w", "stop")
+
+    def up(self) -> None:
+        """Start it again, unless it runs."""
+        if not (self.folder / "data" / "postmaster.pid").exists():
+            self._start()
 
     def stop(self) -> None:
         assert self._life.stdin is not None

@@ -50,7 +50,10 @@ class Process:
         begun = time.monotonic()
         words = [KEYVEIL, "serve", "--store", store, "--segments", str(folder / "segments")]
         self.process = subprocess.Popen(
-            [*words, "--port", "0", *more], stdout=subprocess.PIPE, stderr=self._log, text=True
+            [*words, "--port", "0", "--reopen-seconds", "0", *more],
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
         )
         assert self.process.stdout is not None
         self.said = line = self.process.stdout.readline()

@@ -384,7 +384,7 @@ def test_segments_are_exported_and_add_up(file_desk):
     content = file_desk.get(path).content
     saved = file_desk.folder / "copy.parquet"
     saved.write_bytes(content)
-    reports = read_part(saved, PLAN.packing)
+    (reports,) = read_part(saved, PLAN.packing)
     assert Tally(PLAN).add(reports) == tally_of(file_desk)
     assert (np.diff(reports.codes.astype(int)) >= 0).all(), "no order of arrival"
     for wrong in (

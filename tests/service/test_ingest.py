@@ -495,7 +495,7 @@ def test_without_its_database_a_collector_asks_for_patience(database, tmp_path):
     desk = Desk(database, tmp_path)
     desk.create()
     desk.send(fresh(3))
-    desk.store._connection.close()
+    desk.store._own.close()
     address, desk.store._address = desk.store._address, f"postgresql://nobody@/none?host={tmp_path}"
     paths = ("estimates", "status", "checks", "tally", "segments", "conditional")
     answers = [desk.send(fresh(1)), *(desk.get(f"/v1/collections/menu/{path}") for path in paths)]

@@ -11,7 +11,7 @@ from desk import NOW, PLAN
 
 from keyveil.service.collector.engine import admin
 from keyveil.service.collector.operations.verify import verify
-from keyveil.service.collector.store import Parcel, StoreUnready, store_at
+from keyveil.service.collector.store import Parcel, Store, StoreUnready, store_at
 from keyveil.service.collector.store.postgres import PostgresStore
 
 EPOCH = int(NOW) // 86_400
@@ -90,11 +90,11 @@ def test_the_cap_is_exact_over_all_processes(stores):
     assert total(stores[0], collection) == 100
 
 
-def test_without_running_alone_near_the_cap_it_would_not_be(stores, monkeypatch):
+def test_without_shares_of_the_cap_it_would_not_be(stores, monkeypatch):
     """The broken twin: the check above can see the fault."""
     collection = admin.create(stores[0], "menu", PLAN.dumps(), {"people": 100}, NOW)
     stores[0].append([parcel(collection, [os.urandom(16)])], NOW)  # the epoch has its key from now on
-    monkeypatch.setattr(PostgresStore, "_near_cap", lambda *_: None)
+    monkeypatch.setattr(PostgresStore, "_room_left", Store._room_left)
     both = threading.Barrier(2)
     original = PostgresStore._room
 
@@ -150,7 +150,7 @@ def test_a_shard_that_was_lost_is_not_written_to(stores, database):
     collection = admin.create(stores[0], "menu", PLAN.dumps(), {}, NOW)
     first = [os.urandom(16) for _ in range(5)]
     stores[1].append([parcel(collection, first)], NOW)
-    pid = stores[1]._connection.info.backend_pid
+    pid = stores[1]._own.connection.info.backend_pid
     stores[0]._session().rows("select pg_terminate_backend(?)", (pid,))
     raised = at_once([lambda: stores[1].append([parcel(collection, first)], NOW)] * 1)
     assert [type(error) for error in raised] == [StoreUnready]

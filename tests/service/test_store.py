@@ -724,7 +724,7 @@ def test_a_lost_database_is_no_lost_report(database, tmp_path):
     desk.create()
     sent = fresh(3)
     assert desk.send(sent).status_code == 200
-    desk.store._connection.close()
+    desk.store._own.close()
     answers = [desk.send(sent + fresh(1)) for _ in range(2)]
     assert answers[-1].status_code == 200
     assert desk.reports() in (4, 5)

@@ -66,7 +66,7 @@ def collection_create(name: str, plan_path: str, address: str, **given: Any) -> 
     given["origins"] = list(given["origins"])
     terms = {key: value for key, value in given.items() if value is not None}
     with opened(address, make=True) as store:
-        collection = admin.create(store, name, document, terms, time.time(), state)
+        collection = admin.create(store, name, document, terms, _now(store), state)
         click.echo(f"{name}: {collection.state}, plan {collection.round.plan[:12]}")
         for warning in admin.warnings_of(store.control, collection):
             click.echo(f"warning: {warning}", err=True)
@@ -106,6 +106,33 @@ def collection_show(store: Store, name: str) -> None:
     from ..service.collector.engine.service import status_of
 
     print_json(status_of(store, store.control.named(name), time.time()))
+
+
+def _now(store: Store) -> float:
+    """The time that decides: the database's, if the store is one."""
+    from ..service.collector.process.clock import FleetClock
+
+    clock = FleetClock()
+    store.hear(clock)
+    return clock.now()
+
+
+@collection.command("reopen")
+@click.argument("name")
+@click.argument("epoch", type=click.IntRange(0))
+@store_option
+@segments_option
+def collection_reopen(name: str, epoch: int, address: str, segments: Path | None) -> None:
+    """Take reports of an EPOCH that was closed in error, and of those after it.
+
+    This works until its ids are gone: an hour, unless 'serve --reopen-seconds' says otherwise.
+    """
+    from ..service.collector.engine import admin
+
+    with opened(address) as store:
+        store.segments_folder = segments_of(address, segments)
+        admin.reopen(store, name, epoch, _now(store))
+        click.echo(f"{name}: epoch {epoch} takes reports again")
 
 
 def _state_command(verb: str, state: str, words: str) -> None:

@@ -33,28 +33,39 @@ from .store_location import need, opened, plainly, segments_of, segments_option,
     "Connections at once from one address; of a proxy, all come from its own.",
 )
 @click.option(
+    "--reopen-seconds",
+    type=click.FloatRange(0, 86_400 * 30),
+    default=3600.0,
+    help="For which a closed epoch keeps its ids, so that it can be reopened.",
+)
+@click.option(
     "--request-seconds", type=click.FloatRange(0.1, 3600), default=20.0, help="For a request to arrive."
 )
 def serve(address: str, segments: Path | None, host: str, port: int, **limits: Any) -> int:
     """Collect reports: one process, nothing else to start."""
     need()
-    from ..service.collector.http.app import check_address, check_new
+    from ..service.collector.http.app import check_address, check_clock, check_new
     from ..service.collector.http.app import serve as run
     from ..service.collector.http.server import address_of, listening
+    from ..service.collector.process.clock import FleetClock
     from ..service.collector.process.settings import Settings
     from ..service.collector.store import store_at
 
     if not isfinite(limits["request_seconds"]):
         raise KeyveilError("--request-seconds is a number from 0.1 to 3600")
+    if not isfinite(limits["reopen_seconds"]):
+        raise KeyveilError("--reopen-seconds is a number from 0 to 2592000")
     settings = Settings(**limits)
     if settings.waiting_bytes < settings.body_bytes:
         raise KeyveilError("--max-waiting is at least --max-body, or no request could ever pass")
-    store, folder = store_at(address), segments_of(address, segments)
+    store, folder, clock = store_at(address), segments_of(address, segments), FleetClock()
+    store.settings = settings
     check_new(store, host)
     try:
         with listening(host, port) as socket:  # before a new file is made
             with plainly():
                 store.open()
+                check_clock(store, clock, settings)
             check_address(store, host)
             click.echo(f"collecting at {address_of(socket)} (its API: {address_of(socket)}/)")
             if not store.control.collections:
@@ -73,7 +84,7 @@ def serve(address: str, segments: Path | None, host: str, port: int, **limits: A
                     "share that folder; say another with --segments or KEYVEIL_SEGMENTS"
                 )
             sys.stdout.flush()
-            return run(store, folder, host, socket, settings)
+            return run(store, folder, host, socket, settings, clock)
     finally:
         store.close()
 

@@ -24,6 +24,8 @@ from .report import Report, Reports, check_plan_name
 
 DENSE = 1 << 16
 """Number of codes up to which ``marks`` counts in an array of all codes."""
+OVERFLOWS = float(1 << 62)
+"""Sums from here on may be wrong in 64 bits; no tally has so many reports."""
 IMPOSSIBLE = "no honest device could send such a report"
 
 _Tables = tuple[dict[int, int], list[int], bytes]
@@ -214,6 +216,8 @@ class Packing:
             if any(not _one_each(layout.channels[v], parted[v], reports[v]) for v in single):
                 return False
             return bool((seen <= np.repeat(reports, layout.sizes)).all())
+        if (np.add.reduceat(seen.astype(np.float64), layout.first_code) >= OVERFLOWS).any():
+            return False
         totals = np.add.reduceat(seen, layout.first_code)
         return bool((totals == reports).all() and not seen[~layout.possible].any())
 
@@ -311,6 +315,8 @@ def _one_mark(channel: Channel, marks: Bits) -> Flags:
 
 def _one_each(channel: Channel, counts: Integers, reports: int) -> bool:
     """Whether so many reports that mark one possible output each could have these counts."""
+    if counts.sum(dtype=np.float64) >= OVERFLOWS:
+        return False
     return bool(counts.sum() == reports and not counts[channel.possible == 0].any())
 
 

@@ -21,7 +21,7 @@ MAGIC = b"KVTALLY2"
 EARLIER = b"KVTALLY1"
 """The first bytes of an earlier form, whose check sum left out the plan; only stores read it."""
 MOST_REPORTS = 1 << 53
-"""The largest count that a double holds exactly; sums of such counts cannot overflow."""
+"""The largest number of reports in a tally: a double holds it exactly, and no sum overflows."""
 SPARSE_ABOVE = 1 << 16
 """Tallies with more cells are written as pairs of cell and count."""
 BROKEN = "the tally is broken or cut short; make it again from its reports"
@@ -37,7 +37,7 @@ class Tally:
     @property
     def reports(self) -> int:
         """How many reports were added."""
-        return int(self.counts[self.plan.layout.own].sum())
+        return total_of(self.counts[self.plan.layout.own])
 
     def belongs_to(self, plan: Plan) -> None:
         """Refuse a tally of another plan."""
@@ -50,14 +50,17 @@ class Tally:
             raise ReportError("tallies join with +, as in tally + other; add counts reports")
         if isinstance(report, Reports):
             check_plan_name(report.plan, self.plan.hash, "the reports belong")
+            check_total(self.reports + len(report))
             self.plan.packing.count(report, self.counts)
         else:
             self.plan.packing.check(report)
+            check_total(self.reports + 1)
             self.counts[list(report.cells)] += 1
         return self
 
     def __add__(self, other: Tally) -> Tally:
         other.belongs_to(self.plan)
+        check_total(self.reports + other.reports)
         return Tally(self.plan, self.counts + other.counts)
 
     def __eq__(self, other: object) -> bool:
@@ -133,6 +136,7 @@ class Tally:
         outside = bool(((self.counts < 0) | (self.counts > MOST_REPORTS)).any())
         if outside or not self.plan.packing.adds_up(self.counts):
             raise ReportError("no set of honest reports adds up to this tally")
+        check_total(self.reports)
 
     def save(self, path: str | Path) -> None:
         """Write the tally as a file, whole or not at all."""
@@ -149,6 +153,20 @@ class Tally:
             if (what := named_content(content)) not in (None, "a tally"):
                 raise ReportError(f"this is {what}, not a tally; make one with 'keyveil tally'")
             return cls.parse(plan, content)
+
+
+def total_of(counts: Integers) -> int:
+    """The exact sum of counts, however large they are."""
+    largest = max(int(counts.max(initial=0)), -int(counts.min(initial=0)))
+    if largest * len(counts) < 1 << 63:
+        return int(counts.sum())
+    return sum(counts.tolist())
+
+
+def check_total(reports: int) -> None:
+    """Refuse more reports than a tally holds."""
+    if reports > MOST_REPORTS:
+        raise ReportError(f"a tally holds at most {MOST_REPORTS} (2^53) reports")
 
 
 def _unpacked(content: bytes, most: int) -> bytes:

@@ -47,12 +47,16 @@ class Server:
     def start(self) -> None:
         begun = time.monotonic()
         self.begin()
+        self.listen()
+        self.seconds.append(time.monotonic() - begun)
+
+    def listen(self) -> None:
+        """Wait until it listens."""
         assert self._process is not None
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, self._log.read_text()
         self.port = int(line.rsplit(":", 1)[1])
-        self.seconds.append(time.monotonic() - begun)
 
     @property
     def pid(self) -> int:
@@ -70,6 +74,21 @@ class Server:
         assert self._process is not None
         self._process.terminate()
         code = self._process.wait(60)
+        self._close()
+        return code
+
+    @property
+    def log(self) -> str:
+        """What it has logged."""
+        return self._log.read_text()
+
+    def wait(self, seconds: float) -> int | None:
+        """Its exit code, if it ends by itself within so many seconds."""
+        assert self._process is not None
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
         self._close()
         return code
 
@@ -207,7 +226,7 @@ def kill_and_count(
             wrong.append("a collector did not end well")
     store.open(serving=False)
     try:
-        wrong += _wrong(store, folder, known)
+        wrong += wrong_counts(store, folder, known)
     finally:
         store.close()
     seconds = [second for server in servers for second in server.seconds]
@@ -220,7 +239,7 @@ def kill_and_count(
     return wrong, figures
 
 
-def _wrong(store: Store, folder: Path, known: dict[str, Known]) -> list[str]:
+def wrong_counts(store: Store, folder: Path, known: dict[str, Known]) -> list[str]:
     """Compare what clients know with the counts, and the counts with the segments."""
     wrong = []
     for verdict in verify(store, folder / "segments"):

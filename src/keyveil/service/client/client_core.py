@@ -34,7 +34,7 @@ LATER = frozenset({408, 425, 429})
 """The only 4xx statuses after which the same request is sent again later."""
 LONGEST = 86_400.0
 """Maximum number of seconds that a server may make a client wait."""
-MOST_EPOCH = 2**31 - 1
+MOST_EPOCH = 2**32 - 1
 EPOCHS = (3_600, 21_600, 43_200, 86_400, 604_800)
 """Epoch lengths in seconds that devices answer: one, six and twelve hours, a day, a week.
 

@@ -12,7 +12,7 @@ from ....plan.plan import Plan
 from ....plan.tally import Tally
 from ..process.problems import Problem
 from ..store import Session, Store, tokens
-from ..store.collection import STATES, Collection, Control, Terms, checked_name
+from ..store.collection import STATES, Collection, Control, Round, Terms, checked_name
 from ..store.tokens import ROLES
 
 
@@ -26,7 +26,7 @@ def create(
         raise Problem("invalid", "a new collection is open or paused")
     first_plan = checked_plan(plan)
 
-    def work(session: Session, control: Control) -> None:
+    def work(session: Session, control: Control) -> int:
         if name in control.collections:
             raise Problem("exists", "there is a collection of this name")
         if chosen.replaces is not None and chosen.replaces not in control.collections:
@@ -40,8 +40,9 @@ def create(
             "insert into rounds (collection, number, plan, closed, document) values (?, 1, ?, 0, ?)",
             (row[0][0], first_plan.hash, first_plan.dumps()),
         )
+        return int(row[0][0])
 
-    store.change(work)
+    store.add_collection(work)
     return store.control.named(name)
 
 
@@ -88,7 +89,7 @@ def set_state(store: Store, name: str, state: str) -> Collection:
             raise Problem("state", "a closed collection stays closed: create a new one")
         session.run("update collections set state = ? where id = ?", (state, collection.id))
 
-    store.change(work)
+    store.change(work, name)
     return store.control.named(name)
 
 
@@ -99,8 +100,9 @@ def set_terms(store: Store, name: str, given: Mapping[str, Any]) -> Collection:
         collection = control.named(name)
         terms = json.dumps(collection.terms.changed(given).document())
         session.run("update collections set terms = ? where id = ?", (terms, collection.id))
+        store.return_shares(session, collection)
 
-    store.change(work)
+    store.change(work, name)
     return store.control.named(name)
 
 
@@ -139,7 +141,7 @@ def next_round(store: Store, name: str) -> Collection:
             raise Problem("state", "another round has started in the meantime")
         session.run("update rounds set closed = 1 where id = ?", (current.id,))
 
-    store.change(close)
+    store.change(close, name)
     following = _next_plan(plan, Tally(plan, store.counts_stored(current)))
 
     def begin(session: Session, control: Control) -> None:
@@ -151,8 +153,37 @@ def next_round(store: Store, name: str) -> Collection:
             (collection.id, current.number + 1, following.hash, following.dumps()),
         )
 
-    store.change(begin)
+    store.change(begin, name)
     return store.control.named(name)
+
+
+def reopen(store: Store, name: str, epoch: int, now: float) -> Collection:
+    """Reopen an epoch that was closed in error, and those after it, while their ids are kept."""
+
+    def work(session: Session, control: Control) -> None:
+        collection = control.named(name)
+        if not 0 <= epoch < collection.closed_before:
+            raise Problem("state", f"epoch {epoch} is not closed")
+        if collection.terms.over(epoch, store.agreed_time(session, now)):
+            raise Problem("state", f"epoch {epoch} and its grace have ended: it would close again")
+        for round_ in collection.rounds:
+            if not _has_ids(store, session, round_, epoch, collection.closed_before):
+                raise Problem("state", "the ids are gone: a report could count twice")
+        session.run("update collections set closed_before = ? where id = ?", (epoch, collection.id))
+
+    store.change(work, name)
+    return store.control.named(name)
+
+
+def _has_ids(store: Store, session: Session, round_: Round, first: int, end: int) -> bool:
+    """Whether the ids of all epochs from ``first`` to before ``end`` can still be looked up."""
+    at = (round_.id, first, end)
+    span = "round = ? and epoch >= ? and epoch < ?"
+    if session.rows(f"select 1 from sealed where {span}", at):
+        return False
+    logged = session.rows(f"select distinct epoch from segments where {span}", at)
+    names = dict(session.rows(f"select epoch, name from id_keys where {span}", at))
+    return all(row[0] in names and store.keys.read(str(names[row[0]])) for row in logged)
 
 
 def _next_plan(plan: Plan, tally: Tally) -> Plan:

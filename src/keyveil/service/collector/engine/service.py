@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+from collections.abc import Mapping
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..process.clock import Clock, SystemClock
+from ..process.clock import Clock, FleetClock, offset_of
 from ..process.logs import Log
-from ..process.metrics import Metrics
+from ..process.metrics import Metrics, process_text
 from ..process.settings import Settings
 from ..store import Session, Store, StoreBroken, StoreError, StoreUnready
 from ..store.collection import Collection, Control, Round
@@ -18,6 +21,9 @@ from .answer_desk import AnswerDesk
 from .epoch_sealer import EpochSealer
 from .rate_limit import most_at
 from .writer import Writer
+
+GaugeValues = dict[str, tuple[str, float | Mapping[str, float]]]
+"""Metrics by name: what each is, and its value, or its values by labels."""
 
 
 class Service:
@@ -40,12 +46,16 @@ class Service:
         self.exposed, self._was_guarded = exposed, False
         self.store, self.segments = store, segments
         store.segments_folder = segments
-        self.clock = clock or SystemClock()
-        self.settings = settings or Settings()
+        self.clock = clock or FleetClock()
+        self.settings = store.settings = settings or Settings()
+        if isinstance(self.clock, FleetClock) and store.clock is not self.clock:
+            store.hear(self.clock)
         self.log = Log(self.clock, log)
         self.metrics = Metrics()
         self.writer = Writer(store, self.clock, self.settings, self.metrics, self.log, threaded)
-        self.sealer = EpochSealer(store, self.writer, self.clock, self.settings, self.log, segments)
+        self.sealer = EpochSealer(
+            store, self.writer, self.clock, self.settings, self.log, segments, self.metrics
+        )
         self.answers = AnswerDesk(store, self.writer, self.clock, self.settings, self.metrics)
         self._sealing: asyncio.Task[None] | None = None
         self.draining = asyncio.Event()
@@ -67,6 +77,10 @@ class Service:
             self._sealing = asyncio.create_task(self.sealer.run())
         self.started = True
         self.log.say("started", store=self.store.kind, collections=len(self.control.collections))
+
+    def give_up(self) -> None:
+        """Refuse the requests that still wait for the store; the process is ending."""
+        self.writer.give_up()
 
     async def stop(self) -> None:
         """Finish accepted requests, then stop."""
@@ -105,23 +119,43 @@ class Service:
 
     def unready(self) -> list[str]:
         """Why requests should go elsewhere; empty if the collector is ready."""
+        limits = self.settings
         why = {
             "starting": not self.started,
             "ending": self.draining.is_set(),
             "the store has failed": self.writer.broken,
             "the store cannot take reports": self.writer.unready,
+            "the store does not answer": self.writer.stalled > limits.ready_seconds / 2,
+            "nothing was written lately": self.writer.idle > limits.ready_seconds,
+            "the clock is in doubt": self.writer.doubtful,
+            "sealing is behind": self.sealer.behind > limits.behind_seconds,
         }
         return [text for text, so in why.items() if so]
 
+    @property
+    def failed(self) -> bool:
+        """Whether the process cannot recover by itself and ends."""
+        return self.writer.broken
+
     def health(self) -> tuple[bool, list[str]]:
-        """Whether reports are acknowledged, and conditions that an operator should look at."""
+        """Whether the process should go on, and conditions that an operator should look at.
+
+        It should be restarted if its store has failed for good, or if its writer has hung for longer
+        than any limit of the store allows. A database that is away is no reason: it comes back.
+        """
+        limits = self.settings
+        hung = self.writer.stalled > 60 + limits.statement_seconds + limits.connect_seconds
         why = {
+            "the store has failed": self.writer.broken,
+            "the writer has hung": hung,
+            "the store cannot take reports": self.writer.unready,
             "the clock is in doubt: epochs stay open": self.writer.doubtful,
+            "epochs cannot be sealed": self.sealer.behind > limits.behind_seconds,
             "an epoch's segments do not add up to its counts": bool(self.sealer.failures),
             "the key of an open epoch's ids is missing from the folder of segments: its reports are "
             "refused": bool(self.store.missing_keys),
         }
-        return not self.writer.broken, [text for text, so in why.items() if so]
+        return not (self.writer.broken or hung), [text for text, so in why.items() if so]
 
     def public(self, collection: Collection) -> dict[str, Any]:
         """What anyone may know about a collection."""
@@ -141,29 +175,64 @@ class Service:
     async def metrics_text(self) -> str:
         """Metrics in the Prometheus text format.
 
-        If the store cannot be read, the number of reports is left out.
+        If the store cannot be read, what only it knows is left out.
         """
-        try:
-            reports = await asyncio.to_thread(self._reports)
-        except (StoreUnready, StoreError, OSError):
-            reports = {}
-        gauges = {
-            "healthy": ("Whether reports are acknowledged.", float(not self.writer.broken)),
-            "ready": ("Whether requests should come here.", float(not self.unready())),
-            "clock_doubted": ("Whether the clock is in doubt.", float(self.writer.doubtful)),
-            "seal_failures": ("Epochs that do not add up.", float(self.sealer.failures)),
-        }
-        return self.metrics.text(gauges, reports)
+        reports: dict[tuple[str, int], int] = {}
+        stored: GaugeValues = {}
+        if not self.writer.unready and self.writer.stalled < 1:  # or threads would pile up
+            with suppress(StoreUnready, StoreError, OSError):
+                reports, stored = await asyncio.to_thread(self._stored_facts)
+        return self.metrics.text({**self._gauges(), **stored}, reports) + process_text()
 
-    def _reports(self) -> dict[tuple[str, int], int]:
+    def _gauges(self) -> GaugeValues:
+        """What this process knows about itself now."""
+        requests, waiting, oldest = self.writer.queue()
+        sealer = self.sealer
+        epochs = {"open": sealer.open, "closed": sealer.closed, "waiting": sealer.waiting}
+        healthy, _ = self.health()
+        build = f'version="{version("keyveil")}",store="{self.store.kind}",shard="{self.store.shard}"'
+        return {
+            "build_info": ("The version that runs, its store and its shard.", {build: 1}),
+            "healthy": ("Whether the process should go on.", float(healthy)),
+            "ready": ("Whether requests should come here.", float(not self.unready())),
+            "store_unready": ("Whether the store cannot be written.", float(self.writer.unready)),
+            "store_stalled_seconds": ("Time without an answer of the store.", self.writer.stalled),
+            "last_write_seconds": ("Time since the store was last written.", self.writer.idle),
+            "queue_requests": ("Requests that wait for the store.", requests),
+            "queue_reports": ("Reports that wait for the store.", waiting),
+            "oldest_waiting_seconds": ("Age of the oldest waiting report.", oldest),
+            "clock_doubted": ("Whether the clock is in doubt.", float(self.writer.doubtful)),
+            "clock_offset_seconds": (
+                "How far this machine's clock is ahead of the database's.",
+                offset_of(self.clock),
+            ),
+            "epochs": (
+                "Epochs open, closed but kept for reopening, and waiting to be sealed.",
+                {f'state="{state}"': number for state, number in epochs.items()},
+            ),
+            "seal_behind_seconds": ("How long the oldest epoch has waited to be sealed.", sealer.behind),
+            "seal_failures": ("Epochs that do not add up.", float(sealer.failures)),
+        }
+
+    def _stored_facts(self) -> tuple[dict[tuple[str, int], int], GaugeValues]:
+        """What the store knows: reports by collection and round, and gauges."""
         with self.store.reading() as session:
             rows = session.rows("select round, sum(reports) from heads group by round")
+            collectors, size = self.store.collectors(session), self.store.size(session)
         number = {int(row[0]): int(row[1]) for row in rows}
-        return {
+        reports = {
             (collection.name, round_.number): number.get(round_.id, 0)
             for collection in self.control.collections.values()
             for round_ in collection.rounds
         }
+        gauges: GaugeValues = {
+            "collectors": ("Processes that serve the store.", collectors),
+            "store_bytes": ("Size of the database.", size),
+        }
+        with suppress(OSError):
+            free = shutil.disk_usage(self.segments.parent).free
+            gauges["disk_free_bytes"] = ("Free space where sealed epochs are written.", free)
+        return reports, gauges
 
 
 def facts_of(collection: Collection, now: float) -> dict[str, Any]:

@@ -14,12 +14,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ..process.clock import Clock, Trust
+from ..process.clock import Clock, Trust, offset_of
 from ..process.logs import Log
 from ..process.metrics import Metrics
 from ..process.problems import Problem
 from ..process.settings import Settings
 from ..store import Parcel, Store, StoreBroken, StoreUnready
+from ..store.store_interface import StoreFault
+from .outage import Outages
 
 T = TypeVar("T")
 
@@ -57,7 +59,13 @@ class Writer:
         threaded: bool = True,
     ) -> None:
         self.store, self.settings, self.metrics, self.log = store, settings, metrics, log
-        self._clock, self._trust = clock, Trust(clock)
+        self._clock, self._trust = clock, Trust(clock, settings.clock_seconds)
+        self.outages = Outages(clock, log, metrics)
+        self._waiting: dict[asyncio.Future[None], tuple[float, int]] = {}
+        """When each waiting request arrived and how many reports it has; the oldest first."""
+        self._busy_since: float | None = None
+        self.last_write = clock.elapsed()
+        """When the store was last written, in elapsed seconds."""
         self._threaded = threaded
         self._queue: queue.SimpleQueue[_Waiting | _Call | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -68,8 +76,6 @@ class Writer:
         self._last_tick = clock.elapsed()
         self.broken = False
         """Set for good when the store may have lost data."""
-        self.unready = False
-        """Set while the store cannot accept reports."""
         self.doubtful = False
         """Set while the clock is in doubt."""
 
@@ -86,7 +92,8 @@ class Writer:
         """Finish waiting requests, then stop."""
         if self._thread is not None:
             self._queue.put(None)
-            await asyncio.to_thread(self._thread.join)
+            while self._thread.is_alive():  # no thread of the pool waits for it: it may never end
+                await asyncio.sleep(0.02)
             self._thread = None
         else:
             self._drain()
@@ -99,9 +106,41 @@ class Writer:
         if self.broken:
             future.set_exception(Problem("unhealthy"))
             return future
+        self._waiting[future] = self._clock.elapsed(), len(parcel.ids)
+        future.add_done_callback(self._waiting.pop)
         self._queue.put(_Waiting(parcel, future))
         self._nudge()
         return future
+
+    def give_up(self) -> None:
+        """Refuse all waiting requests. They may be counted, so clients send them again."""
+        for future in list(self._waiting):
+            if not future.done():
+                future.set_exception(Problem("storage"))
+
+    def queue(self) -> tuple[int, int, float]:
+        """The waiting requests, their reports, and the seconds that the oldest of them has waited."""
+        waiting = list(self._waiting.values())
+        if not waiting:
+            return 0, 0, 0.0
+        oldest = self._clock.elapsed() - waiting[0][0]
+        return len(waiting), sum(size for _, size in waiting), max(0.0, oldest)
+
+    @property
+    def unready(self) -> bool:
+        """Whether the store cannot accept reports."""
+        return self.outages.now
+
+    @property
+    def stalled(self) -> float:
+        """Seconds for which the store has not answered; 0 if nothing is asked of it."""
+        since = self._busy_since
+        return 0.0 if since is None else max(0.0, self._clock.elapsed() - since)
+
+    @property
+    def idle(self) -> float:
+        """Seconds since the store was last written. Without a thread nothing writes by itself: 0."""
+        return self._clock.elapsed() - self.last_write if self._threaded else 0.0
 
     async def call(self, work: Callable[[Store], T]) -> T:
         """Run work on the store while no reports are being committed."""
@@ -137,13 +176,18 @@ class Writer:
 
     def _step(self) -> bool:
         """Process the next item; False when asked to end."""
+        self._busy_since = None
+        first: _Waiting | _Call | None
         try:
             first = self._queue.get(timeout=self.settings.tick_seconds)
         except queue.Empty:
+            self._busy_since = self._clock.elapsed()
             self.tick()
             return True
+        self._busy_since = self._clock.elapsed()
         going = self._take(first)
         if self._clock.elapsed() - self._last_tick >= self.settings.tick_seconds:
+            self._busy_since = self._clock.elapsed()
             self.tick()
         return going
 
@@ -202,7 +246,7 @@ class Writer:
             trusted = self._trusted()
             self.store.append([request.parcel for request in group], self._clock.now(), trusted)
         except StoreUnready as error:
-            self._is_unready(error)
+            self.outages.failed(error)
             return "storage"
         except StoreBroken as error:
             self._break(error)
@@ -210,24 +254,22 @@ class Writer:
         except Exception as error:  # before the commit, so nothing was written
             self.log.error("group_failed", error)
             return "internal"
-        self._is_ready()
+        self._wrote()
         return None
 
-    def _is_unready(self, error: StoreUnready) -> None:
-        """Note that the store cannot accept reports. Logged at the start and once a minute."""
-        self.unready = True
-        self.log.say_seldom("store_unready", error=str(error))
-
-    def _is_ready(self) -> None:
-        if self.unready:
-            self.unready = False
-            self.log.say_seldom("store_ready")
+    def _wrote(self, probe: bool = False) -> None:
+        """Note that the store was written."""
+        self.last_write = self._clock.elapsed()
+        self.metrics.lock_waits.add(self.store.lock_wait)
+        self.metrics.reconnects = self.store.reconnects
+        self.outages.worked(probe)
 
     def _trusted(self) -> bool:
         trusted = self._trust.ask()
         if trusted == self.doubtful:
             self.doubtful = not trusted
-            self.log.say("clock_doubted" if self.doubtful else "clock_trusted")
+            event = "clock_doubted" if self.doubtful else "clock_trusted"
+            self.log.say(event, "warning", offset=round(offset_of(self._clock), 3))
         return trusted
 
     def _run(self, call: _Call) -> None:
@@ -239,7 +281,7 @@ class Writer:
         try:
             result = call.work(self.store)
         except StoreUnready as error:
-            self.log.say_seldom("store_unready", error=str(error))
+            self.outages.failed(error)
             call.future.set_exception(Problem("storage"))
         except StoreBroken as error:
             self._break(error)
@@ -250,24 +292,31 @@ class Writer:
             call.future.set_result(result)
 
     def _break(self, error: Exception) -> None:
-        """Stop acknowledging for good, because the state of the disk is unknown."""
+        """Stop acknowledging for good: the state of the disk is unknown, or the store needs a person.
+
+        The process then ends, so that a supervisor starts it again.
+        """
         self.broken = True
-        self.log.error("store_broken", error)
+        kind = error.kind if isinstance(error, StoreFault) else type(error).__name__
+        self.metrics.store_errors[kind] += 1
+        self.log.error("store_broken", error, kind=kind)
 
     def tick(self) -> None:
-        """Between groups: write refusals, read changes by other processes."""
+        """Between groups: write refusals, read changes by other processes, see that all is well."""
         self._last_tick = self._clock.elapsed()
         if self.broken:
             return
-        self._trusted()
         self._flush_refusals()
         try:
             self.store.refresh()
-            self._is_ready()
+            if self.unready or self._clock.elapsed() - self.last_write >= self.settings.probe_seconds:
+                self.store.probe()
+                self._wrote(probe=True)
         except StoreUnready as error:
-            self._is_unready(error)
+            self.outages.failed(error)
         except Exception as error:
             self._break(error)
+        self._trusted()
         if self.store.broken and not self.broken:  # it failed after the refusals were durable
             self._break(StoreBroken())
 
@@ -278,7 +327,8 @@ class Writer:
             return
         try:
             self.store.add_refusals(refused)
-        except StoreUnready:
+        except StoreUnready as error:
+            self.outages.failed(error)
             for (collection, reason), number in refused.items():
                 self.refused(collection, reason, number)
         except Exception as error:

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from ...client.client_core import is_loopback
 from ..engine.service import Service
-from ..process.clock import Clock
+from ..process.clock import Clock, FleetClock, offset_of
 from ..process.problems import Problem
 from ..process.settings import Settings
 from ..store import Store
@@ -107,6 +107,19 @@ def check_new(store: Store, host: str) -> None:
         raise ServeError(NO_ADMIN)
 
 
+def check_clock(store: Store, clock: Clock, settings: Settings) -> None:
+    """Refuse to serve if this machine's clock differs from the one that the fleet agrees on."""
+    if isinstance(clock, FleetClock):
+        store.hear(clock)
+    offset = offset_of(clock)
+    if abs(offset) > settings.clock_seconds:
+        raise ServeError(
+            f"this machine's clock is {abs(offset):.0f} seconds "
+            f"{'ahead of' if offset > 0 else 'behind'} the database's; at most "
+            f"{settings.clock_seconds:g} are allowed, because epochs close by it: set the clock"
+        )
+
+
 def serve(
     store: Store,
     segments: Path,
@@ -118,6 +131,8 @@ def serve(
 ) -> int:
     """Serve until the process is asked to end; the exit code."""
     check_address(store, host)
+    clock = clock or FleetClock()
+    check_clock(store, clock, settings or Settings())
     service = Service(store, segments, clock, settings, log, exposed=not is_loopback(host))
     run(service, app(service), listener)
     return 1 if service.writer.broken else 0

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import resource
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -34,7 +36,8 @@ class ServerLog(logging.Handler):
         what = str(record.msg)[:200], kind
         times = self._said.times(what)  # anyone can cause a warning
         if times is not None:
-            self._log.say("server", text=what[0], error=kind, **({"left_out": times} if times else {}))
+            more = {"left_out": times} if times else {}
+            self._log.say("server", "warning", text=what[0], error=kind, **more)
 
 
 class ServeError(KeyveilError):
@@ -227,10 +230,34 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, host: Host) -> None:
         super().__init__(config)
         self._host = host
+        self._timer: threading.Timer | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._host.draining.set()
+        self._end_in_time()
         super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        """End the process if it cannot recover by itself; a supervisor starts it again."""
+        if self._host.failed:
+            self._host.draining.set()
+            self._end_in_time()
+            return True
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End, and answer requests that still wait before their connections are cut."""
+        seconds = 0.4 * self._host.settings.shutdown_seconds
+        asyncio.get_running_loop().call_later(seconds, self._host.give_up)
+        await super().shutdown(sockets)
+
+    def _end_in_time(self) -> None:
+        """End the process at the stated time, even if a thread waits for the store for ever."""
+        if self._timer is None:
+            seconds = self._host.settings.shutdown_seconds
+            self._timer = threading.Timer(seconds, _end_now, (self._host.log, seconds))
+            self._timer.daemon = True
+            self._timer.start()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -242,6 +269,11 @@ class Server(uvicorn.Server):
         finally:
             for number, handler in zip(numbers, handlers, strict=True):
                 signal.signal(number, handler)
+
+
+def _end_now(log: Log, seconds: float) -> None:
+    log.say("shutdown_forced", "error", seconds=seconds, why="the store or a request did not finish")
+    os._exit(1)
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -305,7 +337,7 @@ def run(host: Host, application: Any, listener: socket.socket) -> None:
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=max(1, int(bounds.idle_seconds)),
-        timeout_graceful_shutdown=max(1, int(bounds.shutdown_seconds)),
+        timeout_graceful_shutdown=max(1, int(0.6 * bounds.shutdown_seconds)),
     )
     for name in ("uvicorn", "asyncio"):
         logger = logging.getLogger(name)

@@ -43,11 +43,18 @@ class Host(Protocol):
     def metrics(self) -> Refusals:
         """Where refusals are counted."""
 
+    @property
+    def failed(self) -> bool:
+        """Whether the process cannot recover by itself and ends."""
+
     def health(self) -> tuple[bool, list[str]]:
-        """Whether reports are acknowledged, and what an operator should look at."""
+        """Whether the process should go on, and what an operator should look at."""
 
     def unready(self) -> list[str]:
         """Why requests should go elsewhere; empty if they should come here."""
+
+    def give_up(self) -> None:
+        """Refuse the requests that still wait for the store; the process is ending."""
 
     async def stop(self) -> None:
         """Finish accepted requests, then stop."""

@@ -9,7 +9,7 @@ from tempfile import gettempdir
 import numpy as np
 
 from ....foundation.errors import ReportError
-from ....plan.tally import Tally
+from ....plan.tally import Tally, total_of
 from ..store import Session, Store, StoreUnready
 from ..store.collection import Collection, Round
 from ..store.control import add_chunk
@@ -58,7 +58,7 @@ def _round(
     stored = _stored(session, round_, plan.layout.cells)
     sealed = _sealed(store, session, root, collection, round_, verdict)
     swept = {s.epoch for s in store.sealed(session, round_)}
-    brought = _brought_in(session, round_, plan.layout.cells, store)
+    brought = _brought_in(session, round_, verdict, store)
     total = sealed + brought
     _compare(verdict, "the sealed epochs", stored.pop(SEALED, None), sealed)
     _compare(verdict, "the tallies brought in", stored.pop(BROUGHT_IN, None), brought)
@@ -74,7 +74,7 @@ def _round(
     for epoch, counts in stored.items():
         if counts.any():
             verdict.findings.append(f"epoch {epoch} has counts but no segments")
-    verdict.reports = int(total[plan.layout.own].sum())
+    verdict.reports = total_of(total[plan.layout.own])
     if store.reports(session, round_) != verdict.reports:
         verdict.findings.append("the number of reports differs from that of the segments")
     return verdict
@@ -174,7 +174,8 @@ def _sealed(
         tally = Tally(plan)
         try:
             for file in files_of(sealed.manifest):
-                tally.add(read_part(folder / file["name"], plan.packing))
+                for part in read_part(folder / file["name"], plan.packing, file.get("reports")):
+                    tally.add(part)
         except ReportError as error:
             verdict.findings.append(f"epoch {sealed.epoch}: {error}")
             continue
@@ -182,12 +183,14 @@ def _sealed(
     return total.counts
 
 
-def _brought_in(session: Session, round_: Round, cells: int, store: Store) -> np.ndarray:
-    total = np.zeros(cells, np.int64)
-    plan = store.book(round_).plan
+def _brought_in(session: Session, round_: Round, verdict: Verification, store: Store) -> np.ndarray:
+    total = Tally(store.book(round_).plan)
     for row in session.rows("select tally from imports where round = ?", (round_.id,)):
-        total += Tally.parse(plan, bytes(row[0]), stored=True).counts
-    return total
+        try:
+            total = total + Tally.parse(total.plan, bytes(row[0]), stored=True)
+        except ReportError as error:
+            verdict.findings.append(f"a tally brought in: {error}")
+    return total.counts
 
 
 def _compare(verdict: Verification, what: str, stored: np.ndarray | None, counted: np.ndarray) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import traceback
 from collections.abc import Callable, Hashable
@@ -55,21 +56,26 @@ class Log:
         """Log an event that may repeat: at most once a minute, with the number of suppressed ones."""
         times = self._seldom.times((event, *sorted(facts.items())))
         if times is not None:
-            self.say(event, **facts, **({"left_out": times} if times else {}))
+            self.say(event, "warning", **facts, **({"left_out": times} if times else {}))
 
-    def say(self, event: str, **facts: Any) -> None:
-        """Log an event with its facts."""
-        at = datetime.fromtimestamp(self._clock.now(), UTC).isoformat(timespec="milliseconds")
-        line = json.dumps({"at": at, "event": event, **facts}, default=str) + "\n"
+    def say(self, event: str, level: str = "info", /, **facts: Any) -> None:
+        """Log an event with its facts. The level is ``info``, ``warning`` or ``error``."""
+        head = {"at": time_text(self._clock.now()), "level": level, "process": os.getpid()}
+        line = json.dumps({**head, "event": event, **facts}, default=str) + "\n"
         with suppress(OSError, ValueError):  # a full disk or a closed stream must not stop reports
             self._stream.write(line)
             self._stream.flush()
 
-    def error(self, event: str, error: BaseException) -> None:
+    def error(self, event: str, error: BaseException, **facts: Any) -> None:
         """Log an error by its type and place.
 
         Its text is left out, because it may quote what was sent.
         """
         frames = traceback.extract_tb(error.__traceback__)
         where = [f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}" for frame in frames[-6:]]
-        self.say(event, error=type(error).__name__, where=where)
+        self.say(event, "error", error=type(error).__name__, where=where, **facts)
+
+
+def time_text(time: float) -> str:
+    """A time in seconds since 1970 as text, in UTC."""
+    return datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 
-SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 SIZES = (1, 4, 16, 64, 256, 1024, 4096, 16384)
 
 
+Gauges = Mapping[str, tuple[str, float | Mapping[str, float]]]
+"""Metrics by name: what each is, and its value, or its values by labels."""
 CHANGED = "Reports sent again soon after, with other cells: the first stands."
 
 
@@ -70,7 +73,11 @@ class Metrics(Refusals):
         """Reports acknowledged, by collection; repeated reports included."""
         self.changed: Counter[str] = Counter()
         """Repeated reports whose cells differ from the first, which stays counted, by collection."""
+        self.store_errors: Counter[str] = Counter()
+        """Errors of the store, by SQLSTATE or, without one, by a word."""
+        self.outages = self.reconnects = self.seal_errors = self.epochs_closed = 0
         self.commits = Histogram("keyveil_commit_seconds", "Time to make a group durable.", SECONDS)
+        self.lock_waits = Histogram("keyveil_lock_wait_seconds", "Time to begin a transaction.", SECONDS)
         self.groups = Histogram("keyveil_group_reports", "Reports in one transaction.", SIZES)
         self.requests = Histogram("keyveil_group_requests", "Requests in one transaction.", SIZES)
         self.estimates = Histogram("keyveil_estimate_seconds", "Time to make an answer.", SECONDS)
@@ -81,13 +88,11 @@ class Metrics(Refusals):
         self.groups.add(reports)
         self.requests.add(requests)
 
-    def text(
-        self, gauges: Mapping[str, tuple[str, float]], reports: Mapping[tuple[str, int], int]
-    ) -> str:
+    def text(self, gauges: Gauges, reports: Mapping[tuple[str, int], int]) -> str:
         """All metrics as text.
 
-        ``gauges`` maps a name to its description and value, ``reports`` (collection, round) to the
-        number of reports.
+        ``gauges`` maps a name to its description and value, or values by label, ``reports``
+        (collection, round) to the number of reports.
         """
         counted = {
             f'collection="{name}",round="{round_}"': number
@@ -98,10 +103,24 @@ class Metrics(Refusals):
             *self.by_collection("changed_total", CHANGED, self.changed),
             *self.refusals(),
             *family("reports", "Reports counted.", counted),
+            *family(
+                "store_errors_total",
+                "Errors of the store, by SQLSTATE or a word.",
+                {f'kind="{kind}"': number for kind, number in sorted(self.store_errors.items())},
+                "counter",
+            ),
         ]
-        for name, (what, value) in gauges.items():
-            out += family(name, what, {"": value})
-        for histogram in (self.commits, self.groups, self.requests, self.estimates):
+        for name, what, value in (
+            ("outages_total", "Times that the store could not be written.", self.outages),
+            ("reconnects_total", "Lost connections to the database opened again.", self.reconnects),
+            ("epochs_closed_total", "Epochs that this process closed.", self.epochs_closed),
+            ("seal_errors_total", "Attempts to seal that failed and are repeated.", self.seal_errors),
+        ):
+            out += family(name, what, {"": value}, "counter")
+        for name, (what, given) in gauges.items():
+            out += family(name, what, given if isinstance(given, Mapping) else {"": given})
+        histograms = (self.commits, self.lock_waits, self.groups, self.requests, self.estimates)
+        for histogram in histograms:
             out += histogram.lines()
         return "\n".join(out) + "\n"
 
@@ -134,6 +153,20 @@ class RelayMetrics(Refusals):
         return "\n".join([*out, *self.crowds.lines()]) + "\n"
 
 
+@cache
+def _process_writer() -> Callable[[], bytes]:
+    from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    return partial(generate_latest, registry)
+
+
+def process_text() -> str:
+    """Processor time, memory, open files and start of this process, as text."""
+    return _process_writer()().decode()
+
+
 def family(
     name: str, what: str, rows: Mapping[str, int] | Mapping[str, float], kind: str = "gauge"
 ) -> list[str]:
@@ -142,7 +175,7 @@ def family(
         f"# HELP keyveil_{name} {what}",
         f"# TYPE keyveil_{name} {kind}",
         *(
-            f"keyveil_{name}{{{labels}}} {int(value)}" if labels else f"keyveil_{name} {value:g}"
+            f"keyveil_{name}{{{labels}}} {int(value)}" if labels else f"keyveil_{name} {value:.12g}"
             for labels, value in rows.items()
         ),
     ]

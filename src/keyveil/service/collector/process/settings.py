@@ -57,10 +57,31 @@ class Settings:
     """Interval at which changes by other processes are read."""
     seal_seconds: float = 5.0
     """Interval at which epochs are checked for closing and sealing."""
+    behind_seconds: float = 900.0
+    """Time that an epoch may wait to be sealed before the collector is no longer ready."""
+    reopen_seconds: float = 3600.0
+    """Time for which a closed epoch keeps its ids, so that it can be reopened; 0 for none."""
     shutdown_seconds: float = 20.0
-    """Time that accepted requests have to finish when the process is asked to end."""
+    """Time after which the process ends once it is asked to, whatever the store does."""
+    clock_seconds: float = 30.0
+    """Largest difference between this machine's clock and the database's."""
+    probe_seconds: float = 2.0
+    """Interval at which a collector that accepts no reports tries to write to its store."""
+    ready_seconds: float = 8.0
+    """Time after the last successful write to the store after which the collector is not ready."""
+    connect_seconds: float = 4.0
+    """Time for a connection to the database."""
+    lock_seconds: float = 2.0
+    """Time that a transaction waits for a lock of another."""
+    statement_seconds: float = 8.0
+    """Time for one statement of the database; a second more, and the connection is cut."""
+    transaction_seconds: float = 6.0
+    """Time after which the database ends a transaction whose process does nothing."""
+    reading_seconds: float = 60.0
+    """The same two limits for transactions that only read: answers, sealing, copies."""
 
     def __post_init__(self) -> None:
         for setting in fields(self):
-            if not (isfinite(getattr(self, setting.name)) and getattr(self, setting.name) > 0):
+            value, may_be_0 = getattr(self, setting.name), setting.name == "reopen_seconds"
+            if not (isfinite(value) and (value > 0 or (may_be_0 and value == 0))):
                 raise KeyveilError(f"the setting {setting.name} must be a number above 0")

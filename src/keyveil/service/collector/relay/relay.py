@@ -272,6 +272,12 @@ class Relay:
             if not any(collection == name and at <= epoch for collection, at in away):
                 await asyncio.to_thread(self.sent_ids.close_epoch, name, epoch)
 
+    failed = False
+    """A relay ends only when it is asked to."""
+
+    def give_up(self) -> None:
+        """Nothing: a relay's requests wait for no store."""
+
     def health(self) -> tuple[bool, list[str]]:
         """A relay that answers is healthy."""
         return True, []

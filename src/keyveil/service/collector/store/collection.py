@@ -14,7 +14,8 @@ from .tokens import Token
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 STATES = ("open", "paused", "closed")
-MOST_EPOCH = 2**31 - 1
+MOST_EPOCH = 2**32 - 1
+"""The largest number in the four bytes of a batch; epochs of a second reach the year 2106."""
 MOST_TIME = 2**40
 MOST_LENGTH = 366 * 86_400
 MOST_OPEN = 64
@@ -214,13 +215,18 @@ class Control:
         return self._numbered.get(number)
 
     @cached_property
-    def _open_from(self) -> dict[int, int]:
-        every = self.collections.values()
-        return {round_.id: c.closed_before for c in every for round_ in c.rounds}
+    def _rounds(self) -> dict[int, Round]:
+        return {round_.id: round_ for c in self.collections.values() for round_ in c.rounds}
+
+    def round_by_id(self, number: int) -> Round | None:
+        """A round by its number, if it still exists."""
+        return self._rounds.get(number)
 
     def over(self, at: tuple[int, int]) -> bool:
         """Whether the epoch of a round, both by number, is closed for good or its collection deleted."""
-        return at[0] not in self._open_from or at[1] < self._open_from[at[0]]
+        round_ = self._rounds.get(at[0])
+        collection = None if round_ is None else self.by_id(round_.collection)
+        return collection is None or at[1] < collection.closed_before
 
 
 def is_name(value: object) -> bool:

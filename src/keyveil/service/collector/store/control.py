@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from collections.abc import Collection as Some
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import count
@@ -16,9 +17,11 @@ import numpy as np
 
 from ....foundation.arrays import Integers
 from ....plan.plan import Plan
+from ..process.clock import FleetClock
 from ..process.problems import Problem
+from ..process.settings import Settings
 from .collection import Collection, Control, Round, Terms
-from .store_interface import CHUNK, Live, Session, chunk_counts
+from .store_interface import CHUNK, Live, Session, StoreUnready, chunk_counts
 from .tokens import Token
 
 T = TypeVar("T")
@@ -43,6 +46,14 @@ class ControlStore(ABC):
     shard: int = 0
     broken: bool = False
     """Set for good when the state of the disk is unknown."""
+    settings: Settings = Settings()
+    """Limits on how long the store may take."""
+    reconnects: int = 0
+    """How often a lost connection was opened again."""
+    lock_wait: float = 0.0
+    """Seconds that the last transaction took to begin, waiting for locks included."""
+    clock: FleetClock | None = None
+    """The clock that hears the database's time, if it has one; see ``hear``."""
     segments_folder: Path | None = None
     """Folder of sealed epochs and of the keys of open ones."""
 
@@ -69,8 +80,14 @@ class ControlStore(ABC):
         """The connection for writing."""
 
     @abstractmethod
-    def _writing(self, exclusive: bool = False) -> AbstractContextManager[Session]:
-        """A transaction. ``exclusive`` keeps out the transactions of all other processes."""
+    def _writing(
+        self, collections: Some[int] = (), change: bool = False, alone: Some[int] = ()
+    ) -> AbstractContextManager[Session]:
+        """A transaction that counts reports of some collections, or changes one.
+
+        A ``change`` keeps out other changes. What it names in ``alone`` it has for itself: no other
+        process counts reports of these collections meanwhile.
+        """
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Session]:
@@ -80,8 +97,28 @@ class ControlStore(ABC):
     def _read_generation(self, session: Session) -> int:
         """A number that differs after another connection changed collections, tokens or counts."""
 
-    def _mark_changed(self, session: Session) -> None:  # noqa: B027
-        """Notify all other processes, within a transaction."""
+    def _mark_changed(self, session: Session, collection: int) -> None:  # noqa: B027
+        """Notify all other processes, within a transaction. ``collection`` is 0 for tokens."""
+
+    def hear(self, clock: FleetClock) -> None:  # noqa: B027
+        """Tell a clock the database's time now, and again with each transaction."""
+
+    def agreed_time(self, session: Session, now: float) -> float:
+        """The time that decides within a transaction: the database's, if it is heard, else ``now``."""
+        return now
+
+    def collectors(self, session: Session) -> int:
+        """Number of processes that serve the store."""
+        return 1
+
+    def size(self, session: Session) -> int:
+        """Bytes that the database takes on disk."""
+        return 0
+
+    def probe(self) -> None:
+        """Write something, to see whether the store can be written."""
+        with self._writing():
+            pass
 
     @abstractmethod
     def _known(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
@@ -94,11 +131,12 @@ class ControlStore(ABC):
     def _claimed(self, round_: Round, epoch: int, ids: list[bytes]) -> None:  # noqa: B027
         """Note that the transaction that claimed these ids is durable."""
 
-    def _drop_ids(self, session: Session, round_: Round, epoch: int | None) -> None:  # noqa: B027
-        """Delete the ids of an epoch (None: of all epochs) from the database.
+    def _drop_ids(self, session: Session, round_id: int, epoch: int | None) -> int:
+        """Delete some ids of an epoch (None: of all epochs) from the database; their number.
 
-        Ids in memory are released by ``reload``, once the transaction is durable.
+        Ids in memory are released by ``_let_go``.
         """
+        return 0
 
     @abstractmethod
     def version(self) -> int:
@@ -108,65 +146,85 @@ class ControlStore(ABC):
     def migrate_alone(self) -> int:
         """Run the missing migrations on a store that is not open; their number."""
 
-    def _near_cap(self, room: int) -> None:  # noqa: B027
-        """Called when a round nears its cap.
-
-        If other processes write too, the transaction must run alone.
-        """
-
     # -- control -----------------------------------------------------------------------------------
 
     def reload(self, session: Session | None = None) -> Control:
-        """Read collections and tokens."""
+        """Read all collections and tokens."""
         using = session or self._session()
-        rounds: dict[int, list[Round]] = {}
-        for row in using.rows("select id, collection, number, plan, closed from rounds order by number"):
-            round_ = Round(row[0], row[1], row[2], row[3], bool(row[4]))
-            rounds.setdefault(round_.collection, []).append(round_)
-        collections = {}
-        for number, name, state, terms, before, created in using.rows(
-            "select id, name, state, terms, closed_before, made from collections order by name"
-        ):
-            read = Terms.of(json.loads(terms))
-            collections[name] = Collection(
-                number, name, state, read, before, created, tuple(rounds.get(number, ()))
-            )
-        tokens = {
-            row[0]: Token(row[0], row[1], row[2], bytes(row[3]), row[4], bool(row[5]))
-            for row in using.rows("select id, role, collection, digest, label, revoked from tokens")
-        }
-        self.control = Control(collections, tokens)
+        self.control = Control(_collections(using), _tokens(using))
+        self._let_go()
         return self.control
 
-    def change(self, work: Callable[[Session, Control], T]) -> T:
-        """Change collections, tokens or sealed epochs in one exclusive transaction."""
-        with self._writing(exclusive=True) as session:
-            if self._changed(session):
-                self._forget_live()
-            self.reload(session)
+    def _reload_some(self, session: Session, numbers: Iterable[int]) -> None:
+        """Read some collections again, by number, and the tokens; 0 stands for the tokens alone."""
+        collections = dict(self.control.collections)
+        for number in set(numbers) - {0}:
+            old = self.control.by_id(number)
+            if old is not None:
+                del collections[old.name]
+            collections.update(_collections(session, number))
+        self.control = Control(dict(sorted(collections.items())), _tokens(session))
+        self._let_go()
+
+    def _let_go(self) -> None:  # noqa: B027
+        """Called when collections were read: release what closed epochs and deleted rounds hold."""
+
+    def change(self, work: Callable[[Session, Control], T], name: str | None = None) -> T:
+        """Change a collection in one transaction, while none of its reports is counted.
+
+        Without a name it changes tokens; then no report waits.
+        """
+        number = 0
+        if name is not None:
+            known = self.control.collections.get(name)
+            if known is None:
+                self.refresh()
+                known = self.control.named(name)
+            number = known.id
+        with self._writing(change=True, alone=[number] if number else ()) as session:
+            self._catch_up(session)
+            if name is not None and self.control.named(name).id != number:
+                raise StoreUnready("the collection was replaced in the meantime", "changed")
             result = work(session, self.control)
-            self._mark_changed(session)
-        self._reload_changed()
+            self._mark_changed(session, number)
+        self._reload_changed(number)
         return result
 
-    def _changed(self, session: Session) -> bool:
-        """Whether another connection may have changed collections, tokens or counts since last asked."""
-        before, self._generation = self._generation, self._read_generation(session)
-        return before != self._generation
+    def add_collection(self, work: Callable[[Session, Control], int]) -> None:
+        """Add a collection, whose number ``work`` returns; no report waits."""
+        with self._writing(change=True) as session:
+            self._catch_up(session)
+            number = work(session, self.control)
+            self._mark_changed(session, number)
+        self._reload_changed(number)
 
-    def _reload_changed(self, live: bool = False) -> None:
-        """Read what this process has just changed; no notification will follow."""
-        if live:
-            self._reload_live(self._session())
+    def _catch_up(self, session: Session) -> None:
+        """Read what other connections changed since last asked."""
+        before, now = self._generation, self._read_generation(session)
+        if before == now:
+            return
+        numbers = self._changed_since(session, before, now)
+        if numbers is None:
+            self.reload(session)
+            self._reload_live(session)
         else:
-            self.reload()
+            self._reload_some(session, numbers)
+            self._reload_live(session, numbers)
+        self._generation = now
+
+    def _changed_since(self, session: Session, before: int, now: int) -> set[int] | None:
+        """The collections that changed, by number, 0 for tokens; None if that is not known."""
+        return None
+
+    def _reload_changed(self, number: int) -> None:
+        """Read what this process has just changed; no notification will follow."""
+        session = self._session()
+        self._reload_some(session, [number])
+        self._reload_live(session, [number])
 
     def refresh(self) -> None:
         """Read the changes of other processes."""
-        session = self._session()
-        if self._changed(session):
-            self.reload(session)
-            self._reload_live(session)
+        self._catch_up(self._session())
 
     # -- plans -------------------------------------------------------------------------------------
 
@@ -213,13 +271,14 @@ class ControlStore(ABC):
             live.counts[cells] += often
             live.version = next(self._versions)
 
-    def _reload_live(self, session: Session) -> None:
-        known = {round_.id: round_ for c in self.control.collections.values() for round_ in c.rounds}
+    def _reload_live(self, session: Session, numbers: Iterable[int] | None = None) -> None:
+        """Read live counts again: of some collections, or of all; those of deleted ones go."""
         for number in list(self._live):
-            if number in known:
-                self._load(session, known[number])
-            else:
+            round_ = self.control.round_by_id(number)
+            if round_ is None:
                 del self._live[number]
+            elif numbers is None or round_.collection in numbers:
+                self._load(session, round_)
 
     def _forget_live(self) -> None:
         with self._lock:
@@ -252,6 +311,32 @@ class ControlStore(ABC):
         for chunk, counts in rows:
             add_chunk(total, chunk, chunk_counts(counts))
         return total
+
+
+def _collections(session: Session, number: int | None = None) -> dict[str, Collection]:
+    """All collections with their rounds, by name; or one of them."""
+    only, which = ("", ()) if number is None else (" where collection = ?", (number,))
+    rounds: dict[int, list[Round]] = {}
+    columns = "id, collection, number, plan, closed"
+    for row in session.rows(f"select {columns} from rounds{only} order by number", which):
+        round_ = Round(row[0], row[1], row[2], row[3], bool(row[4]))
+        rounds.setdefault(round_.collection, []).append(round_)
+    collections = {}
+    only = "" if number is None else " where id = ?"
+    columns = "id, name, state, terms, closed_before, made"
+    for own, name, state, terms, before, made in session.rows(
+        f"select {columns} from collections{only} order by name", which
+    ):
+        read = Terms.of(json.loads(terms))
+        collections[name] = Collection(own, name, state, read, before, made, tuple(rounds.get(own, ())))
+    return collections
+
+
+def _tokens(session: Session) -> dict[str, Token]:
+    return {
+        row[0]: Token(row[0], row[1], row[2], bytes(row[3]), row[4], bool(row[5]))
+        for row in session.rows("select id, role, collection, digest, label, revoked from tokens")
+    }
 
 
 def add_chunk(total: Integers, chunk: int, counts: Integers) -> None:

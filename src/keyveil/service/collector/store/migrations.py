@@ -46,6 +46,10 @@ MIGRATIONS: list[list[str]] = [
             round {big} not null, epoch {big} not null, name text not null,
             primary key (round, epoch))""",
     ],
+    [
+        # counters of collections that were deleted before they were written
+        "delete from refusals where collection not in (select id from collections)",
+    ],
 ]
 """In order; the number of those that ran is the store's version."""
 
@@ -64,5 +68,16 @@ POSTGRES_ONLY: dict[int, list[str]] = {
         "create table control (one bigint primary key, generation bigint not null)",
         "insert into control values (1, 0)",
     ],
+    2: [
+        # which process has which shard, until when
+        """create table shards (
+            shard bigint primary key, owner text not null, seen double precision not null)""",
+        # what each change was about; 0 for tokens
+        "create table changes (generation bigint primary key, collection bigint not null)",
+        # rounds of deleted collections whose rows are still to be deleted
+        "create table dropped (round bigint primary key)",
+        # how many reports of a capped round a shard may count; below its reports: no more
+        "alter table heads add column reserved bigint not null default 0",
+    ],
 }
-"""What only PostgreSQL needs: ids that several processes share, and a number for every change."""
+"""What only PostgreSQL needs: ids and caps that several processes share, and a list of changes."""

@@ -1,65 +1,64 @@
 """The store for several collector processes at once: PostgreSQL.
 
-Each process has a shard of the counts, held by a session lock, so each count has one writer. Ids are
-unique in the database. Accepting reports takes a shared lock; changing collections and sealing take the
-exclusive one. So a pause or a closed epoch takes effect in all processes at once.
+Each process has a shard of the counts, so each count has one writer. Ids are unique in the database.
+Reports of a collection share a lock that a change of that collection takes alone, so a pause or a closed
+epoch takes effect in all processes at once. All locks end with their transaction, and each transaction
+has limits of time, so a process that stands still cannot hold up the others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection as Some
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
-from itertools import count
-from typing import Any
+from time import monotonic
+from uuid import UUID
 
 import psycopg
 from psycopg import errors
 
 from ....foundation.arrays import Integers
-from .collection import Round
+from ..process.clock import FleetClock
+from .collection import Collection, Round
 from .control import add_chunk
 from .migrations import MIGRATIONS, POSTGRES, POSTGRES_ONLY
+from .postgres_connection import PostgresSession, fault_of, said_by
+from .report_log import REPLACED, CountsRow
+from .shard_lease import CHANGING, LEASE, LOCKS, MIGRATING, NOW, SHARDS, ShardLease
 from .store_base import Store
-from .store_interface import Parcel, Session, StoreError, StoreUnready, chunk_counts
+from .store_interface import (
+    Parcel,
+    Session,
+    StoreBroken,
+    StoreError,
+    StoreUnready,
+    VersionError,
+    chunk_counts,
+)
 
-LOCKS, CONTROL, MIGRATING, SEALING, SHARDS = 0x6B65, 1, 2, 3, 1000
-"""Class and numbers of our advisory locks; shard n has number SHARDS + n."""
-MOST_SHARDS = 64
-NEAR = MOST_SHARDS * 20_000
-"""Distance from a cap, in reports, from which transactions run one at a time.
-
-No more reports than this can be in progress at once, so the cap is exact.
-"""
+COLLECTIONS, SEALING, CAPS = 0x6B66, 0x6B67, 0x6B68
+"""Classes of our advisory locks: reports and changes of a collection, its sealing, its cap."""
+KEPT_CHANGES = 10_000
+"""Number of changes that are listed; a process that missed more reads all collections."""
+CAREFUL = 8
+"""Number of transactions that expect repeated ids after one was met; they take half as long again."""
+SWEPT_IDS = 20_000
+"""Number of ids deleted in one transaction."""
 
 
 class _Alone(Exception):
-    """The transaction must run again, alone."""
+    """The transaction must run again, without other processes' reports of these collections."""
+
+    def __init__(self, collection: int) -> None:
+        super().__init__()
+        self.collection = collection
 
 
-class PostgresSession:
-    """One connection, with ``?`` for parameters."""
+class _Repeated(StoreError):
+    """An id was counted before: the transaction must run again and find out which ones were."""
 
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
-        self.connection = connection
-
-    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        return self.connection.execute(_sql(sql), parameters).fetchall()
-
-    def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
-        self.connection.execute(_sql(sql), parameters)
-
-    def many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
-        if parameters:
-            with self.connection.cursor() as cursor:
-                cursor.executemany(_sql(sql), parameters)
-
-    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        name = f"keyveil_{next(_cursors)}"
-        with self.connection.cursor(name=name, withhold=True) as cursor:
-            cursor.itersize = 200
-            cursor.execute(_sql(sql), parameters)
-            yield from cursor
+    def __init__(self) -> None:
+        super().__init__("an id occurs twice")
 
 
 class PostgresStore(Store):
@@ -70,8 +69,15 @@ class PostgresStore(Store):
     def __init__(self, address: str) -> None:
         super().__init__()
         self._address = address
-        self._connection: psycopg.Connection[Any] | None = None
-        self._alone = False
+        self._own: PostgresSession | None = None
+        self._serving = False
+        self._lease = ShardLease()
+        self._alone: set[int] = set()
+        """Collections of which the next transactions must have no other process's reports beside."""
+        self._careful = 0
+        """Number of transactions that look which ids are new; the others expect that all are."""
+        self._single: set[int] = set()
+        """Those that the present transaction has for itself."""
         self._heads: dict[tuple[int, int], int] = {}
         self._seen: dict[tuple[int, int, int, int], Integers] = {}
         """Counts of other processes that the live counts include."""
@@ -80,43 +86,33 @@ class PostgresStore(Store):
 
     def open(self, serving: bool = True) -> None:
         """Connect. ``serving`` also reserves a shard."""
-        self._connection = self._connect()
+        self._serving, self._lease.shard = serving, None
+        self._own = PostgresSession(self._address, self.settings)
         try:
             ran = self.version()
             if ran < len(MIGRATIONS):
-                raise StoreError("the database lacks some tables: run 'keyveil migrate'")
+                raise VersionError("the database lacks some tables: run 'keyveil migrate'")
             if ran > len(MIGRATIONS):
-                raise StoreError("the database is of a newer version than this keyveil")
+                raise VersionError("the database is of a newer version than this keyveil")
             if serving:
-                self._take_shard()
+                with self._transaction(self._own):
+                    self.shard = self._lease.take(self._own)
             self._forget()
-            self._changed(self._session())
-            self.reload()
-        except BaseException:
-            self.close()
+            with self._transaction(self._own, "isolation level repeatable read read only"):
+                self._generation = self._read_generation(self._own)
+                self.reload(self._own)
+        except BaseException as error:
+            self._cut()
+            if isinstance(error, psycopg.Error):
+                raise fault_of(error) or error from None
             raise
 
-    def _connect(self) -> psycopg.Connection[Any]:
-        try:
-            return psycopg.connect(self._address, autocommit=True, connect_timeout=10)
-        except psycopg.Error as error:
-            raise StoreError(f"cannot reach the database: {type(error).__name__}") from None
-
-    def _connect_again(self) -> psycopg.Connection[Any]:
+    def _another(self, limited: bool = True) -> PostgresSession:
         """Open another connection while the store is in use."""
         try:
-            return self._connect()
+            return PostgresSession(self._address, self.settings, limited)
         except StoreError as error:
-            raise StoreUnready(str(error)) from None
-
-    def _take_shard(self) -> None:
-        session = self._session()
-        for shard in range(MOST_SHARDS):
-            sql = "select pg_try_advisory_lock(?, ?)"
-            if session.rows(sql, (LOCKS, SHARDS + shard))[0][0]:
-                self.shard = shard
-                return
-        raise StoreError(f"at most {MOST_SHARDS} collectors serve one database")
+            raise StoreUnready(str(error), "connect") from None
 
     def _forget(self) -> None:
         self._forget_live()
@@ -124,10 +120,16 @@ class PostgresStore(Store):
         self._seen.clear()
 
     def close(self) -> None:
-        if self._connection is not None:
-            with suppress(psycopg.Error):
-                self._connection.close()
-            self._connection = None
+        if self._own is not None and self._serving and not self._own.closed:
+            with suppress(psycopg.Error, StoreUnready), self._transaction(self._own):
+                self._lease.leave(self._own)
+        self._cut()
+
+    def _cut(self) -> None:
+        """End the connection as it is."""
+        if self._own is not None:
+            self._own.close()
+            self._own = None
 
     # -- migrations --------------------------------------------------------------------------------
 
@@ -139,118 +141,209 @@ class PostgresStore(Store):
 
     def migrate_alone(self) -> int:
         """Run alone: one process at a time, and no reports meanwhile."""
-        self._connection = self._connection or self._connect()
+        self._own = self._own or PostgresSession(self._address, self.settings, limited=False)
         session = self._session()
-        with self._connection.transaction():
+        session.begin("", 0, 0, "set local lock_timeout = 60000")
+        try:
             session.rows("select pg_advisory_xact_lock(?, ?)", (LOCKS, MIGRATING))
-            session.rows("select pg_advisory_xact_lock(?, ?)", (LOCKS, CONTROL))
             session.run("create table if not exists keyveil_version (version bigint primary key)")
             first = self.version()
             for number in range(first, len(MIGRATIONS)):
                 for statement in (*MIGRATIONS[number], *POSTGRES_ONLY.get(number, ())):
                     session.run(statement.format(**POSTGRES))
                 session.run("insert into keyveil_version values (?)", (number + 1,))
+            session.commit()
+        finally:
+            session.roll_back()
         return len(MIGRATIONS) - first
 
     # -- transactions ------------------------------------------------------------------------------
 
     def _session(self) -> PostgresSession:
-        if self._connection is None:
+        if self._own is None:
             raise StoreError("the store is not open")
-        return PostgresSession(self._connection)
+        return self._own
 
     @contextmanager
-    def _writing(self, exclusive: bool = False) -> Iterator[Session]:
-        self._ready()
-        connection = self._connection
-        assert connection is not None
-        session = PostgresSession(connection)
-        self._alone = exclusive or self._alone
-        lock = "pg_advisory_xact_lock" if self._alone else "pg_advisory_xact_lock_shared"
+    def _transaction(
+        self, session: PostgresSession, mode: str = "", *locks: str
+    ) -> Iterator[PostgresSession]:
+        """A transaction of this process, within its limits, after it has its locks."""
+        asked = f"select generation, {NOW}, {self._lease.still_mine} from control"
+        limits = (self.settings.statement_seconds, self.settings.transaction_seconds)
+        begun = monotonic()
         try:
-            with connection.transaction():
-                session.rows(f"select {lock}(?, ?)", (LOCKS, CONTROL))
-                yield session
-        except (errors.DiskFull, errors.SerializationFailure, errors.DeadlockDetected) as error:
-            self._forget()
-            raise StoreUnready(type(error).__name__) from None
-        except psycopg.OperationalError as error:
-            # whether the commit happened is unknown: acknowledge nothing, and read everything again
-            self.close()
-            raise StoreUnready(type(error).__name__) from None
+            session.generation, time_of_day, mine = session.begin(mode, *limits, *locks, asked)
+            self.lock_wait = monotonic() - begun
+            if self.clock is not None:
+                self.clock.heard(time_of_day)
+            if self._serving and not mine:
+                raise StoreUnready("another process has taken over this one's shard", "lease")
+            yield session
+            session.commit()
+        except psycopg.Error as error:
+            # whether the commit happened may be unknown: acknowledge nothing, read everything again
+            self._cut()
+            fault = fault_of(error)
+            if fault is None:
+                raise
+            raise fault from None
+        except StoreUnready:
+            self._cut()
+            raise
         finally:
-            self._alone = False
+            session.generation = None
+            session.roll_back()
+
+    @contextmanager
+    def _writing(
+        self, collections: Some[int] = (), change: bool = False, alone: Some[int] = ()
+    ) -> Iterator[Session]:
+        self._ready()
+        self._single = single = {*alone, *self._alone}
+        locks = [_lock(LOCKS, MIGRATING, shared=True)]
+        if self._serving:
+            locks.append(_lock(LOCKS, SHARDS + self.shard, shared=True))
+        if change:
+            locks.append(_lock(LOCKS, CHANGING))
+        for number in sorted({*collections, *single}):  # in the same order everywhere: no deadlock
+            locks.append(_lock(COLLECTIONS, number, shared=number not in single))
+        # one statement for each: what is read after them is not older than they are
+        with self._transaction(self._session(), "", *locks) as session:
+            yield session
 
     def _ready(self) -> None:
-        if self._connection is None or self._connection.closed:
-            self._connection = None
+        if self._own is None or self._own.closed:
+            self._own = None
             try:
-                self.open()
-            except (StoreError, psycopg.Error) as error:
-                raise StoreUnready(type(error).__name__) from None
+                self.open(self._serving)
+            except VersionError as error:
+                raise StoreBroken(str(error), "version") from None
+            except StoreError as error:
+                raise StoreUnready(str(error), "connect") from None
+            self.reconnects += 1
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        connection = self._connect_again()
+        session = self._another()
+        session.limit = self.settings.reading_seconds + 1
         try:
-            connection.execute("begin isolation level repeatable read read only")
-            yield PostgresSession(connection)
-        except psycopg.OperationalError as error:
-            raise StoreUnready(type(error).__name__) from None
+            limits = (self.settings.reading_seconds, self.settings.reading_seconds)
+            session.begin("isolation level repeatable read read only", *limits)
+            yield session
+        except psycopg.Error as error:
+            raise StoreUnready(said_by(error), error.sqlstate or "lost") from None
         finally:
-            with suppress(psycopg.Error):
-                connection.close()
+            session.close()
 
     @contextmanager
-    def sealing(self) -> Iterator[bool]:
-        connection = self._connect_again()
-        try:
-            sql = "select pg_try_advisory_lock(?, ?)"
-            yield bool(PostgresSession(connection).rows(sql, (LOCKS, SEALING))[0][0])
-        finally:
-            with suppress(psycopg.Error):
-                connection.close()
+    def sealing(self, session: Session, collection: Collection) -> Iterator[bool]:
+        """The lock ends with the transaction of ``session``."""
+        sql = "select pg_try_advisory_xact_lock(?, ?)"
+        yield bool(session.rows(sql, (SEALING, collection.id))[0][0])
 
     def append(self, parcels: Sequence[Parcel], now: float, trusted: bool = True) -> None:
         try:
-            super().append(parcels, now, trusted)
-        except _Alone:
-            self._alone = True
-            super().append(parcels, now, trusted)
+            while True:
+                try:
+                    return super().append(parcels, now, trusted)
+                except _Alone as needed:
+                    self._alone.add(needed.collection)
+                except _Repeated:
+                    self._careful = CAREFUL
+        finally:
+            self._alone.clear()
+            self._careful = max(0, self._careful - 1)
 
-    def _near_cap(self, room: int) -> None:
-        if room < NEAR and not self._alone:
-            raise _Alone
+    def probe(self) -> None:
+        with self._writing():
+            if self._serving:
+                self._lease.renew(self._session())
+
+    def collectors(self, session: Session) -> int:
+        sql = f"select count(*) from shards where seen > {NOW} - {LEASE}"
+        return int(session.rows(sql)[0][0])
+
+    def size(self, session: Session) -> int:
+        return int(session.rows("select pg_database_size(current_database())")[0][0])
+
+    # -- the clock ---------------------------------------------------------------------------------
+
+    def hear(self, clock: FleetClock) -> None:
+        self.clock = clock
+        self._ready()
+        with self._transaction(self._session()):
+            pass
+
+    def agreed_time(self, session: Session, now: float) -> float:
+        return now if self.clock is None else float(session.rows(f"select {NOW}")[0][0])
+
+    # -- caps --------------------------------------------------------------------------------------
+
+    def _room_left(self, session: Session, round_: Round, cap: int, asked: int) -> int:
+        """Count within this process's share of the cap; take a larger share if it is used up.
+
+        If no share is left, the transaction has the collection for itself and takes all shares back.
+        """
+        sql = "select reports, reserved from heads where round = ? and shard = ?"
+        rows = session.rows(sql, (round_.id, self.shard))
+        reports, reserved = rows[0] if rows else (0, 0)
+        if reserved - reports >= asked:
+            return int(reserved - reports)
+        alone = round_.collection in self._single
+        if alone:
+            session.run("update heads set reserved = 0 where round = ?", (round_.id,))
+        else:
+            session.rows("select pg_advisory_xact_lock(?, ?)", (CAPS, round_.id))
+        sql = "select coalesce(sum(greatest(reserved, reports)), 0), count(*) from heads where round = ?"
+        taken, shards = map(int, session.rows(sql, (round_.id,))[0])
+        left = cap - taken + (0 if alone else max(reserved - reports, 0))
+        if left < asked and not alone:
+            raise _Alone(round_.collection)
+        share = min(left, max(asked, left // (4 * (shards + 1))))
+        if share > 0:
+            session.run(
+                "insert into heads (round, shard, reports, version, reserved) values (?, ?, 0, 0, ?) "
+                "on conflict (round, shard) do update set reserved = heads.reports + excluded.reserved",
+                (round_.id, self.shard, share),
+            )
+        return left
+
+    def return_shares(self, session: Session, collection: Collection) -> None:
+        for round_ in collection.rounds:
+            session.run("update heads set reserved = 0 where round = ?", (round_.id,))
 
     # -- other processes ---------------------------------------------------------------------------
 
     def _read_generation(self, session: Session) -> int:
-        return int(session.rows("select generation from control")[0][0])
+        known = session.generation if isinstance(session, PostgresSession) else None
+        return int(session.rows("select generation from control")[0][0]) if known is None else known
 
-    def _mark_changed(self, session: Session) -> None:
+    def _mark_changed(self, session: Session, collection: int) -> None:
         sql = "update control set generation = generation + 1 returning generation"
         self._generation = int(session.rows(sql)[0][0])
+        session.run("insert into changes values (?, ?)", (self._generation, collection))
+        old = self._generation - KEPT_CHANGES
+        session.run("delete from changes where generation <= ?", (old,))
+
+    def _changed_since(self, session: Session, before: int, now: int) -> set[int] | None:
+        sql = "select collection from changes where generation > ? and generation <= ?"
+        rows = session.rows(sql, (before, now))
+        return {int(row[0]) for row in rows} if len(rows) == now - before else None
 
     def refresh(self) -> None:
         """Read changes, and the counts of other processes."""
         self._ready()
-        connection = self._connection
-        assert connection is not None
-        session = PostgresSession(connection)
-        try:
-            with connection.transaction():  # one snapshot: sealing moves counts from shard to shard
-                session.run("set transaction isolation level repeatable read, read only")
-                if self._changed(session):
-                    self.reload(session)
-                    self._reload_live(session)
-                self._follow(session)
-        except psycopg.Error as error:
-            self.close()
-            raise StoreUnready(type(error).__name__) from None
+        # one snapshot: sealing moves counts from shard to shard
+        mode = "isolation level repeatable read read only"
+        with self._transaction(self._session(), mode) as session:
+            self._catch_up(session)
+            self._follow(session)
 
     def _follow(self, session: Session) -> None:
         """Add the counts of other shards since the last call."""
-        for round_id, shard, version in session.rows("select round, shard, version from heads"):
+        sql = "select round, shard, version from heads where round = any(?)"
+        for round_id, shard, version in session.rows(sql, (list(self._live),)):
             before = self._heads.get((round_id, shard), 0)
             live = self._live.get(round_id)
             if shard == self.shard or live is None or version == before:
@@ -278,44 +371,84 @@ class PostgresStore(Store):
         if shard != self.shard:
             self._seen[round_id, epoch, shard, chunk] = chunk_counts(counts)
 
-    def _reload_changed(self, live: bool = False) -> None:
-        try:
-            super()._reload_changed(live)
-        except psycopg.Error as error:  # the next transaction connects and reads everything again
-            self.close()
-            raise StoreUnready(type(error).__name__) from None
+    def load(self, round_: Round) -> None:
+        if round_.id not in self._live:
+            self._ready()
+            mode = "isolation level repeatable read read only"
+            with self._transaction(self._session(), mode) as session:
+                self._load(session, round_)
+
+    def _reload_changed(self, number: int) -> None:
+        mode = "isolation level repeatable read read only"
+        with self._transaction(self._session(), mode) as session:
+            self._reload_some(session, [number])
+            self._reload_live(session, [number])
+
+    def _write_counts(self, session: Session, rows: list[CountsRow]) -> None:
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        if rows:
+            lists = "?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[]"
+            values = "insert into counts (round, epoch, shard, chunk, version, counts) select * from"
+            session.run(f"{values} unnest({lists}) {REPLACED}", columns)
 
     # -- ids ---------------------------------------------------------------------------------------
 
     def _known(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
-        sql = "select id from ids where round = ? and epoch = ? and id = any(?::uuid[])"
-        names = [name.hex() for name in ids]
-        known = {row[0].hex for row in session.rows(sql, (round_.id, epoch, names))}
-        return {place for place, name in enumerate(names) if name in known}
+        sql = "select id from ids where round = ? and epoch = ? and id = any(?)"
+        names = [UUID(bytes=name) for name in ids]
+        known = {row[0].bytes for row in session.rows(sql, (round_.id, epoch, names))}
+        return {place for place, name in enumerate(ids) if name in known}
 
     def claim_ids(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
         # in the same order everywhere, so that two processes never wait for each other
-        names = [name.hex() for name in ids]
+        packed = b"".join(sorted(ids))
+        given = (round_.id, epoch, packed, len(packed))
+        if self._careful:
+            rows = session.rows(f"{_CLAIM} on conflict do nothing returning id", given)
+            new = {row[0].bytes for row in rows}
+            return {place for place, name in enumerate(ids) if name not in new}
+        try:
+            session.run(_CLAIM, given)
+        except errors.UniqueViolation:
+            raise _Repeated from None
+        return set()
+
+    def _drop_ids(self, session: Session, round_id: int, epoch: int | None) -> int:
+        where, at = "round = ?", [round_id]
+        if epoch is not None:
+            where, at = f"{where} and epoch = ?", [round_id, epoch]
         sql = (
-            "insert into ids (round, epoch, id) select ?, ?, name from unnest(?::uuid[]) as name "
-            "on conflict do nothing returning id"
+            f"with gone as (delete from ids where ctid = any(array(select ctid from ids where {where} "
+            f"limit {SWEPT_IDS})) returning 1) select count(*) from gone"
         )
-        taken = session.rows(sql, (round_.id, epoch, sorted(names)))
-        if len(taken) == len(names):
-            return set()
-        new = {row[0].hex for row in taken}
-        return {place for place, name in enumerate(names) if name not in new}
+        return int(session.rows(sql, at)[0][0])
 
-    def _drop_ids(self, session: Session, round_: Round, epoch: int | None) -> None:
-        if epoch is None:
-            session.run("delete from ids where round = ?", (round_.id,))
-        else:
-            session.run("delete from ids where round = ? and epoch = ?", (round_.id, epoch))
+    def _drop_rows(self, session: Session, round_: Round) -> None:
+        session.run("insert into dropped values (?) on conflict do nothing", (round_.id,))
+
+    def sweep_dropped(self) -> int:
+        with self._writing() as session:
+            rows = session.rows("select min(round) from dropped")
+            if rows[0][0] is None:
+                return 0
+            sql = (
+                "with gone as (delete from segments where id in (select id from segments "
+                "where round = ? limit 200) returning 1) select count(*) from gone"
+            )
+            number = int(session.rows(sql, rows[0])[0][0])
+            number += self._drop_ids(session, rows[0][0], None)
+            if not number:
+                session.run("delete from dropped where round = ?", rows[0])
+        return number + 1
 
 
-_cursors = count(1)
+_CLAIM = (
+    "insert into ids (round, epoch, id) "
+    "select ?, ?, encode(substr(packed, at, 16), 'hex')::uuid from "
+    "(select ?::bytea as packed) as given, generate_series(1, ?, 16) as at"
+)
 
 
-@cache
-def _sql(text: str) -> Any:
-    return text.replace("?", "%s")
+def _lock(kind: int, number: int, shared: bool = False) -> str:
+    """The statement that takes an advisory lock until the transaction ends."""
+    return f"select pg_advisory_xact_lock{'_shared' if shared else ''}({kind}, {number})"

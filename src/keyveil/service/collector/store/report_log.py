@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ....foundation.arrays import Integers
-from .collection import Collection, Control, Round
+from .collection import Collection, Round
 from .control import ControlStore
 from .epoch_keys import FOLDER, Images, KeyFolder
 from .store_interface import (
@@ -35,6 +35,14 @@ class _Group:
     claimed: list[bytes] = field(default_factory=list)
     cells: Integers | None = None
     often: Integers | None = None
+
+
+CountsRow = tuple[int, int, int, int, int, bytes]
+"""Round, epoch, shard, chunk, version and counts."""
+REPLACED = (
+    "on conflict (round, epoch, shard, chunk) do update set "
+    "version = excluded.version, counts = excluded.counts"
+)
 
 
 class KeyMissing(Exception):
@@ -63,10 +71,8 @@ class LogStore(ControlStore):
         """
         for parcel in parcels:
             parcel.refused.clear()
-        with self._writing() as session:
-            if self._changed(session):
-                self.reload(session)
-                self._reload_live(session)
+        with self._writing({parcel.collection for parcel in parcels}) as session:
+            self._catch_up(session)
             groups = self._grouped(parcels)
             for group in groups:
                 self._take(session, group, now, trusted)
@@ -184,29 +190,40 @@ class LogStore(ControlStore):
             raise StoreUnready("there is no folder for the keys")
         return KeyFolder(self.segments_folder / FOLDER)
 
-    def drop_spent_keys(self) -> None:
-        """Destroy the keys of closed epochs and of deleted rounds."""
-        spent = (
-            "select round, epoch, name from id_keys where not exists (select 1 from rounds "
-            "join collections on collections.id = rounds.collection "
-            "where rounds.id = id_keys.round and id_keys.epoch >= collections.closed_before)"
-        )
-        with self._writing() as session:
-            rows = session.rows(spent)
+    def drop_spent_keys(self, round_: Round | None = None, epoch: int = 0) -> None:
+        """Destroy the keys of sealed epochs and of deleted rounds; or the key of one closed epoch.
+
+        Without its key an epoch cannot be reopened.
+        """
+        columns = "select round, epoch, name from id_keys where"
+        where: tuple[int, ...] = ()
+        if round_ is None:
+            spent = (
+                f"{columns} exists (select 1 from sealed "
+                "where sealed.round = id_keys.round and sealed.epoch = id_keys.epoch) "
+                "or not exists (select 1 from rounds where rounds.id = id_keys.round)"
+            )
+        else:
+            where = (round_.id, epoch, round_.collection)
+            spent = (
+                f"{columns} round = ? and epoch = ? and epoch < "
+                "(select closed_before from collections where id = ?)"
+            )
+        with self._writing([round_.collection] if round_ is not None else ()) as session:
+            rows = session.rows(spent, where)
             for _, _, name in rows:  # the files first: without their rows nobody would find them
                 self.keys.destroy(str(name))
             if rows:
                 at = [row[:2] for row in rows]
                 session.many("delete from id_keys where round = ? and epoch = ?", at)
 
-    def reload(self, session: Session | None = None) -> Control:
-        control = super().reload(session)
-        over = control.over
+    def _let_go(self) -> None:
+        super()._let_go()
+        over = self.control.over
         self._images = {at: images for at, images in self._images.items() if not over(at)}
         self.missing_keys = {at for at in self.missing_keys if not over(at)}
         for at in filter(over, list(self._new_keys)):
             self.keys.destroy(self._new_keys.pop(at)[0])
-        return control
 
     def _learning(self, round_: Round, epoch: int) -> bool:
         """Whether the ids of an epoch are still being read. Other epochs continue."""
@@ -245,9 +262,15 @@ class LogStore(ControlStore):
         cap = collection.terms.people
         if cap is None:
             return None
-        room = max(0, cap - self.reports(session, round_))
-        self._near_cap(room)
+        room = max(0, self._room_left(session, round_, cap, asked))
         return room if room < asked else None
+
+    def _room_left(self, session: Session, round_: Round, cap: int, asked: int) -> int:
+        """Number of reports that this process may count before a round reaches its cap."""
+        return cap - self.reports(session, round_)
+
+    def return_shares(self, session: Session, collection: Collection) -> None:
+        """Take back what processes have reserved of a collection's cap, in a change of it."""
 
     def reports(self, session: Session, round_: Round) -> int:
         """Number of reports of a round."""
@@ -297,12 +320,12 @@ class LogStore(ControlStore):
                 counts = np.zeros(CHUNK, np.int64)
             counts[places] += more
             changed.append((round_id, epoch, shard, chunk, head[0][0], chunk_blob(counts)))
-        session.many(
-            "insert into counts (round, epoch, shard, chunk, version, counts) values (?, ?, ?, ?, ?, ?) "
-            "on conflict (round, epoch, shard, chunk) do update set "
-            "version = excluded.version, counts = excluded.counts",
-            changed,
-        )
+        self._write_counts(session, changed)
+
+    def _write_counts(self, session: Session, rows: list[CountsRow]) -> None:
+        """Write rows of counts, in place of older ones."""
+        values = "insert into counts (round, epoch, shard, chunk, version, counts) values"
+        session.many(f"{values} (?, ?, ?, ?, ?, ?) {REPLACED}", rows)
 
     def _chunks(
         self, session: Session, round_id: int, epoch: int, shard: int, chunks: list[int]
@@ -326,12 +349,13 @@ class LogStore(ControlStore):
 
     def add_refusals(self, refused: Mapping[tuple[int, str], int]) -> None:
         """Add to the counters of refusals."""
-        with self._writing() as session:
+        with self._writing({collection for collection, _ in refused}) as session:
             session.many(
-                "insert into refusals (collection, shard, reason, number) values (?, ?, ?, ?) "
+                "insert into refusals (collection, shard, reason, number) "
+                "select id, ?, ?, ? from collections where id = ? "  # it may have been deleted since
                 "on conflict (collection, shard, reason) do update set "
                 "number = refusals.number + excluded.number",
-                [(c, self.shard, reason, n) for (c, reason), n in sorted(refused.items())],
+                [(self.shard, reason, n, c) for (c, reason), n in sorted(refused.items())],
             )
 
 

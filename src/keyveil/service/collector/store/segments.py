@@ -31,6 +31,10 @@ FORMAT = "keyveil/segments/1"
 MANIFEST = "manifest.json"
 PART_BYTES = 64 << 20
 """Approximate size of the packed rows in one file."""
+GROUP_ROWS = 1 << 20
+"""Maximum number of reports that a file packs together."""
+READ_ROWS = 1 << 18
+"""Number of reports read at a time."""
 _PART = re.compile(r"part-[0-9]{4,9}\.parquet")
 
 
@@ -62,7 +66,8 @@ def write_epoch(
     for number, rows in enumerate(_parts(packing, payloads), 1):
         path = folder / f"part-{number:04d}.parquet"
         _write_part(path, packing, rows)
-        tally.add(read_part(path, packing))  # what is counted is what can be read again
+        for part in read_part(path, packing, len(rows)):
+            tally.add(part)  # what is counted is what can be read again
         files.append({"name": path.name, "reports": len(rows), **_stamp(path)})
     manifest = {
         "format": FORMAT,
@@ -129,33 +134,67 @@ def _write_part(path: Path, packing: Packing, rows: Bits) -> None:
         {"format": FORMAT, "plan": packing.plan_hash, "kind": packing.kind}
     )
     with whole_file(path, private=True) as file:
-        pq.write_table(table, file, compression="zstd")
+        pq.write_table(table, file, compression="zstd", row_group_size=GROUP_ROWS)
 
 
-def read_part(path: Path, packing: Packing) -> Reports:
-    """The reports of one file; refused if they belong to another plan or cannot be read."""
+def read_part(path: Path, packing: Packing, most: int | None = None) -> Iterator[Reports]:
+    """The reports of one file, some at a time.
+
+    It is refused if it belongs to another plan, has other columns or more than ``most`` reports, or
+    cannot be read. A file from elsewhere may unpack to any size, so its own statement of its size is
+    checked before anything is unpacked.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path)
-        metadata = table.schema.metadata or {}
-        check_plan_name(metadata.get(b"plan", b"").decode(), packing.plan_hash, "a segment belongs")
-        if packing.one_cell:
-            return Reports(packing.plan_hash, codes=table.column("code").to_numpy())
-        views = table.column("view").to_numpy().astype(np.int64)
-        chunks = table.column("bits").chunks
-        bits = [
-            np.frombuffer(chunk.buffers()[1], np.uint8).reshape(-1, packing.bits_width)[
-                chunk.offset : chunk.offset + len(chunk)
-            ]
-            for chunk in chunks
-        ]
-        return Reports(packing.plan_hash, views=views, bits=np.concatenate(bits))
+        with pq.ParquetFile(path) as file:
+            metadata = file.schema_arrow.metadata or {}
+            check_plan_name(metadata.get(b"plan", b"").decode(), packing.plan_hash, "a segment belongs")
+            _check_shape(path, file, packing, most)
+            for batch in file.iter_batches(READ_ROWS):
+                yield _reports_of(batch, packing)
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:
         if isinstance(error, ReportError):
             raise
         raise ReportError(f"the segment {path.name} cannot be read: {type(error).__name__}") from None
+
+
+def _columns(packing: Packing) -> Any:
+    """The columns of a segment, with their types."""
+    import pyarrow as pa
+
+    if packing.one_cell:
+        return pa.schema([("code", pa.from_numpy_dtype(packing.layout.code_type))])
+    return pa.schema([("view", pa.uint32()), ("bits", pa.binary(packing.bits_width))])
+
+
+def _check_shape(path: Path, file: Any, packing: Packing, most: int | None) -> None:
+    """Refuse a file whose columns, number of rows or unpacked size no segment has."""
+    if not file.schema_arrow.equals(_columns(packing), check_metadata=False):
+        raise ReportError(f"the segment {path.name} has other columns than the plan's reports")
+    facts = file.metadata
+    if most is not None and facts.num_rows != most:
+        raise ReportError(
+            f"the segment {path.name} has another number of reports than its manifest says"
+        )
+    for group in map(facts.row_group, range(facts.num_row_groups)):
+        sizes = [group.column(at).total_uncompressed_size for at in range(facts.num_columns)]
+        if group.num_rows > GROUP_ROWS or sum(sizes) > GROUP_ROWS * (packing.width + 8):
+            raise ReportError(f"the segment {path.name} unpacks to more than its reports")
+
+
+def _reports_of(batch: Any, packing: Packing) -> Reports:
+    """Rows of a segment as reports."""
+    if any(column.null_count for column in batch.columns):
+        raise ReportError("a segment has rows without a value")
+    if packing.one_cell:
+        return Reports(packing.plan_hash, codes=batch.column("code").to_numpy(zero_copy_only=False))
+    views = batch.column("view").to_numpy(zero_copy_only=False).astype(np.int64)
+    bits = batch.column("bits")
+    rows = np.frombuffer(bits.buffers()[1], np.uint8)[bits.offset * packing.bits_width :]
+    rows = rows[: len(bits) * packing.bits_width].reshape(-1, packing.bits_width)
+    return Reports(packing.plan_hash, views=views, bits=rows)
 
 
 def files_of(manifest: object) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection as Some
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import apsw
 
 from ....foundation.files import open_lock, take_lock
-from .collection import Control, Round
+from .collection import Round
 from .migrations import MIGRATIONS, SQLITE
 from .seen_ids import HELD, FolderScratch, IdSet, Scratch, Spoiled
 from .store_base import Store
@@ -147,7 +148,7 @@ class SqliteStore(Store):
             self._connection.set_wal_hook(self._committed)
             self._ready_tables()
             self.reload()
-            self._changed(self._session())
+            self._generation = self._read_generation(self._session())
             if serving:
                 self._learn_large()
         except BaseException:
@@ -233,7 +234,9 @@ class SqliteStore(Store):
         return SqliteSession(self._connection)
 
     @contextmanager
-    def _writing(self, exclusive: bool = False) -> Iterator[Session]:
+    def _writing(
+        self, collections: Some[int] = (), change: bool = False, alone: Some[int] = ()
+    ) -> Iterator[Session]:
         if self.broken:
             raise StoreBroken("the store has stopped")
         session = self._session()
@@ -243,14 +246,14 @@ class SqliteStore(Store):
             session.run("commit")
         except apsw.FullError:
             self._roll_back()
-            raise StoreUnready("the disk is full") from None
+            raise StoreUnready("the disk is full", "full") from None
         except (apsw.BusyError, apsw.LockedError):
             self._roll_back()
-            raise StoreUnready("another process holds the store") from None
+            raise StoreUnready("another process holds the store", "busy") from None
         except apsw.Error as error:
             self.broken = True
             self._roll_back()
-            raise StoreBroken(f"the store failed: {_plain(error)}") from None
+            raise StoreBroken(f"the store failed: {_plain(error)}", "disk") from None
         except BaseException:
             self._roll_back()
             raise
@@ -307,11 +310,18 @@ class SqliteStore(Store):
     def _read_generation(self, session: Session) -> int:
         return int(self._session().rows("pragma data_version")[0][0])
 
-    def reload(self, session: Session | None = None) -> Control:
-        """Read collections and tokens, and release the ids of closed epochs and deleted rounds."""
-        control = super().reload(session)
-        self._forget(control.over)
-        return control
+    def _let_go(self) -> None:
+        super()._let_go()
+        self._forget(self.control.over)
+
+    def size(self, session: Session) -> int:
+        paths = (self.path, self.path.with_name(self.path.name + "-wal"))
+        return sum(path.stat().st_size for path in paths if path.exists())
+
+    def probe(self) -> None:
+        """Write what the file holds already; the commit is synced like any other."""
+        with self._writing() as session:
+            session.run(f"pragma user_version = {len(MIGRATIONS)}")
 
     def refresh(self) -> None:
         """Read the changes made by the command line."""
@@ -323,9 +333,9 @@ class SqliteStore(Store):
             self._generation = -1
             raise StoreUnready(f"the store cannot be read: {_plain(error)}") from None
 
-    def _reload_changed(self, live: bool = False) -> None:
+    def _reload_changed(self, number: int) -> None:
         try:
-            super()._reload_changed(live)
+            super()._reload_changed(number)
         except apsw.Error as error:  # memory is now older than the store
             self.broken = True
             raise StoreBroken(f"the store failed: {_plain(error)}") from None

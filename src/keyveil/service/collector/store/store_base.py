@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ....foundation.arrays import Integers
-from ....plan.tally import Tally
+from ....plan.tally import MOST_REPORTS, Tally, total_of
 from ..process.problems import Problem
 from .collection import Collection, Control, Round
 from .report_log import LogStore
@@ -39,10 +39,11 @@ class Store(LogStore):
         sql = "select epoch, sum(reports) from segments where round = ? group by epoch order by epoch"
         return {int(row[0]): int(row[1]) for row in session.rows(sql, (round_.id,))}
 
-    def oldest(self, session: Session, round_: Round) -> int | None:
-        """The oldest epoch in the log; None if the log is empty."""
-        rows = session.rows("select min(epoch) from segments where round = ?", (round_.id,))
-        return None if rows[0][0] is None else int(rows[0][0])
+    def oldest(self, session: Session) -> dict[int, int]:
+        """The oldest epoch in the log of each round that has one, by the round's number."""
+        oldest = "(select min(epoch) from segments where segments.round = rounds.id)"
+        rows = session.rows(f"select id, {oldest} from rounds")
+        return {int(number): int(epoch) for number, epoch in rows if epoch is not None}
 
     def segments(self, session: Session, round_: Round, epoch: int) -> Iterator[Segment]:
         """The log of one epoch."""
@@ -87,14 +88,13 @@ class Store(LogStore):
             if session.rows("select 1 from sealed where round = ? and epoch = ?", at):
                 return False
             counts = self.sum_counts(session, round_, epoch)
-            reports = int(counts[plan.layout.own].sum())
+            reports = total_of(counts[plan.layout.own])
             if reports != manifest["reports"]:
                 raise Problem("state", "the epoch's counts differ from those of its segments")
             cells = np.flatnonzero(counts)
             if len(cells):
                 self._count(session, round_.id, SEALED, COMMON, cells, counts[cells], 0)
             session.run("delete from counts where round = ? and epoch = ?", at)
-            self._drop_ids(session, round_, epoch)
             session.run(
                 "insert into sealed (round, epoch, reports, sealed, expired, manifest, tally) "
                 "values (?, ?, ?, ?, 0, ?, ?)",
@@ -102,14 +102,13 @@ class Store(LogStore):
             )
             return True
 
-        result = self.change(work)
-        self._reload_changed(live=True)  # the same sums from other rows
-        return result
+        named = self.control.by_id(round_.collection)
+        return named is not None and self.change(work, named.name)  # the same sums from other rows
 
     def sweep(self, round_: Round, epoch: int, most: int = 200) -> int:
-        """Delete up to ``most`` rows of a sealed epoch's log; the number deleted."""
+        """Delete up to ``most`` rows of a sealed epoch's log, then ids; the number deleted."""
         at = (round_.id, epoch)
-        with self._writing() as session:
+        with self._writing([round_.collection]) as session:
             if not session.rows("select 1 from sealed where round = ? and epoch = ?", at):
                 return 0
             dropped = session.rows(
@@ -117,9 +116,10 @@ class Store(LogStore):
                 "where round = ? and epoch = ? order by id limit ?) returning 1",
                 (*at, most),
             )
-        if len(dropped) < most:
+            ids = 0 if dropped else self._drop_ids(session, round_.id, epoch)
+        if dropped and len(dropped) < most:
             self._swept()
-        return len(dropped)
+        return len(dropped) + ids
 
     def _swept(self) -> None:
         """Called after the last row of an epoch's log was deleted."""
@@ -140,15 +140,15 @@ class Store(LogStore):
             session.run(sql, (round_.id, epoch))
 
     @contextmanager
-    def sealing(self) -> Iterator[bool]:
-        """Whether this process may seal now."""
+    def sealing(self, session: Session, collection: Collection) -> Iterator[bool]:
+        """Whether this process may seal a collection now."""
         yield True
 
     # -- tallies made elsewhere --------------------------------------------------------------------
 
     def bring_in(self, round_: Round, counts: Integers, digest: str, tally: bytes) -> bool:
         """Import a tally; False if it was imported before."""
-        reports = int(counts[self.book(round_).plan.layout.own].sum())
+        reports = total_of(counts[self.book(round_).plan.layout.own])
 
         def work(session: Session, control: Control) -> bool:
             if session.rows("select 1 from imports where round = ? and digest = ?", (round_.id, digest)):
@@ -158,8 +158,9 @@ class Store(LogStore):
                 raise Problem("closed_collection")
             if collection.round.id != round_.id or collection.round.closed:
                 raise Problem("closed_round", "the next plan was already made from this round")
-            room = self._room(session, collection, round_, reports)
-            if room is not None:
+            self.return_shares(session, collection)
+            most = MOST_REPORTS if collection.terms.people is None else collection.terms.people
+            if self.reports(session, round_) + reports > most:
                 raise Problem("full", "the tally has more reports than the collection accepts")
             cells = np.flatnonzero(counts)
             self._count(session, round_.id, BROUGHT_IN, COMMON, cells, counts[cells], reports)
@@ -169,25 +170,34 @@ class Store(LogStore):
             )
             return True
 
-        done = self.change(work)
-        self._reload_changed(live=True)
-        return done
+        named = self.control.by_id(round_.collection)
+        if named is None:
+            raise Problem("closed_collection")
+        return self.change(work, named.name)
 
     def delete(self, collection: Collection) -> None:
         """Delete a collection and all its data."""
 
         def work(session: Session, control: Control) -> None:
             for round_ in collection.rounds:
-                for table in ("segments", "counts", "heads", "sealed", "imports"):
+                self._drop_rows(session, round_)
+                for table in ("counts", "heads", "sealed", "imports"):
                     session.run(f"delete from {table} where round = ?", (round_.id,))
-                self._drop_ids(session, round_, None)
             for table in ("rounds", "refusals", "tokens"):
                 session.run(f"delete from {table} where collection = ?", (collection.id,))
             session.run("delete from collections where id = ?", (collection.id,))
 
-        self.change(work)
+        self.change(work, collection.name)
+        while self.sweep_dropped():
+            pass
         self._swept()
-        for round_ in collection.rounds:
-            self._live.pop(round_.id, None)
         if self.segments_folder is not None:
             self.drop_spent_keys()
+
+    def _drop_rows(self, session: Session, round_: Round) -> None:
+        """Delete the log and the ids of a round whose collection is deleted, now or later."""
+        session.run("delete from segments where round = ?", (round_.id,))
+
+    def sweep_dropped(self) -> int:
+        """Delete some rows of deleted collections; their number."""
+        return 0

@@ -23,11 +23,24 @@ class StoreError(KeyveilError):
     """The store cannot be opened or used."""
 
 
-class StoreBroken(Exception):
-    """The store may have lost data. Nothing more is acknowledged, and nothing is retried."""
+class VersionError(StoreError):
+    """The store's tables are of another version."""
 
 
-class StoreUnready(Exception):
+class StoreFault(Exception):
+    """The store could not do what it was asked to do."""
+
+    def __init__(self, text: str = "", kind: str = "store") -> None:
+        super().__init__(text)
+        self.kind = kind
+        """The SQLSTATE of the database's error, or a word if it has none."""
+
+
+class StoreBroken(StoreFault):
+    """The store may have lost data, or will not recover by itself. Nothing more is acknowledged."""
+
+
+class StoreUnready(StoreFault):
     """The store cannot accept this now: the disk is full or the database unreachable.
 
     Clients send again.

@@ -1,0 +1,125 @@
+"""Collectors on PostgreSQL under load, beside one on SQLite, in one run: alone, two at once, capped."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from keyveil import Plan, Schema
+
+from .collector import BATCH, KEYS, Collector
+from .table import Outcome, Table, rows
+
+AIM_SHARE, AIM_TWO, AIM_CAP = 0.5, 1.5, 0.9
+"""Aims: PostgreSQL against SQLite, two collectors against one, a cap against none."""
+CAP = 1_279_000
+"""A cap below which every transaction once ran alone."""
+FLEETS = {
+    "SQLite, one collector": (False, 1, None),
+    "PostgreSQL, one collector": (True, 1, None),
+    "PostgreSQL, one collector, a cap": (True, 1, CAP),
+    "PostgreSQL, two collectors": (True, 2, None),
+    "PostgreSQL, two collectors, a cap": (True, 2, CAP),
+}
+
+
+@contextmanager
+def postgres() -> Iterator[Path]:
+    """A PostgreSQL of our own with its usual settings; the folder of its socket."""
+    binaries = max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
+    folder = Path(tempfile.mkdtemp(prefix="kv-bench-pg-"))
+    before: list[str] = []
+    if os.geteuid() == 0:
+        shutil.chown(folder, "postgres")
+        before = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+
+    def run(program: str, *words: str) -> None:
+        line = [*before, str(binaries / program), "-D", str(folder / "data"), *words]
+        subprocess.run(line, check=True, stdout=subprocess.DEVNULL, cwd=folder)
+
+    run("initdb", "-U", "keyveil", "-A", "trust")
+    options = f"-c listen_addresses='' -c unix_socket_directories={folder}"
+    run("pg_ctl", "-w", "-l", str(folder / "log"), "-o", options, "start")
+    try:
+        yield folder
+    finally:
+        run("pg_ctl", "-w", "-m", "fast", "stop")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def rate_of(plan: Plan, store: str, several: int, people: int | None, seconds: int) -> float:
+    """Durable reports per second of all collectors together, in binary batches."""
+    segments = tempfile.mkdtemp(prefix="kv-bench-segments-")
+    servers: list[Collector] = []
+    try:
+        for number in range(several):
+            servers.append(Collector("store", plan, store, segments, number == 0, people))
+        for server in servers:
+            server.load("raw", BATCH, 1)
+        loads = [(server, server.begin("raw", BATCH, seconds, 32)) for server in servers]
+        return sum(BATCH * server.result(load)[0] for server, load in loads)
+    finally:
+        for server in servers:
+            server.end()
+        shutil.rmtree(segments, ignore_errors=True)
+
+
+def run(quick: bool) -> Outcome:
+    """Rates of all fleets in interleaved rounds."""
+    if shutil.which("wrk") is None or not list(Path("/usr/lib/postgresql").glob("*/bin/initdb")):
+        text = "fleet: wrk or PostgreSQL is not installed, nothing was measured"
+        return Outcome("fleet", (), {}, (text,))
+    plan = Plan.of(Schema.of(KEYS, 1, 5), "kvue", 1)
+    rounds, seconds = (1, 2) if quick else (5, 4)
+    rates: dict[str, list[float]] = {name: [] for name in FLEETS}
+    keyveil = str(Path(sys.executable).parent / "keyveil")
+    with postgres() as folder:
+        for number in range(rounds):
+            for place, (name, (shared, several, people)) in enumerate(FLEETS.items()):
+                store = "store.sqlite"
+                if shared:
+                    database = f"bench_{number}_{place}"
+                    words = ["psql", "-q", "-h", str(folder), "-U", "keyveil", "postgres", "-c"]
+                    subprocess.run([*words, f"create database {database}"], check=True)
+                    store = f"postgresql://keyveil@/{database}?host={folder}"
+                    subprocess.run(
+                        [keyveil, "migrate", "--store", store], check=True, capture_output=True
+                    )
+                rates[name].append(rate_of(plan, store, several, people, seconds))
+    return _outcome({name: median(values) for name, values in rates.items()}, rounds)
+
+
+def _outcome(middle: dict[str, float], rounds: int) -> Outcome:
+    sqlite, one, capped, two, two_capped = middle.values()
+    against = {
+        "PostgreSQL, one collector": (one / sqlite, "SQLite", AIM_SHARE),
+        "PostgreSQL, one collector, a cap": (capped / one, "no cap", AIM_CAP),
+        "PostgreSQL, two collectors": (two / one, "one", AIM_TWO),
+        "PostgreSQL, two collectors, a cap": (two_capped / two, "no cap", AIM_CAP),
+    }
+    lines = []
+    for name, rate in middle.items():
+        ratio, other, _ = against.get(name, (1.0, "itself", 0.0))
+        lines.append((name, f"{rate:,.0f}", f"{ratio:.2f} x {other}"))
+    cores = os.cpu_count() or 1
+    shown = Table(
+        f"Durable reports a second in binary batches of {BATCH}, {KEYS} keys, median of {rounds}",
+        ("collectors", "reports a second", "against"),
+        rows(lines),
+        f"Aims: PostgreSQL at least {AIM_SHARE} x SQLite, a cap at least {AIM_CAP} x none, two "
+        f"collectors at least {AIM_TWO} x one where each has cores of its own. Here {cores} cores are "
+        "shared by the collectors, PostgreSQL and one wrk for each collector.",
+    )
+    missed = [
+        f"fleet: {name} is {ratio:.2f} x {other}, aim {aim}"
+        for name, (ratio, other, aim) in against.items()
+        if ratio < aim and (other != "one" or cores >= 6)
+    ]
+    return Outcome("fleet", (shown,), {"rates": middle}, tuple(missed))
