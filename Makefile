@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock postgres demo test test-long lint types bench clean
+.PHONY: setup lock postgres browser demo test test-long lint types bench clean
 
 setup: $(STAMP)
 
@@ -43,10 +43,16 @@ postgres:
 	  { apt-get update -qq && apt-get install -y -qq postgresql >/dev/null; } || \
 	  { echo "the tests need PostgreSQL: install the postgresql package"; exit 1; }
 
-test: lint types postgres
+# The tests of web pages run in a real browser.
+browser:
+	@command -v chromium >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || \
+	  { echo "the tests need Chromium: install the chromium package"; exit 1; }
+
+test: lint types postgres browser
 	@KEYVEIL_POSTGRES=required $(BIN)/python -m pytest -n 2 -m "not long"
 
-test-long: lint types postgres
+test-long: lint types postgres browser
 	@KEYVEIL_POSTGRES=required KEYVEIL_LONG=1 $(BIN)/python -m pytest -n 2
 
 bench: setup
