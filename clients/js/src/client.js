@@ -89,12 +89,12 @@ export class Client {
 
   /** Cap, spent and left: decimal texts. */
   async budget() {
-    return budgetOf(openLedger(await this.#storage.read(), this.#options.cap));
+    return budgetOf(await this.#ledger());
   }
 
   /** All answers with their costs, for the person to read; or those to one collection. */
   async answers(name) {
-    const { answers } = openLedger(await this.#storage.read(), this.#options.cap);
+    const { answers } = await this.#ledger();
     const chosen =
       name === undefined
         ? answers
@@ -120,13 +120,12 @@ export class Client {
 
   /** A collection's plan, verified: its hash, its proof, and the expected hash. Nothing is sent. */
   async plan(name, expected) {
-    return this.#plan(name, await this.about(name), expected);
+    const about = await this.about(name);
+    checkExpected(about, expected);
+    return this.#plan(name, about);
   }
 
-  async #plan(name, about, expected) {
-    if (expected !== undefined && about.plan !== expected) {
-      throw new PlanError("the collection's plan is not the expected one");
-    }
+  async #plan(name, about) {
     const { text } = await this.#fetched(`${this.#place(name)}/plan`, MOST_BYTES);
     const plan = await readPlan(text);
     if (plan.hash !== about.plan)
@@ -152,60 +151,69 @@ export class Client {
   // -- answering ----------------------------------------------------------------------------------
 
   /**
-   * What a collection asks, verified and affordable: { plan, budget, answered }. Everything that may be
-   * refused is refused here, before a record is read. `answered` is the outcome of an earlier answer.
+   * What a collection asks, verified and affordable. Everything that may be refused is refused here,
+   * before a record is read. `plan` is null if this device has answered; `answered` is then the outcome.
    */
   async offer(name, expected) {
-    const place = this.#place(name);
+    const collection = this.#place(name);
     const about = await this.about(name);
-    const plan = await this.#plan(name, about, expected);
-    const ledger = openLedger(await this.#storage.read(), this.#options.cap);
-    const found = answerTo(ledger, plan.hash, place);
-    const epoch = found ? found.epoch : this.#check(about);
-    if (!found) this.#checkCost(ledger, plan, place);
-    return { plan, budget: budgetOf(ledger), answered: found ? outcomeOf(found) : null, epoch };
+    checkExpected(about, expected);
+    const offered = (ledger, plan) => {
+      const found = answerTo(ledger, about.plan, collection);
+      if (plan && !found) this.#checkCost(ledger, plan, collection);
+      const answered = found ? outcomeOf(found) : null;
+      return {
+        collection,
+        hash: about.plan,
+        plan: found ? null : plan,
+        budget: budgetOf(ledger),
+        answered,
+      };
+    };
+    const before = offered(await this.#ledger(), null);
+    if (before.answered) return before;
+    const epoch = this.#check(about);
+    const plan = await this.#plan(name, about);
+    return { ...offered(await this.#ledger(), plan), epoch };
   }
 
   /**
    * Answer a collection once and send the report, or send an earlier answer again. `record` is an object
    * of names and values, or a function that returns one and is called after all checks.
-   * `expected` is the hash of the plan that the page expects.
+   * `plan` is the hash of the plan that the page expects.
    */
-  async answer(name, record, { plan: expected } = {}) {
-    const place = this.#place(name);
-    let offer;
+  async answer(name, record, { plan } = {}) {
     try {
-      offer = await this.offer(name, expected);
+      return await this.accept(await this.offer(name, plan), record);
     } catch (error) {
       const [waiting] = (await this.answers(name)).filter(({ state }) => WAITING.includes(state));
       if (waiting && error.message === UNREACHABLE) return waiting;
       throw error;
     }
-    if (!offer.answered) {
+  }
+
+  /** Answer an offer of this client. The report is drawn, stored, and sent as soon as that is possible. */
+  async accept({ collection, hash, plan, epoch }, record) {
+    if (plan) {
       // the time of sending is drawn before the record is read
       const [begun, jitter] = [this.#options.clock(), chance()];
       const held = typeof record === "function" ? await record() : record;
       await this.#change((ledger) => {
-        if (answerTo(ledger, offer.plan.hash, place)) return; // another tab was faster
-        this.#checkCost(ledger, offer.plan, place);
-        addAnswer(ledger, offer.plan, held, {
-          collection: place,
-          epoch: offer.epoch,
-          after: begun + this.#hold(0, jitter),
-        });
+        if (answerTo(ledger, hash, collection)) return; // another tab was faster
+        this.#checkCost(ledger, plan, collection);
+        addAnswer(ledger, plan, held, { collection, epoch, after: begun + this.#hold(0, jitter) });
       });
-      const answer = await this.#answer(offer.plan.hash);
-      this.#pending.set(answer.plan, answer);
+      this.#pending.set(hash, await this.#answer(hash));
       await pause(this.#hold(this.#options.clock() - begun, jitter));
     }
-    const outcome = await this.#send(offer.plan.hash, true);
+    const outcome = await this.#send(hash, plan);
     this.#wakeLater();
     return outcome;
   }
 
   /** Send the waiting reports of this collector whose time has come; with `refused`, also those refused. */
   async flush({ refused = false } = {}) {
-    const { answers } = openLedger(await this.#storage.read(), this.#options.cap);
+    const { answers } = await this.#ledger();
     const ours = answers.filter(({ collection }) =>
       collection.startsWith(`${this.#url}/v1/collections/`),
     );
@@ -251,6 +259,10 @@ export class Client {
     checkCost(ledger, plan, place, this.#options.allow, this.#options.mostWaiting);
   }
 
+  async #ledger() {
+    return openLedger(await this.#storage.read(), this.#options.cap);
+  }
+
   async #change(act) {
     let result;
     await this.#storage.update((document) => {
@@ -262,9 +274,7 @@ export class Client {
   }
 
   async #answer(hash) {
-    return openLedger(await this.#storage.read(), this.#options.cap).answers.find(
-      ({ plan }) => plan === hash,
-    );
+    return (await this.#ledger()).answers.find(({ plan }) => plan === hash);
   }
 
   // -- sending ------------------------------------------------------------------------------------
@@ -363,6 +373,12 @@ export class Client {
     } catch {
       // without storage nothing waits
     }
+  }
+}
+
+function checkExpected({ plan }, expected) {
+  if (expected !== undefined && plan !== expected) {
+    throw new PlanError("the collection's plan is not the expected one");
   }
 }
 

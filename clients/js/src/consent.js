@@ -78,6 +78,8 @@ export class KeyveilConsent extends HTMLElement {
   #strings = STRINGS;
   #facts = {};
   #offer;
+  #toss;
+  #loading = false;
   #root = this.attachShadow({ mode: "open" });
 
   set client(client) {
@@ -104,7 +106,8 @@ export class KeyveilConsent extends HTMLElement {
   #set(facts) {
     Object.assign(this.#facts, facts);
     const { client, collection, record } = this.#facts;
-    if (this.isConnected && client && collection && record !== undefined && !this.#offer) this.#load();
+    if (this.#offer) this.#toss?.();
+    else if (this.isConnected && client && collection && record !== undefined) this.#load();
   }
 
   #say(name, values = {}) {
@@ -122,77 +125,80 @@ export class KeyveilConsent extends HTMLElement {
   }
 
   async #load() {
-    const sheet = new CSSStyleSheet();
-    sheet.replaceSync(STYLE);
-    this.#root.adoptedStyleSheets = [sheet];
-    this.#offer = {};
+    if (this.#loading) return;
+    this.#loading = true;
     try {
       this.#offer = await this.#facts.client.offer(this.#facts.collection);
-      const { record } = this.#facts;
-      this.#facts.shown =
-        this.#offer.answered || (typeof record === "function" ? await record() : record);
       this.#render();
     } catch (error) {
       this.#fail(error);
     }
+    this.#loading = false;
   }
 
   #fail(error) {
-    const status = element(
-      "p",
-      { role: "status", part: "status" },
-      this.#say("failed", { reason: error.message }),
-    );
-    this.#root.replaceChildren(element("section", { part: "notice" }, status));
-    this.#offer = undefined;
+    this.#offer = this.#toss = undefined;
+    this.#show([], this.#say("failed", { reason: error.message }));
     this.#tell("keyveil-error", error);
+  }
+
+  /** Put parts into the notice, below its title. Returns the element that tells how things stand. */
+  #show(parts, text) {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(STYLE);
+    this.#root.adoptedStyleSheets = [sheet];
+    const title = element("h2", { id: "title", part: "title" }, this.#say("title"));
+    const status = element("p", { role: "status", part: "status" }, text);
+    const notice = { part: "notice", "aria-labelledby": "title" };
+    this.#root.replaceChildren(element("section", notice, title, ...parts, status));
+    return status;
   }
 
   #render() {
     const { plan, answered } = this.#offer;
-    if (!plan) return;
-    const title = element("h2", { id: "title", part: "title" }, this.#say("title"));
-    const status = element("p", { role: "status", part: "status" });
+    if (answered) {
+      this.#show([], this.#say(answered.state === "waiting" ? "waiting" : "answered"));
+      return;
+    }
     const count = plan.keys.length;
-    const views = plan.parts[0].views;
-    const size = plan.parts[0].encode === "views" ? views.places[0].length : count;
-    const topic = size === count ? "topicAll" : size === 1 ? "topicOne" : "topicSome";
-    const what = element(
-      "p",
-      { part: "text" },
-      this.#say("what", { topic: this.#say(topic, { count }) }),
-    );
-    const parts = answered
-      ? []
-      : [what, ...this.#examples(), ...this.#odds(), ...this.#budget(), this.#ask(status)];
-    if (answered) status.append(this.#say("answered"));
-    this.#root.replaceChildren(
-      element("section", { part: "notice", "aria-labelledby": "title" }, title, ...parts, status),
-    );
+    const [{ encode, views }, ...others] = plan.parts;
+    const size = encode === "views" ? views.places[0].length : count;
+    const topic = others.length
+      ? "topicSome"
+      : size === count
+        ? "topicAll"
+        : size === 1
+          ? "topicOne"
+          : "topicSome";
+    const what = this.#say("what", { topic: this.#say(topic, { count }) });
+    const buttons = element("p", {});
+    const parts = [
+      element("p", { part: "text" }, what),
+      ...this.#examples(),
+      ...this.#odds(),
+      ...this.#budget(),
+    ];
+    this.#ask(buttons, this.#show([...parts, buttons], ""));
+    this.#toss();
   }
 
   #examples() {
     const side = element("div", { class: "side" });
-    const toss = () => {
-      const people = [
-        ["fromYou", this.#facts.shown],
+    this.#toss = async () => {
+      const { record } = this.#facts;
+      const own = typeof record === "function" ? await record() : record;
+      const lists = [
+        ["fromYou", own],
         ["fromNone", {}],
-      ];
-      side.replaceChildren(
-        ...people.map(([name, record]) => {
-          const reports = possibleReports(this.#offer.plan, record, SHOWN);
-          const list = element(
-            "ul",
-            {},
-            ...reports.map((report) => element("li", { part: "report" }, this.#told(report))),
-          );
-          return element("div", {}, element("h4", {}, this.#say(name)), list);
-        }),
-      );
+      ].map(([name, held]) => {
+        const reports = possibleReports(this.#offer.plan, held, SHOWN);
+        const items = reports.map((report) => element("li", { part: "report" }, this.#told(report)));
+        return element("div", {}, element("h4", {}, this.#say(name)), element("ul", {}, ...items));
+      });
+      side.replaceChildren(...lists);
     };
-    toss();
     const again = element("button", { type: "button", part: "again" }, this.#say("again"));
-    again.addEventListener("click", toss);
+    again.addEventListener("click", () => this.#toss());
     const note = element("p", {}, element("small", {}, this.#say("exampleNote")));
     return [element("h3", {}, this.#say("examples")), side, note, again];
   }
@@ -232,7 +238,7 @@ export class KeyveilConsent extends HTMLElement {
     return [element("h3", {}, this.#say("budget")), element("p", { part: "text" }, text), meter];
   }
 
-  #ask(status) {
+  #ask(buttons, status) {
     const accept = element(
       "button",
       { type: "button", class: "main", part: "accept" },
@@ -246,8 +252,7 @@ export class KeyveilConsent extends HTMLElement {
     accept.addEventListener("click", async () => {
       end("sending");
       try {
-        const { client, collection, record } = this.#facts;
-        const outcome = await client.answer(collection, record, { plan: this.#offer.plan.hash });
+        const outcome = await this.#facts.client.accept(this.#offer, this.#facts.record);
         end(outcome.counted ? "counted" : "waiting");
         this.#tell("keyveil-answer", outcome);
       } catch (error) {
@@ -258,7 +263,7 @@ export class KeyveilConsent extends HTMLElement {
       end("declined");
       this.#tell("keyveil-decline");
     });
-    return element("p", {}, accept, decline);
+    buttons.append(accept, decline);
   }
 }
 
