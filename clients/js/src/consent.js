@@ -25,9 +25,9 @@ export const STRINGS = {
   code: "{keys} code {code}",
   odds: "What it gives away",
   oddsText:
-    "Whatever your answers are, any other answers would lead to the same message at least 1/{factor} times as often. Someone who guesses 50 : 50 about you can become at most {percent} sure.",
+    "Whatever your answers are, any other answers lead to the same message at least 1/{factor} as often. Someone who guesses 50 : 50 about you can become at most {percent} sure.",
   budget: "Your privacy budget",
-  budgetText: "This costs {cost}. You have spent {spent} of {cap} on this site.",
+  budgetText: "All your answers on this site may cost {cap} together. {left} is left; this one costs {cost}.",
   accept: "Send one message",
   decline: "Do not send",
   sending: "Sending …",
@@ -225,13 +225,13 @@ export class KeyveilConsent extends HTMLElement {
 
   #budget() {
     const { plan, budget } = this.#offer;
-    const [cost, spent, cap] = [plan.chain?.total ?? plan.proven, budget.spent, budget.cap].map(Number);
-    const [costText, spentText, capText] = [cost, spent, cap].map((value) => this.#number(value));
-    const text = this.#say("budgetText", { cost: costText, spent: spentText, cap: capText });
+    const [cost, left, cap] = [plan.chain?.total ?? plan.proven, budget.left, budget.cap].map(Number);
+    const [costs, lefts, caps] = [cost, left, cap].map((value) => this.#number(value));
+    const text = this.#say("budgetText", { cost: costs, left: lefts, cap: caps });
     const meter = element("meter", {
       min: 0,
       max: cap,
-      value: spent + cost,
+      value: cap - left + cost,
       part: "meter",
       "aria-label": text,
     });
