@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock postgres browser demo test test-long lint types bench clean
+.PHONY: setup lock postgres browser node demo test test-long lint types bench clean
 
 setup: $(STAMP)
 
@@ -49,14 +49,22 @@ browser:
 	  { apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || \
 	  { echo "the tests need Chromium: install the chromium package"; exit 1; }
 
-test: lint types postgres browser
+# Tools that check the client for web pages; the client itself needs none.
+node:
+	@command -v npm >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq nodejs npm >/dev/null; } || \
+	  { echo "the tests need Node 20 or newer: install the nodejs and npm packages"; exit 1; }
+	@test clients/js/node_modules/.package-lock.json -nt clients/js/package-lock.json || \
+	  npm ci --prefix clients/js --silent --no-audit --no-fund
+
+test: lint types postgres browser node
 	@KEYVEIL_POSTGRES=required $(BIN)/python -m pytest -n 2 -m "not long"
 
-test-long: lint types postgres browser
+test-long: lint types postgres browser node
 	@KEYVEIL_POSTGRES=required KEYVEIL_LONG=1 $(BIN)/python -m pytest -n 2
 
 bench: setup
 	@$(BIN)/python -m bench
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis out
+	rm -rf $(VENV) clients/js/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis out

@@ -42,6 +42,7 @@ PLANS = {
     "pckv_ue": {"length": 2},
     "size": {},
     "sign": {},
+    "sized": {},
     "parts": {"parts": "kvue/sign@0.2/size@0.1"},
 }
 """Mechanisms that use all encodings and all shapes, with their parameters."""
@@ -155,7 +156,17 @@ def test_the_samplers_follow_their_laws(page, scale):
         assert p_value(counts, law) > FALSE_ALARM, name
     used = {"views", "item", "signs", "items", "pair_items", "padded", "size", "any_value"}
     assert used <= seen, used - seen
-    shapes = {"table", "symmetric", "symbols", "product", "hash", "halfspace", "collision", "coco"}
+    shapes = {
+        "table",
+        "symmetric",
+        "symbols",
+        "product",
+        "hash",
+        "halfspace",
+        "collision",
+        "coco",
+        "subset",
+    }
     assert shapes <= seen, shapes - seen
 
 

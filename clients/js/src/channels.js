@@ -46,6 +46,7 @@ export function sliceEnds(weights, least = 0, count = undefined) {
   return ends;
 }
 const NO_WEIGHTS = "weights are whole numbers that sum to 2^32";
+const NO_LAW = "a channel has numbers that are no law of its shape";
 
 /** The number whose slice owns a word. */
 export function sliceOf(word, ends) {
@@ -104,10 +105,9 @@ const SHAPES = {
     {},
     ["rows"],
     ({ rows }) => {
-      if (!Array.isArray(rows) || !rows.length || !Array.isArray(rows[0]))
-        refuse("a table has rows of weights");
+      if (!Array.isArray(rows) || !rows.length || !Array.isArray(rows[0])) refuse(NO_LAW);
       const cells = rows[0].length;
-      if (cells > FEW || rows.length * cells > 65536) refuse("a table has at most 65,536 entries");
+      if (cells > FEW || rows.length * cells > 65536) refuse(NO_LAW);
       const ends = rows.map((row) => sliceEnds(row, 0, cells));
       return {
         states: rows.length,
@@ -123,8 +123,7 @@ const SHAPES = {
     [],
     ({ states, keep, lie }) => {
       const rest = WORD - keep - (states - 1) * lie;
-      if (keep < lie || rest < 0 || rest >= states - 1)
-        refuse("the weights of a symmetric channel sum to 2^32");
+      if (keep < lie || rest < 0 || rest >= states - 1) refuse(NO_LAW);
       return {
         states,
         cells: states,
@@ -142,9 +141,9 @@ const SHAPES = {
     { positions: [1, 2 ** 20], silent: [0, 1] },
     ["laws"],
     ({ positions, laws, silent }) => {
-      if (!Array.isArray(laws) || laws.length < 2) refuse("symbols have two laws or more");
+      if (!Array.isArray(laws) || laws.length < 2) refuse(NO_LAW);
       const letters = laws[0]?.length;
-      if (!isWhole(letters, 2, 16)) refuse("symbols have 2 to 16 letters");
+      if (!isWhole(letters, 2, 16)) refuse(NO_LAW);
       // symbol 0 has the last slice
       const ends = laws.map((law) =>
         sliceEnds(Array.isArray(law) && [...law.slice(1), law[0]], 1, letters),
@@ -178,7 +177,7 @@ const SHAPES = {
     { states: [2, FEW], size: [1, FEW], show: [1, WORD - 1] },
     [],
     ({ states, size, show }) => {
-      if (size >= states) refuse("a subset does not take all states");
+      if (size >= states) refuse(NO_LAW);
       const sets = choices(states, size);
       return {
         states,
@@ -215,8 +214,7 @@ const SHAPES = {
     ({ digits, inner }) => {
       const one = readInner(inner, ["table", "symmetric"]);
       const cells = one.cells ** digits;
-      if (cells > 65536 || one.states ** digits > 2 ** 62)
-        refuse("a product has at most 65,536 outputs");
+      if (cells > 65536 || one.states ** digits > 2 ** 62) refuse(NO_LAW);
       return {
         inner: one,
         states: one.states ** digits,
@@ -242,8 +240,7 @@ const SHAPES = {
     ({ items, pool, salt, inner }) => {
       const one = readInner(inner, ["table"]);
       const silent = one.states - one.cells;
-      if (!isWhole(silent, 0, 1))
-        refuse("the table of a hash has a row for each cell, and maybe one more");
+      if (!isWhole(silent, 0, 1)) refuse(NO_LAW);
       return {
         inner: one,
         states: items + silent,
@@ -294,8 +291,7 @@ const SHAPES = {
     },
     [],
     ({ items, held, cells, pool, salt, high }) => {
-      if (held > items || held >= cells || WORD - held * high < cells - held)
-        refuse("a collision leaves weight for every cell");
+      if (held > items || held >= cells || WORD - held * high < cells - held) refuse(NO_LAW);
       return {
         kind: "items",
         cells: poolCells(pool, cells),
@@ -330,10 +326,8 @@ const SHAPES = {
     [],
     ({ items, held, cells, pool, salt, high, low }) => {
       const both = high + low;
-      if (items % 2 || cells % 2 || 2 * held > items || 2 * held >= cells)
-        refuse("a coco has two items for each key and two cells for each pair");
-      if (high < low || WORD - held * both < cells - 2 * held)
-        refuse("a coco leaves weight for every cell");
+      if (items % 2 || cells % 2 || 2 * held > items || 2 * held >= cells) refuse(NO_LAW);
+      if (high < low || WORD - held * both < cells - 2 * held) refuse(NO_LAW);
       const half = cells / 2;
       return {
         kind: "items",
@@ -393,15 +387,12 @@ function planeNumber(words, at, place, positions) {
 
 /** The number of cells of all seeds. */
 function poolCells(pool, cells) {
-  if (pool & (pool - 1) || pool * cells > MOST_CELLS)
-    refuse("a pool is a power of two with at most 2^22 cells in all");
+  if (pool & (pool - 1) || pool * cells > MOST_CELLS) refuse(NO_LAW);
   return pool * cells;
 }
 
 function readInner(inner, shapes) {
-  return shapes.includes(inner?.shape)
-    ? readChannel(inner)
-    : refuse("a channel has an inner channel of another shape");
+  return shapes.includes(inner?.shape) ? readChannel(inner) : refuse(NO_LAW);
 }
 
 /** A channel from its document; refuses what is no law. */
@@ -411,11 +402,9 @@ export function readChannel(document) {
     refuse("a channel has an unknown shape");
   const [bounds, others, read] = SHAPES[shape];
   const names = Object.keys(bounds);
-  if (!hasMembers(document, ["shape", ...names, ...others]))
-    refuse(`a ${shape} channel has other members`);
+  if (!hasMembers(document, ["shape", ...names, ...others])) refuse(NO_LAW);
   for (const name of names) {
-    if (!isWhole(document[name], ...bounds[name]))
-      refuse(`'${name}' of a ${shape} channel is out of bounds`);
+    if (!isWhole(document[name], ...bounds[name])) refuse(NO_LAW);
   }
   return { shape, kind: "number", many: false, align: 1, rest: 0, document, ...read(document) };
 }

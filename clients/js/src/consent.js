@@ -27,7 +27,8 @@ export const STRINGS = {
   oddsText:
     "Whatever your answers are, any other answers lead to the same message at least 1/{factor} as often. Someone who guesses 50 : 50 about you can become at most {percent} sure.",
   budget: "Your privacy budget",
-  budgetText: "All your answers on this site may cost {cap} together. {left} is left; this one costs {cost}.",
+  budgetText:
+    "All your answers on this site may cost {cap} together. {left} is left; this one costs {cost}.",
   accept: "Send one message",
   decline: "Do not send",
   sending: "Sending …",

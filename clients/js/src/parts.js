@@ -9,36 +9,41 @@ const MOST = 2 ** 20;
 const MOST_TALLY = 2 ** 24;
 const MOST_SUBSET_STATES = 2 ** 13;
 const MOST_MIXED = 4096;
+const NO_MECHANISM = "a plan's mechanism has a name, a calibration and parameters";
+const NO_RANGE = "a range is a list of two decimal texts, the lower one first";
+const NO_KEYS = "a schema has a list of different keys, their ranges and levels";
+const NO_VIEWS = "views are lists of different places of keys, with weights";
+const TOO_LARGE = "the plan is larger than a tally may be";
 /** Members that a plan has for itself, or each of its parts has. */
 export const OWN = ["encode", "views", "channels", "mechanism"];
 
 /** Refuse a mechanism that no plan names so. Its name does not matter to a device. */
 export function checkMechanism(mechanism) {
-  if (!hasMembers(mechanism, ["name", "calibrate", "parameters"])) refuse("a plan names its mechanism");
+  if (!hasMembers(mechanism, ["name", "calibrate", "parameters"])) refuse(NO_MECHANISM);
   const { name, calibrate, parameters } = mechanism;
   const plain =
     hasMembers(parameters, [], Object.keys(parameters ?? {})) &&
     Object.values(parameters).every((value) => typeof value !== "object");
   if (typeof name !== "string" || !["paper", "tight"].includes(calibrate) || !plain) {
-    refuse("a plan's mechanism has a name, a calibration and parameters");
+    refuse(NO_MECHANISM);
   }
 }
 
 /** The schema of a plan: its keys with their ranges, and the levels of values. */
 export function readSchema(schema) {
-  if (!hasMembers(schema, ["keys", "ranges", "levels"])) refuse("a schema has keys, ranges and levels");
+  if (!hasMembers(schema, ["keys", "ranges", "levels"])) refuse(NO_KEYS);
   const { keys, ranges, levels } = schema;
   if (!Array.isArray(keys) || !isWhole(keys.length, 1, MOST) || !keys.every(isName)) {
-    refuse("a schema lists 1 to 2^20 names of keys");
+    refuse(NO_KEYS);
   }
   const index = new Map(keys.map((key, place) => [key, place]));
-  if (index.size !== keys.length) refuse("a schema lists each key once");
+  if (index.size !== keys.length) refuse(NO_KEYS);
   if (!Array.isArray(ranges) || ![1, keys.length].includes(ranges.length)) {
-    refuse("a schema has one range, or one for each key");
+    refuse(NO_KEYS);
   }
   const ends = ranges.map(readRange);
   if (ranges.length > 1 && ranges.every((range) => String(range) === String(ranges[0]))) {
-    refuse("a schema lists a range that all keys share once");
+    refuse(NO_KEYS);
   }
   const endOf = (end) => Float64Array.from(keys, (_, place) => ends[ends.length > 1 ? place : 0][end]);
   return { keys, index, low: endOf(0), high: endOf(1), levels: checkLevels(levels) };
@@ -46,10 +51,10 @@ export function readSchema(schema) {
 
 function readRange(range) {
   if (!Array.isArray(range) || range.length !== 2 || !range.every(isDecimal)) {
-    refuse("a range is a list of two decimal texts");
+    refuse(NO_RANGE);
   }
   const [low, high] = range.map(Number);
-  if (!(low < high && Number.isFinite(high - low))) refuse("a range goes from a low to a high value");
+  if (!(low < high && Number.isFinite(high - low))) refuse(NO_RANGE);
   return [low, high];
 }
 
@@ -68,14 +73,14 @@ function checkLevels(levels) {
 /** Views over some keys: how many there are, the places of each, and which one a word picks. */
 class Views {
   constructor(document, keys) {
-    if (!hasMembers(document, ["keys", "weights"])) refuse("views have keys and weights");
+    if (!hasMembers(document, ["keys", "weights"])) refuse(NO_VIEWS);
     const { keys: listed, weights } = document;
     const all = Array.from({ length: keys }, (_, place) => place);
     if (listed === "singles") this.places = all.map((place) => [place]);
     else if (listed === "whole") this.places = [all];
     else this.places = Array.isArray(listed) && listed.every((view) => isView(view, keys)) ? listed : [];
     this.count = this.places.length;
-    if (!isWhole(this.count, 1, MOST)) refuse("views are lists of different places of keys");
+    if (!isWhole(this.count, 1, MOST)) refuse(NO_VIEWS);
     this.ends = weights === "even" ? null : sliceEnds(weights, 1, this.count);
     /** Whether there is one view of all keys, in order. */
     this.whole = this.count === 1 && String(this.places[0]) === String(all);
@@ -105,8 +110,7 @@ export class Part {
     if (!Array.isArray(channels) || !channels.length) refuse("a plan has a list of channels");
     this.channels = channels.map((channel) => {
       before.subsets += channel?.shape === "subset" ? Number(channel.states) : 0;
-      if (before.subsets > MOST_SUBSET_STATES)
-        refuse("the subset channels of a plan have too many states");
+      if (before.subsets > MOST_SUBSET_STATES) refuse(TOO_LARGE);
       return readChannel(channel);
     });
     const named = Array.isArray(numbers) && numbers.length === this.views.count;
@@ -132,9 +136,8 @@ export class Part {
     });
     before.many ||= many;
     before.views += this.views.count;
-    if (before.views > MOST || before.cells > MOST_TALLY) refuse("the plan has too many views or cells");
-    if (before.many && before.widest > MOST_MIXED)
-      refuse("a part has too many outputs next to parts of bits");
+    if (before.views > MOST || before.cells > MOST_TALLY) refuse(TOO_LARGE);
+    if (before.many && before.widest > MOST_MIXED) refuse(TOO_LARGE);
   }
 
   /** The channel of a view. */
