@@ -22,6 +22,8 @@ class Site:
     def __init__(self, collector: str) -> None:
         self.collector = collector
         self.collection = "menu"
+        self.pages = {"/blank": BLANK}
+        """Pages that tests add, by path."""
         site = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -51,8 +53,8 @@ class Site:
 
     def file(self, path: str) -> tuple[bytes, str]:
         """A file and its type; an empty type if there is none."""
-        if path == "/blank":
-            return BLANK.encode(), "text/html"
+        if path in self.pages:
+            return self.pages[path].encode(), "text/html"
         if path == "/favicon.ico":
             return b"", "image/x-icon"
         if path == "/":

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from example_site import CLIENT, Site, serving
+from example_site import CLIENT, DEFAULT, ROOT, Site, serving
 from playwright.sync_api import Page, expect
 
 from keyveil import Plan, Schema, Tally
 from keyveil.plan.report import Report
 
+DOCS = ROOT / "docs"
 FOODS = ["Hamburger", "Fries", "Pepsi", "Salad", "Ice cream"]
 PLAN = Plan.of(Schema.of(FOODS, 1, 5), "kvue", 1)
 
@@ -340,3 +342,19 @@ def look_and_agree(watch: Any, site: Site, scheme: str, width: int) -> None:
             break
     page.keyboard.press("Enter")
     expect(page.get_by_role("status")).to_have_text("Sent and counted. Thank you.")
+
+
+def test_the_page_of_the_docs_works(watched_page, running_collector, monkeypatch):
+    """The complete page of docs/browser.md; its code is inline, so the policy allows that."""
+    running_collector.create("menu", Plan.of(Schema.of(["Pepsi"], 1, 5), "kvue", 1))
+    (html,) = re.findall(
+        r"^```html\n(.*?)^```$", (DOCS / "browser.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert DEFAULT in html
+    with serving(running_collector.url) as site:
+        inline = site.policy.replace("script-src 'self'", "script-src 'self' 'unsafe-inline'")
+        monkeypatch.setattr(Site, "policy", inline)
+        site.pages["/"] = html.replace(DEFAULT, running_collector.url)
+        watched_page.goto(site.url)
+        agreed(watched_page)
+    assert running_collector.reports("menu") == 1

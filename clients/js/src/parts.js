@@ -21,9 +21,8 @@ export const OWN = ["encode", "views", "channels", "mechanism"];
 export function checkMechanism(mechanism) {
   if (!hasMembers(mechanism, ["name", "calibrate", "parameters"])) refuse(NO_MECHANISM);
   const { name, calibrate, parameters } = mechanism;
-  const plain =
-    hasMembers(parameters, [], Object.keys(parameters ?? {})) &&
-    Object.values(parameters).every((value) => typeof value !== "object");
+  const listed = typeof parameters === "object" && parameters !== null && !Array.isArray(parameters);
+  const plain = listed && Object.values(parameters).every((value) => typeof value !== "object");
   if (typeof name !== "string" || !["paper", "tight"].includes(calibrate) || !plain) {
     refuse(NO_MECHANISM);
   }

@@ -271,3 +271,13 @@ test("the time of the first try does not depend on how long the record took", as
     assert.ok(milliseconds >= 149, `${milliseconds}`);
   }
 });
+
+test("limits are numbers or decimal texts", async () => {
+  const desk = new Desk(KVUE);
+  for (const cap of [4, "4", "4.0", "4.50", 0.25]) {
+    assert.equal(Number((await device(desk, { cap }).budget()).cap), Number(cap));
+  }
+  for (const cap of [0, -1, "1e3", "four", NaN, Infinity, null]) {
+    assert.throws(() => device(desk, { cap }), /above zero/, String(cap));
+  }
+});
