@@ -20,7 +20,11 @@ function refuse(message) {
 
 /** A bound on a sum of epsilons, in units: a number above zero, or its decimal text. */
 export function checkedLimit(limit, name) {
-  const count = units(String(limit).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, ""));
+  const count = units(
+    String(limit)
+      .replace(/(\.\d*?)0+$/, "$1")
+      .replace(/\.$/, ""),
+  );
   return count > 0n ? count : refuse(`${name} must be a number above zero, like 4 or 0.5`);
 }
 
