@@ -61,7 +61,7 @@ def plans() -> list[Plan]:
     """Plans of all mechanisms at several epsilons, and of channels with special proofs."""
     made = []
     for name in REGISTRY:
-        for keys, epsilon in ((3, "0.3"), (5, "1"), (20, "2.5"), (200, "6")):
+        for keys, epsilon in ((3, "0.3"), (6, "6"), (20, "1.5")):
             most = min(keys, REGISTRY[name].most_keys)
             made.append(example_plan(Schema.of(most, 0, 10), name, epsilon))
     for states in (3, 9, 27, 81):

@@ -7,6 +7,8 @@
  */
 import { mostCertain, oddsFactor, possibleReports } from "./preview.js";
 
+export { mostCertain, oddsFactor, possibleReports };
+
 /** All texts. Replace some or all of them with `element.strings = { ... }`. */
 export const STRINGS = {
   title: "Share an answer without giving it away",
@@ -115,10 +117,10 @@ export class KeyveilConsent extends HTMLElement {
     return this.#strings[name].replace(/\{(\w+)\}/g, (all, key) => values[key] ?? all);
   }
 
-  #number(value, options = { maximumSignificantDigits: 3 }) {
-    return new Intl.NumberFormat(this.lang || document.documentElement.lang || "en", options).format(
-      value,
-    );
+  /** A number for the person: a bound is rounded to the safe side, "ceil" or "floor". */
+  #number(value, roundingMode, options = { maximumSignificantDigits: 3 }) {
+    const language = this.lang || document.documentElement.lang || "en";
+    return new Intl.NumberFormat(language, { ...options, roundingMode }).format(value);
   }
 
   #tell(event, detail) {
@@ -211,7 +213,12 @@ export class KeyveilConsent extends HTMLElement {
       return this.#say("code", { keys: keys.join(", "), code }).trim();
     }
     const told = keys.map((key, i) => {
-      const value = says[i] === true ? this.#say("yes") : says[i] === null ? "" : this.#number(says[i]);
+      const value =
+        says[i] === true
+          ? this.#say("yes")
+          : says[i] === null
+            ? ""
+            : this.#number(says[i], "halfExpand");
       return this.#say(says[i] === null ? "absent" : "held", { key, value });
     });
     return told.join(", ");
@@ -219,16 +226,22 @@ export class KeyveilConsent extends HTMLElement {
 
   #odds() {
     const { plan } = this.#offer;
-    const percent = this.#number(mostCertain(plan), { style: "percent", maximumFractionDigits: 1 });
-    const text = this.#say("oddsText", { factor: this.#number(oddsFactor(plan)), percent });
+    const percent = this.#number(mostCertain(plan), "ceil", {
+      style: "percent",
+      maximumFractionDigits: 1,
+    });
+    const text = this.#say("oddsText", { factor: this.#number(oddsFactor(plan), "ceil"), percent });
     return [element("h3", {}, this.#say("odds")), element("p", { part: "text" }, text)];
   }
 
   #budget() {
     const { plan, budget } = this.#offer;
     const [cost, left, cap] = [plan.chain?.total ?? plan.proven, budget.left, budget.cap].map(Number);
-    const [costs, lefts, caps] = [cost, left, cap].map((value) => this.#number(value));
-    const text = this.#say("budgetText", { cost: costs, left: lefts, cap: caps });
+    const text = this.#say("budgetText", {
+      cost: this.#number(cost, "ceil"),
+      left: this.#number(left, "floor"),
+      cap: this.#number(cap, "floor"),
+    });
     const meter = element("meter", {
       min: 0,
       max: cap,

@@ -1,6 +1,6 @@
 /** The types as a user meets them; compiled, never run. */
 import { BudgetError, Client, memoryStorage, readPlan, type Outcome, type Plan } from "keyveil";
-import { KeyveilConsent, STRINGS } from "keyveil/consent";
+import { KeyveilConsent, mostCertain, possibleReports, STRINGS } from "keyveil/consent";
 import { fileStorage } from "keyveil/node";
 import { recordedCells } from "keyveil/testing";
 
@@ -13,6 +13,7 @@ const cells: number[] = recordedCells(plan, [["Pepsi", 4]], [1, 2, 3]);
 const notice: KeyveilConsent = document.createElement("keyveil-consent");
 notice.client = client;
 notice.strings = { title: STRINGS["title"] ?? "" };
+console.log(possibleReports(plan, { Pepsi: 4 }, 3)[0]?.keys, mostCertain(plan) < 1);
 console.log(cells, outcome.state === "counted", BudgetError);
 
 // @ts-expect-error: recorded words are no option of the client
