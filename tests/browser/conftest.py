@@ -28,6 +28,7 @@ from playwright.sync_api import (
     Page,
     Request,
     WebError,
+    expect,
     sync_playwright,
 )
 from process import Process, keyveil
@@ -60,6 +61,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """
     program = shutil.which("chromium")
     assert program is not None, "the tests need Chromium: apt-get install chromium"
+    expect.set_options(timeout=60_000)  # a machine that is busy with other tests may take long
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
         yield browser

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
@@ -48,8 +48,8 @@ def filled_in(page: Page, site: Site, orders: dict[str, float]) -> None:
     """Open the page, tick foods, rate them and go on to the notice."""
     page.goto(site.url)
     for food, rating in orders.items():
-        page.get_by_role("checkbox", name=food).check()
-        page.get_by_role("slider", name=food).fill(str(rating))
+        page.locator(f'input[name="{food}"]').check()
+        page.locator(f'input[name="rating of {food}"]').fill(str(rating))
     page.get_by_role("button", name="Next").click()
     expect(page.get_by_role("button", name="Send one message")).to_be_visible()
 
@@ -58,6 +58,21 @@ def agreed(page: Page) -> None:
     """Agree, and wait until the report is counted."""
     page.get_by_role("button", name="Send one message").click()
     expect(page.get_by_role("status")).to_have_text("Sent and counted. Thank you.")
+
+
+def until(page: Page, done: Callable[[], object]) -> None:
+    """Let the page go on until something is so."""
+    for _ in range(1200):
+        if done():
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError("it did not happen within a minute")
+
+
+def state_of(page: Page, site: Site) -> str:
+    """The state of the only answer in the ledger; empty without one."""
+    ledger = ledgers(page, site)
+    return ledger["answers"][0]["state"] if ledger else ""
 
 
 def posts(page: Page) -> list[dict]:
@@ -187,11 +202,7 @@ def test_two_tabs_at_once_send_one_report(watch, site, running_collector):
     sender = context.new_page()
     sender.goto(f"{site.url}/blank")
     sender.evaluate('() => new BroadcastChannel("agree").postMessage(1)')
-    for _ in range(200):
-        answers = ledgers(sender, site)["answers"] if ledgers(sender, site) else []
-        if answers and answers[0]["state"] == "counted":
-            break
-        sender.wait_for_timeout(50)
+    until(sender, lambda: state_of(sender, site) == "counted")
     (answer,) = ledgers(sender, site)["answers"]
     assert answer["state"] == "counted"
     reports = [body["reports"][0] for bodies in sent for body in bodies]
@@ -208,18 +219,12 @@ def test_offline_and_back(watch, site, running_collector):
     filled_in(page, site, {"Fries": 2})
     context.set_offline(True)
     page.get_by_role("button", name="Send one message").click()
-    for _ in range(100):
-        if (ledger := ledgers(page, site)) and ledger["answers"][0]["tries"]:
-            break
-        page.wait_for_timeout(50)
+    until(page, lambda: (ledger := ledgers(page, site)) and ledger["answers"][0]["tries"])
     first = ledgers(page, site)["answers"][0]
     assert first["state"] == "waiting"
     assert running_collector.reports(site.collection) == 0
     context.set_offline(False)
-    for _ in range(400):
-        if ledgers(page, site)["answers"][0]["state"] == "counted":
-            break
-        page.wait_for_timeout(50)
+    until(page, lambda: state_of(page, site) == "counted")
     (answer,) = ledgers(page, site)["answers"]
     assert answer["state"] == "counted"
     assert (answer["id"], answer["cells"], answer["epoch"]) == (
@@ -236,23 +241,14 @@ def test_a_page_that_closes_in_the_middle_sends_as_it_goes_and_once_more(watch, 
     page = context.new_page()
     filled_in(page, site, {"Salad": 5})
     page.get_by_role("button", name="Send one message").click()
-    for _ in range(200):
-        if (ledger := ledgers(page, site)) and ledger["answers"]:
-            break
+    until(page, lambda: ledgers(page, site))
     page.goto("about:blank")  # within the time that passes before the first try
-    for _ in range(100):
-        if running_collector.reports(site.collection):
-            break
-        page.wait_for_timeout(50)
+    until(page, lambda: running_collector.reports(site.collection))
     assert running_collector.reports(site.collection) == 1
     page.close()
     later = context.new_page()
     later.goto(site.url)
-    for _ in range(200):
-        if ledgers(later, site)["answers"][0]["state"] == "counted":
-            break
-        later.wait_for_timeout(50)
-    assert ledgers(later, site)["answers"][0]["state"] == "counted"
+    until(later, lambda: state_of(later, site) == "counted")
     assert running_collector.reports(site.collection) == 1
 
 
@@ -263,18 +259,13 @@ def test_a_report_that_could_not_leave_is_sent_at_the_next_visit(watch, site, ru
     filled_in(page, site, {"Salad": 5})
     context.set_offline(True)
     page.get_by_role("button", name="Send one message").click()
-    for _ in range(200):
-        if (ledger := ledgers(page, site)) and ledger["answers"]:
-            break
+    until(page, lambda: ledgers(page, site))
     page.close()
     assert running_collector.reports(site.collection) == 0
     context.set_offline(False)
     later = context.new_page()
     later.goto(site.url)
-    for _ in range(200):
-        if ledgers(later, site)["answers"][0]["state"] == "counted":
-            break
-        later.wait_for_timeout(50)
+    until(later, lambda: state_of(later, site) == "counted")
     assert running_collector.reports(site.collection) == 1
 
 
