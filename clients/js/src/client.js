@@ -1,4 +1,5 @@
 /** The client: a device that answers each collection once and sends its report until it is counted. */
+import { EPOCHS, MOST_EPOCH, ownEpoch } from "./epochs.js";
 import { ClientError, PlanError } from "./errors.js";
 import {
   addAnswer,
@@ -10,20 +11,12 @@ import {
   openLedger,
   WAITING,
 } from "./ledger.js";
+import { chance, Patience, pause } from "./patience.js";
 import { isHex, MOST_BYTES, readPlan } from "./plan.js";
-import { secureWords } from "./report.js";
 import { indexedDBStorage } from "./storage.js";
 import { ask, bodyOf, checkedURL, isTemporary, judge, sendAndLeave } from "./transport.js";
 
-/**
- * Lengths of an epoch in seconds that devices answer. The number of the epoch goes with a report: if any
- * length were allowed, a collector could give each device its own and recognise the device by it.
- */
-const EPOCHS = [3600, 21600, 43200, 86400, 604800];
-const MOST_EPOCH = 2 ** 31 - 1;
 const LONGEST = 86400;
-/** When a report is sent again, in seconds; see docs/client.md. */
-const PATIENCE = { attempts: 4, first: 1, most: 3600, longest: 30, settle: 0.25, spread: 0.25 };
 const OPTIONS = [
   "cap",
   "allow",
@@ -36,9 +29,6 @@ const OPTIONS = [
   "clock",
 ];
 const UNREACHABLE = "the collector cannot be reached now; nothing was sent";
-
-const pause = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
-const chance = () => secureWords(1)[0] / 2 ** 32;
 
 function refuse(message) {
   throw new ClientError(message);
@@ -70,7 +60,7 @@ export class Client {
     const limit = allow === undefined ? undefined : checkedLimit(allow, "allow");
     this.#options = { cap, allow: limit, allowEpoch, mostWaiting, fetch, clock };
     if (cap !== undefined) checkedLimit(cap, "cap");
-    this.#patience = { ...PATIENCE, ...options.patience };
+    this.#patience = new Patience(options.patience);
     this.#headers = {
       "content-type": "application/json",
       ...(token && { authorization: `Bearer ${token}` }),
@@ -141,7 +131,7 @@ export class Client {
         refuse("the collector sent more than a collector has to say; nothing was sent");
       if (response.status === 200) return response;
       if (!isTemporary(response.status)) refuse(`the collector refuses: status ${response.status}`);
-      const delay = this.#delay(tries, response.after);
+      const delay = this.#patience.delay(tries, response.after);
       if (delay > longest || tries === attempts) break;
       await pause(delay);
     }
@@ -201,10 +191,14 @@ export class Client {
       await this.#change((ledger) => {
         if (answerTo(ledger, hash, collection)) return; // another tab was faster
         this.#checkCost(ledger, plan, collection);
-        addAnswer(ledger, plan, held, { collection, epoch, after: begun + this.#hold(0, jitter) });
+        addAnswer(ledger, plan, held, {
+          collection,
+          epoch,
+          after: begun + this.#patience.hold(0, jitter),
+        });
       });
       this.#pending.set(hash, await this.#answer(hash));
-      await pause(this.#hold(this.#options.clock() - begun, jitter));
+      await pause(this.#patience.hold(this.#options.clock() - begun, jitter));
     }
     const outcome = await this.#send(hash, plan);
     this.#wakeLater();
@@ -237,22 +231,12 @@ export class Client {
   }
 
   /** The epoch by the device's own clock, if the collection is open and its epochs tell nobody apart. */
-  #check({ state, token, epoch: { seconds, now } }) {
+  #check({ state, token, epoch }) {
     if (state !== "open") refuse("the collection accepts no answers now; nothing was sent");
     if (token === true && !this.#headers.authorization) {
       refuse("the collection accepts reports only with a token; nothing was sent");
     }
-    const { allowEpoch, clock } = this.#options;
-    if (seconds !== allowEpoch && !(EPOCHS.includes(seconds) && seconds > allowEpoch)) {
-      refuse(
-        `the collection's epochs have ${seconds} seconds, which could tell devices apart; nothing was sent`,
-      );
-    }
-    const own = Math.floor(clock() / seconds);
-    if (own < 0 || own > MOST_EPOCH || Math.abs(own - now) > 1) {
-      refuse("the collector's epoch is not that of this device's clock; nothing was sent");
-    }
-    return own;
+    return ownEpoch(epoch, this.#options.allowEpoch, this.#options.clock());
   }
 
   #checkCost(ledger, plan, place) {
@@ -279,18 +263,6 @@ export class Client {
 
   // -- sending ------------------------------------------------------------------------------------
 
-  #hold(taken, jitter) {
-    const { settle, spread } = this.#patience;
-    const whole = settle + jitter * spread;
-    return whole > 0
-      ? Math.max(1, Math.ceil(Math.max(0, taken) / whole)) * whole - Math.max(0, taken)
-      : 0;
-  }
-
-  #delay(tries, after = 0, jitter = chance()) {
-    return after + jitter * Math.min(this.#patience.most, this.#patience.first * 2 ** (tries - 1));
-  }
-
   /** Try to send within the patience of one call. `now` ignores the planned time of the first try. */
   async #send(hash, now, refused = false) {
     const states = refused ? WAITING : ["waiting", "held"];
@@ -300,7 +272,7 @@ export class Client {
       const { collection, id } = claimed;
       const response = await ask(this.#options.fetch, `${collection}/reports`, this.#request(claimed));
       const { state, reason, after } = judge(response, id);
-      const next = this.#options.clock() + this.#delay(claimed.tries, after);
+      const next = this.#options.clock() + this.#patience.delay(claimed.tries, after);
       await this.#change((ledger) => markAnswer(ledger, hash, { state, reason, after: next }));
       const delay = next - this.#options.clock();
       if (state !== "waiting" || attempt >= this.#patience.attempts || delay > this.#patience.longest)
@@ -323,7 +295,11 @@ export class Client {
       if (!states.includes(answer.state) || (early && !(now && !answer.tries))) return null;
       const tries = answer.tries + 1;
       return {
-        ...markAnswer(ledger, hash, { state: "waiting", tries, after: time + this.#delay(tries) + 1 }),
+        ...markAnswer(ledger, hash, {
+          state: "waiting",
+          tries,
+          after: time + this.#patience.delay(tries) + 1,
+        }),
       };
     });
   }

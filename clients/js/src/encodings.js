@@ -5,7 +5,7 @@
  * many words it takes, whatever is held; and `encode(task)`: the state. A task has the view's places,
  * the held keys, `digit(key, word)`, the words and where they begin, the cap, and the schema.
  */
-import { refuse, scaled, WORD } from "./channels.js";
+import { refuse, scaled, WORD } from "./slices.js";
 
 const MOST_CAP = 64;
 

@@ -2,8 +2,9 @@
  * The parts of a plan, checked: its schema, its views, its channels, and what a device does with them.
  * A plan without parts has one.
  */
-import { hasMembers, isWhole, readChannel, refuse, scaled, sliceEnds, sliceOf } from "./channels.js";
+import { readChannel } from "./channels.js";
 import { digitOf, encodingNamed } from "./encodings.js";
+import { hasMembers, isWhole, refuse, scaled, sliceEnds, sliceOf } from "./slices.js";
 
 const MOST = 2 ** 20;
 const MOST_TALLY = 2 ** 24;

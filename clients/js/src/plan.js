@@ -2,10 +2,10 @@
  * Plans: read without trust. A plan is refused unless its hash is that of its content and its integers
  * prove the epsilon that it promises.
  */
-import { hasMembers, isWhole, refuse, sliceEnds } from "./channels.js";
 import { decimalText, logUp, units } from "./exact.js";
 import { checkMechanism, OWN, readParts, readSchema } from "./parts.js";
 import { proof, worstOf } from "./proofs.js";
+import { hasMembers, isWhole, refuse, sliceEnds } from "./slices.js";
 
 const FORMAT = "keyveil/plan/1";
 const CLIENT = '{"cap":"none","no_number":"not held","outside_range":"clip","unknown_key":"ignore"}';

@@ -2,7 +2,7 @@
  * The proof of epsilon: the worst ratio of the probabilities of any output between two records, as two
  * exact integers, for every shape.
  */
-import { refuse, WORD } from "./channels.js";
+import { refuse, WORD } from "./slices.js";
 
 const WHOLE = BigInt(WORD);
 /** Upper bound on the relative error of one step's logarithm and sum in doubles. */

@@ -2,8 +2,8 @@
  * Reports: the cells that a record marks under a plan. This module only computes; it keeps and sends
  * nothing. A device that answers a collection uses the `Client`, which answers once and keeps a ledger.
  */
-import { sliceOf } from "./channels.js";
 import { heldKeys } from "./encodings.js";
+import { sliceOf } from "./slices.js";
 
 /** Words that the choice of the part takes: one is used, the others keep a part's words aligned. */
 const BEFORE = 4;
