@@ -16,6 +16,12 @@ DEFAULT = "http://127.0.0.1:8750"
 BLANK = "<!doctype html><html lang=en><title>blank</title>"
 
 
+class Server(ThreadingHTTPServer):
+    """A server that refuses no connection of a page with many modules."""
+
+    request_queue_size = 128
+
+
 class Site:
     """A web server for the page and the client's modules. Its content can be changed by tests."""
 
@@ -39,7 +45,7 @@ class Site:
             def log_message(self, *_: object) -> None:
                 """Say nothing."""
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
 
     @property

@@ -353,3 +353,27 @@ def test_the_page_of_the_docs_works(watched_page, running_collector, monkeypatch
         watched_page.goto(site.url)
         agreed(watched_page)
     assert running_collector.reports("menu") == 1
+
+
+def test_nothing_but_the_report_leaves(watch, site, running_collector):
+    """No cookie and no referrer goes to the collector, whose host has one; the body is the report."""
+    context = watch.context()
+    context.add_cookies([{"name": "seen", "value": "before", "url": running_collector.url}])
+    page = context.new_page()
+    asked: list[dict[str, Any]] = []
+
+    def note(request) -> None:
+        if request.url.startswith(running_collector.url) and request.method != "OPTIONS":
+            asked.append({"headers": request.all_headers(), "body": request.post_data})
+
+    filled_in(page, site, {"Pepsi": 2})
+    page.on("request", note)
+    agreed(page)
+    filled = [request for request in asked if request["body"]]
+    assert len(filled) == 1
+    for request in asked:
+        assert not {"cookie", "referer", "authorization"} & set(request["headers"])
+    body = json.loads(filled[0]["body"])
+    assert set(body) == {"plan", "epoch", "reports"}
+    (report,) = body["reports"]
+    assert set(report) == {"id", "cells"}
