@@ -162,9 +162,9 @@ export class Client {
     };
     const before = offered(await this.#ledger(), null);
     if (before.answered) return before;
-    const epoch = this.#check(about);
+    this.#check(about);
     const plan = await this.#plan(name, about);
-    return { ...offered(await this.#ledger(), plan), epoch };
+    return { ...offered(await this.#ledger(), plan), seconds: about.epoch.seconds };
   }
 
   /**
@@ -183,7 +183,7 @@ export class Client {
   }
 
   /** Answer an offer of this client. The report is drawn, stored, and sent as soon as that is possible. */
-  async accept({ collection, hash, plan, epoch }, record) {
+  async accept({ collection, hash, plan, seconds }, record) {
     if (plan) {
       // the time of sending is drawn before the record is read
       const [begun, jitter] = [this.#options.clock(), chance()];
@@ -191,11 +191,9 @@ export class Client {
       await this.#change((ledger) => {
         if (answerTo(ledger, hash, collection)) return; // another tab was faster
         this.#checkCost(ledger, plan, collection);
-        addAnswer(ledger, plan, held, {
-          collection,
-          epoch,
-          after: begun + this.#patience.hold(0, jitter),
-        });
+        const epoch = Math.floor(begun / seconds); // a person may take days to agree
+        const after = begun + this.#patience.hold(0, jitter);
+        addAnswer(ledger, plan, held, { collection, epoch, after });
       });
       this.#pending.set(hash, await this.#answer(hash));
       await pause(this.#patience.hold(this.#options.clock() - begun, jitter));
@@ -230,13 +228,13 @@ export class Client {
     return `${this.#url}/v1/collections/${encodeURIComponent(name)}`;
   }
 
-  /** The epoch by the device's own clock, if the collection is open and its epochs tell nobody apart. */
+  /** Refuse a collection that is not open, or whose epochs could tell devices apart. */
   #check({ state, token, epoch }) {
     if (state !== "open") refuse("the collection accepts no answers now; nothing was sent");
     if (token === true && !this.#headers.authorization) {
       refuse("the collection accepts reports only with a token; nothing was sent");
     }
-    return ownEpoch(epoch, this.#options.allowEpoch, this.#options.clock());
+    ownEpoch(epoch, this.#options.allowEpoch, this.#options.clock());
   }
 
   #checkCost(ledger, plan, place) {

@@ -70,7 +70,8 @@ export interface Offer {
   readonly plan: Plan | null;
   readonly budget: Budget;
   readonly answered: Outcome | null;
-  readonly epoch?: number;
+  /** Length of an epoch in seconds. */
+  readonly seconds?: number;
 }
 
 /** When a report is sent and sent again; all times in seconds. */

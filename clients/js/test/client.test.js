@@ -281,3 +281,13 @@ test("limits are numbers or decimal texts", async () => {
     assert.throws(() => device(desk, { cap }), /above zero/, String(cap));
   }
 });
+
+test("a person who takes days to agree answers in the epoch of that day", async () => {
+  const desk = new Desk(KVUE);
+  let days = 0;
+  const client = device(desk, { clock: () => QUICK.clock() + days * SECONDS });
+  const offer = await client.offer("menu");
+  days = 3;
+  await client.accept(offer, RECORD);
+  assert.equal(desk.reports[0].epoch, Math.floor(NOW / SECONDS) + 3);
+});
