@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock services demo test test-long lint types bench clean
+.PHONY: setup lock services browser node demo test test-long lint types bench clean
 
 setup: $(STAMP)
 
@@ -50,17 +50,31 @@ services:
 	  { apt-get update -qq && apt-get install -y -qq nginx-light systemd >/dev/null; } || \
 	  { echo "the tests need nginx and systemd-analyze: install the packages nginx-light and systemd"; exit 1; }
 
+# The tests of web pages run in a real browser.
+browser:
+	@command -v chromium >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || \
+	  { echo "the tests need Chromium: install the chromium package"; exit 1; }
+
+# Tools that check the client for web pages; the client itself needs none.
+node:
+	@command -v npm >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq nodejs npm >/dev/null; } || \
+	  { echo "the tests need Node 20 or newer: install the nodejs and npm packages"; exit 1; }
+	@test clients/js/node_modules/.package-lock.json -nt clients/js/package-lock.json || \
+	  npm ci --prefix clients/js --silent --no-audit --no-fund
+
 # Bytecode is kept even where the environment forbids it: the tests start some hundred processes.
 KEEP := PYTHONDONTWRITEBYTECODE=
 
-test: lint types services
+test: lint types services browser node
 	@$(KEEP) KEYVEIL_POSTGRES=required $(BIN)/python -m pytest -n 2 -m "not long"
 
-test-long: lint types services
+test-long: lint types services browser node
 	@$(KEEP) KEYVEIL_POSTGRES=required KEYVEIL_LONG=1 $(BIN)/python -m pytest -n 2
 
 bench: setup
 	@$(BIN)/python -m bench
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis out
+	rm -rf $(VENV) clients/js/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis out

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 
-from . import collector, coverage, fleet, hostile, speed, start
+from . import browser, collector, coverage, fleet, hostile, speed, start
 
 BENCHMARKS = {
     "speed": speed.run,
@@ -19,6 +19,7 @@ BENCHMARKS = {
     "collector": collector.run,
     "fleet": fleet.run,
     "hostile": hostile.run,
+    "browser": browser.run,
 }
 
 

@@ -12,7 +12,7 @@ import msgspec
 from .... import __version__
 from ....estimate.together.query import KINDS
 from ..process.problems import CONTENT_TYPE, REASONS
-from . import schemas
+from . import client_files, schemas  # noqa: F401  (the route of client_files is one of OPERATIONS)
 from .batches import BINARY, JSON, SingleReport, WireBatch
 from .routes import OPERATIONS, Operation
 
@@ -137,8 +137,8 @@ def _operation(operation: Operation, path: str) -> dict[str, Any]:
         }
         reasons += _BODY
     description["responses"] = {str(operation.status): answer, **_refusals(reasons)}
-    if path.endswith("/plan"):
-        description["responses"]["304"] = {"description": "the plan is the one named by If-None-Match"}
+    if operation.etag:
+        description["responses"]["304"] = {"description": operation.etag}
     return {**description, **_security(operation.role)}
 
 

@@ -55,6 +55,8 @@ class Operation:
     """Whether pages of allowed origins may read the response."""
     more: Mapping[str, type | None] = field(default_factory=dict)
     """Other content types of a successful response."""
+    etag: str = ""
+    """What status 304 means here; empty if the response has no ETag."""
 
 
 OPERATIONS: list[Operation] = []
@@ -250,8 +252,9 @@ async def next_round(service: Service, request: Request, collection: Collection)
 
 
 @operation(
-    "GET", _C + "/plan", "The plan of the latest round, or of one", None, query=("round",), public=True
-)
+    "GET", _C + "/plan", "The plan of the latest round, or of one", None, query=("round",), public=True,
+    etag="the plan is the one named by If-None-Match",
+)  # fmt: skip
 async def plan(service: Service, request: Request, collection: Collection) -> Response:
     round_ = round_of(request, collection)
     book = await asyncio.to_thread(service.store.book, round_)

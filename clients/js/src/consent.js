@@ -1,0 +1,284 @@
+/**
+ * `<keyveil-consent>`: tells a person what a report is before one is drawn, and asks.
+ *
+ * Set `client`, `collection` and `record` (an object, or a function that returns one). When the person
+ * agrees, the element answers the collection under the plan that it has shown. It fires
+ * `keyveil-answer` (detail: the outcome), `keyveil-decline` and `keyveil-error` (detail: the error).
+ */
+import { mostCertain, oddsFactor, possibleReports } from "./preview.js";
+
+export { mostCertain, oddsFactor, possibleReports };
+
+/** All texts. Replace some or all of them with `element.strings = { ... }`. */
+export const STRINGS = {
+  title: "Share an answer without giving it away",
+  what: "If you agree, this device sends one short coded message. It picks {topic} and throws coins before it says anything, so the message is often untrue. Your answers stay on this device.",
+  topicOne: "one of {count} questions at random",
+  topicSome: "a few of {count} questions at random",
+  topicAll: "all {count} questions together",
+  examples: "What the message could look like",
+  fromYou: "From your answers",
+  fromNone: "From someone who answered nothing",
+  exampleNote: "These are thrown just now, only to show you. They are not kept and not sent.",
+  again: "Throw the coins again",
+  held: "{key}: {value}",
+  yes: "yes",
+  absent: "{key}: no",
+  code: "{keys} code {code}",
+  odds: "What it gives away",
+  oddsText:
+    "Whatever your answers are, any other answers lead to the same message at least 1/{factor} as often. Someone who guesses 50 : 50 about you can become at most {percent} sure.",
+  budget: "Your privacy budget",
+  budgetText:
+    "All your answers on this site may cost {cap} together. {left} is left; this one costs {cost}.",
+  accept: "Send one message",
+  decline: "Do not send",
+  sending: "Sending …",
+  counted: "Sent and counted. Thank you.",
+  waiting: "Your message is stored and will be sent when there is a connection.",
+  answered: "You have answered this already. Nothing more is sent.",
+  declined: "Nothing was sent.",
+  failed: "Nothing was sent: {reason}.",
+};
+
+const STYLE = `
+:host { display: block; --ink: var(--keyveil-ink, #1b1f24); --paper: var(--keyveil-paper, #fff);
+  --line: var(--keyveil-line, #c9d1d9); --soft: var(--keyveil-soft, #59636e);
+  --accent: var(--keyveil-accent, #0b5cad); --on: var(--keyveil-on-accent, #fff);
+  color: var(--ink); font: var(--keyveil-font, 1rem/1.5 system-ui, sans-serif) }
+@media (prefers-color-scheme: dark) { :host { --ink: var(--keyveil-ink, #e6edf3);
+  --paper: var(--keyveil-paper, #14181d); --line: var(--keyveil-line, #3d444d);
+  --soft: var(--keyveil-soft, #9da7b3); --accent: var(--keyveil-accent, #7cb7f5);
+  --on: var(--keyveil-on-accent, #0d1117) } }
+section { background: var(--paper); border: 1px solid var(--line); border-radius: .75rem;
+  padding: 1.25rem 1.5rem; max-width: 42rem; box-sizing: border-box }
+h2 { margin: 0 0 .5rem; font-size: 1.25em } h3 { margin: 1.25rem 0 .25rem; font-size: 1em }
+p { margin: .25rem 0 } small { color: var(--soft) }
+.side { display: grid; grid-template-columns: repeat(auto-fit, minmax(12rem, 1fr)); gap: .75rem; margin: .5rem 0 }
+h4 { margin: 0; font-size: .85em; font-weight: 600; color: var(--soft) }
+ul { list-style: none; margin: .25rem 0 0; padding: 0 }
+li { border: 1px solid var(--line); border-radius: .4rem; padding: .2rem .6rem; margin: .25rem 0;
+  font-variant-numeric: tabular-nums; overflow-wrap: anywhere }
+meter { width: 100%; height: .8rem }
+button { font: inherit; padding: .45rem 1rem; border-radius: .5rem; border: 1px solid var(--accent);
+  color: var(--accent); background: transparent; cursor: pointer; margin: .25rem .5rem .25rem 0 }
+.main { background: var(--accent); color: var(--on) }
+button:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px }
+button[disabled] { opacity: .55; cursor: default }
+[role=status]:not(:empty) { margin-top: .75rem; font-weight: 600 }`;
+
+/** Number of possible reports that are shown for each person. */
+const SHOWN = 3;
+
+function element(name, attributes, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+export class KeyveilConsent extends HTMLElement {
+  #strings = STRINGS;
+  #facts = {};
+  #offer;
+  #toss;
+  #loading = false;
+  #root = this.attachShadow({ mode: "open" });
+
+  set client(client) {
+    this.#set({ client });
+  }
+
+  set collection(collection) {
+    this.#set({ collection });
+  }
+
+  set record(record) {
+    this.#set({ record });
+  }
+
+  set strings(strings) {
+    this.#strings = { ...STRINGS, ...strings };
+    if (this.#offer) this.#render();
+  }
+
+  connectedCallback() {
+    this.#set({});
+  }
+
+  #set(facts) {
+    Object.assign(this.#facts, facts);
+    const { client, collection, record } = this.#facts;
+    if (this.#offer) this.#toss?.();
+    else if (this.isConnected && client && collection && record !== undefined) this.#load();
+  }
+
+  #say(name, values = {}) {
+    return this.#strings[name].replace(/\{(\w+)\}/g, (all, key) => values[key] ?? all);
+  }
+
+  /** A number for the person: a bound is rounded to the safe side, "ceil" or "floor". */
+  #number(value, roundingMode, options = { maximumSignificantDigits: 3 }) {
+    const language = this.lang || document.documentElement.lang || "en";
+    return new Intl.NumberFormat(language, { ...options, roundingMode }).format(value);
+  }
+
+  #tell(event, detail) {
+    this.dispatchEvent(new CustomEvent(event, { detail, bubbles: true, composed: true }));
+  }
+
+  async #load() {
+    if (this.#loading) return;
+    this.#loading = true;
+    try {
+      this.#offer = await this.#facts.client.offer(this.#facts.collection);
+      this.#render();
+    } catch (error) {
+      this.#fail(error);
+    }
+    this.#loading = false;
+  }
+
+  #fail(error) {
+    this.#offer = this.#toss = undefined;
+    this.#show([], this.#say("failed", { reason: error.message }));
+    this.#tell("keyveil-error", error);
+  }
+
+  /** Put parts into the notice, below its title. Returns the element that tells how things stand. */
+  #show(parts, text) {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(STYLE);
+    this.#root.adoptedStyleSheets = [sheet];
+    const title = element("h2", { id: "title", part: "title" }, this.#say("title"));
+    const status = element("p", { role: "status", part: "status" }, text);
+    const notice = { part: "notice", "aria-labelledby": "title" };
+    this.#root.replaceChildren(element("section", notice, title, ...parts, status));
+    return status;
+  }
+
+  #render() {
+    const { plan, answered } = this.#offer;
+    if (answered) {
+      this.#show([], this.#say(answered.state === "waiting" ? "waiting" : "answered"));
+      return;
+    }
+    const count = plan.keys.length;
+    const [{ encode, views }, ...others] = plan.parts;
+    const size = encode === "views" ? views.places[0].length : count;
+    const topic = others.length
+      ? "topicSome"
+      : size === count
+        ? "topicAll"
+        : size === 1
+          ? "topicOne"
+          : "topicSome";
+    const what = this.#say("what", { topic: this.#say(topic, { count }) });
+    const buttons = element("p", {});
+    const parts = [
+      element("p", { part: "text" }, what),
+      ...this.#examples(),
+      ...this.#odds(),
+      ...this.#budget(),
+    ];
+    this.#ask(buttons, this.#show([...parts, buttons], ""));
+    this.#toss();
+  }
+
+  #examples() {
+    const side = element("div", { class: "side" });
+    this.#toss = async () => {
+      const { record } = this.#facts;
+      const own = typeof record === "function" ? await record() : record;
+      const lists = [
+        ["fromYou", own],
+        ["fromNone", {}],
+      ].map(([name, held]) => {
+        const reports = possibleReports(this.#offer.plan, held, SHOWN);
+        const items = reports.map((report) => element("li", { part: "report" }, this.#told(report)));
+        return element("div", {}, element("h4", {}, this.#say(name)), element("ul", {}, ...items));
+      });
+      side.replaceChildren(...lists);
+    };
+    const again = element("button", { type: "button", part: "again" }, this.#say("again"));
+    again.addEventListener("click", () => this.#toss());
+    const note = element("p", {}, element("small", {}, this.#say("exampleNote")));
+    return [element("h3", {}, this.#say("examples")), side, note, again];
+  }
+
+  /** A possible report in words. */
+  #told({ keys, says, cells }) {
+    if (!says) {
+      const code = cells.slice(1, 13).join(" ") + (cells.length > 13 ? " …" : "");
+      return this.#say("code", { keys: keys.join(", "), code }).trim();
+    }
+    const told = keys.map((key, i) => {
+      const value =
+        says[i] === true
+          ? this.#say("yes")
+          : says[i] === null
+            ? ""
+            : this.#number(says[i], "halfExpand");
+      return this.#say(says[i] === null ? "absent" : "held", { key, value });
+    });
+    return told.join(", ");
+  }
+
+  #odds() {
+    const { plan } = this.#offer;
+    const percent = this.#number(mostCertain(plan), "ceil", {
+      style: "percent",
+      maximumFractionDigits: 1,
+    });
+    const text = this.#say("oddsText", { factor: this.#number(oddsFactor(plan), "ceil"), percent });
+    return [element("h3", {}, this.#say("odds")), element("p", { part: "text" }, text)];
+  }
+
+  #budget() {
+    const { plan, budget } = this.#offer;
+    const [cost, left, cap] = [plan.chain?.total ?? plan.proven, budget.left, budget.cap].map(Number);
+    const text = this.#say("budgetText", {
+      cost: this.#number(cost, "ceil"),
+      left: this.#number(left, "floor"),
+      cap: this.#number(cap, "floor"),
+    });
+    const meter = element("meter", {
+      min: 0,
+      max: cap,
+      value: cap - left + cost,
+      part: "meter",
+      "aria-label": text,
+    });
+    return [element("h3", {}, this.#say("budget")), element("p", { part: "text" }, text), meter];
+  }
+
+  #ask(buttons, status) {
+    const accept = element(
+      "button",
+      { type: "button", class: "main", part: "accept" },
+      this.#say("accept"),
+    );
+    const decline = element("button", { type: "button", part: "decline" }, this.#say("decline"));
+    const end = (name) => {
+      accept.disabled = decline.disabled = true;
+      status.textContent = this.#say(name);
+    };
+    accept.addEventListener("click", async () => {
+      end("sending");
+      try {
+        const outcome = await this.#facts.client.accept(this.#offer, this.#facts.record);
+        end(outcome.counted ? "counted" : "waiting");
+        this.#tell("keyveil-answer", outcome);
+      } catch (error) {
+        this.#fail(error);
+      }
+    });
+    decline.addEventListener("click", () => {
+      end("declined");
+      this.#tell("keyveil-decline");
+    });
+    buttons.append(accept, decline);
+  }
+}
+
+if (!customElements.get("keyveil-consent")) customElements.define("keyveil-consent", KeyveilConsent);

@@ -1,0 +1,122 @@
+/** A record: names and values, or pairs of them. It never leaves the device. */
+export type Record =
+  | { readonly [key: string]: unknown }
+  | ReadonlyMap<string, unknown>
+  | ReadonlyArray<readonly [string, unknown]>;
+
+export class KeyveilError extends Error {}
+/** A plan cannot be read or trusted. */
+export class PlanError extends KeyveilError {}
+/** The person's budget does not allow this answer. */
+export class BudgetError extends KeyveilError {}
+/** The collector cannot be reached or trusted, or accepts no answers now. Nothing was sent. */
+export class ClientError extends KeyveilError {}
+
+/** A verified plan. */
+export interface Plan {
+  readonly hash: string;
+  readonly mechanism: string;
+  readonly keys: readonly string[];
+  /** Epsilons as decimal texts: what the plan promises, and what its integers prove. */
+  readonly promised: string;
+  readonly proven: string;
+  readonly chain: { readonly round: number; readonly parent: string; readonly total: string } | null;
+}
+
+/** A plan that can be trusted, from its text or its JSON document: its hash and its proof are checked. */
+export function readPlan(document: string | object): Promise<Plan>;
+
+/** Where the ledger is kept. */
+export interface Storage {
+  read(): Promise<unknown>;
+  /** Store what `change` makes of the stored document, in one transaction; nothing if it throws. */
+  update(change: (document: any) => unknown): Promise<void>;
+}
+
+/** IndexedDB: shared by all tabs of one origin, kept across visits. */
+export function indexedDBStorage(): Storage;
+/** A storage that forgets everything at the end: for tests. */
+export function memoryStorage(): Storage;
+
+export type State = "waiting" | "held" | "counted" | "dropped" | "refused";
+
+/** What happened to a device's report to a collection. */
+export interface Outcome {
+  readonly collection: string;
+  readonly plan: string;
+  readonly mechanism: string;
+  readonly epsilon: string;
+  readonly round: number;
+  readonly epoch: number;
+  readonly state: State;
+  readonly reason: string;
+  readonly tries: number;
+  /** Seconds since 1970 before which a waiting report is not sent. */
+  readonly after: number;
+  readonly counted: boolean;
+}
+
+export interface Budget {
+  readonly cap: string;
+  readonly spent: string;
+  readonly left: string;
+}
+
+/** What a collection asks, verified and affordable. */
+export interface Offer {
+  readonly collection: string;
+  readonly hash: string;
+  /** Null if this device has answered. */
+  readonly plan: Plan | null;
+  readonly budget: Budget;
+  readonly answered: Outcome | null;
+  /** Length of an epoch in seconds. */
+  readonly seconds?: number;
+}
+
+/** When a report is sent and sent again; all times in seconds. */
+export interface Patience {
+  attempts?: number;
+  first?: number;
+  most?: number;
+  longest?: number;
+  settle?: number;
+  spread?: number;
+}
+
+export interface ClientOptions {
+  /** Largest total epsilon of all answers; set once, when the ledger is created. */
+  cap?: number | string;
+  /** Largest epsilon of one collection over all its rounds. */
+  allow?: number | string;
+  /** Shortest epoch, in seconds, that the device answers; 3600 by default. */
+  allowEpoch?: number;
+  /** An ingest token, if the collection requires one. */
+  token?: string;
+  /** IndexedDB by default. */
+  storage?: Storage;
+  patience?: Patience;
+  mostWaiting?: number;
+  fetch?: typeof globalThis.fetch;
+  /** Seconds since 1970. */
+  clock?: () => number;
+}
+
+/** One device and one collector. */
+export class Client {
+  constructor(url: string, options?: ClientOptions);
+  readonly url: string;
+  budget(): Promise<Budget>;
+  answers(name?: string): Promise<Outcome[]>;
+  about(name: string): Promise<{ readonly [name: string]: unknown }>;
+  plan(name: string, expected?: string): Promise<Plan>;
+  offer(name: string, expected?: string): Promise<Offer>;
+  answer(
+    name: string,
+    record: Record | (() => Record | Promise<Record>),
+    options?: { plan?: string },
+  ): Promise<Outcome>;
+  accept(offer: Offer, record: Record | (() => Record | Promise<Record>)): Promise<Outcome>;
+  flush(options?: { refused?: boolean }): Promise<Outcome[]>;
+  close(): void;
+}

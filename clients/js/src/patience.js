@@ -1,0 +1,34 @@
+/** When a report is sent, and sent again. All times are in seconds; docs/client.md says why. */
+import { secureWords } from "./report.js";
+
+/** Let some seconds pass. */
+export const pause = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+
+/** A secure random number, uniform on [0, 1). */
+export const chance = () => secureWords(1)[0] / 2 ** 32;
+
+/** Exponential backoff with full jitter, and a first try whose time does not depend on the record. */
+export class Patience {
+  attempts = 4;
+  first = 1;
+  most = 3600;
+  longest = 30;
+  settle = 0.25;
+  spread = 0.25;
+
+  constructor(changes = {}) {
+    Object.assign(this, changes);
+  }
+
+  /** Seconds to wait before the first try, after answering took some seconds; a multiple of a drawn time. */
+  hold(taken, jitter) {
+    const whole = this.settle + jitter * this.spread;
+    const past = Math.max(0, taken);
+    return whole > 0 ? Math.max(1, Math.ceil(past / whole)) * whole - past : 0;
+  }
+
+  /** Seconds to wait after a number of tries, never less than the server asks for. */
+  delay(tries, after = 0) {
+    return after + chance() * Math.min(this.most, this.first * 2 ** (tries - 1));
+  }
+}

@@ -1,0 +1,74 @@
+/**
+ * Where the ledger is kept. A storage has two methods:
+ *
+ * - `read()`: the stored document, or null.
+ * - `update(change)`: reads the document, passes it to `change`, and stores what `change` returns, all in
+ *   one transaction. It resolves when that is durable. If `change` throws, nothing is stored.
+ */
+import { ClientError } from "./errors.js";
+
+const NAME = "keyveil";
+const STORE = "ledger";
+
+/** The browser's IndexedDB: shared by all tabs of one origin, kept across visits. */
+export function indexedDBStorage() {
+  let opened;
+  const open = () =>
+    (opened ??= new Promise((resolve, reject) => {
+      const request = indexedDB.open(NAME, 1);
+      request.onupgradeneeded = () => request.result.createObjectStore(STORE);
+      request.onsuccess = () => {
+        request.result.onversionchange = () => request.result.close();
+        request.result.onclose = () => (opened = undefined);
+        resolve(request.result);
+      };
+      request.onerror = () => {
+        opened = undefined;
+        reject(new ClientError("this browser keeps no data for this page, so nothing is answered"));
+      };
+    }));
+
+  const transact = async (mode, change) => {
+    const database = await open();
+    return new Promise((resolve, reject) => {
+      const transaction = database.transaction(STORE, mode, { durability: "strict" });
+      const store = transaction.objectStore(STORE);
+      const request = store.get(STORE);
+      let failure;
+      request.onsuccess = () => {
+        try {
+          const document = change(request.result ?? null);
+          if (mode === "readwrite") store.put(document, STORE);
+        } catch (error) {
+          failure = error;
+          transaction.abort();
+        }
+      };
+      transaction.oncomplete = () => resolve();
+      transaction.onabort = () =>
+        reject(
+          failure ?? new ClientError("this browser could not store the ledger; nothing is answered"),
+        );
+    });
+  };
+
+  return {
+    async read() {
+      let found = null;
+      await transact("readonly", (document) => (found = document));
+      return found;
+    },
+    update: (change) => transact("readwrite", change),
+  };
+}
+
+/** A storage that forgets everything when the page or process ends: for tests. */
+export function memoryStorage() {
+  let text = "null";
+  return {
+    read: async () => JSON.parse(text),
+    async update(change) {
+      text = JSON.stringify(change(JSON.parse(text)));
+    },
+  };
+}

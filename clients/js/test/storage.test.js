@@ -1,0 +1,48 @@
+/** The ledger in a file: kept across processes, replaced as a whole, shared with a lock. */
+import assert from "node:assert/strict";
+import { mkdtempSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "node:test";
+
+import { fileStorage } from "../node/file_storage.js";
+import { Client } from "../src/index.js";
+import { Desk, planOf, QUICK } from "./desk.js";
+
+const folder = () => mkdtempSync(join(tmpdir(), "keyveil-"));
+
+test("a device in Node answers once across restarts", async () => {
+  const [path, desk] = [join(folder(), "ledger.json"), new Desk(planOf("kvue"))];
+  const device = () =>
+    new Client("http://127.0.0.1:1", {
+      cap: 4,
+      storage: fileStorage(path),
+      fetch: desk.fetch,
+      ...QUICK,
+    });
+  assert.equal((await device().answer("menu", { Pepsi: 4 })).state, "counted");
+  assert.equal((await device().answer("menu", { Fries: 1 })).state, "counted");
+  assert.equal(desk.reports.length, 1);
+  assert.equal(statSync(path).mode & 0o777, 0o600);
+});
+
+test("many changes at once are all kept", async () => {
+  const path = join(folder(), "ledger.json");
+  const add = () => fileStorage(path).update((document) => ({ count: (document?.count ?? 0) + 1 }));
+  await Promise.all(Array.from({ length: 40 }, add));
+  assert.deepEqual(await fileStorage(path).read(), { count: 40 });
+});
+
+test("a change that throws changes nothing and leaves no lock", async () => {
+  const home = folder();
+  const storage = fileStorage(join(home, "ledger.json"));
+  await storage.update(() => ({ count: 1 }));
+  const broken = () => {
+    throw new Error("no");
+  };
+  await assert.rejects(storage.update(broken), /no/);
+  assert.deepEqual(await storage.read(), { count: 1 });
+  assert.deepEqual(readdirSync(home), ["ledger.json"]);
+  writeFileSync(join(home, "ledger.json"), "{");
+  await assert.rejects(storage.read(), /cannot be read/);
+});

@@ -1,0 +1,103 @@
+"""The client as a package: its size, its types, its format, and what it is made of."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CLIENT = ROOT / "clients" / "js"
+TOOLS = CLIENT / "node_modules" / ".bin"
+SOURCES = sorted((CLIENT / "src").glob("*.js"))
+PRIVATISES = """
+export { readParts, readSchema } from "./src/parts.js";
+export { drawCells } from "./src/report.js";
+"""
+ENTRIES = {
+    "what privatises": (PRIVATISES, 6_000),
+    "the whole client": ('export * from "./src/index.js";', 14_000),
+    "the notice and what it draws with": ('export * from "./src/consent.js";', 8_000),
+}
+"""What is imported, and the bytes that it may have, minified and compressed."""
+
+
+def tool(name: str, *words: str, given: str = "") -> str:
+    """What a tool of the package's development prints."""
+    program = TOOLS / name
+    assert program.exists(), "the tests need the tools of clients/js: make node"
+    done = subprocess.run([program, *words], input=given, capture_output=True, text=True, cwd=CLIENT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_it_is_small(name):
+    code, most = ENTRIES[name]
+    words = ("--bundle", "--minify", "--format=esm", "--target=es2022", "--log-level=error")
+    packed = gzip.compress(tool("esbuild", *words, given=code).encode(), 9)
+    assert 1000 < len(packed) < most, f"{name}: {len(packed)} bytes"
+
+
+def test_the_types_are_right():
+    tool("tsc", "--project", "test/types")
+
+
+def test_the_format_is_one():
+    pages = str(ROOT / "examples" / "web")
+    tool(
+        "prettier",
+        "--check",
+        "--log-level=error",
+        "src",
+        "node",
+        "testing",
+        "test",
+        "package.json",
+        pages,
+    )
+
+
+def test_it_depends_on_nothing_and_needs_no_build():
+    package = json.loads((CLIENT / "package.json").read_text())
+    assert "dependencies" not in package
+    for file in SOURCES:
+        named = re.findall(r'(?:from|import)\s*\(?"([^"]+)"', file.read_text())
+        assert all(
+            re.fullmatch(r"\./\w+\.js", name) and (CLIENT / "src" / name).is_file() for name in named
+        )
+
+
+def test_reports_are_drawn_from_secure_words_alone():
+    """One place asks for random words. No other source of chance is named in the client."""
+    text = {file.name: file.read_text() for file in SOURCES}
+    assert not any("Math.random" in code for code in text.values())
+    assert {name for name, code in text.items() if "crypto.getRandomValues(" in code} == {
+        "ledger.js",  # the id of a report, apart from its words
+        "report.js",
+    }
+    assert not any("testing/" in code for code in text.values()), "recorded words are for tests"
+
+
+def test_package_and_project_agree():
+    package = json.loads((CLIENT / "package.json").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert (package["version"], package["license"]) == (project["version"], project["license"])
+    assert (CLIENT / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    for entry in package["exports"].values():
+        for path in entry.values() if isinstance(entry, dict) else [entry]:
+            assert (CLIENT / path).is_file()
+
+
+def test_tools_are_pinned_with_their_hashes_and_no_hosts():
+    locked = json.loads((CLIENT / "package-lock.json").read_text())
+    for name, facts in locked["packages"].items():
+        assert "resolved" not in facts, name
+        assert name == "" or facts["integrity"].startswith("sha512-")
+    for version in locked["packages"][""]["devDependencies"].values():
+        assert re.fullmatch(r"\d+\.\d+\.\d+", version)

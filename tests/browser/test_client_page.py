@@ -1,0 +1,379 @@
+"""The example page in Chromium: people fill it in, agree, and their reports arrive, come what may."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from example_site import CLIENT, DEFAULT, ROOT, Site, serving
+from playwright.sync_api import Page, expect
+
+from keyveil import Plan, Schema, Tally
+from keyveil.plan.report import Report
+
+DOCS = ROOT / "docs"
+FOODS = ["Hamburger", "Fries", "Pepsi", "Salad", "Ice cream"]
+PLAN = Plan.of(Schema.of(FOODS, 1, 5), "kvue", 1)
+
+LEDGER = """() => new Promise((resolve, reject) => {
+  const opening = indexedDB.open("keyveil", 1);
+  opening.onupgradeneeded = () => opening.result.createObjectStore("ledger");
+  opening.onerror = () => reject(opening.error);
+  opening.onsuccess = () => {
+    const reading = opening.result.transaction("ledger").objectStore("ledger").get("ledger");
+    reading.onsuccess = () => { opening.result.close(); resolve(reading.result ?? null); };
+  };
+})"""
+
+
+@pytest.fixture
+def site(running_collector, request) -> Iterator[Site]:
+    """The page, with a collection and a plan of its own for each test."""
+    name = request.node.originalname.replace("_", "-")[:60].strip("-")
+    with serving(running_collector.url) as made:
+        made.collection = name
+        keys = [*FOODS, f"made for {name}"[:200]]
+        made.plan = Plan.of(Schema.of(keys, 1, 5), "kvue", 1)
+        running_collector.create(name, made.plan)
+        yield made
+
+
+def filled_in(page: Page, site: Site, orders: dict[str, float]) -> None:
+    """Open the page, tick foods, rate them and go on to the notice."""
+    page.goto(site.url)
+    for food, rating in orders.items():
+        page.locator(f'input[name="{food}"]').check()
+        page.locator(f'input[name="rating of {food}"]').fill(str(rating))
+    page.get_by_role("button", name="Next").click()
+    expect(page.get_by_role("button", name="Send one message")).to_be_visible()
+
+
+def agreed(page: Page) -> None:
+    """Agree, and wait until the report is counted."""
+    page.get_by_role("button", name="Send one message").click()
+    expect(page.get_by_role("status")).to_have_text("Sent and counted. Thank you.")
+
+
+def until(page: Page, done: Callable[[], object]) -> None:
+    """Let the page go on until something is so."""
+    for _ in range(1200):
+        if done():
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError("it did not happen within a minute")
+
+
+def state_of(page: Page, site: Site) -> str:
+    """The state of the only answer in the ledger; empty without one."""
+    ledger = ledgers(page, site)
+    return ledger["answers"][0]["state"] if ledger else ""
+
+
+def posts(page: Page) -> list[dict]:
+    """The reports that a page sends from now on; grows as they are sent."""
+    sent: list[dict] = []
+
+    def note(request) -> None:
+        if request.method == "POST":
+            sent.append(json.loads(request.post_data))
+
+    page.on("request", note)
+    return sent
+
+
+def ledgers(page: Page, site: Site) -> dict | None:
+    """The ledger that the browser keeps for the page's origin."""
+    return page.evaluate(LEDGER)
+
+
+def test_visitors_fill_in_the_page_and_the_tally_is_theirs(watch, site, running_collector, scale):
+    """20 visitors (200 in a long run), each in a context of their own.
+
+    What the collector counted is, cell by cell, what the browsers have in their ledgers.
+    """
+    chance = random.Random("visitors")
+    visitors, together = 200 if scale > 1 else 20, 10
+    tally = Tally(site.plan)
+    ids = set()
+    for _ in range(visitors // together):
+        pages = [watch.context().new_page() for _ in range(together)]
+        for page in pages:
+            orders = {food: chance.choice((1, 2.5, 5)) for food in FOODS if chance.random() < 0.5}
+            filled_in(page, site, orders)
+            page.get_by_role("button", name="Send one message").click()
+        for page in pages:
+            expect(page.get_by_role("status")).to_have_text("Sent and counted. Thank you.")
+            answer = only_answer(page, site)
+            tally = tally.add(Report(site.plan.hash, tuple(answer["cells"]), answer["id"]))
+            ids.add(answer["id"])
+            page.context.close()
+    assert len(ids) == visitors
+    assert running_collector.reports(site.collection) == visitors
+    raw = running_collector.admin.get(f"/v1/collections/{site.collection}/tally").content
+    assert np.array_equal(Tally.parse(site.plan, raw).counts, tally.counts)
+
+
+def only_answer(page: Page, site: Site) -> dict[str, Any]:
+    """The one answer of a device that is done; its ledger names no key."""
+    ledger = ledgers(page, site)
+    (answer,) = ledger["answers"]
+    assert (answer["state"], answer["tries"]) == ("counted", 1)
+    assert answer["epsilon"] == site.plan.document()["epsilon"]["proven"]
+    assert not any(food in json.dumps(ledger) for food in FOODS)
+    return answer
+
+
+def test_nothing_is_drawn_or_sent_before_consent(watched_page, site, running_collector):
+    page, sent = watched_page, posts(watched_page)
+    filled_in(page, site, {"Pepsi": 4.5})
+    for _ in range(5):
+        page.get_by_role("button", name="Throw the coins again").click()
+    assert ledgers(page, site) is None
+    assert sent == []
+    page.get_by_role("button", name="Do not send").click()
+    expect(page.get_by_role("status")).to_have_text("Nothing was sent.")
+    page.wait_for_timeout(700)
+    assert ledgers(page, site) is None
+    assert sent == []
+    assert running_collector.reports(site.collection) == 0
+
+
+def test_the_notice_tells_what_this_plan_means(watched_page, site):
+    page = watched_page
+    filled_in(page, site, {"Pepsi": 4.5})
+    notice = page.locator("keyveil-consent")
+    expect(notice).to_contain_text("one of 6 questions at random")
+    expect(notice).to_contain_text("at least 1/2.72 as often")
+    expect(notice).to_contain_text("at most 73.2% sure")
+    expect(notice).to_contain_text("may cost 4 together. 4 is left; this one costs 1.")
+    expect(notice.get_by_role("listitem")).to_have_count(6)
+    before = notice.get_by_role("list").all_inner_texts()
+    changed = False
+    for _ in range(20):  # all six are the same again with probability below 1e-3 each time
+        page.get_by_role("button", name="Throw the coins again").click()
+        changed = changed or notice.get_by_role("list").all_inner_texts() != before
+    assert changed
+    agreed(page)
+    page.reload()
+    page.get_by_role("button", name="Next").click()
+    expect(page.get_by_role("status")).to_have_text(
+        "You have answered this already. Nothing more is sent."
+    )
+
+
+def test_the_texts_can_be_replaced(watched_page, site):
+    page = watched_page
+    filled_in(page, site, {})
+    page.evaluate(
+        """() => {
+          document.documentElement.lang = "de";
+          document.querySelector("keyveil-consent").strings = {
+            title: "Antworten, ohne etwas zu verraten",
+            accept: "Eine Nachricht senden",
+            oddsText: "Höchstens {percent} sicher, Faktor {factor}.",
+          };
+        }"""
+    )
+    expect(page.get_by_role("heading", name="Antworten")).to_be_visible()
+    expect(page.get_by_role("button", name="Eine Nachricht senden")).to_be_visible()
+    expect(page.locator("keyveil-consent")).to_contain_text(
+        "73,2\N{NO-BREAK SPACE}% sicher, Faktor 2,72."
+    )
+
+
+def test_two_tabs_at_once_send_one_report(watch, site, running_collector):
+    context = watch.context()
+    tabs = [context.new_page() for _ in range(3)]
+    sent = [posts(tab) for tab in tabs]
+    for rating, tab in enumerate(tabs):
+        filled_in(tab, site, {"Pepsi": 1 + 2 * rating})
+    # all tabs agree in the same moment: they listen to one message
+    for tab in tabs:
+        tab.evaluate(
+            """() => { new BroadcastChannel("agree").onmessage = () => document
+            .querySelector("keyveil-consent").shadowRoot.querySelector("[part=accept]").click() }"""
+        )
+    sender = context.new_page()
+    sender.goto(f"{site.url}/blank")
+    sender.evaluate('() => new BroadcastChannel("agree").postMessage(1)')
+    until(sender, lambda: state_of(sender, site) == "counted")
+    (answer,) = ledgers(sender, site)["answers"]
+    assert answer["state"] == "counted"
+    reports = [body["reports"][0] for bodies in sent for body in bodies]
+    assert {json.dumps(report) for report in reports} == {
+        json.dumps({"id": answer["id"], "cells": answer["cells"]})
+    }
+    assert running_collector.reports(site.collection) == 1
+
+
+def test_offline_and_back(watch, site, running_collector):
+    watch.allow("ERR_INTERNET_DISCONNECTED")
+    context = watch.context()
+    page = context.new_page()
+    filled_in(page, site, {"Fries": 2})
+    context.set_offline(True)
+    page.get_by_role("button", name="Send one message").click()
+    until(page, lambda: (ledger := ledgers(page, site)) and ledger["answers"][0]["tries"])
+    first = ledgers(page, site)["answers"][0]
+    assert first["state"] == "waiting"
+    assert running_collector.reports(site.collection) == 0
+    context.set_offline(False)
+    until(page, lambda: state_of(page, site) == "counted")
+    (answer,) = ledgers(page, site)["answers"]
+    assert answer["state"] == "counted"
+    assert (answer["id"], answer["cells"], answer["epoch"]) == (
+        first["id"],
+        first["cells"],
+        first["epoch"],
+    )
+    assert running_collector.reports(site.collection) == 1
+
+
+def test_a_page_that_closes_in_the_middle_sends_as_it_goes_and_once_more(watch, site, running_collector):
+    """The report leaves with the page, without an answer; the next visit sends it again under its id."""
+    context = watch.context()
+    page = context.new_page()
+    filled_in(page, site, {"Salad": 5})
+    page.get_by_role("button", name="Send one message").click()
+    until(page, lambda: ledgers(page, site))
+    page.goto("about:blank")  # within the time that passes before the first try
+    until(page, lambda: running_collector.reports(site.collection))
+    assert running_collector.reports(site.collection) == 1
+    page.close()
+    later = context.new_page()
+    later.goto(site.url)
+    until(later, lambda: state_of(later, site) == "counted")
+    assert running_collector.reports(site.collection) == 1
+
+
+def test_a_report_that_could_not_leave_is_sent_at_the_next_visit(watch, site, running_collector):
+    watch.allow("ERR_INTERNET_DISCONNECTED")
+    context = watch.context()
+    page = context.new_page()
+    filled_in(page, site, {"Salad": 5})
+    context.set_offline(True)
+    page.get_by_role("button", name="Send one message").click()
+    until(page, lambda: ledgers(page, site))
+    page.close()
+    assert running_collector.reports(site.collection) == 0
+    context.set_offline(False)
+    later = context.new_page()
+    later.goto(site.url)
+    until(later, lambda: state_of(later, site) == "counted")
+    assert running_collector.reports(site.collection) == 1
+
+
+def test_a_plan_above_the_pages_limit_is_refused_before_the_record_is_read(
+    watched_page, site, running_collector
+):
+    """The page allows epsilon 2. The form is never looked at: reading it would throw."""
+    name = "greedy"
+    running_collector.create(name, Plan.of(Schema.of(FOODS, 1, 5), "kvue", 3))
+    site.collection = name
+    page = watched_page
+    page.goto(site.url)
+    page.evaluate(
+        """() => { for (const box of document.querySelectorAll("input"))
+        Object.defineProperty(box, "checked", { get() { throw new Error("the record was read"); } }) }"""
+    )
+    page.get_by_role("button", name="Next").click()
+    expect(page.get_by_role("status")).to_contain_text("2 is allowed for one collection")
+    assert ledgers(page, site) is None
+
+
+def test_without_a_secure_context_it_says_so(chromium, site):
+    """A page over http on a name that is not this machine's; the browser is told its content."""
+    context = chromium.new_context()
+    page = context.new_page()
+
+    def fulfil(route) -> None:
+        content, kind = site.file("/" + route.request.url.split("/", 3)[3])
+        route.fulfill(body=content, content_type=kind or "text/plain")
+
+    page.route("http://plain.test/**", fulfil)
+    page.goto("http://plain.test/blank")
+    said = page.evaluate(
+        """async () => { const { Client } = await import("/src/index.js");
+        try { new Client("https://collector.example", { cap: 4 }) }
+        catch (error) { return String(error) } }"""
+    )
+    assert said.startswith("ClientError: this page is not a secure context (https or localhost), so")
+    context.close()
+
+
+def test_axe_finds_no_serious_problem(watch, site, scale):
+    """Every rule of axe-core, over the page with the notice; and all can be done with the keyboard.
+
+    A short run looks at the light page and at the dark page on a phone.
+    """
+    looks = [("light", 1000), ("dark", 360)]
+    for scheme, width in product(("light", "dark"), (1000, 360)) if scale > 1 else looks:
+        look_and_agree(watch, site, scheme, width)
+
+
+def look_and_agree(watch: Any, site: Site, scheme: str, width: int) -> None:
+    """Let axe look at the page in a colour scheme and a width, then agree with the keyboard alone."""
+    context = watch.context(
+        color_scheme=scheme, viewport={"width": width, "height": 900}, bypass_csp=True
+    )
+    page = context.new_page()
+    filled_in(page, site, {"Hamburger": 4})
+    page.add_script_tag(path=str(CLIENT / "node_modules" / "axe-core" / "axe.min.js"))
+    found = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+    assert [v["id"] for v in found["violations"] if v["impact"] in ("serious", "critical")] == []
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        focused = page.evaluate(
+            "() => document.activeElement.shadowRoot?.activeElement?.getAttribute('part')"
+        )
+        if focused == "accept":
+            break
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status")).to_have_text("Sent and counted. Thank you.")
+
+
+def test_the_page_of_the_docs_works(watched_page, running_collector, monkeypatch):
+    """The complete page of docs/browser.md; its code is inline, so the policy allows that."""
+    running_collector.create("menu", Plan.of(Schema.of(["Pepsi"], 1, 5), "kvue", 1))
+    (html,) = re.findall(
+        r"^```html\n(.*?)^```$", (DOCS / "browser.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert DEFAULT in html
+    with serving(running_collector.url) as site:
+        inline = site.policy.replace("script-src 'self'", "script-src 'self' 'unsafe-inline'")
+        monkeypatch.setattr(Site, "policy", inline)
+        site.pages["/"] = html.replace(DEFAULT, running_collector.url)
+        watched_page.goto(site.url)
+        agreed(watched_page)
+    assert running_collector.reports("menu") == 1
+
+
+def test_nothing_but_the_report_leaves(watch, site, running_collector):
+    """No cookie and no referrer goes to the collector, whose host has one; the body is the report."""
+    context = watch.context()
+    context.add_cookies([{"name": "seen", "value": "before", "url": running_collector.url}])
+    page = context.new_page()
+    asked: list[dict[str, Any]] = []
+
+    def note(request) -> None:
+        if request.url.startswith(running_collector.url) and request.method != "OPTIONS":
+            asked.append({"headers": request.all_headers(), "body": request.post_data})
+
+    filled_in(page, site, {"Pepsi": 2})
+    page.on("request", note)
+    agreed(page)
+    filled = [request for request in asked if request["body"]]
+    assert len(filled) == 1
+    for request in asked:
+        assert not {"cookie", "referer", "authorization"} & set(request["headers"])
+    body = json.loads(filled[0]["body"])
+    assert set(body) == {"plan", "epoch", "reports"}
+    (report,) = body["reports"]
+    assert set(report) == {"id", "cells"}
