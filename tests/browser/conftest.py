@@ -60,7 +60,9 @@ class RunningCollector:
 
     def __init__(self, folder: Path) -> None:
         self.store = str(folder / "collector.sqlite")
-        self.admin_token = keyveil("token", "create", "--role", "admin", "--store", self.store).stdout.strip()
+        self.admin_token = keyveil(
+            "token", "create", "--role", "admin", "--store", self.store
+        ).stdout.strip()
         self.process = Process(self.store, folder)
         self.url = self.process.url
         self.client = httpx.Client(

@@ -19,7 +19,7 @@ from ..plan.plan import Plan
 from ..plan.tally import Tally
 from .options import key_scores
 
-FACTORS = tuple(10.0 ** (quarter / 4) for quarter in range(-6, 9))
+FACTORS = tuple(10.0 ** (quarter / 4) for quarter in range(-8, 9))
 """Numbers of people on a curve, relative to the number that was asked about."""
 STEPS = ("raw", "shrunk")
 STATISTICS = ("frequency", "mean")

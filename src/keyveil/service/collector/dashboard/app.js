@@ -60,11 +60,14 @@ async function begin() {
     session = await get("/v1/session");
   } catch (error) {
     session = null;
-    const given = token.get();
-    token.drop();
-    if (error.status === 401) return login(given ? "This token is unknown or was revoked." : "");
     bar();
     return put(main, h("p", { class: "problem" }, error.message));
+  }
+  if (session.role === null) {
+    session = null;
+    const given = token.get();
+    token.drop();
+    return login(given ? "This token is unknown or was revoked." : "");
   }
   if (session.role === "ingest") {
     token.drop();

@@ -26,22 +26,22 @@ const short = (name, most = 22) => (name.length > most ? name.slice(0, most - 1)
 
 /** Values with intervals, a row for each key. */
 export function intervals(rows, kind, ends, width) {
-  const known = rows.filter((row) => row.estimate?.value !== null && row.estimate);
-  const bounded = known.filter((row) => row.estimate.low !== null && row.estimate.high !== null);
+  const bounded = rows.filter((row) => row.estimate && row.estimate.low !== null && row.estimate.high !== null);
+  const valued = bounded.filter((row) => row.estimate.value !== null);
   const percent = kind === "frequency";
   const scale = percent ? 100 : 1;
   const most = percent ? Math.min(1, Math.max(0.02, ...bounded.map((row) => row.estimate.high)) * 1.04) : ends[1];
   const tip = (row) => `${row.key}\n${shown(kind, row.estimate.value, row.estimate.stderr)}\n${row.words}`;
   const names = new Map(rows.map((row) => [row.id, short(row.key, width < 500 ? 14 : 22)]));
   return Plot.plot({
-    width, marginLeft: width < 500 ? 96 : 150, marginRight: 16, height: 44 + 22 * rows.length, style: STYLE,
-    x: { domain: [percent ? 0 : ends[0], most * scale], grid: true, label: percent ? "share of people, %" : kind, labelAnchor: "center", ...AXIS, clamp: true },
+    width, marginLeft: width < 500 ? 96 : 150, marginRight: 16, marginBottom: 44, height: 66 + 24 * rows.length, style: STYLE,
+    x: { domain: [percent ? 0 : ends[0], most * scale], grid: true, label: percent ? "share of people, %" : kind, labelAnchor: "center", labelArrow: "none", labelOffset: 38, ticks: width < 500 ? 4 : 6, ...AXIS, clamp: true },
     y: { domain: rows.map((row) => row.id), label: null, tickFormat: (id) => names.get(id), ...AXIS },
     marks: [
       Plot.ruleY(bounded, { y: "id", x1: (row) => row.estimate.low * scale, x2: (row) => row.estimate.high * scale, stroke: "var(--band)", strokeWidth: 7, strokeLinecap: "round" }),
-      Plot.dot(bounded, { y: "id", x: (row) => row.estimate.value * scale, fill: (row) => (row.mark ? "var(--other)" : "var(--accent)"), r: 4 }),
-      Plot.text(rows.filter((row) => !bounded.includes(row)), { y: "id", text: (row) => row.words || "not estimable", frameAnchor: "middle", fill: "var(--muted)", fontStyle: "italic" }),
-      Plot.tip(bounded, Plot.pointerY({ y: "id", x: (row) => row.estimate.value * scale, title: tip, fill: "var(--card)", stroke: "var(--field)" })),
+      Plot.dot(valued, { y: "id", x: (row) => row.estimate.value * scale, fill: (row) => (row.mark ? "var(--other)" : "var(--accent)"), r: 4 }),
+      Plot.text(rows.filter((row) => !row.estimate || row.estimate.low === null || row.estimate.high === null), { y: "id", text: (row) => row.words || "not estimable", frameAnchor: "middle", fill: "var(--muted)", fontStyle: "italic" }),
+      Plot.tip(valued, Plot.pointerY({ y: "id", x: (row) => row.estimate.value * scale, title: tip, fill: "var(--card)", stroke: "var(--field)" })),
     ],
   });
 }
@@ -65,9 +65,10 @@ function colours(kind, values, ends) {
 
 /** The matrix: colour is the value, the size of a square how sure it is; hatched cells are not estimable. */
 export function heat({ keys, cells, kind, ends, width, describe, picked }) {
-  const size = Math.max(7, Math.min(46, Math.floor((width - 130) / keys.length)));
+  const size = Math.max(7, Math.min(64, Math.floor((width - 130) / keys.length)));
   const margin = { left: 118, top: 96 };
-  const known = cells.filter((cell) => cell.value !== null && cell.low !== null && cell.high !== null);
+  const [known, unknown] = [[], []];
+  for (const cell of cells) (cell.value !== null && (cell.low !== null || cell.high !== null) ? known : unknown).push(cell);
   const colour = colours(kind, known.map((cell) => cell.value), ends);
   const side = (cell) => size * Math.sqrt(0.12 + 0.88 * cell.sure) - 1;
   const names = keys.map((key) => short(key, 15));
@@ -80,8 +81,9 @@ export function heat({ keys, cells, kind, ends, width, describe, picked }) {
     x: { domain: d3.range(keys.length), axis: null, padding: 0, round: false }, y: { domain: d3.range(keys.length), axis: null, padding: 0, round: false },
     marks: [
       hatching,
-      Plot.cell(cells.filter((cell) => !known.includes(cell)), square({ fill: "url(#hatched)", inset: 0.5 })),
+      Plot.cell(unknown, square({ fill: "url(#hatched)", inset: 0.5 })),
       squares(known, side, (cell) => colour(cell.value)),
+      size < 40 ? null : Plot.text(known.filter((cell) => cell.sure > 0.5), { x: "given", y: "target", text: (cell) => (kind === "frequency" ? Math.round(100 * cell.value) + " %" : cell.value.toFixed(1)), fill: { value: (cell) => inkOn(colour(cell.value)), scale: null }, fontSize: 12 }),
       Plot.axisY(every, { tickSize: 0, tickFormat: (i) => names[i], label: null, fontSize: 11 }),
       Plot.axisX(every, { anchor: "top", tickSize: 0, tickRotate: -55, textAnchor: "start", tickFormat: (i) => names[i], label: null, fontSize: 11 }),
       Plot.tip(cells, Plot.pointer({ x: "given", y: "target", title: describe, fill: "var(--card)", stroke: "var(--field)", maxRadius: size })),
@@ -119,19 +121,26 @@ export function heatLegend(kind, ends, values) {
 export function errors({ lines, dots, reports, label, width }) {
   const names = [...new Set(lines.map((line) => line.name))];
   const colour = new Map(names.map((name, place) => [name, ["var(--accent)", "var(--other)", "var(--good)"][place % 3]]));
-  const last = names.map((name) => lines.filter((line) => line.name === name).at(-1));
-  return Plot.plot({
-    width, height: 270, marginLeft: 56, marginRight: width < 500 ? 60 : 84, marginBottom: 40, style: STYLE,
-    x: { type: "log", label: "people who answer", labelAnchor: "center", tickFormat: compact, ticks: width < 460 ? 3 : 5, grid: true, ...AXIS },
-    y: { type: "log", label, tickFormat: (value) => String(Number(value.toPrecision(1))), grid: true, ticks: 4, ...AXIS },
+  const across = d3.extent(lines, (line) => line.people), up = d3.extent([...lines, ...dots], (line) => line.error);
+  const drawing = Plot.plot({
+    width, height: 280, marginLeft: 56, marginRight: 16, marginBottom: 44, style: STYLE,
+    x: { type: "log", domain: across, label: "people who answer", labelAnchor: "center", labelArrow: "none", labelOffset: 38, tickFormat: compact, ticks: steps(across, [1]), grid: true, ...AXIS },
+    y: { type: "log", domain: up, label, labelArrow: "none", tickFormat: (value) => String(Number(value.toPrecision(1))), grid: true, ticks: steps(up, up[1] / up[0] > 60 ? [1, 3] : [1, 2, 5]), ...AXIS },
     marks: [
       reports ? Plot.ruleX([reports], { stroke: "var(--field)", strokeDasharray: "2,3" }) : null,
       Plot.line(lines, { x: "people", y: "error", z: "name", stroke: (line) => colour.get(line.name), strokeWidth: 2 }),
-      Plot.text(last, { x: "people", y: "error", text: "name", textAnchor: "start", dx: 6, fill: (line) => colour.get(line.name) }),
-      Plot.dot(dots, { x: "people", y: "error", r: 5.5, fill: (dot) => colour.get(dot.name) ?? "var(--ink)", stroke: "var(--card)", strokeWidth: 1.5 }),
+      Plot.dot(dots, { x: "people", y: "error", r: (dot) => (dot.ring ? 7.5 : 4.5), fill: (dot) => (dot.ring ? "none" : colour.get(dot.name)), stroke: (dot) => colour.get(dot.name), strokeWidth: 2 }),
       Plot.tip(dots, Plot.pointer({ x: "people", y: "error", title: "words", fill: "var(--card)", stroke: "var(--field)" })),
     ],
   });
+  const dash = (name) => s("svg", { width: 22, height: 12, "aria-hidden": "true" }, s("line", { x1: 0, x2: 22, y1: 6, y2: 6, stroke: colour.get(name), "stroke-width": 3 }));
+  return { drawing, legend: h("div", { class: "legend" }, names.map((name) => h("span", {}, dash(name), name)), dots.length ? h("span", {}, "ring and dot: so far") : null) };
+}
+
+/** Ticks of a logarithmic scale: these digits in every power of ten. */
+function steps([low, high], digits) {
+  const powers = d3.range(Math.floor(Math.log10(low)), Math.ceil(Math.log10(high)) + 1);
+  return powers.flatMap((power) => digits.map((digit) => Number(`${digit}e${power}`))).filter((tick) => tick >= low && tick <= high);
 }
 
 /** The channel: for each true state (row), how likely each output is. */
@@ -160,8 +169,8 @@ const inkOn = (fill) => (d3.lab(fill).l > 55 ? "#10151c" : "#ffffff");
 /** Probabilities of a few outcomes, for channels that are no small table. */
 export function shares(rows, width) {
   return Plot.plot({
-    width, height: 40 + 30 * rows.length, marginLeft: Math.min(260, width * 0.45), marginRight: 50, style: STYLE,
-    x: { domain: [0, 100], grid: true, label: "% of the time", labelAnchor: "center", ...AXIS }, y: { domain: rows.map((row) => row.name), label: null, ...AXIS },
+    width, height: 66 + 30 * rows.length, marginLeft: Math.min(260, width * 0.45), marginRight: 50, marginBottom: 44, style: STYLE,
+    x: { domain: [0, 100], grid: true, label: "% of the time", labelAnchor: "center", labelArrow: "none", labelOffset: 38, ...AXIS }, y: { domain: rows.map((row) => row.name), label: null, ...AXIS },
     marks: [
       Plot.barX(rows, { x: (row) => 100 * row.share, y: "name", fill: (row) => (row.own ? "var(--accent)" : "var(--band)"), insetTop: 4, insetBottom: 4 }),
       Plot.text(rows, { x: (row) => 100 * row.share, y: "name", text: (row) => `${(100 * row.share).toFixed(1)} %`, textAnchor: "start", dx: 5 }),
@@ -174,8 +183,8 @@ export function beliefs(epsilon, width) {
   const odds = Math.exp(epsilon);
   const at = d3.range(0, 1.0001, 0.02).map((p) => ({ p: 100 * p, low: (100 * p) / (p + (1 - p) * odds), high: (100 * p * odds) / (p * odds + 1 - p) }));
   return Plot.plot({
-    width: Math.min(width, 420), height: 280, marginLeft: 46, marginBottom: 38, style: STYLE,
-    x: { label: "belief before, %", labelAnchor: "center", grid: true, ticks: 5, ...AXIS }, y: { label: "belief after one report, %", grid: true, ticks: 5, ...AXIS },
+    width: Math.min(width, 420), height: 280, marginLeft: 46, marginBottom: 44, style: STYLE,
+    x: { label: "belief before, %", labelAnchor: "center", labelArrow: "none", labelOffset: 38, grid: true, ticks: 5, ...AXIS }, y: { label: "belief after one report, %", labelArrow: "none", grid: true, ticks: 5, ...AXIS },
     marks: [Plot.areaY(at, { x: "p", y1: "low", y2: "high", fill: "var(--band)", fillOpacity: 0.55 }), Plot.line(at, { x: "p", y: "p", stroke: "var(--muted)", strokeDasharray: "3,3" })],
   });
 }

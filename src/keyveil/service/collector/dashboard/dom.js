@@ -44,17 +44,14 @@ const SHORT = new Intl.NumberFormat("en-US", { notation: "compact", maximumSigni
 /** A number of people in few letters: 12.5K. */
 export const compact = (number) => SHORT.format(number);
 
-/** Decimal places that show two digits of a standard error. */
-function places(stderr, least, most) {
-  if (!(stderr > 0)) return most;
-  return Math.min(Math.max(1 - Math.floor(Math.log10(stderr)), least), most);
-}
+/** An epsilon in few digits. */
+export const epsilon = (text) => Number(Number(text).toPrecision(4)).toString();
 
 /** A value of a statistic: frequencies in percent, means and lifts as numbers; "?" if unknown. */
 export function figure(kind, value, stderr) {
   if (value === null || value === undefined) return "?";
-  if (kind === "frequency") return `${(100 * value).toFixed(places(100 * stderr, 1, 2))} %`;
-  return value.toFixed(places(stderr, 2, 3));
+  if (kind === "frequency") return `${(100 * value).toFixed(stderr > 0 && stderr < 0.0005 ? 2 : 1)} %`;
+  return value.toFixed(stderr > 0 && stderr < 0.005 ? 3 : 2);
 }
 
 /** An interval in words. */

@@ -1,7 +1,7 @@
 /** Collections at a glance; an admin makes new ones and tokens here. */
 
 import { collection, get, send } from "./api.js";
-import { choice, h, put, whole } from "./dom.js";
+import { choice, epsilon, h, put, whole } from "./dom.js";
 import { address } from "./place.js";
 import { tokens } from "./tokens.js";
 
@@ -78,8 +78,8 @@ function card(name) {
       const [[then, before], [now, reports]] = [samples[0], samples.at(-1)];
       cells.Reports.textContent = whole(row.reports) + (row.people ? ` of ${whole(row.people)}` : "");
       cells.Rate.textContent = samples.length < 2 ? "…" : rate((reports - before) / ((now - then) / 1000));
-      cells.Epsilon.textContent = row.promised;
-      cells.Proven.textContent = Number(Number(row.proven).toPrecision(6)).toString();
+      cells.Epsilon.textContent = epsilon(row.promised);
+      cells.Proven.textContent = epsilon(row.proven);
       cells.Keys.textContent = whole(row.keys);
       cells.Mechanism.textContent = row.mechanism;
       cells.Refused.textContent = whole(row.refused);

@@ -1,7 +1,7 @@
 /** The page of one collection: its head, its tabs, and the stream of what arrives. */
 
 import { collection, get, live } from "./api.js";
-import { h, put, whole } from "./dom.js";
+import { epsilon, h, put, whole } from "./dom.js";
 import { rate } from "./home.js";
 import { PANELS } from "./panels.js";
 import { address } from "./place.js";
@@ -23,7 +23,7 @@ export function collectionPage(session, name, reload) {
       context = { name, path, plan, facts, status, session, together: knowsPairs(plan), width: () => Math.min(element.clientWidth || 900, 1120), reload };
       shown(status.state);
       count(status.rounds.at(-1).reports);
-      put(summary, fact("Reports", reports), fact("Rate", speed), fact("Epsilon", h("dd", {}, facts.promised)), fact("Proven", h("dd", {}, Number(Number(facts.proven).toPrecision(6)).toString())), fact("Keys", h("dd", {}, whole(facts.keys))), fact("Mechanism", h("dd", {}, facts.mechanism)), status.rounds.length > 1 || plan.chain ? fact("Round", h("dd", {}, String(status.round))) : null);
+      put(summary, fact("Reports", reports), fact("Rate", speed), fact("Epsilon", h("dd", {}, epsilon(facts.promised))), fact("Proven", h("dd", {}, epsilon(facts.proven))), fact("Keys", h("dd", {}, whole(facts.keys))), fact("Mechanism", h("dd", {}, facts.mechanism)), status.rounds.length > 1 || plan.chain ? fact("Round", h("dd", {}, String(status.round))) : null);
       show(id);
       live(name, heard, gone.signal);
     } catch (error) {

@@ -26,10 +26,10 @@ function make(context) {
   const view = { sort: params.get("sort") ?? "", desc: params.get("desc") === "1", find: params.get("find") ?? "", page: Number(params.get("page") ?? 0) };
   let raw = params.get("values") === "raw";
   let level = params.get("level") ?? "0.95";
-  let document = null;
+  let document = null, tallest = 1;
   const parts = ["frequency", "mean"].filter((part) => context.facts.answers.includes(part));
   const places = new Map(context.plan.schema.keys.map((key, place) => [key, place]));
-  const ends = (part, key) => (part === "frequency" ? [0, 1] : rangeOf(context.plan, places.get(key)));
+  const ends = (part, key) => (part === "frequency" ? [0, tallest] : rangeOf(context.plan, places.get(key)));
   const estimate = (row, part) => (raw && row.raw ? row.raw[part] : row[part]);
 
   const columns = [{ id: "key", title: "Key", sort: (row) => row.key, cells: (row) => [h("td", { class: "key" }, linked(context, row.key))] },
@@ -40,7 +40,7 @@ function make(context) {
   const listing = table({ label: "Answers for every key", columns, name: "key", view, changed: () => keep({ sort: view.sort, desc: view.desc ? "1" : null, find: view.find, page: view.page || null }) });
   const figures = h("div", { class: "two" });
   const note = h("p", { class: "note" });
-  const problem = h("div");
+  const problem = h("div", { role: "alert" });
   const element = h("div", {}, h("section", { class: "card" },
     h("div", { class: "row between" }, h("h2", {}, "Every key"), h("div", { class: "row" },
       valuesChoice(raw, (chosen) => { raw = chosen; keep({ values: raw ? "raw" : null }); draw(); }),
@@ -60,7 +60,8 @@ function make(context) {
   function draw() {
     if (!document) return;
     const some = document.keys.some((row) => row.raw);
-    note.textContent = (some ? WORDS[raw ? "raw" : "shrunk"] : `These are the answers of ${document.estimator}; this plan has no others beside them.`) + (document.note ? ` ${document.note}.` : "");
+    note.textContent = `${some ? WORDS[raw ? "raw" : "shrunk"] : `These are the answers of ${document.estimator}; this plan has no others beside them.`} ${raw ? "" : sentence(document.note)}`;
+    tallest = Math.min(1, Math.max(0.05, ...document.keys.map((row) => estimate(row, "frequency")?.high ?? 0)));
     listing.show(document.keys);
     element.dataset.version = document.version;
   }
@@ -83,6 +84,13 @@ function make(context) {
     element, start: load,
     update: (estimates) => { if (level === "0.95") { document = estimates; draw(); } else load(); },
   };
+}
+
+/** The estimator's own note as a sentence. */
+function sentence(note) {
+  const what = /^shrunk towards what all keys have in common: (.*)$/.exec(note);
+  if (what) return `Here this concerns the ${what[1]}.`;
+  return note ? `${note[0].toUpperCase()}${note.slice(1)}.` : "";
 }
 
 /** A key as a link to the explorer, if conditions can be asked. */

@@ -11,7 +11,7 @@ const TITLES = { frequency: "Error of a frequency", mean: "Error of a mean" };
 const number = (value) => (value === null || value === undefined ? "unknown" : Number(value.toPrecision(2)).toString());
 
 function make(context) {
-  const holder = h("div");
+  const holder = h("div", {}, h("p", { class: "wait" }, "Computing"));
   const element = h("section", { class: "card" }, h("h2", {}, "How exact the answers are"), holder);
   let last = 0;
 
@@ -39,9 +39,11 @@ function make(context) {
   function drawn(document, part, width) {
     const names = { raw: "raw", shrunk: "shrunk", together: "pairs" };
     const lines = Object.entries(names).flatMap(([step, name]) => document.curve.filter((row) => row[step]?.[part] > 0).map((row) => ({ name, people: row.people, error: row[step][part] })));
-    const dots = document.so_far ? [["raw", "raw"], ["best", "shrunk"]].map(([step, name]) => ({ name, people: document.reports, error: document.so_far[step][part], words: `${name} answers so far: ${number(document.so_far[step][part])}` })).filter((dot) => dot.error > 0) : [];
+    const dots = document.so_far ? [["raw", "raw"], ["best", "shrunk"]].map(([step, name]) => ({ name, ring: step === "raw", people: document.reports, error: document.so_far[step][part], words: `${name} answers so far: ${number(document.so_far[step][part])}` })).filter((dot) => dot.error > 0) : [];
     const scale = part === "mean" ? `, for values from ${document.scale.low} to ${document.scale.high}` : "";
-    return framed(errors({ lines, dots, reports: document.reports, label: "root mean squared error", width }), { title: TITLES[part] + scale, name: `${context.name}-error-${part}`, words: "pairs: the same statistic given one other key. Both scales are logarithmic." });
+    const { drawing, legend } = errors({ lines, dots, reports: document.reports, label: "root mean squared error", width });
+    const pairs = lines.some((line) => line.name === "pairs") ? "Pairs: the same statistic given one other key. " : "";
+    return framed(drawing, { title: TITLES[part] + scale, name: `${context.name}-error-${part}`, legend, words: `${pairs}Both scales are logarithmic.` });
   }
 
   return { element, start: load, tally: () => { if (Date.now() - last > EVERY) load(); } };

@@ -103,13 +103,13 @@ function make(context) {
     put(result, h("div", { class: "answer" },
       block(who, answer, short, true), all ? block("Among all people", all, null, false) : null),
       answer.shown === false ? h("p", { class: "note" }, "The tally does not show that these go together: the value is close to the one without the condition.") : null,
-      answer.how === "range" ? h("p", { class: "warning" }, "No report speaks of these keys together, so there is no estimate. The interval holds every value that agrees with the reports.", answer.guess === null ? "" : ` A guess without an error bound: ${figure(kind, answer.guess, 0.01)}.`) : null,
-      h("p", { class: "note" }, `From ${whole(reports)} reports, by ${answer.estimator || "the views"}.`));
+      answer.how === "range" ? h("p", { class: "warning" }, "The interval holds every value that agrees with the reports.", answer.guess === null ? "" : ` A guess without an error bound: ${figure(kind, answer.guess, 0.01)}.`) : null,
+      h("p", { class: "note" }, `From ${whole(reports)} reports${answer.estimator ? `, by the estimator ${answer.estimator}` : ""}.`));
     await ready();
     const ends = kind === "mean" ? rangeOf(context.plan, places.get(target)) : kind === "lift" ? [0, Math.max(2, (answer.high ?? 2) * 1.1)] : [0, 1];
-    const rows = [{ id: "given", key: given.length ? "with these conditions" : "all people", estimate: answer, words: interval(kind, answer), mark: true }];
+    const rows = [{ id: "given", key: given.length ? "given these" : "all people", estimate: answer, words: interval(kind, answer), mark: true }];
     if (all) rows.push({ id: "alone", key: "all people", estimate: all, words: interval(kind, all) });
-    put(drawing, framed(intervals(rows, kind, ends, Math.min(context.width() - 50, 760)), { title: text.textContent, name: `${context.name}-query` }));
+    put(drawing, framed(intervals(rows, kind, ends, context.width() - 50), { title: text.textContent, name: `${context.name}-query` }));
   }
 
   function block(who, answer, short, main) {

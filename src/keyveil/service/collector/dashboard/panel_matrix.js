@@ -72,7 +72,7 @@ function make(context) {
 
   function words(cell) {
     const sign = cell.shown === false ? "\nno sign that they go together" : "";
-    const text = cell.value === null || cell.low === null ? "not estimable" : figure(kind, cell.value, cell.stderr);
+    const text = cell.value === null || (cell.low === null && cell.high === null) ? "not estimable" : figure(kind, cell.value, cell.stderr);
     const ending = cell.low === null && cell.high === null ? "" : `\n${interval(kind, cell)}`;
     return `${cell.query}\n${text}${ending}${sign}`;
   }

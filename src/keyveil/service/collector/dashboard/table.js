@@ -17,7 +17,7 @@ export function table({ label, columns, name, view, changed, rows: first = [] })
   const search = h("input", { type: "search", value: view.find ?? "", "data-id": "find", "aria-label": `Search ${name}s`, placeholder: `Search ${name}s`, oninput: () => change({ find: search.value, page: 0 }) });
   const head = h("tr", {}, columns.map((column) => {
     const button = h("button", { type: "button", class: "sort", onclick: () => order(column) }, column.title);
-    const cell = h("th", { scope: "col", class: column.number ? "number" : "", colspan: column.wide ?? 1 }, button);
+    const cell = h("th", { scope: "col", class: column.number && !column.wide ? "number" : "", colspan: column.wide ?? 1 }, button);
     headings.set(column.id, cell);
     return cell;
   }));

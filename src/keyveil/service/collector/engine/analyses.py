@@ -87,7 +87,7 @@ async def forecast(desk: AnswerDesk, round_: Round, people: float | None) -> dic
         center = people or max(tally.reports, 1000)
         curve = error_curve(plan, center)
         deadline.check()
-        so_far = None if plan.speaks_of_size else error_so_far(plan, tally)
+        so_far = None if plan.speaks_of_size or people is not None else error_so_far(plan, tally)
         return {"scale": Scale.of(plan.schema).document(), "so_far": so_far, "curve": curve}
 
     return await desk.answer(round_, ("forecast", people), work)

@@ -24,7 +24,6 @@ _SLOW = ("busy", "late")
 
 @operation(
     "GET", "/v1/session", "What the sender of this request may do", None, schema=schemas.SessionFacts,
-    refusals=("token",),
 )  # fmt: skip
 async def session(service: Service, request: Request, _: Collection) -> Response:
     headers = request.scope["headers"]
@@ -34,7 +33,7 @@ async def session(service: Service, request: Request, _: Collection) -> Response
     authorization = header(headers, b"authorization")
     token = None if authorization is None else service.token_of(authorization)
     if token is None:
-        raise Problem("token", "" if authorization is None else "this token is unknown or was revoked")
+        return json({"role": None, "collection": None, "token": True})
     names = {collection.id: collection.name for collection in service.control.collections.values()}
     name = None if token.collection is None else names.get(token.collection)
     return json({"role": token.role, "collection": name, "token": True})
@@ -72,7 +71,7 @@ async def rules(service: Service, request: Request, collection: Collection) -> R
 
 
 @operation(
-    "GET", _C + "/needed", "How many people queries need", "analyst", schema=schemas.Needed,
+    "GET", _C + "/needed", "How many people queries need", "analyst", schema=schemas.PeopleForQueries,
     query=("q", "round", "level"), refusals=_SLOW,
 )  # fmt: skip
 async def needed(service: Service, request: Request, collection: Collection) -> Response:

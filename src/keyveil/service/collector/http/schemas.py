@@ -236,7 +236,8 @@ class Comparison(Struct):
 class SessionFacts(Struct):
     """What the sender of a request may do."""
 
-    role: Literal["admin", "analyst", "ingest"]
+    role: Literal["admin", "analyst", "ingest"] | None
+    """Null without a token, or with one that is unknown or was revoked."""
     collection: str | None
     """The collection that the token is for; null for all."""
     token: bool
@@ -302,7 +303,7 @@ class PeopleFor(Struct):
     why: Literal["", "no view", "no reports", "nobody"]
 
 
-class Needed(Answered):
+class PeopleForQueries(Answered):
     """People that queries need, in their order."""
 
     answers: list[PeopleFor]
