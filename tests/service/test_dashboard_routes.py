@@ -155,7 +155,7 @@ def test_rules_are_the_library_s(pairs):
 def test_people_needed_are_the_library_s(pairs):
     asked = ["frequency(k1 | k2)", "mean(k1 | k2)", "lift(k1 | k2)", "frequency(k1 | k2, !k0)"]
     found = pairs.get(f"{MENU}/needed", params={"q": asked}).json()["answers"]
-    source = Conditionals(pairs.plan, pairs.tally, "pooled")
+    source = Conditionals(pairs.plan, pairs.tally)
     expected = [people_needed(source, 300, Query.parse(text)).document() for text in asked]
     assert found == expected
     assert found[0]["people"] == found[2]["people"] > 0

@@ -16,6 +16,7 @@ export async function ready() {
 export function framed(drawing, { title, words, name, legend, fixed = false }) {
   drawing.setAttribute("role", "img");
   drawing.setAttribute("aria-label", `${title}. ${words ?? ""}`.trim());
+  for (const group of drawing.querySelectorAll("g[aria-label]")) group.removeAttribute("aria-label");
   return h("figure", {},
     h("div", { class: "row between" }, h("h3", {}, title),
       h("button", { type: "button", class: "quiet", "data-id": `save-${name}`, "aria-label": `Save as SVG: ${title}`, onclick: () => download(`${name}.svg`, svg(drawing), "image/svg+xml") }, "Save as SVG")),

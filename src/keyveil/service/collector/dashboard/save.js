@@ -26,7 +26,11 @@ export function svg(figure) {
   const style = getComputedStyle(document.documentElement);
   const written = (text) => text.replace(/var\((--[\w-]+)\)/g, (_, name) => style.getPropertyValue(name).trim());
   for (const node of [copy, ...copy.querySelectorAll("*")]) {
-    for (const { name, value } of [...node.attributes]) if (value.includes("var(")) node.setAttribute(name, written(value));
+    for (const { name, value } of [...node.attributes]) {
+      if (!value.includes("var(")) continue;
+      if (name === "style") node.style.cssText = written(value); // a style attribute would break the policy
+      else node.setAttribute(name, written(value));
+    }
   }
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   copy.setAttribute("font-family", "system-ui, sans-serif");

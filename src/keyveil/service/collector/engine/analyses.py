@@ -67,7 +67,7 @@ async def needed(desk: AnswerDesk, round_: Round, texts: Sequence[str], level: f
         for query in parsed:
             query.places(plan.schema)
             check_size(plan.schema, query, MOST_STATES)
-        source = Conditionals(plan, tally, "pooled", level)
+        source = Conditionals(plan, tally, level=level)
         source.prepare(parsed)
         answers = []
         for query in parsed:
