@@ -1,90 +1,167 @@
-"""A real browser, a page that is watched, and a collector as a process of its own."""
+"""Shared by the tests in a real browser: Chromium, pages that are watched, and a running collector.
+
+- ``chromium``: a running browser, one for each file of tests.
+- ``watch``: makes contexts (separate visitors) and collects everything that a page must not do.
+- ``watched_page``: a page of a new context.
+- ``running_collector``: a collector process with an admin token, one for each file of tests.
+
+A test fails at its end if one of its pages asked another machine for anything, broke its
+content-security policy, threw an error, or wrote an error to the console that ``watch.allow`` does not
+name.
+"""
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    WebError,
+    sync_playwright,
+)
 from process import Process, keyveil
 
 from keyveil import Plan
 
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
-WATCH = """
-addEventListener("securitypolicyviolation", (event) => {
-  console.error("policy violated: " + event.violatedDirective + " " + event.blockedURI);
-});
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+)
+LOCAL = ("127.0.0.1", "localhost")
+REPORT_VIOLATIONS = """
+addEventListener("securitypolicyviolation", event =>
+  console.error("CSP violation: " + event.effectiveDirective + " " + event.blockedURI));
 """
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    """Debian's Chromium, without networking of its own."""
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Chromium of this machine, without background traffic and without a way to other machines.
+
+    It ends with the file of tests, because its event loop runs until then and other files need their
+    own.
+    """
+    program = shutil.which("chromium")
+    assert program is not None, "the tests need Chromium: apt-get install chromium"
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
         yield browser
         browser.close()
 
 
+class Watch:
+    """Makes contexts and collects what their pages must not do."""
+
+    def __init__(self, browser: Browser) -> None:
+        self.browser = browser
+        self.faults: list[str] = []
+        """What was seen; a test fails at its end if this is not empty."""
+        self._allowed: list[re.Pattern[str]] = []
+        self._contexts: list[BrowserContext] = []
+
+    def allow(self, pattern: str) -> None:
+        """Errors on the console that match a regular expression are part of the test."""
+        self._allowed.append(re.compile(pattern))
+
+    def context(self, **options: Any) -> BrowserContext:
+        """A new visitor: an empty context of its own storage, watched."""
+        context = self.browser.new_context(**options)
+        context.add_init_script(REPORT_VIOLATIONS)
+        context.on("request", self._requested)
+        context.on("console", self._said)
+        context.on("weberror", self._thrown)
+        self._contexts.append(context)
+        return context
+
+    def _requested(self, request: Request) -> None:
+        parts = urlsplit(request.url)
+        if parts.scheme not in ("data", "blob", "about") and parts.hostname not in LOCAL:
+            self.faults.append(f"external request: {request.url}")
+
+    def _said(self, message: ConsoleMessage) -> None:
+        text = message.text
+        if "Content Security Policy" in text or "CSP violation" in text:
+            self.faults.append(f"CSP violation: {text}")
+        elif message.type == "error" and not any(p.search(text) for p in self._allowed):
+            self.faults.append(f"console: {text}")
+
+    def _thrown(self, error: WebError) -> None:
+        self.faults.append(f"page error: {error.error}")
+
+    def close(self) -> None:
+        """Close all contexts."""
+        for context in self._contexts:
+            context.close()
+
+
 @pytest.fixture
-def watched_page(chromium: Browser, running_collector: RunningCollector) -> Iterator[Page]:
-    """A page in a new context. Requests elsewhere, violations of the policy and errors fail the test."""
-    context = chromium.new_context(color_scheme="light", viewport={"width": 1200, "height": 850})
-    page, problems = context.new_page(), []
-    page.add_init_script(WATCH)
-    own = (running_collector.url, "blob:", "data:", "about:")
-    page.on("request", lambda r: r.url.startswith(own) or problems.append(f"request to {r.url}"))
-    page.on("pageerror", lambda error: problems.append(f"error: {error}"))
+def watch(chromium: Browser) -> Iterator[Watch]:
+    """Contexts whose faults fail the test."""
+    watch = Watch(chromium)
+    yield watch
+    watch.close()
+    assert watch.faults == []
 
-    def heard(message: Any) -> None:
-        if "policy" in message.text.lower() and message.type == "error":
-            problems.append(message.text)
 
-    page.on("console", heard)
-    page.set_default_timeout(30_000)
-    yield page
-    context.close()
-    assert problems == []
+@pytest.fixture
+def watched_page(watch: Watch) -> Page:
+    """A page of a new context whose faults fail the test."""
+    return watch.context().new_page()
 
 
 class RunningCollector:
-    """A collector with an admin token."""
+    """``keyveil serve`` with an admin token."""
 
     def __init__(self, folder: Path) -> None:
-        self.store = str(folder / "collector.sqlite")
-        self.admin_token = keyveil(
-            "token", "create", "--role", "admin", "--store", self.store
-        ).stdout.strip()
-        self.process = Process(self.store, folder)
+        store = str(folder / "store.sqlite")
+        self.admin_token = keyveil("token", "create", "--role", "admin", "--store", store).stdout.strip()
+        self.process = Process(store, folder)
         self.url = self.process.url
-        self.client = httpx.Client(
-            base_url=self.url, headers={"authorization": f"Bearer {self.admin_token}"}, timeout=60
+        self.admin = httpx.Client(
+            base_url=self.url, headers={"authorization": f"Bearer {self.admin_token}"}, timeout=30
         )
+        """Requests with the admin token."""
 
     def create(self, name: str, plan: Plan, **terms: Any) -> dict[str, Any]:
-        """Make a collection of a plan."""
-        body = {"name": name, "plan": plan.document(), "terms": terms}
-        answer = self.client.post("/v1/collections", json=body)
-        assert answer.status_code == 201, answer.text
-        return dict(answer.json())
+        """Create an open collection whose reports pages of any origin may send; what the collector
+        answers. ``terms`` are those of ``keyveil collection create``.
+        """
+        body = {"name": name, "plan": plan.document(), "terms": {"origins": ["*"], **terms}}
+        response = self.admin.post("/v1/collections", json=body)
+        assert response.status_code == 201, response.text
+        return response.json()
 
-    def end(self) -> None:
-        """Stop the process."""
-        self.client.close()
+    def reports(self, name: str) -> int:
+        """Number of counted reports of all rounds of a collection."""
+        status = self.admin.get(f"/v1/collections/{name}/status").json()
+        return sum(round_["reports"] for round_ in status["rounds"])
+
+    def close(self) -> None:
+        """End the process."""
+        self.admin.close()
         self.process.end()
 
 
-@pytest.fixture
-def running_collector(tmp_path: Path) -> Iterator[RunningCollector]:
-    """A collector of this test alone."""
-    collector = RunningCollector(tmp_path)
+@pytest.fixture(scope="module")
+def running_collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]:
+    """A collector for a file of tests; tests tell their collections apart by name."""
+    collector = RunningCollector(tmp_path_factory.mktemp("collector"))
     yield collector
-    collector.end()
+    collector.close()

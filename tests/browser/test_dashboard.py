@@ -32,6 +32,26 @@ HOSTILE = [
 ]
 
 
+@pytest.fixture
+def collector(running_collector):
+    """The collector of this file, without collections of other tests."""
+    yield running_collector
+    admin = running_collector.admin
+    for found in admin.get("/v1/collections").json()["collections"]:
+        admin.post(f"/v1/collections/{found['name']}/state", json={"state": "closed"})
+        admin.delete(f"/v1/collections/{found['name']}").raise_for_status()
+
+
+@pytest.fixture
+def page(watch):
+    """A watched page of an analyst's screen."""
+    context = watch.context(color_scheme="light", viewport={"width": 1200, "height": 850})
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    expect.set_options(timeout=60_000)
+    return page
+
+
 def people_of(plan: Plan, number: int) -> People:
     """People whose taste moves all of their keys, always the same ones."""
     draw = Coins.stated("dashboard people").generator()
@@ -64,7 +84,7 @@ def filled(collector, keys=FOODS, mechanism="pairs", epsilon=4, number=8000, nam
 
 
 def bring(collector, tally, name="menu", label="first"):
-    answer = collector.client.post(
+    answer = collector.admin.post(
         f"/v1/collections/{name}/tallies?id={label}",
         content=tally.dumps(),
         headers={"content-type": TALLY},
@@ -100,10 +120,9 @@ def as_shown(documents, raw=False) -> list[dict]:
 # -- the library's numbers -------------------------------------------------------------------------
 
 
-def test_every_number_is_the_library_s(watched_page, running_collector):
-    plan, tally = filled(running_collector)
-    page = watched_page
-    enter(page, running_collector, "c/menu/answers")
+def test_every_number_is_the_library_s(page, collector):
+    plan, tally = filled(collector)
+    enter(page, collector, "c/menu/answers")
     expect(page.locator("td[data-kind]")).to_have_count(10)
     document = json.loads(json.dumps(estimate(plan, tally).document()))
     assert shown_numbers(page) == as_shown(document["keys"])
@@ -119,10 +138,9 @@ def test_every_number_is_the_library_s(watched_page, running_collector):
     assert "level=0.8" in page.url
 
 
-def test_the_explorer_answers_queries_beside_the_unconditional_answer(watched_page, running_collector):
-    plan, tally = filled(running_collector)
-    page = watched_page
-    enter(page, running_collector, "c/menu/explore?target=Pepsi")
+def test_the_explorer_answers_queries_beside_the_unconditional_answer(page, collector):
+    plan, tally = filled(collector)
+    enter(page, collector, "c/menu/explore?target=Pepsi")
     page.get_by_label("Among people").fill("Hamburger")
     page.get_by_role("button", name="who have it").click()
     source = Conditionals(plan, tally)
@@ -142,17 +160,16 @@ def test_the_explorer_answers_queries_beside_the_unconditional_answer(watched_pa
     expect(page.locator("[data-role=answer]")).to_have_text("not estimable")
     expect(page.locator("[data-role=needed]")).to_contain_text("No report speaks of these keys together")
     link = page.url
-    page.goto(f"{running_collector.url}/#/")
+    page.goto(f"{collector.url}/#/")
     expect(page.locator("article")).to_have_count(1)
     page.goto(link)
     expect(page.locator("#query")).to_have_text("mean(Pepsi | Hamburger, !Fries)")
 
 
-def test_what_is_not_estimable_says_how_many_people_it_needs(watched_page, running_collector):
-    filled(running_collector, epsilon=1, number=800)
-    page = watched_page
-    enter(page, running_collector, "c/menu/explore?target=Pepsi&with=Salad&kind=mean")
-    expected = running_collector.client.get(
+def test_what_is_not_estimable_says_how_many_people_it_needs(page, collector):
+    filled(collector, epsilon=1, number=800)
+    enter(page, collector, "c/menu/explore?target=Pepsi&with=Salad&kind=mean")
+    expected = collector.admin.get(
         "/v1/collections/menu/needed", params={"q": "mean(Pepsi | Salad)"}
     ).json()["answers"][0]["people"]
     expect(page.locator("[data-role=needed]")).to_have_text(
@@ -160,18 +177,17 @@ def test_what_is_not_estimable_says_how_many_people_it_needs(watched_page, runni
     )
 
 
-def test_the_matrix_and_the_rules_are_the_library_s(watched_page, running_collector):
-    plan, tally = filled(running_collector, epsilon=6)
-    page = watched_page
-    enter(page, running_collector, "c/menu/matrix")
+def test_the_matrix_and_the_rules_are_the_library_s(page, collector):
+    plan, tally = filled(collector, epsilon=6)
+    enter(page, collector, "c/menu/matrix")
     area = page.get_by_role("group", name="frequency of the row's key given the column's")
     area.focus()
     page.keyboard.press("ArrowRight")
     answer = Conditionals(plan, tally).answer("frequency(Hamburger | Fries)").estimate
     words = f"{100 * answer.value:.1f} %; {100 * answer.low:.1f} to {100 * answer.high:.1f} %"
     expect(page.locator("#cell")).to_contain_text(f"frequency(Hamburger | Fries); {words}")
-    page.goto(f"{running_collector.url}/#/c/menu/rules")
-    found = running_collector.client.get("/v1/collections/menu/rules").json()
+    page.goto(f"{collector.url}/#/c/menu/rules")
+    found = collector.admin.get("/v1/collections/menu/rules").json()
     expect(page.locator(".listing tbody tr")).to_have_count(len(found["rules"]))
     lifts = page.eval_on_selector_all(
         "td[data-kind=lift]", "cells => cells.map(cell => Number(cell.dataset.value))"
@@ -180,14 +196,13 @@ def test_the_matrix_and_the_rules_are_the_library_s(watched_page, running_collec
     assert len(lifts) > 0
 
 
-def test_answers_grow_while_reports_arrive(watched_page, running_collector):
-    plan, tally = filled(running_collector)
-    page = watched_page
-    enter(page, running_collector, "c/menu/answers")
+def test_answers_grow_while_reports_arrive(page, collector):
+    plan, tally = filled(collector)
+    enter(page, collector, "c/menu/answers")
     expect(page.locator("[data-role=reports]")).to_have_text("8,000")
     expect(page.locator(".live.on")).to_have_text("live")
     more = tally_of(plan, 500)
-    bring(running_collector, more, label="second")
+    bring(collector, more, label="second")
     expect(page.locator("[data-role=reports]")).to_have_text("8,500")
     document = json.loads(json.dumps(estimate(plan, tally + more).document()))
     first = document["keys"][0]["frequency"]["value"]
@@ -197,10 +212,9 @@ def test_answers_grow_while_reports_arrive(watched_page, running_collector):
     assert shown_numbers(page) == as_shown(document["keys"])
 
 
-def test_files_are_those_of_the_api(watched_page, running_collector, tmp_path):
-    plan, tally = filled(running_collector)
-    page = watched_page
-    enter(page, running_collector, "c/menu/plan")
+def test_files_are_those_of_the_api(page, collector, tmp_path):
+    plan, tally = filled(collector)
+    enter(page, collector, "c/menu/plan")
     for button, name in (("Plan (JSON)", "plan"), ("Tally", "tally"), ("Answers (CSV)", "answers")):
         with page.expect_download() as waiting:
             page.get_by_role("button", name=button).click()
@@ -223,11 +237,10 @@ def test_files_are_those_of_the_api(watched_page, running_collector, tmp_path):
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def test_a_thousand_keys_are_paged_sorted_and_searched(watched_page, running_collector):
+def test_a_thousand_keys_are_paged_sorted_and_searched(page, collector):
     keys = [f"key {place}" for place in range(1000)]
-    plan, tally = filled(running_collector, keys, "kvue", 2, 3000)
-    page = watched_page
-    enter(page, running_collector, "c/menu/answers")
+    plan, tally = filled(collector, keys, "kvue", 2, 3000)
+    enter(page, collector, "c/menu/answers")
     expect(page.locator(".listing tbody tr")).to_have_count(50)
     page.get_by_role("button", name="Frequency").click()
     answers = sorted(estimate(plan, tally), key=lambda answer: -answer.frequency.value)
@@ -243,11 +256,10 @@ def test_a_thousand_keys_are_paged_sorted_and_searched(watched_page, running_col
         assert part in page.url
 
 
-def test_names_of_keys_are_text_wherever_they_stand(watched_page, running_collector, tmp_path):
-    filled(running_collector, [*HOSTILE, "Pepsi"], epsilon=6)
-    page = watched_page
+def test_names_of_keys_are_text_wherever_they_stand(page, collector, tmp_path):
+    filled(collector, [*HOSTILE, "Pepsi"], epsilon=6)
     page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
-    enter(page, running_collector, "c/menu/answers")
+    enter(page, collector, "c/menu/answers")
     expect(page.locator("td.key").first).to_have_text(HOSTILE[0])
     with page.expect_download() as waiting:
         page.get_by_role("button", name="CSV").click()
@@ -255,10 +267,10 @@ def test_names_of_keys_are_text_wherever_they_stand(watched_page, running_collec
     assert "\r\n'=1+1," in (tmp_path / "answers.csv").read_bytes().decode()
     for key in HOSTILE:
         path = f"explore?target={quote(key, safe='')}&with=Pepsi"
-        page.goto(f"{running_collector.url}/#/c/menu/{path}")
+        page.goto(f"{collector.url}/#/c/menu/{path}")
         expect(page.locator("[data-role=answer]")).to_have_attribute("data-value", re.compile("."))
     for panel in ("matrix", "rules", "error", "health", "plan", "manage"):
-        page.goto(f"{running_collector.url}/#/c/menu/{panel}")
+        page.goto(f"{collector.url}/#/c/menu/{panel}")
         expect(page.locator(".tabs [aria-current=page]")).to_have_attribute("data-id", panel)
         expect(page.locator(".wait")).to_have_count(0)
     assert page.locator("main img, main script, main iframe").count() == 0
@@ -267,16 +279,16 @@ def test_names_of_keys_are_text_wherever_they_stand(watched_page, running_collec
 # -- who ---------------------------------------------------------------------------------------------
 
 
-def test_a_token_stays_out_of_addresses_logs_and_other_tabs(watched_page, running_collector):
-    filled(running_collector)
-    page, asked = watched_page, []
+def test_a_token_stays_out_of_addresses_logs_and_other_tabs(page, collector):
+    filled(collector)
+    asked = []
     page.on("request", lambda request: asked.append(request.url))
-    enter(page, running_collector)
+    enter(page, collector)
     page.get_by_role("link", name="menu").click()
     expect(page.locator("td[data-kind]")).to_have_count(10)
-    secret = running_collector.admin_token.split("_", 2)[2]
+    secret = collector.admin_token.split("_", 2)[2]
     assert not [url for url in [*asked, page.url] if secret in url]
-    assert secret not in running_collector.process.log.read_text()
+    assert secret not in collector.process.log.read_text()
     assert secret not in page.evaluate("JSON.stringify(localStorage) + document.cookie")
     other = page.context.new_page()
     other.goto(page.url)
@@ -287,35 +299,34 @@ def test_a_token_stays_out_of_addresses_logs_and_other_tabs(watched_page, runnin
     assert page.evaluate("sessionStorage.length") == 0
 
 
-def test_an_analyst_of_one_collection_sees_it_alone(watched_page, running_collector):
-    filled(running_collector)
+def test_an_analyst_of_one_collection_sees_it_alone(page, watch, collector):
+    watch.allow("401")  # of the revoked token
+    filled(collector)
     body = {"role": "analyst", "collection": "menu"}
-    token = running_collector.client.post("/v1/tokens", json=body).json()["text"]
-    page = watched_page
-    enter(page, running_collector, token=token)
+    token = collector.admin.post("/v1/tokens", json=body).json()["text"]
+    enter(page, collector, token=token)
     expect(page.locator("td[data-kind]")).to_have_count(10)
     assert "#/c/menu/answers" in page.url
     expect(page.locator(".tabs a", has_text="Manage")).to_have_count(0)
     name = token.split("_", 2)[1]
-    running_collector.client.delete(f"/v1/tokens/{name}")
+    collector.admin.delete(f"/v1/tokens/{name}")
     page.locator("[data-id=Intervals]").select_option("0.8")
     expect(page.get_by_role("alert")).to_have_text("The token is no longer valid.")
 
 
 @pytest.mark.parametrize("token", ["kv_0123456789abcdef_" + "a" * 43, "nonsense"])
-def test_an_unknown_token_is_refused_in_words(watched_page, running_collector, token):
-    page = watched_page
-    page.goto(running_collector.url)
+def test_an_unknown_token_is_refused_in_words(page, collector, token):
+    page.goto(collector.url)
     page.get_by_label("Token").fill(token)
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("alert")).to_have_text("This token is unknown or was revoked.")
 
 
-def test_an_admin_makes_pauses_and_closes_a_collection(watched_page, running_collector, tmp_path):
+def test_an_admin_makes_pauses_and_closes_a_collection(page, collector, tmp_path):
     plan = Plan.of(Schema.of(FOODS, 1, 5), "privkvm", 2, rounds=2)
     plan.save(tmp_path / "plan.json")
-    page, client = watched_page, running_collector.client
-    enter(page, running_collector)
+    page, client = page, collector.admin
+    enter(page, collector)
     page.get_by_role("button", name="New collection").click()
     page.get_by_label("Name").fill("survey")
     page.get_by_label("Plan").set_input_files(tmp_path / "plan.json")
@@ -331,7 +342,7 @@ def test_an_admin_makes_pauses_and_closes_a_collection(watched_page, running_col
     assert state() == "paused"
     page.get_by_role("button", name="Open", exact=True).click()
     expect(page.locator("h1 .badge")).to_have_text("open")
-    bring(running_collector, tally_of(plan, 2000), "survey")
+    bring(collector, tally_of(plan, 2000), "survey")
     page.get_by_role("button", name="Next round").click()
     page.get_by_role("dialog").get_by_role("button", name="Start").click()
     expect(page.locator(".facts dd").last).to_have_text("2")
@@ -351,13 +362,12 @@ def test_an_admin_makes_pauses_and_closes_a_collection(watched_page, running_col
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(watched_page, running_collector, scheme):
-    filled(running_collector, epsilon=6)
-    page = watched_page
+def test_axe_finds_nothing_serious(page, collector, scheme):
+    filled(collector, epsilon=6)
     page.emulate_media(color_scheme=scheme)
-    page.goto(running_collector.url)
+    page.goto(collector.url)
     axe(page)
-    enter(page, running_collector)
+    enter(page, collector)
     expect(page.locator("article")).to_have_count(1)
     axe(page)
     for panel in (
@@ -370,7 +380,7 @@ def test_axe_finds_nothing_serious(watched_page, running_collector, scheme):
         "plan",
         "manage",
     ):
-        page.goto(f"{running_collector.url}/#/c/menu/{panel}")
+        page.goto(f"{collector.url}/#/c/menu/{panel}")
         expect(page.locator(".tabs [aria-current=page]")).to_have_attribute(
             "data-id", panel.split("?")[0]
         )
@@ -390,25 +400,23 @@ def axe(page: Page) -> None:
     assert serious == []
 
 
-def test_nothing_is_wider_than_a_phone(watched_page, running_collector):
-    filled(running_collector, ["A very long name of a key that nobody would type", *FOODS], epsilon=6)
-    page = watched_page
+def test_nothing_is_wider_than_a_phone(page, collector):
+    filled(collector, ["A very long name of a key that nobody would type", *FOODS], epsilon=6)
     page.set_viewport_size({"width": 360, "height": 740})
-    enter(page, running_collector)
+    enter(page, collector)
     for view in (
         "",
         *(f"c/menu/{p}" for p in ("answers", "explore", "matrix", "rules", "error", "plan")),
     ):
-        page.goto(f"{running_collector.url}/#/{view}")
+        page.goto(f"{collector.url}/#/{view}")
         expect(page.locator(".card").first).to_be_visible()
         expect(page.locator(".wait")).to_have_count(0)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, view
 
 
-def test_the_keyboard_reaches_everything(watched_page, running_collector):
-    filled(running_collector)
-    page = watched_page
-    enter(page, running_collector, "c/menu/answers")
+def test_the_keyboard_reaches_everything(page, collector):
+    filled(collector)
+    enter(page, collector, "c/menu/answers")
     expect(page.locator("td[data-kind]")).to_have_count(10)
     page.evaluate("document.activeElement.blur()")
     seen = set()
