@@ -55,7 +55,7 @@ def serve(address: str, segments: Path | None, host: str, port: int, **limits: A
             with plainly():
                 store.open()
             check_address(store, host)
-            click.echo(f"collecting at {address_of(socket)} (its API: {address_of(socket)}/)")
+            click.echo(f"collecting at {address_of(socket)} (its dashboard: {address_of(socket)}/)")
             if not store.control.collections:
                 click.echo(
                     "There is no collection yet. Create one, also while this runs: "

@@ -6,7 +6,7 @@ Tests run the application without sockets.
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TextIO
@@ -29,7 +29,7 @@ from .openapi import document, page
 from .reports_route import ReportsRoute
 from .routes import OPERATIONS, Operation
 from .server import ServeError, run
-from .web import Run, guarded, json, site, with_cors
+from .web import Host, Run, guarded, json, site, with_cors
 
 _NONE = Collection.__new__(Collection)
 """Passed to handlers of routes without a collection."""
@@ -118,9 +118,10 @@ def serve(
     settings: Settings | None = None,
     clock: Clock | None = None,
     log: TextIO | None = None,
+    pages: Callable[[Host], Sequence[Route]] = lambda _: (),
 ) -> int:
-    """Serve until the process is asked to end; the exit code."""
+    """Serve until the process is asked to end; the exit code. ``pages`` makes other pages."""
     check_address(store, host)
     service = Service(store, segments, clock, settings, log, exposed=not is_loopback(host))
-    run(service, app(service), listener)
+    run(service, app(service, pages=pages(service)), listener)
     return 1 if service.writer.broken else 0

@@ -1,4 +1,4 @@
-"""The dashboard: files of the package, served as they are, under a strict content-security policy.
+"""The dashboard and the demo: files of the package, served under a strict content-security policy.
 
 The files are read once, when the application is made. A path that names none of them is unknown, so no
 path can lead elsewhere.
@@ -19,6 +19,7 @@ from ..process.problems import Problem
 from .web import Host, guarded
 
 FOLDER = Path(__file__).parents[1] / "dashboard"
+DEMO = Path(__file__).parents[1] / "demo"
 KINDS = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -49,11 +50,11 @@ HEADERS = {
 }
 
 
-def dashboard_files() -> dict[str, Path]:
-    """The files of the dashboard by their path below its folder."""
+def dashboard_files(folder: Path = FOLDER) -> dict[str, Path]:
+    """The files of the dashboard, or of another folder, by their path below it."""
     return {
-        path.relative_to(FOLDER).as_posix(): path
-        for path in sorted(FOLDER.rglob("*"))
+        path.relative_to(folder).as_posix(): path
+        for path in sorted(folder.rglob("*"))
         if path.is_file() and (path.suffix in KINDS or path.name == "LICENSE")
     }
 
@@ -76,7 +77,16 @@ class _File:
 
 def dashboard_routes(host: Host) -> list[Route]:
     """The page at ``/`` and its files below ``/dashboard/``."""
-    files = {name: _File(path) for name, path in dashboard_files().items()}
+    return _routes(host, FOLDER, "/", "/dashboard")
+
+
+def demo_routes(host: Host) -> list[Route]:
+    """The page of ``keyveil demo`` that asks visitors."""
+    return _routes(host, DEMO, "/demo", "/demo")
+
+
+def _routes(host: Host, folder: Path, page: str, below: str) -> list[Route]:
+    files = {name: _File(path) for name, path in dashboard_files(folder).items()}
 
     async def serve(name: str | None, request: Request) -> Response:
         found = files.get(request.path_params["file"] if name is None else name)
@@ -85,6 +95,6 @@ def dashboard_routes(host: Host) -> list[Route]:
         return found.response(request)
 
     return [
-        Route("/", guarded(host, partial(serve, "index.html"))),
-        Route("/dashboard/{file:path}", guarded(host, partial(serve, None))),
+        Route(page, guarded(host, partial(serve, "index.html"))),
+        Route(below + "/{file:path}", guarded(host, partial(serve, None))),
     ]
