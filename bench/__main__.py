@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 
-from . import collector, coverage, hostile, speed, start
+from . import collector, coverage, dashboard, hostile, speed, start
 
 BENCHMARKS = {
     "speed": speed.run,
@@ -18,6 +18,7 @@ BENCHMARKS = {
     "coverage": coverage.run,
     "collector": collector.run,
     "hostile": hostile.run,
+    "dashboard": dashboard.run,
 }
 
 

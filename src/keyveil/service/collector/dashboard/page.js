@@ -18,9 +18,11 @@ export function collectionPage(session, name, reload) {
   let context = null, panel = null, chosen = "";
 
   async function start(id) {
+    // asked for at once, because most visits begin with the answers
+    const early = (id ?? "answers") === "answers" ? get(`${path}/estimates`).catch(() => null) : null;
     try {
       const [status, plan, facts] = await Promise.all([get(`${path}/status`), get(`${path}/plan`), get(`${path}/plan-facts`)]);
-      context = { name, path, plan, facts, status, session, together: knowsPairs(plan), width: () => Math.min(element.clientWidth || 900, 1120), reload };
+      context = { name, path, plan, facts, status, session, early, together: knowsPairs(plan), width: () => Math.min(element.clientWidth || 900, 1120), reload };
       shown(status.state);
       count(status.rounds.at(-1).reports);
       put(summary, fact("Reports", reports), fact("Rate", speed), fact("Epsilon", h("dd", {}, epsilon(facts.promised))), fact("Proven", h("dd", {}, epsilon(facts.proven))), fact("Keys", h("dd", {}, whole(facts.keys))), fact("Mechanism", h("dd", {}, facts.mechanism)), status.rounds.length > 1 || plan.chain ? fact("Round", h("dd", {}, String(status.round))) : null);

@@ -4,8 +4,8 @@
  * A panel is {id, title, offered(context), make(context)}. ``make`` returns {element, update(estimates),
  * tally(facts), leave()}; all but the element are optional. ``update`` is called with the estimates of
  * every key when they have changed, ``tally`` when reports have arrived.
- * A context has: name, path (of the API), plan (its document), facts, status, session, latest (estimates),
- * width() and reload().
+ * A context has: name, path (of the API), plan (its document), facts, status, session, early (a promise
+ * of estimates, once), together (whether the plan knows of keys together), width() and reload().
  */
 
 import { answers } from "./panel_answers.js";
