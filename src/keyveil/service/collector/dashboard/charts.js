@@ -147,7 +147,7 @@ function steps([low, high], digits) {
 /** The channel: for each true state (row), how likely each output is. */
 export function law({ rows, states, outputs, width }) {
   const cells = rows.flatMap((row, state) => row.map((share, output) => ({ state, output, share })));
-  const colour = d3.scaleSequential([0, d3.max(cells, (cell) => cell.share)], d3.interpolateRgb(css("--cell-low"), css("--cell-high")));
+  const colour = d3.scaleSequentialSqrt([0, d3.max(cells, (cell) => cell.share)], d3.interpolateRgb(css("--cell-low"), css("--cell-high")));
   const left = Math.min(170, 16 + 7 * Math.max(...states.map((name) => name.length)));
   const size = Math.max(16, Math.min(60, (width - left - 10) / outputs.length));
   const tall = Math.min(size, 34);
@@ -159,7 +159,7 @@ export function law({ rows, states, outputs, width }) {
       Plot.axisX({ anchor: "top", tickSize: 0, tickFormat: (i) => short(outputs[i], 16), tickRotate: long ? -50 : 0, textAnchor: long ? "start" : "middle", label: null }),
       Plot.axisY({ tickSize: 0, tickFormat: (i) => short(states[i], 24), label: null }),
       Plot.cell(cells, { x: "output", y: "state", fill: { value: (cell) => colour(cell.share), scale: null }, rx: 3 }),
-      size < 34 ? null : Plot.text(cells, { x: "output", y: "state", text: (cell) => (100 * cell.share).toFixed(cell.share < 0.0995 ? 1 : 0), fill: { value: (cell) => inkOn(colour(cell.share)), scale: null }, fontSize: 11 }),
+      size < 27 ? null : Plot.text(cells, { x: "output", y: "state", text: (cell) => (100 * cell.share).toFixed(cell.share < 0.0995 ? 1 : 0), fill: { value: (cell) => inkOn(colour(cell.share)), scale: null }, fontSize: size < 34 ? 10 : 11 }),
       Plot.tip(cells, Plot.pointer({ x: "output", y: "state", title: (cell) => `true: ${states[cell.state]}\nsent: ${outputs[cell.output]}\n${(100 * cell.share).toFixed(2)} % of the time`, fill: "var(--card)", stroke: "var(--field)" })),
     ],
   });

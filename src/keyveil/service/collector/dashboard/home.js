@@ -62,7 +62,7 @@ export function home(session) {
 
 /** The card of a collection. */
 function card(name) {
-  const state = h("span", { class: "badge" }), health = h("dd", {}, "…");
+  const state = h("span", { class: "badge" }), health = h("dd", {}, "checking");
   const cells = Object.fromEntries(["Reports", "Rate", "Epsilon", "Proven", "Keys", "Mechanism", "Refused"].map((title) => [title, h("dd", { class: title === "Reports" ? "big" : "" })]));
   const samples = [];
   const element = h("article", { class: "card", "data-collection": name }, h("div", { class: "row between" }, h("h2", {}, h("a", { href: address(["c", name, "answers"]) }, name)), state),

@@ -36,6 +36,6 @@ function record() {
 form.addEventListener("submit", (event) => {
   event.preventDefault();
   const asked = Object.assign(document.createElement("keyveil-consent"), { client, collection: COLLECTION, record });
-  notice.replaceChildren(made("section", { className: "card" }, asked));
+  notice.replaceChildren(asked);
   notice.scrollIntoView({ behavior: "smooth" });
 });
