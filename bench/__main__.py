@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 
-from . import browser, collector, coverage, fleet, hostile, speed, start
+from . import browser, collector, coverage, dashboard, fleet, hostile, speed, start
 
 BENCHMARKS = {
     "speed": speed.run,
@@ -20,6 +20,7 @@ BENCHMARKS = {
     "fleet": fleet.run,
     "hostile": hostile.run,
     "browser": browser.run,
+    "dashboard": dashboard.run,
 }
 
 

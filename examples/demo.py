@@ -6,6 +6,7 @@ listens only on this machine, at a free port.
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import shlex
@@ -23,34 +24,21 @@ import httpx
 import numpy as np
 
 from keyveil import Client, Coins, People, Plan
+from keyveil.cli.demo_people import FOODS, population, record
+from keyveil.cli.output import plain_only
 from keyveil.service.collector.http.batches import BINARY, encode_binary
 
 PEOPLE = 50_000
 SINGLE = 5
 """Number of people who use a device of their own, each with a ledger."""
 BATCH = 5_000
-FOODS = {  # share of people who order it, mean rating on 1..5 among them
-    "Hamburger": (0.62, 3.9),
-    "Fries": (0.48, 2.6),
-    "Pepsi": (0.55, 4.4),
-    "Salad": (0.30, 3.1),
-    "Ice cream": (0.12, 4.7),
-}
 QUESTIONS = ("frequency(Pepsi | Hamburger)", "mean(Fries | Hamburger)", "frequency(Salad | Hamburger)")
+WIDTH = 40
+"""Columns of a bar."""
+SIGNS = "-=|" if plain_only(sys.stdout.encoding, os.environ) else "─█│"
+"""The range of a statistic, the interval, and the truth."""
+LEGEND = f"{SIGNS[1]} interval, {SIGNS[2]} truth, on 0 to 1; means on 1 to 5"
 KEYVEIL = str(Path(sys.executable).parent / "keyveil")
-
-
-def population() -> tuple[np.ndarray, np.ndarray]:
-    """Who orders what, and their ratings, both (people, foods); a taste for fast food moves all."""
-    draw = Coins.stated("demo population").generator()
-    taste = draw.normal(size=PEOPLE)
-    held, ratings = [], []
-    for food, (share, mean) in FOODS.items():
-        pull = (-1.2 if food == "Salad" else 1.2) * taste + draw.normal(size=PEOPLE)
-        held.append(pull > np.quantile(pull, 1 - share))
-        liked = mean + (-0.3 if food == "Salad" else 0.3) * taste + draw.normal(0, 0.8, size=PEOPLE)
-        ratings.append(np.clip(np.round(liked * 2) / 2, 1, 5))
-    return np.column_stack(held), np.column_stack(ratings)
 
 
 def command(line: str, folder: Path) -> None:
@@ -114,11 +102,10 @@ def send_many(url: str, plan: Plan, held: np.ndarray, ratings: np.ndarray) -> in
 
 def send_singly(url: str, folder: Path, held: np.ndarray, ratings: np.ndarray) -> int:
     """Send a few people's reports through ``keyveil.Client``; asked twice, they answer once."""
-    names, counted = list(FOODS), 0
+    counted = 0
     for number in range(len(held)):
-        record = {names[k]: float(ratings[number, k]) for k in np.flatnonzero(held[number])}
         with Client(url, folder / f"device{number}", cap=4, allow=2) as client:
-            counted += client.answer("menu", record).counted
+            counted += client.answer("menu", record(held, ratings, number)).counted
             client.answer("menu", {"Salad": 1.0})  # the record changed, but the first report stays
             if number == 0:
                 print(
@@ -143,7 +130,7 @@ def show(url: str, held: np.ndarray, ratings: np.ndarray) -> None:
         for query, answer in zip(QUESTIONS, asked["answers"], strict=True)
     ]
     print(f"\n{answers['reports']:,} reports counted. The truth beside the answers:\n")
-    print(f"{'':<30} {'truth':>7} {'answer':>8}   95 % interval")
+    print(f"{'':<30} {'truth':>7} {'answer':>8}   {'95 % interval':<16} {LEGEND}")
     inside = 0
     for name, truth, answer in rows:
         inside += line(name, float(truth), answer)
@@ -153,11 +140,27 @@ def show(url: str, held: np.ndarray, ratings: np.ndarray) -> None:
 def line(name: str, truth: float, answer: dict[str, Any]) -> bool:
     """Print one answer; returns whether its interval contains the truth."""
     low, high = answer["low"], answer["high"]
+    ends = (1.0, 5.0) if name.startswith("mean") else (0.0, 1.0)
     if answer["value"] is None or low is None or high is None:
-        print(f"{name:<30} {truth:>7.3f} {'?':>8}   unbounded")
+        print(f"{name:<30} {truth:>7.3f} {'?':>8}   {'unbounded':<16} {bar(truth, *ends, ends)}")
         return True
-    print(f"{name:<30} {truth:>7.3f} {answer['value']:>8.3f}   [{low:.3f}, {high:.3f}]")
+    interval = f"[{low:.3f}, {high:.3f}]"
+    picture = bar(truth, low, high, ends)
+    print(f"{name:<30} {truth:>7.3f} {answer['value']:>8.3f}   {interval:<16} {picture}")
     return bool(low <= truth <= high)
+
+
+def bar(truth: float, low: float, high: float, ends: tuple[float, float]) -> str:
+    """The interval as a bar within the range of the statistic, with the truth marked."""
+
+    def column(value: float) -> int:
+        return min(WIDTH - 1, max(0, int((value - ends[0]) / (ends[1] - ends[0]) * WIDTH)))
+
+    line, filled, mark = SIGNS
+    cells = [line] * WIDTH
+    cells[column(low) : column(high) + 1] = [filled] * (column(high) + 1 - column(low))
+    cells[column(truth)] = mark
+    return "".join(cells)
 
 
 def true_answer(query: str, held: np.ndarray, ratings: np.ndarray) -> float:
@@ -173,7 +176,7 @@ def true_answer(query: str, held: np.ndarray, ratings: np.ndarray) -> float:
 def main() -> None:
     """Run the demo: plan, collection, collector, reports, answers, clean-up."""
     started = time.perf_counter()
-    held, ratings = population()
+    held, ratings = population(PEOPLE)
     print(f"{PEOPLE:,} people order {int(held.sum()):,} foods and rate them; no record leaves a device.")
     with tempfile.TemporaryDirectory(prefix="keyveil-demo-") as name:
         folder = Path(name)
@@ -189,8 +192,9 @@ def main() -> None:
             devices = send_singly(url, folder, held[:SINGLE], ratings[:SINGLE])
             print(f"{devices} devices of their own: each counted once")
             show(url, held, ratings)
-            print(f"\nits API: {url}/ (a page), {url}/openapi.json; it ends with this demo.")
-        print("To keep one running: keyveil serve (docs/collector.md).")
+            print(f"\nits dashboard: {url}/, its API: {url}/api; they end with this demo.")
+        print("To look at a dashboard while visitors arrive: keyveil demo")
+        print("To keep a collector running: keyveil serve (docs/collector.md).")
     print(f"seconds: {time.perf_counter() - started:.1f}; nothing is left behind.")
 
 

@@ -51,7 +51,11 @@ def test_the_demo_shows_answers_beside_the_truth_and_cleans_up(tmp_path):
     inside = re.search(r"(\d+) of (\d+) intervals hold", out)
     assert int(inside[2]) == 13
     assert int(inside[1]) >= 8
-    url = re.search(r"its API: (http://127\.0\.0\.1:\d+)/ \(a page\)", out)[1]
+    bars = re.findall(r"^\w+\(.*\] +([─█│]{40}|[-=|]{40})$", out, re.MULTILINE)
+    assert len(bars) == 13
+    assert all(sum(sign in "│|" for sign in bar) == 1 for bar in bars)
+    assert "keyveil demo" in out
+    url = re.search(r"its dashboard: (http://127\.0\.0\.1:\d+)/", out)[1]
     assert gone(url)
     assert list(tmp_path.iterdir()) == []
 
@@ -83,13 +87,57 @@ def test_the_demo_cleans_up_when_it_is_stopped(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_dashboard_with_visitors_stays_open_until_it_is_stopped(tmp_path):
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "keyveil", "demo", "--visitors", "50"],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    try:
+        lines = [demo.stdout.readline() for _ in range(3)]
+        url = re.search(r"dashboard: +(http://127\.0\.0\.1:\d+)/#/c/menu/answers", lines[0])[1]
+        assert f"{url}/demo" in lines[1]
+
+        def reports():
+            return httpx.get(f"{url}/v1/overview", timeout=30).json()["collections"][0]["reports"]
+
+        while reports() < 4_000:  # the crowd, then visitors one by one
+            assert demo.poll() is None
+            time.sleep(0.1)
+        before = reports()
+        while reports() <= before:
+            assert demo.poll() is None
+            time.sleep(0.1)
+        for path, words in (
+            ("/", "keyveil"),
+            ("/demo", "What do you order?"),
+            ("/demo/demo.js", "Client"),
+        ):
+            answer = httpx.get(url + path)
+            assert words in answer.text
+            assert "default-src 'none'" in answer.headers["content-security-policy"]
+        demo.send_signal(signal.SIGINT)
+        _, said = demo.communicate(timeout=60)
+    finally:
+        if demo.poll() is None:
+            demo.kill()
+            demo.communicate()
+    assert (demo.returncode, said) == (0, "")
+    assert gone(url)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_truth_of_the_demo_is_computed_from_its_records():
     sys.path.insert(0, str(ROOT / "examples"))
     try:
         import demo
     finally:
         sys.path.pop(0)
-    held, ratings = demo.population()
+    held, ratings = demo.population(demo.PEOPLE)
     assert held.shape == ratings.shape == (demo.PEOPLE, len(demo.FOODS))
     both = sum(1 for row in held.tolist() if row[0] and row[2])
     assert demo.true_answer("frequency(Pepsi | Hamburger)", held, ratings) == pytest.approx(

@@ -20,7 +20,8 @@ def test_every_route_is_in_the_document(file_desk):
             if method not in ("HEAD", "OPTIONS"):
                 served.add((path, method.lower()))
     described = {(path, method) for path, about in document()["paths"].items() for method in about}
-    assert served - described == {("/", "get"), ("/openapi.json", "get")}
+    pages = {"/", "/api", "/dashboard/{file}", "/openapi.json"}
+    assert served - described == {(path, "get") for path in pages}
     assert described <= served
 
 
@@ -38,7 +39,7 @@ def test_every_reason_has_its_status_and_every_report_s_refusal_is_described():
 
 
 def test_the_page_loads_nothing_from_elsewhere(file_desk):
-    answer = file_desk.get("/")
+    answer = file_desk.get("/api")
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert not re.findall(r"(?:src|href)=[\"']?https?:", answer.text)
     assert "/v1/collections/{name}/reports" in answer.text

@@ -16,6 +16,7 @@ from ..foundation.errors import KeyveilError, nearest
 from .audit_command import audit, mechanisms
 from .collection_command import collection
 from .compare_command import compare
+from .demo_command import demo
 from .estimate_command import estimate, tally
 from .learn_command import learn
 from .ledger_command import ledger
@@ -45,7 +46,7 @@ SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "Reports and answers": (privatise, tally, estimate, query, conditional, learn),
     "Trust": (poison, health, shuffle),
     "A device": (ledger,),
-    "A collector": (serve, relay, collection, token, verify, backup, restore, migrate),
+    "A collector": (demo, serve, relay, collection, token, verify, backup, restore, migrate),
 }
 
 

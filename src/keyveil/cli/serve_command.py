@@ -67,7 +67,7 @@ def serve(address: str, segments: Path | None, host: str, port: int, **limits: A
                 store.open()
                 check_clock(store, clock, settings)
             check_address(store, host)
-            click.echo(f"collecting at {address_of(socket)} (its API: {address_of(socket)}/)")
+            click.echo(f"collecting at {address_of(socket)} (its dashboard: {address_of(socket)}/)")
             if not store.control.collections:
                 click.echo(
                     "There is no collection yet. Create one, also while this runs: "

@@ -105,7 +105,7 @@ class AnswerDesk:
         def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
             return estimate(plan, tally, estimator, level, after).document()
 
-        _check_level(level)
+        check_level(level)
         for step in after:
             if step not in STEPS:
                 raise Problem("invalid", f"unknown post-processing; known: {', '.join(STEPS)}")
@@ -181,7 +181,7 @@ class AnswerDesk:
             raise Problem("invalid", "'share' must lie between 0 and 1, for example 0.01")
         if views not in (None, *CHOICES["views"]):
             raise Problem("invalid", f"'views' is one of {', '.join(CHOICES['views'])}")
-        _check_level(level)
+        check_level(level)
 
         def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
             from ....trust.health import check_views
@@ -202,6 +202,10 @@ class AnswerDesk:
             return {"share": share, "level": level, "views": how, "keys": documents}
 
         return await self._answer(round_, ("fakes", share, tuple(keys), views, level), work)
+
+    async def answer(self, round_: Round, asked: tuple[Any, ...], work: Work) -> dict[str, Any]:
+        """The result of an analysis that another module computes, remembered under ``asked``."""
+        return await self._answer(round_, asked, work)
 
     async def _answer(
         self, round_: Round, asked: tuple[Any, ...], work: Work, lane: Lane | None = None
@@ -273,12 +277,14 @@ def _held(ends: tuple[float, float] | None, low: float, high: float) -> tuple[fl
     return min(max(ends[0], low), high), min(max(ends[1], low), high)
 
 
-def _check_level(level: float) -> None:
+def check_level(level: float) -> float:
+    """The level of intervals, if there is one like it."""
     if not 0 < level < 1:
         raise Problem("invalid", "'level' must lie between 0 and 1, for example 0.95")
+    return level
 
 
 def _check_conditional(estimator: str, level: float) -> None:
-    _check_level(level)
+    check_level(level)
     if estimator not in ESTIMATORS:
         raise Problem("invalid", f"unknown estimator; known: {', '.join(ESTIMATORS)}")

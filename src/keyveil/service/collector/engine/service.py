@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TextIO
 
+from ....plan.plan import Plan
 from ..process.clock import Clock, FleetClock, offset_of
 from ..process.logs import Log
 from ..process.metrics import Metrics, process_text
@@ -164,6 +165,23 @@ class Service:
         limits = {"reports": most, "bytes": self.settings.body_bytes}
         return {**facts_of(collection, self.clock.now()), "limits": limits}
 
+    def overview(self) -> list[dict[str, Any]]:
+        """All collections at a glance. It reads the store."""
+        reports, now = self._reports(), self.clock.now()
+        with self.store.reading() as session:
+            rows = session.rows("select collection, sum(number) from refusals group by collection")
+        refused = {int(row[0]): int(row[1]) for row in rows}
+        return [
+            _glance(
+                collection,
+                self.store.book(collection.round).plan,
+                reports[collection.name, collection.round.number],
+                refused.get(collection.id, 0),
+                now,
+            )
+            for collection in self.control.collections.values()
+        ]
+
     async def status(self, collection: Collection) -> dict[str, Any]:
         """What analysts and admins may know: reports, refusals, epochs, rounds."""
         status = await asyncio.to_thread(status_of, self.store, collection, self.clock.now())
@@ -253,6 +271,24 @@ def facts_of(collection: Collection, now: float) -> dict[str, Any]:
         "closes": terms.closes,
         "token": terms.token,
         "origins": list(terms.origins),
+    }
+
+
+def _glance(
+    collection: Collection, plan: Plan, reports: int, refused: int, now: float
+) -> dict[str, Any]:
+    """A collection in a line: how it stands and what its plan promises."""
+    return {
+        "name": collection.name,
+        "state": collection.state_at(now),
+        "round": collection.round.number,
+        "reports": reports,
+        "people": collection.terms.people,
+        "mechanism": plan.mechanism_name,
+        "keys": len(plan.schema.keys),
+        "promised": str(plan.promised),
+        "proven": str(plan.proven),
+        "refused": refused,
     }
 
 

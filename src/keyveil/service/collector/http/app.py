@@ -6,6 +6,7 @@ Tests run the application without sockets.
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TextIO
@@ -23,11 +24,12 @@ from ..process.settings import Settings
 from ..store import Store
 from ..store.collection import Collection
 from .access import require
+from .dashboard_route import dashboard_routes
 from .openapi import document, page
 from .reports_route import ReportsRoute
 from .routes import OPERATIONS, Operation
 from .server import ServeError, run
-from .web import Run, guarded, json, site, with_cors
+from .web import Host, Run, guarded, json, site, with_cors
 
 _NONE = Collection.__new__(Collection)
 """Passed to handlers of routes without a collection."""
@@ -39,8 +41,8 @@ NO_ADMIN = (
 )
 
 
-def app(service: Service, seal: bool = True) -> Starlette:
-    """The application; its lifespan starts and stops the service."""
+def app(service: Service, seal: bool = True, pages: Sequence[Route] = ()) -> Starlette:
+    """The application; its lifespan starts and stops the service. It also serves other ``pages``."""
 
     async def metrics(request: Request) -> Response:
         require(service, request.scope["headers"], "analyst")
@@ -61,7 +63,8 @@ def app(service: Service, seal: bool = True) -> Starlette:
         if any(operation.public for operation in operations):
             methods.append("OPTIONS")
         routes.append(Route(path, _endpoint(service, operations), methods=methods))
-    routes += [Route("/openapi.json", guarded(service, openapi)), Route("/", guarded(service, index))]
+    routes += [Route("/openapi.json", guarded(service, openapi)), Route("/api", guarded(service, index))]
+    routes += [*dashboard_routes(service), *pages]
     return site(service, routes, metrics, partial(service.start, seal))
 
 
@@ -128,11 +131,12 @@ def serve(
     settings: Settings | None = None,
     clock: Clock | None = None,
     log: TextIO | None = None,
+    pages: Callable[[Host], Sequence[Route]] = lambda _: (),
 ) -> int:
-    """Serve until the process is asked to end; the exit code."""
+    """Serve until the process is asked to end; the exit code. ``pages`` makes other pages."""
     check_address(store, host)
     clock = clock or FleetClock()
     check_clock(store, clock, settings or Settings())
     service = Service(store, segments, clock, settings, log, exposed=not is_loopback(host))
-    run(service, app(service), listener)
+    run(service, app(service, pages=pages(service)), listener)
     return 1 if service.writer.broken else 0

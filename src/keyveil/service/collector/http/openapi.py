@@ -10,8 +10,11 @@ from typing import Any
 import msgspec
 
 from .... import __version__
+from ....estimate.learn.rules import SIGNS
 from ....estimate.together.query import KINDS
+from ..engine.analyses import MOST_PEOPLE
 from ..process.problems import CONTENT_TYPE, REASONS
+from . import analysis_routes as analysis_routes  # adds its operations
 from . import client_files, schemas  # noqa: F401  (the route of client_files is one of OPERATIONS)
 from .batches import BINARY, JSON, SingleReport, WireBatch
 from .routes import OPERATIONS, Operation
@@ -58,6 +61,20 @@ _QUERY: dict[str, tuple[str, dict[str, Any]]] = {
     "views": (
         "whether fakes drew their views like everyone, or chose them; as the check says",
         {**_TEXT, "enum": ["drawn", "chosen"]},
+    ),
+    "false_discovery": (
+        "of the rules listed, the share that may be false",
+        {**_SHARE, "default": 0.05},
+    ),
+    "lift": ("test for a lift above this", {"type": "number", "exclusiveMinimum": 0, "default": 1}),
+    "given": ("signs of conditions", {**_TEXT, "enum": list(SIGNS), "default": "held"}),
+    "conditions": (
+        "conditions of a rule, at most",
+        {"type": "integer", "minimum": 1, "maximum": 3, "default": 1},
+    ),
+    "people": (
+        "the number of people around which errors are predicted",
+        {"type": "number", "minimum": 1, "maximum": MOST_PEOPLE},
     ),
     "estimates": ("also send estimates", {**_TEXT, "enum": ["true", "false"]}),
 }

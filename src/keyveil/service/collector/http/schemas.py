@@ -233,6 +233,121 @@ class Comparison(Struct):
     epsilon_of_both: str
 
 
+class SessionFacts(Struct):
+    """What the sender of a request may do."""
+
+    role: Literal["admin", "analyst", "ingest"] | None
+    """Null without a token, or with one that is unknown or was revoked."""
+    collection: str | None
+    """The collection that the token is for; null for all."""
+    token: bool
+    """Whether requests need a token; false while none exists, on the collector's own machine."""
+
+
+class Glance(Struct):
+    """One collection of the overview."""
+
+    name: str
+    state: Literal["open", "paused", "closed", "not_open"]
+    round: Annotated[int, Meta(ge=1)]
+    reports: Whole
+    """Reports of the latest round."""
+    people: int | None
+    """The most reports that a round accepts."""
+    mechanism: str
+    keys: Whole
+    promised: str
+    proven: str
+    refused: Whole
+
+
+class Overview(Struct):
+    """All collections at a glance."""
+
+    collections: list[Glance]
+
+
+class PlanFacts(Struct):
+    """What a plan asks, in words and numbers."""
+
+    mechanism: str
+    source: str
+    speaks_of: str
+    answers: list[str]
+    note: str
+    keys: Whole
+    promised: str
+    proven: str
+    bits: float
+    """Information in a report."""
+    cells: Whole
+    """Cells of the tally."""
+
+
+class Rules(Answered):
+    """Association rules, the surest first; ``found`` may be more than are listed."""
+
+    level: float
+    false_discovery: float
+    control: str
+    found: Whole
+    tested: Whole
+    rules: list[dict[str, Any]]
+
+
+class PeopleFor(Struct):
+    """People that a query needs; null if no number is known to suffice, and why."""
+
+    query: str
+    people: int | None
+    why: Literal["", "no view", "no reports", "nobody"]
+
+
+class PeopleForQueries(Answered):
+    """People that queries need, in their order."""
+
+    answers: list[PeopleFor]
+
+
+class ErrorForecast(Answered):
+    """The error so far, and rows of predicted errors by people; means on ``scale``."""
+
+    scale: dict[str, Any]
+    so_far: dict[str, Any] | None
+    curve: list[dict[str, Any]]
+
+
+class TokenRow(Struct):
+    """A token without its secret."""
+
+    id: str
+    role: str
+    collection: str | None
+    label: str
+    revoked: bool
+
+
+class Tokens(Struct):
+    """All tokens."""
+
+    tokens: list[TokenRow]
+
+
+class NewToken(Struct, forbid_unknown_fields=True):
+    """A token to be made."""
+
+    role: Literal["admin", "analyst", "ingest"]
+    collection: str | None = None
+    label: Annotated[str, Meta(max_length=100)] = ""
+
+
+class MadeToken(Struct):
+    """A new token; its text is never shown again."""
+
+    id: str
+    text: str
+
+
 class Health(Struct):
     """Whether the process acknowledges reports, and what an operator should look at."""
 

@@ -1,0 +1,105 @@
+"""The pictures of docs/dashboard.md: ``python examples/pictures.py`` writes them to docs/images.
+
+It needs Chromium and the packages of ``keyveil[dev]``. The collector listens only on this machine.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+from PIL import Image
+from playwright.sync_api import Browser, sync_playwright
+
+from keyveil import Coins, People, Plan, Schema, Tally
+from keyveil.cli.demo_people import FOODS, population
+
+PEOPLE = 50_000
+FOLDER = Path(__file__).parents[1] / "docs" / "images"
+KEYVEIL = str(Path(sys.executable).parent / "keyveil")
+DESK, PHONE = (1100, 760), (390, 800)
+PICTURES = (
+    ("answers-light", "menu/answers", "light", DESK),
+    ("explore-dark", "menu/explore?target=Pepsi&with=Hamburger", "dark", DESK),
+    ("matrix-light", "menu/matrix", "light", (1100, 900)),
+    ("error-light", "menu/error", "light", (1100, 800)),
+    ("plan-dark", "menu/plan", "dark", (1100, 900)),
+    ("answers-phone", "menu/answers", "light", PHONE),
+)
+"""Name, view, colours and size of each picture."""
+
+
+@contextmanager
+def collector(folder: Path) -> Iterator[str]:
+    """A collector with the answers of 50,000 people, always the same; yields its address."""
+    plan = Plan.of(Schema.of(list(FOODS), 1, 5), "pairs", 2)
+    held, ratings = population(PEOPLE)
+    who, foods = np.nonzero(held)
+    missing = np.flatnonzero(~held.any(axis=1))
+    people = People.of_rows(
+        plan.schema,
+        np.concatenate([who, missing]),
+        np.concatenate([foods, np.full(len(missing), -2)]),
+        np.concatenate([ratings[held], np.zeros(len(missing))]),
+    )
+    tally = Tally(plan).add(plan.privatise(people, Coins.stated("pictures")))
+    words = [KEYVEIL, "serve", "--store", str(folder / "store.sqlite"), "--port", "0"]
+    server = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert server.stdout is not None
+        url = re.search(r"http://\S+", server.stdout.readline())[0]  # type: ignore[index]
+        path, kind = f"{url}/v1/collections", {"content-type": "application/vnd.keyveil.tally"}
+        httpx.post(path, json={"name": "menu", "plan": plan.document()}).raise_for_status()
+        httpx.post(f"{path}/menu/tallies", content=tally.dumps(), headers=kind).raise_for_status()
+        yield url
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def take(browser: Browser, url: str, view: str, scheme: str, size: tuple[int, int]) -> bytes:
+    """A picture of a view as it looks when everything is drawn, in few colours."""
+    width, height = size
+    context = browser.new_context(
+        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
+    )
+    page = context.new_page()
+    page.goto(f"{url}/#/c/{view}")
+    page.locator("figure svg").first.wait_for(timeout=60_000)
+    page.locator(".wait").first.wait_for(state="detached", timeout=60_000)
+    page.wait_for_timeout(700)
+    picture = Image.open(io.BytesIO(page.screenshot()))
+    context.close()
+    packed = io.BytesIO()
+    picture.convert("RGB").quantize(128).save(packed, "PNG", optimize=True)
+    return packed.getvalue()
+
+
+def main() -> None:
+    """Take all pictures."""
+    FOLDER.mkdir(exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        collector(Path(folder)) as url,
+        sync_playwright() as playwright,
+    ):
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
+        for name, view, scheme, size in PICTURES:
+            content = take(browser, url, view, scheme, size)
+            (FOLDER / f"dashboard-{name}.png").write_bytes(content)
+            print(f"dashboard-{name}.png: {len(content) / 1000:.0f} kB")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
