@@ -25,6 +25,7 @@ from ..people.prior import Prior
 from ..people.scale import Scale
 from ..people.schema import Schema
 from ..plan.plan import Plan
+from .conditional_choice import choose_conditional_plan
 from .final_choice import choose_by_simulation
 from .first_round import FirstRound, first_round
 from .helpful_fact import HelpfulFact, helpful_fact
@@ -249,6 +250,8 @@ def advise(
     if kind != "conditional":
         options = choose_by_simulation(options, schema, promised, int(people), kind, prior)
         options = with_side_part(options, int(people), kind, prior)
+    else:
+        options = choose_conditional_plan(options, int(people), queries, prior)
     needed, count = None, ceil(people * _least_factor(options))
     if not brief and _least_factor(options) > 1:
         count, needed = _takes(schema, promised, int(people), count, kind, queries, prior)
