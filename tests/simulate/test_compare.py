@@ -17,14 +17,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyveil.cli.compare_command import expanded, read_estimators, read_mechanisms
+from keyveil import Coins
+from keyveil.cli.compare_command import (
+    CompareOptions,
+    expanded,
+    read_estimators,
+    read_mechanisms,
+    with_ways,
+)
 from keyveil.cli.compare_table import cells, footnotes, headings, row_name, with_standard_error
 from keyveil.cli.output import counted
 from keyveil.foundation.errors import PlanError
+from keyveil.people.population import Population
+from keyveil.people.synthetic import gaussian
 from keyveil.people.tables.top_keys import read_top
 from keyveil.plot import plot_rows, spread_out
 from keyveil.plot.comparison_plots import all_series
-from keyveil.simulate.contest import all_competitors
+from keyveil.simulate.contest import Contest, all_competitors
 
 
 def row(mechanism="kvue", estimator="least_squares", epsilon=1.0, **more):
@@ -137,6 +146,41 @@ def test_all_stands_beside_others_and_the_planner_comes_last():
     assert names[-1] == "auto"
     assert sorted(names) == sorted([*all_competitors(20), "graded:levels=5"])
     assert expanded(["auto", "kvue"], 20) == ["auto", "kvue"]
+
+
+@pytest.mark.parametrize(
+    ("prior", "keys_together", "people", "names"),
+    [
+        (None, None, 10, ["kvue", "auto", "auto:one_round", "auto:pilot"]),
+        (None, None, 1, ["kvue", "auto", "auto:one_round"]),
+        (None, 2, 10, ["kvue", "auto", "auto:nothing"]),
+        ("table", None, 10, ["kvue", "auto"]),
+        ("pilot", None, 10, ["kvue", "auto"]),
+    ],
+)
+def test_auto_stands_for_every_way_to_tell_the_planner(prior, keys_together, people, names):
+    known = gaussian(3)
+    crowd = Contest(
+        Population(known.schema, known.people), people, 1, Coins.stated("x"), keys_together=keys_together
+    )
+    assert with_ways(CompareOptions(prior=prior), ["kvue", "auto"], crowd) == names
+
+
+def test_footnotes_say_what_the_planner_is_told_if_that_differs():
+    rows = [row("auto", chosen="kvue"), row("auto:one_round", chosen="graded:levels=3")]
+    assert footnotes(rows)[:2] == [
+        "The planner: auto is told the table, and auto:one_round is told nothing.",
+        "auto:one_round took graded:levels=3 at epsilon 1.",
+    ]
+    assert not any("told" in line for line in footnotes(rows[:1]))
+
+
+def test_every_way_of_the_planner_has_its_own_line():
+    rows = [row(name, "best", e) for name in ("kvue", "auto", "auto:pilot") for e in (1.0, 2.0)]
+    lines = all_series(rows, by_estimator=False)
+    assert [line.label for line in lines] == ["kvue, best", "auto, best", "auto:pilot, best"]
+    assert [line.planner for line in lines] == [False, True, True]
+    assert lines[1][3:5] != lines[2][3:5], "marks and dashes tell them apart"
 
 
 # -- the picture -------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from .first_round import FirstRound, first_round
 from .helpful_fact import HelpfulFact, helpful_fact
 from .options import ALIKE, Option, counted_of, options_for, people_factor
 from .robust import BeliefComparison
-from .side_part import with_side_part
+from .side_part import with_side_part, with_side_part_over_beliefs
 
 ASKS = ("both", "frequency", "mean", "conditional")
 """What may be asked about."""
@@ -269,6 +269,7 @@ def _advise_over_beliefs(
     if beliefs.weights is None:
         first = first_round(comparison, options[0].score)
         fact = None if brief else helpful_fact(comparison, options[0])
+    options = with_side_part_over_beliefs(options, people, ask, beliefs)
     count = _people_for(people, options[0].people_factor)
     if min(min(option.people_factors) for option in options) > 1:
         factor = people_factor(options[0].plan, people, ask, beliefs.prior)
