@@ -90,7 +90,11 @@ def collected(url: str, folder: Path, name: str, plan: Plan) -> dict[str, object
     """The collector's answers to the reports of ``reports.kv``."""
     commands("collection", "create", name, folder / "plan.json", "--store", folder / "collector.sqlite")
     path = f"{url}/v1/collections/{name}"
-    epoch = httpx.get(path).json()["epoch"]["now"]
+    for _ in range(600):  # a served collector reads new collections now and then
+        if (answer := httpx.get(path)).status_code == 200:
+            break
+        time.sleep(0.1)
+    epoch = answer.raise_for_status().json()["epoch"]["now"]
     for reports in reading(plan, folder / "reports.kv"):
         rows = plan.packing.packed(reports)
         for first in range(0, len(rows), BATCH):
