@@ -12,7 +12,7 @@ from keyveil.cli.command import run
 from keyveil.people.synthetic import of_keys, uniform_values
 from keyveil.simulate.contest import Contest
 
-KEYS, PEOPLE, RUNS = 12, 2000, 12
+KEYS, PEOPLE, RUNS = 12, 2000, 8
 CROWD = of_keys(np.full(KEYS, 0.4), np.linspace(0.2, 0.4, KEYS), uniform_values)
 
 
@@ -41,7 +41,7 @@ def errors_in_files(folder, capsys, estimator: str | None, run_number: int) -> t
 
 @pytest.mark.sampled
 def test_commands_have_the_errors_that_compare_shows(tmp_path, capsys):
-    """12 repetitions; the mean error lies more than five standard errors off once in 10^4 or less.
+    """8 repetitions; the mean error lies more than eight standard errors off once in 10^4 or less.
 
     The twin answers without shrinkage, and is told apart.
     """
@@ -53,6 +53,6 @@ def test_commands_have_the_errors_that_compare_shows(tmp_path, capsys):
     expected = np.array([row.mse_frequency, row.mse_mean])
     errors = np.array([errors_in_files(tmp_path, capsys, None, number) for number in range(RUNS)])
     spread = errors.std(axis=0, ddof=1) / np.sqrt(RUNS)
-    assert (np.abs(errors.mean(axis=0) - expected) < 5 * spread).all()
+    assert (np.abs(errors.mean(axis=0) - expected) < 8 * spread).all()
     raw = [errors_in_files(tmp_path, capsys, "least_squares", number) for number in range(3)]
     assert (np.mean(raw, axis=0) > 2 * expected).all()

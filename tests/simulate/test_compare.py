@@ -8,6 +8,8 @@ import warnings
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +19,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyveil import Coins
 from keyveil.cli.compare_command import (
     CompareOptions,
     expanded,
@@ -28,12 +29,10 @@ from keyveil.cli.compare_command import (
 from keyveil.cli.compare_table import cells, footnotes, headings, row_name, with_standard_error
 from keyveil.cli.output import counted
 from keyveil.foundation.errors import PlanError
-from keyveil.people.population import Population
-from keyveil.people.synthetic import gaussian
 from keyveil.people.tables.top_keys import read_top
 from keyveil.plot import plot_rows, spread_out
 from keyveil.plot.comparison_plots import all_series
-from keyveil.simulate.contest import Contest, all_competitors
+from keyveil.simulate.contest import all_competitors
 
 
 def row(mechanism="kvue", estimator="least_squares", epsilon=1.0, **more):
@@ -159,10 +158,7 @@ def test_all_stands_beside_others_and_the_planner_comes_last():
     ],
 )
 def test_auto_stands_for_every_way_to_tell_the_planner(prior, keys_together, people, names):
-    known = gaussian(3)
-    crowd = Contest(
-        Population(known.schema, known.people), people, 1, Coins.stated("x"), keys_together=keys_together
-    )
+    crowd: Any = SimpleNamespace(keys_together=keys_together, people=people)
     assert with_ways(CompareOptions(prior=prior), ["kvue", "auto"], crowd) == names
 
 
