@@ -472,8 +472,11 @@ def test_compare_says_where_the_planner_would_refuse(at):
     said = at(*asked, "--epsilon", "0.05,8")
     assert "At epsilon 0.05 the planner would refuse" in said
     rows = json.loads((at.folder / "rows.json").read_text())
-    assert {(r["mechanism"], r["epsilon"]) for r in rows if r["refused"]} == {("auto", 0.05)}
-    assert "would refuse" not in at(*TABLE, "--mechanism", "auto", "--epsilon", 3, "--repeat", 2)
+    refused = {(row["mechanism"], row["epsilon"]) for row in rows if row["refused"]}
+    assert ("auto", 0.05) in refused
+    assert ("auto", 8) not in refused
+    table = (*TABLE, "--mechanism", "auto", "--epsilon", 3, "--repeat", 2, "--prior", "table")
+    assert "would refuse" not in at(*table)
 
 
 def test_compare_gives_the_error_of_every_repetition(at):
@@ -495,7 +498,9 @@ def test_compare_measures_single_keys(at):
     said = at(*TABLE, "--mechanism", "kvue,graded:levels=3,auto", "--epsilon", "1,3", "--repeat", 3,
               "--json", "rows.json", "--plot", "rows.png", "--coins", "x")  # fmt: skip
     rows = json.loads((at.folder / "rows.json").read_text())
-    assert {row["mechanism"] for row in rows} == {"kvue", "graded:levels=3", "auto"}
+    planner = {"auto", "auto:one_round", "auto:pilot"}
+    assert {row["mechanism"] for row in rows} == {"kvue", "graded:levels=3", *planner}
+    assert "auto:pilot is told nothing and first asks" in said
     for name in ("estimator", "true_epsilon", "mse_frequency", "mse_mean", "coverage_frequency"):
         assert all(row[name] is not None for row in rows)
     assert "auto (" in said
@@ -639,9 +644,10 @@ def test_compare_survives_any_table(at, name, epsilons):
     """Every mechanism, at a small or a large epsilon: valid JSON, and the planner at each."""
     ends = nasty(at.folder, name)
     low, high = map(float, ends.split(","))
+    ways = () if name == "one person" else ("--prior", "table")  # all ways to tell the planner once
     at("compare", "--data", "nasty.csv", "--person", "user", "--range", ends, "--people", 300,
        "--mechanism", "all", "--epsilon", ",".join(map(str, epsilons)), "--repeat", 2,
-       "--json", "out.json", "--coins", "x", "--processes", 1)  # fmt: skip
+       "--json", "out.json", "--coins", "x", "--processes", 1, *ways)  # fmt: skip
     rows = json.loads((at.folder / "out.json").read_text(), parse_constant=pytest.fail)
     assert {row["epsilon"] for row in rows if row["mechanism"] == "auto"} == set(epsilons)
     for row in rows:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from keyveil import Coins, People, Plan, Query, Schema, Tally, estimate
-from keyveil.estimate.forecast.query_forecast import expected_tally
+from keyveil.estimate.forecast.query_draws import drawn_counts
+from keyveil.estimate.forecast.query_forecast import QueryForecast, expected_tally
 from keyveil.estimate.together import pair_associations
 from keyveil.estimate.together.conditional import Conditionals
 from keyveil.people.synthetic import of_keys, tied, uniform_values
@@ -54,6 +55,50 @@ def test_without_noise_three_keys_are_the_truth():
     for text in ("frequency(0 | 1, 2)", "mean(3 | 4, !5)"):
         truth = true_value(CROWD, Query.parse(text))
         assert source.answer(text).estimate.value == pytest.approx(truth, abs=2e-3)
+
+
+@pytest.mark.sampled
+def test_values_without_intervals_are_those_of_the_answers():
+    plan = plan_for(CROWD, "triples")
+    source = Conditionals(plan, tally_for(plan, 20_000))
+    texts = ["frequency(0 | 1)", "mean(1 | 0)", "mean(2 | !3)", "frequency(0 | 1, 2)", "mean(3 | 4, !5)"]
+    queries = [Query.parse(text) for text in texts]
+    values = source._shrunk.values(queries)
+    assert values == pytest.approx(
+        [answer.estimate.value for answer in source.answers(queries)], rel=1e-12
+    )
+    pairs = plan_for(CROWD, "pairs")
+    unknown = Conditionals(pairs, tally_for(pairs, 20_000))._shrunk.values(queries)
+    assert np.isnan(unknown).tolist() == [False, False, False, True, True]
+
+
+def test_drawn_tallies_are_the_same_on_every_call_and_hold_all_people():
+    plan = plan_for(CROWD, "triples")
+    first, second = (next(drawn_counts(plan, CROWD.law, 5000, 4)) for _ in range(2))
+    assert np.array_equal(first, second)
+    assert not np.array_equal(first[0], first[1])
+    assert [Tally(plan, row).reports for row in first] == [5000] * 4
+
+
+def test_the_forecast_falls_with_people_and_lies_below_that_of_unbiased_answers():
+    """The draws are fixed. Means do not shift in this crowd, so that their shrinkage always pays."""
+    plan = plan_for(THREE)
+    keys = THREE.schema.keys
+    queries = {
+        kind: [Query(kind, k, ((c, True),)) for k in keys for c in keys if k != c]
+        for kind in ("frequency", "mean")
+    }
+    few, many = (QueryForecast(plan, THREE.law, people, "best").errors(queries) for people in PEOPLE)
+    unbiased = QueryForecast(plan, THREE.law, PEOPLE[1], "pooled").errors(queries)
+    assert few.frequency > 10 * many.frequency
+    assert few.mean > 10 * many.mean
+    assert many.frequency < unbiased.frequency
+    assert many.mean < 0.5 * unbiased.mean
+    assert np.isnan(QueryForecast(plan, THREE.law, 1000, "best").errors({})).all()
+
+
+PEOPLE = (2000, 200_000)
+THREE = tied(3, frequency=0.5, mean=0.2, apart=0.2)
 
 
 @pytest.mark.sampled

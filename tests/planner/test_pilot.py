@@ -346,6 +346,14 @@ def test_rows_say_what_a_pilot_took_and_what_it_led_to(crowd, rows):
 
 
 @pytest.mark.sampled
+def test_repetitions_are_split_between_fewer_pilots(crowd, rows):
+    row = contest(crowd, pilots=1).rows("auto:pilot", "3")[0]
+    assert sum(row.choices.values()) == len(row.runs["mean"]) == RUNS
+    assert len(row.choices) == 1, "one pilot leads to one plan"
+    assert row.pilot == next(r.pilot for r in rows if r.mechanism == "auto" and r.epsilon == 3)
+
+
+@pytest.mark.sampled
 def test_piloted_rows_are_the_same_whatever_the_number_of_processes(crowd, rows):
     assert [row.document() for row in rows] == [row.document() for row in piloted(crowd, 2)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
@@ -21,6 +22,8 @@ from keyveil.estimate.forecast.pair_forecast import forecast_pairs
 from keyveil.estimate.forecast.predicted_error import Forecast
 from keyveil.mechanisms import REGISTRY
 from keyveil.people.prior import Prior, value_law
+from keyveil.people.synthetic import tied
+from keyveil.planner.conditional_choice import FAR, choose_conditional_plan
 from keyveil.planner.curves import curves
 from keyveil.planner.final_choice import (
     SECOND_SHARE,
@@ -28,7 +31,7 @@ from keyveil.planner.final_choice import (
     choose_by_simulation,
     default_errors,
 )
-from keyveil.planner.options import ALIKE, SIMPLE, caps, options_for, scored
+from keyveil.planner.options import ALIKE, SIMPLE, Option, caps, options_for, scored
 from keyveil.planner.planner import advise
 from keyveil.testing import example_plan
 
@@ -226,6 +229,23 @@ def test_conditionals_are_forecast_as_keys_go_together():
     assert known < 0.8 * apart
     with pytest.raises(PlanError, match="table"):
         alone.pair(2, 0, 1)
+
+
+def test_a_table_compares_views_by_default_answers():
+    """Associations that are alike gain more from shrinkage than a third key in a report."""
+    crowd = tied(3, frequency=0.5, mean=0.0, apart=0.05)
+    prior = Prior.of_people(crowd.schema, crowd.people)
+
+    def triples_over_pairs(options: Sequence[Option]) -> float:
+        scores = {option.mechanism: option.score for option in options}
+        return scores["triples"] / scores["pairs"]
+
+    unbiased = options_for(crowd.schema, Decimal("3.2"), 2000, "conditional", (), prior)
+    assert triples_over_pairs(unbiased) < FAR
+    chosen = choose_conditional_plan(unbiased, 2000, (), prior)
+    assert triples_over_pairs(chosen) > 1.05 * triples_over_pairs(unbiased)
+    alone = replace(prior, sample=None)
+    assert choose_conditional_plan(unbiased, 2000, (), alone) == unbiased, "no table tells"
 
 
 def test_conditionals_of_two_keys_take_views_of_three_where_a_report_can_tell_them():

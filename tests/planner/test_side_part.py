@@ -11,13 +11,15 @@ import pytest
 from keyveil import Coins, Plan, Schema
 from keyveil.estimate.forecast.by_draws import forecast_by_draws
 from keyveil.estimate.forecast.key_forecast import forecast
+from keyveil.people.beliefs import Belief, Beliefs
+from keyveil.people.prior import Prior
 from keyveil.people.synthetic import of_keys, uniform_values
 from keyveil.planner import side_part
 from keyveil.planner.competitor import competitor_name, parse_competitor
 from keyveil.planner.curves import curves
-from keyveil.planner.options import options_for
+from keyveil.planner.options import Option, options_for
 from keyveil.planner.planner import advise
-from keyveil.planner.side_part import GAIN, may_gain, with_side_part
+from keyveil.planner.side_part import GAIN, may_gain, with_side_part, with_side_part_over_beliefs
 from keyveil.simulate.contest import Contest
 
 KEYS, PEOPLE = 60, 100_000
@@ -108,3 +110,32 @@ def test_auto_measures_what_it_predicts():
     assert 0.85 < auto.predicted_mean / auto.mse_mean < 1.15
     plain = contest.rows(auto.chosen.removeprefix("parts:").partition("/")[0], "0.3")[0]
     assert plain.mse_mean > 1.3 * auto.mse_mean
+
+
+def over_beliefs(
+    *held: float, weights: np.ndarray | None = None, epsilon: str = "0.3"
+) -> tuple[Option, ...]:
+    """The options of KVUE's plan alone, if people hold one of these numbers of keys."""
+    possible = tuple(Belief(f"{each} keys", Prior.of(KEYS, held=each, mean=0.5)) for each in held)
+    plan = Plan.of(SPARSE.schema, "kvue", epsilon, "tight")
+    regrets = tuple(1.0 + 0.1 * place for place in range(len(held)))
+    alone = Option(plan, 1.0, 1.0, max(regrets), 0.5, "best", regrets, (0.5,) * len(held))
+    return with_side_part_over_beliefs(
+        [alone], PEOPLE, "both", Beliefs(possible, possible[0].prior, weights)
+    )
+
+
+def test_over_sparse_beliefs_a_side_part_pays():
+    best, alone = over_beliefs(1.5, 2.5)
+    assert [own.mechanism_name for own in best.plan.part_plans] == ["kvue", "sign"]
+    ratios = np.array(best.regrets) / alone.regrets
+    assert np.exp(np.log(ratios).mean()) <= 1 / GAIN
+    assert best.score == max(best.regrets) <= max(alone.regrets)
+    left = best.plan.parts[0].share
+    assert best.people_factor == pytest.approx(0.5 / left), "fewer people are left for the keys"
+
+
+def test_over_dense_beliefs_or_if_these_are_likely_it_does_not():
+    assert len(over_beliefs(40, 50, epsilon="4")) == 1
+    assert len(over_beliefs(1.5, 50, weights=np.array([0.0, 1.0]), epsilon="4")) == 1
+    assert len(over_beliefs(1.5, 2.5, weights=np.array([0.5, 0.5]))) == 2

@@ -8,6 +8,8 @@ import warnings
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +19,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyveil.cli.compare_command import expanded, read_estimators, read_mechanisms
+from keyveil.cli.compare_command import (
+    CompareOptions,
+    expanded,
+    read_estimators,
+    read_mechanisms,
+    with_ways,
+)
 from keyveil.cli.compare_table import cells, footnotes, headings, row_name, with_standard_error
 from keyveil.cli.output import counted
 from keyveil.foundation.errors import PlanError
@@ -137,6 +145,38 @@ def test_all_stands_beside_others_and_the_planner_comes_last():
     assert names[-1] == "auto"
     assert sorted(names) == sorted([*all_competitors(20), "graded:levels=5"])
     assert expanded(["auto", "kvue"], 20) == ["auto", "kvue"]
+
+
+@pytest.mark.parametrize(
+    ("prior", "keys_together", "people", "names"),
+    [
+        (None, None, 10, ["kvue", "auto", "auto:one_round", "auto:pilot"]),
+        (None, None, 1, ["kvue", "auto", "auto:one_round"]),
+        (None, 2, 10, ["kvue", "auto", "auto:nothing"]),
+        ("table", None, 10, ["kvue", "auto"]),
+        ("pilot", None, 10, ["kvue", "auto"]),
+    ],
+)
+def test_auto_stands_for_every_way_to_tell_the_planner(prior, keys_together, people, names):
+    crowd: Any = SimpleNamespace(keys_together=keys_together, people=people)
+    assert with_ways(CompareOptions(prior=prior), ["kvue", "auto"], crowd) == names
+
+
+def test_footnotes_say_what_the_planner_is_told_if_that_differs():
+    rows = [row("auto", chosen="kvue"), row("auto:one_round", chosen="graded:levels=3")]
+    assert footnotes(rows)[:2] == [
+        "The planner: auto is told the table, and auto:one_round is told nothing.",
+        "auto:one_round took graded:levels=3 at epsilon 1.",
+    ]
+    assert not any("told" in line for line in footnotes(rows[:1]))
+
+
+def test_every_way_of_the_planner_has_its_own_line():
+    rows = [row(name, "best", e) for name in ("kvue", "auto", "auto:pilot") for e in (1.0, 2.0)]
+    lines = all_series(rows, by_estimator=False)
+    assert [line.label for line in lines] == ["kvue, best", "auto, best", "auto:pilot, best"]
+    assert [line.planner for line in lines] == [False, True, True]
+    assert lines[1][3:5] != lines[2][3:5], "marks and dashes tell them apart"
 
 
 # -- the picture -------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ..mechanisms.mechanism import CALIBRATIONS
 from ..people.population import Population
 from ..people.scale import ExactScale, Scale
 from ..people.schema import Schema
-from ..simulate.contest import AUTO, Contest, all_competitors, is_auto
+from ..simulate.contest import AUTO, Contest, all_competitors, is_auto, ways_of_auto
 from ..simulate.contest_row import on_scale
 from ..simulate.parallel import ContestResult, measure
 from .arguments import NO_RANGE, RANGE, Given, read_count, read_names, read_range
@@ -37,6 +37,8 @@ POPULATIONS = {
 }
 """Synthetic populations: the name of each, and the function that makes it."""
 ALL = "all"
+MOST_PILOTS = 10
+"""The most pilots at one epsilon if ``auto`` has a row after a first round; each needs advice."""
 MANY_OUTSIDE = 0.2
 """Share of clipped values from which a note asks whether the range is right."""
 
@@ -86,10 +88,10 @@ MANY_OUTSIDE = 0.2
 @click.option(
     "--prior",
     type=click.Choice(["table", "default", "one-round", "pilot"]),
-    default="table",
     help="What the planner is told. table: the table itself. default: nothing, and it first asks a few "
     "people how many keys they hold where that pays. one-round: nothing, and it never does. pilot: "
-    "nothing, and it always does. Or name mechanisms auto:nothing, auto:one_round and auto:pilot.",
+    "nothing, and it always does. Without it auto has rows for table, one-round and pilot; each can be "
+    "named: auto:table, auto:nothing, auto:one_round, auto:pilot.",
 )
 @click.option("--processes", type=int, help="Processes to use.  [default: one for each core]")
 @click.option("--coins", "stated", metavar="KEY", help="Coins from a stated key, to repeat a run.")
@@ -103,12 +105,15 @@ def compare(**options: Any) -> None:
     """
     given = CompareOptions(**options)
     competitors, epsilons, contest = read_contest(given)
+    names = expanded(competitors, len(contest.schema.keys))
+    ways = with_ways(given, names, contest)
     with progress("comparing") as on_progress:
         result = measure(
             contest,
-            expanded(competitors, len(contest.schema.keys)),
+            ways,
             epsilons,
             lenient=ALL in competitors,
+            optional=set(ways) - set(names),
             processes=given.processes,
             on_progress=on_progress,
         )
@@ -162,9 +167,10 @@ def read_contest(given: CompareOptions) -> tuple[list[str], list[str], Contest]:
         Coins.secure() if given.stated is None else Coins.stated(given.stated),
         given.calibrate or calibration,
         estimators,
-        nothing=given.prior != "table",
+        nothing=given.prior not in (None, "table"),
         one_round=given.prior == "one-round",
         pilot=given.prior == "pilot",
+        pilots=MOST_PILOTS if given.prior is None else None,
         keys_together=given.keys_together or None,
         named_on=ExactScale.of(values),
     )
@@ -274,6 +280,14 @@ def expanded(names: list[str], keys: int) -> list[str]:
     known = [n for name in names for n in (all_competitors(keys) if name == ALL else [name])]
     last = [AUTO] if ALL in names else []
     return [*dict.fromkeys(name for name in known if name not in last), *last]
+
+
+def with_ways(given: CompareOptions, names: list[str], contest: Contest) -> list[str]:
+    """The names, with one for each way to tell the planner instead of ``auto``, unless one is stated."""
+    if given.prior is not None:
+        return names
+    ways = ways_of_auto(contest.keys_together, contest.people)
+    return [*dict.fromkeys(n for name in names for n in (ways if name == AUTO else [name]))]
 
 
 def read_estimators(words: str | None) -> tuple[str, ...] | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..planner.competitor import parse_competitor
-from ..simulate.contest import AUTO, is_auto
+from ..simulate.contest import is_auto
 from ..simulate.contest_row import STATISTICS
 
 SHORT = {"squared": "MSE", "absolute": "MAE"}
@@ -92,13 +92,37 @@ def footnotes(rows: Rows) -> list[str]:
     return [sentence for footnote in FOOTNOTES if (sentence := footnote(rows)) is not None]
 
 
-def _planner_choices(rows: Rows) -> str | None:
-    """The parameters of the planner's choice, which the first column leaves out."""
-    chosen = {f"{row['epsilon']:g}": row["chosen"] for row in rows if row["mechanism"] == AUTO}
-    if not any(":" in name for name in chosen.values()):
+TOLD = {
+    "auto": "is told the table",
+    "auto:table": "is told the table",
+    "auto:nothing": "is told nothing",
+    "auto:one_round": "is told nothing",
+    "auto:pilot": "is told nothing and first asks some of the people how many keys they hold",
+}
+"""What the planner is told, by the name of the competitor."""
+
+
+def _ways(rows: Rows) -> str | None:
+    """What the planner is told, if that differs between rows."""
+    names = [name for name in dict.fromkeys(row["mechanism"] for row in rows) if is_auto(name)]
+    if len(names) < 2:
         return None
-    words = "; ".join(f"{name} at epsilon {epsilon}" for epsilon, name in chosen.items())
-    return f"auto took {words}."
+    *first, last = (f"{name} {TOLD[name]}" for name in names)
+    return f"The planner: {', '.join(first)}, and {last}."
+
+
+def _planner_choices(rows: Rows) -> str | None:
+    """The parameters of the planner's choices, which the first column leaves out."""
+    chosen: dict[str, dict[str, str]] = {}
+    for row in rows:
+        if is_auto(row["mechanism"]):
+            chosen.setdefault(row["mechanism"], {})[f"{row['epsilon']:g}"] = row["chosen"]
+    sentences = []
+    for name, plans in chosen.items():
+        if any(":" in plan for plan in plans.values()):
+            words = "; ".join(f"{plan} at epsilon {epsilon}" for epsilon, plan in plans.items())
+            sentences.append(f"{name} took {words}.")
+    return " ".join(sentences) or None
 
 
 def _pilots(rows: Rows) -> str | None:
@@ -108,9 +132,10 @@ def _pilots(rows: Rows) -> str | None:
     shares = [row["pilot"] for row in piloted.values()]
     least, most = _small_share(min(shares)), _small_share(max(shares))
     several = any(len(row["choices"]) > 1 for row in piloted.values())
+    names = " and ".join(dict.fromkeys(row["mechanism"] for row in rows if row.get("pilot") is not None))
     return (
-        f"In each repetition, a pilot asks {least if least == most else f'{least} to {most}'} of the "
-        "people how many keys they hold, and auto is the planner's choice for the others"
+        f"A pilot asks {least if least == most else f'{least} to {most}'} of the "
+        f"people how many keys they hold, and {names} is the planner's choice for the others"
         + ("; if its choices differ, the most frequent one." if several else ".")
     )
 
@@ -171,6 +196,7 @@ def _left_out(rows: Rows) -> str | None:
 
 
 FOOTNOTES: tuple[Callable[[Rows], str | None], ...] = (
+    _ways,
     _planner_choices,
     _pilots,
     _planner_estimators,

@@ -244,6 +244,22 @@ class Prior:
         counts = np.bincount(first * (levels + 1) + second, minlength=(levels + 1) ** 2)
         return counts / self.sample.people
 
+    def joint(self, levels: int, keys: tuple[int, ...]) -> Floats:
+        """The law of the states of several keys together, flat, as a table's people hold them."""
+        if self.sample is None:
+            raise PlanError("only a table says how several keys go together")
+        states = self._once(self._sampled_states, levels)
+        code = np.zeros(self.sample.people, np.int64)
+        for key in keys:
+            code = code * (levels + 1) + states[key]
+        counts = np.bincount(code, minlength=(levels + 1) ** len(keys))
+        return np.asarray(counts / self.sample.people)
+
+    def _sampled_states(self, levels: int) -> np.ndarray:
+        """The state of every key and sampled person."""
+        assert self.sample is not None
+        return self.sample.states(levels, np.arange(self.keys))
+
     def across(self) -> tuple[float, float]:
         """The variance across keys of the frequency, and of the mean weighed by frequency."""
         weight = self.weight

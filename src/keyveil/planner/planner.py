@@ -25,12 +25,13 @@ from ..people.prior import Prior
 from ..people.scale import Scale
 from ..people.schema import Schema
 from ..plan.plan import Plan
+from .conditional_choice import choose_conditional_plan
 from .final_choice import choose_by_simulation
 from .first_round import FirstRound, first_round
 from .helpful_fact import HelpfulFact, helpful_fact
 from .options import ALIKE, Option, counted_of, options_for, people_factor
 from .robust import BeliefComparison
-from .side_part import with_side_part
+from .side_part import with_side_part, with_side_part_over_beliefs
 
 ASKS = ("both", "frequency", "mean", "conditional")
 """What may be asked about."""
@@ -249,6 +250,8 @@ def advise(
     if kind != "conditional":
         options = choose_by_simulation(options, schema, promised, int(people), kind, prior)
         options = with_side_part(options, int(people), kind, prior)
+    else:
+        options = choose_conditional_plan(options, int(people), queries, prior)
     needed, count = None, ceil(people * _least_factor(options))
     if not brief and _least_factor(options) > 1:
         count, needed = _takes(schema, promised, int(people), count, kind, queries, prior)
@@ -266,6 +269,7 @@ def _advise_over_beliefs(
     if beliefs.weights is None:
         first = first_round(comparison, options[0].score)
         fact = None if brief else helpful_fact(comparison, options[0])
+    options = with_side_part_over_beliefs(options, people, ask, beliefs)
     count = _people_for(people, options[0].people_factor)
     if min(min(option.people_factors) for option in options) > 1:
         factor = people_factor(options[0].plan, people, ask, beliefs.prior)

@@ -9,20 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from ..estimate import DEFAULT, default_estimator
 from ..estimate.forecast.key_forecast import forecast
 from ..estimate.forecast.predicted_error import Errors
 from ..estimate.shrink.shrinkage import FEWEST
+from ..foundation.arrays import Floats
 from ..foundation.errors import ChannelError, PlanError
+from ..people.beliefs import Beliefs
 from ..people.prior import Prior
 from ..plan.plan import Plan
 from .final_choice import default_errors
-from .options import Option, cap_penalty, cost_among, key_scores, scored, tight_plan
+from .options import KeyScores, Option, cap_penalty, cost_among, key_scores, scored, tight_plan
 
 SHARES = ("0.05", "0.1", "0.2")
 """The shares of people for the side question that are tried."""
 GAIN = 1.05
 """The factor by which the predicted score must fall, because predictions are not more exact."""
+BELIEF_SHARE = 0.25
+"""The share of the usual number of draws under each of several beliefs."""
 SIDE = "sign"
 """The mechanism of the side question."""
 
@@ -53,6 +59,65 @@ def with_side_part(options: Sequence[Option], people: int, ask: str, prior: Prio
     return (best, *options) if GAIN * cost(best) <= cost(chosen) else tuple(options)
 
 
+def with_side_part_over_beliefs(
+    options: Sequence[Option], people: int, ask: str, beliefs: Beliefs
+) -> tuple[Option, ...]:
+    """The same if several beliefs are possible.
+
+    The average score over beliefs must fall by ``GAIN``. If none is likelier than another, the worst
+    regret must not rise.
+    """
+    chosen = options[0]
+    if not may_gain(chosen.plan, ask):
+        return tuple(options)
+    weights, before = beliefs.weights, np.array(chosen.regrets)
+    best, least = chosen, 1.0 / GAIN
+    for plan, ratios in _score_ratios(chosen.plan, people, ask, beliefs.priors):
+        average = float(np.exp(np.average(np.log(ratios), weights=weights)))
+        regrets = before * ratios
+        safe = weights is not None or regrets.max() <= before.max()
+        scores = key_scores(plan, people, beliefs.prior)
+        if average <= least and safe and scores is not None:
+            score = float(regrets.max()) if weights is None else chosen.score * average
+            best, least = _with_regrets(chosen, plan, regrets, scores, score), average
+    return tuple(options) if best is chosen else (best, *options)
+
+
+def _score_ratios(
+    plan: Plan, people: int, ask: str, priors: Sequence[Prior]
+) -> Iterator[tuple[Plan, Floats]]:
+    """Each plan with a side part, and its score over that of ``plan`` under each belief."""
+    kvue = tight_plan(plan.schema, "kvue", plan.promised, {})
+    base, plain = (
+        [_errors(own, people, prior, BELIEF_SHARE) for prior in priors] for own in (kvue, plan)
+    )
+
+    def scores(errors: Sequence[Errors]) -> Floats:
+        pairs = zip(errors, base, strict=True)
+        return np.array([scored(ask, e.frequency / b.frequency, e.mean / b.mean) for e, b in pairs])
+
+    for longer in _with_shares(plan):
+        errors = [_errors(longer, people, prior, BELIEF_SHARE) for prior in priors]
+        yield longer, scores(errors) / scores(plain)
+
+
+def _with_regrets(
+    chosen: Option, plan: Plan, regrets: Floats, scores: KeyScores, score: float
+) -> Option:
+    """The option with a side part; its people factors grow as fewer people are left for the keys."""
+    assert plan.parts is not None
+    left = plan.parts[0].share
+    return Option(
+        plan,
+        *scores.raw,
+        score,
+        chosen.people_factor / left,
+        DEFAULT,
+        tuple(regrets.tolist()),
+        tuple(factor / left for factor in chosen.people_factors),
+    )
+
+
 def may_gain(plan: Plan, ask: str) -> bool:
     """Whether means are asked for, and the default answers of the plan use a side question."""
     return (
@@ -79,9 +144,12 @@ def _with_shares(plan: Plan) -> Iterator[Plan]:
         return
 
 
-def _errors(plan: Plan, people: int, prior: Prior) -> Errors:
-    """The predicted errors of the default answers, with the penalty for a cap."""
+def _errors(plan: Plan, people: int, prior: Prior, share: float = 1.0) -> Errors:
+    """The predicted errors of the default answers, with the penalty for a cap.
+
+    ``share`` is the part of the usual number of draws to make.
+    """
     predicted = forecast(plan, people, prior)
-    errors = default_errors(plan, predicted, people)
+    errors = default_errors(plan, predicted, people, share)
     penalty = float(prior.weight @ cap_penalty(prior, predicted))
     return Errors(errors.frequency + penalty, errors.mean)

@@ -9,7 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..people.scale import Scale
+from ..simulate.contest import is_auto
 from .style import BLUE, LINES, MARKS, ORANGE, grid_of, lightly, log_axis, put_away
+
+WAY_STYLES = (("o", "-"), ("^", (0, (5, 1.5))), ("v", (0, (1.5, 1))), ("P", (0, (6, 1.5, 1.5, 1.5))))
+"""Marks and dashes of the planner's lines, in the order in which the rows have them."""
 
 
 def plot_rows(
@@ -87,16 +91,18 @@ def all_series(rows: list[dict[str, Any]], by_estimator: bool) -> list[Series]:
         if by_estimator or row["estimator"] == shown[row["mechanism"], row["epsilon"]]:
             named = row["estimator"] if by_estimator else ""
             lines.setdefault((row["mechanism"], named), []).append(row)
-    planners = {estimator for (mechanism, _), estimator in shown.items() if mechanism == "auto"}
+    planners = {estimator for (mechanism, _), estimator in shown.items() if is_auto(mechanism)}
+    ways = [*dict.fromkeys(mechanism for mechanism, _ in lines if is_auto(mechanism))]
     series = []
     number = 0
     for (mechanism, estimator), own in lines.items():
         own = sorted(own, key=lambda row: row["epsilon"])
         names = dict.fromkeys(row["estimator"] for row in own)
         label = f"{mechanism}, {'/'.join(names)}"
-        if mechanism == "auto":
+        if is_auto(mechanism):
             best = not by_estimator or estimator in planners
-            series.append(Series(label, own, "#000000", *(("o", "-") if best else ("s", ":")), True))
+            mark, dashes = WAY_STYLES[ways.index(mechanism) % len(WAY_STYLES)] if best else ("s", ":")
+            series.append(Series(label, own, "#000000", mark, dashes, True))
             continue
         kind = REGISTRY.get(mechanism.partition(":")[0])
         source = "" if kind is None else kind.source
@@ -116,9 +122,10 @@ def _shown_estimators(rows: list[dict[str, Any]]) -> dict[tuple[str, float], str
     known: dict[tuple[str, float], list[str]] = {}
     for row in rows:
         known.setdefault((row["mechanism"], row["epsilon"]), []).append(row["estimator"])
-    planners = {
-        epsilon: names[0] for (mechanism, epsilon), names in known.items() if mechanism == "auto"
-    }
+    planners: dict[float, str] = {}
+    for (mechanism, epsilon), names in known.items():
+        if is_auto(mechanism):
+            planners.setdefault(epsilon, names[0])
     return {
         (mechanism, epsilon): planners[epsilon] if planners.get(epsilon) in names else names[0]
         for (mechanism, epsilon), names in known.items()
@@ -144,7 +151,7 @@ def _lines(path: str | Path, series: list[Series], parts: list[str], epsilons: l
                 ls=line.dashes,
                 marker=line.mark,
                 mfc=line.colour if line.planner else "white",
-                lw=2.6 if line.planner else 1.2,
+                lw=(2.6 if line.dashes == "-" else 1.8) if line.planner else 1.2,
                 elinewidth=0.8,
                 ms=5.5 if line.planner else 4.5,
                 zorder=5 if line.planner else 3,
@@ -209,6 +216,12 @@ def spread_out(wanted: list[float], step: float, low: float, high: float) -> lis
     return [max(place, low + step * i) for i, place in enumerate(places)]
 
 
+def _planner_label(line: Series) -> str:
+    """The name of a planner's line, with its choice."""
+    name, _, estimator = line.label.partition(", ")
+    return f"{name} ({line.rows[0]['chosen']}), {estimator}"
+
+
 def _dots(path: str | Path, series: list[Series], parts: list[str]) -> Any:
     """Errors at one epsilon, a row for each mechanism, the smallest error on top."""
 
@@ -217,10 +230,7 @@ def _dots(path: str | Path, series: list[Series], parts: list[str]) -> Any:
         return [np.inf if error is None else error for error in values]
 
     ordered = sorted(series, key=errors, reverse=True)
-    labels = [
-        line.label.replace("auto", f"auto ({line.rows[0]['chosen']})", 1) if line.planner else line.label
-        for line in ordered
-    ]
+    labels = [_planner_label(line) if line.planner else line.label for line in ordered]
     high = 1.25 + 0.235 * max(len(ordered), 3)
     margin = 0.35 + 0.072 * max(map(len, labels))
     wide = margin + 3.4 * len(parts)

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..estimate.answer import Band
-from ..estimate.forecast.normal_law import clipped
-from ..estimate.forecast.query_forecast import FORECAST_ESTIMATORS, QueryForecast
+from ..estimate.forecast.query_forecast import QueryForecast
 from ..estimate.linear import single_keys
 from ..estimate.together.conditional import ESTIMATORS, Conditionals, query_weights
 from ..estimate.together.joint import evidence
@@ -160,19 +159,14 @@ class ConditionalQuestions(Questions):
             name: dict.fromkeys(STATISTICS) for name in estimators
         }
         for name in estimators:
-            if name in FORECAST_ESTIMATORS and plan.parts is None and plan.encoding.speaks_of_views:
+            try:
                 forecast = QueryForecast(plan, self.population.law, people, name)
-                errors[name] = {kind: self._clipped_error(forecast, kind) for kind in STATISTICS}
+            except PlanError:
+                continue  # this estimator or this plan has no forecast
+            pair = forecast.errors(self.queries)
+            known = (value if np.isfinite(value) else None for value in pair)
+            errors[name] = dict(zip(STATISTICS, known, strict=True))
         return errors
-
-    def _clipped_error(self, forecast: QueryForecast, statistic: str) -> float | None:
-        """The error of one statistic, averaged over queries; None if a query has no forecast."""
-        variances = [forecast.variance(query) for query in self.queries[statistic]]
-        known = [variance for variance in variances if variance is not None]
-        if len(known) < len(variances):
-            return None
-        least = STATISTICS[statistic]
-        return float(clipped(np.array(known), self.truth[statistic], least, 1.0).mean())
 
 
 def _query(statistic: str, target: str, given: tuple[str, ...]) -> Query:

@@ -48,6 +48,10 @@ WAYS: dict[str, dict[str, bool]] = {
 }
 """What the planner is told in a competitor like ``auto:nothing``: the table, nothing, nothing and it has
 no first round, nothing and it always has one."""
+OTHER_WAYS = ("one_round", "pilot")
+"""The ways that stand for ``auto`` next to that of the table: told nothing, and after a first round."""
+OTHER_WAYS_TOGETHER = ("nothing",)
+"""The same for conditionals: a pilot does not tell what goes together."""
 TOGETHER = (
     *("ioh", "ioh_optimal", "split", "pairs", "triples", "workload", "coefficients", "pair_collision"),
 )
@@ -93,6 +97,9 @@ class Contest:
     """What the planner is asked about single keys: "both", "frequency" or "mean"."""
     pilot: bool = False
     """Whether the planner's prior comes from a pilot among the same people, one in each repetition."""
+    pilots: int | None = None
+    """The most pilots that are drawn at one epsilon; repetitions are split between them. By default,
+    each repetition has its own."""
     keys_together: int | None = None
     """The number of keys in a conditional, target included; None for single keys."""
     named_on: ExactScale | None = None
@@ -179,12 +186,14 @@ class Contest:
         return [_Entry(advice.plan, self.people, self.repetitions, refused, advice.estimator)]
 
     def _entries_after_pilots(self, epsilon: str, pilot: Plan, asked: int) -> list[_Entry]:
-        """The planner's plans where every repetition has its own pilot of ``asked`` people."""
+        """The planner's plans after pilots of ``asked`` people."""
         others = self.people - asked
         after = replace(self, people=others)
         advices: dict[bytes, Advice] = {}
         entries: dict[str, _Entry] = {}
-        for counts in simulate_runs(pilot, self.population, asked, self.coins, self.repetitions):
+        pilots = min(self.repetitions, self.pilots or self.repetitions)
+        runs = simulate_runs(pilot, self.population, asked, self.coins, pilots)
+        for number, counts in enumerate(runs):
             beliefs = pilot_beliefs(pilot, Tally(pilot, counts))
             shares = beliefs.prior.sizes.round(DIGITS).tobytes()
             if shares not in advices:
@@ -192,7 +201,8 @@ class Contest:
             advice = advices[shares]
             plan = advice.plan
             before = entries[plan.hash].repetitions if plan.hash in entries else 0
-            entries[plan.hash] = _Entry(plan, others, before + 1, not advice.answers)
+            own = len(range(number, self.repetitions, pilots))
+            entries[plan.hash] = _Entry(plan, others, before + own, not advice.answers)
         first, *rest = sorted(entries.values(), key=lambda entry: -entry.repetitions)
         advice = next(advice for advice in advices.values() if advice.plan.hash == first.plan.hash)
         return [first._replace(estimator=advice.estimator), *rest]
@@ -207,7 +217,7 @@ class Contest:
         if is_auto(name):
             entries = self.for_auto(name)._planner_entries(epsilon)
             known = self._common_estimators(entries)
-            usual = self.questions.planner_estimators(known)
+            usual = self.questions.planner_estimators(known)[: 1 if ":" in name else None]
             estimators = self._requested(entries[0].plan, known) or usual
             return self._planner_rows(name, epsilon, entries, estimators)
         own = self.plan(name, epsilon)
@@ -352,6 +362,12 @@ def is_auto(name: str) -> bool:
     if way and way not in WAYS:
         raise PlanError(f"{AUTO} is told one of: {', '.join(WAYS)}")
     return True
+
+
+def ways_of_auto(keys_together: int | None, people: int) -> list[str]:
+    """The competitors that ``auto`` stands for: told the table, told nothing, after a first round."""
+    ways = OTHER_WAYS if keys_together is None else OTHER_WAYS_TOGETHER
+    return [AUTO, *(f"{AUTO}:{way}" for way in ways if way != "pilot" or people > 1)]
 
 
 def left_out_by(plan: Plan, sizes: Floats) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -31,13 +31,15 @@ def measure(
     epsilons: Sequence[str],
     *,
     lenient: bool = False,
+    optional: Collection[str] = (),
     processes: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> ContestResult:
     """Rows of every mechanism at every epsilon; they do not depend on the number of processes.
 
     A mechanism without any requested estimator is skipped. With ``lenient``, so is one that cannot be
-    planned for these keys. ``on_progress`` receives the number of finished jobs and of all jobs.
+    planned for these keys, and always if it is ``optional``. ``on_progress`` receives the number of
+    finished jobs and of all jobs.
     """
     jobs = [(name, epsilon) for epsilon in epsilons for name in mechanisms]
     rows: dict[Job, list[ContestRow]] = {}
@@ -46,7 +48,7 @@ def measure(
     for done, (job, result) in enumerate(_results(contest, jobs, processes), 1):
         if isinstance(result, list):
             rows[job] = result
-        elif isinstance(result, NoEstimator) or (lenient and not is_auto(job[0])):
+        elif isinstance(result, NoEstimator) or job[0] in optional or (lenient and not is_auto(job[0])):
             skipped[job] = str(result)
         else:
             raise result

@@ -86,7 +86,7 @@ def forecast_pairs(plan: Plan, people: float, prior: Prior) -> PairForecast:
     """
     number, answering = together_part(plan)
     plan, people = plan.part_plans[number], people * answering
-    kinds = _popular(prior)
+    kinds = popular_kinds(prior)
     weight = prior.weight[kinds] / prior.weight[kinds].sum()
     rows = []
     for first, second in product(range(len(kinds)), repeat=2):
@@ -103,7 +103,7 @@ def forecast_pairs(plan: Plan, people: float, prior: Prior) -> PairForecast:
     return PairForecast(StatedTruth(frequency, mean, share), bias, covariance, of_m)
 
 
-def _popular(prior: Prior) -> list[int]:
+def popular_kinds(prior: Prior) -> list[int]:
     """The representatives that are held most and stand for half of all keys, at most ``MOST_KINDS``."""
     order = np.argsort(-prior.frequency, kind="stable")
     half = int(np.searchsorted(np.cumsum(prior.weight[order]), 0.5)) + 1

@@ -7,6 +7,7 @@ the one without interaction: log-odds of the frequency and shifts of the mean ad
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,7 +16,15 @@ from ...foundation.arrays import Floats
 from ..answer import Band, Estimate, KeyBands, quantile
 from ..assisted import Mixture, RatioEstimates, assisted_interval
 from .joint import Evidence, JointMoments
-from .pair_associations import LEAST_SHARE, Pair, PairAssociations, PairMoments
+from .pair_associations import (
+    BOTH,
+    FIRST_GIVEN,
+    LEAST_SHARE,
+    SECOND,
+    Pair,
+    PairAssociations,
+    PairMoments,
+)
 from .query import Query
 from .raw_lift import raw_lift
 
@@ -26,6 +35,8 @@ LEAST_SCALE = 0.05
 """Smallest standard deviation of an interaction: pairs that are all alike say little about it."""
 WIDE_SCALE = 0.3
 """Standard deviation of an interaction if no pair of the keys is known."""
+
+_RANGES = {"frequency": (0.0, 1.0), "mean": (-1.0, 1.0)}
 
 Given = tuple[tuple[int, bool], ...]
 """Places of the keys of the conditions, and whether each is held."""
@@ -89,6 +100,49 @@ class ShrunkConditionals:
         row = self.pairs.rows[target, condition]
         answer = self._pair_frequency if query.kind == "frequency" else self._pair_mean
         return answer(row, held, moments)
+
+    def values(self, queries: Sequence[Query]) -> Floats:
+        """The values of frequencies and means, NaN if their keys are not known together.
+
+        Queries whose conditions are one held key or several are answered without their intervals,
+        which take most of the time.
+        """
+        from .conditional import query_weights
+
+        places = [query.places(self.schema) for query in queries]
+        self.prepare([(target, given) for target, given in places if given])
+        held = {kind: self._held_values(kind) for kind in {query.kind for query in queries}}
+        values = np.full(len(queries), np.nan)
+        for number, (query, (target, given)) in enumerate(zip(queries, places, strict=True)):
+            if len(given) == 1 and given[0][1]:
+                row = self.pairs.rows.get((target, given[0][0]))
+                values[number] = np.nan if row is None else held[query.kind][row]
+                continue
+            keys = (target, *(place for place, _ in given))
+            moments = self.source.moments(keys, query_weights(self.schema, query))
+            if moments is not None and len(given) > 1:
+                values[number] = self._many_value(query.kind, target, given, moments)[0]
+            elif moments is not None:
+                values[number] = self.answer(query, target, given, moments).value
+        return values
+
+    def pair_ratios(self, queries: Sequence[Query]) -> tuple[Floats, Floats]:
+        """Unbiased numerators and denominators of queries with one held key as their condition.
+
+        NaN for other queries, and if the two keys are not known together.
+        """
+        ratios = np.full((2, len(queries)), np.nan)
+        for number, query in enumerate(queries):
+            target, given = query.places(self.schema)
+            row = self.pairs.rows.get((target, given[0][0])) if len(given) == 1 and given[0][1] else None
+            if row is not None:
+                parts = (BOTH, SECOND) if query.kind == "frequency" else (FIRST_GIVEN, BOTH)
+                ratios[:, number] = self.pairs.values[row, parts]
+        return ratios[0], ratios[1]
+
+    def _held_values(self, kind: str) -> Floats:
+        """f(k | c) or m(k | c) of every ordered pair."""
+        return (self.pairs.frequencies() if kind == "frequency" else self.pairs.means())[0]
 
     def _lift(self, target: int, given: Given, moments: JointMoments) -> ShrunkAnswer:
         """The frequency over that among all people; the interval is that of the raw lift."""
@@ -161,29 +215,31 @@ class ShrunkConditionals:
         return float(np.clip(pairs.mean[target] + total, -1.0, 1.0))
 
     def _of_many(self, kind: str, target: int, given: Given, moments: JointMoments) -> ShrunkAnswer:
-        low, high = (0.0, 1.0) if kind == "frequency" else (-1.0, 1.0)
-        half = (high - low) / 2
-        wide = Mixture(np.full(1, (low + high) / 2), np.full((1, 1), half), np.ones(1))
+        low, high = _RANGES[kind]
+        wide = Mixture(np.full(1, (low + high) / 2), np.full((1, 1), (high - low) / 2), np.ones(1))
         ends = self._interval(moments, wide, (low, high))
+        value, stderr = self._many_value(kind, target, given, moments)
+        alone = self.pairs.frequency if kind == "frequency" else self.pairs.mean
+        assert alone is not None
+        above, below = moments.values[:2]
+        without = float(alone[target])
+        distance = abs(float(above - without * below)) / np.sqrt(_variance_at(moments, without))
+        shown = bool(distance > quantile(self.level))
+        return ShrunkAnswer(value, stderr, *ends, shown)
+
+    def _many_value(
+        self, kind: str, target: int, given: Given, moments: JointMoments
+    ) -> tuple[float, float]:
+        """The value with several conditions and its standard error."""
         centre = self._expected(kind, target, given)
         above, below = moments.values[:2]
-        spread = moments.covariance
-
-        def variance_at(ratio: float) -> float:
-            return max(float(spread[0, 0] - 2 * ratio * spread[0, 1] + ratio**2 * spread[1, 1]), 1e-30)
-
-        noise = variance_at(centre)
+        noise = _variance_at(moments, centre)
         across = self._scale(kind, target, given) ** 2
         share = max(float(below), 0.0)
         weight = share * across / (share**2 * across + noise)
         value = centre + weight * (above - centre * below)
         stderr = float(np.sqrt(across * noise / (share**2 * across + noise)))
-        alone = self.pairs.frequency if kind == "frequency" else self.pairs.mean
-        assert alone is not None
-        without = float(alone[target])
-        distance = abs(float(above - without * below)) / np.sqrt(variance_at(without))
-        shown = bool(distance > quantile(self.level))
-        return ShrunkAnswer(float(np.clip(value, low, high)), stderr, *ends, shown)
+        return float(np.clip(value, *_RANGES[kind])), stderr
 
     def _scale(self, kind: str, target: int, given: Given) -> float:
         """Standard deviation of the prior around the answer without interaction.
@@ -204,6 +260,12 @@ class ShrunkConditionals:
             *(np.array([x]) for x in (above, below, spread[0, 0], spread[0, 1], spread[1, 1]))
         )
         return _ends_at(assisted_interval(tested, prior, limits, self.level), 0)
+
+
+def _variance_at(moments: JointMoments, ratio: float) -> float:
+    """The variance of numerator - ratio * denominator."""
+    spread = moments.covariance
+    return max(float(spread[0, 0] - 2 * ratio * spread[0, 1] + ratio**2 * spread[1, 1]), 1e-30)
 
 
 def _pair(first: int, second: int) -> Pair:
