@@ -80,7 +80,7 @@ def take(browser: Browser, url: str, view: str, scheme: str, size: tuple[int, in
     picture = Image.open(io.BytesIO(page.screenshot()))
     context.close()
     packed = io.BytesIO()
-    picture.convert("RGB").quantize(128).save(packed, "PNG", optimize=True)
+    picture.convert("RGB").quantize(256).save(packed, "PNG", optimize=True)
     return packed.getvalue()
 
 
