@@ -167,8 +167,9 @@ class Service:
 
     def overview(self) -> list[dict[str, Any]]:
         """All collections at a glance. It reads the store."""
-        reports, now = self._reports(), self.clock.now()
+        now = self.clock.now()
         with self.store.reading() as session:
+            reports = self._reports(session)
             rows = session.rows("select collection, sum(number) from refusals group by collection")
         refused = {int(row[0]): int(row[1]) for row in rows}
         return [
@@ -235,14 +236,8 @@ class Service:
     def _stored_facts(self) -> tuple[dict[tuple[str, int], int], GaugeValues]:
         """What the store knows: reports by collection and round, and gauges."""
         with self.store.reading() as session:
-            rows = session.rows("select round, sum(reports) from heads group by round")
+            reports = self._reports(session)
             collectors, size = self.store.collectors(session), self.store.size(session)
-        number = {int(row[0]): int(row[1]) for row in rows}
-        reports = {
-            (collection.name, round_.number): number.get(round_.id, 0)
-            for collection in self.control.collections.values()
-            for round_ in collection.rounds
-        }
         gauges: GaugeValues = {
             "collectors": ("Processes that serve the store.", collectors),
             "store_bytes": ("Size of the database.", size),
@@ -251,6 +246,16 @@ class Service:
             free = shutil.disk_usage(self.segments.parent).free
             gauges["disk_free_bytes"] = ("Free space where sealed epochs are written.", free)
         return reports, gauges
+
+    def _reports(self, session: Session) -> dict[tuple[str, int], int]:
+        """Number of reports by collection and round."""
+        rows = session.rows("select round, sum(reports) from heads group by round")
+        number = {int(row[0]): int(row[1]) for row in rows}
+        return {
+            (collection.name, round_.number): number.get(round_.id, 0)
+            for collection in self.control.collections.values()
+            for round_ in collection.rounds
+        }
 
 
 def facts_of(collection: Collection, now: float) -> dict[str, Any]:
