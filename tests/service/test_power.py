@@ -36,9 +36,9 @@ def test_nothing_acknowledged_is_lost(tmp_path, seed):
     assert found == {}
 
 
-@pytest.mark.parametrize("synchronous", ["NORMAL", "OFF"])
-def test_a_store_that_syncs_less_is_caught(tmp_path, synchronous):
-    found = lose(work(tmp_path, 0, 45, synchronous), 60, 0, tmp_path / "found")
+@pytest.mark.parametrize(("synchronous", "seed"), [("NORMAL", 0), ("OFF", 1)])
+def test_a_store_that_syncs_less_is_caught(tmp_path, synchronous, seed):
+    found = lose(work(tmp_path, seed, 45, synchronous), 60, 0, tmp_path / "found")
     assert found["acknowledged reports are lost"] > 0
     corrupt = [text for text in found if "corrupt" in text.lower()]
     assert bool(corrupt) == (synchronous == "OFF"), "the log alone protects from the one, not the other"
