@@ -26,7 +26,7 @@ from keyveil import (
 )
 from keyveil.channel import Symmetric, Table
 from keyveil.people.views import Views
-from keyveil.plan.plan import canonical
+from keyveil.plan.plan_document import canonical
 from keyveil.testing import example_plan
 
 SCHEMA = Schema.of(["Fries", "Diet Coke", "Müsli"], 1, 5)
