@@ -248,7 +248,9 @@ def test_a_document_from_before_loads_and_names_its_own_scale_in_a_finding():
         ([""], "1 to 256 characters"),
         ([" a"], "outer spaces"),
         (["a\x00b"], "control characters"),
-        ([3], "1 to 256 characters"),
+        ([None], "1 to 256 characters"),
+        ([object()], "1 to 256 characters"),
+        ([3, "3"], "'3' is listed twice"),
     ],
 )
 def test_bad_keys_are_refused(keys, message):

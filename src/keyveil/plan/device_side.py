@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..foundation.coins import Coins, Person, Stream
 from ..foundation.errors import PlanError
+from ..foundation.frame_output import library_of
+from ..foundation.progress_bar import progress_bar
 from ..people.people import People
 from ..people.schema import Record
 from .plan_document import PlanDocument
@@ -16,7 +18,12 @@ from .plan_parts import WORDS_BEFORE, first_views, perturb_parts, pick_parts
 from .report import Report, Reports
 
 if TYPE_CHECKING:
+    from ..people.frame_columns import FrameColumns
     from .plan import Plan
+    from .tally import Tally
+
+AT_ONCE = 1 << 18
+"""Number of people whose reports are in memory at a time."""
 
 
 class DeviceSide(PlanDocument):
@@ -50,15 +57,64 @@ class DeviceSide(PlanDocument):
         views, outputs = self.perturb(people, stream)
         return Report(self.hash, self.packing.cells(int(views[0]), outputs[0]))
 
-    def privatise(self, people: People, coins: Coins) -> Reports:
-        """The reports of many people.
+    def privatise(
+        self,
+        people: Any,
+        coins: Coins | None = None,
+        *,
+        person: str | None = None,
+        key: str | None = None,
+        value: str | None = None,
+        wide: bool | None = None,
+        everyone: Any = None,
+    ) -> Reports:
+        """The reports of many people: of ``People``, or of a pandas, Polars or Arrow frame.
 
-        With stated coins they are the same as one by one, whatever the chunks. Secure coins are new
-        ones in every call: people of two batches share no words, whatever their numbers.
+        Columns and ``everyone`` are those of ``People.from_frame``. Without ``coins`` they are secure:
+        new ones in every call, so that people of two batches share no words. With stated coins reports
+        are the same as one by one, whatever the chunks.
         """
         from .batch import privatise
 
-        return privatise(self._plan, people, coins.for_reports(self.hash))
+        everybody = self._everybody(people, everyone, self.schema.columns_of(person, key, value, wide))
+        return privatise(self._plan, everybody, (coins or Coins.secure()).for_reports(self.hash))
+
+    def collect(
+        self,
+        people: Any,
+        coins: Coins | None = None,
+        *,
+        person: str | None = None,
+        key: str | None = None,
+        value: str | None = None,
+        wide: bool | None = None,
+        everyone: Any = None,
+        progress: bool = True,
+    ) -> Tally:
+        """The tally of everyone's reports: privatise and add. Arguments as for ``privatise``.
+
+        A progress bar shows in a terminal or a notebook if there are many people.
+        """
+        from .tally import Tally
+
+        everybody = self._everybody(people, everyone, self.schema.columns_of(person, key, value, wide))
+        tally, source = Tally(self._plan), coins or Coins.secure()
+        tally.frame_library = library_of(people) or tally.frame_library
+        with progress_bar(
+            "people", len(everybody), progress and len(everybody) > AT_ONCE
+        ) as on_progress:
+            for done, chunk in enumerate(everybody.chunks(AT_ONCE), 1):
+                tally.add(self.privatise(chunk, source))
+                on_progress(min(done * AT_ONCE, len(everybody)))
+        return tally
+
+    def _everybody(self, people: Any, everyone: Any, columns: FrameColumns) -> People:
+        """The people of a table, and those without rows."""
+        if isinstance(people, People) and everyone is None:
+            return people
+        from ..people.tables.frame_people import people_of_frame
+
+        return people_of_frame(self.schema, people, columns, everyone)
 
     def perturb(self, people: People, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
         """Each person's view and output: pick, encode, draw."""

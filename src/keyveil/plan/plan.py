@@ -11,23 +11,21 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from ..foundation.errors import PlanError
 from ..foundation.exact import own_context, text
 from ..people.scale import DOCUMENT, ExactScale
 from ..people.schema import Schema
 from .device_side import DeviceSide
+from .front_door import PlanDoor
 from .plan_parts import ENCODE, PartViews, PlanPart, check_parts, flattened_channels, weights_of
 from .recipe import Draft, Recipe, written
 from .registry import mechanism_named
 
 if TYPE_CHECKING:
-    from ..people.beliefs import Beliefs
-    from ..people.prior import Prior
     from .tally import Tally
 
 
 @dataclass(frozen=True)
-class Plan(DeviceSide):
+class Plan(DeviceSide, PlanDoor):
     """Keys, how a record becomes a state, the channel's integers, promised and proven epsilon.
 
     A plan of parts has the views and channels of all its parts, one after the other, and no encoding of
@@ -77,30 +75,6 @@ class Plan(DeviceSide):
         with own_context():
             drafted = kind.plan_draft(schema, epsilon, calibrate, parameters, scale)
         return cls._drafted(kind, drafted, calibrate)
-
-    @classmethod
-    def choose(
-        cls,
-        schema: Schema,
-        epsilon: float | str | Decimal,
-        people: float,
-        *,
-        ask: str | Sequence[str] = "both",
-        prior: Prior | Beliefs | None = None,
-        force: bool = False,
-    ) -> Plan:
-        """The plan with the least predicted error if ``people`` people answer; see ``planner.advise``.
-
-        Without a prior it is the plan with the smallest worst regret, whatever number of keys people
-        hold. If no plan can answer, the error says what it would take; ``force`` returns the best one
-        anyway.
-        """
-        from ..planner.planner import advise
-
-        advice = advise(schema, epsilon, people, ask=ask, prior=prior, brief=force)
-        if not advice.may_answer and not force:
-            raise PlanError(str(advice))
-        return advice.plan
 
     @classmethod
     def of_parts(cls, shares: Sequence[tuple[float | str | Decimal | None, Plan]]) -> Plan:
@@ -165,3 +139,5 @@ class Plan(DeviceSide):
             f"Plan({self.mechanism_name}, {len(self.schema.keys)} keys, epsilon {text(self.promised)}, "
             f"{self.hash[:12]})"
         )
+
+    __str__ = __repr__

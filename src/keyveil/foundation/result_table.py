@@ -1,0 +1,123 @@
+"""Results that show themselves as a small table, as text or HTML, and become frames."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from math import inf, isfinite, isnan
+from typing import Any
+
+from .frame_output import Columns, frame_of
+
+MOST_SHOWN = 20
+"""Number of rows that a result shows of itself; ``table(most=None)`` shows all."""
+
+
+@dataclass(frozen=True, repr=False)
+class ResultTable:
+    """Cells under headings, with a line above and notes below; shows itself as text and as HTML."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    title: str = ""
+    notes: tuple[str, ...] = ()
+
+    def first(self, most: int | None, noun: str) -> ResultTable:
+        """The first rows; a note counts the others, which are called by the plural ``noun``."""
+        if most is None or len(self.rows) <= most:
+            return self
+        more = f"and {len(self.rows) - most:,} more {noun}; table(most=None) shows them"
+        return replace(self, rows=self.rows[:most], notes=(more, *self.notes))
+
+    def __str__(self) -> str:
+        widths = [max(map(len, column)) for column in zip(self.headings, *self.rows, strict=True)]
+        right = self._right()
+        lines = [
+            "  ".join(
+                cell.rjust(width) if to_right else cell.ljust(width)
+                for cell, width, to_right in zip(row, widths, right, strict=True)
+            ).rstrip()
+            for row in (self.headings, *self.rows)
+        ]
+        return "\n".join(filter(None, [self.title, *lines, *self.notes]))
+
+    __repr__ = __str__
+
+    def _right(self) -> list[bool]:
+        """Whether each column is aligned to the right: numbers are."""
+        columns = list(zip(*self.rows, strict=True)) or [()] * len(self.headings)
+        return [bool(column) and all(map(_is_number, column)) for column in columns]
+
+    def _repr_html_(self) -> str:
+        aligned = [f' style="text-align: {"right" if right else "left"}"' for right in self._right()]
+
+        def row(cells: Sequence[str], tag: str) -> str:
+            inner = (f"<{tag}{a}>{escape(c)}</{tag}>" for c, a in zip(cells, aligned, strict=True))
+            return f"<tr>{''.join(inner)}</tr>"
+
+        head = row(self.headings, "th")
+        body = "".join(row(cells, "td") for cells in self.rows)
+        title = f"<div>{escape(self.title)}</div>" if self.title else ""
+        notes = "".join(f"<div><small>{escape(note)}</small></div>" for note in self.notes)
+        table = f'<table class="dataframe"><thead>{head}</thead><tbody>{body}</tbody></table>'
+        return f"<div>{title}{table}{notes}</div>"
+
+
+class ShownResult:
+    """A result that shows itself as a table, and becomes a frame.
+
+    It has ``columns``, what a frame holds, and ``table``, what is shown of it.
+    """
+
+    frame_library: str | None = None
+    """The kind of frame that its data came from, which ``to_frame`` returns, too."""
+
+    @abstractmethod
+    def columns(self) -> Columns:
+        """The columns of the frame by name; None for what is unknown."""
+
+    @abstractmethod
+    def table(self, most: int | None = MOST_SHOWN) -> ResultTable:
+        """The result as a small table of at most that many rows; None for all."""
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """A frame: "pandas", "polars" or "arrow"; by default what the data came from, if it is known."""
+        return frame_of(self.columns(), self.frame_library if library is None else library)
+
+    def to_arrow(self) -> Any:
+        """The same as a ``pyarrow.Table``."""
+        return frame_of(self.columns(), "arrow")
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def figure(value: float) -> str:
+    """A number in about four digits; a question mark if it is unknown."""
+    if isnan(value):
+        return "?"
+    if not isfinite(value):
+        return "∞" if value > 0 else "-∞"
+    form = ".4f" if abs(value) < 10 else ".2f" if abs(value) < 1000 else ",.0f"
+    return f"{value:{form}}"
+
+
+def interval_cell(low: float, high: float) -> str:
+    """An interval in brackets, or words if it has no finite end or was not given."""
+    if isnan(low) or isnan(high):
+        return "none"
+    if low == -inf and high == inf:
+        return "unbounded"
+    return f"[{figure(low)}, {figure(high)}]"
+
+
+def _is_number(cell: str) -> bool:
+    return not cell or cell[0] in "-+.0123456789[?∞±" or cell in ("unbounded", "none")
