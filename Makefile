@@ -36,6 +36,7 @@ lint: setup
 
 types: setup
 	@$(BIN)/mypy
+	@$(BIN)/mypy tests/typing/front_door.py
 
 # The collector's tests start a PostgreSQL of their own: private folder and socket, stopped after.
 postgres:

@@ -48,7 +48,9 @@ if TYPE_CHECKING:
     from .plan.audit import Audit, audit
     from .plan.budget import Budget
     from .planner.advice import Advice
-    from .service.client import AsyncClient, Client
+    from .planner.first_round import pilot_people
+    from .planner.pilot import pilot_beliefs
+    from .service.client import AsyncClient, Client, Patience
     from .simulate.comparison import MechanismComparison, compare
 
 _LATER = {
@@ -58,11 +60,12 @@ _LATER = {
     "Beliefs": "people.beliefs",
     "Budget": "plan.budget",
     "Client": "service.client",
-    "MechanismComparison": "simulate.comparison",
     "ComparisonWarning": "foundation.notices",
     "ConditionalMatrix": "estimate.together.query_answer",
     "Conditionals": "estimate.together.conditional",
     "Mechanism": "mechanisms.mechanism",
+    "MechanismComparison": "simulate.comparison",
+    "Patience": "service.client",
     "PeopleWarning": "foundation.notices",
     "Population": "people.population",
     "Prior": "people.prior",
@@ -71,6 +74,8 @@ _LATER = {
     "QueryResults": "estimate.together.query_answer",
     "audit": "plan.audit",
     "compare": "simulate.comparison",
+    "pilot_beliefs": "planner.pilot",
+    "pilot_people": "planner.first_round",
 }
 """Names that an import does not need, and their modules; each is loaded when it is first asked for."""
 
@@ -101,6 +106,7 @@ __all__ = [
     "KeyveilError",
     "Mechanism",
     "MechanismComparison",
+    "Patience",
     "People",
     "PeopleWarning",
     "Plan",
@@ -126,5 +132,7 @@ __all__ = [
     "audit",
     "compare",
     "estimate",
+    "pilot_beliefs",
+    "pilot_people",
 ]
 __version__ = "0.1.0"

@@ -14,11 +14,11 @@ import numpy as np
 from ..foundation.arrays import Floats, Integers
 from ..foundation.errors import PlanError
 from ..foundation.key_names import key_name
-from ..foundation.result_table import MOST_SHOWN, ResultTable, ShownResult, figure, interval_cell
+from ..foundation.shown_result import MOST_SHOWN, ShownResult
 from ..people.schema import unknown_key
-from .answer_table import key_columns, key_table
 
 if TYPE_CHECKING:
+    from ..foundation.result_table import ResultTable
     from ..plot.style import Axes
 
 
@@ -56,6 +56,8 @@ class Estimate:
 
     def __format__(self, spec: str) -> str:
         """The value and its interval, each number in the format: ``f"{e:.2f}"`` is 0.61 [0.59, 0.63]."""
+        from ..foundation.result_table import interval_cell
+
         if not spec:
             return str(self)
         value = "" if isnan(self.value) else format(self.value, spec)
@@ -66,6 +68,8 @@ class Estimate:
         return f"{value} {ends}".strip() or "unknown"
 
     def __str__(self) -> str:
+        from ..foundation.result_table import figure, interval_cell
+
         value = "" if isnan(self.value) else figure(self.value)
         ends = "" if isnan(self.low) else interval_cell(self.low, self.high)
         return f"{value} {ends}".strip() or "unknown"
@@ -99,10 +103,14 @@ class KeyAnswer(ShownResult):
 
     def columns(self) -> dict[str, list[Any]]:
         """One row: the columns of ``Answers``."""
+        from .answer_table import key_columns
+
         return key_columns((self,))
 
     def table(self, most: int | None = MOST_SHOWN) -> ResultTable:
         """The answer as a table of one row."""
+        from .answer_table import key_table
+
         return key_table((self,), "interval")
 
     def plot(self, ax: Axes | None = None, of: str | None = None) -> Axes:
@@ -154,10 +162,14 @@ class Answers(ShownResult):
 
     def columns(self) -> dict[str, list[Any]]:
         """A row for each key: of every statistic the value, standard error, interval and raw value."""
+        from .answer_table import key_columns
+
         return key_columns(self.keys)
 
     def table(self, most: int | None = MOST_SHOWN) -> ResultTable:
         """The first answers as a table; ``most=None`` shows all."""
+        from .answer_table import key_table
+
         table = key_table(self.keys, f"{self.level:.0%} interval").first(most, "keys")
         by = f"estimator: {self.estimator}" + (f"; {self.note}" if self.note else "")
         return replace(

@@ -1,18 +1,10 @@
-"""Results that show themselves as a small table, as text or HTML, and become frames."""
+"""A small table that shows itself as text and as HTML, and how its cells are written."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from math import inf, isfinite, isnan
-from typing import Any
-
-from .frame_output import Columns, frame_of
-
-MOST_SHOWN = 20
-"""Number of rows that a result shows of itself; ``table(most=None)`` shows all."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,6 +43,8 @@ class ResultTable:
         return [bool(column) and all(map(_is_number, column)) for column in columns]
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         aligned = [f' style="text-align: {"right" if right else "left"}"' for right in self._right()]
 
         def row(cells: Sequence[str], tag: str) -> str:
@@ -63,41 +57,6 @@ class ResultTable:
         notes = "".join(f"<div><small>{escape(note)}</small></div>" for note in self.notes)
         table = f'<table class="dataframe"><thead>{head}</thead><tbody>{body}</tbody></table>'
         return f"<div>{title}{table}{notes}</div>"
-
-
-class ShownResult:
-    """A result that shows itself as a table, and becomes a frame.
-
-    It has ``columns``, what a frame holds, and ``table``, what is shown of it.
-    """
-
-    frame_library: str | None = None
-    """The kind of frame that its data came from, which ``to_frame`` returns, too."""
-
-    @abstractmethod
-    def columns(self) -> Columns:
-        """The columns of the frame by name; None for what is unknown."""
-
-    @abstractmethod
-    def table(self, most: int | None = MOST_SHOWN) -> ResultTable:
-        """The result as a small table of at most that many rows; None for all."""
-
-    def to_frame(self, library: str | None = None) -> Any:
-        """A frame: "pandas", "polars" or "arrow"; by default what the data came from, if it is known."""
-        return frame_of(self.columns(), self.frame_library if library is None else library)
-
-    def to_arrow(self) -> Any:
-        """The same as a ``pyarrow.Table``."""
-        return frame_of(self.columns(), "arrow")
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def figure(value: float) -> str:

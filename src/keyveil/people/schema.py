@@ -9,16 +9,18 @@ from decimal import Decimal
 from functools import cached_property
 from math import isfinite
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..foundation.arrays import WORD, Floats, Integers, Words
 from ..foundation.errors import RecordError, SchemaError, UnknownKeyError, nearest
 from ..foundation.exact import decimal, text
-from .frame_columns import UNSTATED, FrameColumns
 from .key_list import check_listed, check_name, name_of
 from .rounding import between_levels
+
+if TYPE_CHECKING:
+    from .frame_columns import FrameColumns
 
 MOST_KEYS = 1 << 20
 MOST_LEVELS = 64
@@ -111,6 +113,7 @@ class Schema:
 
         The schema remembers the columns, so that ``plan.collect(frame)`` needs no names.
         """
+        from .frame_columns import FrameColumns
         from .tables.frame_people import schema_of_frame
 
         return schema_of_frame(frame, FrameColumns(person, key, value, wide), top, low, high)
@@ -119,6 +122,8 @@ class Schema:
         self, person: str | None, key: str | None, value: str | None, wide: bool | None
     ) -> FrameColumns:
         """The columns of a frame: as stated, or as remembered, or called person, key and value."""
+        from .frame_columns import UNSTATED
+
         return (self.frame or UNSTATED).changed(person, key, value, wide)
 
     def at(self, levels: int) -> Schema:

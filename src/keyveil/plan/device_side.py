@@ -9,8 +9,6 @@ import numpy as np
 
 from ..foundation.coins import Coins, Person, Stream
 from ..foundation.errors import PlanError
-from ..foundation.frame_output import library_of
-from ..foundation.progress_bar import progress_bar
 from ..people.people import People
 from ..people.schema import Record
 from .plan_document import PlanDocument
@@ -95,6 +93,8 @@ class DeviceSide(PlanDocument):
 
         A progress bar shows in a terminal or a notebook if there are many people.
         """
+        from ..foundation.frame_output import library_of
+        from ..foundation.progress_bar import progress_bar
         from .tally import Tally
 
         everybody = self._everybody(people, everyone, self.schema.columns_of(person, key, value, wide))

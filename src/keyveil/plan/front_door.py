@@ -12,9 +12,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from ..foundation.errors import PlanError
-from ..foundation.result_table import MOST_SHOWN, ResultTable, ShownResult
+from ..foundation.shown_result import MOST_SHOWN, ShownResult
 from ..people.schema import Schema
-from .descriptions import plan_columns, plan_facts, tally_columns, tally_facts
 
 if TYPE_CHECKING:
     from ..estimate.answer import Answers
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from ..estimate.together.conditional import Conditionals
     from ..estimate.together.query import Query
     from ..estimate.together.query_answer import QueryAnswer, QueryResults
+    from ..foundation.result_table import ResultTable
     from ..people.beliefs import Beliefs
     from ..people.prior import Prior
     from ..planner.advice import Advice
@@ -68,22 +68,28 @@ class PlanDoor(ShownResult):
         *,
         ask: str | Sequence[str] = "both",
         prior: Prior | Beliefs | None = None,
+        brief: bool = False,
     ) -> Advice:
         """Every plan that could be taken with its predicted error, best first, and why.
 
         ``ask`` is "both" (frequency and mean of every key), "frequency", "mean", "conditional" (every
-        key given every other), or a list of queries. ``prior`` is what is known about people.
+        key given every other), or a list of queries. ``prior`` is what is known about people. ``brief``
+        saves time: if no plan can answer, no larger epsilon is searched for.
         """
         from ..planner.planner import advise
 
-        return advise(schema, epsilon, people, ask=ask, prior=prior)
+        return advise(schema, epsilon, people, ask=ask, prior=prior, brief=brief)
 
     def columns(self) -> dict[str, list[Any]]:
         """The keys, their ranges, and the share of reports that speak of each."""
+        from .descriptions import plan_columns
+
         return plan_columns(cast("Plan", self))
 
     def table(self, most: int | None = MOST_SHOWN) -> ResultTable:
         """What the plan promises, a fact in each row."""
+        from .descriptions import plan_facts
+
         return plan_facts(cast("Plan", self))
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -147,10 +153,14 @@ class TallyDoor(ShownResult):
 
     def columns(self) -> dict[str, list[Any]]:
         """The count of every cell, with the keys that it speaks of."""
+        from .descriptions import tally_columns
+
         return tally_columns(cast("Tally", self))
 
     def table(self, most: int | None = MOST_SHOWN) -> ResultTable:
         """How many reports there are, and of which plan."""
+        from .descriptions import tally_facts
+
         return tally_facts(cast("Tally", self))
 
     def plot(self, ax: Axes | None = None) -> Axes:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .tally import Tally
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False, eq=False, match_args=False)
 class Plan(DeviceSide, PlanDoor):
     """Keys, how a record becomes a state, the channel's integers, promised and proven epsilon.
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from ..foundation.errors import PlanError
 from ..foundation.exact import text
-from ..foundation.result_table import MOST_SHOWN, ResultTable, ShownResult
+from ..foundation.result_table import ResultTable
+from ..foundation.shown_result import MOST_SHOWN, ShownResult
 from ..people.beliefs import Beliefs, in_words
 from ..people.prior import Prior
 from ..people.scale import Scale

@@ -183,7 +183,7 @@ def _hatch(panel: Axes, image: Any, known: Sequence[tuple[int, int, Any]]) -> st
         box: dict[str, Any] = {
             "fill": False,
             "hatch": "//",
-            "edgecolor": "white",
+            "edgecolor": "#888888",
             "linewidth": 0,
             "alpha": 0.55,
         }

@@ -14,7 +14,8 @@ from ..foundation.exact import epsilon_of, text
 from ..foundation.frame_output import library_of
 from ..foundation.notices import ComparisonWarning, notice
 from ..foundation.progress_bar import progress_bar
-from ..foundation.result_table import ResultTable, ShownResult
+from ..foundation.result_table import ResultTable
+from ..foundation.shown_result import ShownResult
 from ..mechanisms import mechanism_named
 from ..people.people import People
 from ..people.population import Population

@@ -12,7 +12,8 @@ import numpy as np
 
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError, QueryError, nearest
-from ...foundation.result_table import MOST_SHOWN, ResultTable, ShownResult
+from ...foundation.result_table import ResultTable
+from ...foundation.shown_result import MOST_SHOWN, ShownResult
 from ...people.schema import Schema
 from .. import DEFAULT, bands, estimators_of
 from ..answer import Estimate, plain, quantile, ratio, shifted

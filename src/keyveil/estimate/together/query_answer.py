@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from math import inf, isnan
 from typing import TYPE_CHECKING, Any, overload
 
-from ...foundation.result_table import MOST_SHOWN, ResultTable, ShownResult, figure, interval_cell
+from ...foundation.result_table import ResultTable, figure, interval_cell
+from ...foundation.shown_result import MOST_SHOWN, ShownResult
 from ..answer import Estimate
 from .query import Query
 
