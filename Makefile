@@ -36,6 +36,7 @@ lint: setup
 
 types: setup
 	@$(BIN)/mypy
+	@$(BIN)/mypy tests/typing/front_door.py
 
 # The collector's tests start a PostgreSQL, a PgBouncer and an nginx of their own: private folders, sockets
 # and ports, stopped after.

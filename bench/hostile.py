@@ -13,7 +13,7 @@ from typing import Any
 
 from keyveil import Plan, Schema
 from keyveil.foundation.arrays import WORD
-from keyveil.plan.plan import canonical
+from keyveil.plan.plan_document import canonical
 
 from .table import Outcome, Table, rows
 

@@ -2,9 +2,10 @@
 
 ::
 
-    plan = Plan.of(Schema.of(["Fries", "Pepsi"], 1, 5), "kvue", epsilon=1)
-    tally = Tally(plan).add(plan.report({"Pepsi": 4.5}))
-    answers = estimate(plan, tally)
+    schema = kv.Schema.from_frame(frame, person="user", key="film", value="stars", top=20)
+    plan = kv.Plan.choose(schema, epsilon=2, people=100_000)
+    tally = plan.collect(frame)
+    tally.estimate().to_frame()
 """
 
 from typing import TYPE_CHECKING
@@ -38,20 +39,43 @@ from .plan.tally import Tally
 if TYPE_CHECKING:
     from .estimate.together.conditional import Conditionals
     from .estimate.together.query import Query
+    from .estimate.together.query_answer import ConditionalMatrix, QueryAnswer, QueryResults
+    from .foundation.notices import ComparisonWarning, PeopleWarning
     from .mechanisms.mechanism import Mechanism
+    from .people.beliefs import Beliefs
+    from .people.population import Population
+    from .people.prior import Prior
     from .plan.audit import Audit, audit
     from .plan.budget import Budget
-    from .service.client import AsyncClient, Client
+    from .planner.advice import Advice
+    from .planner.first_round import pilot_people
+    from .planner.pilot import pilot_beliefs
+    from .service.client import AsyncClient, Client, Patience
+    from .simulate.comparison import MechanismComparison, compare
 
 _LATER = {
+    "Advice": "planner.advice",
     "AsyncClient": "service.client",
     "Audit": "plan.audit",
+    "Beliefs": "people.beliefs",
     "Budget": "plan.budget",
     "Client": "service.client",
+    "ComparisonWarning": "foundation.notices",
+    "ConditionalMatrix": "estimate.together.query_answer",
     "Conditionals": "estimate.together.conditional",
     "Mechanism": "mechanisms.mechanism",
+    "MechanismComparison": "simulate.comparison",
+    "Patience": "service.client",
+    "PeopleWarning": "foundation.notices",
+    "Population": "people.population",
+    "Prior": "people.prior",
     "Query": "estimate.together.query",
+    "QueryAnswer": "estimate.together.query_answer",
+    "QueryResults": "estimate.together.query_answer",
     "audit": "plan.audit",
+    "compare": "simulate.comparison",
+    "pilot_beliefs": "planner.pilot",
+    "pilot_people": "planner.first_round",
 }
 """Names that an import does not need, and their modules; each is loaded when it is first asked for."""
 
@@ -61,9 +85,11 @@ __getattr__ = loaded_later(__name__, _LATER)
 
 __all__ = [
     "REGISTRY",
+    "Advice",
     "Answers",
     "AsyncClient",
     "Audit",
+    "Beliefs",
     "Budget",
     "BudgetError",
     "Channel",
@@ -71,18 +97,27 @@ __all__ = [
     "Client",
     "Coins",
     "CoinsError",
+    "ComparisonWarning",
+    "ConditionalMatrix",
     "Conditionals",
     "Estimate",
     "FinishedError",
     "KeyAnswer",
     "KeyveilError",
     "Mechanism",
+    "MechanismComparison",
+    "Patience",
     "People",
+    "PeopleWarning",
     "Plan",
     "PlanError",
+    "Population",
+    "Prior",
     "Proof",
     "Query",
+    "QueryAnswer",
     "QueryError",
+    "QueryResults",
     "Record",
     "RecordError",
     "Report",
@@ -95,6 +130,9 @@ __all__ = [
     "UnknownKeyError",
     "Views",
     "audit",
+    "compare",
     "estimate",
+    "pilot_beliefs",
+    "pilot_people",
 ]
 __version__ = "0.1.0"

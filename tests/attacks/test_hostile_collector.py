@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from keyveil import AsyncClient, Budget, BudgetError, Client, Coins, KeyveilError, Plan, Schema, Tally
-from keyveil.plan.plan import canonical
+from keyveil.plan.plan_document import canonical
 from keyveil.plan.report import Report
 from keyveil.service.client import ClientError, Ledger, Outcome, Patience
 from keyveil.service.client.client_core import MOST_PLAN, MOST_RESPONSE, even

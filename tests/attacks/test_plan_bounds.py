@@ -17,7 +17,8 @@ from keyveil.channel.shapes import subset
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.exact import at_most, decimal, keeps
 from keyveil.people.views import Views
-from keyveil.plan.plan import MOST_BYTES, MOST_SUBSET_STATES, canonical
+from keyveil.plan.plan_document import MOST_BYTES, canonical
+from keyveil.plan.plan_fields import MOST_SUBSET_STATES
 from keyveil.testing import example_plan
 
 PLAN = Plan.of(Schema.of(["Fries", "Pepsi"], 1, 5), "kvue", 1)
@@ -49,10 +50,10 @@ def test_a_document_larger_than_a_plan_can_be_is_not_read(monkeypatch):
 
 def test_a_plan_that_no_one_would_read_is_not_made(monkeypatch):
     size = len(PLAN.dumps()) + 1  # a file ends with a line feed
-    monkeypatch.setattr("keyveil.plan.plan.MOST_BYTES", size)
+    monkeypatch.setattr("keyveil.plan.plan_document.MOST_BYTES", size)
     monkeypatch.setitem(audit.__globals__, "MOST_BYTES", size)
     assert Plan.parse(Plan.of(PLAN.schema, "kvue", 1).dumps()) == PLAN
-    monkeypatch.setattr("keyveil.plan.plan.MOST_BYTES", size - 1)
+    monkeypatch.setattr("keyveil.plan.plan_document.MOST_BYTES", size - 1)
     with pytest.raises(PlanError, match="use fewer keys, shorter names or one range"):
         Plan.of(PLAN.schema, "kvue", 1).dumps()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -56,6 +57,32 @@ def _command(line: str) -> str:
     assert words[0] == "keyveil", f"a console block runs keyveil, not {words[0]}"
     run = "__import__('keyveil.cli.command', fromlist=['run']).run"  # no name in the page's namespace
     return f"assert {run}({words[1:]!r}) == 0, {line!r}"
+
+
+INSIDE = {
+    "CONTRIBUTING.md",
+    *(f"docs/{name}.md" for name in ("collector", "conditional", "errata", "estimators", "learn")),
+    *(
+        f"docs/{name}.md"
+        for name in ("limit", "mechanisms", "poisoning", "privacy", "reproduction", "shuffle")
+    ),
+    "docs/wire.md",
+}
+"""Pages that explain the inside, as decisions do, too. All others import ``keyveil`` alone."""
+
+INNER = re.compile(r"^\s*(?:from|import) keyveil\.\S+", re.MULTILINE)
+
+
+def test_readers_import_nothing_but_the_package():
+    pages = {str(page.relative_to(ROOT)): "".join(code for _, code in blocks(page)) for page in WRITTEN}
+    for path in sorted((ROOT / "examples").glob("*.ipynb")):
+        cells = json.loads(path.read_text())["cells"]
+        pages[path.name] = "\n".join("".join(cell["source"]) for cell in cells)
+    open_pages = {name for name in set(pages) - INSIDE if "/decisions/" not in name}
+    inner = {name: INNER.findall(pages[name]) for name in open_pages}
+    assert {name: lines for name, lines in inner.items() if lines} == {}
+    assert INNER.findall("from keyveil.plan.tally import Tally")
+    assert {"README.md", "docs/tour.md", "docs/concepts.md", "docs/planner.md"} < set(inner)
 
 
 def test_every_mechanism_has_its_heading_in_the_docs():

@@ -76,4 +76,4 @@ def test_nothing_in_the_package_calls_the_check():
                 owner = ast.unparse(node.func.value)
                 if node.func.attr == "check" and owner.rpartition(".")[2] in ("plan", "schema"):
                     callers.append((file.name, owner))
-    assert callers == [("plan.py", "self.schema")]
+    assert callers == [("device_side.py", "self.schema")]

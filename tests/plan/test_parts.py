@@ -16,7 +16,7 @@ from keyveil.channel import Symmetric, Table
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.coins import Stream, address
 from keyveil.people.views import Views
-from keyveil.plan.plan import canonical
+from keyveil.plan.plan_document import canonical
 from keyveil.plan.plan_parts import (
     MOST_PARTS,
     WORDS_BEFORE,

@@ -26,7 +26,7 @@ from keyveil import (
 )
 from keyveil.channel import Symmetric, Table
 from keyveil.people.views import Views
-from keyveil.plan.plan import canonical
+from keyveil.plan.plan_document import canonical
 from keyveil.testing import example_plan
 
 SCHEMA = Schema.of(["Fries", "Diet Coke", "Müsli"], 1, 5)
@@ -248,7 +248,9 @@ def test_a_document_from_before_loads_and_names_its_own_scale_in_a_finding():
         ([""], "1 to 256 characters"),
         ([" a"], "outer spaces"),
         (["a\x00b"], "control characters"),
-        ([3], "1 to 256 characters"),
+        ([None], "1 to 256 characters"),
+        ([object()], "1 to 256 characters"),
+        ([3, "3"], "'3' is listed twice"),
     ],
 )
 def test_bad_keys_are_refused(keys, message):

@@ -113,15 +113,10 @@ def test_a_workload_has_its_line_at_every_epsilon(few):
         ("conditional", ["a conditional frequency", "a conditional mean, on [1, 5]"]),
     ],
 )
-def test_the_picture_says_what_it_shows(ask, labels, tmp_path, monkeypatch, few):
+def test_the_picture_says_what_it_shows(ask, labels, tmp_path, few):
     """The axes of the figure as it is written."""
-    from matplotlib import pyplot
-
-    figures = []
-    monkeypatch.setattr(pyplot, "close", figures.append)
     found = advise(SCHEMA, 2, 1e6, ask=ask, prior=Prior.of(SCHEMA), brief=True)
-    plot_curves(curves(SCHEMA, found), tmp_path / "error.png", 2.0, 10**6)
-    axes = figures[0].axes
+    axes = plot_curves(curves(SCHEMA, found), tmp_path / "error.png", 2.0, 10**6).figure.axes
     shown = [panel.get_ylabel() for panel in axes[: len(labels)]]
     assert shown == [f"root mean squared error\nof {label}" for label in labels]
     assert [panel.get_xlabel() for panel in axes[:: len(labels)]] == ["epsilon", "people who answer"]

@@ -33,7 +33,7 @@ from keyveil import (
 )
 from keyveil.foundation.arrays import WORD
 from keyveil.people.views import Views
-from keyveil.plan.plan import canonical
+from keyveil.plan.plan_document import canonical
 from keyveil.testing import example_plan
 
 COINS = Coins.stated("line")

@@ -26,12 +26,12 @@ from keyveil.cli.compare_command import (
     read_mechanisms,
     with_ways,
 )
-from keyveil.cli.compare_table import cells, footnotes, headings, row_name, with_standard_error
 from keyveil.cli.output import counted
 from keyveil.foundation.errors import PlanError
 from keyveil.people.tables.top_keys import read_top
 from keyveil.plot import plot_rows, spread_out
 from keyveil.plot.comparison_plots import all_series
+from keyveil.simulate.comparison_table import cells, footnotes, headings, row_name, with_standard_error
 from keyveil.simulate.contest import all_competitors
 
 
@@ -229,20 +229,16 @@ def test_a_mechanism_without_the_planners_estimator_is_drawn_with_its_own_and_sa
 
 
 @pytest.mark.parametrize(("epsilons", "error"), [([0.5, 1.0, 2.0, 4.0], "squared"), ([1.0], "absolute")])
-def test_every_name_lies_inside_the_picture(tmp_path, monkeypatch, epsilons, error):
-    from matplotlib import pyplot
+def test_every_name_lies_inside_the_picture(tmp_path, epsilons, error):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.text import Text
 
-    kept = []
-    monkeypatch.setattr(pyplot, "close", kept.append)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        plot_rows(crowded(epsilons), tmp_path / "all.png", error)
-    figure = kept[0]
-    monkeypatch.undo()
-    figure.canvas.draw()
-    whole = figure.bbox
-    drawer = figure.canvas.get_renderer()
+        figure = plot_rows(crowded(epsilons), tmp_path / "all.png", error).figure
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    whole, drawer = figure.bbox, canvas.get_renderer()
     names = [text for panel in figure.axes for text in (*panel.texts, *panel.get_yticklabels())]
     shown = [text for text in names if text.get_text() and text.get_visible()]
     assert sum("auto" in text.get_text() for text in shown) == (2 if len(epsilons) > 1 else 1)
@@ -255,7 +251,6 @@ def test_every_name_lies_inside_the_picture(tmp_path, monkeypatch, epsilons, err
         boxes.sort(key=lambda box: box.y0)
         assert all(b.y0 - a.y0 > 0.8 * a.height for a, b in pairwise(boxes))
         assert panel.get_xscale() == "log"
-    pyplot.close(figure)
 
 
 def test_pictures_of_rows_without_means_or_errors(tmp_path):

@@ -18,11 +18,11 @@ from ..mechanisms.mechanism import CALIBRATIONS
 from ..people.population import Population
 from ..people.scale import ExactScale, Scale
 from ..people.schema import Schema
+from ..simulate.comparison_table import SHORT, cells, footnotes, headings, row_name
 from ..simulate.contest import AUTO, Contest, all_competitors, is_auto, ways_of_auto
 from ..simulate.contest_row import on_scale
 from ..simulate.parallel import ContestResult, measure
 from .arguments import NO_RANGE, RANGE, Given, read_count, read_names, read_range
-from .compare_table import SHORT, cells, footnotes, headings, row_name
 from .output import counted, print_table, progress
 from .output_files import OUTPUT, PICTURE, writes_files
 

@@ -24,7 +24,7 @@ from .output_files import OUTPUT, PICTURE, writes_files
 if TYPE_CHECKING:
     from ..people.beliefs import Beliefs
     from ..people.prior import Prior
-    from ..planner.planner import Advice
+    from ..planner.advice import Advice
 
 AUTO = "auto"
 """The name that stands for the planner's choice."""

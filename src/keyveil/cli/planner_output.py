@@ -19,20 +19,13 @@ from ..people.prior import Prior
 from ..people.scale import Scale
 from ..people.schema import Schema
 from ..plan.plan import Plan
+from ..planner.advice import Advice
+from ..planner.advice_table import errors_compared, option_cells, told_nothing
 from ..planner.curves import A_FEW, Curves, curves
 from ..planner.first_round import pilot_people
-from ..planner.options import Option
-from ..planner.planner import ASKS, Advice, advise
+from ..planner.planner import ASKS, advise
 from .output import counted, plain_only, print_table
 from .terminal_chart import NARROWEST, Panel, columns, fitted, legend, say
-
-COMPARED = {
-    ("frequency", "mean"): "frequency and mean alike",
-    ("frequency",): "the frequency",
-    ("mean",): "the mean",
-}
-"""By the statistics that count: how the table describes the errors."""
-
 
 IN_TERMINAL = 4
 """Number of lines in the terminal's chart: the chosen mechanism and the next three."""
@@ -72,7 +65,7 @@ def what_was_made(advice: Advice, one_round: bool) -> list[str]:
             f"one plan for everyone ({advice.best.name}; --one-round makes it) may have "
             f"{advice.best.score:.2f} times",
         ]
-    elif _told_nothing(advice) and advice.may_answer:
+    elif told_nothing(advice) and advice.may_answer:
         why = "as --one-round says" if first is not None else "a first round would not pay"
         lines = [f"the plan is one for everyone ({why})", str(advice)]
     if advice.fact is not None and advice.may_answer:
@@ -82,7 +75,7 @@ def what_was_made(advice: Advice, one_round: bool) -> list[str]:
 
 def explain(advice: Advice, one_round: bool = False) -> None:
     """Print what was made, the table of options and the notes below it."""
-    best, told_nothing = advice.best, _told_nothing(advice)
+    best, knows_nothing = advice.best, told_nothing(advice)
     for line in what_was_made(advice, one_round) if advice.may_answer else ():
         say(line)
     who = counted(advice.people, "person", "people")
@@ -91,14 +84,14 @@ def explain(advice: Advice, one_round: bool = False) -> None:
     say(f"{who} at epsilon {text(advice.epsilon)}, expecting {source}")
     print_table(
         ["mechanism", "error", f"frequency {sign}", f"mean {sign}", "bits", "answers"],
-        [_cells(option, advice) for option in advice.runners_up(20)],
+        [option_cells(option, advice) for option in advice.runners_up(20)],
     )
     answer = "one conditional answer" if advice.ask == "conditional" else "one key's answer"
     few = advice.ask != "conditional" and len(best.plan.schema.keys) < FEWEST
-    over = "the best plan's, from the best to the worst belief" if told_nothing else "the first's"
-    say(f"error: squared error over {over}: {_compared(advice, few)}")
+    over = "the best plan's, from the best to the worst belief" if knows_nothing else "the first's"
+    say(f"error: squared error over {over}: {errors_compared(advice, few)}")
     scale = Scale.of(best.plan.schema)
-    held = f" if people hold {advice.prior.held:.3g} keys" if told_nothing else ""
+    held = f" if people hold {advice.prior.held:.3g} keys" if knows_nothing else ""
     say(f"{sign}: how far {answer} is off before any shrinkage{held}, means {scale}")
     if scale.note:
         say(f"half ranges: {scale.note}; spread and mean of a mechanism are in half ranges, too")
@@ -120,13 +113,6 @@ def explain_plan(plan: Plan, words: str, people: int, prior: Prior) -> None:
     _outside(plan, people, "both" if both else "mean" if "mass" in answers else answers[0], prior)
 
 
-def _compared(advice: Advice, few: bool) -> str:
-    """What the column of errors measures."""
-    if advice.ask == "conditional":
-        return f"conditional {COMPARED[advice.counted].removeprefix('the ')}, as estimated"
-    return COMPARED[advice.counted] + ("" if few else ", after shrinkage across keys")
-
-
 def _outside(plan: Plan, people: int, ask: str, prior: Prior) -> None:
     """Print the privacy after shuffling and the effect of fakes."""
     from ..trust.poison import line as poison_line
@@ -134,49 +120,6 @@ def _outside(plan: Plan, people: int, ask: str, prior: Prior) -> None:
 
     say(shuffle_line(plan, people))
     say(poison_line(plan, FAKES, ask, prior))
-
-
-def _told_nothing(advice: Advice) -> bool:
-    """Whether the advice is for beliefs none of which is likelier than another."""
-    return advice.beliefs is not None and advice.beliefs.weights is None
-
-
-def _answers(option: Option, advice: Advice) -> str:
-    """Whether an option can answer, or under which beliefs, or the people it would need."""
-    if option.people_factor <= 1:
-        return "yes"
-    if advice.beliefs is not None and min(option.people_factors) <= 1:
-        return f"if they hold {advice.able(option)}"
-    factor = advice.factor(option)
-    if not isfinite(factor):
-        return "no"
-    return f"with {factor:.1f} times the people" if factor >= 1.1 else "with a few more people"
-
-
-def _error(option: Option, advice: Advice) -> str:
-    """The error over the first's; told nothing, the range of regrets over beliefs."""
-    if _told_nothing(advice):
-        return f"{min(option.regrets):.2f} to {max(option.regrets):.2f}"
-    best = advice.best
-    return f"{option.score / best.score:.2f}" if best.score > 0 else "-"
-
-
-def _cells(option: Option, advice: Advice) -> list[str]:
-    return [
-        option.name,
-        _error(option, advice),
-        f"{sqrt(option.frequency):.4f}",
-        error_cell(sqrt(option.mean) * Scale.of(option.plan.schema).half),
-        f"{option.plan.bits_per_report:.1f}",
-        _answers(option, advice),
-    ]
-
-
-def error_cell(error: float) -> str:
-    """An error in four digits; a dash if it is unknown."""
-    if not isfinite(error):
-        return "-"
-    return f"{error:.4f}" if 0.001 <= error < 1000 else f"{error:.4g}"
 
 
 def picture(advice: Advice, path: str) -> Curves:

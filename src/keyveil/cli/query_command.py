@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from ..estimate.answer import Estimate
-from ..estimate.together.conditional import ESTIMATORS, Conditionals, QueryAnswer
+from ..estimate.together.conditional import ESTIMATORS, Conditionals
 from ..estimate.together.query import KINDS, Query
+from ..estimate.together.query_answer import QueryAnswer
 from ..plan.plan import Plan
 from ..plan.tally import Tally
 from .arguments import Given, level_option, plan_argument, tally_argument
@@ -128,7 +129,8 @@ def conditional(plan_path: str, tally_path: str, kind: str, **options: Any) -> N
     if given.plot:
         from ..plot import plot_matrix
 
-        plot_matrix(keys, matrix, given.plot, f"{kind} of the row's key given the column's")
+        ends = plan.schema.shared_range
+        plot_matrix(keys, matrix, given.plot, kind, ends=ends and (float(ends[0]), float(ends[1])))
     if given.machine:
         print_json(
             [

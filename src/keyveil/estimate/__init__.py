@@ -6,6 +6,7 @@ Without a name, answers come from ``best``, which decides from the tally whether
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -95,11 +96,15 @@ def estimate(
     answers = estimator_named(plan, estimator)(plan, tally, level)
     for step in after:
         if step not in STEPS:
-            raise PlanError(f"unknown post-processing {step!r}; known: {', '.join(STEPS)}")
+            near = nearest(str(step), STEPS)
+            hint = "" if near is None else f"did you mean {near}? "
+            raise PlanError(f"unknown post-processing {step!r}; {hint}known: {', '.join(STEPS)}")
         answers = STEPS[step](plan, tally, answers)
     if estimator is None and default_estimator(plan) != DEFAULT:
         answers = within_range(plan, answers)
-    return answers
+    ends = plan.schema.shared_range
+    span = None if ends is None else (float(ends[0]), float(ends[1]))
+    return replace(answers, value_range=span, frame_library=tally.frame_library)
 
 
 def bands(plan: Plan, counts: Integers, estimator: str | None = None, level: float = 0.95) -> KeyBands:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, isfinite, isnan, nan
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..foundation.arrays import Floats, Integers
 from ..foundation.errors import PlanError
+from ..foundation.key_names import key_name
+from ..foundation.shown_result import MOST_SHOWN, ShownResult
 from ..people.schema import unknown_key
+
+if TYPE_CHECKING:
+    from ..foundation.result_table import ResultTable
+    from ..plot.style import Axes
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,34 @@ class Estimate:
         """Whether both ends of the interval are finite."""
         return isfinite(self.low) and isfinite(self.high)
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The ends of the interval."""
+        return self.low, self.high
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __format__(self, spec: str) -> str:
+        """The value and its interval, each number in the format: ``f"{e:.2f}"`` is 0.61 [0.59, 0.63]."""
+        from ..foundation.result_table import interval_cell
+
+        if not spec:
+            return str(self)
+        value = "" if isnan(self.value) else format(self.value, spec)
+        if self.bounded:
+            ends = f"[{format(self.low, spec)}, {format(self.high, spec)}]"
+        else:
+            ends = "" if isnan(self.low) else interval_cell(self.low, self.high)
+        return f"{value} {ends}".strip() or "unknown"
+
+    def __str__(self) -> str:
+        from ..foundation.result_table import figure, interval_cell
+
+        value = "" if isnan(self.value) else figure(self.value)
+        ends = "" if isnan(self.low) else interval_cell(self.low, self.high)
+        return f"{value} {ends}".strip() or "unknown"
+
     def document(self) -> dict[str, Any]:
         """The estimate as a JSON object; null for what is unknown or unbounded."""
         interval = "bounded" if self.bounded else "none" if isnan(self.low) else "unbounded"
@@ -53,7 +87,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class KeyAnswer:
+class KeyAnswer(ShownResult):
     """The estimates for one key; None for what the mechanism cannot answer."""
 
     key: str
@@ -66,6 +100,22 @@ class KeyAnswer:
     raw: KeyAnswer | None = None
     """The unbiased answers of this key alone, if these are others."""
 
+    def columns(self) -> dict[str, list[Any]]:
+        """One row: the columns of ``Answers``."""
+        from .answer_table import key_columns
+
+        return key_columns((self,))
+
+    def table(self, most: int | None = MOST_SHOWN) -> ResultTable:
+        """The answer as a table of one row."""
+        from .answer_table import key_table
+
+        return key_table((self,), "interval")
+
+    def plot(self, ax: Axes | None = None, of: str | None = None) -> Axes:
+        """The answer and its intervals; see ``Answers.plot``."""
+        return Answers((self,), self.key, "", 0.95).plot(ax, of)
+
     def document(self) -> dict[str, Any]:
         """The answer as a JSON object."""
         parts = {"frequency": self.frequency, "mean": self.mean, "mass": self.mass}
@@ -77,8 +127,8 @@ class KeyAnswer:
         return body
 
 
-@dataclass(frozen=True)
-class Answers:
+@dataclass(frozen=True, repr=False)
+class Answers(ShownResult):
     """The answers from one tally, key by key, and how they were computed."""
 
     keys: tuple[KeyAnswer, ...]
@@ -88,21 +138,51 @@ class Answers:
     note: str = ""
     after: tuple[str, ...] = ()
     """Names of the post-processing steps, in the order in which they were applied."""
+    value_range: tuple[float, float] | None = field(default=None, compare=False)
+    """The range of all values, if keys share it: where means can be."""
+    frame_library: str | None = field(default=None, compare=False)
+    """The kind of frame that the data came from, which ``to_frame`` returns, too."""
 
     @cached_property
     def _by_name(self) -> dict[str, KeyAnswer]:
         return {answer.key: answer for answer in self.keys}
 
-    def __getitem__(self, key: str) -> KeyAnswer:
-        if key not in self._by_name:
+    def __getitem__(self, key: Hashable) -> KeyAnswer:
+        name = key_name(key)
+        if name is None or name not in self._by_name:
             raise unknown_key(key, self._by_name)
-        return self._by_name[key]
+        return self._by_name[name]
 
     def __iter__(self) -> Iterator[KeyAnswer]:
         return iter(self.keys)
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """A row for each key: of every statistic the value, standard error, interval and raw value."""
+        from .answer_table import key_columns
+
+        return key_columns(self.keys)
+
+    def table(self, most: int | None = MOST_SHOWN) -> ResultTable:
+        """The first answers as a table; ``most=None`` shows all."""
+        from .answer_table import key_table
+
+        table = key_table(self.keys, f"{self.level:.0%} interval").first(most, "keys")
+        by = f"estimator: {self.estimator}" + (f"; {self.note}" if self.note else "")
+        return replace(
+            table, title=f"{self.mechanism}, {len(self.keys):,} keys", notes=(*table.notes, by)
+        )
+
+    def plot(self, ax: Axes | None = None, of: str | None = None) -> Axes:
+        """Values with their intervals; a panel for each statistic, or only ``of`` one, such as "mean".
+
+        On ``ax`` one statistic is drawn. The axes are returned, the first if there are several.
+        """
+        from ..plot.answer_plots import plot_answers
+
+        return plot_answers(self, ax=ax, of=of)
 
     def document(self) -> dict[str, Any]:
         """The answers as a JSON object."""

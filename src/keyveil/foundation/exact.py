@@ -17,6 +17,7 @@ from decimal import (
     Overflow,
     localcontext,
 )
+from numbers import Integral, Real
 
 from .errors import PlanError
 
@@ -40,11 +41,11 @@ MOST_PLACES = 400
 
 
 def decimal(number: object, name: str) -> Decimal:
-    """A finite decimal from an int, float (by its shortest form), Decimal or string."""
-    if isinstance(number, bool) or not isinstance(number, int | float | Decimal | str):
+    """A finite decimal from an int, float (by its shortest form), Decimal or string; NumPy's too."""
+    if isinstance(number, bool) or not isinstance(number, Integral | Real | Decimal | str):
         raise PlanError(f"{name} must be a number")
     try:
-        value = Decimal(float.__repr__(number) if isinstance(number, float) else number)
+        value = Decimal(_written(number))
     except InvalidOperation:
         raise PlanError(f"{name} must be a number, like 1 or 0.5") from None
     if not value.is_finite():
@@ -53,6 +54,15 @@ def decimal(number: object, name: str) -> Decimal:
     if len(digits) > 60 or abs(int(exponent)) > MOST_PLACES:  # of a zero, too: it is written as long
         raise PlanError(f"{name} has too many digits")
     return value
+
+
+def _written(number: Real | Decimal | str) -> int | Decimal | str:
+    """A number as ``Decimal`` takes it."""
+    if isinstance(number, Decimal | str):
+        return number
+    if isinstance(number, Integral):
+        return int(number)
+    return float.__repr__(number) if isinstance(number, float) else str(number)  # NumPy's narrow floats
 
 
 def own_context(digits: int = 28) -> AbstractContextManager[Context]:

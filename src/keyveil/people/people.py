@@ -87,6 +87,30 @@ class People:
         )
 
     @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        schema: Schema,
+        person: str | None = None,
+        key: str | None = None,
+        value: str | None = None,
+        *,
+        wide: bool | None = None,
+        everyone: Any = None,
+    ) -> People:
+        """Everyone in a pandas, Polars or Arrow frame, with the keys of the schema.
+
+        The columns are those that ``Schema.from_frame`` was given, unless others are stated.
+        ``everyone`` names or counts all people, also those without a row, who hold nothing; "frame" says
+        that the frame has them all. Rows that break a rule are mapped as the plan states for clients:
+        other keys are ignored, values outside the range are clipped.
+        """
+        from .tables.frame_people import people_of_frame
+
+        columns = schema.columns_of(person, key, value, wide)
+        return people_of_frame(schema, frame, columns, everyone, values=columns.value is not None)
+
+    @classmethod
     def of_rows(
         cls,
         schema: Schema,

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from math import isfinite
-from numbers import Real
-from typing import Any
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..foundation.arrays import WORD, Floats, Integers, Words
 from ..foundation.errors import RecordError, SchemaError, UnknownKeyError, nearest
 from ..foundation.exact import decimal, text
+from .key_list import check_listed, check_name, name_of
 from .rounding import between_levels
+
+if TYPE_CHECKING:
+    from .frame_columns import FrameColumns
 
 MOST_KEYS = 1 << 20
 MOST_LEVELS = 64
-MOST_LETTERS = 256
-"""Characters of a key's name."""
 
 Record = Mapping[str, float] | Iterable[tuple[str, float]]
 """One person's keys and values. It never leaves the device, nor enters an error, log or repr."""
@@ -39,12 +40,14 @@ class Schema:
     keys: tuple[str, ...]
     ranges: tuple[tuple[Decimal, Decimal], ...]
     levels: int = 2
+    frame: FrameColumns | None = field(default=None, compare=False, repr=False)
+    """The columns of the frame that it was made from; not part of its document."""
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.keys) <= MOST_KEYS:
             raise SchemaError(f"a schema has 1 to {MOST_KEYS} keys")
         for key in self.keys:
-            _check_name(key)
+            check_name(key)
         if len(set(self.keys)) != len(self.keys):
             twice = next(key for key, times in Counter(self.keys).items() if times > 1)
             raise SchemaError(f"key {twice!r} is listed twice; list each key once")
@@ -64,18 +67,22 @@ class Schema:
     @classmethod
     def of(
         cls,
-        keys: Iterable[str] | int,
+        keys: Iterable[Hashable] | int,
         low: float | str | Decimal = -1,
         high: float | str | Decimal = 1,
         *,
-        ranges: Mapping[str, tuple[Any, Any]] | None = None,
+        ranges: Mapping[Any, tuple[Any, Any]] | None = None,
     ) -> Schema:
-        """Keys by name (or that many keys named "0", "1", ...) with one range, or one for each."""
-        names = tuple(str(i) for i in range(keys)) if isinstance(keys, int) else tuple(keys)
-        if ranges is not None and set(ranges) - set(names):
-            raise SchemaError("ranges are given for keys that are not listed")
+        """Keys by name (or that many keys named "0", "1", ...) with one range, or one for each.
+
+        A key that is no text, such as a whole number, is named by its text: 7 is "7".
+        """
+        listed: Iterable[Any] = range(int(keys)) if isinstance(keys, Integral) else keys  # type: ignore[assignment]
+        names = tuple(map(name_of, listed))
         shared = (decimal(low, "low"), decimal(high, "high"))
-        own = ranges or {}
+        own = {name_of(key): ends for key, ends in (ranges or {}).items()}
+        if own:
+            check_listed(own, names)
         return cls(
             names,
             tuple(
@@ -84,10 +91,46 @@ class Schema:
             ),
         )
 
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        person: str | None = "person",
+        key: str = "key",
+        value: str | None = "value",
+        *,
+        top: int | None = None,
+        low: float | str | Decimal | None = None,
+        high: float | str | Decimal | None = None,
+        wide: bool = False,
+    ) -> Schema:
+        """The keys of a pandas, Polars or Arrow frame, those with the most holders first.
+
+        A long frame has a row for each pair, in the columns ``person``, ``key`` and ``value``;
+        ``value=None`` if values do not matter. A ``wide`` one has a row for each person and a column for
+        each key. ``top`` keeps only so many keys. An end of the range that is not stated is that of the
+        values. Keys and ranges become public: state them if they must not follow from the data.
+
+        The schema remembers the columns, so that ``plan.collect(frame)`` needs no names.
+        """
+        from .frame_columns import FrameColumns
+        from .tables.frame_people import schema_of_frame
+
+        return schema_of_frame(frame, FrameColumns(person, key, value, wide), top, low, high)
+
+    def columns_of(
+        self, person: str | None, key: str | None, value: str | None, wide: bool | None
+    ) -> FrameColumns:
+        """The columns of a frame: as stated, or as remembered, or called person, key and value."""
+        from .frame_columns import UNSTATED
+
+        return (self.frame or UNSTATED).changed(person, key, value, wide)
+
     def at(self, levels: int) -> Schema:
         """The same keys with another number of levels; names and ranges are not checked again."""
         schema = object.__new__(Schema)
-        for name, value in (("keys", self.keys), ("ranges", self.ranges), ("levels", levels)):
+        facts = {"keys": self.keys, "ranges": self.ranges, "levels": levels, "frame": self.frame}
+        for name, value in facts.items():
             object.__setattr__(schema, name, value)
         schema._check_levels()
         return schema
@@ -97,11 +140,18 @@ class Schema:
         """Each key's place in the schema."""
         return {key: place for place, key in enumerate(self.keys)}
 
-    def place(self, key: str) -> int:
+    def place(self, key: Hashable) -> int:
         """A key's place by its name; an unknown name gets the nearest one for a hint."""
-        if key in self.index:
-            return self.index[key]
-        raise unknown_key(key, self.keys)
+        place = self._place(key)
+        if place is None:
+            raise unknown_key(key, self.keys)
+        return place
+
+    def _place(self, key: Any) -> int | None:
+        """A key's place; None if the schema does not list it."""
+        if isinstance(key, str):
+            return self.index.get(key)
+        return self.index.get(str(int(key))) if isinstance(key, Integral) else None
 
     @cached_property
     def shared_range(self) -> tuple[Decimal, Decimal] | None:
@@ -134,7 +184,7 @@ class Schema:
         """The record by key place, or one error that names the rule it breaks, never its content."""
         held: dict[int, float] = {}
         for key, value in _pairs(record):
-            place = self.index.get(key) if isinstance(key, str) else None
+            place = self._place(key)
             if place is None:
                 raise RecordError(
                     "a key is not in the plan; the plan lists every key one may hold "
@@ -164,7 +214,7 @@ class Schema:
         """
         lines, seen = [], set()
         for key, value in _pairs(record):
-            if not isinstance(key, str) or key not in self.index:
+            if self._place(key) is None:
                 near = nearest(key, self.keys) if isinstance(key, str) else None
                 hint = "" if near is None else f"; did you mean {near!r}?"
                 lines.append(f"key {key!r} is not in the plan{hint}")
@@ -190,7 +240,7 @@ class Schema:
         except Exception:
             return held  # no mapping at all: a person who holds nothing
         for key, value in pairs:
-            place = self.index.get(key) if isinstance(key, str) else None
+            place = self._place(key)
             if place is None or place in held:
                 continue
             try:
@@ -281,12 +331,3 @@ def _pairs(record: Any) -> Iterable[tuple[Any, Any]]:
     if pairs is None or any(len(pair) != 2 for pair in pairs):
         raise RecordError("a record is a mapping of keys to values")
     return pairs
-
-
-def _check_name(key: object) -> None:
-    if not isinstance(key, str) or not key or len(key) > MOST_LETTERS:
-        raise SchemaError(f"a key's name is text of 1 to {MOST_LETTERS} characters")
-    if key != key.strip() or any(unicodedata.category(c) in ("Cc", "Cs") for c in key):
-        raise SchemaError(
-            f"key {key!r} has outer spaces, control characters or broken text; remove them"
-        )

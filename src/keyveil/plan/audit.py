@@ -15,7 +15,9 @@ from ..foundation.errors import KeyveilError, PlanError
 from ..foundation.exact import LARGEST, decimal, text
 from ..people.schema import Schema
 from ..people.views import MOST_VIEWS, Views
-from .plan import CLIENT, FORMAT, MOST_BYTES, MOST_SUBSET_STATES, TOO_MANY_SUBSETS, Plan, canonical
+from .plan import Plan
+from .plan_document import CLIENT, FORMAT, MOST_BYTES, canonical
+from .plan_fields import MOST_SUBSET_STATES, TOO_MANY_SUBSETS
 from .plan_parts import MOST_PARTS, NO_WEIGHTS, PlanPart
 from .recipe import CALIBRATIONS, Recipe
 from .registry import ENCODINGS, REGISTRY

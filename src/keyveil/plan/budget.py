@@ -14,7 +14,8 @@ from ..foundation.coins import Coins, fresh_bytes
 from ..foundation.errors import BudgetError, CoinsError, PlanError
 from ..foundation.exact import decimal, difference, text, total
 from ..foundation.files import locked, write_whole
-from .plan import Plan, canonical
+from .plan import Plan
+from .plan_document import canonical
 from .report import Report
 
 FORMAT = "keyveil/budget/1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import numpy as np
 from ..foundation.arrays import Integers
 from ..foundation.errors import ReportError
 from ..foundation.files import named, named_content, write_whole
+from .front_door import TallyDoor
 from .report import Report, Reports, check_plan_name, json_object, same_json
 
 if TYPE_CHECKING:
@@ -27,12 +29,13 @@ SPARSE_ABOVE = 1 << 16
 BROKEN = "the tally is broken or cut short; make it again from its reports"
 
 
-class Tally:
+class Tally(TallyDoor):
     """Counts per cell of one plan. ``add`` reports and batches; ``+`` joins tallies."""
 
     def __init__(self, plan: Plan, counts: Integers | None = None) -> None:
         self.plan = plan
         self.counts = np.zeros(plan.layout.cells, np.int64) if counts is None else counts
+        self.frame_library = None if plan.schema.frame is None else plan.schema.frame.library
 
     @property
     def reports(self) -> int:
@@ -44,24 +47,45 @@ class Tally:
         if self.plan.hash != plan.hash:
             raise ReportError("the tally belongs to another plan")
 
-    def add(self, report: Report | Reports) -> Tally:
-        """Count a report or a batch; a batch is refused whole if one of its reports is impossible."""
+    def add(self, report: Report | Reports | Iterable[Report | Reports]) -> Tally:
+        """Count a report, a batch, or a list of them; refused whole if one report is impossible."""
         if isinstance(report, Tally):
             raise ReportError("tallies join with +, as in tally + other; add counts reports")
         if isinstance(report, Reports):
             check_plan_name(report.plan, self.plan.hash, "the reports belong")
             check_total(self.reports + len(report))
             self.plan.packing.count(report, self.counts)
-        else:
+        elif isinstance(report, Report):
             self.plan.packing.check(report)
             check_total(self.reports + 1)
             self.counts[list(report.cells)] += 1
+        else:
+            self._add_all(report)
         return self
 
+    def _add_all(self, reports: Iterable[Report | Reports]) -> None:
+        """Count every one of several reports and batches, or none."""
+        if isinstance(reports, str | bytes | Mapping) or not isinstance(reports, Iterable):
+            raise ReportError("add counts reports: one, a batch, or a list of them")
+        together = Tally(self.plan)
+        for report in reports:
+            if not isinstance(report, Report | Reports):
+                raise ReportError("a list of reports holds reports and batches of them alone")
+            together.add(report)
+        self.counts += together.counts
+
     def __add__(self, other: Tally) -> Tally:
+        if not isinstance(other, Tally):
+            return NotImplemented
         other.belongs_to(self.plan)
         check_total(self.reports + other.reports)
-        return Tally(self.plan, self.counts + other.counts)
+        joined = Tally(self.plan, self.counts + other.counts)
+        joined.frame_library = self.frame_library
+        return joined
+
+    def __radd__(self, other: object) -> Tally:
+        """``sum(tallies)`` begins with 0."""
+        return self + Tally(self.plan) if isinstance(other, int) and other == 0 else NotImplemented
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -74,6 +98,8 @@ class Tally:
 
     def __repr__(self) -> str:
         return f"Tally({self.plan!r}, {self.reports} reports)"
+
+    __str__ = __repr__
 
     def view_counts(self, view: int) -> tuple[int, Integers]:
         """Reports of a view, and the counts of its channel's cells."""

@@ -14,8 +14,9 @@ from ..estimate.together.query import Query
 from ..people.scale import Scale
 from ..people.schema import Schema
 from ..plan.plan import Plan
+from .advice import Advice
 from .options import key_scores, options_for
-from .planner import EPSILONS, Advice
+from .planner import EPSILONS
 from .side_part import SIDE
 
 A_FEW = ("0.1", "0.2", "0.5", "1", "2", "4", "6")

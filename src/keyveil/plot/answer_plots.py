@@ -2,70 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..estimate import Answers
-from .style import BLUE, GREY, ORANGE, grid_of, lightly, put_away, put_away_with, short
+from ..foundation.errors import QueryError
+from .interval_plots import draw_intervals
+from .style import GREY, Axes, grid_of, put_away, put_away_with, short
 
 MOST_ROWS = 60
+"""Number of keys in a picture; more are not legible."""
+WORDS = {
+    "frequency": "share of people who have the key",
+    "mean": "mean value among those who have it",
+    "mass": "frequency times mean, on [-1, 1]",
+}
+"""The statistics of a key, as axes name them."""
+MATRIX_WORDS = {
+    "frequency": "Share who have the row's key, among people who have the column's",
+    "mean": "Mean value of the row's key, among people who have both",
+    "lift": "How many times as often people have the row's key if they have the column's",
+}
 
 
 def plot_answers(
-    answers: Answers,
-    path: str | Path,
+    answers: Any,
+    path: str | Path | None = None,
     truth: Mapping[str, Mapping[str, float]] | None = None,
     title: str = "",
-) -> None:
-    """Draw one panel for each statistic: values with intervals, and the truth if it is given."""
-    names = ("frequency", "mean", "mass")
-    parts = [p for p in names if any(getattr(a, p) is not None for a in answers)]
+    ax: Axes | None = None,
+    of: str | None = None,
+) -> Axes:
+    """Draw values with intervals: a panel for each statistic, or the one that is named on ``ax``."""
+    parts = [p for p in WORDS if any(getattr(answer, p) is not None for answer in answers)]
+    if of is not None and of not in parts:
+        raise QueryError(f"these answers have no {of!r}; they have: {', '.join(parts)}")
+    parts = parts if of is None else [of]
     shown = answers.keys[:MOST_ROWS]
-    height = 1.4 + 0.28 * max(len(shown), 3)
-    figure, panels = grid_of(path, len(parts), 1.5 + 4.2 * len(parts), height, sharey=True)
-    rows = np.arange(len(shown))[::-1]
-    for panel, part in zip(panels[0], parts, strict=True):
-        _panel(panel, part, shown, rows, truth)
-    panels[0][0].set_yticks(rows, [short(a.key) for a in shown])
-    panels[0][0].set_ylim(-0.7, len(shown) - 0.3)
-    heading = title or f"{answers.mechanism}, {answers.estimator}"
+    heading = title or f"{answers.mechanism}: answers with {answers.level:.0%} intervals"
     if len(shown) < len(answers):
         heading += f" (first {len(shown)} of {len(answers)} keys)"
-    put_away_with(figure, path, heading, 3, 1 - 0.25 / height)
+    if ax is not None:
+        _panel(ax, parts[0], shown, answers.value_range, truth)
+        ax.set_title(heading, loc="left", fontsize=11)
+        return ax
+    height = 1.4 + 0.28 * max(len(shown), 3)
+    figure, panels = grid_of(path, len(parts), 1.5 + 4.2 * len(parts), height, sharey=True)
+    for panel, part in zip(panels[0], parts, strict=True):
+        _panel(panel, part, shown, answers.value_range, truth)
+    heading_end = put_away_with(figure, None, heading, 0, 1 - 0.3 / height)
+    handles: dict[str, Any] = {}
+    for panel in figure.axes:
+        handles |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
+    top = 1 - 0.28 / height
+    place = {"loc": "upper left", "bbox_to_anchor": (0.005, top), "ncols": 5}
+    figure.legend(list(handles.values()), list(handles), **place, frameon=False, fontsize=9)
+    return heading_end if path is None else put_away(figure, path)
 
 
 def _panel(
-    panel: Any, part: str, shown: Any, rows: Any, truth: Mapping[str, Mapping[str, float]] | None
+    panel: Axes,
+    part: str,
+    shown: Sequence[Any],
+    ends: tuple[float, float] | None,
+    truth: Mapping[str, Mapping[str, float]] | None,
 ) -> None:
-    estimates = [getattr(answer, part) for answer in shown]
-    values = np.array([np.nan if e is None else e.value for e in estimates])
-    ends = np.array(
-        [[np.nan, np.nan] if e is None or not e.bounded else [e.low, e.high] for e in estimates]
-    )
-    panel.hlines(rows, ends[:, 0], ends[:, 1], color=BLUE, lw=2.2, alpha=0.65, label="interval")
-    # A value whose interval is unbounded says nothing, and is not drawn as if it did.
-    bounded = np.where(np.isnan(ends[:, 0]), np.nan, values)
-    panel.plot(bounded, rows, "o", color=BLUE, ms=4, label="estimate")
-    text = {"transform": panel.get_yaxis_transform(), "color": GREY, "fontsize": 8}
-    for row, estimate in zip(rows, estimates, strict=True):
-        if estimate is not None and not estimate.bounded:
-            panel.text(0.5, row, "unbounded", ha="center", va="center", **text)
+    possible = {"frequency": (0.0, 1.0), "mass": (-1.0, 1.0)}.get(part, ends or (-inf, inf))
+    true = None
     if truth is not None:
         true = [truth.get(answer.key, {}).get(part, np.nan) for answer in shown]
-        panel.plot(true, rows, "|", color=ORANGE, ms=11, mew=2, label="truth")
-    panel.set_xlabel(part)
-    lightly(panel, "x")
+    names = [answer.key for answer in shown]
+    draw_intervals(panel, names, [getattr(answer, part) for answer in shown], possible, true)
+    panel.set_xlabel(WORDS[part])
+
+
+def plot_queries(
+    answers: Sequence[Any], possible: Mapping[str, tuple[float, float]], ax: Axes | None = None
+) -> Axes:
+    """Answers to queries with their intervals, a panel for each statistic; on ``ax`` the first alone."""
+    kinds = list(dict.fromkeys(answer.query.kind for answer in answers))
+    groups = {kind: [a for a in answers if a.query.kind == kind] for kind in kinds}
+    if ax is not None:
+        _queries(ax, kinds[0], groups[kinds[0]], possible)
+        return ax
+    height = 0.6 + sum(0.75 + 0.3 * len(group) for group in groups.values())
+    ratios = [0.75 + 0.3 * len(group) for group in groups.values()]
+    figure, panels = grid_of(None, 1, 8.0, height, len(kinds), height_ratios=ratios)
+    for panel, kind in zip(panels[:, 0], kinds, strict=True):
+        _queries(panel, kind, groups[kind], possible)
+    figure.tight_layout()
+    return figure.axes[0]
+
+
+def _queries(
+    panel: Axes, kind: str, answers: Sequence[Any], possible: Mapping[str, tuple[float, float]]
+) -> None:
+    raw = [answer.raw for answer in answers]
+    labels = [str(answer.query) for answer in answers]
+    draw_intervals(panel, labels, [a.estimate for a in answers], possible[kind], None, raw, whole=True)
+    words = {"frequency": "share of people", "lift": "lift; 1 is no relation"}
+    panel.set_xlabel(words.get(kind, "mean value"))
+    if kind == "lift":
+        panel.axvline(1.0, color=GREY, lw=1.0, ls=":")
+
+
+# -- every key given every other ---------------------------------------------------------------------
 
 
 def plot_matrix(
-    keys: tuple[str, ...], matrix: Any, path: str | Path, title: str, numbers: int = 16
-) -> None:
-    """A heat map of one statistic of every key given every other; grey where there is no value.
+    keys: tuple[str, ...],
+    matrix: Any,
+    path: str | Path | None,
+    kind: str = "frequency",
+    numbers: int = 16,
+    ends: tuple[float, float] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """A heat map of one statistic of every key given every other.
 
-    A grey cell shows its range if it is known, and otherwise a question mark.
+    Colours of shares begin at 0; those of lifts are white at 1, no relation; means have the range
+    ``ends``. A hatched cell is uncertain. A grey one has no value; it shows its range if that is known.
     """
     size = len(keys)
     values = np.full((size, size), np.nan)
@@ -73,23 +132,84 @@ def plot_matrix(
     for i, j, cell in known:
         if cell.estimate.bounded:
             values[i, j] = cell.estimate.value  # NaN for a range
-    inches = min(4.0 + 0.42 * size, 16.0)
-    figure, ((panel,),) = grid_of(path, 1, inches + 1.2, inches)
-    panel.set_facecolor("#eeeeee")
-    image = panel.imshow(values, cmap="viridis", interpolation="nearest")
+    inches = min(2.9 + 0.4 * size, 11.0)
+    if ax is None:
+        figure, ((panel,),) = grid_of(path, 1, inches + 1.6, inches)
+    else:
+        figure, panel = ax.figure, ax
+    panel.set_facecolor("#dddddd")
+    image = panel.imshow(values, interpolation="nearest", **_colours(kind, values, ends))
+    hatched = _hatch(panel, image, known)
+    _diagonal(panel, size)
     for i, j, cell in known if size <= numbers else ():
-        dark = not np.isnan(values[i, j]) and float(image.norm(values[i, j])) < 0.6
-        colour = "white" if dark else "black"
-        panel.text(j, i, _cell(cell), ha="center", va="center", fontsize=7, color=colour)
+        panel.text(
+            j, i, _cell(cell), ha="center", va="center", fontsize=7, color=_ink(image, values[i, j])
+        )
     ticks = np.arange(0, size, max(1, size // 40))
     names = [short(keys[i]) for i in ticks]
-    panel.set_xticks(ticks, names, rotation=60, ha="right", fontsize=8)
+    panel.set_xticks(ticks, names, rotation=45, ha="right", rotation_mode="anchor", fontsize=8)
     panel.set_yticks(ticks, names, fontsize=8)
-    panel.set_xlabel("given that one holds")
-    panel.set_title(title, loc="left", fontsize=11)
+    panel.tick_params(length=0)
+    panel.set_xlabel("among people who have", fontsize=9)
+    panel.set_title(MATRIX_WORDS[kind] + hatched, loc="left", fontsize=10)
     figure.colorbar(image, ax=panel, fraction=0.046, pad=0.03)
+    if ax is not None:
+        return panel
     figure.tight_layout()
-    put_away(figure, path)
+    return put_away(figure, path)
+
+
+def _colours(kind: str, values: np.ndarray, ends: tuple[float, float] | None) -> dict[str, Any]:
+    """The colour map and its limits."""
+    from matplotlib.colors import TwoSlopeNorm
+
+    most = float(np.nanmax(values, initial=0.0))
+    if kind == "lift":
+        return {"cmap": "PuOr_r", "norm": TwoSlopeNorm(1.0, 0.0, max(most, 2.0))}
+    if kind == "mean":
+        return {"cmap": "viridis"} | ({} if ends is None else {"vmin": ends[0], "vmax": ends[1]})
+    return {"cmap": "viridis", "vmin": 0.0, "vmax": min(most, 1.0) or 1.0}
+
+
+def _hatch(panel: Axes, image: Any, known: Sequence[tuple[int, int, Any]]) -> str:
+    """Hatch the cells that are uncertain; what hatching means, for the title."""
+    from matplotlib.patches import Rectangle
+
+    span = image.norm.vmax - image.norm.vmin
+    uncertain = [
+        (i, j) for i, j, c in known if c.estimate.bounded and (c.shown is False or _wide(c, span))
+    ]
+    for i, j in uncertain:
+        box: dict[str, Any] = {
+            "fill": False,
+            "hatch": "//",
+            "edgecolor": "#888888",
+            "linewidth": 0,
+            "alpha": 0.55,
+        }
+        panel.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, **box))
+    return "\nhatched: uncertain; the tally shows no sign that they go together" if uncertain else ""
+
+
+def _wide(cell: Any, span: float) -> bool:
+    """Whether the interval is as wide as all colours together."""
+    return bool(cell.shown is None and cell.estimate.high - cell.estimate.low > span)
+
+
+def _diagonal(panel: Axes, size: int) -> None:
+    """A key given itself is no question: its cell is white."""
+    from matplotlib.patches import Rectangle
+
+    for i in range(size):
+        panel.add_patch(Rectangle((i - 0.5, i - 0.5), 1, 1, facecolor="white", edgecolor="none"))
+
+
+def _ink(image: Any, value: float) -> str:
+    """The colour of text on a cell: white on dark ones."""
+    if np.isnan(value):
+        return "black"
+    red, green, blue, _ = image.cmap(image.norm(value))
+    return "white" if 0.3 * red + 0.59 * green + 0.11 * blue < 0.5 else "black"
 
 
 def _cell(answer: Any) -> str:

@@ -9,10 +9,21 @@ from typing import Any
 import numpy as np
 
 from ..people.scale import Scale
-from .style import BLUE, GREY, ORANGE, grid_of, lightly, line_look, plain_ticks, put_away, put_away_with
+from .style import (
+    BLUE,
+    GREY,
+    ORANGE,
+    Axes,
+    grid_of,
+    lightly,
+    line_look,
+    plain_ticks,
+    put_away,
+    put_away_with,
+)
 
 
-def plot_curves(curves: Any, path: str | Path, epsilon: float, people: int) -> None:
+def plot_curves(curves: Any, path: str | Path | None, epsilon: float, people: int) -> Axes:
     """Predicted errors of a few mechanisms: against epsilon above, against people below.
 
     Errors are roots of mean squared ones, as in the planner's table. A dotted line marks the epsilon
@@ -51,7 +62,7 @@ def plot_curves(curves: Any, path: str | Path, epsilon: float, people: int) -> N
     if len(parts) == 1:
         panels[0][0].legend(frameon=False, fontsize=8, loc="lower left")
     heading = "predicted error" + (", before shrinkage" if curves.ask != "conditional" else "")
-    put_away_with(figure, path, heading, len(curves.by_epsilon) if len(parts) > 1 else 0, 0.985)
+    return put_away_with(figure, path, heading, len(curves.by_epsilon) if len(parts) > 1 else 0, 0.985)
 
 
 def _asked_of(part: str, ask: str, scale: Scale) -> str:

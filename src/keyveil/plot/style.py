@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..foundation.errors import TableError
 from ..foundation.files import whole_file
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes as Axes
+else:
+    Axes = Any
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#767676"
 """From Okabe and Ito's colours, which everyone can tell apart."""
@@ -18,41 +23,44 @@ LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B8860B", "#3E9BD0", "#767
 MARKS = "os^Dv<>Pd*X"
 
 
-def check_picture(path: str | Path) -> None:
-    """Refuse a picture that cannot be written, without loading matplotlib."""
+def check_picture(path: str | Path | None) -> None:
+    """Refuse a picture that cannot be drawn or written, without loading matplotlib."""
     if find_spec("matplotlib") is None:
         raise TableError("a picture needs matplotlib: pip install 'keyveil[plot]'")
-    if Path(path).suffix.lower() not in {".png", ".svg", ".pdf"}:
+    if path is not None and Path(path).suffix.lower() not in {".png", ".svg", ".pdf"}:
         raise TableError(f"{path}: a picture's name ends in .png, .svg or .pdf")
 
 
 def grid_of(
-    path: str | Path, columns: int, width: float, height: float, rows: int = 1, **more: Any
+    path: str | Path | None, columns: int, width: float, height: float, rows: int = 1, **more: Any
 ) -> tuple[Any, Any]:
-    """A figure, drawn without a screen, and its grid of panels; sizes in inches.
+    """A figure and its grid of panels; sizes in inches.
 
-    A file name that matplotlib cannot write is refused.
+    With a file's name it is drawn without a screen; a name that matplotlib cannot write is refused.
+    Without one it is a figure of pyplot, which a notebook or window shows. The backend stays as it is.
     """
     check_picture(path)
-    import matplotlib
+    if path is None:
+        from matplotlib import pyplot
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+        return pyplot.subplots(rows, columns, figsize=(width, height), squeeze=False, **more)
+    from matplotlib.figure import Figure
 
-    figure, panels = pyplot.subplots(rows, columns, figsize=(width, height), squeeze=False, **more)
-    return figure, panels
-
-
-def put_away(figure: Any, path: str | Path) -> None:
-    """Write the picture completely or not at all, and close it."""
-    from matplotlib import pyplot
-
-    with whole_file(Path(path)) as file:
-        figure.savefig(file, dpi=150, format=Path(path).suffix[1:].lower())
-    pyplot.close(figure)
+    figure = Figure(figsize=(width, height))
+    return figure, figure.subplots(rows, columns, squeeze=False, **more)
 
 
-def put_away_with(figure: Any, path: str | Path, heading: str, columns: int, top: float = 1.0) -> None:
+def put_away(figure: Any, path: str | Path | None) -> Axes:
+    """Write the picture completely or not at all, if it has a file; its first panel is returned."""
+    if path is not None:
+        with whole_file(Path(path)) as file:
+            figure.savefig(file, dpi=150, format=Path(path).suffix[1:].lower())
+    return figure.axes[0]
+
+
+def put_away_with(
+    figure: Any, path: str | Path | None, heading: str, columns: int, top: float = 1.0
+) -> Axes:
     """Write the picture with a heading and, if it has columns, one legend for all of its panels.
 
     Panels reach up to ``top``, a share of the figure's height.
@@ -62,7 +70,7 @@ def put_away_with(figure: Any, path: str | Path, heading: str, columns: int, top
         handles, labels = figure.axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="upper right", ncols=columns, frameon=False, fontsize=9)
     figure.tight_layout(rect=(0, 0, 1, top))
-    put_away(figure, path)
+    return put_away(figure, path)
 
 
 def line_look(number: int) -> dict[str, str]:

@@ -27,11 +27,12 @@ from ..people.schema import Schema
 from ..plan.plan import Plan
 from ..plan.recipe import written
 from ..plan.tally import Tally
+from ..planner.advice import Advice
 from ..planner.competitor import competitor_name, parse_competitor
 from ..planner.first_round import pilot_people
 from ..planner.padding import PADDED_FOR
 from ..planner.pilot import pilot_beliefs
-from ..planner.planner import Advice, advise
+from ..planner.planner import advise
 from .conditional_questions import ConditionalQuestions
 from .contest_row import STATISTICS, ContestRow, MeasuredErrors, measure_errors
 from .key_questions import KeyQuestions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...foundation.arrays import Floats
-from ...foundation.errors import PlanError, QueryError
+from ...foundation.errors import PlanError, QueryError, nearest
+from ...foundation.result_table import ResultTable
+from ...foundation.shown_result import MOST_SHOWN, ShownResult
 from ...people.schema import Schema
 from .. import DEFAULT, bands, estimators_of
 from ..answer import Estimate, plain, quantile, ratio, shifted
@@ -20,13 +22,15 @@ from ..likelihood import fit
 from ..linear import single_keys
 from .identified_range import known_moments, possible_range
 from .joint import Evidence, HeldEvidence, JointMoments, evidence, not_together
-from .query import Query
+from .query import KINDS, Query
+from .query_answer import RANGES, ConditionalMatrix, QueryAnswer, QueryResults
 from .raw_lift import raw_lift
 from .shrunk_conditionals import ShrunkConditionals
 
 if TYPE_CHECKING:
     from ...plan.plan import Plan
     from ...plan.tally import Tally
+    from ...plot.style import Axes
 
 ESTIMATORS = ("best", "pooled", "least_squares", "likelihood", "simplex", "printed")
 """Names of the estimators of conditionals, the default first.
@@ -47,48 +51,6 @@ MOST_STATES = 3**8
 """Largest number of joint states of the keys of a query. Laws are computed with square matrices of this
 size, so memory grows with its square and time with its cube. At the limit a query takes about half a
 gigabyte; with three times as many states it would take two."""
-
-RANGES = {"frequency": (0.0, 1.0), "mean": (-1.0, 1.0), "lift": (0.0, inf)}
-"""Range of each statistic, means on the [-1, 1] scale."""
-
-
-@dataclass(frozen=True)
-class QueryAnswer:
-    """A query, its estimate, and how the estimate was obtained."""
-
-    query: Query
-    estimate: Estimate
-    how: str
-    """ "view" if a view holds all keys of the query. "range" if none does: the value is NaN, and the
-    interval is the identified range, all values that agree with the views, widened for sampling error.
-    "nothing" if one of the keys has no reports."""
-    guess: float | None = None
-    """For a range: the value at the law of most entropy, one of many that agree with the views. It has
-    no error bound. None if only single keys are known, or if nobody meets the condition at that law."""
-    estimator: str = ""
-    """Name of the estimator of the value."""
-    shown: bool | None = None
-    """Whether the tally shows that the answer differs from that without the conditions. None if that
-    was not tested."""
-    raw: Estimate | None = None
-    """The unbiased estimate, if the value is another one."""
-
-    @property
-    def point(self) -> float:
-        """The guess if there is one, otherwise the value of the estimate, which may be NaN."""
-        return self.estimate.value if self.guess is None else self.guess
-
-    def document(self) -> dict[str, Any]:
-        """The answer as a JSON object; the value is null for a range, the guess for all others."""
-        return {
-            "query": str(self.query),
-            "how": self.how,
-            **self.estimate.document(),
-            "guess": self.guess,
-            "estimator": self.estimator,
-            "shown": self.shown,
-            "raw": None if self.raw is None else self.raw.document(),
-        }
 
 
 def check_size(schema: Schema, query: Query, most_states: int = MOST_STATES) -> None:
@@ -133,14 +95,20 @@ def _has_both(plan: Plan) -> bool:
     return "frequency" in answers and ("mean" in answers or plan.schema.levels < 2)
 
 
-class Conditionals:
-    """Answers queries from one tally; what they share is computed once."""
+class Conditionals(ShownResult):
+    """Answers queries from one tally; what they share is computed once.
+
+    ``to_frame``, ``plot`` and its own display show every key given every other.
+    """
 
     def __init__(self, plan: Plan, tally: Tally, estimator: str = "best", level: float = 0.95) -> None:
         if estimator not in ESTIMATORS:
-            raise PlanError(f"unknown estimator {estimator!r}; known: {', '.join(ESTIMATORS)}")
+            near = nearest(str(estimator), ESTIMATORS)
+            hint = "" if near is None else f"did you mean {near}? "
+            raise PlanError(f"unknown estimator {estimator!r}; {hint}known: {', '.join(ESTIMATORS)}")
         quantile(level)
         whole, counts = plan, tally.counts
+        self.frame_library = tally.frame_library
         plan, tally = asked_together(plan, tally)
         self.plan, self.level, self.estimator = plan, level, estimator
         if estimator == "best" and (DEFAULT not in estimators_of(plan) or not _has_both(plan)):
@@ -184,13 +152,20 @@ class Conditionals:
             answer = QueryAnswer(parsed, estimate, "view", estimator=self.estimator)
         else:
             answer = self._by_range(parsed, keys, weights)
+        answer = replace(answer, frame_library=self.frame_library, ends=self._ends)
         return self._on_scale(answer, target) if parsed.kind == "mean" else answer
 
-    def answers(self, queries: Iterable[Query | str]) -> list[QueryAnswer]:
-        """The answers to many queries."""
+    @property
+    def _ends(self) -> tuple[float, float] | None:
+        """The range of all values, if keys share it."""
+        ends = self.plan.schema.shared_range
+        return None if ends is None else (float(ends[0]), float(ends[1]))
+
+    def answers(self, queries: Iterable[Query | str]) -> QueryResults:
+        """The answers to many queries, in their order."""
         parsed = [Query.parse(query) if isinstance(query, str) else query for query in queries]
         self.prepare(parsed)
-        return [self.answer(query) for query in parsed]
+        return QueryResults([self.answer(query) for query in parsed])
 
     def prepare(self, queries: Sequence[Query]) -> None:
         """Computes what is faster for many queries at once; call it before ``answer``."""
@@ -203,14 +178,29 @@ class Conditionals:
         if self._shrunk is not None:
             self._shrunk.prepare([(key, given) for key, given in places if given])
 
-    def matrix(self, kind: str = "frequency") -> list[list[QueryAnswer | None]]:
+    def matrix(self, kind: str = "frequency") -> ConditionalMatrix:
         """``kind(k | c)`` for every two keys, in row k and column c; None on the diagonal."""
         keys = self.plan.schema.keys
         pairs = [(k, c) for k in keys for c in keys if k != c]
         answers = dict(
             zip(pairs, self.answers([Query(kind, k, ((c, True),)) for k, c in pairs]), strict=True)
         )
-        return [[answers.get((k, c)) for c in keys] for k in keys]
+        rows = [[answers.get((k, c)) for c in keys] for k in keys]
+        return ConditionalMatrix(keys, kind, rows, self.level, self._ends, self.frame_library)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The columns of all three matrices; means only if the plan asks for values."""
+        kinds = [kind for kind in KINDS if kind != "mean" or self.plan.schema.levels > 1]
+        parts = [self.matrix(kind).columns() for kind in kinds]
+        return {name: [value for part in parts for value in part[name]] for name in parts[0]}
+
+    def table(self, most: int | None = MOST_SHOWN) -> ResultTable:
+        """The frequency of every key given every other."""
+        return self.matrix().table(most)
+
+    def plot(self, ax: Axes | None = None, kind: str = "frequency") -> Axes:
+        """A heat map of every key given every other; ``kind`` is "frequency", "mean" or "lift"."""
+        return self.matrix(kind).plot(ax)
 
     # -- one view --------------------------------------------------------------------------------
 

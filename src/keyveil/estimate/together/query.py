@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...foundation.errors import QueryError, nearest
-from ...people.schema import MOST_LETTERS, Schema
+from ...people.key_list import MOST_LETTERS
+from ...people.schema import Schema
 
 KINDS = ("frequency", "mean", "lift")
 """Names of the statistics."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from ...foundation.arrays import Floats
 from ...foundation.errors import KeyveilError, TableError, nearest
+from ...foundation.key_names import key_name
 from .delimiters import DELIMITERS
 
 BATCH = 1 << 16
@@ -150,12 +151,12 @@ class Frame(Source):
             if set(columns.names) <= set(names):
                 narrow = source.select if hasattr(source, "select") else source.__getitem__
                 source = narrow(columns.names)
-        pa = arrow()
-        try:
-            native = isinstance(source, pa.Table)
-            self._table = source if native else pa.RecordBatchReader.from_stream(source).read_all()
-        except Exception as error:
-            self._table, trouble = None, type(error).__name__
+        self._table, trouble = _arrow_table(source)
+        if self._table is None and hasattr(source, "assign") and columns.key in names:
+            # A pandas column of Python objects, such as numbers and text: each key has a name.
+            with suppress(Exception):
+                by_name = source[columns.key].map(key_name)
+                self._table, trouble = _arrow_table(source.assign(**{columns.key: by_name}))
         if self._table is None:
             columns.check(names)
             raise TableError(
@@ -166,6 +167,16 @@ class Frame(Source):
 
     def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
         return iter(self._table.select(self._columns.read(persons_only)).to_batches(max_chunksize=BATCH))
+
+
+def _arrow_table(source: Any) -> tuple[Any, str]:
+    """A frame as an Arrow table; without one, the kind of error."""
+    pa = arrow()
+    try:
+        native = isinstance(source, pa.Table)
+        return (source if native else pa.RecordBatchReader.from_stream(source).read_all()), ""
+    except Exception as error:
+        return None, type(error).__name__
 
 
 class RowStream(Source):

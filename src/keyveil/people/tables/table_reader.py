@@ -14,6 +14,7 @@ import numpy as np
 from ...foundation.arrays import Floats
 from ...foundation.coins import address
 from ...foundation.errors import TableError
+from ...foundation.key_names import key_name
 from ..people import People
 from ..schema import Schema
 from .frames import Batch, Columns, arrow, numbers_of, of_file
@@ -247,12 +248,10 @@ class _Table:
         """The place of each row's key in the schema."""
         types, column = arrow().types, self._columns.key
         kind = array.type.value_type if types.is_dictionary(array.type) else array.type
-        if not (_is_text(kind) or types.is_integer(kind) or types.is_floating(kind)):
-            if not types.is_null(kind):
-                raise TableError(
-                    f"column {column!r} holds {_kind(kind)}; a key is text or a whole number"
-                )
+        if types.is_null(kind):
             return np.full(len(array), ABSENT, np.int32)
+        if types.is_nested(kind) or types.is_boolean(kind):
+            raise TableError(f"column {column!r} holds {_kind(kind)}; a key is text or a whole number")
         coded = array if types.is_dictionary(array.type) else array.dictionary_encode()
         if self._names is None or not coded.dictionary.equals(self._names):
             self._names = coded.dictionary
@@ -275,25 +274,22 @@ class _Table:
 
 
 def _broken(schema: Schema, places: np.ndarray, values: Floats) -> dict[str, int]:
-    """Number of rows that break each rule for clients."""
+    """Number of rows that break each rule for clients; and of those with a known key and a number."""
     known = places >= 0
     low, high = schema.low[np.maximum(places, 0)], schema.high[np.maximum(places, 0)]
     return {
         "unknown_key": int((places == UNKNOWN).sum()),
         "no_number": int((known & np.isnan(values)).sum()),
         "outside_range": int((known & ((values < low) | (values > high))).sum()),
+        "with_number": int((known & ~np.isnan(values)).sum()),
     }
 
 
 def _key_name(name: Any, column: str) -> str | None:
-    """A key's name from a cell, which may be a whole number; None if the cell is empty."""
-    if name is None or (isinstance(name, float) and isnan(name)):
-        return None
-    if isinstance(name, float):
-        if not name.is_integer():
-            raise TableError(f"column {column!r} holds fractions; a key is text or a whole number")
-        name = int(name)
-    return str(name)
+    """A key's name from a cell; None if the cell is empty."""
+    if isinstance(name, float) and not (isnan(name) or name.is_integer()):
+        raise TableError(f"column {column!r} holds fractions; a key is text or a whole number")
+    return key_name(name)
 
 
 def _is_text(kind: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,9 @@ KEYS_AT_ONCE = 1 << 16
 
 FAR = 1e300
 """Only infinite values lie outside this range."""
+
+
+Result = TypeVar("Result")
 
 
 class Read(NamedTuple):
@@ -48,13 +51,7 @@ def read_top(data: str, person: str, key: str, value: str, ends: tuple[float, fl
         columns = {"person": person, "key": key, "value": value}
         return people_of(schema, data, **columns, lenient=True, mapped=mapped), mapped
 
-    keys = _ranked(rows)[:top]
-    people, mapped = read(keys)
-    if len(people.values) < sum(rows[name] for name in keys):
-        most_held = _most_held(rows, _holders(keys, people), top, lambda names: read(names)[0])
-        if most_held != keys:
-            keys = most_held
-            people, mapped = read(keys)
+    keys, (people, mapped) = most_held_keys(rows, top, read, lambda result: result[0])
     held = len(people.values)
     if not held:
         raise TableError(f"the table {data} has no number in column {value!r}")
@@ -67,6 +64,26 @@ def read_top(data: str, person: str, key: str, value: str, ends: tuple[float, fl
             "are on: --range LOW,HIGH"
         )
     return Read(keys, people, mapped["outside_range"], mapped["no_number"], numbers - held)
+
+
+def most_held_keys(
+    rows: dict[str, int],
+    top: int,
+    read: Callable[[list[str]], Result],
+    people: Callable[[Result], People],
+) -> tuple[list[str], Result]:
+    """The ``top`` keys that most people hold, and what ``read`` returns for them.
+
+    ``rows`` has the number of rows of each key, and ``people`` takes the people from a result.
+    """
+    keys = _ranked(rows)[:top]
+    result = read(keys)
+    if len(people(result).values) < sum(rows[name] for name in keys):
+        held = _holders(keys, people(result))
+        most_held = _most_held(rows, held, top, lambda names: people(read(names)))
+        if most_held != keys:
+            return most_held, read(most_held)
+    return keys, result
 
 
 def _most_held(

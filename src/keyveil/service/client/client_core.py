@@ -20,7 +20,8 @@ from urllib.parse import quote, urlsplit
 from ...foundation.coins import Coins
 from ...foundation.errors import KeyveilError, PlanError
 from ...plan.budget import checked_cap
-from ...plan.plan import MOST_BYTES, Plan
+from ...plan.plan import Plan
+from ...plan.plan_document import MOST_BYTES
 from ...plan.report import is_hex
 from .ledger import WAITING, Entry, Ledger
 

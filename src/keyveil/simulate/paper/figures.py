@@ -72,17 +72,13 @@ SETTINGS: Any = {
 
 @contextmanager
 def look() -> Iterator[None]:
-    """Matplotlib without a screen, with the settings of all figures, which are closed at the end."""
+    """The settings of all figures, which are drawn without a screen."""
     try:
         import matplotlib
     except ImportError:
         raise TableError("figures need matplotlib: pip install 'keyveil[plot]'") from None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     with matplotlib.rc_context(SETTINGS):
         yield
-        pyplot.close("all")
 
 
 def panels(
@@ -104,9 +100,10 @@ def panels(
     Margins are stated rather than fitted, which would draw every figure three times. To be called
     within ``look``.
     """
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure
 
-    figure, grid = pyplot.subplots(rows, columns, figsize=(width, height), squeeze=False, **more)
+    figure = Figure(figsize=(width, height))
+    grid = figure.subplots(rows, columns, squeeze=False, **more)
     wide = (width - left - right - (columns - 1) * across) / columns
     high = (height - top - bottom - (rows - 1) * down) / rows
     figure.subplots_adjust(

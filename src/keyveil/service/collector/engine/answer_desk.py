@@ -16,8 +16,9 @@ from typing import Any
 
 from ....estimate import estimate, estimators_of
 from ....estimate.projection import STEPS
-from ....estimate.together.conditional import ESTIMATORS, Conditionals, QueryAnswer, check_size
+from ....estimate.together.conditional import ESTIMATORS, Conditionals, check_size
 from ....estimate.together.query import KINDS, Query
+from ....estimate.together.query_answer import QueryAnswer
 from ....plan.plan import Plan
 from ....plan.tally import Tally
 from ....trust.poison import CHOICES, Reach, reach

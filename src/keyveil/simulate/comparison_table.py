@@ -1,4 +1,4 @@
-"""The table of ``keyveil compare``: headings, cells and footnotes."""
+"""The table of a comparison, for ``keyveil.compare`` and the command: headings, cells, footnotes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..planner.competitor import parse_competitor
-from ..simulate.contest import is_auto
-from ..simulate.contest_row import STATISTICS
+from .contest import is_auto
+from .contest_row import STATISTICS
 
 SHORT = {"squared": "MSE", "absolute": "MAE"}
 """Errors that can be shown, and their names in tables and JSON."""

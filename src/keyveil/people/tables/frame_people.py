@@ -1,0 +1,179 @@
+"""People and schemas from a frame, as an analyst has it: long or wide, with keys of any kind.
+
+What breaks a rule is mapped as the plan states for clients: a key outside of the schema is ignored, a
+value outside its range is clipped, what is no number counts as not held, and the first of repeated rows
+stands. A line says how many rows were changed, never which.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from ...foundation.errors import TableError
+from ...foundation.frame_output import library_of
+from ...foundation.notices import notice
+from ..frame_columns import FrameColumns
+from ..people import People
+from ..schema import Schema
+from .everyone import with_everyone
+from .frames import Columns
+from .sources import open_source
+from .table_reader import key_counts, people_of
+from .top_keys import FAR, most_held_keys
+from .wide_tables import wide_keys, wide_people
+
+Number = Any
+"""A number, NumPy's too, or decimal text."""
+
+
+def schema_of_frame(
+    frame: Any, columns: FrameColumns, top: int | None, low: Number | None, high: Number | None
+) -> Schema:
+    """The keys of a frame that most people hold, with the range that is stated or that values have."""
+    columns = replace(columns, library=library_of(frame))
+    most = _count(top)
+    if columns.wide:
+        keys = wide_keys(frame, person=columns.person, top=most)
+        if not keys:
+            raise TableError("the frame has no column with a key")
+        people = wide_people(_wide_open(keys), frame, person=columns.person)
+    else:
+        _check_columns(frame, columns)
+        rows = key_counts(frame, person=str(columns.person), key=columns.key)
+        if not rows:
+            raise TableError(f"column {columns.key!r} names no key")
+
+        def read(names: list[str]) -> People:
+            return _long_people(_wide_open(names), frame, columns)
+
+        keys, people = most_held_keys(
+            rows, len(rows) if most is None else most, read, lambda result: result
+        )
+    ends = (-1, 1) if columns.value is None else _ends(people, low, high)
+    return replace(Schema.of(keys, *ends), frame=columns)
+
+
+def _wide_open(keys: list[str]) -> Schema:
+    """A schema of these keys that takes every finite value."""
+    return Schema.of(keys, -FAR, FAR)
+
+
+def _count(top: Any) -> int | None:
+    if top is None:
+        return None
+    if isinstance(top, bool) or not isinstance(top, Integral) or top < 1:
+        raise TableError("top is the number of keys to take, at least 1")
+    return int(top)
+
+
+def _ends(people: People, low: Number | None, high: Number | None) -> tuple[Number, Number]:
+    """The stated ends of the range; an end that is not stated is that of the values."""
+    if low is not None and high is not None:
+        return low, high
+    values = people.values
+    if not len(values):
+        raise TableError("no key of the frame has a number as value; pass low= and high=")
+    least, most = float(values.min()), float(values.max())
+    if max(-least, most) >= FAR:
+        raise TableError("a value of the frame is infinite; pass low= and high=, and it is clipped")
+    ends = least if low is None else low, most if high is None else high
+    if least == most and None in (low, high):
+        raise TableError(
+            "all values of the frame are equal, so it shows no range; pass low= and high=, or "
+            "value=None if values do not matter"
+        )
+    return ends
+
+
+# -- people ------------------------------------------------------------------------------------------
+
+
+def people_of_frame(
+    schema: Schema, source: Any, columns: FrameColumns, everyone: Any = None, *, values: bool = True
+) -> People:
+    """Everyone in a frame, a file, a sparse matrix or a list of records, and those without rows.
+
+    ``everyone`` names all people, counts them, or is "frame" if the frame has them all. Without it, a
+    line says how many people hold none of the keys. ``values`` says whether values matter.
+    """
+    if isinstance(source, People):
+        return source if everyone is None else with_everyone(source, everyone)
+    if isinstance(source, list | tuple) and all(isinstance(record, Mapping) for record in source):
+        people = People.of_records(schema, source)
+        return people if everyone is None else with_everyone(people, everyone)
+    if columns.value is None and values and schema.levels != 1 and not columns.wide:
+        raise TableError("this plan asks for values; pass value=, the column that holds them")
+    people = _read(schema, source, columns)
+    if everyone is None:
+        _tell_absent(schema, people)
+        return people
+    return with_everyone(people, everyone)
+
+
+def _read(schema: Schema, source: Any, columns: FrameColumns) -> People:
+    """The people of a table; a line says how many of its rows were changed."""
+    if columns.wide:
+        return wide_people(schema, source, person=columns.person, lenient=True)
+    _check_columns(source, columns)
+    mapped: Counter[str] = Counter()
+    people = _long_people(schema, source, columns, mapped)
+    _tell_changes(mapped, people)
+    return people
+
+
+def _long_people(
+    schema: Schema, source: Any, columns: FrameColumns, mapped: Counter[str] | None = None
+) -> People:
+    own = schema if columns.value is not None else schema.at(1)
+    names: dict[str, Any] = {"person": columns.person, "key": columns.key, "value": columns.value}
+    return people_of(own, source, **names, lenient=True, mapped=mapped)
+
+
+def _check_columns(frame: Any, columns: FrameColumns) -> None:
+    """Refuse a frame without the columns, and say which arguments name them."""
+    if hasattr(frame, "tocsr"):
+        return
+    if columns.person is None:
+        raise TableError("pass person=, the column that names people; only a wide frame may have none")
+    try:
+        open_source(frame, Columns(columns.person, columns.key, columns.value))
+    except TableError as error:
+        if "is not in the table" not in str(error):
+            raise
+        raise TableError(
+            f"{error}; pass person=, key= and value= (or wide=True, if each key has a column)"
+        ) from None
+
+
+def _tell_changes(mapped: Counter[str], people: People) -> None:
+    """Say how many rows of known keys were changed."""
+    lines = []
+    if mapped["outside_range"]:
+        lines.append(f"{mapped['outside_range']:,} values lie outside the range and are clipped to it")
+    if mapped["no_number"]:
+        lines.append(f"{mapped['no_number']:,} rows have no number as value and count as not held")
+    repeated = mapped["with_number"] - len(people.values)
+    if repeated > 0:
+        lines.append(f"{repeated:,} rows repeat a key of their person; the first of them counts")
+    if lines:
+        notice("; ".join(lines))
+
+
+def _tell_absent(schema: Schema, people: People) -> None:
+    """Say how many people hold none of the keys, and that others may be missing."""
+    if not len(people):
+        return
+    none = int((np.diff(people.starts) == 0).sum())
+    keys = f"the {len(schema.keys):,} keys" if len(schema.keys) > 1 else "the key"
+    hold = "all of them hold" if not none else f"{none:,} of them hold none of"
+    words = f"at least one of {keys}" if not none else keys
+    notice(
+        f"the frame names {len(people):,} people; {hold} {words}. People who are not in the frame do "
+        "not take part: pass everyone= (their names or number), or everyone='frame' if it has them all"
+    )

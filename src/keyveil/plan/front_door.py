@@ -1,0 +1,168 @@
+"""The front door: what plans and tallies offer an analyst from the rooms below.
+
+Plans and tallies know nothing of estimators, planners and pictures. This is the only module of the room
+that names them, within its methods, so that everything starts from a plan: ``Plan.choose``,
+``plan.collect``, ``tally.estimate``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, cast, overload
+
+from ..foundation.errors import PlanError
+from ..foundation.shown_result import MOST_SHOWN, ShownResult
+from ..people.schema import Schema
+
+if TYPE_CHECKING:
+    from ..estimate.answer import Answers
+    from ..estimate.learn.rules import Rule
+    from ..estimate.together.conditional import Conditionals
+    from ..estimate.together.query import Query
+    from ..estimate.together.query_answer import QueryAnswer, QueryResults
+    from ..foundation.result_table import ResultTable
+    from ..people.beliefs import Beliefs
+    from ..people.prior import Prior
+    from ..planner.advice import Advice
+    from ..plot.style import Axes
+    from .plan import Plan
+    from .tally import Tally
+
+__all__ = ["PlanDoor", "TallyDoor"]
+
+
+class PlanDoor(ShownResult):
+    """How an analyst begins: choose a plan, or ask for advice."""
+
+    @classmethod
+    def choose(
+        cls,
+        schema: Schema,
+        epsilon: float | str | Decimal,
+        people: float,
+        *,
+        ask: str | Sequence[str] = "both",
+        prior: Prior | Beliefs | None = None,
+        force: bool = False,
+    ) -> Plan:
+        """The plan with the least predicted error if ``people`` people answer; see ``advise``.
+
+        Without a prior it is the plan with the smallest worst regret, whatever number of keys people
+        hold. If no plan can answer, the error says what it would take; ``force`` returns the best one
+        anyway.
+        """
+        from ..planner.planner import advise
+
+        advice = advise(schema, epsilon, people, ask=ask, prior=prior, brief=force)
+        if not advice.may_answer and not force:
+            raise PlanError(advice.why)
+        return advice.plan
+
+    @classmethod
+    def advise(
+        cls,
+        schema: Schema,
+        epsilon: float | str | Decimal,
+        people: float,
+        *,
+        ask: str | Sequence[str] = "both",
+        prior: Prior | Beliefs | None = None,
+        brief: bool = False,
+    ) -> Advice:
+        """Every plan that could be taken with its predicted error, best first, and why.
+
+        ``ask`` is "both" (frequency and mean of every key), "frequency", "mean", "conditional" (every
+        key given every other), or a list of queries. ``prior`` is what is known about people. ``brief``
+        saves time: if no plan can answer, no larger epsilon is searched for.
+        """
+        from ..planner.planner import advise
+
+        return advise(schema, epsilon, people, ask=ask, prior=prior, brief=brief)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The keys, their ranges, and the share of reports that speak of each."""
+        from .descriptions import plan_columns
+
+        return plan_columns(cast("Plan", self))
+
+    def table(self, most: int | None = MOST_SHOWN) -> ResultTable:
+        """What the plan promises, a fact in each row."""
+        from .descriptions import plan_facts
+
+        return plan_facts(cast("Plan", self))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """What a report can reveal: beliefs about a person before and after it."""
+        from ..plot.plan_plots import draw_beliefs
+
+        plan = cast("Plan", self)
+        return draw_beliefs(float(plan.proven), plan.mechanism_name, ax)
+
+
+class TallyDoor(ShownResult):
+    """What an analyst asks of a tally."""
+
+    def estimate(
+        self, estimator: str | None = None, *, level: float = 0.95, after: Sequence[str] = ()
+    ) -> Answers:
+        """Frequency and mean of every key, each with an interval; see ``keyveil.estimate``."""
+        from ..estimate import estimate
+
+        tally = cast("Tally", self)
+        return estimate(tally.plan, tally, estimator, level, after)
+
+    def conditionals(self, estimator: str = "best", *, level: float = 0.95) -> Conditionals:
+        """Each key given others: ``matrix``, ``answer``, ``plot``."""
+        from ..estimate.together.conditional import Conditionals
+
+        tally = cast("Tally", self)
+        return Conditionals(tally.plan, tally, estimator, level)
+
+    @overload
+    def query(
+        self, query: Query | str, /, *, estimator: str = ..., level: float = ...
+    ) -> QueryAnswer: ...
+
+    @overload
+    def query(
+        self,
+        query: Query | str,
+        second: Query | str,
+        /,
+        *more: Query | str,
+        estimator: str = ...,
+        level: float = ...,
+    ) -> QueryResults: ...
+
+    def query(
+        self, *queries: Query | str, estimator: str = "best", level: float = 0.95
+    ) -> QueryAnswer | QueryResults:
+        """The answer to a query like ``mean(Pepsi | Hamburger, !Fries)``; to several, all answers."""
+        answers = self.conditionals(estimator, level=level).answers(queries)
+        return answers[0] if len(answers) == 1 else answers
+
+    def rules(
+        self, *, level: float = 0.95, keys: Iterable[Hashable] | None = None, **options: Any
+    ) -> list[Rule]:
+        """Which keys go together, with a bound on false discoveries; options of ``keyveil.rules``."""
+        from ..estimate.learn import rules
+
+        names = None if keys is None else [str(key) for key in keys]
+        return rules(self.conditionals(level=level), keys=names, **options)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The count of every cell, with the keys that it speaks of."""
+        from .descriptions import tally_columns
+
+        return tally_columns(cast("Tally", self))
+
+    def table(self, most: int | None = MOST_SHOWN) -> ResultTable:
+        """How many reports there are, and of which plan."""
+        from .descriptions import tally_facts
+
+        return tally_facts(cast("Tally", self))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The answers, with their intervals."""
+        return self.estimate().plot(ax)

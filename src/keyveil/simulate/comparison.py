@@ -1,0 +1,208 @@
+"""``keyveil.compare``: what local privacy would cost on a table of one's own, as one function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from ..foundation.coins import Coins
+from ..foundation.errors import PlanError, nearest
+from ..foundation.exact import epsilon_of, text
+from ..foundation.frame_output import library_of
+from ..foundation.notices import ComparisonWarning, notice
+from ..foundation.progress_bar import progress_bar
+from ..foundation.result_table import ResultTable
+from ..foundation.shown_result import ShownResult
+from ..mechanisms import mechanism_named
+from ..people.people import People
+from ..people.population import Population
+from ..people.scale import ExactScale, Scale
+from ..people.schema import Schema
+from .comparison_table import SHORT, cells, footnotes, headings
+from .contest import AUTO, WAYS, Contest, all_competitors, is_auto
+from .contest_row import on_scale
+from .parallel import ContestResult, measure
+
+if TYPE_CHECKING:
+    from ..plot.style import Axes
+
+ALL = "all"
+"""The name that stands for every mechanism."""
+Epsilon = float | str | Decimal
+MOST = 1e15
+"""The largest number of people."""
+HIDDEN = ("runs", "skipped", "choices", "mean_scale")
+"""Members of a row that are no numbers, so that a frame does not have them."""
+
+
+@dataclass(frozen=True, repr=False)
+class MechanismComparison(ShownResult):
+    """The measured errors of mechanisms on people like those of a table."""
+
+    rows: tuple[Mapping[str, Any], ...]
+    """A row for each mechanism, estimator and epsilon; means on the scale of the values."""
+    skipped: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """By mechanism and epsilon: why there are no rows."""
+    by_estimator: bool = False
+    """Whether pictures draw every estimator apart."""
+    frame_library: str | None = field(default=None, compare=False)
+    """The kind of frame that the data came from, which ``to_frame`` returns, too."""
+
+    def columns(self) -> dict[str, list[Any]]:
+        """A row for each mechanism, estimator and epsilon; errors are mean squared and mean absolute."""
+        names = [name for name in self.rows[0] if name not in HIDDEN]
+        return {name: [row.get(name) for row in self.rows] for name in names}
+
+    def table(self, most: int | None = None, error: str = "squared") -> ResultTable:
+        """The errors as a table, with notes that explain it; ``error`` is "squared" or "absolute"."""
+        if error not in SHORT:
+            raise PlanError(f"unknown error {error!r}; known: {', '.join(SHORT)}")
+        rows = [dict(row) for row in self.rows]
+        first, scale = rows[0], Scale.parse(rows[0]["mean_scale"])
+        title = (
+            f"{first['d']:,} keys, {first['n']:,} people, {first['repetitions']:,} repetitions, "
+            f"means {scale}"
+        )
+        lines = tuple(tuple(cells(row, error)) for row in rows)
+        table = ResultTable(tuple(headings(error)), lines, title, tuple(footnotes(rows)))
+        return table.first(most, "rows")
+
+    def plot(self, ax: Axes | None = None, error: str = "squared", of: str | None = None) -> Axes:
+        """Errors against epsilon, a panel for each statistic; at one epsilon, a row for each mechanism.
+
+        ``of`` "frequency" or "mean" draws one statistic. On ``ax`` the first one is drawn.
+        """
+        from ..plot.comparison_plots import plot_rows
+
+        return plot_rows(self.rows, None, error, self.by_estimator, ax, of)
+
+
+def compare(
+    frame: Any,
+    *,
+    schema: Schema | None = None,
+    mechanisms: str | Iterable[str] | None = None,
+    epsilon: Epsilon | Iterable[Epsilon] = 1,
+    people: float = 100_000,
+    everyone: Any = None,
+    repetitions: int = 20,
+    conditional: int | None = None,
+    estimators: Iterable[str] | None = None,
+    calibrate: str | None = None,
+    told: str = "table",
+    coins: Coins | None = None,
+    processes: int | None = None,
+    progress: bool = True,
+) -> MechanismComparison:
+    """The errors of mechanisms on simulated people like those of a frame, side by side.
+
+    ``frame`` is a pandas, Polars or Arrow frame, or ``People``; its columns are those that
+    ``Schema.from_frame`` was given. ``mechanisms`` are names like "kvue" or "graded:levels=5"; "auto" is
+    the planner's choice, "all" every mechanism. ``people`` is how many are simulated, in each of the
+    ``repetitions``. ``conditional=2`` asks for every key given another one. ``told`` is what the planner
+    knows: the "table", "nothing", or nothing with "one_round" or a "pilot". Other arguments are those of
+    ``keyveil compare``.
+    """
+    own = Schema.from_frame(frame) if schema is None else schema
+    population = Population(own, _people(own, frame, everyone)).on_unit_scale()
+    contest = Contest(
+        population,
+        _whole(people, "people"),
+        _whole(repetitions, "repetitions"),
+        coins or Coins.secure(),
+        calibrate or ("tight" if conditional is None else "paper"),
+        None if estimators is None else _names(estimators, "estimator"),
+        ask="frequency" if own.frame is not None and own.frame.value is None else "both",
+        keys_together=conditional,
+        named_on=ExactScale.of(own),
+        **_told(told),
+    )
+    names = _mechanisms(mechanisms, conditional)
+    epsilons = _epsilons(epsilon)
+    competitors = _expanded(names, len(own.keys))
+    with progress_bar("comparing", len(competitors) * len(epsilons), progress) as on_progress:
+        result = measure(
+            contest,
+            competitors,
+            epsilons,
+            lenient=ALL in names,
+            processes=processes,
+            on_progress=lambda done, _: on_progress(done),
+        )
+    _tell_skipped(result)
+    rows = tuple(on_scale(row.document(), Scale.of(own)) for row in result.rows)
+    apart = conditional is not None or len(contest.estimators or ()) > 1
+    library = library_of(frame) or (None if own.frame is None else own.frame.library)
+    return MechanismComparison(rows, result.skipped, apart, library)
+
+
+def _people(schema: Schema, frame: Any, everyone: Any) -> People:
+    if isinstance(frame, People) and everyone is None:
+        return frame
+    return People.from_frame(frame, schema, everyone=everyone)
+
+
+def _told(told: str) -> dict[str, Any]:
+    """What the planner knows, as the contest's arguments."""
+    if told not in WAYS:
+        near = nearest(str(told), WAYS)
+        hint = "" if near is None else f"did you mean {near}? "
+        raise PlanError(f"the planner is not told {told!r}; {hint}known: {', '.join(WAYS)}")
+    return dict(WAYS[told])
+
+
+def _whole(number: float, name: str) -> int:
+    if isinstance(number, bool) or not isinstance(number, Real) or not 1 <= number < MOST:
+        raise PlanError(f"{name} must be a number of at least 1")
+    return int(number)
+
+
+def _names(words: str | Iterable[str], noun: str) -> tuple[str, ...]:
+    """Names from a list, or from a text that has commas between them."""
+    listed = words.split(",") if isinstance(words, str) else words
+    names = tuple(str(word).strip() for word in listed)
+    if not names or not all(names):
+        raise PlanError(f"name at least one {noun}")
+    return names
+
+
+def _mechanisms(words: str | Iterable[str] | None, conditional: int | None) -> tuple[str, ...]:
+    """The mechanisms as they are named; unknown ones are refused with the nearest name."""
+    usual = ("kvue", "pckv_ue", AUTO) if conditional is None else ("ioh", AUTO)
+    names = usual if words is None else _names(words, "mechanism")
+    for name in names:
+        if name != ALL and not is_auto(name):
+            mechanism_named(name.partition(":")[0], AUTO, ALL)
+    if ALL in names and conditional is not None:
+        raise PlanError("all is for single keys; name mechanisms for conditionals")
+    return names
+
+
+def _expanded(names: Sequence[str], keys: int) -> list[str]:
+    """The names, with every mechanism instead of ``all``."""
+    listed = [n for name in names for n in (all_competitors(keys) if name == ALL else [name])]
+    return list(dict.fromkeys(listed))
+
+
+def _epsilons(epsilon: Epsilon | Iterable[Epsilon]) -> list[str]:
+    """Epsilons as text, each once, in their order."""
+    if isinstance(epsilon, str):
+        listed: list[Any] = epsilon.split(",")
+    elif isinstance(epsilon, Iterable):
+        listed = list(epsilon)
+    else:
+        listed = [epsilon]
+    if not listed:
+        raise PlanError("give at least one epsilon")
+    plain = (word.strip() if isinstance(word, str) else word for word in listed)
+    return list(dict.fromkeys(text(epsilon_of(number)) for number in plain))
+
+
+def _tell_skipped(result: ContestResult) -> None:
+    """Say which mechanisms are left out, and why."""
+    for name in dict.fromkeys(name for name, _ in result.skipped):
+        why = next(why for (other, _), why in result.skipped.items() if other == name)
+        notice(f"{name} is left out: {why}", ComparisonWarning)

@@ -1,0 +1,124 @@
+"""A whole analysis in a notebook, from a frame to rules; on a real table if there is one beside."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import keyveil as kv
+
+ROOT = Path(__file__).parents[2]
+
+SCRIPT = """
+import keyveil as kv
+
+schema = kv.Schema.from_frame(df, person="user", key="film", value="stars", top=20)
+kv.compare(df, schema=schema, mechanisms=["kvue", "auto"], epsilon=[1, 2, 4], people=100_000).plot()
+plan = kv.Plan.choose(schema, epsilon=2, people=100_000, ask="conditional")
+tally = plan.collect(df, everyone=users)          # privatise and tally; secure coins by default
+tally.estimate().to_frame()
+tally.conditionals().plot()
+tally.query("mean(Alien | Blade Runner, !Cats)")  # shows itself as a small table
+rules = tally.rules()
+"""
+
+
+def shared_tables() -> Path | None:
+    """The folder of real tables beside a clone, or beside a folder that it is in."""
+    folders = (parent / "shared" / "data" for parent in ROOT.parents)
+    return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def films() -> pd.DataFrame:
+    """Ratings of films by 3,000 of 4,000 users: the most popular of a real table, or made up."""
+    folder, names = shared_tables(), ["Alien", "Blade Runner", "Cats", *(f"Film {i}" for i in range(40))]
+    if folder is not None:
+        table = pd.read_parquet(folder / "ml-25m-recent.parquet")
+        labels = json.loads((folder / "ml-25m-recent.json").read_text())
+        assert labels
+        table = table[(table.user % 9 == 0) & (table.key < len(names))]
+        film = [names[key] for key in table.key]
+        return pd.DataFrame(
+            {"user": table.user.to_numpy(), "film": film, "stars": table.value.to_numpy()}
+        )
+    draw = np.random.default_rng(5)
+    likes = draw.random((4000, 1)) * 1.6
+    held = draw.random((4000, len(names))) < likes * 0.6 / (1 + np.arange(len(names)) / 4)
+    user, film = np.nonzero(held & (np.arange(4000) < 3000)[:, None])
+    stars = draw.integers(1, 11, len(user)) / 2
+    return pd.DataFrame({"user": user, "film": [names[key] for key in film], "stars": stars})
+
+
+@pytest.fixture(params=["pandas", "polars"], scope="module")
+def analysis(request):
+    """The names of the script after it has run; one line, and no change of the backend."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    frame = films()
+    users = frame.user.unique()
+    df = frame if request.param == "pandas" else pl.from_pandas(frame)
+    names = {"df": df, "users": users}
+    with warnings.catch_warnings(record=True) as lines:
+        warnings.simplefilter("always")
+        exec(SCRIPT, names)
+    assert [line.category for line in lines] == [kv.PeopleWarning], "compare is not told everyone"
+    assert matplotlib.get_backend() == "svg"
+    yield names
+    matplotlib.pyplot.close("all")
+
+
+@pytest.mark.sampled
+def test_the_analysis_runs_as_it_is_written(analysis):
+    tally, plan = analysis["tally"], analysis["plan"]
+    assert plan.schema.keys[:1] == analysis["schema"].keys[:1]
+    assert tally.reports == len(analysis["users"])
+    assert set(plan.schema.keys) > {"Alien", "Blade Runner", "Cats"}
+
+
+@pytest.mark.sampled
+def test_frames_come_out_as_they_went_in(analysis):
+    kind = type(analysis["df"])
+    tally = analysis["tally"]
+    answers = tally.estimate()
+    assert isinstance(answers.to_frame(), kind)
+    assert isinstance((tally + tally).query("lift(Alien | Cats)").to_frame(), kind)
+    for library, other in (("pandas", pd.DataFrame), ("polars", pl.DataFrame)):
+        assert isinstance(answers.to_frame(library), other)
+    table = answers.to_arrow()
+    assert table.column("key").to_pylist() == list(analysis["schema"].keys)
+    assert table.column("frequency").to_pylist() == [a.frequency.value for a in answers]
+    assert tally.conditionals().to_arrow().num_rows == 3 * 20 * 19
+
+
+@pytest.mark.sampled
+def test_pictures_are_drawn_on_the_axes_that_are_given(analysis):
+    from matplotlib import pyplot
+
+    tally, plan = analysis["tally"], analysis["plan"]
+    query = "frequency(Alien | Cats)"
+    shown = [
+        plan,
+        tally,
+        tally.estimate(),
+        tally.estimate()["Alien"],
+        tally.conditionals(),
+        tally.conditionals().matrix("lift"),
+        tally.query(query),
+        tally.query(query, "mean(Cats)", "lift(Cats | Alien)"),
+    ]
+    for result in shown:
+        figure, axes = pyplot.subplots()
+        assert result.plot(ax=axes) is axes
+        assert axes.has_data()
+        assert result.plot().figure is not figure
+        html = result._repr_html_()
+        assert html.count("<table") == 1
+        assert 0 < len(str(result).splitlines()) < 40
+        pyplot.close("all")

@@ -1,0 +1,266 @@
+"""Frames in: pandas, Polars and Arrow, long and wide, with keys of any kind and people without rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import keyveil as kv
+from keyveil.foundation.key_names import key_name
+
+ROWS = {
+    "user": [1, 1, 2, 2, 3, 4, 4],
+    "film": ["Alien", "Cats", "Alien", "Heat", "Alien", "Cats", "Jaws"],
+    "stars": [5.0, 1.0, 4.0, 3.5, 4.5, 2.0, 4.0],
+}
+NAMES = {"person": "user", "key": "film", "value": "stars"}
+RECORDS = [{"Alien": 5, "Cats": 1}, {"Alien": 4}, {"Alien": 4.5}, {"Cats": 2}]
+KINDS = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "lazy": lambda rows: pl.DataFrame(rows).lazy(),
+    "arrow": pa.table,
+    "category": lambda rows: pd.DataFrame(rows).astype({"film": "category"}),
+    "enum": lambda rows: pl.DataFrame(rows).with_columns(pl.col("film").cast(pl.Categorical)),
+}
+
+
+@pytest.fixture(params=KINDS)
+def frame(request):
+    return KINDS[request.param](ROWS)
+
+
+def records(people, schema):
+    return list(people.records(schema))
+
+
+def test_a_schema_has_the_keys_with_the_most_holders_and_the_range_of_their_values(frame):
+    schema = kv.Schema.from_frame(frame, **NAMES, top=2)
+    assert schema.keys == ("Alien", "Cats")
+    assert [float(end) for end in schema.shared_range] == [1.0, 5.0]
+    assert kv.Schema.from_frame(frame, **NAMES).keys == ("Alien", "Cats", "Heat", "Jaws")
+
+
+def test_people_hold_the_keys_of_the_schema(frame):
+    schema = kv.Schema.from_frame(frame, **NAMES, top=2)
+    people = kv.People.from_frame(frame, schema, everyone="frame")
+    assert records(people, schema) == RECORDS
+
+
+def test_a_frame_is_privatised_and_tallied_without_naming_its_columns_again(frame):
+    schema = kv.Schema.from_frame(frame, **NAMES, top=2)
+    plan, coins = kv.Plan.of(schema, "kvue", np.float64(1)), kv.Coins.stated("frames")
+    tally = plan.collect(frame, coins, everyone="frame")
+    people = kv.People.from_frame(frame, schema, everyone="frame")
+    assert tally == kv.Tally(plan).add(plan.privatise(people, coins))
+    assert tally == kv.Tally(plan).add(plan.privatise(frame, coins, everyone="frame"))
+    one_by_one = kv.Tally(plan).add(
+        plan.report(record, coins, person) for person, record in zip([1, 2, 3, 4], RECORDS, strict=True)
+    )
+    assert tally == one_by_one
+
+
+def test_coins_are_secure_unless_stated(monkeypatch):
+    plan = kv.Plan.of(kv.Schema.of(30, 0, 1), "kvue", 1)
+    people = kv.People.of_records(plan.schema, [{"0": 1}] * 2000)
+    assert plan.collect(people) != plan.collect(people)  # 90 counts agree with a chance below 1e-20
+
+    def refuse(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(kv.Coins, "stated", refuse)
+    assert plan.privatise(people) is not None
+
+
+def test_a_wide_frame_has_a_column_for_each_key():
+    rows = {"user": ["a", "b", "c"], "Alien": [5.0, None, 4.0], "Cats": [None, None, 1.0]}
+    for wide in (pd.DataFrame(rows), pl.DataFrame(rows), pa.table(rows)):
+        schema = kv.Schema.from_frame(wide, person="user", wide=True)
+        assert schema.keys == ("Alien", "Cats")
+        people = kv.People.from_frame(wide, schema, everyone="frame")
+        assert records(people, schema) == [{"Alien": 5.0}, {}, {"Alien": 4.0, "Cats": 1.0}]
+        assert kv.Schema.from_frame(wide, person="user", wide=True, top=1).keys == ("Alien",)
+
+
+@pytest.mark.parametrize(
+    ("keys", "names"),
+    [
+        ([7, 8, 7], ("7", "8")),
+        (np.array([7, 8, 7], np.int16), ("7", "8")),
+        ([7.0, 8.0, 7.0], ("7", "8")),
+        (pd.Categorical([7, 8, 7]), ("7", "8")),
+        ([7, "seven", 7], ("7", "seven")),
+        ([dt.date(2024, 5, 1), dt.date(2024, 5, 2), dt.date(2024, 5, 1)], ("2024-05-01", "2024-05-02")),
+        ([("a", 1), ("a", 2), ("a", 1)], ("('a', 1)", "('a', 2)")),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_key_is_any_value_with_a_name(keys, names):
+    frame = pd.DataFrame({"person": [1, 1, 2], "key": pd.Series(keys), "value": [1, 2, 3]})
+    schema = kv.Schema.from_frame(frame)
+    assert schema.keys == names
+    assert records(kv.People.from_frame(frame, schema, everyone="frame"), schema)[1] == {names[0]: 3}
+
+
+def test_names_of_keys():
+    class Drink(enum.Enum):
+        TEA = 1
+
+    class Word(enum.StrEnum):
+        TEA = "tea"
+
+    known = {
+        "a": "a",
+        np.str_("a"): "a",
+        np.int8(3): "3",
+        np.float32(3): "3",
+        np.float64(0.5): "0.5",
+        True: "True",
+        Drink.TEA: "TEA",
+        Word.TEA: "TEA",
+        dt.datetime(2024, 5, 1, 12): "2024-05-01T12:00:00",
+    }
+    assert {key_name(key) for key in known} == set(known.values())
+    assert [key_name(key) for key in (None, float("nan"), object(), [1])] == [None] * 4
+
+
+def test_numbers_of_numpy_are_numbers():
+    schema = kv.Schema.of(np.arange(3), np.float32(0.1), np.int64(5))
+    assert schema.keys == ("0", "1", "2")
+    assert [str(end) for end in schema.shared_range] == ["0.1", "5"]
+    assert kv.Schema.of(np.int64(2)).keys == ("0", "1")
+    plan = kv.Plan.of(schema, "graded", np.float32(0.5), levels=np.int64(3))
+    assert str(plan.promised) == "0.5"
+    assert plan == kv.Plan.of(kv.Schema.of(3, "0.1", 5), "graded", "0.5", levels=3)
+    report = plan.report({0: np.float32(1), np.int64(2): np.int8(2)}, kv.Coins.stated(1), np.int64(4))
+    assert report == plan.report({"0": 1, "2": 2}, kv.Coins.stated(1), 4)
+    assert kv.Schema.of([1, 2], ranges={1: (0, 9)}).ranges[0][1] == 9
+
+
+# -- people without rows -----------------------------------------------------------------------------
+
+SCHEMA = kv.Schema.of(["Cats"], 1, 5)
+LONG = pd.DataFrame(ROWS)
+
+
+def test_without_everyone_a_line_says_how_many_hold_none_of_the_keys():
+    with pytest.warns(kv.PeopleWarning, match="names 4 people; 2 of them hold none of the key") as seen:
+        people = kv.People.from_frame(LONG, SCHEMA, **NAMES)
+    assert len(people) == 4
+    assert seen[0].filename == __file__
+    few = LONG[LONG.film == "Cats"]
+    with pytest.warns(kv.PeopleWarning, match=r"names 2 people; all of them hold .* pass everyone="):
+        kv.People.from_frame(few, SCHEMA, **NAMES)
+
+
+@pytest.mark.parametrize(
+    "everyone",
+    [
+        [1, 2, 3, 4, 9],
+        {9, 1, 2, 3, 4},
+        range(1, 6),
+        np.array([4, 3, 2, 1, 9]),
+        pd.Series([1, 1, 2, 3, 4, 9]),
+        pl.Series([1, 2, 3, 4, 9]),
+        pa.array([1, 2, 3, 4, 9]),
+        [1.0, 2.0, 3.0, 4.0, 9.0],
+        5,
+        np.int64(5),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_everyone_takes_part(everyone):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        people = kv.People.from_frame(LONG, SCHEMA, **NAMES, everyone=everyone)
+    assert records(people, SCHEMA) == [{"Cats": 1}, {}, {}, {"Cats": 2}, {}]
+    assert len(np.unique(people.addresses, axis=0)) == 5
+
+
+def test_who_has_no_row_reports_as_one_who_holds_nothing():
+    plan, coins = kv.Plan.of(SCHEMA, "kvue", 1), kv.Coins.stated("absent")
+    tally = plan.collect(LONG, coins, **NAMES, everyone=[1, 2, 3, 4, 9])
+    whole = kv.People.from_frame(LONG, SCHEMA, **NAMES, everyone="frame")
+    rest = kv.Tally(plan).add(plan.report({}, coins, 9))
+    assert tally == kv.Tally(plan).add(plan.privatise(whole, coins)) + rest
+
+
+@pytest.mark.parametrize(
+    ("everyone", "message"),
+    [
+        (["1", "2", "3", "4"], "4 of the 4 people of the table are not in everyone"),
+        ([1, 2, 3], "1 of the 4 people"),
+        (3, "everyone is 3, but the table names 4 people"),
+        ("everybody", "a collection of names, a number, or 'frame'"),
+        (2.5, "a collection of names"),
+    ],
+)
+def test_everyone_that_cannot_be_is_refused(everyone, message):
+    with pytest.raises(kv.TableError, match=message):
+        kv.People.from_frame(LONG, SCHEMA, **NAMES, everyone=everyone)
+
+
+def test_rows_that_break_a_rule_are_counted_never_shown():
+    frame = pd.DataFrame({"person": [1, 1, 2, 3], "key": ["a"] * 4, "value": [77.25, 2, None, 3]})
+    with pytest.warns(kv.PeopleWarning) as seen:
+        people = kv.People.from_frame(frame, kv.Schema.of(["a"], 0, 5), everyone="frame")
+    (line,) = [str(warning.message) for warning in seen]
+    assert line == (
+        "1 values lie outside the range and are clipped to it; 1 rows have no number as value and count "
+        "as not held; 1 rows repeat a key of their person; the first of them counts"
+    )
+    assert records(people, kv.Schema.of(["a"], 0, 5)) == [{"a": 5}, {}, {"a": 3}]
+
+
+# -- refusals ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: kv.Schema.from_frame(LONG), r"column 'person' is not in the table.*pass person="),
+        (
+            lambda: kv.Schema.from_frame(LONG, "user", "flim", "stars"),
+            r"'flim' is not in the table; did you mean 'film'\?",
+        ),
+        (lambda: kv.Schema.from_frame(LONG, **NAMES, top=0), "top is the number of keys"),
+        (
+            lambda: kv.Schema.from_frame(LONG.assign(stars=1), **NAMES),
+            "all values of the frame are equal",
+        ),
+        (lambda: kv.Schema.from_frame(LONG.assign(stars=np.inf), **NAMES), "infinite"),
+        (lambda: kv.Schema.from_frame(LONG.iloc[:0], **NAMES), "names no key"),
+        (lambda: kv.Plan.of(SCHEMA, "kvue", 1).collect(LONG), r"pass person=, key= and value="),
+        (lambda: kv.Schema.of(["a"], ranges={"b": (0, 1)}), "key 'b', which is not listed"),
+        (lambda: kv.Schema.of(["tea"], ranges={"Tea": (0, 1)}), "did you mean 'tea'"),
+    ],
+)
+def test_a_frame_that_cannot_be_used_is_refused_in_one_line(call, message):
+    with pytest.raises((kv.TableError, kv.SchemaError), match=message) as error:
+        call()
+    assert "\n" not in str(error.value)
+
+
+def test_values_may_not_matter():
+    frame = LONG.drop(columns="stars")
+    schema = kv.Schema.from_frame(frame, "user", "film", None, top=2)
+    tally = kv.Plan.of(schema, "rr", 20).collect(frame, kv.Coins.stated("rr"), everyone="frame")
+    assert tally.reports == 4
+    with pytest.raises(kv.TableError, match="asks for values; pass value="):
+        kv.Plan.of(schema, "kvue", 1).collect(frame, everyone="frame")
+
+
+def test_a_list_of_records_and_a_file_are_people_too(tmp_path):
+    plan, coins = kv.Plan.of(kv.Schema.of(["Alien", "Cats"], 1, 5), "kvue", 1), kv.Coins.stated(3)
+    people = kv.People.of_records(plan.schema, RECORDS)
+    assert plan.collect(RECORDS, coins) == kv.Tally(plan).add(plan.privatise(people, coins))
+    LONG.to_parquet(tmp_path / "films.parquet")
+    named = plan.collect(tmp_path / "films.parquet", coins, **NAMES, everyone="frame")
+    assert named == plan.collect(LONG, coins, **NAMES, everyone="frame")

@@ -1,0 +1,144 @@
+"""Tallies and answers as an analyst uses them: sums, lists, names, numbers, tables and frames."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import keyveil as kv
+from keyveil.foundation.frame_output import frame_of
+from keyveil.foundation.result_table import ResultTable
+
+PLAN = kv.Plan.of(kv.Schema.of(["Fries", "Pepsi", "7"], 1, 5), "kvue", 2)
+RECORDS = [{"Fries": 2, "Pepsi": 4.5}, {"Pepsi": 4}, {}] * 500
+COINS = kv.Coins.stated("front door")
+TALLY = PLAN.collect(RECORDS, COINS)
+
+
+def test_tallies_add_up():
+    parts = [PLAN.collect([record], COINS) for record in RECORDS[:3]]
+    assert sum(parts) == parts[0] + parts[1] + parts[2]
+    assert sum(parts).reports == 3
+    reports = [PLAN.report(record) for record in RECORDS[:5]]
+    batch = PLAN.privatise(kv.People.of_records(PLAN.schema, RECORDS[:4]))
+    assert kv.Tally(PLAN).add(reports).reports == 5
+    assert kv.Tally(PLAN).add(iter([*reports, batch])).reports == 9
+    with pytest.raises(TypeError):
+        sum([TALLY], start=1)
+    with pytest.raises(TypeError):
+        TALLY + 1
+
+
+def test_a_list_with_an_impossible_report_is_refused_whole():
+    tally, good = kv.Tally(PLAN), PLAN.report({})
+    for bad in (kv.Report(PLAN.hash, (0, 0)), kv.Report("0" * 64, good.cells), "report", {}, TALLY, 3):
+        with pytest.raises(kv.ReportError):
+            tally.add([good, bad])
+    for bad in ("text", {}, 3, TALLY):
+        with pytest.raises(kv.ReportError):
+            tally.add(bad)
+    assert tally == kv.Tally(PLAN)
+
+
+def test_the_front_door_answers_as_the_functions_do():
+    assert TALLY.estimate() == kv.estimate(PLAN, TALLY)
+    raw = TALLY.estimate("least_squares", level=0.8, after=["clip"])
+    assert raw == kv.estimate(PLAN, TALLY, "least_squares", 0.8, ["clip"])
+    pairs = kv.Plan.of(PLAN.schema, "pairs", 4).collect(RECORDS, COINS)
+    direct = kv.Conditionals(pairs.plan, pairs)
+    assert pairs.query("mean(Pepsi | Fries)") == direct.answer("mean(Pepsi | Fries)")
+    several = pairs.query("mean(Pepsi)", "lift(Pepsi | Fries)")
+    assert list(several) == [direct.answer("mean(Pepsi)"), direct.answer("lift(Pepsi | Fries)")]
+    assert len(several[:1].to_frame()) == 1
+    cells = pairs.conditionals().matrix().answers, direct.matrix().answers
+    assert [cell.document() for cell in cells[0]] == [cell.document() for cell in cells[1]]
+    frame = direct.matrix("frequency").to_frame("pandas").set_index(["target", "given"])
+    assert frame.value["Pepsi", "Fries"] == direct.answer("frequency(Pepsi | Fries)").estimate.value
+    advice = kv.Plan.advise(PLAN.schema, "2", np.int64(100_000), ask="conditional", brief=True)
+    assert kv.Plan.choose(PLAN.schema, 2, 1e5, ask="conditional") == advice.plan
+    assert advice.to_frame("polars")["mechanism"][0] == advice.plan.mechanism_name
+    assert str(advice) in str(advice.table())
+    assert advice.table().rows[0][0] == advice.best.name
+
+
+def test_keys_are_found_by_their_name():
+    answers = TALLY.estimate()
+    assert answers[7] is answers["7"] is answers[np.int64(7)]
+    for ask in (
+        lambda: answers["pepsi"],
+        lambda: TALLY.query("mean(Pespi)"),
+        lambda: PLAN.schema.place("Pepsy"),
+    ):
+        with pytest.raises(kv.UnknownKeyError, match="did you mean 'Pepsi'"):
+            ask()
+    with pytest.raises(kv.PlanError, match="did you mean best"):
+        TALLY.conditionals("bets")
+    with pytest.raises(kv.PlanError, match="did you mean clip"):
+        TALLY.estimate(after=["klip"])
+    with pytest.raises(kv.TableError, match="did you mean 'pandas'"):
+        answers.to_frame("panda")
+
+
+def test_an_estimate_is_a_number_with_an_interval():
+    estimate = kv.Estimate(0.61, 0.01, 0.59, 0.63, 9)
+    assert float(estimate) == 0.61
+    assert estimate.interval == (0.59, 0.63)
+    assert f"{estimate:.1%}" == "61.0% [59.0%, 63.0%]"
+    assert f"{estimate}" == str(estimate) == "0.6100 [0.5900, 0.6300]"
+    assert str(kv.Estimate(0.5, inf, -inf, inf, 9)) == "0.5000 unbounded"
+    assert str(kv.Estimate(0.5, nan, nan, nan, 9)) == "0.5000"
+    assert f"{kv.Estimate(nan, nan, 0.25, 0.5, 9):.2f}" == "[0.25, 0.50]"
+    assert str(kv.Estimate(nan, nan, nan, nan, 0)) == "unknown"
+
+
+def test_a_table_escapes_what_it_shows():
+    table = ResultTable(("key", "value"), (("<b>", "1.5"), ("long & name", "[1, 2]")), "a < b")
+    html = table._repr_html_()
+    assert "&lt;b&gt;" in html
+    assert "long &amp; name" in html
+    assert "<b>" not in html
+    lines = str(table).splitlines()
+    assert lines[1:] == ["key           value", "<b>             1.5", "long & name  [1, 2]"]
+    assert str(table.first(1, "rows")).endswith("and 1 more rows; table(most=None) shows them")
+
+
+def test_frames_keep_types_and_say_what_is_unknown():
+    columns = {"a": ["x", None], "b": [1, None], "c": [1.5, nan], "d": [True, None], "e": [None, None]}
+    frame, polars, arrow = (frame_of(columns, kind) for kind in ("pandas", "polars", "arrow"))
+    assert frame.isna().to_numpy().tolist() == [[False] * 4 + [True], [True] * 5]
+    assert frame.c.dtype == frame.e.dtype == np.float64
+    assert polars.dtypes == [pl.String, pl.Int64, pl.Float64, pl.Boolean, pl.Float64]
+    assert polars.null_count().row(0) == (1, 1, 1, 1, 2)
+    assert arrow.to_pylist()[1] == dict.fromkeys(columns)
+    assert isinstance(frame_of({"a": [1]}), pd.DataFrame)
+
+
+def test_plans_and_tallies_show_themselves():
+    assert PLAN.to_frame("pandas").key.tolist() == list(PLAN.schema.keys)
+    assert TALLY.to_frame("pandas")["count"].tolist() == TALLY.counts.tolist()
+    for result in (PLAN, TALLY):
+        assert len(str(result).splitlines()) == 1
+        assert "kvue" in result._repr_html_()
+    assert "4.5" not in repr(TALLY.estimate().table(0))
+
+
+def test_pictures_stay_within_what_is_possible_and_leave_the_backend():
+    import matplotlib
+    from matplotlib import pyplot
+
+    matplotlib.use("svg")
+    axes = TALLY.estimate().plot()
+    shares, means = axes.figure.axes
+    assert -0.02 <= shares.get_xlim()[0] <= shares.get_xlim()[1] <= 1.02
+    assert 0.9 <= means.get_xlim()[0] <= means.get_xlim()[1] <= 5.1
+    pairs = kv.Plan.of(PLAN.schema, "pairs", 4).collect(RECORDS, COINS).conditionals()
+    assert pairs.plot().images[0].norm.vmin == 0
+    lift = pairs.plot(kind="lift").images[0].norm
+    assert (lift.vmin, lift.vcenter) == (0, 1)
+    assert pairs.plot(kind="mean").images[0].get_clim() == (1, 5)
+    assert matplotlib.get_backend() == "svg"
+    pyplot.close("all")

@@ -1,0 +1,40 @@
+"""What type checkers see of the front door; ``make types`` checks this file, and nothing runs it."""
+
+from typing import Any, assert_type
+
+from matplotlib.axes import Axes
+
+import keyveil as kv
+
+
+def analysis(frame: Any, users: list[int]) -> None:
+    schema = assert_type(
+        kv.Schema.from_frame(frame, person="user", key="film", value="stars", top=20), kv.Schema
+    )
+    people = assert_type(kv.People.from_frame(frame, schema, everyone=users), kv.People)
+    comparison = assert_type(
+        kv.compare(frame, schema=schema, mechanisms=["kvue", "auto"], epsilon=[1, "2"], people=1e5),
+        kv.MechanismComparison,
+    )
+    assert_type(comparison.plot(), Axes)
+    plan = assert_type(kv.Plan.choose(schema, epsilon=2, people=100_000, ask="conditional"), kv.Plan)
+    advice = assert_type(kv.Plan.advise(schema, "2", 1e5), kv.Advice)
+    assert_type(advice.plot(), Axes)
+    assert_type(plan.privatise(people), kv.Reports)
+    tally = assert_type(plan.collect(frame, everyone=users), kv.Tally)
+    assert_type(tally + tally, kv.Tally)
+    assert_type(tally.add([plan.report({"Alien": 5})]), kv.Tally)
+    answers = assert_type(tally.estimate(), kv.Answers)
+    frequency = answers["Alien"].frequency
+    assert frequency is not None
+    assert_type(frequency.interval, tuple[float, float])
+    assert_type(float(frequency), float)
+    assert_type(answers.plot(), Axes)
+    conditionals = assert_type(tally.conditionals(), kv.Conditionals)
+    assert_type(conditionals.matrix("lift"), kv.ConditionalMatrix)
+    assert_type(conditionals.plot(kind="mean"), Axes)
+    assert_type(tally.query("mean(Alien)"), kv.QueryAnswer)
+    assert_type(tally.query("mean(Alien)", "lift(Alien | Cats)"), kv.QueryResults)
+    for rule in tally.rules(false_discovery=0.1):
+        assert_type(rule.lift, kv.Estimate)
+    assert_type(str(advice.table()), str)
