@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import secrets
@@ -17,11 +18,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from desk import fresh
 from process import Process, keyveil
 
 from keyveil import Plan, Schema
@@ -235,3 +238,72 @@ def test_a_rolling_restart_behind_the_proxy_refuses_no_report(proxy, database, t
             collector.end()
     assert set(statuses) == {200}
     assert reports == len(statuses) >= 40
+
+
+# -- what operators watch ---------------------------------------------------------------------------
+
+
+def test_every_metric_of_rules_and_dashboard_exists(file_desk):
+    """The names are compared with a collector that has counted, refused and answered something."""
+    file_desk.create()
+    file_desk.send(fresh(3))
+    file_desk.send([{"id": "0" * 32, "cells": [0, 0]}])
+    file_desk.get("/v1/collections/menu/estimates")
+    text = file_desk.get("/metrics").text
+    known = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
+    known |= {f"{name}_bucket" for name in known}
+    rules = yaml.safe_load((DEPLOY / "prometheus/alerts.yaml").read_text())["groups"][0]["rules"]
+    board = json.loads((DEPLOY / "grafana/keyveil.json").read_text())
+    queries = [rule["expr"] for rule in rules]
+    queries += [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    named = set(re.findall(r"\b(?:keyveil|process)_[a-z_]+", " ".join(queries)))
+    assert len(named) > 20
+    assert not named - known
+
+
+def test_the_runbook_explains_every_alert():
+    page = (DEPLOY.parent / "docs/operate.md").read_text()
+    rules = yaml.safe_load((DEPLOY / "prometheus/alerts.yaml").read_text())["groups"][0]["rules"]
+    assert all(f"`{rule['alert']}`" in page for rule in rules)
+
+
+def test_requests_are_counted_by_route_and_never_by_what_was_sent(file_desk):
+    file_desk.create()
+    file_desk.send(fresh(1))
+    file_desk.get("/v1/collections/menu")
+    file_desk.get("/v1/collections/secret-name")
+    text = file_desk.get("/metrics").text
+    reports = 'route="/v1/collections/{name}/reports",method="POST"'
+    assert f'keyveil_requests_total{{{reports},status="200"}} 1' in text
+    assert f"keyveil_request_seconds_count{{{reports}}} 1" in text
+    assert 'route="/v1/collections/{name}",method="GET",status="404"} 1' in text
+    assert "secret-name" not in text
+
+
+def test_a_collector_needs_only_the_rights_of_the_runbook(postgres, tmp_path):
+    """The statements of the page, on a database of their own; then a report from start to seal."""
+    page = (DEPLOY.parent / "docs/operate.md").read_text()
+    sql = re.search(r"```sql\n(.*?)```", page, re.DOTALL)[1]
+    postgres.ask("create database rights")
+    host = f"host={postgres.folder}"
+    with psycopg.connect(f"dbname=rights user=keyveil {host}", autocommit=True) as connection:
+        connection.execute(sql)
+    address = {
+        role: f"postgresql://{role}@/rights?{host}" for role in ("keyveil_owner", "keyveil_serve")
+    }
+    keyveil("migrate", "--store", address["keyveil_owner"])
+    store = address["keyveil_serve"]
+    plan = Plan.of(Schema.of(["tea", "coffee"]), "kvue", 1)
+    (tmp_path / "plan.json").write_text(plan.dumps())
+    keyveil("collection", "create", "menu", str(tmp_path / "plan.json"), "--store", store)
+    process = Process(store, tmp_path)
+    try:
+        about = process.client.get("/v1/collections/menu").json()
+        report = {"id": secrets.token_hex(16), "cells": list(plan.report({"tea": 1}).cells)}
+        body = {"plan": plan.hash, "epoch": about["epoch"]["now"], "reports": [report]}
+        assert process.client.post("/v1/collections/menu/reports", json=body).status_code == 200
+        assert process.client.get("/v1/collections/menu/estimates").json()["reports"] == 1
+    finally:
+        assert process.end() == 0
+    with psycopg.connect(store) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("create table keyveil.more (a int)")

@@ -14,12 +14,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ....foundation.errors import KeyveilError
 from ..process.clock import Clock
 from ..process.logs import Log
 from ..process.metrics import Refusals
 from ..process.problems import CONTENT_TYPE, Problem
+from ..process.request_metrics import RequestMetrics
 from ..process.settings import Settings
 from ..process.supervisor import Supervisor
 from ..store.store_interface import StoreError, StoreUnready
@@ -156,6 +158,28 @@ def not_here(host: Host) -> Callable[[Request, Exception], Awaitable[Response]]:
     return say
 
 
+METHODS = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
+
+
+def timed(host: Host, requests: RequestMetrics, route: Route) -> ASGIApp:
+    """A route that counts its requests, their statuses and the time until a response began."""
+    application, pattern = route.app, route.path
+
+    async def run(scope: Scope, receive: Receive, send: Send) -> None:
+        begun = host.clock.elapsed()
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                seconds = host.clock.elapsed() - begun
+                method = scope["method"] if scope["method"] in METHODS else "other"
+                requests.add(pattern, method, message["status"], seconds)
+            await send(message)
+
+        await application(scope, receive, noted)
+
+    return run
+
+
 def site(
     host: Host, routes: Sequence[Route], metrics: Run, start: Callable[[], Awaitable[None]]
 ) -> Starlette:
@@ -187,8 +211,12 @@ def site(
         return json({"ready": not why, "why": why}, 503 if why else 200)
 
     own = {"/health": health, "/ready": ready, "/metrics": metrics}
+    all_routes = [*routes, *(Route(path, guarded(host, run)) for path, run in own.items())]
+    if host.metrics.requests is not None:
+        for route in all_routes:
+            route.app = timed(host, host.metrics.requests, route)
     application = Starlette(
-        routes=[*routes, *(Route(path, guarded(host, run)) for path, run in own.items())],
+        routes=all_routes,
         lifespan=lifespan,
         exception_handlers={HTTPException: not_here(host)},
     )

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 
+from .request_metrics import RequestMetrics
+
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 SIZES = (1, 4, 16, 64, 256, 1024, 4096, 16384)
 
@@ -44,6 +46,9 @@ class Refusals:
 
     def __init__(self) -> None:
         self.refused: Counter[tuple[str, str]] = Counter()
+        self.requests: RequestMetrics | None = None
+        """How long requests took and how they ended; None for a relay, whose crowds must not be counted
+        while they gather."""
 
     def refuse(self, collection: str, reason: str, number: int) -> None:
         """Count refused reports or requests."""
@@ -69,6 +74,7 @@ class Metrics(Refusals):
 
     def __init__(self) -> None:
         super().__init__()
+        self.requests = RequestMetrics()
         self.accepted: Counter[str] = Counter()
         """Reports acknowledged, by collection; repeated reports included."""
         self.changed: Counter[str] = Counter()
@@ -79,14 +85,14 @@ class Metrics(Refusals):
         self.commits = Histogram("keyveil_commit_seconds", "Time to make a group durable.", SECONDS)
         self.lock_waits = Histogram("keyveil_lock_wait_seconds", "Time to begin a transaction.", SECONDS)
         self.groups = Histogram("keyveil_group_reports", "Reports in one transaction.", SIZES)
-        self.requests = Histogram("keyveil_group_requests", "Requests in one transaction.", SIZES)
+        self.group_requests = Histogram("keyveil_group_requests", "Requests in one transaction.", SIZES)
         self.estimates = Histogram("keyveil_estimate_seconds", "Time to make an answer.", SECONDS)
 
     def committed(self, requests: int, reports: int, seconds: float) -> None:
         """Count a durable transaction."""
         self.commits.add(seconds)
         self.groups.add(reports)
-        self.requests.add(requests)
+        self.group_requests.add(requests)
 
     def text(self, gauges: Gauges, reports: Mapping[tuple[str, int], int]) -> str:
         """All metrics as text.
@@ -119,9 +125,11 @@ class Metrics(Refusals):
             out += family(name, what, {"": value}, "counter")
         for name, (what, given) in gauges.items():
             out += family(name, what, given if isinstance(given, Mapping) else {"": given})
-        histograms = (self.commits, self.lock_waits, self.groups, self.requests, self.estimates)
+        histograms = (self.commits, self.lock_waits, self.groups, self.group_requests, self.estimates)
         for histogram in histograms:
             out += histogram.lines()
+        if self.requests is not None:
+            out += self.requests.lines()
         return "\n".join(out) + "\n"
 
 
