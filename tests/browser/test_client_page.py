@@ -195,6 +195,20 @@ def test_the_texts_can_be_replaced(watched_page, site):
     )
 
 
+def test_the_colours_of_the_page_can_be_the_notices(watched_page, site):
+    """A page calls its colours what it likes, and sets the notice's from them on the element."""
+    page = watched_page
+    filled_in(page, site, {})
+    page.evaluate(
+        """() => { for (const [name, value] of [["--accent", "rgb(1, 2, 3)"], ["--on", "rgb(4, 5, 6)"],
+          ["--keyveil-accent", "var(--accent)"], ["--keyveil-on-accent", "var(--on)"]])
+          document.querySelector("keyveil-consent").style.setProperty(name, value) }"""
+    )
+    accept = page.get_by_role("button", name="Send one message")
+    expect(accept).to_have_css("background-color", "rgb(1, 2, 3)")
+    expect(accept).to_have_css("color", "rgb(4, 5, 6)")
+
+
 def test_two_tabs_at_once_send_one_report(watch, site, running_collector):
     context = watch.context()
     tabs = [context.new_page() for _ in range(3)]

@@ -69,6 +69,7 @@ def test_a_visitor_answers_the_dashboard_grows_and_ctrl_c_ends_it(watch, demo):
     visitor = watch.context().new_page()
     ordered(visitor, demo)
     expect(visitor.locator("keyveil-consent")).to_contain_text("a few of 5 questions at random")
+    expect(visitor.locator("keyveil-consent")).to_contain_text("Each code fits several answers")
     visitor.get_by_role("button", name="Send one message").click()
     expect(visitor.get_by_role("status")).to_have_text("Sent and counted. Thank you.")
     grown_above(analyst, before)
@@ -90,6 +91,7 @@ def ordered(page: Page, demo: Demo) -> None:
     page.get_by_role("checkbox", name="Pepsi").check()
     page.get_by_role("checkbox", name="Fries").check()
     page.get_by_role("slider", name="Rating of Pepsi").fill("4.5")
+    assert page.locator(".rating").all_inner_texts() == ["", "3.0", "4.5", "", ""]
     expect(page.get_by_role("slider", name="Rating of Salad")).to_be_disabled()
     page.get_by_role("button", name="Next").click()
 
