@@ -309,6 +309,57 @@ def test_a_plan_above_the_pages_limit_is_refused_before_the_record_is_read(
     assert ledgers(page, site) is None
 
 
+ANSWER = """async ([url, name]) => {
+  const { Client } = await import("/src/index.js");
+  const client = new Client(url, { cap: 4, allow: 2, patience: { settle: 0, spread: 0 } });
+  let reads = 0;
+  try { await client.answer(name, () => { reads++; return { Pepsi: 2 }; }); }
+  catch (error) { return { said: String(error), reads, ...(await client.budget()) }; }
+  finally { client.close(); }
+  return { said: "", reads, ...(await client.budget()) };
+}"""
+
+
+def test_a_renamed_or_changed_plan_is_not_answered_twice_or_is_charged(
+    watched_page, site, running_collector
+):
+    """A collector that asks a device again and again, under other names and slightly other plans.
+
+    Each visit is a new client on the stored ledger. What is refused never reads the record.
+    """
+    page, url = watched_page, running_collector.url
+
+    def visited(name: str) -> dict[str, Any]:
+        page.goto(f"{site.url}/blank")
+        return page.evaluate(ANSWER, [url, name])
+
+    def created(name: str, keys: list[str]) -> str:
+        running_collector.create(name, Plan.of(Schema.of(keys, 1, 5), "kvue", 1))
+        return name
+
+    assert visited(site.collection)["said"] == ""
+    running_collector.create("renamed", site.plan)
+    again = visited("renamed")
+    assert "this plan was answered in another collection" in again["said"]
+    assert again["reads"] == 0
+    for number in range(3):
+        changed = visited(created(f"changed-{number}", [*FOODS, f"one more {number}"]))
+        assert (changed["said"], changed["reads"]) == ("", 1)
+    over = visited(created("changed-3", [*FOODS, "one more 3"]))
+    assert "of the cap is left" in over["said"]
+    assert over["reads"] == 0
+    assert 3.9 < float(over["spent"]) <= 4
+    # the answered collection shows another plan: its requests are led to another collection
+    page.route(
+        re.compile(rf"/v1/collections/{site.collection}(/plan)?$"),
+        lambda route: route.continue_(url=route.request.url.replace(site.collection, "changed-3")),
+    )
+    swapped = visited(site.collection)
+    assert "a device answers once" in swapped["said"]
+    assert swapped["reads"] == 0
+    assert running_collector.reports(site.collection) == 1
+
+
 def test_without_a_secure_context_it_says_so(chromium, site):
     """A page over http on a name that is not this machine's; the browser is told its content."""
     context = chromium.new_context()
