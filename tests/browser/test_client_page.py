@@ -47,11 +47,16 @@ def site(running_collector, request) -> Iterator[Site]:
 def filled_in(page: Page, site: Site, orders: dict[str, float]) -> None:
     """Open the page, tick foods, rate them and go on to the notice."""
     page.goto(site.url)
+    ordered(page, orders)
+    expect(page.get_by_role("button", name="Send one message")).to_be_visible()
+
+
+def ordered(page: Page, orders: dict[str, float]) -> None:
+    """Tick foods, rate them and ask for the notice."""
     for food, rating in orders.items():
         page.locator(f'input[name="{food}"]').check()
         page.locator(f'input[name="rating of {food}"]').fill(str(rating))
     page.get_by_role("button", name="Next").click()
-    expect(page.get_by_role("button", name="Send one message")).to_be_visible()
 
 
 def agreed(page: Page) -> None:
@@ -95,6 +100,7 @@ def ledgers(page: Page, site: Site) -> dict | None:
 def test_visitors_fill_in_the_page_and_the_tally_is_theirs(watch, site, running_collector, scale):
     """20 visitors (200 in a long run), each in a context of their own.
 
+    Ten of them are on the page at once, so that one waits while others load, read or are answered.
     What the collector counted is, cell by cell, what the browsers have in their ledgers.
     """
     chance = random.Random("visitors")
@@ -104,8 +110,10 @@ def test_visitors_fill_in_the_page_and_the_tally_is_theirs(watch, site, running_
     for _ in range(visitors // together):
         pages = [watch.context().new_page() for _ in range(together)]
         for page in pages:
-            orders = {food: chance.choice((1, 2.5, 5)) for food in FOODS if chance.random() < 0.5}
-            filled_in(page, site, orders)
+            page.goto(site.url, wait_until="commit")
+        for page in pages:
+            ordered(page, {food: chance.choice((1, 2.5, 5)) for food in FOODS if chance.random() < 0.5})
+        for page in pages:
             page.get_by_role("button", name="Send one message").click()
         for page in pages:
             expect(page.get_by_role("status")).to_have_text("Sent and counted. Thank you.")
@@ -185,6 +193,20 @@ def test_the_texts_can_be_replaced(watched_page, site):
     expect(page.locator("keyveil-consent")).to_contain_text(
         "73,2\N{NO-BREAK SPACE}% sicher, Faktor 2,72."
     )
+
+
+def test_the_colours_of_the_page_can_be_the_notices(watched_page, site):
+    """A page calls its colours what it likes, and sets the notice's from them on the element."""
+    page = watched_page
+    filled_in(page, site, {})
+    page.evaluate(
+        """() => { for (const [name, value] of [["--accent", "rgb(1, 2, 3)"], ["--on", "rgb(4, 5, 6)"],
+          ["--keyveil-accent", "var(--accent)"], ["--keyveil-on-accent", "var(--on)"]])
+          document.querySelector("keyveil-consent").style.setProperty(name, value) }"""
+    )
+    accept = page.get_by_role("button", name="Send one message")
+    expect(accept).to_have_css("background-color", "rgb(1, 2, 3)")
+    expect(accept).to_have_css("color", "rgb(4, 5, 6)")
 
 
 def test_two_tabs_at_once_send_one_report(watch, site, running_collector):
@@ -285,6 +307,57 @@ def test_a_plan_above_the_pages_limit_is_refused_before_the_record_is_read(
     page.get_by_role("button", name="Next").click()
     expect(page.get_by_role("status")).to_contain_text("2 is allowed for one collection")
     assert ledgers(page, site) is None
+
+
+ANSWER = """async ([url, name]) => {
+  const { Client } = await import("/src/index.js");
+  const client = new Client(url, { cap: 4, allow: 2, patience: { settle: 0, spread: 0 } });
+  let reads = 0;
+  try { await client.answer(name, () => { reads++; return { Pepsi: 2 }; }); }
+  catch (error) { return { said: String(error), reads, ...(await client.budget()) }; }
+  finally { client.close(); }
+  return { said: "", reads, ...(await client.budget()) };
+}"""
+
+
+def test_a_renamed_or_changed_plan_is_not_answered_twice_or_is_charged(
+    watched_page, site, running_collector
+):
+    """A collector that asks a device again and again, under other names and slightly other plans.
+
+    Each visit is a new client on the stored ledger. What is refused never reads the record.
+    """
+    page, url = watched_page, running_collector.url
+
+    def visited(name: str) -> dict[str, Any]:
+        page.goto(f"{site.url}/blank")
+        return page.evaluate(ANSWER, [url, name])
+
+    def created(name: str, keys: list[str]) -> str:
+        running_collector.create(name, Plan.of(Schema.of(keys, 1, 5), "kvue", 1))
+        return name
+
+    assert visited(site.collection)["said"] == ""
+    running_collector.create("renamed", site.plan)
+    again = visited("renamed")
+    assert "this plan was answered in another collection" in again["said"]
+    assert again["reads"] == 0
+    for number in range(3):
+        changed = visited(created(f"changed-{number}", [*FOODS, f"one more {number}"]))
+        assert (changed["said"], changed["reads"]) == ("", 1)
+    over = visited(created("changed-3", [*FOODS, "one more 3"]))
+    assert "of the cap is left" in over["said"]
+    assert over["reads"] == 0
+    assert 3.9 < float(over["spent"]) <= 4
+    # the answered collection shows another plan: its requests are led to another collection
+    page.route(
+        re.compile(rf"/v1/collections/{site.collection}(/plan)?$"),
+        lambda route: route.continue_(url=route.request.url.replace(site.collection, "changed-3")),
+    )
+    swapped = visited(site.collection)
+    assert "a device answers once" in swapped["said"]
+    assert swapped["reads"] == 0
+    assert running_collector.reports(site.collection) == 1
 
 
 def test_without_a_secure_context_it_says_so(chromium, site):

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
+from process import keyveil
 
 from keyveil import Coins, People, Plan, Schema, Tally, estimate
 from keyveil.estimate.together.conditional import Conditionals
@@ -126,6 +127,7 @@ def test_every_number_is_the_library_s(page, collector):
     expect(page.locator("td[data-kind]")).to_have_count(10)
     document = json.loads(json.dumps(estimate(plan, tally).document()))
     assert shown_numbers(page) == as_shown(document["keys"])
+    assert shown_numbers(page) == as_shown(at_the_terminal(collector))
     page.get_by_label("Raw").check()
     expect(page.locator("p.note").first).to_contain_text("unbiased")
     assert shown_numbers(page) == as_shown(document["keys"], raw=True)
@@ -148,6 +150,8 @@ def test_the_explorer_answers_queries_beside_the_unconditional_answer(page, coll
         page.get_by_label("Statistic").select_option(kind)
         given = source.answer(f"{kind}(Pepsi | Hamburger)").document()
         alone = source.answer(f"{kind}(Pepsi)").document()
+        said = at_the_terminal(collector, f"{kind}(Pepsi | Hamburger)", f"{kind}(Pepsi)")
+        assert said == json.loads(json.dumps([given, alone]))
         for role, answer in (("answer", given), ("alone", alone)):
             cell = page.locator(f"[data-role={role}]")
             expect(cell).to_have_attribute("data-value", js_number(answer["value"]))
@@ -175,6 +179,12 @@ def test_what_is_not_estimable_says_how_many_people_it_needs(page, collector):
     expect(page.locator("[data-role=needed]")).to_have_text(
         f"Not estimable; needs about {expected:,} people."
     )
+    page.goto(f"{collector.url}/#/c/menu/matrix?kind=mean")
+    found = collector.admin.get("/v1/collections/menu/conditional", params={"kind": "mean"}).json()
+    cells = [cell for row in found["matrix"] for cell in row if cell]
+    unknown = sum(cell["value"] is None or cell["low"] is cell["high"] is None for cell in cells)
+    assert unknown > 0
+    expect(page.locator('g[fill="url(#hatched)"] rect')).to_have_count(unknown)
 
 
 def test_the_matrix_and_the_rules_are_the_library_s(page, collector):
@@ -186,6 +196,12 @@ def test_the_matrix_and_the_rules_are_the_library_s(page, collector):
     answer = Conditionals(plan, tally).answer("frequency(Hamburger | Fries)").estimate
     words = f"{100 * answer.value:.1f} %; {100 * answer.low:.1f} to {100 * answer.high:.1f} %"
     expect(page.locator("#cell")).to_contain_text(f"frequency(Hamburger | Fries); {words}")
+    drawing = area.locator("svg").first
+    drawing.hover(position={"x": 118 + 2.5 * 64, "y": 96 + 0.5 * 64})  # first row, third column
+    answer = Conditionals(plan, tally).answer("frequency(Hamburger | Pepsi)").estimate
+    words = f"{100 * answer.low:.1f} to {100 * answer.high:.1f} %"
+    expect(drawing.locator("[aria-label=tip]")).to_contain_text(words)
+    expect(page.locator("#cell")).to_contain_text("frequency(Hamburger | Pepsi); ")
     page.goto(f"{collector.url}/#/c/menu/rules")
     found = collector.admin.get("/v1/collections/menu/rules").json()
     expect(page.locator(".listing tbody tr")).to_have_count(len(found["rules"]))
@@ -426,6 +442,12 @@ def test_the_keyboard_reaches_everything(page, collector):
             page.evaluate("document.activeElement.textContent.trim() || document.activeElement.type")
         )
     assert {"Skip to content", "Explore", "Manage", "CSV", "Frequency", "Hamburger"} <= seen
+
+
+def at_the_terminal(collector, *queries: str):
+    """What ``keyveil collection answers`` prints as JSON about the collection."""
+    words = ("collection", "answers", "menu", *queries, "--url", collector.url)
+    return json.loads(keyveil(*words, "--token", collector.admin_token, "--json").stdout)
 
 
 def js_number(value) -> str:

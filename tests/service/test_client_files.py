@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
+import httpx
 from hatchling.builders.wheel import WheelBuilder
 
 from keyveil.service.collector.http.client_files import client_files
+from keyveil.service.collector.http.dashboard_route import dashboard_files
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "clients" / "js" / "src"
@@ -45,10 +50,39 @@ def test_nothing_else_is_served(file_desk):
         assert file_desk.get(f"/client/{path}").status_code == 404
 
 
-def test_an_installed_package_has_the_modules(tmp_path):
+def fetched(address: str) -> bytes:
+    """The content at an address."""
+    return httpx.get(address, timeout=60).raise_for_status().content
+
+
+def test_an_installed_package_serves_its_own_files(tmp_path):
+    """``keyveil demo`` of a wheel, unpacked far from the repository: client, dashboard and page."""
     (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    installed = tmp_path / "installed"
     with zipfile.ZipFile(wheel) as files:
-        folder = "keyveil/service/collector/client_js/"
-        packed = {name.removeprefix(folder) for name in files.namelist() if name.startswith(folder)}
-        assert {file.name for file in SOURCES.iterdir()} == packed
-        assert files.read(f"{folder}index.js") == (SOURCES / "index.js").read_bytes()
+        files.extractall(installed)
+    collector = Path("keyveil", "service", "collector")
+    copies = installed / collector / "client_js"
+    assert {file.name for file in SOURCES.iterdir()} == {file.name for file in copies.iterdir()}
+    (copies / "installed.js").write_text("// not in the repository")
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "keyveil", "demo", "--visitors", "0.1"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(installed), "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        url = re.search(r"http://127\.0\.0\.1:\d+", demo.stdout.readline())[0]
+        assert fetched(f"{url}/client/installed.js") == b"// not in the repository"
+        for source in SOURCES.glob("*.js"):
+            assert fetched(f"{url}/client/{source.name}") == source.read_bytes()
+        assert fetched(f"{url}/client/keyveil.js") == (SOURCES / "index.js").read_bytes()
+        for page, folder in (("/", "dashboard"), ("/demo", "demo")):
+            checked_out = ROOT / "src" / collector / folder
+            assert fetched(url + page) == (checked_out / "index.html").read_bytes()
+            for name, file in dashboard_files(checked_out).items():
+                assert fetched(f"{url}/{folder}/{name}") == file.read_bytes()
+    finally:
+        demo.terminate()
+        demo.communicate(timeout=60)

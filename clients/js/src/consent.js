@@ -24,7 +24,8 @@ export const STRINGS = {
   held: "{key}: {value}",
   yes: "yes",
   absent: "{key}: no",
-  code: "{keys} code {code}",
+  code: "code {code}",
+  codeNote: "Each code fits several answers, none of them for sure.",
   odds: "What it gives away",
   oddsText:
     "Whatever your answers are, any other answers lead to the same message at least 1/{factor} as often. Someone who guesses 50 : 50 about you can become at most {percent} sure.",
@@ -42,16 +43,17 @@ export const STRINGS = {
 };
 
 const STYLE = `
-:host { display: block; --ink: var(--keyveil-ink, #1b1f24); --paper: var(--keyveil-paper, #fff);
+:host { display: block }
+section { --ink: var(--keyveil-ink, #1b1f24); --paper: var(--keyveil-paper, #fff);
   --line: var(--keyveil-line, #c9d1d9); --soft: var(--keyveil-soft, #59636e);
   --accent: var(--keyveil-accent, #0b5cad); --on: var(--keyveil-on-accent, #fff);
-  color: var(--ink); font: var(--keyveil-font, 1rem/1.5 system-ui, sans-serif) }
-@media (prefers-color-scheme: dark) { :host { --ink: var(--keyveil-ink, #e6edf3);
+  color: var(--ink); font: var(--keyveil-font, 1rem/1.5 system-ui, sans-serif);
+  background: var(--paper); border: 1px solid var(--line); border-radius: .75rem;
+  padding: 1.25rem 1.5rem; max-width: 42rem; box-sizing: border-box }
+@media (prefers-color-scheme: dark) { section { --ink: var(--keyveil-ink, #e6edf3);
   --paper: var(--keyveil-paper, #14181d); --line: var(--keyveil-line, #3d444d);
   --soft: var(--keyveil-soft, #9da7b3); --accent: var(--keyveil-accent, #7cb7f5);
   --on: var(--keyveil-on-accent, #0d1117) } }
-section { background: var(--paper); border: 1px solid var(--line); border-radius: .75rem;
-  padding: 1.25rem 1.5rem; max-width: 42rem; box-sizing: border-box }
 h2 { margin: 0 0 .5rem; font-size: 1.25em } h3 { margin: 1.25rem 0 .25rem; font-size: 1em }
 p { margin: .25rem 0 } small { color: var(--soft) }
 .side { display: grid; grid-template-columns: repeat(auto-fit, minmax(12rem, 1fr)); gap: .75rem; margin: .5rem 0 }
@@ -187,30 +189,34 @@ export class KeyveilConsent extends HTMLElement {
 
   #examples() {
     const side = element("div", { class: "side" });
+    const note = element("small", {});
     this.#toss = async () => {
       const { record } = this.#facts;
       const own = typeof record === "function" ? await record() : record;
+      let coded = "";
       const lists = [
         ["fromYou", own],
         ["fromNone", {}],
       ].map(([name, held]) => {
         const reports = possibleReports(this.#offer.plan, held, SHOWN);
+        if (reports.some(({ says }) => !says)) coded = `${this.#say("codeNote")} `;
         const items = reports.map((report) => element("li", { part: "report" }, this.#told(report)));
         return element("div", {}, element("h4", {}, this.#say(name)), element("ul", {}, ...items));
       });
       side.replaceChildren(...lists);
+      note.textContent = coded + this.#say("exampleNote");
     };
     const again = element("button", { type: "button", part: "again" }, this.#say("again"));
     again.addEventListener("click", () => this.#toss());
-    const note = element("p", {}, element("small", {}, this.#say("exampleNote")));
-    return [element("h3", {}, this.#say("examples")), side, note, again];
+    return [element("h3", {}, this.#say("examples")), side, element("p", {}, note), again];
   }
 
   /** A possible report in words. */
   #told({ keys, says, cells }) {
     if (!says) {
       const code = cells.slice(1, 13).join(" ") + (cells.length > 13 ? " …" : "");
-      return this.#say("code", { keys: keys.join(", "), code }).trim();
+      const told = this.#say("code", { code });
+      return keys.length ? this.#say("held", { key: keys.join(", "), value: told }) : told;
     }
     const told = keys.map((key, i) => {
       const value =

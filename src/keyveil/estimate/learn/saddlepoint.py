@@ -77,7 +77,7 @@ def upper_tail(parts: Sequence[CumulantPart], value: float) -> float:
         density = exp(-root * root / 2) / sqrt(2 * pi)
         tail = normal_tail(root) + density * (1 / step - 1 / root)
         tail = min(max(tail, 0.0), exp(-root * root / 2))
-    return tail if z > 0 else 1.0 - tail
+    return float(tail if z > 0 else 1.0 - tail)  # parts of an array make it a NumPy number
 
 
 def two_sided(parts: Sequence[CumulantPart], value: float) -> float:

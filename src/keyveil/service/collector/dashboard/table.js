@@ -5,7 +5,8 @@ import { h, put, whole } from "./dom.js";
 const PAGE = 50;
 
 /**
- * columns: {id, title, number, sort(row), cells(row) -> [td], wide (columns that it spans)}
+ * columns: {id, title, number, sort(row), cells(row) -> [td], wide (cells of a row; the last has
+ * class "ends", which a phone does not show)}
  * view: {sort, desc, find, page}; changed(view) is told about every change.
  */
 export function table({ label, columns, name, view, changed, rows: first = [] }) {
@@ -15,11 +16,11 @@ export function table({ label, columns, name, view, changed, rows: first = [] })
   const pager = h("div", { class: "pager" });
   const count = h("span", { class: "muted", role: "status" });
   const search = h("input", { type: "search", value: view.find ?? "", "data-id": "find", "aria-label": `Search ${name}s`, placeholder: `Search ${name}s`, oninput: () => change({ find: search.value, page: 0 }) });
-  const head = h("tr", {}, columns.map((column) => {
+  const head = h("tr", {}, columns.flatMap((column) => {
     const button = h("button", { type: "button", class: "sort", onclick: () => order(column) }, column.title);
-    const cell = h("th", { scope: "col", class: column.number && !column.wide ? "number" : "", colspan: column.wide ?? 1 }, button);
+    const cell = h("th", { scope: "col", class: column.number && !column.wide ? "number" : "", colspan: column.wide ? column.wide - 1 : 1 }, button);
     headings.set(column.id, cell);
-    return cell;
+    return column.wide ? [cell, h("td", { class: "ends" })] : [cell];
   }));
   const grid = h("table", {}, h("caption", { class: "unseen" }, label), h("thead", {}, head), body);
   const element = h("div", { class: "listing" }, h("div", { class: "row" }, search, count), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, grid), pager);

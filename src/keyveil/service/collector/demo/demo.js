@@ -17,10 +17,17 @@ function made(tag, properties, ...children) {
 /** A food: whether it is ordered, and its rating. */
 function row(food, place) {
   const held = made("input", { type: "checkbox", name: `held ${place}` });
-  const rating = made("input", { type: "range", min: 1, max: 5, step: 0.5, value: 3, name: `rating ${place}`, disabled: true });
+  const rating = made("input", { type: "range", min: 1, max: 5, step: 0.5, value: 3, name: `rating ${place}` });
   rating.setAttribute("aria-label", `Rating of ${food}`);
-  held.addEventListener("change", () => { rating.disabled = !held.checked; });
-  return made("div", { className: "row between" }, made("label", {}, held, ` ${food}`), rating);
+  const said = made("span", { className: "rating", ariaHidden: "true" });
+  const show = () => {
+    rating.disabled = !held.checked;
+    said.textContent = held.checked ? Number(rating.value).toFixed(1) : "";
+  };
+  held.addEventListener("change", show);
+  rating.addEventListener("input", show);
+  show();
+  return made("div", { className: "row between" }, made("label", {}, held, ` ${food}`), made("div", { className: "row" }, rating, said));
 }
 
 const plan = await client.plan(COLLECTION);
