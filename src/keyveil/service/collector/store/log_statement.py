@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import psycopg
-from psycopg.adapt import Dumper
-from psycopg.pq import Format
 
 from .seen_ids import SIZE
 
@@ -28,19 +25,6 @@ class IdArray:
         elements["id"] = np.frombuffer(b"".join(sorted(ids)), f"V{SIZE}")
         head = np.array([1, 0, UUID, len(ids), 1], ">i4")  # one dimension, no nulls, from 1
         self.content = head.tobytes() + elements.tobytes()
-
-
-class _IdArrayDumper(Dumper):
-    format = Format.BINARY
-    oid = UUIDS
-
-    def dump(self, obj: IdArray) -> bytes:
-        return obj.content
-
-
-def understand_ids(connection: psycopg.Connection[tuple[object, ...]]) -> None:
-    """Let a connection take ``IdArray`` as a parameter."""
-    connection.adapters.register_dumper(IdArray, _IdArrayDumper)
 
 
 CLAIM = "insert into ids (round, epoch, id) select ?, ?, given from unnest(?::uuid[]) as given"

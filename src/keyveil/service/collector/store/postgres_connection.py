@@ -19,10 +19,11 @@ from typing import Any
 from weakref import WeakSet
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.adapt import Dumper
+from psycopg.pq import Format, TransactionStatus
 
 from ..process.settings import Settings
-from .log_statement import understand_ids
+from .log_statement import UUIDS, IdArray
 from .store_interface import StoreBroken, StoreError, StoreFault, StoreUnready
 
 TRANSIENT = ("08", "25006", "25P03", "40", "53", "55006", "55P03", "57", "58", "lost")
@@ -59,7 +60,7 @@ class PostgresSession:
                 keepalives_count=3,
                 tcp_user_timeout=round(1000 * settings.statement_seconds),
             )
-            understand_ids(self.connection)
+            self.connection.adapters.register_dumper(IdArray, _IdArrayDumper)
             _watcher.watch(self)
             self.pooled = self._is_pooled()
         except psycopg.Error as error:
@@ -179,6 +180,14 @@ class PostgresSession:
             socket.socket(fileno=os.dup(self.connection.fileno())) as line,
         ):
             line.shutdown(socket.SHUT_RDWR)
+
+
+class _IdArrayDumper(Dumper):
+    format = Format.BINARY
+    oid = UUIDS
+
+    def dump(self, obj: IdArray) -> bytes:
+        return obj.content
 
 
 class _Watcher:
