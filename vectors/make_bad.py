@@ -15,7 +15,7 @@ from typing import Any
 
 from keyveil import Plan, Schema
 from keyveil.foundation.arrays import WORD
-from keyveil.plan.plan import canonical
+from keyveil.plan.plan_document import canonical
 
 FORMAT = "keyveil/bad-plans/1"
 FOODS = Schema.of(["Fries", "Pepsi", "Salad"], 1, 5)

@@ -208,7 +208,7 @@ def test_a_full_disk_is_one_line_and_not_one_for_each_commit(file_desk: Desk):
     assert said(file_desk, "store_unready") == [None]
     file_desk.clock.advance(61)
     file_desk.send(many)
-    assert said(file_desk, "store_unready") == [None, 29]
+    assert said(file_desk, "store_unready") == [None], "one line for each outage"
     file_desk.store._session().run("pragma max_page_count = 1000000")
     assert file_desk.send(many).status_code == 200
     assert said(file_desk, "store_ready")

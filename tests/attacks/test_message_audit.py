@@ -351,7 +351,7 @@ def test_every_way_to_make_a_report_is_audited():
     }
     invented = {
         *("simulate/tallies.py", "simulate/paper/report_cost.py", "simulate/paper/per_person.py"),
-        "trust/poison/fakes.py",
+        *("trust/poison/fakes.py", "cli/demo_visitors.py"),  # people of a demo
     }
     attacks = {"trust/replay.py", "testing.py"}
     root, found = Path(keyveil.__file__).parent, set()

@@ -16,7 +16,7 @@ import pytest
 from keyveil import REGISTRY, Plan, Schema, audit
 from keyveil.channel import Hash, Product, Subset, Table
 from keyveil.people.views import Views
-from keyveil.plan.plan import canonical
+from keyveil.plan.plan_document import canonical
 from keyveil.testing import example_plan
 
 CLIENT = Path(__file__).parents[2] / "clients" / "js"

@@ -20,6 +20,11 @@ OUTPUTS = {
     ("estimate", "--plot"): ("estimate", "plan.json", "tally.kv"),
     ("conditional", "--plot"): ("conditional", "pairs.json", "pairs.kv"),
     ("poison", "--plot"): ("poison", "plan.json", "tally.kv", "--compare"),
+    ("learn rules", "--plot"): ("learn", "rules", "pairs.json", "pairs.kv"),
+    ("learn tree", "--plot"): ("learn", "tree", "pairs.json", "pairs.kv", "Pepsi"),
+    ("learn bayes", "--plot"): ("learn", "bayes", "pairs.json", "pairs.kv", "Pepsi"),
+    ("learn chow-liu", "--plot"): ("learn", "chow-liu", "pairs.json", "pairs.kv"),
+    ("learn cube", "--plot"): ("learn", "cube", "pairs.json", "pairs.kv", "Pepsi", "Fries"),
     ("compare", "--plot"): ("compare", "--data", "people.csv"),
     ("compare", "--json"): ("compare", "--data", "people.csv"),
 }  # fmt: skip
@@ -59,30 +64,41 @@ def contents() -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in Path().iterdir() if path.is_file()}
 
 
-def output_options(group: click.Group) -> set[tuple[str, str]]:
-    found = set()
-    for command in group.commands.values():
+def all_commands(group: click.Group, before: str = "") -> dict[str, click.Command]:
+    """Every command by all of its words."""
+    found = {}
+    for name, command in group.commands.items():
         if isinstance(command, click.Group):
-            assert not output_options(command), "name the whole command here"
-            continue
-        for option in command.params:
-            if isinstance(option.type, click.Path) and getattr(option.type, "is_output", False):
-                found.add((str(command.name), option.opts[-1]))
+            found |= all_commands(command, f"{before}{name} ")
+        else:
+            found[before + name] = command
     return found
+
+
+COMMANDS = all_commands(keyveil)
+
+
+def output_options() -> set[tuple[str, str]]:
+    return {
+        (name, option.opts[-1])
+        for name, command in COMMANDS.items()
+        for option in command.params
+        if isinstance(option.type, click.Path) and getattr(option.type, "is_output", False)
+    }
 
 
 def test_every_output_is_under_the_same_rule():
     """Options of these names that take a path; the folder of ``reproduce`` has a rule of its own."""
     own_rule = {("reproduce", "--output")}
     named = {
-        (str(command.name), option.opts[-1])
-        for command in keyveil.commands.values()
+        (name, option.opts[-1])
+        for name, command in COMMANDS.items()
         for option in command.params
         if isinstance(option.type, click.Path) and {"--output", "--plot", "--json"} & set(option.opts)
     }
-    assert named - own_rule == set(OUTPUTS) == output_options(keyveil)
+    assert named - own_rule == set(OUTPUTS) == output_options()
     for name, _ in OUTPUTS:
-        assert any("--force" in option.opts for option in keyveil.commands[name].params)
+        assert any("--force" in option.opts for option in COMMANDS[name].params)
 
 
 def inputs_of(words: tuple[str, ...]) -> list[str]:

@@ -41,7 +41,7 @@ AUTO = ("plan", "--keys", 20, "--range", "1,5", "--mechanism", "auto")
 
 def test_auto_makes_a_plan_that_names_what_was_chosen_and_says_why(at):
     said = at(
-        *AUTO, "--epsilon", 2, "--people", "1e6", "--held", 3, "--explain", "--plot", "e.png", "-o", "p"
+        *AUTO, "--epsilon", 1, "--people", "1e6", "--held", 3, "--explain", "--plot", "e.png", "-o", "p"
     )
     plan = Plan.load(at.folder / "p")
     assert plan.mechanism_name in said
@@ -370,7 +370,8 @@ def test_names_in_compare_are_on_the_users_scale(at):
         lines = [f"{user},{key},{values[(user + ord(key)) % 4]}" for user in range(60) for key in "abc"]
         (at.folder / "t.csv").write_text("\n".join(["person,key,value", *lines]))
         compare = ("compare", "--data", "t.csv", f"--range={ends}", "--people", "1e4", "--epsilon", 3,
-                   "--repeat", 2, "--coins", "x", "--processes", 1, "--mechanism")  # fmt: skip
+                   "--repeat", 2, "--coins", "x", "--processes", 1, "--prior", "table",
+                   "--mechanism")  # fmt: skip
         said = at(*compare, f"{named[ends]},auto", "--json", "r.json", "--force")
         rows[ends] = json.loads((at.folder / "r.json").read_text())
         chosen = rows[ends][-1]["chosen"]
@@ -410,7 +411,7 @@ def test_compare_measures_on_the_users_scale(at):
 
 
 def test_fakes_are_told_of_the_keys_that_are_expected(at):
-    said = at(*AUTO, "--epsilon", 2, "--people", "1e6", "--held", 3, "--mean", "4", "--explain")
+    said = at(*AUTO, "--epsilon", 1, "--people", "1e6", "--held", 3, "--mean", "4", "--explain")
     assert "raise a key's frequency from 0.15 to" in said
     assert "its mean from 4 to" in said
 

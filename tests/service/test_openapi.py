@@ -58,7 +58,8 @@ def test_metrics(desk):
     assert "keyveil_healthy 1" in text
     assert 'keyveil_group_reports_bucket{le="16"} 1' in text
     for line in text.splitlines():
-        assert re.fullmatch(r"# (HELP|TYPE) keyveil_.*|keyveil_\w+(\{[^}]*\})? [-+\w.]+", line), line
+        form = r"# (HELP|TYPE) (keyveil|process)_.*|(keyveil|process)_\w+(\{.*\})? [-+\w.]+"
+        assert re.fullmatch(form, line), line
 
 
 def test_what_is_not_there_is_a_problem_too(file_desk):

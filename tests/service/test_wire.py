@@ -109,7 +109,7 @@ def changed(**more):
         json.dumps(GOOD).encode("utf-16"),
         json.dumps(GOOD).encode() + b"x",
         changed(epoch=-1),
-        changed(epoch=2**31),
+        changed(epoch=2**32),
         changed(epoch="1"),
         changed(epoch=1.5),
         changed(epoch=True),
@@ -155,7 +155,7 @@ def test_bad_binary_is_refused():
     packing = PLAN.packing
     good = batches.encode_binary(PLAN.hash, 3, bytes(32), bytes(2 * packing.width))
     assert batches.pack(batches.decode_binary(good, 10), packing).count == 2
-    for body in (b"", good[:47], b"X" + good[1:], good[:40] + b"\xff" * 4 + good[44:]):
+    for body in (b"", good[:47], b"X" + good[1:]):
         with pytest.raises(Problem, match="batch"):
             batches.decode_binary(body, 10)
     for body in (good[:-1], good + b"\0"):

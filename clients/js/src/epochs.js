@@ -6,7 +6,7 @@ import { ClientError } from "./errors.js";
  * length were allowed, a collector could give each device its own and recognise the device by it.
  */
 export const EPOCHS = [3600, 21600, 43200, 86400, 604800];
-export const MOST_EPOCH = 2 ** 31 - 1;
+export const MOST_EPOCH = 2 ** 32 - 1;
 
 /**
  * The number of the epoch by the device's clock, if the length of epochs and the collector's number tell

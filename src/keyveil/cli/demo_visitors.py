@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import secrets
 import threading
 import urllib.request
 from collections.abc import Sequence
 from urllib.error import URLError
 
+from ..foundation.coins import fresh_bytes
 from ..plan.plan import Plan
 from .demo_people import population, record
 
@@ -51,7 +51,7 @@ class Visitors(threading.Thread):
     def _send(self, records: Sequence[dict[str, float]]) -> None:
         """Draw the reports as on devices, with secure coins, and send them in one request."""
         reports = [
-            {"id": secrets.token_hex(16), "cells": list(self.plan.report(held).cells)}
+            {"id": fresh_bytes(16).hex(), "cells": list(self.plan.report(held).cells)}
             for held in records
         ]
         try:

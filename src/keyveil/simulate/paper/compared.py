@@ -150,7 +150,7 @@ def measure(
         true = chain_true(nominal)
         return [errors_of(population, frequency, mean, true, "privkvm")]
     plan = plan_of(line, population, epsilon, people)
-    if plan.encoding.speaks_of_sets:
+    if any(own.encoding.speaks_of_sets for own in plan.part_plans):
         # Whole sets are drawn person by person: from a table, which is quick, and not too often.
         if isinstance(population, StatedPopulation):
             population = TablePopulation(population.schema, population.people)
@@ -229,6 +229,8 @@ def _advised(keys: int, sizes: tuple[float, ...], epsilon: float, people: int) -
 
 
 def described(plan: Plan) -> str:
-    """The mechanism with the parameters that are not at their default."""
+    """The mechanism with the parameters that are not at their default; of parts, each of them."""
+    if plan.parts is not None:
+        return " + ".join(described(own) for own in plan.part_plans)
     words = ", ".join(f"{name}={value}" for name, value in stated_parameters(plan).items())
     return f"{plan.mechanism_name} ({words})" if words else plan.mechanism_name

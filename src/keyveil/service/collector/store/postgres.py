@@ -12,7 +12,6 @@ from collections.abc import Collection as Some
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from time import monotonic
-from uuid import UUID
 
 import psycopg
 from psycopg import errors
@@ -411,9 +410,8 @@ class PostgresStore(Store):
     # -- ids ---------------------------------------------------------------------------------------
 
     def _known(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
-        sql = "select id from ids where round = ? and epoch = ? and id = any(?)"
-        names = [UUID(bytes=name) for name in ids]
-        known = {row[0].bytes for row in session.rows(sql, (round_.id, epoch, names))}
+        sql = "select id from ids where round = ? and epoch = ? and id = any(?::uuid[])"
+        known = {row[0].bytes for row in session.rows(sql, (round_.id, epoch, IdArray(ids)))}
         return {place for place, name in enumerate(ids) if name in known}
 
     def claim_ids(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
