@@ -35,7 +35,9 @@ PICTURES = (
     ("plan-dark", "menu/plan", "dark", (1100, 900)),
     ("answers-phone", "menu/answers", "light", PHONE),
 )
-"""Name, view, colours and size of each picture."""
+"""Name, view, colours and size of each picture of the dashboard."""
+DEMOS = (("light", "light", (760, 1220)), ("dark", "dark", (760, 1220)), ("phone", "light", (390, 1640)))
+"""Name, colours and size of each picture of the page of ``keyveil demo``."""
 
 
 @contextmanager
@@ -77,11 +79,53 @@ def take(browser: Browser, url: str, view: str, scheme: str, size: tuple[int, in
     page.locator("figure svg").first.wait_for(timeout=60_000)
     page.locator(".wait").first.wait_for(state="detached", timeout=60_000)
     page.wait_for_timeout(700)
-    picture = Image.open(io.BytesIO(page.screenshot()))
+    content = packed(page.screenshot())
     context.close()
-    packed = io.BytesIO()
-    picture.convert("RGB").quantize(256).save(packed, "PNG", optimize=True)
-    return packed.getvalue()
+    return content
+
+
+def packed(screenshot: bytes) -> bytes:
+    """A picture in few colours."""
+    content = io.BytesIO()
+    picture = Image.open(io.BytesIO(screenshot))
+    picture.convert("RGB").quantize(256).save(content, "PNG", optimize=True)
+    return content.getvalue()
+
+
+@contextmanager
+def demo() -> Iterator[str]:
+    """``keyveil demo``; yields the address of the page that asks."""
+    words = [KEYVEIL, "demo", "--visitors", "1"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(3)]
+        yield re.search(r"http://\S+", lines[1])[0]  # type: ignore[index]
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def take_answered(browser: Browser, url: str, scheme: str, size: tuple[int, int]) -> bytes:
+    """A picture of the page that asks, filled in and agreed to."""
+    width, height = size
+    context = browser.new_context(
+        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
+    )
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    page.goto(url)
+    for food, rating in (("Hamburger", "3.5"), ("Pepsi", "4.5")):
+        page.get_by_role("checkbox", name=food).check()
+        page.get_by_role("slider", name=f"Rating of {food}").fill(rating)
+    page.get_by_role("button", name="Next").click()
+    page.get_by_role("button", name="Send one message").click()
+    page.get_by_text("Sent and counted").wait_for()
+    page.evaluate("scrollTo(0, 0)")
+    page.wait_for_timeout(700)
+    content = packed(page.screenshot())
+    context.close()
+    return content
 
 
 def main() -> None:
@@ -95,10 +139,17 @@ def main() -> None:
         flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
         for name, view, scheme, size in PICTURES:
-            content = take(browser, url, view, scheme, size)
-            (FOLDER / f"dashboard-{name}.png").write_bytes(content)
-            print(f"dashboard-{name}.png: {len(content) / 1000:.0f} kB")
+            keep(f"dashboard-{name}", take(browser, url, view, scheme, size))
+        with demo() as address:
+            for name, scheme, size in DEMOS:
+                keep(f"demo-{name}", take_answered(browser, address, scheme, size))
         browser.close()
+
+
+def keep(name: str, content: bytes) -> None:
+    """Write a picture."""
+    (FOLDER / f"{name}.png").write_bytes(content)
+    print(f"{name}.png: {len(content) / 1000:.0f} kB")
 
 
 if __name__ == "__main__":

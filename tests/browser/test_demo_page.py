@@ -69,7 +69,7 @@ def test_a_visitor_answers_the_dashboard_grows_and_ctrl_c_ends_it(watch, demo):
     visitor = watch.context().new_page()
     ordered(visitor, demo)
     expect(visitor.locator("keyveil-consent")).to_contain_text("a few of 5 questions at random")
-    expect(visitor.locator("keyveil-consent")).to_contain_text("Each code fits several answers")
+    expect(visitor.locator("keyveil-consent")).to_contain_text("Any answers can lead to any code")
     visitor.get_by_role("button", name="Send one message").click()
     expect(visitor.get_by_role("status")).to_have_text("Sent and counted. Thank you.")
     grown_above(analyst, before)

@@ -25,7 +25,7 @@ export const STRINGS = {
   yes: "yes",
   absent: "{key}: no",
   code: "code {code}",
-  codeNote: "Each code fits several answers, none of them for sure.",
+  codeNote: "Any answers can lead to any code; some only do so more often.",
   odds: "What it gives away",
   oddsText:
     "Whatever your answers are, any other answers lead to the same message at least 1/{factor} as often. Someone who guesses 50 : 50 about you can become at most {percent} sure.",
