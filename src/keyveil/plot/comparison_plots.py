@@ -11,7 +11,6 @@ import numpy as np
 
 from ..foundation.errors import PlanError
 from ..people.scale import Scale
-from ..simulate.contest import is_auto
 from .style import BLUE, LINES, MARKS, ORANGE, Axes, grid_of, lightly, log_axis, put_away
 
 ERRORS = {"squared": "mse", "absolute": "mae"}
@@ -19,6 +18,11 @@ ERRORS = {"squared": "mse", "absolute": "mae"}
 
 WAY_STYLES = (("o", "-"), ("^", (0, (5, 1.5))), ("v", (0, (1.5, 1))), ("P", (0, (6, 1.5, 1.5, 1.5))))
 """Marks and dashes of the planner's lines, in the order in which the rows have them."""
+
+
+def _is_planner(mechanism: str) -> bool:
+    """Whether rows are those of the planner's choice, whatever it was told: auto, auto:pilot."""
+    return mechanism.partition(":")[0] == "auto"
 
 
 def plot_rows(
@@ -127,15 +131,15 @@ def all_series(rows: Sequence[Mapping[str, Any]], by_estimator: bool) -> list[Se
         if by_estimator or row["estimator"] == shown[row["mechanism"], row["epsilon"]]:
             named = row["estimator"] if by_estimator else ""
             lines.setdefault((row["mechanism"], named), []).append(row)
-    planners = {estimator for (mechanism, _), estimator in shown.items() if is_auto(mechanism)}
-    ways = [*dict.fromkeys(mechanism for mechanism, _ in lines if is_auto(mechanism))]
+    planners = {estimator for (mechanism, _), estimator in shown.items() if _is_planner(mechanism)}
+    ways = [*dict.fromkeys(mechanism for mechanism, _ in lines if _is_planner(mechanism))]
     series = []
     number = 0
     for (mechanism, estimator), own in lines.items():
         own = sorted(own, key=lambda row: row["epsilon"])
         names = dict.fromkeys(row["estimator"] for row in own)
         label = f"{mechanism}, {'/'.join(names)}"
-        if is_auto(mechanism):
+        if _is_planner(mechanism):
             best = not by_estimator or estimator in planners
             mark, dashes = WAY_STYLES[ways.index(mechanism) % len(WAY_STYLES)] if best else ("s", ":")
             series.append(Series(label, own, "#000000", mark, dashes, True))
@@ -160,7 +164,7 @@ def _shown_estimators(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, floa
         known.setdefault((row["mechanism"], row["epsilon"]), []).append(row["estimator"])
     planners: dict[float, str] = {}
     for (mechanism, epsilon), names in known.items():
-        if is_auto(mechanism):
+        if _is_planner(mechanism):
             planners.setdefault(epsilon, names[0])
     return {
         (mechanism, epsilon): planners[epsilon] if planners.get(epsilon) in names else names[0]
