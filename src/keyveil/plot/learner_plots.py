@@ -111,8 +111,8 @@ def draw_tree(tree: Learned, ax: Axes | None = None) -> Axes:
     ax.set_xlim(0, len(leaves))
     ax.set_ylim(-depth - 0.55, 0.45)
     ax.set_axis_off()
-    guess = "" if tree.how_ == "view" else "; below the first question a guess (maximum entropy)"
-    _heading(ax, f"{tree.target}{guess}")
+    guess = "" if tree.how_ == "view" else " Below the first question a guess (maximum entropy)"
+    _heading(ax, f"Who has {tree.target}?{guess}")
     return ax
 
 
