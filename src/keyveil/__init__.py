@@ -6,6 +6,11 @@
     plan = kv.Plan.choose(schema, epsilon=2, people=100_000)
     tally = plan.collect(frame)
     tally.estimate().to_frame()
+
+Modules on one subject: ``learn`` (rules, trees, classifiers, cubes), ``poison`` (what fake clients can
+do), ``shuffle`` (privacy among many reports), ``synthetic`` (made-up people), ``tables`` (files of
+people, keys and values), ``theory`` (laws and exact errors behind mechanisms) and ``testing`` (checks of
+a mechanism or a client of one's own).
 """
 
 from typing import TYPE_CHECKING
@@ -37,11 +42,17 @@ from .plan.report import Report, Reports
 from .plan.tally import Tally
 
 if TYPE_CHECKING:
+    from . import testing as testing
+    from . import theory as theory
+    from .estimate import learn as learn
     from .estimate.together.conditional import Conditionals
+    from .estimate.together.people_needed import people_needed
     from .estimate.together.query import Query
     from .estimate.together.query_answer import ConditionalMatrix, QueryAnswer, QueryResults
     from .foundation.notices import ComparisonWarning, PeopleWarning
     from .mechanisms.mechanism import Mechanism
+    from .people import synthetic as synthetic
+    from .people import tables as tables
     from .people.beliefs import Beliefs
     from .people.population import Population
     from .people.prior import Prior
@@ -49,9 +60,14 @@ if TYPE_CHECKING:
     from .plan.budget import Budget
     from .planner.advice import Advice
     from .planner.first_round import pilot_people
+    from .planner.outlook import outlook
     from .planner.pilot import pilot_beliefs
-    from .service.client import AsyncClient, Client, Patience
+    from .service.client import AsyncClient, Client, Ledger, Patience
     from .simulate.comparison import MechanismComparison, compare
+    from .trust import poison as poison
+    from .trust import shuffle as shuffle
+    from .trust.health import health
+    from .trust.message_audit import audit_messages, guess_bound
 
 _LATER = {
     "Advice": "planner.advice",
@@ -63,6 +79,7 @@ _LATER = {
     "ComparisonWarning": "foundation.notices",
     "ConditionalMatrix": "estimate.together.query_answer",
     "Conditionals": "estimate.together.conditional",
+    "Ledger": "service.client",
     "Mechanism": "mechanisms.mechanism",
     "MechanismComparison": "simulate.comparison",
     "Patience": "service.client",
@@ -73,14 +90,30 @@ _LATER = {
     "QueryAnswer": "estimate.together.query_answer",
     "QueryResults": "estimate.together.query_answer",
     "audit": "plan.audit",
+    "audit_messages": "trust.message_audit",
     "compare": "simulate.comparison",
+    "guess_bound": "trust.message_audit",
+    "health": "trust.health",
+    "outlook": "planner.outlook",
+    "people_needed": "estimate.together.people_needed",
     "pilot_beliefs": "planner.pilot",
     "pilot_people": "planner.first_round",
 }
 """Names that an import does not need, and their modules; each is loaded when it is first asked for."""
 
 
-__getattr__ = loaded_later(__name__, _LATER)
+_SUBJECTS = {
+    "learn": "estimate.learn",
+    "poison": "trust.poison",
+    "shuffle": "trust.shuffle",
+    "synthetic": "people.synthetic",
+    "tables": "people.tables",
+    "testing": "testing",
+    "theory": "theory",
+}
+"""Modules of the package that are public under a short name: ``from keyveil import learn``."""
+
+__getattr__ = loaded_later(__name__, _LATER, _SUBJECTS)
 
 
 __all__ = [
@@ -104,6 +137,7 @@ __all__ = [
     "FinishedError",
     "KeyAnswer",
     "KeyveilError",
+    "Ledger",
     "Mechanism",
     "MechanismComparison",
     "Patience",
@@ -130,8 +164,13 @@ __all__ = [
     "UnknownKeyError",
     "Views",
     "audit",
+    "audit_messages",
     "compare",
     "estimate",
+    "guess_bound",
+    "health",
+    "outlook",
+    "people_needed",
     "pilot_beliefs",
     "pilot_people",
 ]

@@ -5,6 +5,10 @@ is wrong. ``check_mechanism`` runs all checks over a grid for a registered name.
 your own, put it into ``REGISTRY`` first; put an encoding of your own into ``ENCODINGS`` and use
 ``check_encoding``. Only ``check_sampler``, ``check_simulation`` and ``check_reports`` use random draws;
 all else is exact or linear algebra. Needs SciPy: ``keyveil[testing]``.
+
+For clients of your own there are ``StandIn`` (a collector within the process), ``NOW`` (its time),
+``REASONS`` (why it refuses), ``encode_binary`` (a binary batch), ``writing`` (a batch file) and
+``canonical`` (the bytes that a plan's hash is taken of).
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from itertools import product
 from math import inf, isnan
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
@@ -27,6 +32,7 @@ from .estimate.linear import by_least_squares, key_weights, single_moments
 from .foundation.arrays import WORD, Floats, Integers
 from .foundation.coins import Coins, Stream, address
 from .foundation.errors import ReportError
+from .foundation.lazy_names import loaded_later
 from .mechanisms import mechanism_named
 from .mechanisms.mechanism import CALIBRATIONS
 from .people.people import People, place_type
@@ -36,6 +42,26 @@ from .plan.encoding import Encoding, Held, State, StateLaw
 from .plan.plan import Plan
 from .plan.report import Report, Reports
 from .plan.tally import Tally
+
+if TYPE_CHECKING:
+    from .plan.plan_document import canonical as canonical
+    from .plan.report_file import writing as writing
+    from .service.client.stand_in import NOW as NOW
+    from .service.client.stand_in import StandIn as StandIn
+    from .service.collector.http.batches import encode_binary as encode_binary
+    from .service.collector.process.problems import REASONS as REASONS
+
+_FOR_CLIENTS = {
+    "NOW": "service.client.stand_in",
+    "REASONS": "service.collector.process.problems",
+    "StandIn": "service.client.stand_in",
+    "canonical": "plan.plan_document",
+    "encode_binary": "service.collector.http.batches",
+    "writing": "plan.report_file",
+}
+"""Names for those who write a client of their own, and their modules."""
+
+__getattr__ = loaded_later(__name__, _FOR_CLIENTS, below="keyveil")
 
 EPSILONS = ("0.01", "0.1", "0.5", "1", "3", "5", "10")
 """The promised epsilons that ``check_mechanism`` tests."""

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from keyveil import Coins, People, Plan, Schema, Tally
 from keyveil.estimate.learn import ChowLiu, Cube, DecisionTree, ExactEvidence, NaiveBayes, Rules, rules
 from keyveil.foundation.errors import QueryError, RecordError, TableError
-from keyveil.foundation.frames_out import frame_of
+from keyveil.foundation.frame_output import frame_of
 from keyveil.simulate.tallies import Population
 
 KEYS = ["Hamburger", "Fries", "Pepsi"]

@@ -213,10 +213,23 @@ def test_rows_that_break_a_rule_are_counted_never_shown():
         people = kv.People.from_frame(frame, kv.Schema.of(["a"], 0, 5), everyone="frame")
     (line,) = [str(warning.message) for warning in seen]
     assert line == (
-        "1 values lie outside the range and are clipped to it; 1 rows have no number as value and count "
-        "as not held; 1 rows repeat a key of their person; the first of them counts"
+        "1 value lies outside the range and is clipped to it; 1 row has no number as value and counts "
+        "as not held; 1 row repeats a key of its person; the first one counts"
     )
     assert records(people, kv.Schema.of(["a"], 0, 5)) == [{"a": 5}, {}, {"a": 3}]
+
+
+def test_a_range_in_single_precision_is_written_in_few_digits_and_holds_every_value():
+    values = np.array([-9.95, 0, 9.9], np.float32)
+    frame = pd.DataFrame({"person": [1, 2, 3], "key": ["a"] * 3, "value": values})
+    schema = kv.Schema.from_frame(frame)
+    assert schema == kv.Schema.of(["a"], "-9.95", "9.9")
+    for most in (np.float32(9.1), np.float32(1e-7), np.float32(123456.7)):
+        frame.loc[2, "value"] = most
+        high = kv.Schema.from_frame(frame, low=-10).high[0]
+        assert float(most) <= high <= float(most) + abs(float(most)) * 1e-6
+    exact = pd.DataFrame({"person": [1, 2], "key": ["a"] * 2, "value": [0.125, 12345678.5]})
+    assert kv.Schema.from_frame(exact) == kv.Schema.of(["a"], "0.125", "12345678.5")
 
 
 # -- refusals ----------------------------------------------------------------------------------------

@@ -19,18 +19,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyveil.cli.compare_command import (
-    CompareOptions,
-    expanded,
-    read_estimators,
-    read_mechanisms,
-    with_ways,
-)
+from keyveil.cli.compare_command import read_estimators, read_mechanisms
 from keyveil.cli.output import counted
 from keyveil.foundation.errors import PlanError
 from keyveil.people.tables.top_keys import read_top
 from keyveil.plot import plot_rows, spread_out
 from keyveil.plot.comparison_plots import all_series
+from keyveil.simulate.comparison import competitors_of
 from keyveil.simulate.comparison_table import cells, footnotes, headings, row_name, with_standard_error
 from keyveil.simulate.contest import all_competitors
 
@@ -140,26 +135,32 @@ def test_mechanisms_are_read_once_each_and_checked():
         read_estimators(",")
 
 
+def crowd(keys_together: int | None = None, people: int = 10) -> Any:
+    return SimpleNamespace(
+        keys_together=keys_together, people=people, schema=SimpleNamespace(keys=range(20))
+    )
+
+
 def test_all_stands_beside_others_and_the_planner_comes_last():
-    names = expanded(["all", "graded:levels=5", "kvue"], 20)
+    names = competitors_of(["all", "graded:levels=5", "kvue"], crowd(), ways=False).names
     assert names[-1] == "auto"
     assert sorted(names) == sorted([*all_competitors(20), "graded:levels=5"])
-    assert expanded(["auto", "kvue"], 20) == ["auto", "kvue"]
+    assert competitors_of(["auto", "kvue"], crowd(), ways=False).names == ["auto", "kvue"]
 
 
 @pytest.mark.parametrize(
-    ("prior", "keys_together", "people", "names"),
+    ("ways", "keys_together", "people", "others"),
     [
-        (None, None, 10, ["kvue", "auto", "auto:one_round", "auto:pilot"]),
-        (None, None, 1, ["kvue", "auto", "auto:one_round"]),
-        (None, 2, 10, ["kvue", "auto", "auto:nothing"]),
-        ("table", None, 10, ["kvue", "auto"]),
-        ("pilot", None, 10, ["kvue", "auto"]),
+        (True, None, 10, ["auto:one_round", "auto:pilot"]),
+        (True, None, 1, ["auto:one_round"]),
+        (True, 2, 10, ["auto:nothing"]),
+        (False, None, 10, []),
     ],
 )
-def test_auto_stands_for_every_way_to_tell_the_planner(prior, keys_together, people, names):
-    crowd: Any = SimpleNamespace(keys_together=keys_together, people=people)
-    assert with_ways(CompareOptions(prior=prior), ["kvue", "auto"], crowd) == names
+def test_auto_stands_for_every_way_to_tell_the_planner(ways, keys_together, people, others):
+    competitors = competitors_of(["kvue", "auto"], crowd(keys_together, people), ways)
+    assert competitors.names == ["kvue", "auto", *others]
+    assert competitors.optional == set(others)
 
 
 def test_footnotes_say_what_the_planner_is_told_if_that_differs():

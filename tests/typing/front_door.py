@@ -35,6 +35,12 @@ def analysis(frame: Any, users: list[int]) -> None:
     assert_type(conditionals.plot(kind="mean"), Axes)
     assert_type(tally.query("mean(Alien)"), kv.QueryAnswer)
     assert_type(tally.query("mean(Alien)", "lift(Alien | Cats)"), kv.QueryResults)
-    for rule in tally.rules(false_discovery=0.1):
+    assert_type(tally.tree("Alien", max_depth=2), kv.learn.DecisionTree)
+    assert_type(tally.bayes("Alien"), kv.learn.NaiveBayes)
+    assert_type(tally.chow_liu(), kv.learn.ChowLiu)
+    assert_type(tally.cube(["Alien", "Cats"]), kv.learn.Cube)
+    rules = assert_type(tally.rules(false_discovery=0.1), kv.learn.Rules)
+    assert_type(rules.plot(), Axes)
+    for rule in rules:
         assert_type(rule.lift, kv.Estimate)
     assert_type(str(advice.table()), str)

@@ -13,13 +13,13 @@ from ..foundation.coins import Coins
 from ..foundation.errors import PlanError
 from ..foundation.exact import epsilon_of, text
 from ..foundation.files import write_whole
-from ..mechanisms import mechanism_named
 from ..mechanisms.mechanism import CALIBRATIONS
 from ..people.population import Population
 from ..people.scale import ExactScale, Scale
 from ..people.schema import Schema
+from ..simulate.comparison import ALL, MOST_PILOTS, check_mechanisms, competitors_of
 from ..simulate.comparison_table import SHORT, cells, footnotes, headings, row_name
-from ..simulate.contest import AUTO, Contest, all_competitors, is_auto, ways_of_auto
+from ..simulate.contest import Contest
 from ..simulate.contest_row import on_scale
 from ..simulate.parallel import ContestResult, measure
 from .arguments import NO_RANGE, RANGE, Given, read_count, read_names, read_range
@@ -36,9 +36,6 @@ POPULATIONS = {
     "pckv-gg": "pckv_gaussian",
 }
 """Synthetic populations: the name of each, and the function that makes it."""
-ALL = "all"
-MOST_PILOTS = 10
-"""The most pilots at one epsilon if ``auto`` has a row after a first round; each needs advice."""
 MANY_OUTSIDE = 0.2
 """Share of clipped values from which a note asks whether the range is right."""
 
@@ -104,16 +101,15 @@ def compare(**options: Any) -> None:
     Frequency and mean of every key; with --conditional, of every key given others.
     """
     given = CompareOptions(**options)
-    competitors, epsilons, contest = read_contest(given)
-    names = expanded(competitors, len(contest.schema.keys))
-    ways = with_ways(given, names, contest)
+    names, epsilons, contest = read_contest(given)
+    competitors = competitors_of(names, contest, given.prior is None)
     with progress("comparing") as on_progress:
         result = measure(
             contest,
-            ways,
+            competitors.names,
             epsilons,
-            lenient=ALL in competitors,
-            optional=set(ways) - set(names),
+            lenient=ALL in names,
+            optional=competitors.optional,
             processes=given.processes,
             on_progress=on_progress,
         )
@@ -269,25 +265,8 @@ def read_mechanisms(words: str) -> list[str]:
     names = read_names(words)
     if not names:
         raise PlanError("name at least one mechanism, like --mechanism kvue,auto")
-    for name in names:
-        if name != ALL and not is_auto(name):
-            mechanism_named(name.partition(":")[0], AUTO, ALL)
+    check_mechanisms(names)
     return names
-
-
-def expanded(names: list[str], keys: int) -> list[str]:
-    """The names, with every mechanism instead of ``all`` and the planner's choice last."""
-    known = [n for name in names for n in (all_competitors(keys) if name == ALL else [name])]
-    last = [AUTO] if ALL in names else []
-    return [*dict.fromkeys(name for name in known if name not in last), *last]
-
-
-def with_ways(given: CompareOptions, names: list[str], contest: Contest) -> list[str]:
-    """The names, with one for each way to tell the planner instead of ``auto``, unless one is stated."""
-    if given.prior is not None:
-        return names
-    ways = ways_of_auto(contest.keys_together, contest.people)
-    return [*dict.fromkeys(n for name in names for n in (ways if name == AUTO else [name]))]
 
 
 def read_estimators(words: str | None) -> tuple[str, ...] | None:

@@ -13,11 +13,8 @@ MOST_SHOWN = 20
 """Number of rows that a result shows of itself; ``table(most=None)`` shows all."""
 
 
-class ShownResult:
-    """A result that shows itself as a table, and becomes a frame.
-
-    It has ``columns``, what a frame holds, and ``table``, what is shown of it.
-    """
+class FrameResult:
+    """A result that becomes a frame; it has ``columns``, what the frame holds."""
 
     frame_library: str | None = None
     """The kind of frame that its data came from, which ``to_frame`` returns, too."""
@@ -25,10 +22,6 @@ class ShownResult:
     @abstractmethod
     def columns(self) -> Columns:
         """The columns of the frame by name; None for what is unknown."""
-
-    @abstractmethod
-    def table(self, most: int | None = MOST_SHOWN) -> ResultTable:
-        """The result as a small table of at most that many rows; None for all."""
 
     def to_frame(self, library: str | None = None) -> Any:
         """A frame: "pandas", "polars" or "arrow"; by default what the data came from, if it is known."""
@@ -41,6 +34,14 @@ class ShownResult:
         from .frame_output import frame_of
 
         return frame_of(self.columns(), "arrow")
+
+
+class ShownResult(FrameResult):
+    """A result that shows itself as a table, too: ``table`` is what is shown of it."""
+
+    @abstractmethod
+    def table(self, most: int | None = MOST_SHOWN) -> ResultTable:
+        """The result as a small table of at most that many rows; None for all."""
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()

@@ -17,7 +17,11 @@ from ..people.schema import Schema
 
 if TYPE_CHECKING:
     from ..estimate.answer import Answers
-    from ..estimate.learn.rules import Rule
+    from ..estimate.learn.bayes import NaiveBayes
+    from ..estimate.learn.chow_liu import ChowLiu
+    from ..estimate.learn.cube import Cube
+    from ..estimate.learn.rules import Rules
+    from ..estimate.learn.tree import DecisionTree
     from ..estimate.together.conditional import Conditionals
     from ..estimate.together.query import Query
     from ..estimate.together.query_answer import QueryAnswer, QueryResults
@@ -144,12 +148,36 @@ class TallyDoor(ShownResult):
 
     def rules(
         self, *, level: float = 0.95, keys: Iterable[Hashable] | None = None, **options: Any
-    ) -> list[Rule]:
-        """Which keys go together, with a bound on false discoveries; options of ``keyveil.rules``."""
+    ) -> Rules:
+        """Which keys go together, with a bound on false discoveries; options of ``learn.rules``."""
         from ..estimate.learn import rules
 
         names = None if keys is None else [str(key) for key in keys]
         return rules(self.conditionals(level=level), keys=names, **options)
+
+    def tree(self, target: Hashable, *, level: float = 0.95, **options: Any) -> DecisionTree:
+        """A decision tree that predicts a key; options of ``learn.DecisionTree``."""
+        from ..estimate.learn import DecisionTree
+
+        return DecisionTree(str(target), **options).fit(self.conditionals(level=level))
+
+    def bayes(self, target: Hashable, *, levels: bool = False) -> NaiveBayes:
+        """Naive Bayes, which predicts whether a key is held, or with ``levels`` at which level."""
+        from ..estimate.learn import NaiveBayes
+
+        return NaiveBayes(str(target), levels).fit(self.conditionals())
+
+    def chow_liu(self, **options: Any) -> ChowLiu:
+        """The tree of the keys that depend on each other most; options of ``learn.ChowLiu``."""
+        from ..estimate.learn import ChowLiu
+
+        return ChowLiu(**options).fit(self.conditionals())
+
+    def cube(self, keys: Iterable[Hashable], *, people: int | None = None, level: float = 0.95) -> Cube:
+        """Shares of people by the states of a few keys; with ``people``, their numbers, too."""
+        from ..estimate.learn import Cube
+
+        return Cube(self.conditionals(level=level), [str(key) for key in keys], people)
 
     def columns(self) -> dict[str, list[Any]]:
         """The count of every cell, with the keys that it speaks of."""

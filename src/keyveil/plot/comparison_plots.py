@@ -20,8 +20,8 @@ WAY_STYLES = (("o", "-"), ("^", (0, (5, 1.5))), ("v", (0, (1.5, 1))), ("P", (0, 
 """Marks and dashes of the planner's lines, in the order in which the rows have them."""
 
 
-def is_planner(mechanism: str) -> bool:
-    """Whether a competitor is the planner's choice, like ``auto`` or ``auto:nothing``."""
+def _is_planner(mechanism: str) -> bool:
+    """Whether rows are those of the planner's choice, whatever it was told: auto, auto:pilot."""
     return mechanism.partition(":")[0] == "auto"
 
 
@@ -131,15 +131,15 @@ def all_series(rows: Sequence[Mapping[str, Any]], by_estimator: bool) -> list[Se
         if by_estimator or row["estimator"] == shown[row["mechanism"], row["epsilon"]]:
             named = row["estimator"] if by_estimator else ""
             lines.setdefault((row["mechanism"], named), []).append(row)
-    planners = {estimator for (mechanism, _), estimator in shown.items() if is_planner(mechanism)}
-    ways = [*dict.fromkeys(mechanism for mechanism, _ in lines if is_planner(mechanism))]
+    planners = {estimator for (mechanism, _), estimator in shown.items() if _is_planner(mechanism)}
+    ways = [*dict.fromkeys(mechanism for mechanism, _ in lines if _is_planner(mechanism))]
     series = []
     number = 0
     for (mechanism, estimator), own in lines.items():
         own = sorted(own, key=lambda row: row["epsilon"])
         names = dict.fromkeys(row["estimator"] for row in own)
         label = f"{mechanism}, {'/'.join(names)}"
-        if is_planner(mechanism):
+        if _is_planner(mechanism):
             best = not by_estimator or estimator in planners
             mark, dashes = WAY_STYLES[ways.index(mechanism) % len(WAY_STYLES)] if best else ("s", ":")
             series.append(Series(label, own, "#000000", mark, dashes, True))
@@ -164,7 +164,7 @@ def _shown_estimators(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, floa
         known.setdefault((row["mechanism"], row["epsilon"]), []).append(row["estimator"])
     planners: dict[float, str] = {}
     for (mechanism, epsilon), names in known.items():
-        if is_planner(mechanism):
+        if _is_planner(mechanism):
             planners.setdefault(epsilon, names[0])
     return {
         (mechanism, epsilon): planners[epsilon] if planners.get(epsilon) in names else names[0]

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .graph_places import forest_places
-from .style import BLUE, GREY, ORANGE, check_picture, lightly, plain_ticks, save_figure, short
+from .style import BLUE, GREY, ORANGE, Axes, check_picture, lightly, plain_ticks, save_figure, short
 
-if TYPE_CHECKING:
-    from ..estimate.learn.bayes import NaiveBayes
-    from ..estimate.learn.chow_liu import ChowLiu
-    from ..estimate.learn.cube import Cube
-    from ..estimate.learn.rules import Rules
-    from ..estimate.learn.tree import DecisionTree, Node
-
+Learned = Any
+"""What is drawn: rules, a tree, naive Bayes, a Chow-Liu tree or a cube. Rooms below make them."""
 MOST_ROWS = 40
 """Largest number of rows in a picture."""
 
@@ -51,13 +46,13 @@ def picture_size(learned: Any) -> tuple[float, float]:
     return 8.0, max(2.0, 0.9 + 0.36 * rows)
 
 
-def _axes(ax: Any) -> Any:
-    """The axes that were given, or those of the current figure; the backend stays as it is."""
+def _axes(ax: Axes | None, learned: Any) -> Any:
+    """The axes that were given, or those of a new figure of pyplot; the backend stays as it is."""
     if ax is not None:
         return ax
     from matplotlib import pyplot
 
-    return pyplot.gca()
+    return pyplot.subplots(figsize=picture_size(learned), layout="constrained")[1]
 
 
 def _heading(ax: Any, words: str) -> None:
@@ -80,9 +75,9 @@ def _intervals(ax: Any, estimates: list[Any], names: list[str]) -> None:
     lightly(ax, "x")
 
 
-def draw_rules(rules: Rules, ax: Any = None) -> Any:
+def draw_rules(rules: Learned, ax: Axes | None = None) -> Axes:
     """The lift of each rule with its interval, sorted; 1 is no relation."""
-    ax = _axes(ax)
+    ax = _axes(ax, rules)
     shown = list(rules)[:MOST_ROWS]
     if not shown:
         return _nothing(ax, "no rule is above noise")
@@ -108,26 +103,26 @@ def _nothing(ax: Any, words: str) -> Any:
 # -- trees -------------------------------------------------------------------------------------------
 
 
-def draw_tree(tree: DecisionTree, ax: Any = None) -> Any:
+def draw_tree(tree: Learned, ax: Axes | None = None) -> Axes:
     """Questions as boxes, leaves with the share of each class, its interval and the share of people."""
-    ax = _axes(ax)
+    ax = _axes(ax, tree)
     leaves, depth = list(tree.root_.leaves()), _depth(tree.root_)
     _branch(ax, tree, tree.root_, 0.0, float(len(leaves)), 0)
     ax.set_xlim(0, len(leaves))
     ax.set_ylim(-depth - 0.55, 0.45)
     ax.set_axis_off()
-    guess = "" if tree.how_ == "view" else "; below the first question a guess (maximum entropy)"
-    _heading(ax, f"{tree.target}{guess}")
+    guess = "" if tree.how_ == "view" else " Below the first question a guess (maximum entropy)"
+    _heading(ax, f"Who has {tree.target}?{guess}")
     return ax
 
 
-def _depth(node: Node) -> int:
+def _depth(node: Learned) -> int:
     if node.yes is None or node.no is None:
         return 0
     return 1 + max(_depth(node.yes), _depth(node.no))
 
 
-def _branch(ax: Any, tree: DecisionTree, node: Node, left: float, right: float, level: int) -> float:
+def _branch(ax: Any, tree: Learned, node: Learned, left: float, right: float, level: int) -> float:
     """Draws a subtree between two places, and returns the place of its top."""
     if node.split is None or node.yes is None or node.no is None:
         _leaf(ax, tree, node, (left + right) / 2, -level)
@@ -149,7 +144,7 @@ def _branch(ax: Any, tree: DecisionTree, node: Node, left: float, right: float, 
     return here
 
 
-def _leaf(ax: Any, tree: DecisionTree, node: Node, place: float, height: float) -> None:
+def _leaf(ax: Any, tree: Learned, node: Learned, place: float, height: float) -> None:
     lines = []
     for number, name in tree.told_classes():
         estimate = node.estimates[number]
@@ -169,9 +164,9 @@ def _shade(share: float) -> tuple[float, float, float]:
 # -- Bayes and Chow-Liu ------------------------------------------------------------------------------
 
 
-def draw_bayes(bayes: NaiveBayes, ax: Any = None) -> Any:
+def draw_bayes(bayes: Learned, ax: Axes | None = None) -> Axes:
     """For every key, how much each of its states changes the odds of the target's last class."""
-    ax = _axes(ax)
+    ax = _axes(ax, bayes)
     names = bayes.released_.names
     keys = [key for key in bayes.by_strength() if key != bayes._classes.place][:MOST_ROWS]
     rows = np.arange(len(keys))[::-1]
@@ -183,8 +178,8 @@ def draw_bayes(bayes: NaiveBayes, ax: Any = None) -> Any:
     marks, colours = "osD^v<>P", (GREY, ORANGE, BLUE, "#009E73", "#CC79A7", "#E69F00")
     ax.hlines(rows, odds.min(axis=1), odds.max(axis=1), color="#cccccc", lw=2)
     for digit, name in enumerate(names):
-        look = {"marker": marks[digit % 8], "color": colours[digit % 6], "ms": 6, "ls": ""}
-        ax.plot(odds[:, digit], rows, label=name, **look)
+        mark, colour = marks[digit % 8], colours[digit % 6]
+        ax.plot(odds[:, digit], rows, label=name, marker=mark, color=colour, ms=6, ls="")
     ax.set_xscale("log")
     ax.set_xlim(min(0.5, float(odds.min()) / 1.2), max(2.0, float(odds.max()) * 1.2))
     plain_ticks(ax.xaxis, (1, 2, 5))
@@ -199,9 +194,9 @@ def draw_bayes(bayes: NaiveBayes, ax: Any = None) -> Any:
     return ax
 
 
-def draw_chow_liu(model: ChowLiu, ax: Any = None) -> Any:
+def draw_chow_liu(model: Learned, ax: Axes | None = None) -> Axes:
     """The keys below each other and lines between neighbours, as wide as their information."""
-    ax = _axes(ax)
+    ax = _axes(ax, model)
     names = model.released_.schema.keys
     if not model.edges_:
         return _nothing(ax, "no two keys are dependent beyond noise")
@@ -214,9 +209,10 @@ def draw_chow_liu(model: ChowLiu, ax: Any = None) -> Any:
         if place.parent >= 0:
             above = where[place.parent]
             edge = edges[frozenset((place.key, place.parent))]
-            look = {"color": BLUE if edge.lift >= 1 else ORANGE, "alpha": 0.55, "zorder": 1}
+            colour = BLUE if edge.lift >= 1 else ORANGE
             width = 1.0 + 6.0 * (edge.information / most) ** 0.5
-            ax.plot([above[0], above[0], x], [above[1], y, y], lw=width, **look)
+            line = [above[0], above[0], x], [above[1], y, y]
+            ax.plot(*line, lw=width, color=colour, alpha=0.55, zorder=1)
             box = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none"}
             words = f"{edge.information:.3f}"
             ax.text(x - 0.5, y, words, fontsize=7.5, ha="center", va="center", bbox=box)
@@ -241,9 +237,9 @@ def draw_chow_liu(model: ChowLiu, ax: Any = None) -> Any:
 # -- cubes -------------------------------------------------------------------------------------------
 
 
-def draw_cube(cube: Cube, ax: Any = None) -> Any:
+def draw_cube(cube: Learned, ax: Axes | None = None) -> Axes:
     """Two keys as a heat map with intervals; one key or several as intervals of all cells."""
-    ax = _axes(ax)
+    ax = _axes(ax, cube)
     cells = list(cube.cells())
     if len(cube.keys) == 2:
         return _heat_map(cube, cells, ax)
@@ -262,7 +258,7 @@ def draw_cube(cube: Cube, ax: Any = None) -> Any:
     return ax
 
 
-def _heat_map(cube: Cube, cells: list[Any], ax: Any) -> Any:
+def _heat_map(cube: Learned, cells: list[Any], ax: Any) -> Any:
     rows, columns = cube.keys
     row_parts = list(dict.fromkeys(words[rows] for words, _ in cells))
     column_parts = list(dict.fromkeys(words[columns] for words, _ in cells))
@@ -288,6 +284,6 @@ def _heat_map(cube: Cube, cells: list[Any], ax: Any) -> Any:
     return ax
 
 
-def _where(cube: Cube) -> str:
+def _where(cube: Learned) -> str:
     parts = [f"{key} {part}" for key, part in cube.where.items()]
     return "Shares of all people" + (f", {', '.join(parts)}" if parts else "")

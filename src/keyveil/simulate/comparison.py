@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..foundation.coins import Coins
 from ..foundation.errors import PlanError, nearest
@@ -22,7 +22,7 @@ from ..people.population import Population
 from ..people.scale import ExactScale, Scale
 from ..people.schema import Schema
 from .comparison_table import SHORT, cells, footnotes, headings
-from .contest import AUTO, WAYS, Contest, all_competitors, is_auto
+from .contest import AUTO, WAYS, Contest, all_competitors, is_auto, ways_of_auto
 from .contest_row import on_scale
 from .parallel import ContestResult, measure
 
@@ -34,6 +34,8 @@ ALL = "all"
 Epsilon = float | str | Decimal
 MOST = 1e15
 """The largest number of people."""
+MOST_PILOTS = 10
+"""The most pilots at one epsilon if ``auto`` has a row after a first round; each needs advice."""
 HIDDEN = ("runs", "skipped", "choices", "mean_scale")
 """Members of a row that are no numbers, so that a frame does not have them."""
 
@@ -92,7 +94,7 @@ def compare(
     conditional: int | None = None,
     estimators: Iterable[str] | None = None,
     calibrate: str | None = None,
-    told: str = "table",
+    told: str | None = None,
     coins: Coins | None = None,
     processes: int | None = None,
     progress: bool = True,
@@ -103,8 +105,8 @@ def compare(
     ``Schema.from_frame`` was given. ``mechanisms`` are names like "kvue" or "graded:levels=5"; "auto" is
     the planner's choice, "all" every mechanism. ``people`` is how many are simulated, in each of the
     ``repetitions``. ``conditional=2`` asks for every key given another one. ``told`` is what the planner
-    knows: the "table", "nothing", or nothing with "one_round" or a "pilot". Other arguments are those of
-    ``keyveil compare``.
+    knows: the "table", "nothing", or nothing with "one_round" or a "pilot"; without it "auto" has a row
+    for each of "table", "one_round" and "pilot". Other arguments are those of ``keyveil compare``.
     """
     own = Schema.from_frame(frame) if schema is None else schema
     population = Population(own, _people(own, frame, everyone)).on_unit_scale()
@@ -118,17 +120,19 @@ def compare(
         ask="frequency" if own.frame is not None and own.frame.value is None else "both",
         keys_together=conditional,
         named_on=ExactScale.of(own),
-        **_told(told),
+        pilots=MOST_PILOTS if told is None else None,
+        **_told(told or "table"),
     )
     names = _mechanisms(mechanisms, conditional)
     epsilons = _epsilons(epsilon)
-    competitors = _expanded(names, len(own.keys))
-    with progress_bar("comparing", len(competitors) * len(epsilons), progress) as on_progress:
+    competitors = competitors_of(names, contest, told is None)
+    with progress_bar("comparing", len(competitors.names) * len(epsilons), progress) as on_progress:
         result = measure(
             contest,
-            competitors,
+            competitors.names,
             epsilons,
             lenient=ALL in names,
+            optional=competitors.optional,
             processes=processes,
             on_progress=lambda done, _: on_progress(done),
         )
@@ -169,22 +173,45 @@ def _names(words: str | Iterable[str], noun: str) -> tuple[str, ...]:
     return names
 
 
+def check_mechanisms(names: Iterable[str]) -> None:
+    """Refuses names of mechanisms that are not known, with the nearest one that is."""
+    for name in names:
+        if name != ALL and not is_auto(name):
+            mechanism_named(name.partition(":")[0], AUTO, ALL)
+
+
 def _mechanisms(words: str | Iterable[str] | None, conditional: int | None) -> tuple[str, ...]:
     """The mechanisms as they are named; unknown ones are refused with the nearest name."""
     usual = ("kvue", "pckv_ue", AUTO) if conditional is None else ("ioh", AUTO)
     names = usual if words is None else _names(words, "mechanism")
-    for name in names:
-        if name != ALL and not is_auto(name):
-            mechanism_named(name.partition(":")[0], AUTO, ALL)
+    check_mechanisms(names)
     if ALL in names and conditional is not None:
         raise PlanError("all is for single keys; name mechanisms for conditionals")
     return names
 
 
-def _expanded(names: Sequence[str], keys: int) -> list[str]:
-    """The names, with every mechanism instead of ``all``."""
-    listed = [n for name in names for n in (all_competitors(keys) if name == ALL else [name])]
-    return list(dict.fromkeys(listed))
+class Competitors(NamedTuple):
+    """The competitors of a contest in their order, and those among them that may be left out."""
+
+    names: list[str]
+    optional: set[str]
+
+
+def competitors_of(names: Sequence[str], contest: Contest, ways: bool) -> Competitors:
+    """The names, with every mechanism and the planner's choice last instead of ``all``.
+
+    With ``ways``, ``auto`` becomes a competitor for each way to tell the planner; only the first of them
+    must be possible.
+    """
+    every = all_competitors(len(contest.schema.keys)) if ALL in names else []
+    last = [AUTO] if ALL in names else []
+    known = [n for name in names for n in (every if name == ALL else [name]) if n not in last]
+    asked = [*dict.fromkeys(known), *last]
+    if not ways:
+        return Competitors(asked, set())
+    autos = ways_of_auto(contest.keys_together, contest.people)
+    listed = [*dict.fromkeys(n for name in asked for n in (autos if name == AUTO else [name]))]
+    return Competitors(listed, set(listed) - set(asked))
 
 
 def _epsilons(epsilon: Epsilon | Iterable[Epsilon]) -> list[str]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...foundation.arrays import Floats
-from ...foundation.frames_out import frame_of
 from .bonds import bond, law_ratios
 from .classifier import Classifier
 from .released import Released, Source
-from .showing import draw, html_table, text_table
+from .showing import html_table, text_table
+
+if TYPE_CHECKING:
+    from ...plot.style import Axes
 
 
 class NaiveBayes(Classifier):
@@ -66,14 +68,6 @@ class NaiveBayes(Classifier):
         strength = np.abs(np.log(np.maximum(self.votes_, 1e-12))).max(axis=(1, 2))
         return [int(key) for key in np.argsort(-strength, kind="stable")]
 
-    def to_frame(self, kind: str | None = None) -> Any:
-        """The factors as a frame of ``kind``: "pandas", "polars" or "arrow"."""
-        return frame_of(self.columns(), kind)
-
-    def to_arrow(self) -> Any:
-        """The factors as an Arrow table."""
-        return frame_of(self.columns(), "arrow")
-
     def document(self) -> dict[str, Any]:
         """The classifier as a JSON object: the law of the classes, and the factors of every key."""
         columns = self.columns()
@@ -115,7 +109,9 @@ class NaiveBayes(Classifier):
             return repr(self)
         return html_table(*self.headings_and_rows(), note=self.prior_text())
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draws how much each key says about the target, and returns the axes."""
+        from ...plot.learner_plots import draw_bayes
+
         self._check_fitted()
-        return draw("draw_bayes", self, ax)
+        return draw_bayes(self, ax)

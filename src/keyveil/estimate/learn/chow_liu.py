@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...foundation.arrays import Floats, Integers
 from ...foundation.coins import Coins, address
 from ...foundation.errors import QueryError
-from ...foundation.frames_out import frame_of
 from ...people.people import People, place_type
 from .bonds import bond, law_ratios
 from .classifier import Classes, Classifier
 from .independence import keys_independence
 from .released import Released, Source, check_chance
 from .rows import Rows, digit_chances
-from .showing import chance, draw, html_table, text_table
+from .showing import chance, html_table, text_table
+
+if TYPE_CHECKING:
+    from ...plot.style import Axes
 
 
 class Edge(NamedTuple):
@@ -213,14 +215,6 @@ class ChowLiu(Classifier):
             "p_value": [min(edge.p_value, 1.0) for edge in self.edges_],
         }
 
-    def to_frame(self, kind: str | None = None) -> Any:
-        """The edges as a frame of ``kind``: "pandas", "polars" or "arrow"."""
-        return frame_of(self.columns(), kind)
-
-    def to_arrow(self) -> Any:
-        """The edges as an Arrow table."""
-        return frame_of(self.columns(), "arrow")
-
     def document(self) -> dict[str, Any]:
         """The tree as a JSON object: its keys with their frequencies, and its edges."""
         self._check_fitted()
@@ -257,10 +251,12 @@ class ChowLiu(Classifier):
             return f"<p>{self}</p>"
         return html_table(*self.headings_and_rows())
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draws the keys as points and the edges as lines, wider with more information."""
+        from ...plot.learner_plots import draw_chow_liu
+
         self._check_fitted()
-        return draw("draw_chow_liu", self, ax)
+        return draw_chow_liu(self, ax)
 
 
 def _lift(law: Floats, first: Floats, second: Floats) -> float:

@@ -51,7 +51,7 @@ class Classifier(Learner):
 
     def _learn_classes(self, released: Released, target: str) -> Classes:
         """Sets the attributes that scikit-learn knows, and returns the classes."""
-        self.released_ = released
+        self.released_, self.frame_library = released, released.frame_library
         self._classes = Classes(released, target, self.levels)
         self.classes_ = np.array(self._classes.labels)
         names = [key for key in released.schema.keys if key != target]

@@ -7,23 +7,26 @@ from copy import copy
 from functools import cached_property
 from itertools import product
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...foundation.arrays import Floats
 from ...foundation.errors import QueryError
-from ...foundation.frames_out import frame_of
+from ...foundation.shown_result import FrameResult
 from ..answer import Estimate, ratio
 from ..together.joint import JointMoments
 from .released import KnownStatistic, Released, Source, shown, within
-from .showing import draw, html_table, interval_columns, text_table
+from .showing import html_table, interval_columns, text_table
+
+if TYPE_CHECKING:
+    from ...plot.style import Axes
 
 Part = str | bool
 """A part of a key: absent, held, or a level by name (low, high). True means held, False absent."""
 
 
-class Cube:
+class Cube(FrameResult):
     """Shares of people by the states of a few keys, from the law of a view that holds them all.
 
     All cells come from one law, so sums of cells agree exactly. If no view holds all keys, ``how`` is
@@ -34,6 +37,7 @@ class Cube:
 
     def __init__(self, conditionals: Source, keys: Iterable[str], people: int | None = None) -> None:
         self._released = Released(conditionals)
+        self.frame_library = self._released.frame_library
         named = tuple(keys)
         if not named or len(set(named)) != len(named):
             raise QueryError("a cube has one key or more, each once")
@@ -277,14 +281,8 @@ class Cube:
             columns["guess"] = [self.guess(words) for words, _ in cells]
         return columns
 
-    def to_frame(self, kind: str | None = None) -> Any:
-        """The cells as a frame of ``kind``: "pandas", "polars" or "arrow"."""
-        return frame_of(self.columns(), kind)
-
-    def to_arrow(self) -> Any:
-        """The cells as an Arrow table."""
-        return frame_of(self.columns(), "arrow")
-
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draws one key as bars, two as a heat map and more as bars of all cells; returns the axes."""
-        return draw("draw_cube", self, ax)
+        from ...plot.learner_plots import draw_cube
+
+        return draw_cube(self, ax)

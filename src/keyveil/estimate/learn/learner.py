@@ -8,9 +8,10 @@ from inspect import signature
 from typing import Any, Self
 
 from ...foundation.errors import QueryError, nearest
+from ...foundation.shown_result import FrameResult
 
 
-class Learner:
+class Learner(FrameResult):
     """Parameters are the arguments of ``__init__``, stored unchanged and checked by ``fit``.
 
     What ``fit`` learns is in attributes that end in an underscore.

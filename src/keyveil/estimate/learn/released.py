@@ -65,6 +65,7 @@ class Released:
                     f"{plan.mechanism_name} speaks of one key at a time; learn from views, like pairs"
                 )
         self.source, self.level = source, source.level
+        self.frame_library = getattr(source, "frame_library", None)
         self.states = self.schema.levels + 1
         self._laws: dict[tuple[int, ...], Floats | None] = {}
         self._counts: dict[tuple[int, ...], int] = {}

@@ -6,20 +6,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...foundation.arrays import Floats
 from ...foundation.errors import QueryError
-from ...foundation.frames_out import frame_of
+from ...foundation.shown_result import FrameResult
 from ..answer import Estimate, plain, ratio
 from ..together.conditional import Conditionals, query_weights
 from ..together.joint import JointMoments
 from ..together.query import Query
 from .independence import AnswerPair, excess, law_with_lift
 from .released import Released, Source, check_chance, shown, within
-from .showing import chance, draw, html_table, interval_columns, text_table
+from .showing import chance, html_table, interval_columns, text_table
+
+if TYPE_CHECKING:
+    from ...plot.style import Axes
 
 SIGNS = {"held": (True,), "absent": (False,), "either": (True, False)}
 """The signs of conditions by the name of ``given``."""
@@ -77,7 +80,7 @@ class Rule:
         )
 
 
-class Rules(list[Rule]):
+class Rules(FrameResult, list[Rule]):
     """Rules above noise, the lower end of the lift's interval first; a list with a frame and a plot."""
 
     def columns(self) -> dict[str, list[Any]]:
@@ -91,14 +94,6 @@ class Rules(list[Rule]):
         columns["p_value"] = [rule.p_value for rule in self]
         columns["adjusted"] = [rule.adjusted for rule in self]
         return columns
-
-    def to_frame(self, kind: str | None = None) -> Any:
-        """The rules as a frame of ``kind``: "pandas", "polars" or "arrow"; pandas if it is installed."""
-        return frame_of(self.columns(), kind)
-
-    def to_arrow(self) -> Any:
-        """The rules as an Arrow table."""
-        return frame_of(self.columns(), "arrow")
 
     def headings_and_rows(self) -> tuple[list[str], list[list[str]]]:
         """The rules as a table of words."""
@@ -122,9 +117,11 @@ class Rules(list[Rule]):
             *self.headings_and_rows(), note=f"{len(self)} rules" if len(self) != 1 else "1 rule"
         )
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draws the lift of each rule with its interval, and returns the axes."""
-        return draw("draw_rules", self, ax)
+        from ...plot.learner_plots import draw_rules
+
+        return draw_rules(self, ax)
 
 
 def rules(
@@ -166,11 +163,13 @@ def rules(
         if q <= false_discovery
     ]
     ranked = sorted(discoveries, key=lambda rule: (-rule.lift.low, -rule.lift.value))
-    return Rules(
+    listed = Rules(
         rule
         for rule in ranked
         if rule.frequency.value >= min_frequency and rule.support.value >= min_support
     )
+    listed.frame_library = released.frame_library
+    return listed
 
 
 def _check(

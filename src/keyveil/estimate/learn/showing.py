@@ -1,11 +1,9 @@
-"""How what is learned shows itself: columns with intervals, tables as text and HTML, pictures."""
+"""How what is learned shows itself: columns with intervals, tables as text and HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from importlib import import_module
-from typing import Any
 
 from ..answer import Estimate
 
@@ -46,8 +44,3 @@ def html_table(headings: Sequence[str], rows: Sequence[Sequence[str]], note: str
 def html_text(text: str) -> str:
     """Text in a fixed font for notebooks, escaped."""
     return f'<pre style="line-height:1.2">{escape(text)}</pre>'
-
-
-def draw(name: str, shown: Any, ax: Any) -> Any:
-    """Calls a function of ``keyveil.plot.learner_plots``, which is loaded for the first picture only."""
-    return getattr(import_module("keyveil.plot.learner_plots"), name)(shown, ax)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...foundation.arrays import Floats
 from ...foundation.errors import QueryError
-from ...foundation.frames_out import frame_of
 from ..answer import Estimate
 from .classifier import Classes, Classifier
 from .independence import AnswerPair, independence, law_with_lift
 from .leaves import Path, along, class_estimates
 from .released import Released, Source, check_chance, shown
-from .showing import draw, html_text, interval_columns
+from .showing import html_text, interval_columns
+
+if TYPE_CHECKING:
+    from ...plot.style import Axes
 
 CRITERIA = ("gini", "entropy")
 """Names of the impurity measures."""
@@ -201,10 +203,12 @@ class DecisionTree(Classifier):
     def _repr_html_(self) -> str:
         return html_text(str(self))
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draws the tree with the estimate and interval of every leaf, and returns the axes."""
+        from ...plot.learner_plots import draw_tree
+
         self._check_fitted()
-        return draw("draw_tree", self, ax)
+        return draw_tree(self, ax)
 
     def paths(self) -> list[tuple[str, Node]]:
         """The leaves, each with its conditions in words."""
@@ -239,14 +243,6 @@ class DecisionTree(Classifier):
         """The classes that are shown: of held and not held, only held."""
         named = list(enumerate(self._classes.names))
         return named[1:] if len(named) == 2 else named
-
-    def to_frame(self, kind: str | None = None) -> Any:
-        """The leaves as a frame of ``kind``: "pandas", "polars" or "arrow"."""
-        return frame_of(self.columns(), kind)
-
-    def to_arrow(self) -> Any:
-        """The leaves as an Arrow table."""
-        return frame_of(self.columns(), "arrow")
 
     def document(self) -> dict[str, Any]:
         """The tree as a JSON object: nodes with share of all people, estimates of classes, and split."""

@@ -8,5 +8,6 @@ of ``frames``, ``text_tables`` and ``delimiters``. ``row_order`` cuts tables tha
 """
 
 from .table_reader import key_counts, people_of, read_people
+from .wide_tables import wide_keys, wide_people
 
-__all__ = ["key_counts", "people_of", "read_people"]
+__all__ = ["key_counts", "people_of", "read_people", "wide_keys", "wide_people"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from numbers import Integral
 from typing import Any
 
@@ -30,6 +31,8 @@ from .wide_tables import wide_keys, wide_people
 
 Number = Any
 """A number, NumPy's too, or decimal text."""
+SHORT_END = 10
+"""Characters of an end that is written as it is, in single precision, too."""
 
 
 def schema_of_frame(
@@ -82,13 +85,23 @@ def _ends(people: People, low: Number | None, high: Number | None) -> tuple[Numb
     least, most = float(values.min()), float(values.max())
     if max(-least, most) >= FAR:
         raise TableError("a value of the frame is infinite; pass low= and high=, and it is clipped")
-    ends = least if low is None else low, most if high is None else high
+    ends = (
+        _short(least, ROUND_FLOOR) if low is None else low,
+        _short(most, ROUND_CEILING) if high is None else high,
+    )
     if least == most and None in (low, high):
         raise TableError(
             "all values of the frame are equal, so it shows no range; pass low= and high=, or "
             "value=None if values do not matter"
         )
     return ends
+
+
+def _short(end: float, rounding: str) -> float:
+    """The end of a range. Of a number in single precision, seven digits, rounded outwards: 9.9."""
+    if end.is_integer() or float(np.float32(end)) != end or len(repr(end)) <= SHORT_END:
+        return end
+    return float(Context(prec=7, rounding=rounding).create_decimal(Decimal(end)))
 
 
 # -- people ------------------------------------------------------------------------------------------
@@ -151,16 +164,38 @@ def _check_columns(frame: Any, columns: FrameColumns) -> None:
         ) from None
 
 
+def _said(count: int, of_one: str, of_many: str) -> str:
+    return f"{count:,} {of_one if count == 1 else of_many}"
+
+
 def _tell_changes(mapped: Counter[str], people: People) -> None:
     """Say how many rows of known keys were changed."""
     lines = []
     if mapped["outside_range"]:
-        lines.append(f"{mapped['outside_range']:,} values lie outside the range and are clipped to it")
+        lines.append(
+            _said(
+                mapped["outside_range"],
+                "value lies outside the range and is clipped to it",
+                "values lie outside the range and are clipped to it",
+            )
+        )
     if mapped["no_number"]:
-        lines.append(f"{mapped['no_number']:,} rows have no number as value and count as not held")
+        lines.append(
+            _said(
+                mapped["no_number"],
+                "row has no number as value and counts as not held",
+                "rows have no number as value and count as not held",
+            )
+        )
     repeated = mapped["with_number"] - len(people.values)
     if repeated > 0:
-        lines.append(f"{repeated:,} rows repeat a key of their person; the first of them counts")
+        lines.append(
+            _said(
+                repeated,
+                "row repeats a key of its person; the first one counts",
+                "rows repeat a key of their person; the first of them counts",
+            )
+        )
     if lines:
         notice("; ".join(lines))
 

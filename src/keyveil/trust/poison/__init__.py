@@ -24,6 +24,7 @@ from __future__ import annotations
 from .attack import ATTACKS, CHOICES, GOALS
 from .attack_summary import AttackRow, average_key, compare_gains, line
 from .conditional_attack import raised_conditional
+from .fakes import fake_tally
 from .fakes_needed import Needed, fakes_needed, standard_error
 from .gains import Change, Gain, Shift, gain
 from .reach import LEVEL, Reach, reach
@@ -44,6 +45,7 @@ __all__ = [
     "Shift",
     "average_key",
     "compare_gains",
+    "fake_tally",
     "fakes_needed",
     "gain",
     "line",

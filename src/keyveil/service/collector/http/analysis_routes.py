@@ -57,7 +57,7 @@ async def plan_facts(service: Service, request: Request, collection: Collection)
 
 
 @operation(
-    "GET", _C + "/rules", "Association rules above noise", "analyst", schema=schemas.RulesAnswer,
+    "GET", _C + "/rules", "Association rules above noise", "analyst", schema=schemas.RuleList,
     query=("round", "level", "false_discovery", "lift", "given", "conditions"), refusals=_SLOW,
 )  # fmt: skip
 async def rules(service: Service, request: Request, collection: Collection) -> Response:

@@ -284,7 +284,7 @@ class PlanFacts(Struct):
     """Cells of the tally."""
 
 
-class RulesAnswer(Answered):
+class RuleList(Answered):
     """Association rules, the surest first; ``found`` may be more than are listed."""
 
     level: float
