@@ -60,6 +60,23 @@ def test_all_is_what_can_be_imported():
         assert getattr(keyveil, name) is not None
 
 
+def test_subjects_are_loaded_when_they_are_asked_for():
+    code = (
+        "import sys, keyveil as k\n"
+        "places = {n: 'keyveil.' + p for n, p in k._SUBJECTS.items()}\n"
+        "before = [n for n, p in places.items() if p in sys.modules]\n"
+        "after = [n for n, p in places.items() if getattr(k, n).__name__ != p]\n"
+        "names = [getattr(k.theory, n) for n in k.theory.__all__]\n"
+        "names += [getattr(k.testing, n) for n in k.testing._FOR_CLIENTS]\n"
+        "print(before, after, len(places), len(names))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    before, after, places, names = done.stdout.split()
+    assert (before, after) == ("[]", "[]")
+    assert int(places) == len(keyveil._SUBJECTS)
+    assert int(names) > 25
+
+
 def modules():
     """Every module of the package by its name below ``keyveil``."""
     found = {}

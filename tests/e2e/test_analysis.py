@@ -162,3 +162,18 @@ def test_pictures_are_drawn_on_the_axes_that_are_given(analysis):
         assert html.count("<table") == 1
         assert 0 < len(str(result).splitlines()) < 40
         pyplot.close("all")
+
+
+@pytest.mark.sampled
+def test_auto_has_the_rows_of_the_command():
+    """Told the table, told nothing, and after a pilot; ``told`` asks for one of them."""
+    frame = pd.DataFrame({"person": range(40), "key": ["a", "b"] * 20, "value": [1.0, 2, 3, 5] * 10})
+    schema = kv.Schema.from_frame(frame)
+    few = {"mechanisms": "auto", "epsilon": 4, "people": 500, "repetitions": 2, "everyone": "frame"}
+    told = {
+        None: {"auto", "auto:one_round", "auto:pilot"},
+        "nothing": {"auto"},
+    }
+    for words, names in told.items():
+        rows = kv.compare(frame, schema=schema, told=words, processes=1, progress=False, **few)
+        assert set(rows.to_frame()["mechanism"]) == names
