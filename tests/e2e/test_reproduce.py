@@ -50,7 +50,7 @@ def test_the_quick_run_makes_every_figure_number_and_claim(quick):
         for shown in row["figure"].split(", "):
             assert shown in figures or (out / shown).is_file(), "a figure, or the numbers"
     for words in (
-        "Epsilon 1, 20 keys, 100,000 reports for each, 50 repetitions (PrivKVM 10, auto 10);",
+        "Epsilon 1, 20 keys, 100,000 reports for each, 50 repetitions (PrivKVM 10, auto 1 to 10);",
         "whiskers: the middle 90 % of errors over keys and repetitions",
         "100,000 reports for each key, 30 repetitions",
         "delta = 0.05. Measured: the quantile of 2,000 repetitions",

@@ -270,7 +270,7 @@ def test_a_body_is_bounded_whatever_it_says_of_its_length(small):
     said = small.send_bytes(b"{}", kind="application/json", **{"content-length": "9" * 30})
     assert said.status_code in (400, 413)
     assert reason(small.send_bytes(b"{}", kind="application/json", **{"content-length": "x"}))[0] == 400
-    assert small.app.routes[0].app.waiting_bytes == 0
+    assert small.app.routes[0].endpoint.waiting_bytes == 0
 
 
 def test_a_slow_body_is_given_up(small):
@@ -287,7 +287,7 @@ def test_a_slow_body_is_given_up(small):
 
 
 def test_what_waits_is_bounded(small):
-    ingest = small.app.routes[0].app
+    ingest = small.app.routes[0].endpoint
     ingest.waiting_bytes = 3900
     answer = small.send(fresh(3))
     assert reason(answer) == (429, "overload")

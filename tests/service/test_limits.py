@@ -214,7 +214,7 @@ def _(desk):
 
 @tries("overload")
 def _(desk):
-    ingest = desk.app.routes[0].app
+    ingest = desk.app.routes[0].endpoint
     ingest.waiting_bytes = desk.service.settings.waiting_bytes
     made = [desk.send(fresh(1))]
     ingest.waiting_bytes = 0
@@ -647,7 +647,7 @@ class Body:
         async def send(message):
             self.sent.append(message)
 
-        self.task = asyncio.ensure_future(desk.app.routes[0].app(scope, self.parts.get, send))
+        self.task = asyncio.ensure_future(desk.app.routes[0].endpoint(scope, self.parts.get, send))
 
     def part(self, text, more=True):
         self.parts.put_nowait({"type": "http.request", "body": text, "more_body": more})
@@ -666,7 +666,7 @@ def slow_desk(tmp_path, **more):
 
 def test_what_is_announced_and_not_sent_takes_no_room(tmp_path):
     desk = slow_desk(tmp_path)
-    ingest = desk.app.routes[0].app
+    ingest = desk.app.routes[0].endpoint
 
     async def work():
         silent = [Body(desk, 1000) for _ in range(50)]
@@ -690,7 +690,7 @@ def test_the_slowest_makes_room_for_who_sends(tmp_path, monkeypatch, limit):
     """Bodies that were sent in part and then no more, as many as there is room for."""
     monkeypatch.setattr("keyveil.service.collector.http.upload_limits.PATIENCE", 0.2)
     desk = slow_desk(tmp_path, waiting_requests=4 if limit == "requests" else 100)
-    ingest = desk.app.routes[0].app
+    ingest = desk.app.routes[0].endpoint
 
     async def work():
         held = [Body(desk, 1000) for _ in range(4)]
@@ -726,7 +726,7 @@ def test_whole_bodies_are_never_given_up(tmp_path, monkeypatch):
     """What waits for the store is kept, however long; then others are refused."""
     monkeypatch.setattr("keyveil.service.collector.http.upload_limits.PATIENCE", 0.0)
     desk = slow_desk(tmp_path)
-    ingest = desk.app.routes[0].app
+    ingest = desk.app.routes[0].endpoint
     text = body(desk).ljust(900)
 
     async def work():
