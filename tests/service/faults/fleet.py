@@ -135,7 +135,8 @@ class Fleet:
         store = store_at(self.address)
         store.open(serving=False)
         try:
-            assert wrong_counts(store, self.folder, {"menu": self.known}) == []
+            wrong = wrong_counts(store, self.folder, {"menu": self.known})
+            assert wrong == [], wrong
         finally:
             store.close()
 
