@@ -275,7 +275,7 @@ export class Client {
       const delay = next - this.#options.clock();
       if (state !== "waiting" || attempt >= this.#patience.attempts || delay > this.#patience.longest)
         break;
-      await pause(Math.max(0, delay) + 0.001);
+      await pause(delay + 0.001); // the stored time is rounded
     }
     const answer = await this.#answer(hash);
     if (WAITING.includes(answer.state)) this.#pending.set(hash, answer);

@@ -1,8 +1,12 @@
 /** When a report is sent, and sent again. All times are in seconds; docs/client.md says why. */
 import { secureWords } from "./report.js";
 
-/** Let some seconds pass. */
-export const pause = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+/** Let some seconds pass, and never less: a timer may fire early. */
+export async function pause(seconds) {
+  const end = performance.now() + 1000 * seconds;
+  for (let left; (left = end - performance.now()) > 0;)
+    await new Promise((resolve) => setTimeout(resolve, left));
+}
 
 /** A secure random number, uniform on [0, 1). */
 export const chance = () => secureWords(1)[0] / 2 ** 32;
