@@ -8,16 +8,15 @@ from typing import Any
 
 from ....estimate.learn.rules import CONTROLS, SIGNS
 from ....estimate.learn.rules import rules as find_rules
-from ....estimate.together.conditional import Conditionals, check_size
+from ....estimate.together.conditional import Conditionals
 from ....estimate.together.people_needed import people_needed
-from ....estimate.together.query import Query
 from ....people.scale import Scale
 from ....plan.plan import Plan
 from ....plan.tally import Tally
 from ....planner.error_curve import error_curve, error_so_far
 from ..process.problems import Problem
 from ..store.collection import Round
-from .answer_desk import MOST_QUERIES, MOST_STATES, AnswerDesk, Deadline
+from .answer_desk import AnswerDesk, Deadline, check_queries, parsed_queries
 
 MOST_RULES = 40_000
 """Maximum number of rules that are tested for one request: all pairs of 200 keys."""
@@ -49,24 +48,20 @@ async def rules(
                 "invalid", f"these are {tested:,} rules, and {MOST_RULES:,} are tested at most"
             )
         source = Conditionals(plan, tally, level=level)
-        found = find_rules(source, 0.0, lift, false_discovery, given=given, conditions=most)
+        rules = find_rules(source, 0.0, lift, false_discovery, given=given, conditions=most)
         facts = {"level": level, "false_discovery": false_discovery, "control": CONTROLS[0]}
-        listed = [rule.document() for rule in found[:MOST_LISTED]]
-        return {**facts, "found": len(found), "tested": tested, "rules": listed}
+        listed = [rule.document() for rule in rules[:MOST_LISTED]]
+        return {**facts, "found": len(rules), "tested": tested, "rules": listed}
 
     return await desk.answer(round_, ("rules", level, false_discovery, lift, given, most), work)
 
 
 async def needed(desk: AnswerDesk, round_: Round, texts: Sequence[str], level: float) -> dict[str, Any]:
     """The number of people with whom each query becomes estimable."""
-    if not 1 <= len(texts) <= MOST_QUERIES:
-        raise Problem("invalid", f"send 1 to {MOST_QUERIES} queries at once")
-    parsed = [Query.parse(text) for text in texts]
+    parsed = parsed_queries(texts)
 
     def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
-        for query in parsed:
-            query.places(plan.schema)
-            check_size(plan.schema, query, MOST_STATES)
+        check_queries(plan, parsed)
         source = Conditionals(plan, tally, level=level)
         source.prepare(parsed)
         answers = []

@@ -118,14 +118,10 @@ class AnswerDesk:
         self, round_: Round, texts: Sequence[str], estimator: str, level: float
     ) -> dict[str, Any]:
         """Answers to queries in the library's query language."""
-        if not 1 <= len(texts) <= MOST_QUERIES:
-            raise Problem("invalid", f"send 1 to {MOST_QUERIES} queries at once")
-        parsed = [Query.parse(text) for text in texts]
+        parsed = parsed_queries(texts)
 
         def work(plan: Plan, tally: Tally, deadline: Deadline) -> dict[str, Any]:
-            for query in parsed:
-                query.places(plan.schema)
-                check_size(plan.schema, query, MOST_STATES)
+            check_queries(plan, parsed)
             source = Conditionals(plan, tally, estimator, level)
             return {"answers": [answer.document() for answer in _each(source, parsed, deadline)]}
 
@@ -276,6 +272,20 @@ def _held(ends: tuple[float, float] | None, low: float, high: float) -> tuple[fl
     if ends is None or not all(map(isfinite, ends)):
         return ends  # unknown
     return min(max(ends[0], low), high), min(max(ends[1], low), high)
+
+
+def parsed_queries(texts: Sequence[str]) -> list[Query]:
+    """The queries of one request; too many are refused."""
+    if not 1 <= len(texts) <= MOST_QUERIES:
+        raise Problem("invalid", f"send 1 to {MOST_QUERIES} queries at once")
+    return [Query.parse(text) for text in texts]
+
+
+def check_queries(plan: Plan, queries: Sequence[Query]) -> None:
+    """Refuse queries about keys that the plan does not have, or about too many keys together."""
+    for query in queries:
+        query.places(plan.schema)
+        check_size(plan.schema, query, MOST_STATES)
 
 
 def check_level(level: float) -> float:
