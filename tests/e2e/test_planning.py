@@ -530,7 +530,7 @@ def test_compare_everything_on_a_stated_population(at):
         ((*TABLE, "--repeat", 0), 1, "--repeat must be at least 1, not 0"),
         ((*TABLE, "--top", 0), 1, "--top must be at least 1, not 0"),
         ((*TABLE, "--epsilon", "one"), 1, "epsilon"),
-        ((*TABLE, "--estimator", "shrink"), 1, "has no estimator 'shrink'; known: "),
+        ((*TABLE, "--estimator", "shrink"), 1, "the estimator 'shrink'; did you mean shrunk? known: "),
         ((*TABLE, "--value", "stars"), 1, "column 'stars' is not in the table"),
         ((*TABLE, "--person", "who"), 1, "column 'who' is not in the table"),
         ((*TABLE, "--range", "5,1"), 1, "LOW below HIGH"),

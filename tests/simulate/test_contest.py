@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from keyveil import Coins, People, Plan, PlanError, Schema
+from keyveil.estimate import estimators_of
 from keyveil.mechanisms import REGISTRY
 from keyveil.people.synthetic import gaussian
 from keyveil.planner.competitor import competitor_name, parse_competitor
@@ -227,6 +228,18 @@ def test_conditionals_take_estimators(friends):
     assert result.skipped["auto", "2"] == (
         "pairs has no estimator 'simplex'; known: best, pooled, least_squares, likelihood"
     )
+
+
+def test_an_estimator_that_no_mechanism_has_is_refused_before_any_work(friends):
+    with pytest.raises(PlanError, match=r"'likelyhood'; did you mean likelihood\? known: best, pooled"):
+        conditionals(friends, ["auto"], estimators=("printed", "likelyhood"))
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_every_estimator_of_every_plan_may_be_requested(shoppers, name):
+    needed = {"queries": "mean(0 | 1)"} if name == "workload" else {}
+    plan = Plan.of(Schema.of(3), name, 2, **needed)
+    assert contest(shoppers, estimators=tuple(estimators_of(plan))).estimators
 
 
 @pytest.mark.sampled

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 DEFAULT = "best"
 """Name of the estimator of answers that are asked for without one, for every plan that has it."""
 
+GENERAL = (DEFAULT, "shrunk", "corrected", "jackknife")
+"""Names of the estimators that need only moments, whatever the mechanism."""
+
 
 def estimators_of(plan: Plan) -> dict[str, Estimator]:
     """Every estimator of a plan by name: those of the mechanism, then general ones.

@@ -14,9 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..estimate import GENERAL
+from ..estimate.decoding import Decoding
+from ..estimate.together.conditional import ESTIMATORS
 from ..foundation.arrays import Floats
 from ..foundation.coins import Coins
-from ..foundation.errors import PlanError
+from ..foundation.errors import PlanError, nearest
 from ..mechanisms import REGISTRY, mechanism_named
 from ..mechanisms.mechanism import CALIBRATIONS
 from ..people.beliefs import Beliefs
@@ -117,6 +120,22 @@ class Contest:
             raise PlanError("a planner that is told nothing has no prior")
         if self.calibrate not in CALIBRATIONS:
             raise PlanError(f"unknown calibration; known: {', '.join(CALIBRATIONS)}")
+        self._check_estimators()
+
+    def _check_estimators(self) -> None:
+        """Refuse an estimator that no mechanism has before anything is computed."""
+        known: tuple[str, ...] = ESTIMATORS
+        if self.keys_together is None:
+            decodings = [mechanism for mechanism in REGISTRY.values() if isinstance(mechanism, Decoding)]
+            own = (name for mechanism in decodings for name in mechanism.estimators)
+            known = tuple(dict.fromkeys((*GENERAL, *own)))
+        for name in self.estimators or ():
+            if name not in known:
+                near = nearest(name, known)
+                hint = "" if near is None else f"did you mean {near}? "
+                raise PlanError(
+                    f"no mechanism has the estimator {name!r}; {hint}known: {', '.join(known)}"
+                )
 
     @property
     def schema(self) -> Schema:
