@@ -496,7 +496,7 @@ def test_a_missing_epsilon_is_not_passed_over(at, epsilons):
 
 
 def test_compare_measures_single_keys(at):
-    said = at(*TABLE, "--mechanism", "kvue,graded:levels=3,auto", "--epsilon", "1,3", "--repeat", 3,
+    said = at(*TABLE, "--mechanism", "kvue,graded:levels=3,auto", "--epsilon", 3, "--repeat", 2,
               "--json", "rows.json", "--plot", "rows.png", "--coins", "x")  # fmt: skip
     rows = json.loads((at.folder / "rows.json").read_text())
     planner = {"auto", "auto:one_round", "auto:pilot"}
@@ -506,7 +506,7 @@ def test_compare_measures_single_keys(at):
         assert all(row[name] is not None for row in rows)
     assert "auto (" in said
     assert (at.folder / "rows.png").stat().st_size > 10_000
-    again = at(*TABLE, "--mechanism", "kvue,graded:levels=3,auto", "--epsilon", "1,3", "--repeat", 3,
+    again = at(*TABLE, "--mechanism", "kvue,graded:levels=3,auto", "--epsilon", 3, "--repeat", 2,
                "--coins", "x", "--processes", 1)  # fmt: skip
     assert again == said
 

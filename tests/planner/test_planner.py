@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -264,15 +265,13 @@ def test_a_plan_names_what_was_chosen():
 
 
 def test_nothing_works_and_the_refusal_says_what_would():
-    schema = Schema.of(20)
+    schema = Schema.of(6)
     prior = Prior.of(schema)
-    found = advise(schema, "0.1", 10_000, ask="both", prior=prior)
+    found = advise(schema, "0.1", 3_000, ask="both", prior=prior)
     assert not found.answers
-    with pytest.raises(PlanError, match=r"it takes about [\d,]+ people, or epsilon"):
-        Plan.choose(schema, "0.1", 10_000, prior=prior)
+    assert re.search(r"it takes about [\d,]+ people, or epsilon", found.why)
     assert (
-        Plan.choose(schema, "0.1", 10_000, prior=prior, force=True).mechanism_name
-        == found.best.mechanism
+        Plan.choose(schema, "0.1", 3_000, prior=prior, force=True).mechanism_name == found.best.mechanism
     )
     # The chosen plan answers with the stated people or epsilon, and not with 3 % or 0.01 less: the
     # planner's search ends within 2 % and tries epsilons of two digits.
@@ -280,8 +279,8 @@ def test_nothing_works_and_the_refusal_says_what_would():
     for epsilon, people, enough in (
         ("0.1", found.people_needed, True),
         ("0.1", 0.97 * found.people_needed, False),
-        (found.epsilon_needed, 10_000, True),
-        (less, 10_000, False),
+        (found.epsilon_needed, 3_000, True),
+        (less, 3_000, False),
     ):
         best = advise(schema, epsilon, people, prior=prior, brief=True).best
         assert (best.people_factor <= 1) == enough, (epsilon, people)
