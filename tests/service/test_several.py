@@ -13,6 +13,7 @@ from keyveil.service.collector.engine import admin
 from keyveil.service.collector.operations.verify import verify
 from keyveil.service.collector.store import Parcel, Store, StoreUnready, store_at
 from keyveil.service.collector.store.postgres import PostgresStore
+from keyveil.service.collector.store.postgres_connection import PostgresSession
 
 EPOCH = int(NOW) // 86_400
 
@@ -73,6 +74,41 @@ def test_the_same_reports_sent_to_all_at_once_count_once(stores, tmp_path):
     assert total(stores[0], collection) == 12 * 40
     (verdict,) = verify(stores[1], stores[1].segments_folder)
     assert (verdict.findings, verdict.reports) == ([], 480)
+
+
+def test_two_processes_that_begin_an_epoch_use_one_key(stores, monkeypatch):
+    """One commits the epoch's first reports before each statement of the other up to its first write."""
+    first, second, _ = stores
+    real, steps = PostgresSession.rows, []
+
+    def begin(collection, early, late, step):
+        """Send early reports before that statement of the late ones' transaction; the statement."""
+        asked = []
+
+        def rows(self, sql, parameters=()):
+            if self is second._session():
+                asked.append(sql)
+                if len(asked) == step:
+                    first.append([parcel(collection, early)], NOW)
+            return real(self, sql, parameters)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(PostgresSession, "rows", rows)
+            second.append([parcel(collection, late)], NOW)
+        return asked[step - 1]
+
+    while not steps or not steps[-1].startswith("insert"):
+        collection = admin.create(first, f"menu-{len(steps)}", PLAN.dumps(), {}, NOW)
+        first.refresh(), second.refresh()
+        early, late = [os.urandom(16) for _ in range(5)], [os.urandom(16) for _ in range(5)]
+        steps.append(begin(collection, early, late, len(steps) + 1))
+        for store in (first, second):
+            store.append([parcel(collection, early), parcel(collection, late)], NOW)
+        assert total(first, collection) == 10
+        with first.reading() as session:
+            logged = b"".join(bytes(row[0]) for row in session.rows("select ids from segments"))
+        assert not [name for name in early + late if name in logged], "stored by the key, not as it is"
+    assert "insert into id_keys" in steps[-1]
 
 
 def test_the_cap_is_exact_over_all_processes(stores):

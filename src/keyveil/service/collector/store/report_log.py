@@ -43,6 +43,15 @@ REPLACED = (
     "on conflict (round, epoch, shard, chunk) do update set "
     "version = excluded.version, counts = excluded.counts"
 )
+_KEY_AND_LOG = (
+    "select (select name from id_keys where round = ? and epoch = ?), "
+    "exists (select 1 from segments where round = ? and epoch = ?)"
+)
+"""The name of an epoch's key, and whether it has segments.
+
+One statement sees both as of one time: another process commits an epoch's key and its first segment
+together, and a key looked up before and a segment after that would look like a store without keys.
+"""
 
 
 class KeyMissing(Exception):
@@ -142,13 +151,13 @@ class LogStore(ControlStore):
         at = (round_.id, epoch)
         if at in self._images:
             return self._images[at]
-        rows = session.rows("select name from id_keys where round = ? and epoch = ?", at)
-        if not rows and self._has_segments(session, at):
+        ((name, has_segments),) = session.rows(_KEY_AND_LOG, (*at, *at))
+        if name is None and has_segments:
             self._images[at] = None  # from a store that predates keys
             return None
-        if not rows:
+        if name is None:
             return self._first(session, at) if make else None
-        key = self.keys.read(str(rows[0][0]))
+        key = self.keys.read(str(name))
         if key is None:
             self.missing_keys.add(at)
             raise KeyMissing
@@ -178,10 +187,6 @@ class LogStore(ControlStore):
             self.missing_keys.add(at)
             raise KeyMissing
         return Images(other)
-
-    @staticmethod
-    def _has_segments(session: Session, at: tuple[int, int]) -> bool:
-        return bool(session.rows("select 1 from segments where round = ? and epoch = ? limit 1", at))
 
     @property
     def keys(self) -> KeyFolder:
