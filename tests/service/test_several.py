@@ -6,12 +6,14 @@ import os
 import threading
 
 import numpy as np
+import psycopg
 import pytest
 from desk import NOW, PLAN
 
 from keyveil.service.collector.engine import admin
 from keyveil.service.collector.operations.verify import verify
 from keyveil.service.collector.store import Parcel, Store, StoreUnready, store_at
+from keyveil.service.collector.store.log_statement import IdArray
 from keyveil.service.collector.store.postgres import PostgresStore
 from keyveil.service.collector.store.postgres_connection import PostgresSession
 
@@ -204,3 +206,70 @@ def test_two_migrations_at_once_do_not_collide(postgres):
     store = store_at(address)
     store.open()
     store.close()
+
+
+# -- round trips -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trips(monkeypatch):
+    """Each time a session waits for the database, from now on."""
+    seen, real = [], PostgresSession._timed
+
+    def timed(self):
+        seen.append(self)
+        return real(self)
+
+    monkeypatch.setattr(PostgresSession, "_timed", timed)
+    return seen
+
+
+def trips_of(trips, store, *parcels):
+    trips.clear()
+    store.append(parcels, NOW)
+    return len(trips)
+
+
+def test_a_group_of_reports_takes_three_round_trips(stores, trips):
+    """Begin; log, ids and head; counts and commit."""
+    store = stores[0]
+    collection = admin.create(store, "menu", PLAN.dumps(), {}, NOW)
+    ids = [os.urandom(16) for _ in range(40)]
+    store.append([parcel(collection, ids[:10])], NOW)  # makes the key of the epoch
+    store.append([parcel(collection, ids[10:20])], NOW)  # reads it
+    assert trips_of(trips, store, parcel(collection, ids[20:21])) == 3
+    assert trips_of(trips, store, *(parcel(collection, [name]) for name in ids[21:])) == 3
+    again = trips_of(trips, store, parcel(collection, ids))
+    assert again > 3, "the transaction runs again and finds out which ids were counted"
+    assert total(store, collection) == 40
+
+
+def test_what_fails_with_the_commit_leaves_nothing_behind(stores, monkeypatch):
+    store = stores[0]
+    collection = admin.create(store, "menu", PLAN.dumps(), {}, NOW)
+    ids = [os.urandom(16) for _ in range(8)]
+    store.append([parcel(collection, ids[:3])], NOW)
+    real = PostgresSession.run_at_commit
+    wrong = "insert into counts select 1, 1, 1, 1, 1, null where ?::bigint > 0"
+
+    def failing(self, sql, parameters):
+        real(self, sql, parameters)
+        real(self, wrong, (1,))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PostgresSession, "run_at_commit", failing)
+        with pytest.raises(psycopg.errors.NotNullViolation):
+            store.append([parcel(collection, ids)], NOW)
+    with store.reading() as session:
+        for table, number in {"segments": 1, "ids": 3}.items():
+            assert session.rows(f"select count(*) from {table}") == [(number,)]
+    store.append([parcel(collection, ids)], NOW)
+    assert total(store, collection) == 8
+
+
+@pytest.mark.parametrize("number", [1, 1000])
+def test_ids_arrive_as_they_are_and_sorted(stores, number):
+    ids = [os.urandom(16) for _ in range(number)]
+    with stores[0].reading() as session:
+        (row,) = session.rows("select ?::uuid[]", (IdArray(ids),))
+    assert [name.bytes for name in row[0]] == sorted(ids)
