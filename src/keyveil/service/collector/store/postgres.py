@@ -204,7 +204,7 @@ class PostgresStore(Store):
         self._single = single = {*alone, *self._alone}
         locks = [_lock(LOCKS, MIGRATING, shared=True)]
         if self._serving:
-            locks.append(_lock(LOCKS, SHARDS + self.shard, shared=True))
+            locks.append(_lock(LOCKS, SHARDS + self.shard))  # also keeps out a lost connection's work
         if change:
             locks.append(_lock(LOCKS, CHANGING))
         for number in sorted({*collections, *single}):  # in the same order everywhere: no deadlock
