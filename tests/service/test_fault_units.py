@@ -526,7 +526,7 @@ def test_a_clock_further_off_than_clock_seconds_is_refused(database):
     store.close()
 
 
-def test_a_collector_without_reports_probes_and_says_when_it_cannot_write(tmp_path, monkeypatch):
+def test_a_collector_probes_and_says_when_it_cannot_write(tmp_path, monkeypatch):
     """Each probe_seconds it writes; after ready_seconds without a write it is not ready."""
     desk = Desk(str(tmp_path / "store.sqlite"), tmp_path)
     writer, probes = desk.service.writer, []
@@ -535,9 +535,11 @@ def test_a_collector_without_reports_probes_and_says_when_it_cannot_write(tmp_pa
     writer.tick()
     assert probes == [], "it has just started"
     desk.clock.advance(desk.service.settings.probe_seconds)
+    desk.create()
+    assert desk.send(fresh(1)).status_code == 200
     writer.tick()
     writer.tick()
-    assert probes == [1]
+    assert probes == [1], "with reports as without: it also renews the lease of the shard"
     writer._threaded = True
     desk.clock.advance(desk.service.settings.ready_seconds + 1)
     assert desk.get("/ready").json()["why"] == ["nothing was written lately"]

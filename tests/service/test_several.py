@@ -6,13 +6,16 @@ import os
 import threading
 
 import numpy as np
+import psycopg
 import pytest
 from desk import NOW, PLAN
 
 from keyveil.service.collector.engine import admin
 from keyveil.service.collector.operations.verify import verify
 from keyveil.service.collector.store import Parcel, Store, StoreUnready, store_at
+from keyveil.service.collector.store.log_statement import IdArray
 from keyveil.service.collector.store.postgres import PostgresStore
+from keyveil.service.collector.store.postgres_connection import PostgresSession
 
 EPOCH = int(NOW) // 86_400
 
@@ -73,6 +76,41 @@ def test_the_same_reports_sent_to_all_at_once_count_once(stores, tmp_path):
     assert total(stores[0], collection) == 12 * 40
     (verdict,) = verify(stores[1], stores[1].segments_folder)
     assert (verdict.findings, verdict.reports) == ([], 480)
+
+
+def test_two_processes_that_begin_an_epoch_use_one_key(stores, monkeypatch):
+    """One commits the epoch's first reports before each statement of the other up to its first write."""
+    first, second, _ = stores
+    real, steps = PostgresSession.rows, []
+
+    def begin(collection, early, late, step):
+        """Send early reports before that statement of the late ones' transaction; the statement."""
+        asked = []
+
+        def rows(self, sql, parameters=()):
+            if self is second._session():
+                asked.append(sql)
+                if len(asked) == step:
+                    first.append([parcel(collection, early)], NOW)
+            return real(self, sql, parameters)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(PostgresSession, "rows", rows)
+            second.append([parcel(collection, late)], NOW)
+        return asked[step - 1]
+
+    while not steps or not steps[-1].startswith("insert"):
+        collection = admin.create(first, f"menu-{len(steps)}", PLAN.dumps(), {}, NOW)
+        first.refresh(), second.refresh()
+        early, late = [os.urandom(16) for _ in range(5)], [os.urandom(16) for _ in range(5)]
+        steps.append(begin(collection, early, late, len(steps) + 1))
+        for store in (first, second):
+            store.append([parcel(collection, early), parcel(collection, late)], NOW)
+        assert total(first, collection) == 10
+        with first.reading() as session:
+            logged = b"".join(bytes(row[0]) for row in session.rows("select ids from segments"))
+        assert not [name for name in early + late if name in logged], "stored by the key, not as it is"
+    assert "insert into id_keys" in steps[-1]
 
 
 def test_the_cap_is_exact_over_all_processes(stores):
@@ -168,3 +206,70 @@ def test_two_migrations_at_once_do_not_collide(postgres):
     store = store_at(address)
     store.open()
     store.close()
+
+
+# -- round trips -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trips(monkeypatch):
+    """Each time a session waits for the database, from now on."""
+    seen, real = [], PostgresSession._timed
+
+    def timed(self):
+        seen.append(self)
+        return real(self)
+
+    monkeypatch.setattr(PostgresSession, "_timed", timed)
+    return seen
+
+
+def trips_of(trips, store, *parcels):
+    trips.clear()
+    store.append(parcels, NOW)
+    return len(trips)
+
+
+def test_a_group_of_reports_takes_three_round_trips(stores, trips):
+    """Begin; log, ids and head; counts and commit."""
+    store = stores[0]
+    collection = admin.create(store, "menu", PLAN.dumps(), {}, NOW)
+    ids = [os.urandom(16) for _ in range(40)]
+    store.append([parcel(collection, ids[:10])], NOW)  # makes the key of the epoch
+    store.append([parcel(collection, ids[10:20])], NOW)  # reads it
+    assert trips_of(trips, store, parcel(collection, ids[20:21])) == 3
+    assert trips_of(trips, store, *(parcel(collection, [name]) for name in ids[21:])) == 3
+    again = trips_of(trips, store, parcel(collection, ids))
+    assert again > 3, "the transaction runs again and finds out which ids were counted"
+    assert total(store, collection) == 40
+
+
+def test_what_fails_with_the_commit_leaves_nothing_behind(stores, monkeypatch):
+    store = stores[0]
+    collection = admin.create(store, "menu", PLAN.dumps(), {}, NOW)
+    ids = [os.urandom(16) for _ in range(8)]
+    store.append([parcel(collection, ids[:3])], NOW)
+    real = PostgresSession.run_at_commit
+    wrong = "insert into counts select 1, 1, 1, 1, 1, null where ?::bigint > 0"
+
+    def failing(self, sql, parameters):
+        real(self, sql, parameters)
+        real(self, wrong, (1,))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PostgresSession, "run_at_commit", failing)
+        with pytest.raises(psycopg.errors.NotNullViolation):
+            store.append([parcel(collection, ids)], NOW)
+    with store.reading() as session:
+        for table, number in {"segments": 1, "ids": 3}.items():
+            assert session.rows(f"select count(*) from {table}") == [(number,)]
+    store.append([parcel(collection, ids)], NOW)
+    assert total(store, collection) == 8
+
+
+@pytest.mark.parametrize("number", [1, 1000])
+def test_ids_arrive_as_they_are_and_sorted(stores, number):
+    ids = [os.urandom(16) for _ in range(number)]
+    with stores[0].reading() as session:
+        (row,) = session.rows("select ?::uuid[]", (IdArray(ids),))
+    assert [name.bytes for name in row[0]] == sorted(ids)

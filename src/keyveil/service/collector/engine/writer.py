@@ -73,7 +73,7 @@ class Writer:
         self._draining = False
         self._refused: dict[tuple[int, str], int] = {}
         self._counting = threading.Lock()
-        self._last_tick = clock.elapsed()
+        self._last_tick = self._last_probe = clock.elapsed()
         self.broken = False
         """Set for good when the store may have lost data."""
         self.doubtful = False
@@ -309,8 +309,9 @@ class Writer:
         self._flush_refusals()
         try:
             self.store.refresh()
-            if self.unready or self._clock.elapsed() - self.last_write >= self.settings.probe_seconds:
-                self.store.probe()
+            if self.unready or self._clock.elapsed() - self._last_probe >= self.settings.probe_seconds:
+                self.store.probe()  # under load, too: it renews the lease of this process's shard
+                self._last_probe = self._clock.elapsed()
                 self._wrote(probe=True)
         except StoreUnready as error:
             self.outages.failed(error)

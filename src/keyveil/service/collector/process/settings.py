@@ -66,7 +66,7 @@ class Settings:
     clock_seconds: float = 30.0
     """Largest difference between this machine's clock and the database's."""
     probe_seconds: float = 2.0
-    """Interval at which a collector that accepts no reports tries to write to its store."""
+    """Interval at which a collector tries to write to its store, with or without reports."""
     ready_seconds: float = 8.0
     """Time after the last successful write to the store after which the collector is not ready."""
     connect_seconds: float = 4.0

@@ -20,9 +20,10 @@ from ....foundation.arrays import Integers
 from ..process.clock import FleetClock
 from .collection import Collection, Round
 from .control import add_chunk
+from .log_statement import CLAIM, LOG, LOG_AND_CLAIM, IdArray
 from .migrations import MIGRATIONS, POSTGRES, POSTGRES_ONLY
 from .postgres_connection import PostgresSession, fault_of, said_by
-from .report_log import REPLACED, CountsRow
+from .report_log import REPLACED, CountsRow, Group, SegmentRow, added_to
 from .shard_lease import CHANGING, LEASE, LOCKS, MIGRATING, NOW, SHARDS, ShardLease
 from .store_base import Store
 from .store_interface import (
@@ -32,6 +33,7 @@ from .store_interface import (
     StoreError,
     StoreUnready,
     VersionError,
+    by_chunk,
     chunk_counts,
 )
 
@@ -202,7 +204,7 @@ class PostgresStore(Store):
         self._single = single = {*alone, *self._alone}
         locks = [_lock(LOCKS, MIGRATING, shared=True)]
         if self._serving:
-            locks.append(_lock(LOCKS, SHARDS + self.shard, shared=True))
+            locks.append(_lock(LOCKS, SHARDS + self.shard))  # also keeps out a lost connection's work
         if change:
             locks.append(_lock(LOCKS, CHANGING))
         for number in sorted({*collections, *single}):  # in the same order everywhere: no deadlock
@@ -383,34 +385,50 @@ class PostgresStore(Store):
             self._reload_some(session, [number])
             self._reload_live(session, [number])
 
+    def _record(
+        self, session: Session, group: Group, segment: SegmentRow, cells: Integers, often: Integers
+    ) -> None:
+        """Log, ids and head in one round trip; the counts in another, which commits them all."""
+        assert isinstance(session, PostgresSession)
+        (round_id, epoch, reports), parts = segment[:3], list(by_chunk(cells, often))
+        at = (round_id, epoch, self.shard)
+        claim = (round_id, epoch, IdArray(group.claimed)) if group.unclaimed else ()
+        given = (round_id, self.shard, reports, *segment, *claim, *at, [part[0] for part in parts])
+        try:
+            rows = session.rows(LOG_AND_CLAIM if claim else LOG, given)
+        except errors.UniqueViolation:
+            if claim:
+                raise _Repeated from None
+            raise
+        old = {chunk: chunk_counts(counts) for _, chunk, counts in rows if chunk is not None}
+        session.run_at_commit(*_replacing(added_to(old, parts, at, rows[0][0])))
+
     def _write_counts(self, session: Session, rows: list[CountsRow]) -> None:
-        columns = [list(column) for column in zip(*rows, strict=True)]
         if rows:
-            lists = "?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[]"
-            values = "insert into counts (round, epoch, shard, chunk, version, counts) select * from"
-            session.run(f"{values} unnest({lists}) {REPLACED}", columns)
+            session.run(*_replacing(rows))
 
     # -- ids ---------------------------------------------------------------------------------------
 
     def _known(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
         sql = "select id from ids where round = ? and epoch = ? and id = any(?::uuid[])"
-        names = [name.hex() for name in ids]
-        known = {row[0].bytes for row in session.rows(sql, (round_.id, epoch, names))}
+        known = {row[0].bytes for row in session.rows(sql, (round_.id, epoch, IdArray(ids)))}
         return {place for place, name in enumerate(ids) if name in known}
 
     def claim_ids(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
-        # in the same order everywhere, so that two processes never wait for each other
-        packed = b"".join(sorted(ids))
-        given = (round_.id, epoch, packed, len(packed))
+        given = (round_.id, epoch, IdArray(ids))
         if self._careful:
-            rows = session.rows(f"{_CLAIM} on conflict do nothing returning id", given)
+            rows = session.rows(f"{CLAIM} on conflict do nothing returning id", given)
             new = {row[0].bytes for row in rows}
             return {place for place, name in enumerate(ids) if name not in new}
         try:
-            session.run(_CLAIM, given)
+            session.run(CLAIM, given)
         except errors.UniqueViolation:
             raise _Repeated from None
         return set()
+
+    def _claim(self, session: Session, group: Group, ids: list[bytes]) -> set[int]:
+        group.unclaimed = not self._careful
+        return set() if group.unclaimed else super()._claim(session, group, ids)
 
     def _drop_ids(self, session: Session, round_id: int, epoch: int | None) -> int:
         where, at = "round = ?", [round_id]
@@ -441,11 +459,12 @@ class PostgresStore(Store):
         return number + 1
 
 
-_CLAIM = (
-    "insert into ids (round, epoch, id) "
-    "select ?, ?, encode(substr(packed, at, 16), 'hex')::uuid from "
-    "(select ?::bytea as packed) as given, generate_series(1, ?, 16) as at"
-)
+def _replacing(rows: list[CountsRow]) -> tuple[str, list[list[int | bytes]]]:
+    """The statement that writes rows of counts, in place of older ones, and its parameters."""
+    lists = "?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[]"
+    values = "insert into counts (round, epoch, shard, chunk, version, counts) select * from"
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    return f"{values} unnest({lists}) {REPLACED}", columns
 
 
 def _lock(kind: int, number: int, shared: bool = False) -> str:

@@ -6,6 +6,7 @@ database.
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import threading
@@ -18,9 +19,11 @@ from typing import Any
 from weakref import WeakSet
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.adapt import Dumper
+from psycopg.pq import Format, TransactionStatus
 
 from ..process.settings import Settings
+from .log_statement import UUIDS, IdArray
 from .store_interface import StoreBroken, StoreError, StoreFault, StoreUnready
 
 TRANSIENT = ("08", "25006", "25P03", "40", "53", "55006", "55P03", "57", "58", "lost")
@@ -29,6 +32,9 @@ REQUEST = ("21", "22", "23")
 """Those that one request's values cause; others need an operator."""
 WATCH = 0.25
 """Seconds between two looks at statements that take too long."""
+
+# when a connection is lost within a pipeline, the driver logs what it raises as well: raised is enough
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
 class PostgresSession:
@@ -39,6 +45,8 @@ class PostgresSession:
         self.limit: float | None = settings.statement_seconds + 1 if limited else None
         """Seconds after which a statement's connection is cut; None for no limit."""
         self._since: float | None = None
+        self._last: list[tuple[str, Sequence[Any]]] = []
+        """Statements that are run with the commit."""
         self.generation: int | None = None
         """The number of changes to collections and tokens, as this transaction began."""
         try:
@@ -52,6 +60,7 @@ class PostgresSession:
                 keepalives_count=3,
                 tcp_user_timeout=round(1000 * settings.statement_seconds),
             )
+            self.connection.adapters.register_dumper(IdArray, _IdArrayDumper)
             _watcher.watch(self)
             self.pooled = self._is_pooled()
         except psycopg.Error as error:
@@ -72,6 +81,10 @@ class PostgresSession:
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         with self._timed():
             self.connection.execute(_sql(sql), parameters or None)
+
+    def run_at_commit(self, sql: str, parameters: Sequence[Any]) -> None:
+        """Run a statement without rows in the round trip of the commit. Nothing reads it before."""
+        self._last.append((sql, parameters))
 
     def many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
         # not executemany: after its pipeline the server does not end a transaction that stands still
@@ -119,12 +132,20 @@ class PostgresSession:
             return list(cursor.fetchone() or ()) if cursor.description else []
 
     def commit(self) -> None:
-        """Make the transaction durable."""
+        """Make the transaction durable. If a statement before it fails, nothing is."""
+        last, self._last = self._last, []
         with self._timed():
-            self.connection.execute("commit")
+            if not last:
+                self.connection.execute("commit")
+                return
+            with self.connection.pipeline():
+                for sql, parameters in last:
+                    self.connection.execute(_sql(sql), parameters)
+                self.connection.execute("commit")
 
     def roll_back(self) -> None:
         """End the transaction, if there is one, without a trace."""
+        self._last.clear()
         if self.closed:
             return
         try:
@@ -159,6 +180,14 @@ class PostgresSession:
             socket.socket(fileno=os.dup(self.connection.fileno())) as line,
         ):
             line.shutdown(socket.SHUT_RDWR)
+
+
+class _IdArrayDumper(Dumper):
+    format = Format.BINARY
+    oid = UUIDS
+
+    def dump(self, obj: IdArray) -> bytes:
+        return obj.content
 
 
 class _Watcher:

@@ -25,7 +25,7 @@ from .store_interface import (
 
 
 @dataclass
-class _Group:
+class Group:
     """The parcels of one round and epoch within a transaction."""
 
     collection: Collection | None
@@ -35,14 +35,27 @@ class _Group:
     claimed: list[bytes] = field(default_factory=list)
     cells: Integers | None = None
     often: Integers | None = None
+    unclaimed: bool = False
+    """Whether the ids are still to be claimed, together with the log."""
 
 
 CountsRow = tuple[int, int, int, int, int, bytes]
 """Round, epoch, shard, chunk, version and counts."""
+SegmentRow = tuple[int, int, int, int, bytes, bytes]
+"""Round, epoch, number of reports, checksum, ids and packed reports."""
 REPLACED = (
     "on conflict (round, epoch, shard, chunk) do update set "
     "version = excluded.version, counts = excluded.counts"
 )
+_KEY_AND_LOG = (
+    "select (select name from id_keys where round = ? and epoch = ?), "
+    "exists (select 1 from segments where round = ? and epoch = ?)"
+)
+"""The name of an epoch's key, and whether it has segments.
+
+One statement sees both as of one time: another process commits an epoch's key and its first segment
+together, and a key looked up before and a segment after that would look like a store without keys.
+"""
 
 
 class KeyMissing(Exception):
@@ -83,7 +96,7 @@ class LogStore(ControlStore):
             # memory and disk would differ: stop, and let the next process read everything
             raise StoreBroken(f"after a commit: {type(error).__name__}") from error
 
-    def _note(self, group: _Group) -> None:
+    def _note(self, group: Group) -> None:
         """A group is durable: remember its ids and counts."""
         if group.round is None or group.cells is None or group.often is None:
             return
@@ -92,19 +105,19 @@ class LogStore(ControlStore):
         if live is not None:
             self._add_live(live, group.cells, group.often)
 
-    def _grouped(self, parcels: Sequence[Parcel]) -> list[_Group]:
-        groups: dict[tuple[int, int], _Group] = {}
+    def _grouped(self, parcels: Sequence[Parcel]) -> list[Group]:
+        groups: dict[tuple[int, int], Group] = {}
         for parcel in parcels:
             group = groups.get((parcel.round, parcel.epoch))
             if group is None:
                 collection = self.control.by_id(parcel.collection)
                 rounds = collection.rounds if collection else ()
                 round_ = next((r for r in rounds if r.id == parcel.round), None)
-                group = groups[parcel.round, parcel.epoch] = _Group(collection, round_, parcel.epoch)
+                group = groups[parcel.round, parcel.epoch] = Group(collection, round_, parcel.epoch)
             group.parcels.append(parcel)
         return [groups[key] for key in sorted(groups)]  # in the same order everywhere: no deadlock
 
-    def _take(self, session: Session, group: _Group, now: float, trusted: bool) -> None:
+    def _take(self, session: Session, group: Group, now: float, trusted: bool) -> None:
         if group.collection is None or group.round is None:
             _refuse(group, set(), "closed_collection")
             return
@@ -142,13 +155,13 @@ class LogStore(ControlStore):
         at = (round_.id, epoch)
         if at in self._images:
             return self._images[at]
-        rows = session.rows("select name from id_keys where round = ? and epoch = ?", at)
-        if not rows and self._has_segments(session, at):
+        ((name, has_segments),) = session.rows(_KEY_AND_LOG, (*at, *at))
+        if name is None and has_segments:
             self._images[at] = None  # from a store that predates keys
             return None
-        if not rows:
+        if name is None:
             return self._first(session, at) if make else None
-        key = self.keys.read(str(rows[0][0]))
+        key = self.keys.read(str(name))
         if key is None:
             self.missing_keys.add(at)
             raise KeyMissing
@@ -178,10 +191,6 @@ class LogStore(ControlStore):
             self.missing_keys.add(at)
             raise KeyMissing
         return Images(other)
-
-    @staticmethod
-    def _has_segments(session: Session, at: tuple[int, int]) -> bool:
-        return bool(session.rows("select 1 from segments where round = ? and epoch = ? limit 1", at))
 
     @property
     def keys(self) -> KeyFolder:
@@ -229,19 +238,23 @@ class LogStore(ControlStore):
         """Whether the ids of an epoch are still being read. Other epochs continue."""
         return False
 
-    def _take_new(self, session: Session, group: _Group, ids: list[bytes]) -> list[int]:
+    def _take_new(self, session: Session, group: Group, ids: list[bytes]) -> list[int]:
         """The places of new ids, each once."""
-        assert group.round is not None
         once = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))
         if len(once) == len(ids):
-            known = self.claim_ids(session, group.round, group.epoch, ids)
+            known = self._claim(session, group, ids)
             places = range(len(ids))
             return [place for place in places if place not in known] if known else list(places)
         first = sorted(once.values())
-        known = self.claim_ids(session, group.round, group.epoch, [ids[place] for place in first])
+        known = self._claim(session, group, [ids[place] for place in first])
         return [place for at, place in enumerate(first) if at not in known]
 
-    def _take_some(self, session: Session, group: _Group, ids: list[bytes], room: int) -> list[int]:
+    def _claim(self, session: Session, group: Group, ids: list[bytes]) -> set[int]:
+        """Claim a group's ids, each once; the places of those that were counted before."""
+        assert group.round is not None
+        return self.claim_ids(session, group.round, group.epoch, ids)
+
+    def _take_some(self, session: Session, group: Group, ids: list[bytes], room: int) -> list[int]:
         """Claim as many new ids as there is room for; the others are refused."""
         assert group.round is not None
         known = self._known(session, group.round, group.epoch, ids)
@@ -277,7 +290,7 @@ class LogStore(ControlStore):
         sql = "select coalesce(sum(reports), 0) from heads where round = ?"
         return int(session.rows(sql, (round_.id,))[0][0])
 
-    def _log(self, session: Session, group: _Group, ids: list[bytes], chosen: list[int]) -> None:
+    def _log(self, session: Session, group: Group, ids: list[bytes], chosen: list[int]) -> None:
         assert group.round is not None
         packing = self.book(group.round).plan.packing
         rows = packing.rows(b"".join([parcel.rows for parcel in group.parcels]))
@@ -285,13 +298,20 @@ class LogStore(ControlStore):
             rows = rows[chosen]
             ids = [ids[place] for place in chosen]
         packed, names = rows.tobytes(), b"".join(ids)
-        session.run(
-            "insert into segments (round, epoch, reports, crc, ids, payload) values (?, ?, ?, ?, ?, ?)",
-            (group.round.id, group.epoch, len(ids), crc_of(names, packed), names, packed),
-        )
         group.cells, group.often = packing.marks(rows)
         group.claimed = ids
-        self._count(session, group.round.id, group.epoch, self.shard, group.cells, group.often, len(ids))
+        at = (group.round.id, group.epoch)
+        segment = (*at, len(ids), crc_of(names, packed), names, packed)
+        self._record(session, group, segment, group.cells, group.often)
+
+    def _record(
+        self, session: Session, group: Group, segment: SegmentRow, cells: Integers, often: Integers
+    ) -> None:
+        """Write a segment and count its reports."""
+        sql = "insert into segments (round, epoch, reports, crc, ids, payload) values (?, ?, ?, ?, ?, ?)"
+        session.run(sql, segment)
+        round_id, epoch, reports = segment[:3]
+        self._count(session, round_id, epoch, self.shard, cells, often, reports)
 
     def _count(
         self,
@@ -313,14 +333,7 @@ class LogStore(ControlStore):
         )
         parts = list(by_chunk(cells, often))
         old = self._chunks(session, round_id, epoch, shard, [part[0] for part in parts])
-        changed = []
-        for chunk, places, more in parts:
-            counts = old.get(chunk)
-            if counts is None:
-                counts = np.zeros(CHUNK, np.int64)
-            counts[places] += more
-            changed.append((round_id, epoch, shard, chunk, head[0][0], chunk_blob(counts)))
-        self._write_counts(session, changed)
+        self._write_counts(session, added_to(old, parts, (round_id, epoch, shard), head[0][0]))
 
     def _write_counts(self, session: Session, rows: list[CountsRow]) -> None:
         """Write rows of counts, in place of older ones."""
@@ -359,12 +372,29 @@ class LogStore(ControlStore):
             )
 
 
+def added_to(
+    old: Mapping[int, Integers],
+    parts: Sequence[tuple[int, Integers, Integers]],
+    at: tuple[int, int, int],
+    version: int,
+) -> list[CountsRow]:
+    """The rows of counts after marks, grouped by chunk, are added to a shard's old counts."""
+    rows = []
+    for chunk, places, more in parts:
+        counts = old.get(chunk)
+        if counts is None:
+            counts = np.zeros(CHUNK, np.int64)
+        counts[places] += more
+        rows.append((*at, chunk, version, chunk_blob(counts)))
+    return rows
+
+
 def crc_of(ids: bytes, payload: bytes) -> int:
     """The checksum of a segment."""
     return zlib.crc32(payload, zlib.crc32(ids))
 
 
-def _refuse(group: _Group, fine: set[int], reason: str) -> None:
+def _refuse(group: Group, fine: set[int], reason: str) -> None:
     """Note on each parcel which of its reports are not taken; ``fine`` are places in the group."""
     at = 0
     for parcel in group.parcels:
