@@ -39,6 +39,17 @@ SETTINGS = (
     Setting("pairs", 6, 0.1, 4, 75),
     Setting("ioh", 6, 0.5, 4, 75),
     Setting("ioh", 6, 0.1, 4, 75),
+    Setting("pairs", 12, 0.5, 4, 75),
+    Setting("pairs", 12, 0.1, 4, 75),
+    Setting("triples", 12, 0.5, 4, 75),
+    Setting("triples", 12, 0.1, 4, 75),
+    Setting("coefficients", 12, 0.5, 4, 75),
+    Setting("coefficients", 12, 0.1, 4, 75),
+    Setting("pair_collision", 12, 0.5, 4, 75),
+    Setting("pair_collision", 12, 0.5, 4, 1000),
+    Setting("pair_collision", 12, 0.1, 4, 75),
+    Setting("pair_collision", 12, 0.1, 1, 75),
+    Setting("pair_collision", 12, 0.03, 4, 30),
 )
 
 

@@ -43,7 +43,6 @@ from .plan.tally import Tally
 
 if TYPE_CHECKING:
     from . import testing as testing
-    from . import theory as theory
     from .estimate import learn as learn
     from .estimate.together.conditional import Conditionals
     from .estimate.together.people_needed import people_needed
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     from .planner.outlook import outlook
     from .planner.pilot import pilot_beliefs
     from .service.client import AsyncClient, Client, Ledger, Patience
+    from .simulate import theory as theory
     from .simulate.comparison import MechanismComparison, compare
     from .trust import poison as poison
     from .trust import shuffle as shuffle
@@ -109,7 +109,7 @@ _SUBJECTS = {
     "synthetic": "people.synthetic",
     "tables": "people.tables",
     "testing": "testing",
-    "theory": "theory",
+    "theory": "simulate.theory",
 }
 """Modules of the package that are public under a short name: ``from keyveil import learn``."""
 

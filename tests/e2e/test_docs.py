@@ -62,10 +62,17 @@ def _command(line: str) -> str:
 INSIDE = {"CONTRIBUTING.md", "docs/wire.md"}
 """Pages of contributors, as decisions are, too. All others import public modules alone."""
 
-PUBLIC = ("testing", "theory")
-"""Modules that are public as they stand; all other public names are those of ``keyveil`` itself."""
+INNER = re.compile(r"^\s*(?:from|import) keyveil\.(?!testing )\S+", re.MULTILINE)
+"""Imports of inner modules. ``testing`` is public as it stands; other names are the package's own."""
 
-INNER = re.compile(rf"^\s*(?:from|import) keyveil\.(?!(?:{'|'.join(PUBLIC)}) )\S+", re.MULTILINE)
+ROOMS = sorted(path.parent.name for path in (ROOT / "src" / "keyveil").glob("*/__init__.py"))
+NAMED = re.compile(rf"(?<!python -m )\bkeyveil\.(?:{'|'.join(ROOMS)})\b")
+"""Inner modules by name, in a sentence as well as in code; commands of authors excepted."""
+
+
+def text_of(name: str) -> str:
+    """The whole text of a page or notebook, sentences and code."""
+    return (ROOT / "examples" / name if name.endswith(".ipynb") else ROOT / name).read_text()
 
 
 def test_readers_import_nothing_but_the_package():
@@ -76,6 +83,12 @@ def test_readers_import_nothing_but_the_package():
     open_pages = {name for name in set(pages) - INSIDE if "/decisions/" not in name}
     inner = {name: INNER.findall(pages[name]) for name in open_pages}
     assert {name: lines for name, lines in inner.items() if lines} == {}
+    prose = {name: NAMED.findall(text_of(name)) for name in open_pages}
+    assert {name: names for name, names in prose.items() if names} == {}
+    assert NAMED.findall("`keyveil.trust.health` and from keyveil.plan import Plan") == [
+        "keyveil.trust",
+        "keyveil.plan",
+    ]
     assert INNER.findall("from keyveil.plan.tally import Tally\nfrom keyveil.testing.inner import x")
     assert not INNER.findall("from keyveil.testing import StandIn\nfrom keyveil import learn")
     assert {"README.md", "docs/tour.md", "docs/concepts.md", "docs/planner.md"} < set(inner)

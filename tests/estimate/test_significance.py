@@ -79,7 +79,9 @@ def test_cumulants_of_bits_have_the_covariance_of_the_decoder(independent):
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("mechanism", ["pairs", "triples", "ioh", "split", "coefficients"])
+@pytest.mark.parametrize(
+    "mechanism", ["pairs", "triples", "ioh", "split", "coefficients", "pair_collision"]
+)
 def test_cumulants_are_those_of_the_estimates(independent, mechanism):
     """At the true law the mean is exact, and the variance is that of the released moments."""
     plan = Plan.of(independent.schema, mechanism, 4)

@@ -20,7 +20,8 @@ from keyveil.channel import CoCo, Collision, Symmetric, parse_channel
 from keyveil.channel.shapes.collision_channel import best_small
 from keyveil.estimate.forecast.key_forecast import forecast
 from keyveil.estimate.pools.collision_matrix import collided, core_size, undoing
-from keyveil.estimate.pools.pair_items import PairEvidence, Scores, scores_of
+from keyveil.estimate.pools.pair_evidence import PairEvidence
+from keyveil.estimate.pools.pair_items import Scores, scores_of
 from keyveil.estimate.pools.pool_decoder import forecast_pool_key, pool_moments
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.coins import Stream, address

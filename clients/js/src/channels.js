@@ -18,13 +18,12 @@ import {
   WORD,
 } from "./slices.js";
 
-/** For each shape: its integer members with their bounds, and the rest of it. */
+/** For each shape: its members, with bounds if they are integers, and what reads them. */
 const SHAPES = {
   ...POOLS,
 
   table: [
-    {},
-    ["rows"],
+    { rows: null },
     ({ rows }) => {
       if (!Array.isArray(rows) || !rows.length || !Array.isArray(rows[0])) refuse(NO_LAW);
       const cells = rows[0].length;
@@ -33,7 +32,6 @@ const SHAPES = {
       return {
         states: rows.length,
         cells,
-        words: 1,
         draw: (state, words, at) => [sliceOf(words[at], ends[state])],
       };
     },
@@ -41,14 +39,12 @@ const SHAPES = {
 
   symmetric: [
     { states: [2, 2 ** 20], keep: [1, WORD], lie: [1, WORD] },
-    [],
     ({ states, keep, lie }) => {
       const rest = WORD - keep - (states - 1) * lie;
       if (keep < lie || rest < 0 || rest >= states - 1) refuse(NO_LAW);
       return {
         states,
         cells: states,
-        words: 1,
         rest,
         draw: (state, words, at) => {
           if (words[at] < keep) return [state];
@@ -59,8 +55,7 @@ const SHAPES = {
   ],
 
   symbols: [
-    { positions: [1, 2 ** 20], silent: [0, 1] },
-    ["laws"],
+    { positions: [1, 2 ** 20], silent: [0, 1], laws: null },
     ({ positions, laws, silent }) => {
       if (!Array.isArray(laws) || laws.length < 2) refuse(NO_LAW);
       const letters = laws[0]?.length;
@@ -96,7 +91,6 @@ const SHAPES = {
 
   subset: [
     { states: [2, FEW], size: [1, FEW], show: [1, WORD - 1] },
-    [],
     ({ states, size, show }) => {
       if (size >= states) refuse(NO_LAW);
       const sets = choices(states, size);
@@ -130,8 +124,7 @@ const SHAPES = {
   ],
 
   product: [
-    { digits: [1, 64] },
-    ["inner"],
+    { digits: [1, 64], inner: null },
     ({ digits, inner }) => {
       const one = readInner(inner, ["table", "symmetric"]);
       const cells = one.cells ** digits;
@@ -157,7 +150,6 @@ const SHAPES = {
 
   halfspace: [
     { signs: [1, 65536], keep: [WORD / 2, WORD - 1] },
-    [],
     ({ signs, keep }) => {
       const few = 2 ** signs <= FEW;
       return {
@@ -200,11 +192,10 @@ export function readChannel(document) {
   const shape = document?.shape;
   if (typeof shape !== "string" || !Object.hasOwn(SHAPES, shape))
     refuse("a channel has an unknown shape");
-  const [bounds, others, read] = SHAPES[shape];
-  const names = Object.keys(bounds);
-  if (!hasMembers(document, ["shape", ...names, ...others])) refuse(NO_LAW);
-  for (const name of names) {
-    if (!isWhole(document[name], ...bounds[name])) refuse(NO_LAW);
+  const [members, read] = SHAPES[shape];
+  if (!hasMembers(document, ["shape", ...Object.keys(members)])) refuse(NO_LAW);
+  for (const [name, bounds] of Object.entries(members)) {
+    if (bounds && !isWhole(document[name], ...bounds)) refuse(NO_LAW);
   }
   return {
     shape,
@@ -212,6 +203,7 @@ export function readChannel(document) {
     many: false,
     align: 1,
     rest: 0,
+    words: 1,
     document,
     ...read(document, readInner),
   };

@@ -43,17 +43,17 @@ export const STRINGS = {
 };
 
 const STYLE = `
-:host { display: block }
-section { --ink: var(--keyveil-ink, #1b1f24); --paper: var(--keyveil-paper, #fff);
-  --line: var(--keyveil-line, #c9d1d9); --soft: var(--keyveil-soft, #59636e);
-  --accent: var(--keyveil-accent, #0b5cad); --on: var(--keyveil-on-accent, #fff);
+:host { display: block; color-scheme: light dark }
+section {
+  --ink: var(--keyveil-ink, light-dark(#1b1f24, #e6edf3));
+  --paper: var(--keyveil-paper, light-dark(#fff, #14181d));
+  --line: var(--keyveil-line, light-dark(#c9d1d9, #3d444d));
+  --soft: var(--keyveil-soft, light-dark(#59636e, #9da7b3));
+  --accent: var(--keyveil-accent, light-dark(#0b5cad, #7cb7f5));
+  --on: var(--keyveil-on-accent, light-dark(#fff, #0d1117));
   color: var(--ink); font: var(--keyveil-font, 1rem/1.5 system-ui, sans-serif);
   background: var(--paper); border: 1px solid var(--line); border-radius: .75rem;
   padding: 1.25rem 1.5rem; max-width: 42rem; box-sizing: border-box }
-@media (prefers-color-scheme: dark) { section { --ink: var(--keyveil-ink, #e6edf3);
-  --paper: var(--keyveil-paper, #14181d); --line: var(--keyveil-line, #3d444d);
-  --soft: var(--keyveil-soft, #9da7b3); --accent: var(--keyveil-accent, #7cb7f5);
-  --on: var(--keyveil-on-accent, #0d1117) } }
 h2 { margin: 0 0 .5rem; font-size: 1.25em } h3 { margin: 1.25rem 0 .25rem; font-size: 1em }
 p { margin: .25rem 0 } small { color: var(--soft) }
 .side { display: grid; grid-template-columns: repeat(auto-fit, minmax(12rem, 1fr)); gap: .75rem; margin: .5rem 0 }
@@ -168,22 +168,12 @@ export class KeyveilConsent extends HTMLElement {
     const count = plan.keys.length;
     const [{ encode, views }, ...others] = plan.parts;
     const size = encode === "views" ? views.places[0].length : count;
-    const topic = others.length
-      ? "topicSome"
-      : size === count
-        ? "topicAll"
-        : size === 1
-          ? "topicOne"
-          : "topicSome";
-    const what = this.#say("what", { topic: this.#say(topic, { count }) });
+    const topic = others.length ? "Some" : size === count ? "All" : size === 1 ? "One" : "Some";
+    const what = this.#say("what", { topic: this.#say(`topic${topic}`, { count }) });
     const buttons = element("p", {});
-    const parts = [
-      element("p", { part: "text" }, what),
-      ...this.#examples(),
-      ...this.#odds(),
-      ...this.#budget(),
-    ];
-    this.#ask(buttons, this.#show([...parts, buttons], ""));
+    const text = element("p", { part: "text" }, what);
+    const parts = [text, ...this.#examples(), ...this.#odds(), ...this.#budget(), buttons];
+    this.#ask(buttons, this.#show(parts, ""));
     this.#toss();
   }
 
@@ -206,8 +196,7 @@ export class KeyveilConsent extends HTMLElement {
       side.replaceChildren(...lists);
       note.textContent = coded + this.#say("exampleNote");
     };
-    const again = element("button", { type: "button", part: "again" }, this.#say("again"));
-    again.addEventListener("click", () => this.#toss());
+    const again = this.#button("again", () => this.#toss());
     return [element("h3", {}, this.#say("examples")), side, element("p", {}, note), again];
   }
 
@@ -218,14 +207,9 @@ export class KeyveilConsent extends HTMLElement {
       const told = this.#say("code", { code });
       return keys.length ? this.#say("held", { key: keys.join(", "), value: told }) : told;
     }
-    const told = keys.map((key, i) => {
-      const value =
-        says[i] === true
-          ? this.#say("yes")
-          : says[i] === null
-            ? ""
-            : this.#number(says[i], "halfExpand");
-      return this.#say(says[i] === null ? "absent" : "held", { key, value });
+    const told = says.map((said, i) => {
+      const value = said === true ? this.#say("yes") : this.#number(said, "halfExpand");
+      return this.#say(said === null ? "absent" : "held", { key: keys[i], value });
     });
     return told.join(", ");
   }
@@ -237,7 +221,7 @@ export class KeyveilConsent extends HTMLElement {
       maximumFractionDigits: 1,
     });
     const text = this.#say("oddsText", { factor: this.#number(oddsFactor(plan), "ceil"), percent });
-    return [element("h3", {}, this.#say("odds")), element("p", { part: "text" }, text)];
+    return this.#section("odds", text);
   }
 
   #budget() {
@@ -255,21 +239,25 @@ export class KeyveilConsent extends HTMLElement {
       part: "meter",
       "aria-label": text,
     });
-    return [element("h3", {}, this.#say("budget")), element("p", { part: "text" }, text), meter];
+    return [...this.#section("budget", text), meter];
+  }
+
+  #section(name, text) {
+    return [element("h3", {}, this.#say(name)), element("p", { part: "text" }, text)];
+  }
+
+  #button(name, press, look = {}) {
+    const button = element("button", { type: "button", part: name, ...look }, this.#say(name));
+    button.addEventListener("click", press);
+    return button;
   }
 
   #ask(buttons, status) {
-    const accept = element(
-      "button",
-      { type: "button", class: "main", part: "accept" },
-      this.#say("accept"),
-    );
-    const decline = element("button", { type: "button", part: "decline" }, this.#say("decline"));
     const end = (name) => {
       accept.disabled = decline.disabled = true;
       status.textContent = this.#say(name);
     };
-    accept.addEventListener("click", async () => {
+    const send = async () => {
       end("sending");
       try {
         const outcome = await this.#facts.client.accept(this.#offer, this.#facts.record);
@@ -278,8 +266,9 @@ export class KeyveilConsent extends HTMLElement {
       } catch (error) {
         this.#fail(error);
       }
-    });
-    decline.addEventListener("click", () => {
+    };
+    const accept = this.#button("accept", send, { class: "main" });
+    const decline = this.#button("decline", () => {
       end("declined");
       this.#tell("keyveil-decline");
     });

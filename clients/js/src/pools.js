@@ -2,7 +2,6 @@
 import { evenSlice, isWhole, NO_LAW, refuse, scaled, WORD } from "./slices.js";
 
 const MOST_CELLS = 2 ** 22;
-const MOST_ITEMS = 2 ** 31;
 
 /** A fixed bijection of 32-bit words that looks random. */
 function mixed(word) {
@@ -16,19 +15,43 @@ function mixed(word) {
 /** The 32-bit word of an item under a seed. */
 const itemWord = (seed, salt, item) => mixed(mixed(seed ^ salt) ^ mixed((item + 0x9e3779b9) >>> 0));
 
-/** The number of a cell that is not among `taken`, which is ascending. */
-function skipping(number, taken) {
-  for (const cell of taken) if (number >= cell) number++;
+/**
+ * The cell that a word picks: the cells of each group have a weight of their own, in the given order; all
+ * other cells share what is left evenly, ascending.
+ */
+function pickCell(word, cells, ...groups) {
+  const taken = [];
+  let left = WORD;
+  for (const [own, weight] of groups) {
+    const all = own.length * weight;
+    if (word < all) return own[Math.floor(word / weight)];
+    word -= all;
+    left -= all;
+    taken.push(...own);
+  }
+  const free = cells - taken.length;
+  const rest = left % free;
+  let number = evenSlice(word, (left - rest) / free, rest);
+  for (const cell of taken.sort(ascending)) if (number >= cell) number++;
   return number;
 }
 
 const ascending = (a, b) => a - b;
 
+/** Bounds of the integers of shapes whose states are sets of items. */
+const SETS = {
+  items: [1, 2 ** 31],
+  held: [1, MOST_CELLS],
+  cells: [2, MOST_CELLS],
+  pool: [1, MOST_CELLS],
+  salt: [0, WORD - 1],
+  high: [1, WORD],
+};
+
 /** The shapes, written as those of `channels.js`. */
 export const POOLS = {
   hash: [
-    { items: [1, 2 ** 20], pool: [1, MOST_CELLS], salt: [0, WORD - 1] },
-    ["inner"],
+    { items: [1, 2 ** 20], pool: SETS.pool, salt: SETS.salt, inner: null },
     ({ items, pool, salt, inner }, readInner) => {
       const one = readInner(inner, ["table"]);
       const silent = one.states - one.cells;
@@ -49,15 +72,7 @@ export const POOLS = {
   ],
 
   collision: [
-    {
-      items: [1, MOST_ITEMS],
-      held: [1, MOST_CELLS],
-      cells: [2, MOST_CELLS],
-      pool: [1, MOST_CELLS],
-      salt: [0, WORD - 1],
-      high: [1, WORD],
-    },
-    [],
+    SETS,
     ({ items, held, cells, pool, salt, high }) => {
       if (held > items || held >= cells || WORD - held * high < cells - held) refuse(NO_LAW);
       return {
@@ -66,44 +81,25 @@ export const POOLS = {
         words: 2,
         draw: (state, words, at) => {
           const seed = scaled(words[at], pool);
-          const word = words[at + 1];
-          const own = [...new Set(state.map((item) => scaled(itemWord(seed, salt, item), cells)))].sort(
-            ascending,
-          );
-          const over = word - own.length * high;
-          if (over < 0) return [seed * cells + own[Math.floor(word / high)]];
-          const left = WORD - own.length * high;
-          const rest = left % (cells - own.length);
-          const number = evenSlice(over, (left - rest) / (cells - own.length), rest);
-          return [seed * cells + skipping(number, own)];
+          const own = new Set(state.map((item) => scaled(itemWord(seed, salt, item), cells)));
+          return [seed * cells + pickCell(words[at + 1], cells, [[...own].sort(ascending), high])];
         },
       };
     },
   ],
 
   coco: [
-    {
-      items: [2, MOST_ITEMS],
-      held: [1, MOST_CELLS],
-      cells: [2, 2 ** 21],
-      pool: [1, MOST_CELLS],
-      salt: [0, WORD - 1],
-      high: [1, WORD],
-      low: [1, WORD],
-    },
-    [],
+    { ...SETS, cells: [2, 2 ** 21], low: [1, WORD] },
     ({ items, held, cells, pool, salt, high, low }) => {
-      const both = high + low;
-      if (items % 2 || cells % 2 || 2 * held > items || 2 * held >= cells) refuse(NO_LAW);
-      if (high < low || WORD - held * both < cells - 2 * held) refuse(NO_LAW);
       const half = cells / 2;
+      if (items % 2 || cells % 2 || 2 * held > items || held >= half) refuse(NO_LAW);
+      if (high < low || WORD - held * (high + low) < cells - 2 * held) refuse(NO_LAW);
       return {
         kind: "items",
         cells: poolCells(pool, cells),
         words: 2 + held,
         draw: (state, words, at) => {
           const seed = scaled(words[at], pool);
-          const word = words[at + 1];
           const won = cocoClaims(state, held, (item, i) => {
             const number = item < 0 ? words[at + 2 + i] : itemWord(seed, salt, item >> 1);
             const first = scaled(number, cells);
@@ -113,17 +109,7 @@ export const POOLS = {
           });
           const own = won.map(({ cell }) => cell).sort(ascending);
           const mirrors = own.map((cell) => (cell + half) % cells);
-          if (word < own.length * high) return [seed * cells + own[Math.floor(word / high)]];
-          const over = word - own.length * high;
-          if (over < own.length * low) return [seed * cells + mirrors[Math.floor(over / low)]];
-          const left = WORD - own.length * both;
-          const rest = left % (cells - 2 * own.length);
-          const number = evenSlice(
-            word - own.length * both,
-            (left - rest) / (cells - 2 * own.length),
-            rest,
-          );
-          return [seed * cells + skipping(number, [...own, ...mirrors].sort(ascending))];
+          return [seed * cells + pickCell(words[at + 1], cells, [own, high], [mirrors, low])];
         },
       };
     },

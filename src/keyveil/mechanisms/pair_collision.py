@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..estimate.pools.pair_items import PairEvidence
+from ..estimate.pools.pair_evidence import PairEvidence
 from ..estimate.together.joint import Evidence, HeldEvidence
 from .collision import CELLS, POOL, Sets
 from .encodings.item_set import PairItemSet

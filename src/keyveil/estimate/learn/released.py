@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from math import inf, isfinite, nan
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from ..answer import Estimate, plain
 from ..linear import single_keys
 from ..together.conditional import Conditionals, entropy_law, entropy_moments, known_parts
 from ..together.identified_range import IdentifiedRange, known_moments
-from ..together.joint import Evidence, JointMoments
+from ..together.joint import Evidence, HeldEvidence, JointMoments
 from .exact_statistics import ExactEvidence
 
 Source = Conditionals | Tally | ExactEvidence
@@ -93,6 +94,11 @@ class Released:
             self._laws[keys] = self.evidence.law(keys)
         return self._laws[keys]
 
+    def prepare(self, sets: Iterable[Keys]) -> None:
+        """Computes the laws of several sets of keys at once if that is faster."""
+        if isinstance(self.evidence, HeldEvidence):
+            self.evidence.prepare(sets)
+
     def law(self, keys: tuple[int, ...]) -> KnownStatistic:
         """The joint law of any keys."""
         law = self.view_law(keys)
@@ -127,10 +133,15 @@ class Released:
             return WITHOUT_NOISE
         if keys not in self._counts:
             known = [keys] if self.view_law(keys) is not None else list(self._parts(keys))
-            weights = [np.ones((self.states,) * len(part) + (1,)) for part in known]
-            moments = [self.evidence.moments(*part) for part in zip(known, weights, strict=True)]
+            moments = [self.evidence.moments(part, self._highest(len(part))) for part in known]
             self._counts[keys] = min((part.reports for part in moments if part is not None), default=0)
         return self._counts[keys]
+
+    def _highest(self, keys: int) -> Floats:
+        """Weights of the state in which all keys have their highest value, which needs every report."""
+        weights = np.zeros((self.states,) * keys + (1,))
+        weights[(-1,) * keys] = 1.0
+        return weights
 
     # -- moments ---------------------------------------------------------------------------------
 

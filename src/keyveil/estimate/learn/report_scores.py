@@ -19,7 +19,7 @@ import numpy as np
 
 from ...channel.one_hot_bits import OneHotBits
 from ...foundation.arrays import WORD, Floats
-from ..together.joint import Evidence, lifted
+from ..together.joint import Evidence, HeldEvidence, lifted
 from ..together.monomials import SumEvidence
 from ..together.single_view import WholeEvidence, bits_of_states
 from ..together.view_laws import ViewEvidence
@@ -173,6 +173,20 @@ def _bit(chance: float, t: float, weights: Floats) -> Floats:
     set_, clear = chance * np.exp(up - high), (1 - chance) * np.exp(-high)
     tilted = set_ / (set_ + clear)
     return np.stack([np.log(set_ + clear) + high, tilted * weights, tilted * (1 - tilted) * weights**2])
+
+
+@score_sum.register
+def _of_sets(
+    evidence: HeldEvidence, keys: tuple[int, ...], score: Floats, law: Floats
+) -> ScoreSum | None:
+    """Sets of keys hashed to cells: exact for the cells of the keys' own items, normal for others."""
+    pairs = evidence.pairs
+    statistic = pairs.score(keys, score, law, evidence.cautious_laws)
+    if statistic is None:
+        return None
+    own = mixture_cumulants(pairs.reports, statistic.chances, statistic.scores / pairs.reports)
+    rest = normal_cumulants(statistic.mean - own(0.0).slope, statistic.other_variance)
+    return _summed(statistic.value, [pairs.reports, pairs.reports], [own, rest])
 
 
 @score_sum.register

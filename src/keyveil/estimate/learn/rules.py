@@ -208,7 +208,8 @@ def _tested(
     released: Released, queries: Iterable[Query], min_lift: float
 ) -> list[tuple[Query, JointMoments, float]]:
     """The queries whose keys a view holds, with their moments and p-values."""
-    known = ((query, _moments(released, query)) for query in queries)
+    known = [(query, _moments(released, query)) for query in queries]
+    released.prepare(_keys(released, query) for query, moments in known if moments is not None)
     return [
         (query, moments, _p_value(released, query, min_lift))
         for query, moments in known

@@ -8,6 +8,7 @@ Covariances are those of the tally's own cell weights: sums over cells of weight
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ import numpy as np
 from ...channel import Collision
 from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
-from ...plan.encoding import pair_item
 from ..caution import with_one_more
 from .collision_matrix import collided, core_size, excess, undoing
 
@@ -119,6 +119,32 @@ class Scores:
         spread = spread - told @ pull.T - pull @ told.T + pull @ of_core @ pull.T
         return values - pull @ core, cross, spread
 
+    def expected(self, law: Floats) -> Scores:
+        """The same decoder where reports follow a law of seed and cell ``(pool, small)``.
+
+        Its estimates are what is expected, and its covariance is that of as many reports.
+        """
+        made = copy(self)
+        made.__dict__.update(pool_variance=self.pool_variance, shares=law, _seen=law)
+        for name in ("_solved", "_core_named"):
+            made.__dict__.pop(name, None)
+        return made
+
+    def own_weights(self, items: Integers) -> Floats:
+        """Weights ``(items, items)`` of the items' own scores in each of their estimated frequencies.
+
+        Undoing collisions also gives other items small weights; these are not returned.
+        """
+        inside, weights = items < self.core, np.eye(len(items))
+        if inside.any():
+            own, undo = items[inside], self._solved[2]
+            weights[np.ix_(inside, inside)] = undo[np.ix_(own, own)]
+            if not inside.all():
+                share, _ = self._met(self.channel.hashes(items[~inside]), self._core_hashes)
+                pull = excess(share, self.channel.small)
+                weights[np.ix_(~inside, inside)] = -pull @ undo[:, own]
+        return weights
+
     @cached_property
     def pool_variance(self) -> float:
         """What items outside the core do to each other by colliding: a variance over random pools."""
@@ -146,43 +172,3 @@ def scores_of(plan: Plan, tally: Tally) -> Scores:
     if not isinstance(channel, Collision):
         raise PlanError("this estimator is for plans that speak of sets of items")
     return Scores(channel, tally.view_counts(0)[1], len(plan.schema.keys))
-
-
-class PairEvidence:
-    """What a tally says of one key, or of two keys together, as estimates with their covariance."""
-
-    def __init__(self, plan: Plan, tally: Tally) -> None:
-        self.plan = plan
-        self._scores = scores_of(plan, tally)
-        self.reports = self._scores.reports
-
-    def moments(self, keys: tuple[int, ...], weights: Floats) -> tuple[Floats, Floats] | None:
-        """Estimates of E[weights(joint state of the keys)], and their covariance.
-
-        ``weights`` has an axis of 3 for each key (0 not held, 1 low, 2 high), and a last one for the
-        functionals. None if the reports do not speak of so many keys at a time.
-        """
-        width = len(keys)
-        if not 1 <= width <= self.plan.encoding.item_width or len(set(keys)) != width:
-            return None
-        weights = np.asarray(weights, np.float64)
-        if not self.reports:
-            count = weights.shape[-1]
-            return np.full(count, np.nan), np.full((count, count), np.nan)
-        items, worth = self._expanded(keys, weights)
-        values, spread = self._scores.of(items)
-        constant = weights[(0,) * width]
-        return constant + values @ worth, worth.T @ spread @ worth
-
-    def _expanded(self, keys: tuple[int, ...], weights: Floats) -> tuple[Integers, Floats]:
-        """The items that a functional is made of, and its weight on each; not held = 1 - low - high."""
-        if len(keys) == 1:
-            return 2 * keys[0] + np.arange(2), weights[1:] - weights[0]
-        if keys[0] > keys[1]:
-            keys, weights = (keys[1], keys[0]), weights.swapaxes(0, 1)
-        one, two = keys
-        none, of_one, of_two = weights[0, 0], weights[1:, 0], weights[0, 1:]
-        of_both = weights[1:, 1:] - of_one[:, None] - of_two[None, :] + none
-        first = pair_item(len(self.plan.schema.keys), one, two)
-        items = np.concatenate([2 * one + np.arange(2), 2 * two + np.arange(2), first + np.arange(4)])
-        return items, np.concatenate([of_one - none, of_two - none, of_both.reshape(4, -1)])

@@ -10,6 +10,7 @@ products of signs and presences.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -17,12 +18,14 @@ import numpy as np
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
 from ...people.views import digits
+from ..caution import law_with_one_more
 from ..decoding import decoding_of, state_decoding_of
 from ..projection import nearest_law
 
 if TYPE_CHECKING:
     from ...plan.plan import Plan
     from ...plan.tally import Tally
+    from ..pools.pair_evidence import PairScore
 
 
 class JointMoments(NamedTuple):
@@ -61,6 +64,9 @@ class HeldPairs(Protocol):
     def moments(self, keys: tuple[int, ...], weights: Floats) -> tuple[Floats, Floats] | None:
         """Values and covariance, or None."""
 
+    def score(self, keys: tuple[int, ...], score: Floats, law: Floats, laws: Floats) -> PairScore | None:
+        """A functional and what is expected of it if the joint states of the keys follow ``law``."""
+
 
 class HeldEvidence:
     """Evidence from reports about all keys and pairs that a person holds (pair collision).
@@ -70,7 +76,7 @@ class HeldEvidence:
     """
 
     def __init__(self, plan: Plan, pairs: HeldPairs) -> None:
-        self.levels, self.pairs = plan.schema.levels, pairs
+        self.levels, self.pairs, self.keys = plan.schema.levels, pairs, len(plan.schema.keys)
         self._whole: dict[tuple[int, ...], tuple[Floats, Floats] | None] = {}
         self._laws: dict[tuple[int, ...], Floats] = {}
 
@@ -90,6 +96,14 @@ class HeldEvidence:
             return None
         flat = np.transpose(weights, (*order, len(keys))).reshape(len(estimates[0]), -1)
         return JointMoments(estimates[0] @ flat, flat.T @ estimates[1] @ flat, self.pairs.reports)
+
+    @cached_property
+    def cautious_laws(self) -> Floats:
+        """The laws of all keys ``(keys, levels + 1)``, with one more report of each state."""
+        places = [(place,) for place in range(self.keys)]
+        self.prepare(places)
+        laws = np.array([self._laws[place] for place in places])
+        return law_with_one_more(laws, np.asarray(float(self.pairs.reports)), self.levels + 1)
 
     def prepare(self, sets: Iterable[tuple[int, ...]]) -> None:
         """Computes the nearest proper laws of several sets of keys at once."""

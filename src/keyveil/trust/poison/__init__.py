@@ -21,6 +21,7 @@ scales in results and on [-1, 1] as input; they stop at the ends of their range.
 
 from __future__ import annotations
 
+from ..health.pool_limits import collision_limits
 from .attack import ATTACKS, CHOICES, GOALS
 from .attack_summary import AttackRow, average_key, compare_gains, line
 from .conditional_attack import raised_conditional
@@ -44,6 +45,7 @@ __all__ = [
     "Repaired",
     "Shift",
     "average_key",
+    "collision_limits",
     "compare_gains",
     "fake_tally",
     "fakes_needed",

@@ -7,29 +7,28 @@ that any mechanism can reach (``limit``, ``error_of``), tallies of made-up peopl
 
 from typing import TYPE_CHECKING
 
-from .foundation.lazy_names import loaded_later
+from ..foundation.lazy_names import loaded_later
 
 if TYPE_CHECKING:
-    from .channel import Symmetric, Table
-    from .channel.design.error_limit import error_of, key_law, limit
-    from .channel.design.pair_channels import tabled_pair
-    from .channel.design.value_channels import Design, channel_for
-    from .channel.design.view_channels import choose, conditional_variances, default_prior
-    from .channel.shapes.coco_channel import best_cells
-    from .channel.shapes.coco_channel import variances as coco_variances
-    from .estimate import bands, estimators_of
-    from .estimate.forecast import forecast
-    from .estimate.forecast.key_forecast import forecast_key
-    from .estimate.pools.pool_decoder import forecast_pool_key
-    from .estimate.side import side_information
-    from .mechanisms.collision import pool_for
-    from .mechanisms.f2m import by_two_bits
-    from .mechanisms.kvoh import by_bits, by_constrained_bits
-    from .mechanisms.signed_ue import best_pair
-    from .mechanisms.signed_ue import variances as signed_variances
-    from .people.prior import value_law
-    from .simulate.tallies import simulate, simulate_runs
-    from .trust.health.pool_limits import collision_limits
+    from ..channel import Symmetric, Table
+    from ..channel.design.error_limit import error_of, key_law, limit
+    from ..channel.design.pair_channels import tabled_pair
+    from ..channel.design.value_channels import Design, channel_for
+    from ..channel.design.view_channels import choose, conditional_variances, default_prior
+    from ..channel.shapes.coco_channel import best_cells
+    from ..channel.shapes.coco_channel import variances as coco_variances
+    from ..estimate import bands, estimators_of
+    from ..estimate.forecast import forecast
+    from ..estimate.forecast.key_forecast import forecast_key
+    from ..estimate.pools.pool_decoder import forecast_pool_key
+    from ..estimate.side import side_information
+    from ..mechanisms.collision import pool_for
+    from ..mechanisms.f2m import by_two_bits
+    from ..mechanisms.kvoh import by_bits, by_constrained_bits
+    from ..mechanisms.signed_ue import best_pair
+    from ..mechanisms.signed_ue import variances as signed_variances
+    from ..people.prior import value_law
+    from .tallies import simulate, simulate_runs
 
 _PLACES = {
     "Design": "channel.design.value_channels",
@@ -44,7 +43,6 @@ _PLACES = {
     "channel_for": "channel.design.value_channels",
     "choose": "channel.design.view_channels",
     "coco_variances": "channel.shapes.coco_channel:variances",
-    "collision_limits": "trust.health.pool_limits",
     "conditional_variances": "channel.design.view_channels",
     "default_prior": "channel.design.view_channels",
     "error_of": "channel.design.error_limit",
@@ -79,7 +77,6 @@ __all__ = [
     "channel_for",
     "choose",
     "coco_variances",
-    "collision_limits",
     "conditional_variances",
     "default_prior",
     "error_of",
