@@ -1,0 +1,26 @@
+"""Compiled loops over arrays, in rooms; only ``compiled`` imports them.
+
+A room is loaded when one of its loops is first used, and Numba with it.
+"""
+
+from __future__ import annotations
+
+ROOMS = {
+    "counting": ("count",),
+    "single_keys": ("find_held", "find_rest", "pick_and_draw", "redraw_held", "round_held"),
+    "held_keys": ("pick_items", "walk"),
+    "view_states": (
+        "encode_padded",
+        "encode_views",
+        "encode_whole",
+        "join_codes",
+        "pick_views",
+    ),
+    "word_slices": ("draw_slices", "draw_subset"),
+    "set_cells": ("encode_items", "name_coco", "name_collision"),
+    "bit_planes": ("AT_FIRST", "draw_bits", "draw_planes", "finish_planes", "pack_symbols"),
+    "collisions": ("collide", "collide_signed"),
+    "drawn_people": ("draw_coco", "draw_collision"),
+    "lanes": ("LANES",),
+}
+"""The names of each room that others use."""
