@@ -177,6 +177,9 @@ class Written(Coins):
         return self.rows[addresses[:, 0], :count].reshape(len(addresses), -1)
 
     def fill_at(self, addresses, numbers, plain, room):
+        if addresses is not None:
+            plain[:] = addresses
+        addresses = plain
         return np.ascontiguousarray(
             self.rows[np.broadcast_to(addresses[..., 0], plain.shape[:-1]), numbers]
         )

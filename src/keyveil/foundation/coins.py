@@ -169,13 +169,15 @@ class Coins:
         plain[:, :, 3] = np.arange(count, dtype=np.uint32)
         return self._encrypted(plain, room).reshape(len(plain), -1)
 
-    def fill_at(self, addresses: Words, numbers: Words, plain: Words, room: Bits) -> Words:
+    def fill_at(self, addresses: Words | None, numbers: Words, plain: Words, room: Bits) -> Words:
         """Chosen blocks of people's streams without new memory, ``(..., 4)``, as large as ``plain``.
 
         Block ``numbers`` of the stream at ``addresses``; both are broadcast. ``plain`` is an array to
-        work in, contiguous; the words are written into ``room`` as in ``fill``.
+        work in, contiguous; the words are written into ``room`` as in ``fill``. Without ``addresses``
+        they are those that ``plain`` has from before.
         """
-        plain[:] = addresses
+        if addresses is not None:
+            plain[:] = addresses
         plain[..., 3] = numbers
         return self._encrypted(plain, room).reshape(plain.shape)
 
@@ -243,7 +245,7 @@ class _Later(Coins):
         filled[:] = words
         return filled
 
-    def fill_at(self, addresses: Words, numbers: Words, plain: Words, room: Bits) -> Words:
+    def fill_at(self, addresses: Words | None, numbers: Words, plain: Words, room: Bits) -> Words:
         later = numbers + np.uint32(self._skipped)
         return self._parent.fill_at(addresses, later, plain, room)
 
@@ -267,8 +269,8 @@ class _Recorded(Coins):
     def fill(self, addresses: Words, count: int, plain: Words, room: Bits) -> Words:
         return self.blocks(addresses, 0, count)
 
-    def fill_at(self, addresses: Words, numbers: Words, plain: Words, room: Bits) -> Words:
-        return self.blocks(addresses, 0, 1)
+    def fill_at(self, addresses: Words | None, numbers: Words, plain: Words, room: Bits) -> Words:
+        return self.blocks(plain, 0, 1)
 
     def words(self, person: Person, first: int, count: int) -> Words:
         if first + count > len(self._words):

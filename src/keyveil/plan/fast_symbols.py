@@ -62,19 +62,40 @@ class Planes:
         """Write the packed cells of people in these states."""
         count = len(addresses)
         marks = np.empty((self._ends.shape[1], count, self._groups), np.uint32)
-        who, where = np.empty((2, count * self._groups + 1), np.uint32)
+        who, where = np.empty((2, count * (self._groups + 1)), np.uint32)
         found = 0
+        positions, silent, ends = self._facts
         for group in range(0, self._groups, GROUPS):
             words = self._first_words(addresses, group)
-            groups = min(GROUPS, self._groups - group)
-            place = (*self._facts, states, marks, who, where, found)
-            found = self._loops.draw_planes(words, group, groups, *place)
+            groups, found_in = min(GROUPS, self._groups - group), (who, where)
+            whole = min(groups, positions // 32 - group) if len(marks) == 1 else 0
+            run = words, group, whole
+            found = self._loops.draw_one_end(*run, ends[0, 0], marks[0], *found_in, found)
+            run = words[whole * self._loops.AT_FIRST :], group + whole, groups - whole
+            found = self._loops.draw_planes(*run, positions, ends[0], marks, *found_in, found)
+            run = words, group, groups
+            facts = positions, silent, ends, states, marks
+            found = self._loops.mark_own(*run, *facts, *found_in, found)
         if found:
             self._finish(addresses, states, who[:found], where[:found], marks)
-        if len(marks) == 1:
-            out[:] = marks[0].view(np.uint8)[:, : out.shape[1]]
-        else:
-            self._loops.pack_symbols(marks, self._spread, out)
+        out[:] = self._packed(marks)[:, : out.shape[1]]
+
+    def _packed(self, marks: np.ndarray) -> Bits:
+        """The bits of all cells, in rows that have room for whole groups."""
+        cells, people, groups = marks.shape
+        if cells == 1:
+            return marks[0].view(np.uint8)
+        if cells == 2:
+            pairs = np.empty(people * groups, np.uint64)
+            self._loops.pack_two(marks.reshape(2, -1), pairs)
+            return pairs.view(np.uint8).reshape(people, -1)
+        if cells == 3:
+            triples = np.empty((people * groups, 3), np.uint32)
+            self._loops.pack_three(marks.reshape(3, -1), triples)
+            return triples.view(np.uint8).reshape(people, -1)
+        packed = np.empty((people, 4 * groups * cells), np.uint8)
+        self._loops.pack_symbols(marks, self._spread, packed)
+        return packed
 
     def _first_words(self, addresses: Words, group: int) -> Words:
         """The first blocks of some groups for everyone, ``(blocks, people, 4)``."""
@@ -85,7 +106,8 @@ class Planes:
             numbers = numbers[: len(numbers) - first + self._last]
         size = len(numbers) * len(addresses)
         plain = self._plain[:size].reshape(len(numbers), len(addresses), WORDS_PER_BLOCK)
-        return self._coins.fill_at(addresses, numbers[:, None], plain, self._room)
+        again = None if group else addresses
+        return self._coins.fill_at(again, numbers[:, None], plain, self._room)
 
     def _finish(
         self, addresses: Words, states: np.ndarray, who: np.ndarray, where: np.ndarray, marks: np.ndarray

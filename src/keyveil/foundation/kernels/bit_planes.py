@@ -15,6 +15,8 @@ from .lanes import U, jit
 
 AT_FIRST = 3
 """Blocks of a group's words that are computed for everyone."""
+TILE = 256
+"""People at a time: their planes stay in the nearest cache."""
 
 
 @jit
@@ -54,28 +56,27 @@ def draw_bits(
 
 
 @jit
-def _planes(words: Any, block: Any, size: Any, count: Any, planes: Any) -> None:
-    """Planes of a group, one row each. ``words`` are blocks of all people, (blocks, people, 4)."""
+def _planes(words: Any, block: Any, first: Any, people: Any, size: Any, count: Any, planes: Any) -> None:
+    """Planes of a group, one row each, for people from ``first`` on, from blocks of all people."""
     if size == U(32):
         for b in range(count >> U(2)):
-            row = b << U(2)
-            for p in range(U(words.shape[1])):
-                planes[row, p] = words[block + b, p, U(0)]
-                planes[row + U(1), p] = words[block + b, p, U(1)]
-                planes[row + U(2), p] = words[block + b, p, U(2)]
-                planes[row + U(3), p] = words[block + b, p, U(3)]
+            own, row = words[block + b, first : first + people], b << U(2)
+            for p in range(people):
+                planes[row, p] = own[p, U(0)]
+                planes[row + U(1), p] = own[p, U(1)]
+                planes[row + U(2), p] = own[p, U(2)]
+                planes[row + U(3), p] = own[p, U(3)]
         return
     for j in range(count):
         word, shift = (j * size) >> U(5), (j * size) & U(31)
         own = words[block + (word >> U(2))]
+        for p in range(people):
+            planes[j, p] = own[first + p, word & U(3)] >> shift
         if shift + size > U(32):
-            other = words[block + ((word + U(1)) >> U(2))]
-            for p in range(U(words.shape[1])):
-                low = U(own[p, word & U(3)]) >> shift
-                planes[j, p] = low | (U(other[p, (word + U(1)) & U(3)]) << (U(32) - shift))
-        else:
-            for p in range(U(words.shape[1])):
-                planes[j, p] = U(own[p, word & U(3)]) >> shift
+            word, shift = word + U(1), U(32) - shift
+            own = words[block + (word >> U(2))]
+            for p in range(people):
+                planes[j, p] |= own[first + p, word & U(3)] << shift
 
 
 @jit
@@ -95,7 +96,85 @@ def _compare(planes: Any, count: Any, end: Any, full: Any, less: Any, same: Any)
 
 
 @jit
+def draw_one_end(
+    words: Any,
+    group: int,
+    groups: int,
+    end: int,
+    marks: Any,
+    open_people: Any,
+    open_groups: Any,
+    found: int,
+) -> Any:
+    """``draw_planes`` for one slice end and whole groups: it needs no planes in rows of their own."""
+    undecided = U(found)
+    wanted = np.empty(4 * AT_FIRST, np.uint32)
+    for j in range(U(4 * AT_FIRST)):
+        wanted[j] = np.uint32(0) - np.uint32((U(end) >> (U(31) - j)) & U(1))
+    for g in range(U(groups)):
+        own = words[g * U(AT_FIRST) : (g + U(1)) * U(AT_FIRST)]
+        for p in range(U(words.shape[1])):
+            less, same = np.uint32(0), np.uint32(0xFFFFFFFF)
+            for b in range(U(AT_FIRST)):
+                for c in range(U(4)):
+                    want = wanted[b * U(4) + c]
+                    other = np.uint32(own[b, p, c] ^ want)
+                    less = np.uint32(less | (same & other & want))
+                    same = np.uint32(same & ~other)
+            marks[p, U(group) + g] = less
+            if same:
+                open_people[undecided] = p
+                open_groups[undecided] = U(group) + g
+                undecided += U(1)
+    return undecided
+
+
+@jit
 def draw_planes(
+    words: Any,
+    group: int,
+    groups: int,
+    positions: int,
+    ends: Any,
+    marks: Any,
+    open_people: Any,
+    open_groups: Any,
+    found: int,
+) -> Any:
+    """Compare the first planes of ``groups`` groups with slice ends: ``marks[end, person, group]``.
+
+    ``words`` are blocks of all people, (blocks, people, 4), and ``ends`` those of the law of positions
+    that no state marks. Writes down who is undecided in which group; returns how many are.
+    """
+    thresholds, undecided = U(len(ends)), U(found)
+    planes = np.empty((32, TILE), np.uint32)
+    less, same = np.empty((2, len(ends), TILE), np.uint32)
+    for start in range(U(0), U(words.shape[1]), U(TILE)):
+        people = min(U(TILE), U(words.shape[1]) - start)
+        for g in range(U(group), U(group + groups)):
+            size = min(U(32), U(positions) - g * U(32))
+            blocks = min((size + U(3)) >> U(2), U(AT_FIRST))
+            count = min(U(32), (blocks << U(7)) // size)
+            _planes(words, (g - U(group)) * U(AT_FIRST), start, people, size, count, planes)
+            full = np.uint32((U(1) << size) - U(1))
+            for t in range(thresholds):
+                own, rest = less[t, :people], same[t, :people]
+                _compare(planes, count, U(ends[t]), full, own, rest)
+                for p in range(people):
+                    marks[t, start + p, g] = own[p]
+                if t:
+                    for p in range(people):
+                        same[U(0), p] |= rest[p]
+            for p in range(people):
+                if same[U(0), p]:
+                    open_people[undecided] = start + p
+                    open_groups[undecided] = g
+                    undecided += U(1)
+    return undecided
+
+
+@jit
+def mark_own(
     words: Any,
     group: int,
     groups: int,
@@ -108,48 +187,37 @@ def draw_planes(
     open_groups: Any,
     found: int,
 ) -> Any:
-    """Compare the first planes of ``groups`` groups with slice ends: ``marks[end, person, group]``.
+    """Compare the number of the position that a state marks with the ends of the state's own law.
 
-    ``ends[law]`` are the ends of the slices of symbols 1, 2, ... Law 0 is that of all positions but the
-    one that the state marks. Writes down who is undecided in which group; returns how many are.
+    ``ends[law]`` are the ends of all laws. The rest is as in ``draw_planes``, of which this is the
+    second half.
     """
-    people, thresholds, laws = U(words.shape[1]), U(ends.shape[1]), np.int64(ends.shape[0] - 1)
-    planes = np.empty((32, words.shape[1]), np.uint32)
-    less, same = np.empty((2, ends.shape[1], words.shape[1]), np.uint32)
-    undecided = U(found)
-    for g in range(U(group), U(group + groups)):
-        first: Any = np.int64(g) * 32
-        size = U(min(32, positions - first))
+    laws, undecided = U(ends.shape[0] - 1), U(found)
+    for p in range(U(words.shape[1])):
+        if U(states[p]) < U(silent):
+            continue
+        place, law = (U(states[p]) - U(silent)) // laws, (U(states[p]) - U(silent)) % laws + U(1)
+        g = place >> U(5)
+        if g < U(group) or g >= U(group + groups):
+            continue
+        size, place = min(U(32), U(positions) - g * U(32)), place & U(31)
         blocks = min((size + U(3)) >> U(2), U(AT_FIRST))
-        count = min(U(32), (blocks << U(7)) // size)
-        _planes(words, (g - U(group)) * U(AT_FIRST), size, count, planes)
-        full = np.uint32((U(1) << size) - U(1))
-        for t in range(thresholds):
-            _compare(planes, count, U(ends[U(0), t]), full, less[t], same[t])
-        for p in range(people):
-            at = np.int64(states[p]) - silent
-            if at >= first * laws and at < (first + np.int64(size)) * laws:
-                place = U(at // laws - first)
-                law, number = U(1 + at % laws), U(0)
-                for j in range(count):
-                    number = (number << U(1)) | ((U(planes[j, p]) >> place) & U(1))
-                bit = U(1) << place
-                for t in range(thresholds):
-                    end = U(ends[law, t]) >> (U(32) - count)
-                    exact = (end << (U(32) - count)) == U(ends[law, t])
-                    is_open = (not exact) and number == end
-                    less[t, p] = (U(less[t, p]) & ~bit) | (bit * U(number < end))
-                    same[t, p] = (U(same[t, p]) & ~bit) | (bit * U(is_open))
-        for t in range(thresholds):
-            for p in range(people):
-                marks[t, p, g] = less[t, p]
-        for p in range(people):
-            rest = np.uint32(0)
-            for t in range(thresholds):
-                rest |= same[t, p]
+        count, number, at = min(U(32), (blocks << U(7)) // size), U(0), place
+        first = (g - U(group)) * U(AT_FIRST)
+        for _ in range(count):
+            word = words[first + (at >> U(7)), p, (at >> U(5)) & U(3)]
+            number = (number << U(1)) | ((U(word) >> (at & U(31))) & U(1))
+            at += size
+        is_open = False
+        for t in range(U(ends.shape[1])):
+            end = U(ends[law, t]) >> (U(32) - count)
+            is_open |= number == end
+            bits = U(marks[t, p, g]) & ~(U(1) << place)
+            marks[t, p, g] = bits | (U(number < end) << place)
+        if is_open:
             open_people[undecided] = p
             open_groups[undecided] = g
-            undecided += U(rest != np.uint32(0))
+            undecided += U(1)
     return undecided
 
 
@@ -172,26 +240,3 @@ def finish_planes(
             if own:
                 bits |= _below(words, i, U(0), size, U(ends[law, t])) & own
             marks[t, p, g] = bits
-
-
-@jit
-def pack_symbols(marks: Any, spread: Any, out: Any) -> None:
-    """The cells of all positions as bits, from the slice ends that their numbers are below.
-
-    ``spread[byte]`` has the bits of a byte as many places apart as a position has cells.
-    """
-    cells, width = U(marks.shape[0]), U(out.shape[1])
-    for p in range(U(marks.shape[1])):
-        at = U(0)
-        for g in range(U(marks.shape[2])):
-            for shift in range(U(0), U(32), U(8)):
-                bits, before = U(0), U(0)
-                for t in range(cells):
-                    below = (U(marks[t, p, g]) >> shift) & U(255)
-                    bits |= U(spread[below & ~before]) << t
-                    before = below
-                for _ in range(cells):
-                    if at < width:
-                        out[p, at] = bits & U(255)
-                    bits >>= U(8)
-                    at += U(1)
