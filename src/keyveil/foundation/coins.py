@@ -165,8 +165,14 @@ class Coins:
             return self._encrypted(np.ascontiguousarray(addresses, "<u4"), room)
         plain = plain[: len(addresses)]
         whole = np.dtype((np.void, 4 * WORDS_PER_BLOCK))  # blocks are copied faster than words
-        plain.view(whole)[:, :, 0] = np.ascontiguousarray(addresses).view(whole)
-        plain[:, :, 3] = np.arange(count, dtype=np.uint32)
+        copies, own = plain.view(whole)[:, :, 0], np.ascontiguousarray(addresses).view(whole)
+        if count < WORDS_PER_BLOCK:
+            for number in range(count):
+                copies[:, number] = own[:, 0]
+                plain[:, number, 3] = number
+        else:
+            copies[:] = own
+            plain[:, :, 3] = np.arange(count, dtype=np.uint32)
         return self._encrypted(plain, room).reshape(len(plain), -1)
 
     def fill_at(self, addresses: Words | None, numbers: Words, plain: Words, room: Bits) -> Words:

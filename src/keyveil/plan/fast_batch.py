@@ -110,11 +110,11 @@ def _chunks(people: People, coins: Coins, words: int) -> Iterator[tuple[slice, W
 
 def _drawn_codes(plan: Plan, people: People, coins: Coins, loops: Any) -> np.ndarray:
     """The codes of all people: pick, encode and draw, a run of people at a time."""
-    views, layout = plan.views, plan.layout
+    views = plan.views
     encode = plan.encoding.fast_encode(plan.schema, views, people, plan.cap, loops)
     one = plan.channel_of is None or len(views) == 1
     draw = _OneChannel(plan, loops) if one else _Channels(plan, coins, loops)
-    codes = np.empty(len(people), layout.code_type)
+    codes = np.empty(len(people), plan.layout.code_type)
     for rows, words in _chunks(people, coins, draw.words):
         if len(views) == 1:
             states = encode(rows, words, _NO_VIEWS)
@@ -127,7 +127,10 @@ def _drawn_codes(plan: Plan, people: People, coins: Coins, loops: Any) -> np.nda
             picked[:] = views.pick(words[:, 0])
         states, outputs = encode(rows, words, picked), np.empty(len(words), np.uint32)
         draw(people.addresses[rows], words, picked, states, outputs)
-        loops.join_codes(layout.first_code, picked, outputs, codes[rows])
+        if one:
+            loops.join_codes(plan.channels[0].cells, picked, outputs, codes[rows])
+        else:
+            codes[rows] = plan.packing.codes(picked, outputs)
     return codes
 
 
@@ -138,7 +141,7 @@ class _OneChannel:
     """Draws from the channel that all views share."""
 
     def __init__(self, plan: Plan, loops: Any) -> None:
-        self.words = plan.words_of(0) if len(set(plan.views.sizes.tolist())) == 1 else words_taken(plan)
+        self.words = plan.words_of(0)
         self._draw, self._column = plan.view_channels[0].fast_draw(loops), plan.channel_start(0)
 
     def __call__(

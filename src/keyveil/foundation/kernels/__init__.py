@@ -11,10 +11,11 @@ ROOMS = {
     "held_keys": ("pick_items", "walk"),
     "view_states": (
         "encode_padded",
-        "encode_views",
         "encode_whole",
+        "find_in_views",
         "join_codes",
         "pick_views",
+        "round_in_views",
     ),
     "word_slices": ("draw_slices", "draw_subset"),
     "set_cells": ("encode_items", "name_coco", "name_collision"),

@@ -26,58 +26,85 @@ def pick_views(words: Any, views: int, picked: Any) -> None:
 
 
 @jit
-def join_codes(first_code: Any, picked: Any, outputs: Any, codes: Any) -> None:
-    """The code of each output of the picked view."""
+def join_codes(cells: int, picked: Any, outputs: Any, codes: Any) -> None:
+    """The code of each output of the picked view, if all views have so many cells."""
     for p in range(U(len(codes))):
-        codes[p] = first_code[U(picked[p])] + outputs[p]
+        codes[p] = U(picked[p]) * U(cells) + U(outputs[p])
 
 
 @jit
-def encode_views(
+def find_in_views(
     words: Any,
     picked: Any,
     view_keys: Any,
-    sizes: Any,
     starts: Any,
+    keys: Any,
+    base: int,
+    inside: int,
+    who: Any,
+    row: Any,
+    place: Any,
+    worth: Any,
+) -> Any:
+    """Write down who holds which key of the picked view, and what its digit is worth in the state.
+
+    ``view_keys[view]`` are its keys, filled up with -1. The first LANES keys of each of the first
+    ``inside`` people are compared at once. Everything is written down and what is not held overwritten,
+    which saves a branch. Returns how many keys are held.
+    """
+    found = U(0)
+    for p in range(U(words.shape[0])):
+        view, first = U(picked[p]), U(starts[p])
+        size = U(starts[p + U(1)]) - first
+        own = (U(1) << min(size, U(LANES))) - U(1)
+        width = U(view_keys.shape[1])
+        while view_keys[view, width - U(1)] < 0:
+            width -= U(1)
+        power = U(1)
+        for back in range(width):
+            i = width - U(1) - back
+            key = keys.dtype.type(view_keys[view, i])
+            who[found], place[found], worth[found] = p, i, power
+            power *= U(base)
+            if p < U(inside) and size <= U(LANES):
+                bits = equal_lanes(keys, first, key) & own
+                row[found] = first + lowest_bit(bits)
+                found += U(bits != U(0))
+            else:
+                for r in range(first, first + size):
+                    if keys[r] == key:
+                        row[found] = r
+                        found += U(1)
+                        break
+    return found
+
+
+@jit
+def round_in_views(
+    words: Any,
     keys: Any,
     values: Any,
     low: Any,
     high: Any,
     levels: int,
-    inside: int,
+    found: int,
+    who: Any,
+    row: Any,
+    place: Any,
+    worth: Any,
+    room: Any,
     states: Any,
 ) -> None:
-    """The state of each person under the picked view, a number in base ``levels + 1``.
-
-    ``view_keys[view]`` are the places of its keys, of which ``sizes[view]`` count. The first LANES keys
-    of each of the first ``inside`` people can be compared at once.
-    """
+    """The states of all people, from the keys that were found."""
+    for i in range(U(found)):  # a loop of its own, so that many reads from memory overlap
+        room[i] = values[row[i]]
+    for p in range(U(len(states))):
+        states[p] = U(0)
     steps, top = np.float64(levels - 1), np.float64(max(levels - 2, 0))
-    base = U(levels + 1)
-    for p in range(U(words.shape[0])):
-        view, first = U(picked[p]), U(starts[p])
-        size = U(starts[p + U(1)]) - first
-        own = (U(1) << min(size, U(LANES))) - U(1)
-        state = U(0)
-        for i in range(U(sizes[view])):
-            key = keys.dtype.type(view_keys[view, i])
-            row: Any = first
-            found = False
-            if p < U(inside):
-                bits = equal_lanes(keys, first, key) & own
-                found = bits != U(0)
-                row = first + lowest_bit(bits)
-            if not found and (size > U(LANES) or p >= U(inside)):
-                for r in range(first, first + size):
-                    if keys[r] == key:
-                        row, found = r, True
-                        break
-            state *= base
-            if found:
-                place = U(key)
-                word = words[p, U(1) + i]
-                state += _digit(word, values[row], low[place], high[place], steps, top)
-        states[p] = state
+    for i in range(U(found)):
+        key, p = U(keys[row[i]]), U(who[i])
+        word = words[p, U(1) + U(place[i])]
+        states[p] += worth[i] * _digit(word, room[i], low[key], high[key], steps, top)
 
 
 @jit

@@ -81,24 +81,31 @@ class ViewState(Encoding, StateDecoding):
     ) -> FastEncode:
         keys, values = np.ascontiguousarray(people.keys), people.values
         table = schema.low, schema.high, schema.levels
+        if len(views) == 1:
+            places = _places(schema, views)
+
+            def encode_whole(rows: slice, words: Words, picked: np.ndarray) -> np.ndarray:
+                starts, states = (
+                    people.starts[rows.start : rows.stop + 1],
+                    np.empty(len(words), np.uint64),
+                )
+                loops.encode_whole(words, *places, starts, keys, values, *table, states)
+                return states
+
+            return encode_whole
+        found = _Found()
 
         def encode(rows: slice, words: Words, picked: np.ndarray) -> np.ndarray:
             starts = people.starts[rows.start : rows.stop + 1]
             inside = int(np.searchsorted(starts[:-1], len(keys) - loops.LANES, side="right"))
+            kept = found.of(len(words) * views.key_table.shape[1] + 1)
+            facts = views.key_table, starts, keys, schema.levels + 1, inside
+            count = loops.find_in_views(words, picked, *facts, *kept)
             states = np.empty(len(words), np.uint64)
-            facts = views.key_table, views.sizes, starts, keys, values, *table, inside
-            loops.encode_views(words, picked, *facts, states)
+            loops.round_in_views(words, keys, values, *table, count, *kept, found.values, states)
             return states
 
-        def encode_whole(rows: slice, words: Words, picked: np.ndarray) -> np.ndarray:
-            starts, states = people.starts[rows.start : rows.stop + 1], np.empty(len(words), np.uint64)
-            loops.encode_whole(words, *whole, starts, keys, values, *table, states)
-            return states
-
-        if len(views) > 1:
-            return encode
-        whole = _places(schema, views)
-        return encode_whole
+        return encode
 
     def telling_records(self, schema: Schema) -> list[dict[int, float]]:
         """All keys at the same level, for every level."""
@@ -220,6 +227,22 @@ def _encode_whole(
     states = np.zeros(len(people), np.int64)
     np.add.at(states, who[rows], digits * digit_values[at[rows]])
     return states
+
+
+class _Found:
+    """Memory for the keys that are held: whose, their rows, places in the view, worth, and values."""
+
+    def __init__(self) -> None:
+        self._size, self.values = 0, np.empty(0)
+        self._kept: tuple[np.ndarray, ...] = ()
+
+    def of(self, size: int) -> tuple[np.ndarray, ...]:
+        """Room for so many."""
+        if size > self._size:
+            kinds = np.uint32, np.uint64, np.uint8, np.uint64
+            self._size, self._kept = size, tuple(np.empty(size, kind) for kind in kinds)
+            self.values = np.empty(size)
+        return self._kept
 
 
 def _places(schema: Schema, views: Views) -> tuple[Integers, Integers]:
