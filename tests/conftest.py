@@ -23,6 +23,10 @@ for library in ("OPENBLAS", "OMP", "MKL"):
     # start inherit this.
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
+os.environ.setdefault(
+    "KEYVEIL_FAST", "1"
+)  # compiled loops for few people, too: tests compare both forms
+
 LONG = os.environ.get("KEYVEIL_LONG") == "1"
 
 engine.MAX_SHRINKING_SECONDS = 300 if LONG else 30  # a failing sequence of operations would take them

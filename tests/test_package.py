@@ -189,7 +189,7 @@ def test_a_fresh_process_reports_without_loading_anything_heavy():
 
 def test_frameworks_are_named_in_their_own_corner():
     corners = {
-        "numba": {"kernels.py"},
+        "numba": {"kernels"},
         "matplotlib": {"plot", "figures.py"},
         "pandas": {"frame_output.py"},
         "polars": {"frame_output.py"},

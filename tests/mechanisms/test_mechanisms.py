@@ -602,14 +602,10 @@ def slow(monkeypatch):
     """Runs a function without the compiled loops."""
 
     def run(function):
-        monkeypatch.setenv("KEYVEIL_FAST", "0")
-        compiled.cache_clear()
-        try:
+        with monkeypatch.context() as here:
+            here.setenv("KEYVEIL_FAST", "0")
             assert compiled() is None
             return function()
-        finally:
-            monkeypatch.delenv("KEYVEIL_FAST")
-            compiled.cache_clear()
 
     return run
 

@@ -16,7 +16,6 @@ from scipy import stats
 from keyveil import REGISTRY, Coins, People, Plan, Schema, Tally
 from keyveil.channel import Halfspace, Hash, Symbols, Symmetric, Table
 from keyveil.foundation.arrays import WORD
-from keyveil.foundation.compiled import compiled
 from keyveil.people.views import Views
 from keyveil.testing import (
     ALPHA,
@@ -216,9 +215,7 @@ def test_the_check_rejects_a_leaky_twin(twin):
 def plain(monkeypatch):
     """The plain path, whose parts can be replaced."""
     monkeypatch.setenv("KEYVEIL_FAST", "0")
-    compiled.cache_clear()
-    yield monkeypatch
-    compiled.cache_clear()
+    return monkeypatch
 
 
 def test_the_check_of_reports_rejects_a_device_that_rounds_with_a_bias(plain):

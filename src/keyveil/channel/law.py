@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Bits, Flags, Floats, Integers
+from ..foundation.arrays import WORD, Bits, Flags, Floats, Integers, Words
 from ..foundation.coins import Coins, Stream, address
 from ..foundation.errors import ChannelError
 from .honest_limits import HonestLimits, MarkTotal
@@ -27,6 +27,9 @@ MOST_WRITTEN = 1 << 22
 """Maximum number of entries of a law that is written out as a matrix."""
 
 Document = Mapping[str, Any]
+
+FastDraw = Callable[[Words, int, Any, np.ndarray], None]
+"""Writes the outputs of states, from people's words and the number of the channel's first word."""
 
 ROUNDING = 1e-12
 """Relative error allowed for sums of probabilities in doubles."""
@@ -87,6 +90,15 @@ class Channel(ABC):
         None if the output takes more than one word.
         """
         return None
+
+    @property
+    def draw_room(self) -> str:
+        """The room of the compiled loops that draw; empty if there are none."""
+        return ""
+
+    def fast_draw(self, loops: Any) -> FastDraw:
+        """``draw`` in compiled loops; only if there is a ``draw_room``."""
+        raise NotImplementedError(f"{self.shape} has no compiled loops")
 
     @property
     def circle(self) -> tuple[int, int, int, int] | None:

@@ -161,14 +161,36 @@ class Coins:
         ``plain`` is a ``(people, count, 4)`` array to work in, not needed for one block; the words
         are written into ``room``, sixteen bytes a block and fifteen to spare.
         """
-        if count > 1:
-            plain = plain[: len(addresses)]
-            plain[:] = addresses[:, None, :]
+        if count == 1:
+            return self._encrypted(np.ascontiguousarray(addresses, "<u4"), room)
+        plain = plain[: len(addresses)]
+        whole = np.dtype((np.void, 4 * WORDS_PER_BLOCK))  # blocks are copied faster than words
+        copies, own = plain.view(whole)[:, :, 0], np.ascontiguousarray(addresses).view(whole)
+        if count < WORDS_PER_BLOCK:
+            for number in range(count):
+                copies[:, number] = own[:, 0]
+                plain[:, number, 3] = number
+        else:
+            copies[:] = own
             plain[:, :, 3] = np.arange(count, dtype=np.uint32)
-            addresses = plain
-        raw = np.ascontiguousarray(addresses, "<u4").reshape(-1).view(np.uint8)
+        return self._encrypted(plain, room).reshape(len(plain), -1)
+
+    def fill_at(self, addresses: Words | None, numbers: Words, plain: Words, room: Bits) -> Words:
+        """Chosen blocks of people's streams without new memory, ``(..., 4)``, as large as ``plain``.
+
+        Block ``numbers`` of the stream at ``addresses``; both are broadcast. ``plain`` is an array to
+        work in, contiguous; the words are written into ``room`` as in ``fill``. Without ``addresses``
+        they are those that ``plain`` has from before.
+        """
+        if addresses is not None:
+            plain[:] = addresses
+        plain[..., 3] = numbers
+        return self._encrypted(plain, room).reshape(plain.shape)
+
+    def _encrypted(self, plain: Words, room: Bits) -> Words:
+        raw = plain.astype("<u4", copy=False).reshape(-1).view(np.uint8)
         size = self._cipher().update_into(raw.data, room.data)
-        return room[:size].view("<u4").reshape(-1, count * WORDS_PER_BLOCK)
+        return room[:size].view("<u4").reshape(-1, WORDS_PER_BLOCK)
 
     def generator(self, stream: int = 0) -> np.random.Generator:
         """A NumPy generator seeded by these coins, for simulation and never for perturbing."""
@@ -229,6 +251,10 @@ class _Later(Coins):
         filled[:] = words
         return filled
 
+    def fill_at(self, addresses: Words | None, numbers: Words, plain: Words, room: Bits) -> Words:
+        later = numbers + np.uint32(self._skipped)
+        return self._parent.fill_at(addresses, later, plain, room)
+
     def __reduce__(self) -> tuple[object, ...]:
         return (_Later, (self._parent, self._skipped))
 
@@ -248,6 +274,9 @@ class _Recorded(Coins):
 
     def fill(self, addresses: Words, count: int, plain: Words, room: Bits) -> Words:
         return self.blocks(addresses, 0, count)
+
+    def fill_at(self, addresses: Words | None, numbers: Words, plain: Words, room: Bits) -> Words:
+        return self.blocks(plain, 0, 1)
 
     def words(self, person: Person, first: int, count: int) -> Words:
         if first + count > len(self._words):

@@ -1,42 +1,101 @@
 """The loops that are worth compiling: the same results as their NumPy forms, faster.
 
-Numba is loaded on the first batch, never at import, and only where it is installed
-(``keyveil[fast]``). Set ``KEYVEIL_FAST=0`` to do without it.
+Numba takes half a second to load, and a loop that was never compiled on this machine takes seconds more.
+So loops are used where Numba is installed (``keyveil[fast]``) and once the plain form has had as much
+work as loading them would have taken: small tasks never wait, and large ones lose little. Set
+``KEYVEIL_FAST=0`` to do without loops, ``KEYVEIL_FAST=1`` to use them from the first person on.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from functools import cache
-from types import SimpleNamespace
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .arrays import Integers
+from .kernels import ROOMS
 
 _BLOCK = 1 << 15
+_LOAD = 0.5
+"""Seconds of processor time until Numba has run its first loop."""
+_READ = 0.1
+"""Seconds to read the loops of a room that were compiled before."""
+_COMPILE = 4.0
+"""Seconds to compile the loops of a room."""
+_COUNTED = 3e-9
+"""Seconds that the plain histogram takes for a code."""
+
+_room_of = {name: room for room, names in ROOMS.items() for name in names}
+_plain: dict[str, float] = {}
+"""Seconds that plain forms have worked so far in this process, by room."""
+
+
+class Loops:
+    """The compiled loops by name; a room is loaded when one of its loops is first asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _room_of:
+            raise AttributeError(f"no compiled loop is called {name}")
+        loop = getattr(import_module(f".kernels.{_room_of[name]}", __package__), name)
+        setattr(self, name, loop)
+        return loop
+
+
+def compiled() -> Loops | None:
+    """The compiled loops, or None if Numba is not installed or switched off."""
+    return None if os.environ.get("KEYVEIL_FAST") == "0" else _installed()
 
 
 @cache
-def compiled() -> SimpleNamespace | None:
-    """The compiled loops, or None."""
-    if os.environ.get("KEYVEIL_FAST", "1") == "0":
-        return None
-    try:
-        from . import kernels as loops
-    except ImportError:
-        return None
-    return SimpleNamespace(**{n: getattr(loops, n) for n in loops.__all__})
+def _installed() -> Loops | None:
+    return None if find_spec("numba") is None else Loops()
+
+
+def worthwhile(seconds: float, *rooms: str) -> Loops | None:
+    """The compiled loops if they are worth loading for a task that takes plain NumPy ``seconds``.
+
+    ``rooms`` are those that the task would load. None says: do it plainly, which is added to the work
+    that the rooms would have saved so far.
+    """
+    loops = compiled()
+    if loops is None or os.environ.get("KEYVEIL_FAST") == "1":
+        return loops
+    unread = [room for room in rooms if f"{__package__}.kernels.{room}" not in sys.modules]
+    if not unread:
+        return loops
+    done = max(_plain.get(room, 0.0) for room in unread) + seconds
+    cost = sum(_READ if _was_compiled(room) else _COMPILE for room in unread)
+    if done >= cost + ("numba" not in sys.modules) * _LOAD:
+        return loops
+    _plain.update(dict.fromkeys(unread, done))
+    return None
+
+
+def _was_compiled(room: str) -> bool:
+    """Whether Numba has kept the loops of a room on disk since its file was last changed."""
+    folder = Path(__file__).parent / "kernels"
+    stated, home = os.environ.get("NUMBA_CACHE_DIR"), Path.home() / ".cache" / "numba"
+    places = [Path(stated)] if stated else [home]
+    kept = [file for place in places for file in place.glob(f"kernels_*/{room}.*.nbi")]
+    kept += [] if stated else (folder / "__pycache__").glob(f"{room}.*.nbi")
+    changed = (folder / f"{room}.py").stat().st_mtime
+    return any(file.stat().st_mtime >= changed for file in kept)
 
 
 def histogram(codes: np.ndarray, size: int) -> Integers | None:
     """How often each code below ``size`` occurs; None if one lies outside."""
-    loops: Any = compiled()
-    if loops is not None and codes.dtype.kind == "u":
-        seen = np.zeros(size, np.int64)
-        good = loops.count(np.ascontiguousarray(codes), seen)
-        return seen if good else None
+    if codes.dtype.kind == "u":
+        loops = worthwhile(len(codes) * _COUNTED, "counting")
+        if loops is not None:
+            seen = np.zeros(size, np.int64)
+            good = loops.count(np.ascontiguousarray(codes), seen)
+            return seen if good else None
     seen = np.zeros(size, np.int64)
     for first in range(0, len(codes), _BLOCK):  # blocks that stay in the cache while widened
         block = codes[first : first + _BLOCK]

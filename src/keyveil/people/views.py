@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,15 @@ class Views:
     def sizes(self) -> Integers:
         """How many keys each view has."""
         return np.array([len(view) for view in self.keys])
+
+    @cached_property
+    def key_table(self) -> np.ndarray:
+        """The keys of each view, a row each, filled up with -1; narrow, to stay in the cache."""
+        places = np.fromiter(chain.from_iterable(self.keys), np.int32, int(self.sizes.sum()))
+        kind = np.int16 if places.max() < 1 << 15 else np.int32
+        table = np.full((len(self.keys), int(self.sizes.max())), -1, kind)
+        table[np.arange(table.shape[1]) < self.sizes[:, None]] = places
+        return table
 
     def document(self, keys: int) -> dict[str, Any]:
         """The views as JSON; the two common lists have a name."""

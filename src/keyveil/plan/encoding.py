@@ -12,7 +12,7 @@ an encoding by its name: what others need to know is an attribute or a method he
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..channel import Channel, Proof
-from ..foundation.arrays import WORD, Floats
+from ..foundation.arrays import WORD, Floats, Words
 from ..foundation.coins import Stream
 from ..people.people import People
 from ..people.schema import Schema
@@ -40,6 +40,9 @@ State = int | tuple[int, ...]
 
 StateLaw = dict[State, float]
 """The chance of every state that is possible; they sum to one."""
+
+FastEncode = Callable[[slice, Words, np.ndarray], Any]
+"""States of a run of people, from their words and picked views, in the form that fast draws take."""
 
 
 class Encoding(ABC):
@@ -63,6 +66,9 @@ class Encoding(ABC):
     """What the states without a key are called, where every other state names one key; or empty."""
     item_width: ClassVar[int] = 0
     """The most keys of one item, where the state is a set of items; otherwise 0."""
+
+    loop_room: ClassVar[str] = ""
+    """The room of the compiled loops that encode; empty if there are none."""
 
     @property
     def speaks_of_sets(self) -> bool:
@@ -100,6 +106,12 @@ class Encoding(ABC):
 
         Numbers ``(people,)``, signs ``(people, keys)``, or items ``(people, most)`` filled up with -1.
         """
+
+    def fast_encode(
+        self, schema: Schema, views: Views, people: People, cap: int, loops: Any
+    ) -> FastEncode:
+        """``encode`` in compiled loops, for runs of these people; only if there is a ``loop_room``."""
+        raise NotImplementedError(f"{self.name} has no compiled loops")
 
     def proof(self, channel: Channel, keys: int) -> Proof:
         """The worst ratio of any output between two *records*, by exact integers.

@@ -25,11 +25,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.arrays import WORD, Floats, Integers, Words
 from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
 from ...foundation.exact import at_most
 from ...foundation.search import largest_fitting
+from ..law import FastDraw
 from ..proof import Proof
 from .hash import MOST_CELLS, item_words, words_of
 from .seed_pool import (
@@ -199,6 +200,18 @@ class CoCo(SeedPool):
     def item_cells(self, items: Integers) -> Integers:
         high = self.hashes(items // 2)
         return np.where(items % 2, high, self._mirror(high))
+
+    def fast_draw(self, loops: Any) -> FastDraw:
+        """States are items in rows, and how many each row has."""
+        lows = np.array([self.left(count) for count in range(self.held + 1)], np.int64)
+        facts = self.salt, self.pool, self.small, self.high, self.low, lows
+
+        def draw(
+            words: Words, column: int, states: tuple[np.ndarray, np.ndarray], out: np.ndarray
+        ) -> None:
+            loops.name_coco(words, column, *states, *facts, out)
+
+        return draw
 
     def draw(self, states: np.ndarray, stream: Stream) -> Integers:
         """Word 0 is the seed, word 1 is sliced (signed cells, mirrors, others), the rest are dummies."""

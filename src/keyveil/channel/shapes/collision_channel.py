@@ -22,11 +22,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.arrays import WORD, Floats, Integers, Words
 from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
 from ...foundation.exact import at_most, own_context
 from ...foundation.search import largest_fitting
+from ..law import FastDraw
 from ..proof import Proof
 from .hash import MOST_CELLS, hashed, item_words
 from .seed_pool import BOUNDS, MOST_ITEMS, PairSquares, SeedPool, SumsOfSquares, agreement, runs_of
@@ -169,6 +170,18 @@ class Collision(SeedPool):
 
     def item_cells(self, items: Integers) -> Integers:
         return self.hashes(items)
+
+    def fast_draw(self, loops: Any) -> FastDraw:
+        """States are items in rows, and how many each row has."""
+        lows = np.array([self.low(count) for count in range(self.held + 1)], np.int64)
+        facts = self.salt, self.pool, self.small, self.high, lows
+
+        def draw(
+            words: Words, column: int, states: tuple[np.ndarray, np.ndarray], out: np.ndarray
+        ) -> None:
+            loops.name_collision(words, column, *states, *facts, out)
+
+        return draw
 
     def draw(self, states: np.ndarray, stream: Stream) -> Integers:
         """Word 0 is the seed; word 1 is sliced: occupied cells first, then the others, ascending."""

@@ -21,6 +21,8 @@ MOST_ITEMS = 1 << 31
 _MOST_NUMBER = 1 << 62
 _DENSE = 1 << 26
 """Maximum number of entries of a law that is written out."""
+_MOST_MARKED = 1 << 15
+"""Maximum number of cells of a seed that compiled loops mark."""
 ENTRIES_AT_ONCE = 1 << 20
 """Maximum number of entries of a block of rows that is computed at once."""
 BOUNDS = {
@@ -64,6 +66,11 @@ class SeedPool(IntegerChannel):
             raise ChannelError(f"a pool is a power of two with at most {MOST_CELLS} cells in all")
         states = sets_up_to(self.items, self.held)
         self._derive(states=states, cells=self.pool * self.small, seeds=self.pool)
+
+    @property
+    def draw_room(self) -> str:
+        """Cells are bits of a few words in compiled loops, so only if a seed has not too many."""
+        return "set_cells" if self.small <= _MOST_MARKED else ""
 
     def law_of(self, members: np.ndarray) -> Floats:
         """Pr[output] for one set."""

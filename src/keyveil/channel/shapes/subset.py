@@ -14,17 +14,17 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import combinations
 from math import comb, prod
-from typing import ClassVar, overload
+from typing import Any, ClassVar, overload
 
 import numpy as np
 
-from ...foundation.arrays import WORD, Bits, Flags, Floats, Integers
+from ...foundation.arrays import WORD, Bits, Flags, Floats, Integers, Words
 from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
 from ...foundation.exact import at_most
 from ...foundation.search import largest_fitting
 from ..honest_limits import HonestLimits
-from ..law import MOST_OUTPUTS, IntegerChannel, as_states
+from ..law import MOST_OUTPUTS, FastDraw, IntegerChannel, as_states
 from ..proof import Proof, worst_of
 
 MOST_STATES = 1 << 12
@@ -89,6 +89,21 @@ class Subset(IntegerChannel):
 
     def bits(self) -> float:
         return float(np.log2(float(comb(self.states, self.size))))
+
+    @property
+    def draw_room(self) -> str:
+        return "word_slices" if self.one_cell else ""
+
+    def fast_draw(self, loops: Any) -> FastDraw:
+        others = self.states - 1
+        need = np.arange(self.size + 1)
+        rows = [np.minimum(choice_weight(need, max(left, 1)), WORD) for left in range(others + 1)]
+        facts = others, self.size, self.show, np.array(rows, np.uint64), self._ranks, self.cells - 1
+
+        def draw(words: Words, column: int, states: np.ndarray, out: np.ndarray) -> None:
+            loops.draw_subset(words, column, states, *facts, out)
+
+        return draw
 
     def draw(self, states: np.ndarray, stream: Stream) -> np.ndarray:
         """Word 0 says whether one's own state is sent; word j decides on the j-th other state."""

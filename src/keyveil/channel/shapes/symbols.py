@@ -26,6 +26,7 @@ from ..law import (
     ROUNDING,
     Channel,
     Document,
+    FastDraw,
     as_states,
     integer,
     thresholds,
@@ -194,7 +195,7 @@ class Symbols(Channel):
                 self._draw_bits(symbols, states, stream, first)
                 continue
             numbers = unplane(stream.words(first, size), size)
-            symbols[:, first : first + size] = _pick(numbers, self._slices[0])
+            symbols[:, first : first + size] = _pick(numbers, self.slice_ends[0])
             self._redraw(symbols, numbers, states, first, size)
         return self._code(symbols) if self.one_cell else self._marks(symbols)
 
@@ -204,7 +205,7 @@ class Symbols(Channel):
         The same bits as by the numbers themselves: a bit is set where its number lies below the
         background's slice, and planes are compared from the most significant on.
         """
-        below = below_by_planes(int(self._slices[0, 0]), stream, first, len(states))
+        below = below_by_planes(int(self.slice_ends[0, 0]), stream, first, len(states))
         raw = below.astype("<u4").reshape(-1, 1).view(np.uint8)
         symbols[:, first : first + GROUP] = np.unpackbits(raw, axis=1, bitorder="little")
         position = states - self.silent - first
@@ -212,7 +213,7 @@ class Symbols(Channel):
         if len(rows):
             numbers = unplane(stream.words(first, GROUP, rows), GROUP)
             own = numbers[np.arange(len(rows)), position[rows]]
-            symbols[rows, first + position[rows]] = own < self._slices[1, 0]
+            symbols[rows, first + position[rows]] = own < self.slice_ends[1, 0]
 
     def _redraw(
         self, symbols: Bits, numbers: np.ndarray, states: np.ndarray, first: int, size: int
@@ -227,7 +228,7 @@ class Symbols(Channel):
         for number in range(per):
             chosen = law == number
             at = rows[chosen]
-            symbols[at, first + position[at]] = _pick(own[chosen], self._slices[number + 1])
+            symbols[at, first + position[at]] = _pick(own[chosen], self.slice_ends[number + 1])
 
     def draw_counts(self, laws: Floats, reports: Integers, generator: np.random.Generator) -> Integers:
         """Draw the states first. Given the states, positions are independent."""
@@ -245,8 +246,25 @@ class Symbols(Channel):
             shown = shown + generator.multinomial(own[..., number], row)
         return shown[..., :-1].reshape(*reports.shape, self.cells)
 
+    @property
+    def draw_room(self) -> str:
+        fast = self.is_bits if self.one_cell else self.alphabet <= 9  # eight positions in 64 bits
+        return "bit_planes" if fast else ""
+
+    def fast_draw(self, loops: Any) -> FastDraw:
+        """Only for bits whose report is one cell; others take their words plane by plane."""
+        kind = self.one_hot_bits
+        assert kind is not None
+
+        def draw(words: Words, column: int, states: np.ndarray, out: np.ndarray) -> None:
+            marks = np.empty((len(words), 1), np.uint32)
+            loops.draw_bits(words, column, *kind, states, marks)
+            out[:] = marks[:, 0]
+
+        return draw
+
     @cached_property
-    def _slices(self) -> np.ndarray:
+    def slice_ends(self) -> np.ndarray:
         """For each law the upper ends of the slices of symbols 1, 2, ..."""
         laws = np.array(self.laws, np.uint64)
         return thresholds(np.concatenate([laws[:, 1:], laws[:, :1]], axis=1))

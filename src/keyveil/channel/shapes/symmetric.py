@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.arrays import WORD, Floats, Integers, Words
 from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
 from ...foundation.exact import at_most, most_lies
 from ..honest_limits import HonestLimits
-from ..law import IntegerChannel, as_states, nan_where_biased, thresholds
+from ..law import FastDraw, IntegerChannel, as_states, nan_where_biased, thresholds
 from ..proof import Proof
 
 MOST_STATES = 1 << 20
@@ -129,6 +129,18 @@ class Symmetric(IntegerChannel):
     @property
     def circle(self) -> tuple[int, int, int, int] | None:
         return self.states, self.keep, self.lie, self.rest
+
+    @property
+    def draw_room(self) -> str:
+        return "held_keys"
+
+    def fast_draw(self, loops: Any) -> FastDraw:
+        circle = self.states, self.keep, self.lie, self.rest
+
+        def draw(words: Words, column: int, states: np.ndarray, out: np.ndarray) -> None:
+            loops.walk(words, column, states, *circle, out)
+
+        return draw
 
     def draw(self, states: np.ndarray, stream: Stream) -> Integers:
         """Below ``keep`` the state itself; above, walk round the circle by the lie's own slices."""

@@ -10,13 +10,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.arrays import WORD, Floats, Integers, Words
 from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
-from ..law import MOST_OUTPUTS, Channel, Document, as_states, thresholds, weights_of
+from ..law import MOST_OUTPUTS, Channel, Document, FastDraw, as_states, thresholds, weights_of
 from ..proof import Proof
 
 MOST_ENTRIES = 1 << 16
+_MOST_GUIDE = 1 << 14
+"""Entries of a guide to slices, which should stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,29 @@ class Table(Channel):
     def slices(self) -> tuple[np.ndarray, np.ndarray] | None:
         order = np.tile(np.arange(self.cells), (self.states, 1))
         return self.thresholds, order.astype(np.uint64)
+
+    @cached_property
+    def _guide(self) -> tuple[np.ndarray, int]:
+        """For each state and each run of words, the number of slice ends up to its first word.
+
+        The second is the number of bits by which a word is shifted to give its run.
+        """
+        bits = max(4, min(8, (_MOST_GUIDE // self.states).bit_length() - 1))
+        runs = np.arange(1 << bits, dtype=np.uint64) << np.uint64(32 - bits)
+        guide = [np.searchsorted(ends, runs, side="right") for ends in self.thresholds]
+        return np.array(guide, np.uint16).reshape(self.states, -1), 32 - bits
+
+    @property
+    def draw_room(self) -> str:
+        return "word_slices"
+
+    def fast_draw(self, loops: Any) -> FastDraw:
+        (guide, shift), ends = self._guide, np.ascontiguousarray(self.thresholds)
+
+        def draw(words: Words, column: int, states: np.ndarray, out: np.ndarray) -> None:
+            loops.draw_slices(words, column, states, ends, guide, shift, out)
+
+        return draw
 
     def draw(self, states: np.ndarray, stream: Stream) -> Integers:
         """The output whose slice of [0, 2^32) contains the word; slices are in the order of outputs."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache, singledispatch
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from ...channel.shapes.coco_channel import CoCo
 from ...channel.shapes.collision_channel import Collision
 from ...channel.shapes.seed_pool import SeedPool
 from ...foundation.arrays import Floats, Integers
-from ...foundation.compiled import compiled
+from ...foundation.compiled import worthwhile
 from ...foundation.errors import PlanError
 from .padded_items import TURN
 
@@ -41,6 +41,8 @@ MOST_PAIRS = 1 << 29
 MOST_KEPT = 1 << 24
 """Cells of keys under all seeds that are kept between tallies."""
 _BLOCK = 1 << 22
+_MET = 1e-7
+"""Seconds that it takes without compiled loops to look for the collisions of an item under a seed."""
 _SINGULAR = 1e6
 
 
@@ -118,8 +120,8 @@ def meetings(hashes: np.ndarray) -> Iterator[tuple[Integers, Integers, Integers]
 def collided(hashes: np.ndarray, seen: Floats | None = None) -> Floats:
     """On how many seeds items collide; or the share of reports in the cells where they do."""
     seeds, items = hashes.shape
-    loops: Any = compiled()
-    if loops is not None and seen is None:
+    loops = worthwhile(hashes.size * _MET, "collisions") if seen is None else None
+    if loops is not None:
         both = np.zeros((items, items))
         loops.collide(hashes, int(hashes.max()) + 1, both)
     else:
@@ -144,7 +146,7 @@ def _mirrored(channel: CoCo, keys: int) -> tuple[Floats, Floats, Floats]:
     cells = (words >> np.uint64(32)).astype(np.int64)
     told = channel.relative_survival(words)
     together, agree, lent = (np.zeros((keys, keys)) for _ in range(3))
-    loops: Any = compiled()
+    loops = worthwhile(cells.size * _MET, "collisions")
     if loops is not None:
         loops.collide_signed(cells, half, told, together, agree, lent)
     else:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from itertools import combinations
 from math import isqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from ...people.views import Views
 from ...plan.encoding import (
     MOST_CAP,
     Encoding,
+    FastEncode,
     Held,
     StateLaw,
     digit_law,
@@ -51,6 +52,7 @@ class ItemSet(Encoding, StateDecoding):
 
     name = "items"
     state_kind = "items"
+    loop_room = "set_cells"
     item_width = 1
     has_moments = True
 
@@ -101,6 +103,20 @@ class ItemSet(Encoding, StateDecoding):
         items = np.full(rows.shape, -1, np.int64)
         items[who, at] = 2 * places + digits - 1
         return items
+
+    def fast_encode(
+        self, schema: Schema, views: Views, people: People, cap: int, loops: Any
+    ) -> FastEncode:
+        """Items in rows, and how many each row has."""
+        keys, ranges = np.ascontiguousarray(people.keys), (schema.low, schema.high)
+
+        def encode(rows: slice, words: Words, picked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            items = np.empty((len(words), self.most_held(cap)), np.uint32)
+            counts, starts = np.empty(len(words), np.uint32), people.starts[rows.start : rows.stop + 1]
+            loops.encode_items(words, cap, starts, keys, people.values, *ranges, items, counts)
+            return items, counts
+
+        return encode
 
     # -- the law of the states ---------------------------------------------------------------------
 

@@ -6,18 +6,18 @@ nothing", 1 + place otherwise.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...channel import Channel
 from ...estimate.decoding import StateDecoding
-from ...foundation.arrays import Floats, Integers
+from ...foundation.arrays import Floats, Integers, Words
 from ...foundation.coins import Stream
 from ...people.people import People
 from ...people.schema import Schema
 from ...people.views import Views
-from ...plan.encoding import Encoding, Held, StateLaw, word_share
+from ...plan.encoding import Encoding, FastEncode, Held, StateLaw, word_share
 
 if TYPE_CHECKING:
     from ...estimate.forecast.predicted_error import Forecast
@@ -33,6 +33,7 @@ class OneItem(Encoding, StateDecoding):
 
     name = "item"
     draws_held_key = True
+    loop_room = "held_keys"
     keyless = "no key"
     has_moments = True
 
@@ -61,6 +62,16 @@ class OneItem(Encoding, StateDecoding):
         holders = held > 0
         states[holders] = 1 + people.keys[rows[holders]].astype(np.int64)
         return states
+
+    def fast_encode(
+        self, schema: Schema, views: Views, people: People, cap: int, loops: Any
+    ) -> FastEncode:
+        def encode(rows: slice, words: Words, picked: np.ndarray) -> np.ndarray:
+            states = np.empty(len(words), np.uint32)
+            loops.pick_items(words, people.starts[rows.start :], people.keys, states)
+            return states
+
+        return encode
 
     # -- the law of the states ---------------------------------------------------------------------
 

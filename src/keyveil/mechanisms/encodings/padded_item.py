@@ -9,18 +9,18 @@ value is 0. Word 2 rounds the value. The state is 2 place + level - 1, dummies i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...channel import Channel, Proof, Symbols, Symmetric
 from ...estimate.decoding import StateDecoding
-from ...foundation.arrays import WORD, Floats, Integers
+from ...foundation.arrays import WORD, Floats, Integers, Words
 from ...foundation.coins import Stream
 from ...people.people import People
 from ...people.schema import Schema
 from ...people.views import Views
-from ...plan.encoding import Encoding, Held, StateLaw, digit_law, word_share
+from ...plan.encoding import Encoding, FastEncode, Held, StateLaw, digit_law, word_share
 
 if TYPE_CHECKING:
     from ...estimate.forecast.predicted_error import Forecast
@@ -34,6 +34,7 @@ class PaddedItem(Encoding, StateDecoding):
     """One held key with its sign, or a dummy."""
 
     name = "padded"
+    loop_room = "view_states"
     keyless = "a dummy key"
     has_moments = True
 
@@ -72,6 +73,19 @@ class PaddedItem(Encoding, StateDecoding):
         places = people.keys[row].astype(np.int64)
         states[own] = 2 * places + schema.rounded(places, people.values[row], words[own, 2]) - 1
         return states
+
+    def fast_encode(
+        self, schema: Schema, views: Views, people: People, cap: int, loops: Any
+    ) -> FastEncode:
+        keys, ranges = np.ascontiguousarray(people.keys), (schema.low, schema.high)
+
+        def encode(rows: slice, words: Words, picked: np.ndarray) -> np.ndarray:
+            states, starts = np.empty(len(words), np.uint32), people.starts[rows.start : rows.stop + 1]
+            table = starts, keys, people.values, *ranges
+            loops.encode_padded(words, cap, len(schema.keys), *table, states)
+            return states
+
+        return encode
 
     def proof(self, channel: Channel, keys: int) -> Proof:
         """The worst ratio of probabilities of an output between two *records*, in exact integers.

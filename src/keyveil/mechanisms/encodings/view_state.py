@@ -6,19 +6,19 @@ It takes one rounding word for each key of the view, held or not. The state is a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...channel import Channel
 from ...estimate.decoding import StateDecoding
-from ...foundation.arrays import Floats, Integers
+from ...foundation.arrays import Floats, Integers, Words
 from ...foundation.coins import Stream
 from ...foundation.errors import PlanError
 from ...people.people import People
 from ...people.schema import Schema
 from ...people.views import Views
-from ...plan.encoding import Encoding, Held, StateLaw, digit_law, joint_law
+from ...plan.encoding import Encoding, FastEncode, Held, StateLaw, digit_law, joint_law
 
 if TYPE_CHECKING:
     from ...estimate.forecast.predicted_error import Forecast
@@ -40,6 +40,7 @@ class ViewState(Encoding, StateDecoding):
 
     name = "views"
     speaks_of_views = True
+    loop_room = "view_states"
     has_moments = True
 
     # -- on the device -----------------------------------------------------------------------------
@@ -63,21 +64,48 @@ class ViewState(Encoding, StateDecoding):
         who = np.repeat(np.arange(len(people)), np.diff(people.starts))
         if len(views) == 1:
             return _encode_whole(schema, views, people, who, stream)
-        widest = int(views.sizes.max())
-        view_keys = np.full((len(views), widest), -1, np.int64)
-        for number, view in enumerate(views.keys):
-            view_keys[number, : len(view)] = view
         base = schema.levels + 1
         states = np.zeros(len(people), np.int64)
-        for place in range(widest):
+        for place in range(views.key_table.shape[1]):
             digits = np.zeros(len(people), np.int64)
-            key = view_keys[picked, place]
+            key = views.key_table[picked, place]
             rows = np.flatnonzero(people.keys == key[who])
             at = who[rows]
             words = stream.words(place, 1)[at, 0]
             digits[at] = schema.rounded(people.keys[rows], people.values[rows], words)
             states = np.where(key >= 0, states * base + digits, states)
         return states
+
+    def fast_encode(
+        self, schema: Schema, views: Views, people: People, cap: int, loops: Any
+    ) -> FastEncode:
+        keys, values = np.ascontiguousarray(people.keys), people.values
+        table = schema.low, schema.high, schema.levels
+        if len(views) == 1:
+            places = _places(schema, views)
+
+            def encode_whole(rows: slice, words: Words, picked: np.ndarray) -> np.ndarray:
+                starts, states = (
+                    people.starts[rows.start : rows.stop + 1],
+                    np.empty(len(words), np.uint64),
+                )
+                loops.encode_whole(words, *places, starts, keys, values, *table, states)
+                return states
+
+            return encode_whole
+        found = _Found()
+
+        def encode(rows: slice, words: Words, picked: np.ndarray) -> np.ndarray:
+            starts = people.starts[rows.start : rows.stop + 1]
+            inside = int(np.searchsorted(starts[:-1], len(keys) - loops.LANES, side="right"))
+            kept = found.of(len(words) * views.key_table.shape[1] + 1)
+            facts = views.key_table, starts, keys, schema.levels + 1, inside
+            count = loops.find_in_views(words, picked, *facts, *kept)
+            states = np.empty(len(words), np.uint64)
+            loops.round_in_views(words, keys, values, *table, count, *kept, found.values, states)
+            return states
+
+        return encode
 
     def telling_records(self, schema: Schema) -> list[dict[int, float]]:
         """All keys at the same level, for every level."""
@@ -191,18 +219,38 @@ def _encode_whole(
     schema: Schema, views: Views, people: People, who: Integers, stream: Stream
 ) -> Integers:
     """States for a plan with one view, computed for all keys at once; ``who`` is the person of a row."""
-    view = views.keys[0]
-    base = schema.levels + 1
-    place = np.full(len(schema.keys), -1, np.int64)
-    place[list(view)] = np.arange(len(view))
-    digit_values = np.array([base ** (len(view) - 1 - i) for i in range(len(view))], np.int64)
+    place, digit_values = _places(schema, views)
     at = place[people.keys]
     rows = np.flatnonzero(at >= 0)
-    words = stream.words(0, len(view))[who[rows], at[rows]]
+    words = stream.words(0, len(digit_values))[who[rows], at[rows]]
     digits = schema.rounded(people.keys[rows], people.values[rows], words)
     states = np.zeros(len(people), np.int64)
     np.add.at(states, who[rows], digits * digit_values[at[rows]])
     return states
+
+
+class _Found:
+    """Memory for the keys that are held: whose, their rows, places in the view, worth, and values."""
+
+    def __init__(self) -> None:
+        self._size, self.values = 0, np.empty(0)
+        self._kept: tuple[np.ndarray, ...] = ()
+
+    def of(self, size: int) -> tuple[np.ndarray, ...]:
+        """Room for so many."""
+        if size > self._size:
+            kinds = np.uint32, np.uint64, np.uint8, np.uint64
+            self._size, self._kept = size, tuple(np.empty(size, kind) for kind in kinds)
+            self.values = np.empty(size)
+        return self._kept
+
+
+def _places(schema: Schema, views: Views) -> tuple[Integers, Integers]:
+    """The place of each key in the only view, -1 for none, and what a digit of each place counts."""
+    view, base = views.keys[0], schema.levels + 1
+    place = np.full(len(schema.keys), -1, np.int64)
+    place[list(view)] = np.arange(len(view))
+    return place, np.array([base ** (len(view) - 1 - i) for i in range(len(view))], np.int64)
 
 
 def _precision(channel: Channel, laws: Floats, weights: Floats, size: int, levels: int) -> Floats:

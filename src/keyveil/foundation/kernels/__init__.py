@@ -1,0 +1,35 @@
+"""Compiled loops over arrays, in rooms; only ``compiled`` imports them.
+
+A room is loaded when one of its loops is first used, and Numba with it.
+"""
+
+from __future__ import annotations
+
+ROOMS = {
+    "counting": ("count",),
+    "single_keys": ("find_held", "find_rest", "pick_and_draw", "redraw_held", "round_held"),
+    "held_keys": ("pick_items", "walk"),
+    "view_states": (
+        "encode_padded",
+        "encode_whole",
+        "find_in_views",
+        "join_codes",
+        "pick_views",
+        "round_in_views",
+    ),
+    "word_slices": ("draw_slices", "draw_subset"),
+    "set_cells": ("encode_items", "name_coco", "name_collision"),
+    "bit_planes": (
+        "AT_FIRST",
+        "draw_bits",
+        "draw_one_end",
+        "draw_planes",
+        "finish_planes",
+        "mark_own",
+    ),
+    "packed_cells": ("pack_symbols", "pack_three", "pack_two"),
+    "collisions": ("collide", "collide_signed"),
+    "drawn_people": ("draw_coco", "draw_collision"),
+    "lanes": ("LANES",),
+}
+"""The names of each room that others use."""

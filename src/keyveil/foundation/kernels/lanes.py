@@ -1,0 +1,61 @@
+"""What all compiled loops share: the decorator, unsigned numbers, and operations on many keys or bits.
+
+Indices are unsigned, so that the compiler leaves out the check for negative ones. A loop is compiled
+again when its own file changes, but not when this one does: then delete the ``.nbi`` files.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import njit, types
+from numba.extending import intrinsic
+
+jit: Any = njit(cache=True, nogil=True)
+_inline: Any = intrinsic
+U = np.uint64
+
+LANES = 16
+"""Keys of a person that are compared at once."""
+
+
+@_inline
+def equal_lanes(typing: Any, keys: Any, first: Any, key: Any) -> Any:
+    """Bit j is set if ``keys[first + j] == key``, for LANES keys of a contiguous array."""
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, values[0])
+        lane, index = context.get_value_type(signature.args[2]), ir.IntType(32)
+        lanes = ir.VectorType(lane, LANES)
+        start = builder.gep(array.data, [values[1]])
+        loaded = builder.load(builder.bitcast(start, lanes.as_pointer()), align=1)
+        blank = ir.Constant(lanes, ir.Undefined)
+        first_lane = builder.insert_element(blank, values[2], ir.Constant(index, 0))
+        every_lane = ir.Constant(ir.VectorType(index, LANES), [0] * LANES)
+        wanted = builder.shuffle_vector(first_lane, blank, every_lane)
+        equal = builder.icmp_unsigned("==", loaded, wanted)
+        return builder.zext(builder.bitcast(equal, ir.IntType(LANES)), ir.IntType(64))
+
+    return types.uint64(keys, types.uint64, keys.dtype), build
+
+
+@_inline
+def lowest_bit(typing: Any, bits: Any) -> Any:
+    """The position of the lowest set bit; 64 if there is none."""
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.cttz(values[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), build
+
+
+@_inline
+def set_bits(typing: Any, bits: Any) -> Any:
+    """The number of set bits."""
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.ctpop(values[0])
+
+    return types.uint64(types.uint64), build

@@ -1,0 +1,251 @@
+"""The batch path in compiled loops: the same reports as from the plain one, faster.
+
+A plan has a fast path if its encoding and its channels have compiled loops. Single keys have one of
+their own, because most people do not hold the key they pick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..channel import Channel
+from ..foundation.arrays import Integers, Words
+from ..foundation.coins import WORDS_PER_BLOCK, Coins
+from ..foundation.compiled import worthwhile
+from ..people.people import People
+from ..people.views import Views
+from .fast_symbols import drawn_symbols
+from .report import Reports
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+BLOCKS = 1 << 16
+"""Blocks of words at a time in compiled loops, which make no wide arrays."""
+MOST_SLICES = 16
+_A_PERSON, _A_WORD = 6e-8, 1.5e-8
+"""Seconds that the plain path takes for a person, and for each word more, at least."""
+
+
+def fast_reports(plan: Plan, people: People, coins: Coins) -> Reports | None:
+    """Everyone's report as one batch; None if the plain path does it, or does it sooner."""
+    rooms = _rooms(plan)
+    if rooms is None:
+        return None
+    seconds = len(people) * (_A_PERSON + _A_WORD * words_taken(plan))
+    loops: Any = worthwhile(seconds, *rooms)
+    if loops is None:
+        return None
+    if _sliced(plan):
+        return Reports(plan.hash, codes=_sliced_keys(plan, people, coins, loops))
+    if not plan.layout.one_cell:
+        return drawn_symbols(plan, people, coins, loops)
+    if _flipped(plan):
+        return Reports(plan.hash, codes=_flipped_keys(plan, people, coins, loops))
+    return Reports(plan.hash, codes=_drawn_codes(plan, people, coins, loops))
+
+
+def words_taken(plan: Plan) -> int:
+    """How many words a report takes, whatever its view."""
+    of = plan.channel_of
+    kinds = [0] if of is None else [of.index(c) for c in set(of)]
+    return max(plan.words_of(view) for view in kinds)
+
+
+def _rooms(plan: Plan) -> tuple[str, ...] | None:
+    """The rooms of compiled loops that draw the reports of a plan; None if some loop is missing."""
+    if _sliced(plan):
+        return ("single_keys",)
+    if _flipped(plan):
+        return "single_keys", "bit_planes"
+    if not plan.layout.one_cell and len(plan.views) > 1:
+        return None
+    rooms = plan.encoding.loop_room, *(channel.draw_room for channel in plan.channels)
+    return rooms if all(rooms) else None
+
+
+def _singles(plan: Plan) -> bool:
+    """Whether the plan picks one key evenly, and all keys share a channel."""
+    return (
+        plan.encoding.speaks_of_views
+        and plan.channel_of is None
+        and plan.views == Views.singles(len(plan.schema.keys))
+    )
+
+
+def _sliced(plan: Plan) -> bool:
+    """Whether one key is drawn with few slices of one word, all words in the first block."""
+    channel = plan.channels[0]
+    few = 2 <= channel.cells <= MOST_SLICES and plan.words_of(0) <= WORDS_PER_BLOCK
+    return few and _singles(plan) and _slices(channel) is not None
+
+
+def _flipped(plan: Plan) -> bool:
+    """Whether the bits of one key are flipped, and its report is one cell."""
+    return plan.layout.one_cell and plan.channels[0].one_hot_bits is not None and _singles(plan)
+
+
+@cache
+def _slices(channel: Channel) -> tuple[np.ndarray, np.ndarray] | None:
+    return channel.slices()
+
+
+def _chunks(people: People, coins: Coins, words: int) -> Iterator[tuple[slice, Words]]:
+    """Runs of people with the first words of their streams, in memory that is used again."""
+    count = -(-words // WORDS_PER_BLOCK)
+    size = max(1, min(len(people), BLOCKS // count))
+    plain = np.empty((size if count > 1 else 0, count, WORDS_PER_BLOCK), np.uint32)
+    room = np.empty(size * count * 4 * WORDS_PER_BLOCK + 15, np.uint8)
+    for first in range(0, len(people), size):
+        rows = slice(first, min(first + size, len(people)))
+        yield rows, coins.fill(people.addresses[rows], count, plain, room)
+
+
+# -- any encoding, and channels whose report is one cell -------------------------------------------
+
+
+def _drawn_codes(plan: Plan, people: People, coins: Coins, loops: Any) -> np.ndarray:
+    """The codes of all people: pick, encode and draw, a run of people at a time."""
+    views = plan.views
+    encode = plan.encoding.fast_encode(plan.schema, views, people, plan.cap, loops)
+    one = plan.channel_of is None or len(views) == 1
+    draw = _OneChannel(plan, loops) if one else _Channels(plan, coins, loops)
+    codes = np.empty(len(people), plan.layout.code_type)
+    for rows, words in _chunks(people, coins, draw.words):
+        if len(views) == 1:
+            states = encode(rows, words, _NO_VIEWS)
+            draw(people.addresses[rows], words, _NO_VIEWS, states, codes[rows])
+            continue
+        picked = np.empty(len(words), np.uint32)
+        if views.weights is None:
+            loops.pick_views(words, len(views), picked)
+        else:
+            picked[:] = views.pick(words[:, 0])
+        states, outputs = encode(rows, words, picked), np.empty(len(words), np.uint32)
+        draw(people.addresses[rows], words, picked, states, outputs)
+        if one:
+            loops.join_codes(plan.channels[0].cells, picked, outputs, codes[rows])
+        else:
+            codes[rows] = plan.packing.codes(picked, outputs)
+    return codes
+
+
+_NO_VIEWS = np.zeros(0, np.uint32)
+
+
+class _OneChannel:
+    """Draws from the channel that all views share."""
+
+    def __init__(self, plan: Plan, loops: Any) -> None:
+        self.words = plan.words_of(0)
+        self._draw, self._column = plan.view_channels[0].fast_draw(loops), plan.channel_start(0)
+
+    def __call__(
+        self, addresses: Words, words: Words, picked: np.ndarray, states: Any, out: np.ndarray
+    ) -> None:
+        self._draw(words, self._column, states, out)
+
+
+class _Channels:
+    """Draws from the channel of each view, with more words where a channel takes more."""
+
+    def __init__(self, plan: Plan, coins: Coins, loops: Any) -> None:
+        assert plan.channel_of is not None
+        used = sorted(set(plan.channel_of))
+        views = [plan.channel_of.index(number) for number in used]
+        self._taken = [plan.words_of(view) for view in views]
+        self._columns = [plan.channel_start(view) for view in views]
+        self._draws = [plan.channels[number].fast_draw(loops) for number in used]
+        self._channel_of, self._coins = np.searchsorted(used, plan.channel_of), coins
+        self.words = max(min(self._taken), 1 + int(plan.views.sizes.max()))
+
+    def __call__(
+        self, addresses: Words, words: Words, picked: np.ndarray, states: Any, out: np.ndarray
+    ) -> None:
+        used = self._channel_of[picked]
+        for number, (draw, column) in enumerate(zip(self._draws, self._columns, strict=True)):
+            rows = np.flatnonzero(used == number)
+            if self._taken[number] <= words.shape[1]:
+                own = words[rows]
+            else:
+                own = self._coins.blocks(addresses[rows], 0, -(-self._taken[number] // WORDS_PER_BLOCK))
+            drawn = np.empty(len(rows), out.dtype)
+            draw(own, column, states[rows], drawn)
+            out[rows] = drawn
+
+
+# -- one key ---------------------------------------------------------------------------------------
+
+
+class _Held:
+    """Who holds the key they pick, and in which state: ``found`` people ``who``, with ``states``."""
+
+    def __init__(self, plan: Plan, people: People, loops: Any) -> None:
+        self.plan, self.people, self.loops = plan, people, loops
+        self.keys = np.ascontiguousarray(people.keys)
+        size = min(len(people), BLOCKS) + 1
+        self.who, self.row = np.empty(size, np.uint32), np.empty(size, np.uint64)
+        self.states, self.values = np.empty(size, np.uint16), np.empty(size)
+        self.found = 0
+
+    def find(self, rows: slice, words: Words) -> None:
+        """Look at the people of ``rows``; ``who`` counts from the first of them."""
+        loops, schema, keys = self.loops, self.plan.schema, self.keys
+        views, lanes, who, row = len(self.plan.views), self.loops.LANES, self.who, self.row
+        starts = self.people.starts[rows.start : rows.stop + 1]
+        inside = int(np.searchsorted(starts[:-1], len(keys) - lanes, side="right"))
+        found, most = loops.find_held(words, starts, keys, views, inside, who, row)
+        if inside < len(words) or most > lanes:
+            begin = 0 if most > lanes else inside
+            found = loops.find_rest(words, starts, keys, views, begin, inside, found, who, row)
+        loops.round_held(
+            words,
+            keys,
+            self.people.values,
+            schema.low,
+            schema.high,
+            schema.levels,
+            found,
+            who,
+            row,
+            self.values,
+            self.states,
+        )
+        self.found = found
+
+
+def _sliced_keys(plan: Plan, people: People, coins: Coins, loops: Any) -> np.ndarray:
+    """Most people do not hold the key they pick, so all are drawn as if they did not, and those who
+    do are drawn again from the same words."""
+    slices = _slices(plan.channels[0])
+    assert slices is not None
+    ends, order = slices
+    column, views, absent = plan.channel_start(0), len(plan.views), tuple(ends[0])
+    held = _Held(plan, people, loops)
+    codes = np.empty(len(people), plan.layout.code_type)
+    for rows, words in _chunks(people, coins, words_taken(plan)):
+        out = codes[rows]
+        loops.pick_and_draw(words, column, views, absent, out)
+        held.find(rows, words)
+        found, who, states = held.found, held.who, held.states
+        loops.redraw_held(words, column, views, ends, order, found, who, states, out)
+    return codes
+
+
+def _flipped_keys(plan: Plan, people: People, coins: Coins, loops: Any) -> Integers:
+    """One-hot bits of one key."""
+    kind = plan.channels[0].one_hot_bits
+    assert kind is not None
+    column, held = plan.channel_start(0), _Held(plan, people, loops)
+    codes = np.empty(len(people), plan.layout.code_type)
+    for rows, words in _chunks(people, coins, words_taken(plan)):
+        states, marks = np.zeros(len(words), np.uint32), np.empty((len(words), 1), "<u4")
+        held.find(rows, words)
+        states[held.who[: held.found]] = held.states[: held.found]
+        loops.draw_bits(words, column, *kind, states, marks)
+        codes[rows] = plan.packing.codes(plan.views.pick(words[:, 0]), marks[:, 0])
+    return codes

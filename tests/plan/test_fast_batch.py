@@ -1,0 +1,277 @@
+"""Compiled loops send the reports of the plain path, word for word."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from keyveil import Coins, People, Plan, Schema
+from keyveil.channel import Subset, Symbols, Table
+from keyveil.foundation.arrays import WORD
+from keyveil.foundation.coins import Stream, address
+from keyveil.foundation.compiled import compiled
+from keyveil.plan.device_side import DeviceSide
+from keyveil.plan.fast_symbols import Planes
+
+NAMES = (
+    "pairs",
+    "triples",
+    "several",
+    "several_rr",
+    "optimal",
+    "coefficients",
+    "collision",
+    "coco",
+    "pair_collision",
+    "pckv_ue",
+    "pckv_grr",
+    "signed_ue",
+    "rappor",
+    "grr",
+    "ioh",
+    "ioh_optimal",
+    "kvoh",
+)
+
+
+def crowd_of(schema: Schema, count: int) -> People:
+    """Records of all sizes, from nothing to every key, with values at and between the levels."""
+    keys, draw = len(schema.keys), np.random.Generator(np.random.PCG64(7))
+    held = draw.random((count, keys)) < np.linspace(0, 1, count)[:, None]
+    counts = held.sum(axis=1)
+    places = np.nonzero(held)[1]
+    low, high = schema.low[places], schema.high[places]
+    values = low + (high - low) * draw.choice([0, 0.25, 0.5, 1, 0.123456789], len(places))
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    return People(address(np.arange(count)), starts, places.astype(np.uint16), values)
+
+
+def same(
+    plan: Plan, people: People, monkeypatch: pytest.MonkeyPatch, coins: Coins | None = None
+) -> None:
+    """The fast path is taken, and sends what the plain one sends."""
+    coins = coins or Coins.stated("fast")
+    with monkeypatch.context() as here:
+        here.setenv("KEYVEIL_FAST", "1")
+        here.setattr(DeviceSide, "perturb", None)  # only the plain path calls it
+        fast = plan.privatise(people, coins)
+    with monkeypatch.context() as here:
+        here.setenv("KEYVEIL_FAST", "0")
+        plain = plan.privatise(people, coins)
+    assert np.array_equal(plan.packing.packed(fast), plan.packing.packed(plain))
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "4"])
+@pytest.mark.parametrize("keys", [3, 8, 90])
+@pytest.mark.parametrize("name", NAMES)
+def test_fast_reports_are_the_plain_ones(name, keys, epsilon, monkeypatch):
+    if keys > 8 and name.startswith("ioh"):
+        keys = 4
+    if name in ("pckv_ue", "signed_ue"):
+        keys += 8  # else a report is one cell, which has no loop
+    schema = Schema.of(keys, "-0.3", "4.7")
+    people = crowd_of(schema, 200 if name.startswith("ioh") else 1100)
+    same(Plan.of(schema, name, epsilon), people, monkeypatch)
+
+
+@pytest.mark.parametrize("channel", ["best", "grr", "optimal"])
+def test_views_of_several_sizes_and_weights_have_channels_of_their_own(channel, monkeypatch):
+    schema = Schema.of(6, "-0.3", "4.7")
+    queries = "mean(0 | 1); frequency(2 | !3); mean(0 | 2, 3); frequency(5 | 4)"
+    plan = Plan.of(schema, "workload", 1, queries=queries, channel=channel)
+    assert len(plan.channels) > 1
+    assert plan.views.weights is not None
+    same(plan, crowd_of(schema, 900), monkeypatch)
+
+
+def test_one_view_that_names_its_channel(monkeypatch):
+    schema = Schema.of(4)
+    plan = Plan.of(schema, "workload", 1, queries="mean(0 | 1)")
+    assert plan.channel_of == (0,)
+    same(plan, crowd_of(schema, 300), monkeypatch)
+
+
+def test_keys_are_found_wherever_they_stand_in_a_long_record(monkeypatch):
+    """More keys than are compared at once, and than Floyd's method keeps in one word."""
+    schema = Schema.of(200)
+    for name, given in (("pairs", {}), ("collision", {"cap": 40}), ("coco", {"cap": 9})):
+        same(Plan.of(schema, name, 2, **given), crowd_of(schema, 300), monkeypatch)
+
+
+def test_a_seed_of_many_cells_takes_the_plain_path_or_gives_the_same(monkeypatch):
+    schema = Schema.of(12)
+    for small in (1 << 6, (1 << 6) + 2, 1 << 12):
+        for name in ("collision", "coco"):
+            plan = Plan.of(schema, name, 8, cap=3, cells=small, pool=4)
+            same(plan, crowd_of(schema, 300), monkeypatch)
+
+
+def test_people_of_other_types_and_none_at_all(monkeypatch):
+    schema = Schema.of(9)
+    people = crowd_of(schema, 40)
+    wide = People(people.addresses, people.starts, people.keys.astype(np.int64), people.values)
+    for name in ("pairs", "collision", "pckv_ue"):
+        plan = Plan.of(schema, name, 1)
+        same(plan, wide, monkeypatch)
+        same(plan, people[:1], monkeypatch)
+        same(plan, people[7:20], monkeypatch)
+        same(plan, people[:0], monkeypatch)
+
+
+# -- at every threshold ----------------------------------------------------------------------------
+
+
+def near(ends: list[int]) -> np.ndarray:
+    """The first and last word, and those one below, at and one above each end."""
+    words = {0, WORD - 1, *(end + step for end in ends for step in (-1, 0, 1))}
+    return np.array(sorted(w for w in words if 0 <= w < WORD), np.uint32)
+
+
+def stream_of(words: np.ndarray) -> Stream:
+    return Stream(Coins.stated("unused"), np.zeros((len(words), 4), np.uint32), ready=words)
+
+
+@pytest.mark.parametrize("states", [2, 30, 3000])
+def test_slices_with_a_guide_are_the_plain_ones(states):
+    """Few and many states have fine and coarse guides."""
+    draw = np.random.default_rng(states)
+    rows = [np.sort(draw.integers(0, WORD, 20)).tolist() for _ in range(states)]
+    rows[0] = [0, 0, 0, 1, 1, 1 << 24, 1 << 24, *range(3, 13), WORD - 1, WORD - 1, WORD - 1]
+    rows = [sorted(row) for row in rows]
+    table = Table(tuple(tuple(np.diff([0, *row, WORD]).tolist()) for row in rows))
+    loops = compiled()
+    assert loops is not None
+    for state in {0, 1, states - 1}:
+        words = near([*rows[state], *(run << 24 for run in range(256))])[:, None]
+        own, out = np.full(len(words), state, np.uint64), np.empty(len(words), np.uint32)
+        table.fast_draw(loops)(words, 0, own, out)
+        assert np.array_equal(out, np.searchsorted(rows[state], words[:, 0], side="right"))
+        assert np.array_equal(out, table.draw(own, stream_of(words)))
+
+
+@pytest.mark.parametrize(("states", "size"), [(2, 1), (5, 2), (9, 4), (27, 2)])
+def test_subsets_are_the_plain_ones(states, size):
+    channel, draw, loops = Subset.of(states, Decimal(1), size), np.random.default_rng(1), compiled()
+    assert loops is not None
+    ends = [(need << 32) // left for left in range(1, states) for need in range(size + 1)]
+    words = draw.choice(near([channel.show, *ends]), (4000, states))
+    own, out = draw.integers(0, states, 4000), np.empty(4000, np.uint32)
+    channel.fast_draw(loops)(words, 0, own.astype(np.uint64), out)
+    assert np.array_equal(out, channel.draw(own, stream_of(words)))
+
+
+class Written(Coins):
+    """Coins whose words are given: person i's are row i."""
+
+    def __init__(self, words: np.ndarray) -> None:
+        self.rows = np.ascontiguousarray(words, np.uint32).reshape(len(words), -1, 4)
+
+    def for_reports(self, plan_hash: str) -> Coins:
+        return self
+
+    def fill(self, addresses, count, plain, room):
+        return self.rows[addresses[:, 0], :count].reshape(len(addresses), -1)
+
+    def fill_at(self, addresses, numbers, plain, room):
+        if addresses is not None:
+            plain[:] = addresses
+        addresses = plain
+        return np.ascontiguousarray(
+            self.rows[np.broadcast_to(addresses[..., 0], plain.shape[:-1]), numbers]
+        )
+
+
+@pytest.mark.parametrize("positions", [13, 32, 40, 300])
+@pytest.mark.parametrize("alphabet", [2, 3, 4])
+def test_symbols_by_planes_are_those_of_their_numbers(positions, alphabet):
+    """Every number one below, at and one above an end of a slice, where most planes leave it open."""
+    loops, draw = compiled(), np.random.default_rng(positions)
+    assert loops is not None
+    cuts = np.array([[0x80000000, 0x12345678, 0xABC00000], [0x80000001, 0xFFFFFFFF, 0x00000001]])
+    cuts = np.sort(cuts[:, : alphabet - 1], axis=1)
+    weights = [np.diff([0, *row, WORD]).tolist() for row in cuts.tolist()]
+    laws = tuple((row[-1], *row[:-1]) for row in weights)
+    channel = Symbols(positions, laws)
+    numbers = draw.choice(near(cuts.ravel().tolist()), (60, positions))
+    states = np.arange(60, dtype=np.uint32) % positions
+    words = np.zeros((60, 4 * (8 * -(-positions // 32) + 2)), np.uint32)
+    words[:, 8 : 8 + positions] = planes_of(numbers)
+    packed = np.empty((60, -(-channel.cells // 8)), np.uint8)
+    Planes(channel, 2, Written(words), loops)(address(np.arange(60)), states, packed)
+    bits = np.unpackbits(packed, axis=1, count=channel.cells, bitorder="little")
+    for person in range(60):
+        ends = np.tile(cuts[0], (positions, 1))
+        ends[states[person]] = cuts[1]
+        below = numbers[person][:, None] < ends
+        goal = below & ~np.pad(below, ((0, 0), (1, 0)))[:, :-1]
+        assert np.array_equal(bits[person], goal.ravel())
+    if channel.one_cell:
+        return
+    assert np.array_equal(bits, channel.draw(states, stream_of(words).skip(8)))
+
+
+def planes_of(numbers: np.ndarray) -> np.ndarray:
+    """Words in which each position has its number, group by group in bit planes."""
+    words = []
+    for first in range(0, numbers.shape[1], 32):
+        group = numbers[:, first : first + 32].astype(np.uint64)
+        planes = (group[:, None, :] >> np.arange(31, -1, -1, dtype=np.uint64)[:, None]) & np.uint64(1)
+        raw = np.packbits(planes.reshape(len(group), -1).astype(np.uint8), axis=1, bitorder="little")
+        words.append(np.ascontiguousarray(raw).view("<u4"))
+    return np.concatenate(words, axis=1)
+
+
+# -- words and blocks ------------------------------------------------------------------------------
+
+
+def test_chosen_blocks_are_those_of_the_streams():
+    coins, people = Coins.stated("blocks"), address(np.arange(5))
+    room, plain = np.empty(5 * 3 * 16 + 15, np.uint8), np.empty((3, 5, 4), np.uint32)
+    numbers = np.array([7, 0, 300], np.uint32)
+    for own in (coins, coins.later(2)):
+        words = own.fill_at(people, numbers[:, None], plain, room)
+        for at, number in enumerate(numbers.tolist()):
+            assert np.array_equal(words[at], own.blocks(people, number, 1))
+        several = np.empty((5, 3, 4), np.uint32)
+        assert np.array_equal(own.fill(people, 3, several, room), own.blocks(people, 0, 3))
+
+
+# -- when loops are worth loading ------------------------------------------------------------------
+
+SMALL = """
+import sys
+import numpy as np
+from keyveil import People, Plan, Schema, Tally
+from keyveil.foundation.coins import address
+plan = Plan.of(Schema.of(5), {name!r}, 1)
+people = People(address(np.arange(3000)), np.arange(3001), np.zeros(3000, np.uint16), np.zeros(3000))
+Tally(plan).add(plan.privatise(people))
+print("numba" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("name", ["kvue", "pairs", "collision", "pckv_ue"])
+@pytest.mark.parametrize(("setting", "loaded"), [(None, False), ("0", False), ("1", True)])
+def test_few_people_do_not_wait_for_numba(name, setting, loaded, monkeypatch):
+    monkeypatch.delenv("KEYVEIL_FAST")
+    if setting is not None:
+        monkeypatch.setenv("KEYVEIL_FAST", setting)
+    code = SMALL.format(name=name)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(loaded)
+
+
+def test_loops_are_loaded_when_the_plain_form_has_worked_as_long(monkeypatch):
+    monkeypatch.delenv("KEYVEIL_FAST")
+    code = (
+        "from keyveil.foundation.compiled import worthwhile\n"
+        "print([worthwhile(seconds, 'counting') is not None for seconds in (0.3, 0, 0.1, 60, 0)])\n"
+        "print(worthwhile(0, 'single_keys') is not None, worthwhile(1e9, 'single_keys') is not None)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[0] == "[False, False, False, True, False]"
+    assert done.stdout.split("\n")[1] == "False True"
