@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 DEMO_STAMP := $(VENV)/.ready-demo
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock services browser node demo test test-long lint types bench clean
+.PHONY: setup lock services browser node demo docs test test-long lint types bench release-check clean
 
 setup: $(STAMP)
 
@@ -42,6 +42,10 @@ lock: $(BIN)/python
 
 demo: $(DEMO_STAMP)
 	@$(BIN)/python examples/demo.py
+
+# The documentation as a site in out/site; a warning is an error. To read it: python -m http.server -d out/site
+docs: setup
+	@$(BIN)/zensical build --clean --strict
 
 lint: setup
 	@$(BIN)/ruff check .
