@@ -1,34 +1,51 @@
-# Everything on a fresh machine: `make demo`, `make test`. `make setup` alone prepares .venv/.
+# Everything on a fresh machine: `make demo`, `make test`. `make setup` alone prepares .venv/ for both.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+DEMO_STAMP := $(VENV)/.ready-demo
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock services browser node demo test test-long lint types bench clean
+.PHONY: setup lock services browser node demo docs test test-long lint types bench release-check clean
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml requirements.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "keyveil needs Python 3.11 or newer: install it, or set PYTHON=python3.12"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
-	  { apt-get update -qq && apt-get install -y -qq python3-venv && $(PYTHON) -m venv $(VENV); } || \
-	  { echo "cannot create $(VENV): install the python3-venv package"; exit 1; }
-	@echo "installing into $(VENV) ..."
+# The whole environment contains that of the demo, so that `make demo` after it installs nothing.
+$(STAMP): pyproject.toml requirements.txt requirements-demo.txt | $(BIN)/python
+	@echo "installing everything into $(VENV) ..."
 	@$(PIP) --require-hashes -r requirements.txt
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@ $(DEMO_STAMP)
+
+# What the demo needs: the command and the collector.
+$(DEMO_STAMP): pyproject.toml requirements-demo.txt | $(BIN)/python
+	@echo "installing the command and the collector into $(VENV) ..."
+	@$(PIP) --require-hashes -r requirements-demo.txt
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-# Everything that is installed, each with its hashes. Run this after a change of dependencies.
-lock:
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) 'uv>=0.13,<1'
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
-	  --no-header --extra dev pyproject.toml -o requirements.txt
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "keyveil needs Python 3.11 or newer: install it, or set PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { apt-get update -qq && apt-get install -y -qq python3-venv && $(PYTHON) -m venv $(VENV); } || \
+	  { echo "cannot create $(VENV): install the python3-venv package"; exit 1; }
 
-demo: setup
+# Everything that is installed, each with its hashes. Run this after a change of dependencies.
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+  --no-annotate --no-header
+lock: $(BIN)/python
+	@$(PIP) 'uv>=0.13,<1'
+	@$(COMPILE) --extra dev pyproject.toml -o requirements.txt
+	@$(COMPILE) --extra cli --extra collector --group build -c requirements.txt pyproject.toml \
+	  -o requirements-demo.txt
+
+demo: $(DEMO_STAMP)
 	@$(BIN)/python examples/demo.py
+
+# The documentation as a site in out/site; a warning is an error. To read it: python -m http.server -d out/site
+docs: setup
+	@$(BIN)/zensical build --clean --strict
 
 lint: setup
 	@$(BIN)/ruff check .

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 PIN = re.compile(r"^(?P<name>[a-z0-9._-]+)==\S+(?P<rest>.*)$")
@@ -39,8 +42,49 @@ def test_a_pin_without_a_hash_is_seen():
     assert _unhashed("-e .\n") == ["-e ."]
 
 
-def test_the_install_asks_for_hashes():
-    install = [
-        line for line in (ROOT / "Makefile").read_text().splitlines() if "requirements.txt" in line
-    ]
-    assert any("--require-hashes" in line for line in install)
+def _versions(text: str) -> dict[str, str]:
+    """The pinned version of each name."""
+    return {
+        _normal(line): line.split("==")[1].split()[0] for line in text.splitlines() if PIN.match(line)
+    }
+
+
+def test_the_demo_installs_a_small_part_of_the_same_pins():
+    text, whole = ((ROOT / f"requirements{part}.txt").read_text() for part in ("-demo", ""))
+    assert _unhashed(text) == []
+    light = _versions(text)
+    assert light.items() <= _versions(whole).items()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"]
+    needed = [*project["project"]["dependencies"], *extras["cli"], *extras["collector"]]
+    assert {_normal(name) for name in needed + project["dependency-groups"]["build"]} <= set(light)
+    assert not {"numba", "scipy", "pandas", "matplotlib", "cvxpy", "playwright", "mypy"} & set(light)
+
+
+@pytest.mark.parametrize(
+    ("target", "file"), [("demo", "requirements-demo.txt"), ("setup", "requirements.txt")]
+)
+def test_the_install_asks_for_hashes(target, file, tmp_path):
+    """What ``make`` would run where nothing is installed yet."""
+    for name in ("Makefile", "pyproject.toml", "requirements.txt", "requirements-demo.txt"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    said = subprocess.run(
+        ["make", "-n", target], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    (install,) = [line for line in said.stdout.splitlines() if " -r " in line]
+    assert "--require-hashes" in install
+    assert install.split()[-1] == file
+
+
+def test_the_demo_installs_nothing_after_everything_is_installed(tmp_path):
+    for name in ("Makefile", "pyproject.toml", "requirements.txt", "requirements-demo.txt"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to("/bin/true")  # stands for every installation
+    subprocess.run(["make", "setup"], cwd=tmp_path, capture_output=True, check=True)
+    said = subprocess.run(
+        ["make", "-n", "demo"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "pip" not in said.stdout
+    assert "examples/demo.py" in said.stdout

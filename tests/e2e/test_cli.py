@@ -10,13 +10,15 @@ import re
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from keyveil import REGISTRY, Coins, People, Plan, Schema, Tally, estimate
+from keyveil import REGISTRY, Coins, People, Plan, Schema, Tally, estimate, synthetic
 from keyveil.cli.command import run
+from keyveil.foundation.exact import rounded_up
 from keyveil.people.tables import people_of
 
 KEYVEIL = os.fspath(Path(sys.executable).parent / "keyveil")
@@ -130,7 +132,27 @@ def test_mechanisms_are_listed_for_machines(tmp_path):
     assert round(by_name["privkv"]["true_epsilon_at_1"], 3) == 0.719
     assert by_name["f2m"]["bits_per_report"] == round(float(np.log2(100)) + 2, 4)
     assert by_name["kvoh"]["bits_per_report"] == round(float(np.log2(100)) + 3, 4)
-    assert "privkvm" in keyveil("mechanisms", cwd=tmp_path)
+    assert by_name["pckv_ue"]["paper_name"] == "PCKV-UE"
+    assert by_name["pairs"]["paper_name"] is None
+    assert re.search(r"^privkvm_plus +PrivKVM\+ ", keyveil("mechanisms", cwd=tmp_path), re.MULTILINE)
+
+
+def test_a_proven_epsilon_is_shown_in_three_digits_and_never_too_small():
+    shown = {"0.99999999929": "1.000", "1.2341": "1.235", "0.719": "0.719", "0.0012341": "0.00124"}
+    assert {number: rounded_up(Decimal(number)) for number in shown} == shown
+
+
+def test_a_made_up_table_to_try_commands_on(tmp_path):
+    said = keyveil("demo", "--table", "people.csv", "--keys", "keys.txt", "--guests", 500, cwd=tmp_path)
+    assert said.startswith("people.csv: ")
+    rows = [line.split(",") for line in (tmp_path / "people.csv").read_text().splitlines()]
+    assert rows[0] == ["person", "key", "value"]
+    keys = (tmp_path / "keys.txt").read_text().split()
+    assert {row[1] for row in rows[1:]} == {*keys, ""}
+    assert {int(row[0]) for row in rows[1:]} == set(range(500))
+    table = synthetic.orders(500)
+    assert [row[2] for row in rows[1:] if row[1]] == [str(stars) for stars in table["rating"]]
+    assert set(table["rating"].tolist()) <= {1, 2, 3, 4, 5}
 
 
 def test_audit_for_machines_and_a_broken_plan(tmp_path):

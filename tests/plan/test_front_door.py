@@ -135,8 +135,13 @@ def test_pictures_stay_within_what_is_possible_and_leave_the_backend():
     shares, means = axes.figure.axes
     assert -0.02 <= shares.get_xlim()[0] <= shares.get_xlim()[1] <= 1.02
     assert 0.9 <= means.get_xlim()[0] <= means.get_xlim()[1] <= 5.1
+    said = axes.figure.get_suptitle()
+    assert f"{TALLY.reports:,} reports at epsilon {PLAN.promised}, kvue, 95% intervals" in said
     pairs = kv.Plan.of(PLAN.schema, "pairs", 4).collect(RECORDS, COINS).conditionals()
     assert pairs.plot().images[0].norm.vmin == 0
+    said = pairs.plot().get_title("left")
+    assert "reports at epsilon 4, pairs" in said
+    assert "±: half the 95% interval" in said
     lift = pairs.plot(kind="lift").images[0].norm
     assert (lift.vmin, lift.vcenter) == (0, 1)
     assert pairs.plot(kind="mean").images[0].get_clim() == (1, 5)

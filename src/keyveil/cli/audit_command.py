@@ -9,7 +9,7 @@ import click
 
 from ..estimate.decoding import decoding_of
 from ..foundation.errors import PlanError
-from ..foundation.exact import text, total
+from ..foundation.exact import rounded_up, text, total
 from ..foundation.files import named_content
 from ..mechanisms import REGISTRY
 from ..people.schema import MOST_KEYS, Schema
@@ -37,6 +37,7 @@ def mechanisms(keys: int, machine: bool) -> None:
         rows.append(
             {
                 "name": name,
+                "paper_name": kind.paper_name or None,
                 "source": kind.source,
                 "speaks_of": kind.speaks_of,
                 "answers": list(kind.answers),
@@ -56,9 +57,11 @@ def mechanisms(keys: int, machine: bool) -> None:
     for row in rows:
         used = row["bits_for_keys"]
         size = f"{row['bits_per_report']:.2f}" + (f" (at {used})" if used != keys else "")
-        epsilon, answers = f"{row['true_epsilon_at_1']:.4f}", ", ".join(row["answers"])
-        cells.append([row["name"], answers, epsilon, size, row["speaks_of"]])
-    print_table(["name", "answers", "true epsilon at 1", bits, "one report speaks of"], cells)
+        epsilon, answers = f"{row['true_epsilon_at_1']:.3f}", ", ".join(row["answers"])
+        cells.append([row["name"], row["paper_name"] or "", answers, epsilon, size, row["speaks_of"]])
+    print_table(
+        ["name", "in papers", "answers", "true epsilon at 1", bits, "one report speaks of"], cells
+    )
 
 
 @click.command()
@@ -88,7 +91,7 @@ def audit(path: str, machine: bool) -> int:
     else:
         if promised is not None and proven is not None:
             click.echo(f"promised  {text(promised)}")
-            click.echo(f"proven    {text(proven)}")
+            click.echo(f"proven    {rounded_up(proven)} (rounded up; --json has all digits)")
         if worst is not None:
             click.echo(f"worst     {worst}")
         for name, value in (_chain(result.plan) or {}).items():

@@ -9,6 +9,10 @@ from pathlib import Path
 
 import click
 
+from ..foundation.files import write_whole
+from ..people.example_orders import DISHES, orders
+from .output import whole_number
+from .output_files import OUTPUT, writes_files
 from .store_location import need, plainly
 
 HOST = "127.0.0.1"
@@ -20,11 +24,23 @@ EPSILON = 2
 @click.option(
     "--visitors", default=20.0, type=click.FloatRange(0.1, 1000), help="Simulated visitors a second."
 )
-def demo(port: int, visitors: float) -> int:
+@click.option(
+    "--table",
+    type=OUTPUT,
+    help="Write a made-up table of orders to this CSV file instead, to try other commands on, and end.",
+)
+@click.option("--keys", type=OUTPUT, help="With --table: write the dishes, one per line, to this file.")
+@whole_number("--guests", "guests", 1, 60_000, "With --table: number of guests.", most=10**7)
+@writes_files
+def demo(port: int, visitors: float, table: str | None, keys: str | None, guests: int) -> int:
     """Try it out: a menu, a dashboard, and simulated visitors, until Ctrl-C.
 
     Everything is in a temporary folder that is removed at the end, and only this machine can connect.
     """
+    if table is not None:
+        return _write_orders(Path(table), guests, keys)
+    if keys is not None:
+        raise click.UsageError("--keys belongs to --table")
     need("the demo")
     from ..people.schema import Schema
     from ..plan.plan import Plan
@@ -59,3 +75,16 @@ def demo(port: int, visitors: float) -> int:
         finally:
             arriving.stop()
             store.close()
+
+
+def _write_orders(path: Path, guests: int, keys: str | None) -> int:
+    """Write the made-up orders: a row for each dish, an empty one for a guest who orders nothing."""
+    table = orders(guests)
+    rows = ["person,key,value"]
+    rows += map("{},{},{}".format, table["guest"], table["dish"], table["rating"])
+    rows += (f"{guest},," for guest in sorted(set(range(guests)) - set(table["guest"].tolist())))
+    write_whole(path, ("\n".join(rows) + "\n").encode())
+    if keys is not None:
+        write_whole(Path(keys), ("\n".join(DISHES) + "\n").encode())
+    click.echo(f"{path}: {len(table['guest']):,} orders of {guests:,} guests: {', '.join(DISHES)}")
+    return 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ..foundation.errors import KeyveilError, PlanError
-from ..foundation.exact import text, total
+from ..foundation.exact import rounded_up, text, total
 from ..mechanisms import REGISTRY, mechanism_named
 from ..mechanisms.mechanism import CALIBRATIONS
 from ..people.scale import Scale
@@ -248,7 +248,7 @@ def _show(given: PlanOptions, result: PlanResult) -> None:
         click.echo(
             f"{given.output}: {plan_.mechanism_name}, {counted(len(plan_.schema.keys), 'key')}, "
             f"promises epsilon {text(plan_.promised)}, "
-            f"proves {plan_.proven:.9f}, {plan_.bits_per_report:.2f} bits a report"
+            f"proves {rounded_up(plan_.proven)}, {plan_.bits_per_report:.2f} bits a report"
         )
     elif given.explain:
         click.echo("no plan was written: -o FILE writes it", err=True)

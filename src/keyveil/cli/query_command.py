@@ -148,6 +148,13 @@ def conditional(plan_path: str, tally_path: str, kind: str, **options: Any) -> N
     ]
     print_table([f"{kind} of \\ given", *shown], rows)
     click.echo(f"estimator: {source.estimator}")
+    if any(
+        cell.how != "range" and cell.estimate.bounded
+        for row in matrix
+        for cell in row
+        if cell is not None
+    ):
+        click.echo(f"±: half the width of the {given.level:.0%} interval")
     if any(cell.shown is False for row in matrix for cell in row if cell is not None):
         click.echo(f"~ {NO_SIGN}")
     if len(shown) < len(keys):

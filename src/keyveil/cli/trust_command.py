@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..foundation.errors import PlanError
-from ..foundation.exact import decimal
+from ..foundation.exact import decimal, rounded_up
 from ..mechanisms import REGISTRY
 from ..people.scale import Scale
 from ..plan.plan import Plan
@@ -319,7 +319,7 @@ def shuffle(plan_path: str, people: str, delta: str, machine: bool) -> None:
         print_json(result.document())
         return
     known = result.parameters
-    click.echo(f"local     epsilon {result.local_epsilon:.9f}, whoever sees one report")
+    click.echo(f"local     epsilon {rounded_up(plan.proven)}, whoever sees one report")
     click.echo(
         f"shuffled  epsilon {result.epsilon:.6g} at delta {result.delta:g}, "
         f"whoever sees all {result.people:,}"

@@ -107,7 +107,7 @@ def estimate(
         answers = within_range(plan, answers)
     ends = plan.schema.shared_range
     span = None if ends is None else (float(ends[0]), float(ends[1]))
-    return replace(answers, value_range=span, frame_library=tally.frame_library)
+    return replace(answers, value_range=span, origin=tally.origin, frame_library=tally.frame_library)
 
 
 def bands(plan: Plan, counts: Integers, estimator: str | None = None, level: float = 0.95) -> KeyBands:

@@ -140,6 +140,8 @@ class Answers(ShownResult):
     """Names of the post-processing steps, in the order in which they were applied."""
     value_range: tuple[float, float] | None = field(default=None, compare=False)
     """The range of all values, if keys share it: where means can be."""
+    origin: str = field(default="", compare=False)
+    """What the answers rest on, for titles: reports, epsilon and mechanism."""
     frame_library: str | None = field(default=None, compare=False)
     """The kind of frame that the data came from, which ``to_frame`` returns, too."""
 

@@ -40,6 +40,12 @@ MOST_PLACES = 400
 """Largest exponent of a number, either way."""
 
 
+def rounded_up(epsilon: Decimal) -> str:
+    """An epsilon for people: three decimals, more if it is below 0.1, never less than it is."""
+    places = Decimal(1).scaleb(-max(3, 2 - epsilon.adjusted()))
+    return str(epsilon.quantize(places, ROUND_CEILING, _WIDE))
+
+
 def decimal(number: object, name: str) -> Decimal:
     """A finite decimal from an int, float (by its shortest form), Decimal or string; NumPy's too."""
     if isinstance(number, bool) or not isinstance(number, Integral | Real | Decimal | str):

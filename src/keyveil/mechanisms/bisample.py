@@ -26,6 +26,7 @@ class BiSample(Mechanism):
     """Outputs: no and yes for the positive side, then no and yes for the negative side."""
 
     name = "bisample"
+    paper_name = "BiSample"
     source = "Sun et al., DASFAA 2020"
     speaks_of = "one key, drawn at random: absent, low or high"
     bits = "log2 d + 2"

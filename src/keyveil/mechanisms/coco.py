@@ -29,6 +29,7 @@ class CoCoSingles(Sets):
     """pool x cells outputs; the states are the sets of signed keys."""
 
     name = "coco"
+    paper_name = "CoCo"
     source = "Wang et al., arXiv 2304.04410"
     speaks_of = "all held keys with their signs, at most cap of them: a cell that favours one of them"
     note = (

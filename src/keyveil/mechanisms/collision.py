@@ -93,6 +93,7 @@ class CollisionSingles(Sets):
     """pool x cells outputs; the states are the sets of signed keys."""
 
     name = "collision"
+    paper_name = "Collision"
     source = "Wang et al., arXiv 2304.04410"
     speaks_of = "all held keys with their signs, at most cap of them: a cell that one of them falls into"
     note = (

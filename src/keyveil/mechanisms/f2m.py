@@ -63,6 +63,7 @@ class F2M(Mechanism):
     """Three states, four outputs."""
 
     name = "f2m"
+    paper_name = "F2M"
     source = "Sun et al. 2019, Sec. IV-A"
     speaks_of = "one key, drawn at random: absent, low or high"
     wasteful = True

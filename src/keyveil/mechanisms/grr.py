@@ -22,6 +22,7 @@ class GRR(Mechanism):
     """Report the true item, or any other one."""
 
     name = "grr"
+    paper_name = "GRR (k-RR)"
     source = "Kairouz, Oh, Viswanath, NIPS 2014"
     speaks_of = "one held key drawn uniformly, or none"
     answers = ("frequency",)

@@ -23,6 +23,7 @@ class Harmony(Mechanism):
     """Three states, two outputs: an absent key is a fair coin."""
 
     name = "harmony"
+    paper_name = "Harmony"
     source = "Nguyên et al. 2016"
     speaks_of = "one key, drawn at random: its value, absent counting as 0"
     answers = ("mass",)

@@ -31,6 +31,7 @@ class IOH(Mechanism):
     """3^d cells, 3^d bits."""
 
     name = "ioh"
+    paper_name = "IOH"
     source = "Sun et al. 2019, Sec. V"
     speaks_of = "all keys together, as one of 3^d cells"
     bits = "3^d"
@@ -50,6 +51,7 @@ class IOHOptimal(IOH):
     """IOH with optimal bits."""
 
     name = "ioh_optimal"
+    paper_name = "IOH with OUE bits"
     source = "Sun et al. 2019, Sec. V, with the bits of Wang et al., USENIX Security 2017"
 
     def _bits(self, positions: int, epsilon: Decimal) -> Symbols:

@@ -73,6 +73,7 @@ class KVOH(Mechanism):
     """Three bits, eight outputs."""
 
     name = "kvoh"
+    paper_name = "KVOH"
     source = "Sun et al. 2019, Sec. IV-C"
     speaks_of = "one key, drawn at random: absent, low or high"
     bits = "log2 d + 3"

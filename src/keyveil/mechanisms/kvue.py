@@ -23,6 +23,7 @@ class KVUE(Mechanism):
     """Three states, three outputs, one keep and one lie."""
 
     name = "kvue"
+    paper_name = "KVUE"
     source = "Sun et al. 2019, Sec. IV-B"
     speaks_of = "one key, drawn at random: absent, low or high"
     bits = "log2 d + log2 3"

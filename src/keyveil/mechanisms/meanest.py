@@ -23,6 +23,7 @@ class MeanEst(Mechanism):
     """2^d states, d bits sent."""
 
     name = "meanest"
+    paper_name = "MeanEst"
     source = "Duchi, Jordan, Wainwright, JACM 2014"
     speaks_of = "the whole record as a vector of signs, absent counting as 0"
     answers = ("mass",)

@@ -92,6 +92,7 @@ class PCKVUE(Padded):
     """d + l positions, each with three symbols."""
 
     name = "pckv_ue"
+    paper_name = "PCKV-UE"
     source = "Gu et al., USENIX Security 2020"
     bits = "(d + l) log2 3"
     most_keys = (1 << 20) - MOST_LENGTH
@@ -109,6 +110,7 @@ class PCKVGRR(Padded):
     """2 (d + l) outputs, one for each signed key and dummy."""
 
     name = "pckv_grr"
+    paper_name = "PCKV-GRR"
     source = "Gu et al., USENIX Security 2020"
     bits = "log2 (d + l) + 1"
     most_keys = (1 << 19) - MOST_LENGTH

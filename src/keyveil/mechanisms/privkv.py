@@ -141,6 +141,7 @@ class PrivKV(Mechanism):
     """Three states, three outputs."""
 
     name = "privkv"
+    paper_name = "PrivKV"
     source = "Ye et al., IEEE S&P 2019; Sun et al. 2019, Sec. III"
     speaks_of = "one key, drawn at random: absent, low or high"
     wasteful = True

@@ -41,6 +41,7 @@ class PrivKVM(Mechanism):
     """A chain of ``rounds`` plans; each person answers every one."""
 
     name = "privkvm"
+    paper_name = "PrivKVM"
     source = "Ye et al., IEEE S&P 2019"
     speaks_of = "one key, drawn at random, in each of several rounds"
     wasteful = True

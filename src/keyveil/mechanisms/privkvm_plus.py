@@ -42,6 +42,7 @@ class PrivKVMPlus(Mechanism):
     """A chain of at most ``rounds`` plans; each person answers every one."""
 
     name = "privkvm_plus"
+    paper_name = "PrivKVM+"
     source = "Ye et al., IEEE S&P 2019"
     speaks_of = "one key, drawn at random, in each of several rounds"
     bits = "c (log2 d + log2 3), and d means down in each round"

@@ -23,6 +23,7 @@ class Rappor(Mechanism):
     """d bits; d + 1 states."""
 
     name = "rappor"
+    paper_name = "RAPPOR (SUE)"
     source = "Erlingsson, Pihur, Korolova, CCS 2014"
     speaks_of = "one held key drawn uniformly, or none"
     answers = ("frequency",)

@@ -22,6 +22,7 @@ class RR(Mechanism):
     """Keep or flip one bit: two states, two outputs."""
 
     name = "rr"
+    paper_name = "randomized response"
     source = "Warner, JASA 1965"
     speaks_of = "one key, drawn at random: held or not"
     answers = ("frequency",)

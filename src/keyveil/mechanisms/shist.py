@@ -30,6 +30,7 @@ class SHist(Mechanism):
     """rows x 2 outputs; d + 1 states."""
 
     name = "shist"
+    paper_name = "SHist"
     source = "Bassily, Smith, STOC 2015"
     speaks_of = "one held key drawn uniformly, or none"
     answers = ("frequency",)

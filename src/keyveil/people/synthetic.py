@@ -1,4 +1,5 @@
 """Populations that are stated by their laws: the paper's Gaussian and Uniform, and PCKV's UU and GG.
+``orders`` is a made-up table to try things on.
 
 People belong to hidden kinds; within a kind they hold each key on their own, with the kind's chance,
 and value it by the key's law. One kind means independent keys; two kinds tie keys together; a kind
@@ -31,6 +32,7 @@ import numpy as np
 from ..foundation.arrays import Floats
 from ..foundation.coins import Coins, address
 from ..foundation.errors import PlanError
+from .example_orders import orders as orders
 from .people import People, place_type, starts_of
 from .population import Population, on_unit_scale
 from .prior import GRID, Prior, value_law

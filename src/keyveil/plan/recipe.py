@@ -124,6 +124,8 @@ class Recipe(ABC):
     """The half of a mechanism that makes plans; the other half, ``Decoding``, reads their tallies."""
 
     name: ClassVar[str]
+    paper_name: str = ""
+    """Its name in papers; empty for a mechanism of keyveil."""
     source: ClassVar[str]
     """Where it is from, with venue and year."""
     speaks_of: ClassVar[str]

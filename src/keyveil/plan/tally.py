@@ -12,6 +12,7 @@ import numpy as np
 
 from ..foundation.arrays import Integers
 from ..foundation.errors import ReportError
+from ..foundation.exact import text
 from ..foundation.files import named, named_content, write_whole
 from .front_door import TallyDoor
 from .report import Report, Reports, check_plan_name, json_object, same_json
@@ -41,6 +42,12 @@ class Tally(TallyDoor):
     def reports(self) -> int:
         """How many reports were added."""
         return total_of(self.counts[self.plan.layout.own])
+
+    @property
+    def origin(self) -> str:
+        """What answers from this tally rest on, for titles: "60,000 reports at epsilon 2, pairs"."""
+        reports = f"{self.reports:,} report{'' if self.reports == 1 else 's'}"
+        return f"{reports} at epsilon {text(self.plan.promised)}, {self.plan.mechanism_name}"
 
     def belongs_to(self, plan: Plan) -> None:
         """Refuse a tally of another plan."""

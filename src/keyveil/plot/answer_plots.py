@@ -21,10 +21,15 @@ WORDS = {
     "mass": "frequency times mean, on [-1, 1]",
 }
 """The statistics of a key, as axes name them."""
+TITLES = {
+    "frequency": "How many people have each key",
+    "mean": "How people value each key that they have",
+    "mass": "Frequency times mean of each key",
+}
 MATRIX_WORDS = {
-    "frequency": "Share who have the row's key, among people who have the column's",
-    "mean": "Mean value of the row's key, among people who have both",
-    "lift": "How many times as often people have the row's key if they have the column's",
+    "frequency": "Share of people with the row's key,\namong people with the column's",
+    "mean": "Mean value of the row's key,\namong people with both keys",
+    "lift": "How many times as often people have the row's key\nif they have the column's",
 }
 
 
@@ -42,22 +47,23 @@ def plot_answers(
         raise QueryError(f"these answers have no {of!r}; they have: {', '.join(parts)}")
     parts = parts if of is None else [of]
     shown = answers.keys[:MOST_ROWS]
-    heading = title or f"{answers.mechanism}: answers with {answers.level:.0%} intervals"
+    what = "Who has what, and how they value it" if len(parts) > 1 else TITLES[parts[0]]
+    heading = title or f"{what}\n{answers.origin or answers.mechanism}, {answers.level:.0%} intervals"
     if len(shown) < len(answers):
         heading += f" (first {len(shown)} of {len(answers)} keys)"
     if ax is not None:
         _panel(ax, parts[0], shown, answers.value_range, truth)
         ax.set_title(heading, loc="left", fontsize=11)
         return ax
-    height = 1.4 + 0.28 * max(len(shown), 3)
+    height = 1.7 + 0.28 * max(len(shown), 3)
     figure, panels = grid_of(path, len(parts), 1.5 + 4.2 * len(parts), height, sharey=True)
     for panel, part in zip(panels[0], parts, strict=True):
         _panel(panel, part, shown, answers.value_range, truth)
-    heading_end = put_away_with(figure, None, heading, 0, 1 - 0.3 / height)
+    heading_end = put_away_with(figure, None, heading, 0, 1 - 0.55 / height)
     handles: dict[str, Any] = {}
     for panel in figure.axes:
         handles |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
-    top = 1 - 0.28 / height
+    top = 1 - 0.5 / height
     place = {"loc": "upper left", "bbox_to_anchor": (0.005, top), "ncols": 5}
     figure.legend(list(handles.values()), list(handles), **place, frameon=False, fontsize=9)
     return heading_end if path is None else put_away(figure, path)
@@ -132,9 +138,9 @@ def plot_matrix(
     for i, j, cell in known:
         if cell.estimate.bounded:
             values[i, j] = cell.estimate.value  # NaN for a range
-    inches = min(2.9 + 0.4 * size, 11.0)
+    inches = min(3.3 + 0.45 * size, 11.5)
     if ax is None:
-        figure, ((panel,),) = grid_of(path, 1, inches + 1.6, inches)
+        figure, ((panel,),) = grid_of(path, 1, inches + 1.0, inches)
     else:
         figure, panel = ax.figure, ax
     panel.set_facecolor("#dddddd")
@@ -151,7 +157,10 @@ def plot_matrix(
     panel.set_yticks(ticks, names, fontsize=8)
     panel.tick_params(length=0)
     panel.set_xlabel("among people who have", fontsize=9)
-    panel.set_title(MATRIX_WORDS[kind] + hatched, loc="left", fontsize=10)
+    lines = [MATRIX_WORDS[kind], getattr(matrix, "origin", "")]
+    if size <= numbers:
+        lines.append(f"±: half the {getattr(matrix, 'level', 0.95):.0%} interval")
+    panel.set_title("\n".join(filter(None, [*lines, hatched])), loc="left", fontsize=9)
     figure.colorbar(image, ax=panel, fraction=0.046, pad=0.03)
     if ax is not None:
         return panel
@@ -188,7 +197,7 @@ def _hatch(panel: Axes, image: Any, known: Sequence[tuple[int, int, Any]]) -> st
             "alpha": 0.55,
         }
         panel.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, **box))
-    return "\nhatched: uncertain; the tally shows no sign that they go together" if uncertain else ""
+    return "hatched: no sign that the two go together" if uncertain else ""
 
 
 def _wide(cell: Any, span: float) -> bool:

@@ -107,6 +107,7 @@ class Conditionals(ShownResult):
             hint = "" if near is None else f"did you mean {near}? "
             raise PlanError(f"unknown estimator {estimator!r}; {hint}known: {', '.join(ESTIMATORS)}")
         quantile(level)
+        self.origin = tally.origin
         whole, counts = plan, tally.counts
         self.frame_library = tally.frame_library
         plan, tally = asked_together(plan, tally)
@@ -186,7 +187,9 @@ class Conditionals(ShownResult):
             zip(pairs, self.answers([Query(kind, k, ((c, True),)) for k, c in pairs]), strict=True)
         )
         rows = [[answers.get((k, c)) for c in keys] for k in keys]
-        return ConditionalMatrix(keys, kind, rows, self.level, self._ends, self.frame_library)
+        return ConditionalMatrix(
+            keys, kind, rows, self.level, self._ends, self.frame_library, self.origin
+        )
 
     def columns(self) -> dict[str, list[Any]]:
         """The columns of all three matrices; means only if the plan asks for values."""

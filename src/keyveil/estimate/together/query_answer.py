@@ -155,7 +155,9 @@ class ConditionalMatrix(ShownResult, Sequence[list[QueryAnswer | None]]):
         level: float,
         ends: tuple[float, float] | None = None,
         frame_library: str | None = None,
+        origin: str = "",
     ) -> None:
+        self.origin = origin
         self.keys, self.kind, self.level, self._rows, self._ends = keys, kind, level, rows, ends
         self.frame_library = frame_library
 
@@ -207,7 +209,7 @@ class ConditionalMatrix(ShownResult, Sequence[list[QueryAnswer | None]]):
         """A heat map; uncertain cells are hatched, unknown ones grey."""
         from ...plot.answer_plots import plot_matrix
 
-        return plot_matrix(self.keys, self._rows, None, self.kind, ends=self._ends, ax=ax)
+        return plot_matrix(self.keys, self, None, self.kind, ends=self._ends, ax=ax)
 
 
 def answer_columns(answers: Iterable[QueryAnswer]) -> dict[str, list[Any]]:

@@ -1,0 +1,141 @@
+"""The documentation as a site: it builds without a warning, asks no other machine, has every page."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import keyveil
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+CONFIG = ROOT / "zensical.toml"
+OUTSIDE = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*\b(?:src|href)=[\"']?(https?:)?//", re.I)
+"""A part of a page that a browser would ask another machine for."""
+TERMS = (
+    "epsilon",
+    "frequency",
+    "mean",
+    "held",
+    "cap",
+    "prior",
+    "spread",
+    "shrinkage",
+    "pilot",
+    "epoch",
+    "collection",
+    "query",
+)
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return runpy.run_path(str(ROOT / "examples" / "doc_tables.py"))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site of a copy of docs and sources, and what the build said."""
+    folder = tmp_path_factory.mktemp("site")
+    subprocess.run(["cp", "-r", DOCS, ROOT / "src", folder], check=True)
+    (folder / "zensical.toml").write_text(CONFIG.read_text())
+    return folder, build(folder)
+
+
+def build(folder: Path) -> subprocess.CompletedProcess[str]:
+    words = [Path(sys.executable).parent / "zensical", "build", "--clean", "--strict"]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def pages_of(nav: object) -> set[str]:
+    """The pages that a navigation leads to."""
+    if isinstance(nav, str):
+        return {nav}
+    parts = nav.values() if isinstance(nav, dict) else nav
+    return set().union(*map(pages_of, parts))
+
+
+def test_the_site_builds_without_a_warning(site):
+    folder, done = site
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "No issues found" in done.stdout + done.stderr
+    for page in DOCS.glob("*.md"):
+        assert (folder / "out" / "site" / f"{page.stem}.html").stat().st_size > 2_000
+
+
+def test_a_broken_link_stops_the_build(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text("# A page\n\n[nowhere](nowhere.md)\n")
+    (tmp_path / "zensical.toml").write_text('[project]\nsite_name = "broken"\nsite_dir = "out/site"\n')
+    assert build(tmp_path).returncode != 0
+
+
+def test_no_page_asks_another_machine_for_anything(site):
+    pages = list((site[0] / "out" / "site").rglob("*.html"))
+    assert len(pages) > 40
+    assert [page.name for page in pages if OUTSIDE.search(page.read_text())] == []
+    assert OUTSIDE.search('<link rel="stylesheet" href="https://fonts.example.org/a.css">')
+    assert OUTSIDE.search("<script src=//cdn.example.org/a.js>")
+    assert not OUTSIDE.search('<a href="https://example.org/">')
+
+
+def test_the_reference_shows_docstrings_and_inherited_methods(site):
+    page = (site[0] / "out" / "site" / "api.html").read_text()
+    for name in (
+        "plan.plan.Plan",
+        "plan.plan.Plan.collect",
+        "plan.tally.Tally.query",
+        "plan.budget.Budget",
+    ):
+        assert f'id="keyveil.{name}"' in page
+    first = keyveil.Tally.__doc__.splitlines()[0].split("``")[0].strip()
+    assert len(first) > 10
+    assert first in re.sub(r"<[^>]+>", "", page)
+
+
+def test_the_navigation_leads_to_every_page():
+    nav = tomllib.loads(CONFIG.read_text())["project"]["nav"]
+    assert {page.name for page in DOCS.glob("*.md")} <= pages_of(nav)
+    assert "decisions/README.md" in pages_of(nav)
+
+
+def test_tables_of_the_docs_are_what_the_package_says(tables):
+    for page in tables["TABLES"]:
+        assert tables["page_with_table"](page) == (DOCS / page).read_text(), "run examples/doc_tables.py"
+
+
+def test_the_reference_has_every_public_name(tables):
+    named = [name for names in tables["REFERENCE"].values() for name in names.split()]
+    assert sorted(named) == sorted(keyveil.__all__)
+    assert set(tables["MODULES"]) == set(keyveil._SUBJECTS)
+
+
+def test_the_glossary_has_the_terms_that_pages_use():
+    page = (DOCS / "glossary.md").read_text()
+    terms = [
+        term.lower()
+        for entry in re.findall(r"^\*\*(.+?)\.\*\*$", page, re.M)
+        for term in entry.split(", ")
+    ]
+    assert set(TERMS) <= set(terms)
+    assert len(terms) == len(set(terms))
+    assert terms == sorted(terms, key=lambda term: term.split()[0]), "in alphabetical order"
+    nouns = re.findall(r"^\| \*\*(.+?)\*\*", (DOCS / "concepts.md").read_text(), re.M)
+    assert {"Record", "Schema", "Plan", "Report", "Tally"} < set(nouns)
+
+
+def test_every_picture_of_the_pages_exists_and_every_image_is_shown():
+    pages = [ROOT / "README.md", *DOCS.rglob("*.md")]
+    shown = {
+        (page.parent / name).resolve()
+        for page in pages
+        for name in re.findall(r"!\[[^\]]*\]\(([^)]+\.png)\)", page.read_text())
+    }
+    assert [str(path) for path in shown if not path.is_file()] == []
+    assert {path.resolve() for path in (DOCS / "images").glob("*.png")} <= shown
