@@ -230,11 +230,13 @@ def test_conditionals_take_estimators(friends):
     )
 
 
+@pytest.mark.sampled
 def test_an_estimator_that_no_mechanism_has_is_refused_before_any_work(friends):
     with pytest.raises(PlanError, match=r"'likelyhood'; did you mean likelihood\? known: best, pooled"):
         conditionals(friends, ["auto"], estimators=("printed", "likelyhood"))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", REGISTRY)
 def test_every_estimator_of_every_plan_may_be_requested(shoppers, name):
     needed = {"queries": "mean(0 | 1)"} if name == "workload" else {}
