@@ -1,4 +1,4 @@
-"""The pictures of docs/dashboard.md and docs/browser.md: ``python examples/pictures.py`` writes them.
+"""The pictures of docs/dashboard.md: ``python examples/pictures.py`` writes them to docs/images.
 
 It needs Chromium and the packages of ``keyveil[dev]``. The collector listens only on this machine.
 """
@@ -37,7 +37,7 @@ PICTURES = (
 )
 """Name, view, colours and size of each picture of the dashboard."""
 DEMOS = (("light", "light", (760, 1220)), ("dark", "dark", (760, 1220)), ("phone", "light", (390, 1640)))
-"""Name, colours and size of each picture of the page of ``keyveil demo``, and of the notice on it."""
+"""Name, colours and size of each picture of the page of ``keyveil demo``."""
 
 
 @contextmanager
@@ -106,8 +106,8 @@ def demo() -> Iterator[str]:
         process.wait(30)
 
 
-def take_answered(browser: Browser, url: str, scheme: str, size: tuple[int, int]) -> tuple[bytes, bytes]:
-    """Pictures of the notice that asks, and of the page when it is filled in and agreed to."""
+def take_answered(browser: Browser, url: str, scheme: str, size: tuple[int, int]) -> bytes:
+    """A picture of the page that asks, filled in and agreed to."""
     width, height = size
     context = browser.new_context(
         color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}
@@ -119,16 +119,13 @@ def take_answered(browser: Browser, url: str, scheme: str, size: tuple[int, int]
         page.get_by_role("checkbox", name=food).check()
         page.get_by_role("slider", name=f"Rating of {food}").fill(rating)
     page.get_by_role("button", name="Next").click()
-    page.get_by_role("button", name="Send one message").wait_for()
-    page.wait_for_timeout(700)
-    notice = packed(page.locator("keyveil-consent").screenshot())
     page.get_by_role("button", name="Send one message").click()
     page.get_by_text("Sent and counted").wait_for()
     page.evaluate("scrollTo(0, 0)")
     page.wait_for_timeout(700)
     content = packed(page.screenshot())
     context.close()
-    return notice, content
+    return content
 
 
 def main() -> None:
@@ -145,9 +142,7 @@ def main() -> None:
             keep(f"dashboard-{name}", take(browser, url, view, scheme, size))
         with demo() as address:
             for name, scheme, size in DEMOS:
-                notice, answered = take_answered(browser, address, scheme, size)
-                keep(f"consent-{name}", notice)
-                keep(f"demo-{name}", answered)
+                keep(f"demo-{name}", take_answered(browser, address, scheme, size))
         browser.close()
 
 
