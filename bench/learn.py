@@ -91,9 +91,14 @@ def accuracies(
 
 
 def listed(source: Source, exact: Source, lift: float) -> tuple[int, int, float]:
-    """The number of listed rules, of false ones among them, and the share of true rules listed."""
-    listed_rules = {(r.antecedent, r.consequent) for r in rules(source, min_lift=lift)}
-    true = {(r.antecedent, r.consequent) for r in rules(exact, min_lift=lift)}
+    """The number of listed rules, of false ones among them, and the share of true rules listed.
+
+    A rule of two keys is about both directions, whichever is named first.
+    """
+    listed_rules, true = (
+        {frozenset((r.antecedent[0][0], r.consequent)) for r in rules(given, min_lift=lift)}
+        for given in (source, exact)
+    )
     return len(listed_rules), len(listed_rules - true), len(listed_rules & true) / max(len(true), 1)
 
 

@@ -167,3 +167,12 @@ def test_dependence_is_found_without_noise(independent):
     assert ChowLiu().fit(ExactEvidence(independent)).edges_ == []
     assert DecisionTree("k0").fit(ExactEvidence(independent)).root_.split is None
     assert rules(ExactEvidence(independent), given="either") == []
+
+
+def test_no_rule_claims_a_lift_that_is_impossible():
+    """Nearly everyone holds both keys, so no lift is above 1.12, and none is listed above 1.5."""
+    schema = Schema.of(["a", "b", "c"], 1, 5)
+    records = [{"a": 3, "b": 3, "c": 3}] * 8 + [{"a": 3}, {}] + [{"c": 3}] * 2
+    table = ExactEvidence(Population(schema, People.of_records(schema, records)))
+    assert rules(table, min_lift=1.5) == []
+    assert rules(table)

@@ -103,7 +103,7 @@ def compare(**options: Any) -> None:
     given = CompareOptions(**options)
     names, epsilons, contest = read_contest(given)
     competitors = competitors_of(names, contest, given.prior is None)
-    with progress("comparing") as on_progress:
+    with progress("comparing", "plans") as on_progress:
         result = measure(
             contest,
             competitors.names,

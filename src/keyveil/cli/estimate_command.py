@@ -32,7 +32,7 @@ def tally(plan_path: str, sources: tuple[str, ...], output: str, machine: bool) 
     """Count REPORTS (files of reports, JSON lines, or tallies made elsewhere) into one tally."""
     plan = Plan.load(plan_path)
     total = Tally(plan)
-    with progress("tallying") as on_progress:
+    with progress("tallying", "reports") as on_progress:
         seen: dict[str, str] = {}
         empty: list[str] = []
         for source in sources:

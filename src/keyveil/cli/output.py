@@ -11,14 +11,9 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Table
+from rich.text import Text
 
 as_json = click.option("--json", "machine", is_flag=True, help="Print JSON.")
 
@@ -69,7 +64,10 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: s
     for row in rows:
         table.add_row(*(cell.replace("[", "\\[") for cell in row))
     width = None if sys.stdout.isatty() else 160
-    Console(width=width, highlight=False, emoji=False).print(table)
+    console = Console(width=width, highlight=False, emoji=False)
+    if console.measure(table, options=console.options.update(width=1000)).maximum > console.width:
+        table.padding = (0, 1, 0, 0)  # one space between columns instead of two
+    console.print(table)
 
 
 def plain_only(encoding: str | None, environment: Mapping[str, str]) -> bool:
@@ -90,16 +88,42 @@ def _figure(cell: str) -> bool:
     return not cell or cell[:1] in "-+.0123456789[?" or cell in ("unbounded", "unknown")
 
 
+class HowFar(ProgressColumn):
+    """How much is done, of how much, and the time that is left: "2 of 8 plans, about 12 s left"."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
+    def render(self, task: Task) -> Text:
+        if not task.completed:
+            return Text("")
+        done, left = f"{task.completed:,.0f}", task.time_remaining
+        if task.total is not None:
+            done = f"{done} of {task.total:,.0f}"
+        time = f", about {duration(left)} left" if left else ""
+        return Text(f"{done} {self.unit}{time}")
+
+
+def duration(seconds: float) -> str:
+    """A rounded length of time: "12 s", "3 min", "2 h"."""
+    for length, unit in ((3600, "h"), (60, "min")):
+        if seconds >= 1.5 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
 @contextmanager
-def progress(label: str) -> Iterator[Any]:
-    """A progress bar on the error stream of a terminal; a callback with (done, total or None)."""
-    console = Console(stderr=True)
+def progress(label: str, unit: str = "") -> Iterator[Any]:
+    """A progress bar on the error stream of a terminal; a callback with (done, total or None).
+
+    ``unit`` names what is counted. The bar is gone when all is done.
+    """
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
+        HowFar(unit),
+        console=Console(stderr=True),
         transient=True,
         disable=not sys.stderr.isatty(),
     )

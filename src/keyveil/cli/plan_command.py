@@ -18,7 +18,7 @@ from ..people.schema import Schema
 from ..plan.plan import Plan
 from ..plan.tally import Tally
 from .arguments import RANGE, Given, read_count, read_numbers, read_schema
-from .output import as_json, counted, print_json
+from .output import as_json, counted, print_json, progress
 from .output_files import OUTPUT, PICTURE, writes_files
 
 if TYPE_CHECKING:
@@ -205,7 +205,8 @@ def _planner_choice(given: PlanOptions) -> PlanResult:
     assert people is not None
     schema, epsilon, prior, notes = _read_schema(given)
     ask = "both" if given.ask is None else given.ask
-    advice = advice_for(schema, epsilon, people, ask, prior or given.known(schema))
+    with progress("planning"):
+        advice = advice_for(schema, epsilon, people, ask, prior or given.known(schema))
     _show_advice(advice, given)
     first = None if given.one_round else advice.first_round
     facts = {"advice": advice.document(), "is_first_round": first is not None}

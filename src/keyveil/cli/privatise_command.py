@@ -51,7 +51,7 @@ def privatise(plan_path: str, table: str, stated: str | None, output: str, **how
     plan, machine = Plan.load(plan_path), how.pop("machine")
     coins = Coins.secure() if stated is None else Coins.stated(stated)
     mapped: Counter[str] = Counter()
-    with progress("privatising") as on_progress, writing(plan, output) as writer:
+    with progress("privatising", "rows") as on_progress, writing(plan, output) as writer:
         try:
             for people in read_people(plan.schema, table, progress=on_progress, mapped=mapped, **how):
                 writer.add(plan.privatise(people, coins))

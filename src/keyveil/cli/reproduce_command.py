@@ -72,7 +72,7 @@ def _run(given: Given) -> tuple[ExperimentResult, Path]:
         raise PlanError("a seed is a text of at least one letter or digit")
     seed = SEED if given.seed is None else given.seed
     setup = prepared(seed, quick=given.quick, movielens=given.movielens)
-    with progress("reproducing") as on_progress:
+    with progress("reproducing", "parts") as on_progress:
         how: dict[str, Any] = {"processes": given.processes, "fresh": given.fresh}
         result = run(setup, names, given.output, on_progress=on_progress, **how)
     return result, write_report(result, given.output)

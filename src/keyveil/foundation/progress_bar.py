@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from html import escape
+from importlib import import_module
 from typing import Any
 
 Progress = Callable[[int], None]
 """Called with the number of things that are done."""
 
+TERMINAL = "{desc} {bar:30} {n_fmt} of {total_fmt}, {remaining} left"
+
 
 @contextmanager
 def progress_bar(label: str, total: int, wanted: bool = True) -> Iterator[Progress]:
-    """Show how many of ``total`` are done; needs tqdm (``keyveil[notebook]``), and is silent without."""
-    bars = _bars() if wanted and (in_notebook() or sys.stderr.isatty()) else None
+    """Show how many of ``total`` are done, until all are done. Then nothing is left of the bar.
+
+    In a terminal it needs tqdm (``keyveil[notebook]``), and is silent without.
+    """
+    if wanted and in_notebook():
+        with _in_cell(label, total) as show:
+            yield show
+        return
+    bars = _bars() if wanted and sys.stderr.isatty() else None
     if bars is None:
         yield lambda done: None
         return
-    with bars(total=total, desc=label, leave=False) as bar:
+    with bars(total=total, desc=label, leave=False, bar_format=TERMINAL) as bar:
         yield lambda done: bar.update(done - bar.n)
 
 
@@ -30,11 +40,29 @@ def in_notebook() -> bool:
     return running is not None and "IPKernelApp" in getattr(running, "config", {})
 
 
+@contextmanager
+def _in_cell(label: str, total: int) -> Iterator[Progress]:
+    """A bar in the output of a notebook's cell; the browser draws it."""
+    cell: Any = import_module("IPython.display")
+
+    def shown(done: int) -> dict[str, str]:
+        words = f"{done:,} of {total:,}"
+        bar = f'<progress value="{done}" max="{total}"></progress>'
+        return {
+            "text/html": f"<div>{escape(label)} {bar} {words}</div>",
+            "text/plain": f"{label}: {words}",
+        }
+
+    handle = cell.display(shown(0), raw=True, display_id=True)
+    try:
+        yield lambda done: handle.update(shown(done), raw=True)
+    finally:
+        handle.update({"text/html": "", "text/plain": ""}, raw=True)
+
+
 def _bars() -> Any:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # without ipywidgets a notebook shows the bar as text
-            from tqdm.auto import tqdm
+        from tqdm import tqdm
     except ImportError:
         return None
     return tqdm

@@ -233,6 +233,9 @@ def _p_value(released: Released, query: Query, lift: float) -> float:
     _, target, condition = np.moveaxis(query_weights(released.schema, query), -1, 0)
     asked = AnswerPair(np.ones_like(target), target, condition)
     law = released.law(keys).law
+    shares = [float((law * part).sum()) for part in (target, condition)]
+    if lift * max(shares) >= 0.999:
+        return 1.0  # nearly everyone who could has it: no lift is that large
     return excess(released, keys, asked, law_with_lift(law, asked, released.reports(keys), lift))
 
 
