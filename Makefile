@@ -91,6 +91,11 @@ test: lint types services browser node
 test-long: lint types services browser node
 	@$(KEEP) KEYVEIL_POSTGRES=required KEYVEIL_LONG=1 $(BIN)/python -m pytest -n 2
 
+# Everything that a release needs: versions agree, both archives build, install and work, the docs build.
+release-check: setup
+	@$(BIN)/python deploy/release_check.py
+	@$(MAKE) --no-print-directory docs
+
 bench: setup
 	@$(BIN)/python -m bench
 

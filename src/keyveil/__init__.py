@@ -175,3 +175,4 @@ __all__ = [
     "pilot_people",
 ]
 __version__ = "0.1.0"
+"""The one place of the version; everything else reads it or is compared with it."""

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import keyveil
+
 ROOT = Path(__file__).parents[2]
 CLIENT = ROOT / "clients" / "js"
 TOOLS = CLIENT / "node_modules" / ".bin"
@@ -92,7 +94,7 @@ def test_reports_are_drawn_from_secure_words_alone():
 def test_package_and_project_agree():
     package = json.loads((CLIENT / "package.json").read_text())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert (package["version"], package["license"]) == (project["version"], project["license"])
+    assert (package["version"], package["license"]) == (keyveil.__version__, project["license"])
     assert (CLIENT / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
     for entry in package["exports"].values():
         for path in entry.values() if isinstance(entry, dict) else [entry]:

@@ -681,3 +681,15 @@ def test_a_cap_is_corrected_by_a_size_part_in_every_command(tmp_path):
     tally = Tally.load(plan, tmp_path / "t.kv")
     assert estimate(plan, tally)["k0"].frequency.document() == first
     assert first["low"] < sum(0 in chosen for chosen in held) / 3000 < first["high"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_can_complete_commands(shell, tmp_path):
+    words = Path(sys.executable).parent / "keyveil"
+    asked = {**os.environ, "_KEYVEIL_COMPLETE": f"{shell}_source"}
+    done = subprocess.run([words], env=asked, capture_output=True, text=True, check=True)
+    assert f"{shell}_complete" in done.stdout
+    asked |= {"_KEYVEIL_COMPLETE": f"{shell}_complete", "COMP_WORDS": "keyveil priv", "COMP_CWORD": "1"}
+    asked["COMP_CWORD"] = "priv" if shell == "fish" else "1"
+    done = subprocess.run([words], env=asked, capture_output=True, text=True, check=True)
+    assert "privatise" in done.stdout

@@ -14,8 +14,11 @@ import time
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from keyveil.simulate.paper import NAMES, fig1
+from keyveil.simulate.paper.claim_errata import ERRATA, errata_of
+from keyveil.simulate.paper.figures import clipped_marks, noise_bars
 
 KEYVEIL = Path(sys.executable).parent / "keyveil"
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
@@ -82,6 +85,49 @@ def test_every_claim_stands_in_the_docs_with_the_verdict_of_a_quick_run(quick):
     page = PAGE.read_text().replace("\\|", "|")
     for claim in quick[1]["claims"]:
         assert f"| {claim['claim']} | **{claim['verdict']}** |" in page
+
+
+def test_claims_name_the_errata_that_explain_them(quick):
+    known = set(
+        map(int, re.findall(r"^### (\d+)\.", (PAGE.parent / "errata.md").read_text(), re.MULTILINE))
+    )
+    texts = [claim["claim"] for claim in quick[1]["claims"]]
+    for words, numbers in ERRATA.items():
+        assert any(words in text for text in texts), words
+        assert set(numbers) <= known
+    assert errata_of("PrivKVM is the only one that is unbiased") == "erratum 20"
+    assert errata_of("no such claim") == ""
+    page, report = (
+        PAGE.read_text().replace("\\|", "|"),
+        html.unescape((quick[0] / "report.html").read_text()),
+    )
+    with (quick[0] / "claims.csv").open() as file:
+        for row in csv.DictReader(file):
+            place = "; ".join(filter(None, (row["place"], row["errata"])))
+            assert f"| {place} | {row['claim']} |" in page
+            assert f"({place})" in report
+    wrong = [claim for claim in quick[1]["claims"] if claim["verdict"] == "not confirmed"]
+    assert all(errata_of(claim["claim"]) for claim in wrong)
+
+
+def test_pictures_name_decoders_and_mark_what_lies_outside(quick):
+    figures = quick[0] / "figures"
+    for name in ("fig6", "fig7"):
+        drawn = (figures / f"{name}.svg").read_text()
+        for words in ("IOH, decoded by the paper", "pairs, decoded by pooled least squares"):
+            assert f"<!-- {words}" in drawn
+        assert "two standard errors" in html.unescape((quick[0] / "report.html").read_text())
+
+
+def test_points_above_the_edge_have_a_mark_there():
+    panel = Figure().add_subplot()
+    rows = [{"x": 1.0, "y": 3.0}, {"x": 2.0, "y": 30.0}, {"x": 3.0, "y": 9.0}]
+    clipped_marks(panel, {"KVUE": rows, "KVOH": rows[:1]}, "x", "y", 8.0)
+    (marks,) = panel.lines
+    assert (list(marks.get_xdata()), list(marks.get_ydata())) == ([2.0, 3.0], [8.0, 8.0])
+    noise_bars(panel, [{"x": 1.0, "y": 3.0, "se_y": 0.5}], "x", "y", "KVUE")
+    (bars,) = panel.collections
+    assert bars.get_segments()[0].tolist() == [[1.0, 2.0], [1.0, 4.0]]
 
 
 def test_a_part_that_is_run_again_leaves_the_report_whole(quick, command, monkeypatch):

@@ -36,6 +36,12 @@ LINES = {
     "pairs": ("pairs", "pooled"),
 }
 """Label, then mechanism and estimator: the paper's, its naive way with epsilon / d a key, and ours."""
+DECODERS = {
+    "printed": "the paper's formulas",
+    "least_squares": "least squares",
+    "pooled": "pooled least squares",
+}
+"""Names of the estimators in the legend."""
 SETTING = ("keys", "people", "epsilon")
 ABOUT = (
     "Keys held by 80 % with a mean of -0.8; two kinds of people tie them together (one kind holds 65 "
@@ -113,7 +119,9 @@ def _draw(name: str, kind: str, caption: str, setup: Setup, rows: list[Row]) -> 
     for panel, people, keys in figures.cells(grid, PEOPLE, KEYS):
         for label in LINES:
             own = select_rows(rows, keys=keys, people=people, line=label)
-            figures.curve(panel, own, "epsilon", f"mae_{kind}", label)
+            shown = f"{label}, decoded by {DECODERS[LINES[label][1]]}"
+            figures.curve(panel, own, "epsilon", f"mae_{kind}", label, shown)
+            figures.noise_bars(panel, own, "epsilon", f"mae_{kind}", label)
         panel.set_title(f"{people:,} people, {keys} keys")
         if panel in grid[:, 0]:
             panel.set_ylabel(f"absolute error of the\nconditional {kind}")
@@ -214,8 +222,11 @@ def _claims7(setup: Setup, rows: list[Row]) -> list[Claim]:
     ]
 
 
-CAPTION6 = "Fig. 6: error of f(k | c) over all ordered pairs. split spends epsilon / d on every key."
-CAPTION7 = "Fig. 7: error of m(k | c) over all ordered pairs, the run of Fig. 6."
+CAPTION6 = (
+    "Fig. 6: error of f(k | c) over all ordered pairs. split spends epsilon / d on every key. "
+    "Bars: two standard errors over repetitions."
+)
+CAPTION7 = "Fig. 7: error of m(k | c) over all ordered pairs, in the run of Fig. 6; bars as there."
 EXPERIMENTS = {
     "fig6": Experiment(
         *("fig6", "Fig. 6: conditional frequency of two keys", ABOUT, jobs, work),

@@ -126,13 +126,16 @@ def _true_figure(setup: Setup, rows: list[Row]) -> Figure:
     own = select_rows(rows, data="Gaussian", reading="reports")
     figure, grid = figures.panels(1, 2, 11.5, 5.4, top=1.35, left=0.85, across=0.9)
     for panel, part in zip(grid[0], ("mse_frequency", "mse_mean"), strict=True):
+        lines: dict[str, list[Row]] = {}
         for line in (*SIX[2:], *TRUE, *MORE):
-            curve = [
+            curve: list[Row] = [
                 {"true_epsilon": row["true_epsilon"], "ratio": row[part] / kvue}
                 for row in select_rows(own, line=line.label)
                 if (kvue := _kvue_at(own, part, row["true_epsilon"])) is not None
             ]
             figures.curve(panel, curve, "true_epsilon", "ratio", line.label)
+            lines[line.label] = curve
+        figures.clipped_marks(panel, lines, "true_epsilon", "ratio", HIGHEST)
         panel.set_ylim(0.15, HIGHEST)
         figures.errors(panel)
         panel.set_ylabel("over KVUE's at the same true epsilon")
@@ -140,9 +143,9 @@ def _true_figure(setup: Setup, rows: list[Row]) -> Figure:
     caption = (
         "Fig. 1 again, Gaussian, 100,000 reports for each key: squared error over KVUE's at the epsilon "
         "that each mechanism truly proves (1 is as good as KVUE; between the points of KVUE it is "
-        f"interpolated). Tight: parameters that use all of epsilon. Above {HIGHEST:g} nothing is shown, "
-        "so PrivKVM's means and most of PCKV-UE are not: people hold some fifty keys here, and PCKV has "
-        "the padding length of least predicted error."
+        "interpolated). Tight: parameters that use all of epsilon. An arrowhead at the upper edge is a "
+        f"point above {HIGHEST:g}, in the colour of its line. People hold some fifty keys here, and "
+        "PCKV has the padding length of least predicted error."
     )
     for panel in grid[0]:
         figures.epsilons(panel, setup.pick(EPSILONS, QUICK), "true epsilon")

@@ -137,10 +137,34 @@ def style_of(label: str) -> dict[str, Any]:
     }
 
 
-def curve(panel: Any, rows: Sequence[Row], x: str, y: str, label: str) -> None:
-    """One line of a panel, in the order of x; what is not positive has no place on a log scale."""
+def curve(panel: Any, rows: Sequence[Row], x: str, y: str, label: str, shown: str = "") -> None:
+    """One line of a panel, in the order of x; what is not positive has no place on a log scale.
+
+    ``shown`` is its name in the legend, if that is another one.
+    """
     points = sorted((row[x], row[y]) for row in rows)
-    panel.plot([p[0] for p in points], [p[1] for p in points], label=label, **style_of(label))
+    places, heights = [p[0] for p in points], [p[1] for p in points]
+    panel.plot(places, heights, label=shown or label, **style_of(label))
+
+
+def noise_bars(panel: Any, rows: Sequence[Row], x: str, y: str, label: str) -> None:
+    """Two standard errors to either side of each point; a bar ends above 0."""
+    points = sorted((row[x], row[y], 2 * row[f"se_{y}"]) for row in rows)
+    places, heights, sides = np.array(points).T
+    lower = np.maximum(heights - sides, 0.02 * heights)
+    panel.vlines(places, lower, heights + sides, color=style_of(label)["color"], lw=1.1, zorder=2)
+
+
+def clipped_marks(panel: Any, lines: Mapping[str, Sequence[Row]], x: str, y: str, top: float) -> None:
+    """An arrowhead at the upper edge for each point above it; those of other lines stand beside it."""
+    from matplotlib.transforms import ScaledTranslation
+
+    clipped = {label: [row[x] for row in rows if row[y] > top] for label, rows in lines.items()}
+    for number, label in enumerate(label for label, places in clipped.items() if places):
+        beside = ScaledTranslation(0.1 * number, 0, panel.figure.dpi_scale_trans)
+        look = {"color": style_of(label)["color"], "marker": "^", "ls": "", "ms": 6, "clip_on": False}
+        heights = [top] * len(clipped[label])
+        panel.plot(clipped[label], heights, **look, zorder=5, transform=panel.transData + beside)
 
 
 def epsilons(panel: Any, values: Sequence[float], label: str = "epsilon") -> None:

@@ -19,6 +19,7 @@ from ... import __version__
 from ...foundation.errors import TableError
 from ...foundation.files import write_whole
 from . import NAMES, experiment
+from .claim_errata import errata_of, place_with_errata
 from .evidence import NOISE
 from .experiment import CONFIRMED, ONLY_IF, REFUTED, Claim, Row
 from .results_folder import NUMBERS, as_csv
@@ -94,6 +95,7 @@ def write_report(outcome: ExperimentResult, out: str | Path) -> Path:
         {
             "experiment": name,
             "place": claim.place,
+            "errata": errata_of(claim.text),
             "claim": claim.text,
             "verdict": claim.verdict,
             "evidence": claim.evidence,
@@ -115,7 +117,13 @@ def as_markdown(claims: Sequence[tuple[str, Claim]]) -> str:
     ]
     for _, claim in claims:
         shown = ", ".join(f"`{name}`" for name in claim.figure.split(", "))
-        cells = (claim.place, claim.text, f"**{claim.verdict}**", claim.evidence, shown)
+        cells = (
+            place_with_errata(claim.place, claim.text),
+            claim.text,
+            f"**{claim.verdict}**",
+            claim.evidence,
+            shown,
+        )
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -176,10 +184,11 @@ def _claims(claims: Sequence[tuple[str, Claim]], outcome: ExperimentResult) -> s
             f"<a href='#{shown if shown in drawn else name}'>{escape(shown)}</a>"
             for shown in claim.figure.split(", ")
         )
+        place = escape(place_with_errata(claim.place, claim.text))
         rows.append(
             "<tr><td class='verdict "
             f"{MARKS[claim.kind]}'>{escape(claim.verdict)}</td><td>{escape(claim.text)} "
-            f"<small>({escape(claim.place)})</small></td><td>{escape(claim.evidence)}</td>"
+            f"<small>({place})</small></td><td>{escape(claim.evidence)}</td>"
             f"<td class='figure'>{links}</td></tr>"
         )
     return "\n".join([*rows, "</table>"])

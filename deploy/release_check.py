@@ -1,0 +1,136 @@
+"""Check that a release can be made: ``make release-check``.
+
+Versions agree; wheel and sdist build, the sdist gives the same wheel, and both have what they need and
+nothing else; the wheel installs in empty environments (the core alone, the core with the oldest versions
+that it allows, and the command) of every Python that is there, and passes ``smoke.py`` in each.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ENVIRONMENTS = (
+    ("core", "", "highest"),
+    ("core, oldest versions", "", "lowest-direct"),
+    ("command", "[cli]", "highest"),
+)
+"""Name, extra and resolution of each environment in which the wheel must work."""
+
+
+def versions() -> dict[str, str]:
+    """The version in every place that states one."""
+    package = re.search(r'^__version__ = "(.+)"$', (ROOT / "src/keyveil/__init__.py").read_text(), re.M)
+    citation = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.M)
+    changes = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert package, "no version in the package"
+    assert citation, "no version in CITATION.cff"
+    assert changes, "no version in CHANGELOG.md"
+    client = json.loads((ROOT / "clients/js/package.json").read_text())["version"]
+    return {
+        "src/keyveil/__init__.py": package[1],
+        "CITATION.cff": citation[1],
+        "CHANGELOG.md": changes[1],
+        "clients/js/package.json": client,
+    }
+
+
+def pythons() -> list[str]:
+    """The Python versions that the classifiers name."""
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    return [name.split(" :: ")[2] for name in classifiers if re.search(r"Python :: 3\.\d+$", name)]
+
+
+def interpreter(version: str) -> str | None:
+    """A Python of this version: one on the path, or one that pyenv has installed."""
+    installed = sorted((Path.home() / ".pyenv/versions").glob(f"{version}.*/bin/python{version}"))
+    for place in (shutil.which(f"python{version}"), *map(str, installed)):
+        if place and subprocess.run([place, "-c", ""], capture_output=True, check=False).returncode == 0:
+            return place
+    return None
+
+
+def build(source: Path, folder: Path) -> tuple[Path, Path]:
+    """The wheel and the sdist of a source tree."""
+    words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-t", "sdist", "-d", str(folder)]
+    subprocess.run(words, cwd=source, capture_output=True, check=True)
+    (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return wheel, sdist
+
+
+def check_contents(wheel: Path, sdist: Path) -> None:
+    """Refuse archives that lack a file of the package or contain what is not to be released."""
+    names = set(zipfile.ZipFile(wheel).namelist())
+    sources = {str(p.relative_to(ROOT / "src")) for p in (ROOT / "src/keyveil").rglob("*.py")}
+    assert sources <= names, sorted(sources - names)
+    assert {"keyveil/py.typed", "keyveil/service/collector/client_js/client.js"} <= names
+    assert all(name.startswith(("keyveil/", "keyveil-")) for name in names), (
+        "the wheel has the package alone"
+    )
+    with tarfile.open(sdist) as archive:
+        packed = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    assert {"pyproject.toml", "README.md", "LICENSE", "tests/conftest.py", "docs/index.md"} <= packed
+    unwanted = ("node_modules", ".venv", "out/", "__pycache__", ".hypothesis")
+    assert not [name for name in packed if any(part in name for part in unwanted)]
+
+
+def same_wheel(wheel: Path, sdist: Path, folder: Path) -> None:
+    """Refuse an sdist that builds another wheel."""
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    (source,) = folder.iterdir()
+    again, _ = build(source, folder / "again")
+
+    def contents(path: Path) -> dict[str, int]:
+        return {entry.filename: entry.CRC for entry in zipfile.ZipFile(path).infolist()}
+
+    assert contents(again) == contents(wheel), "the sdist builds another wheel"
+
+
+def try_wheel(wheel: Path, python: str, folder: Path) -> None:
+    """Install the wheel in empty environments and run the smoke test in each."""
+    uv = str(Path(sys.executable).parent / "uv")
+    for number, (name, extra, resolution) in enumerate(ENVIRONMENTS):
+        place = folder / f"{Path(python).name}-{number}"
+        subprocess.run([uv, "venv", "--quiet", "--python", python, str(place)], check=True)
+        own = str(place / "bin/python")
+        install = [uv, "pip", "install", "--quiet", "--python", own, "--resolution", resolution]
+        subprocess.run([*install, f"{wheel}{extra}"], check=True)
+        smoke = [own, "-I", str(ROOT / "deploy/smoke.py"), *([] if extra else ["core"])]
+        subprocess.run(smoke, cwd=folder, check=True)
+        print(f"{Path(python).name}: {name}: installs and works")
+
+
+def main() -> None:
+    """Run all checks; the first that fails ends it."""
+    stated = versions()
+    assert len(set(stated.values())) == 1, f"versions differ: {stated}"
+    print(f"version {stated['CHANGELOG.md']} in {len(stated)} places")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        wheel, sdist = build(ROOT, folder / "dist")
+        check_contents(wheel, sdist)
+        same_wheel(wheel, sdist, folder / "source")
+        print(f"{wheel.name} and {sdist.name}: built, complete, and the same from the sdist")
+        for version in pythons():
+            python = interpreter(version)
+            if python is None:
+                print(f"python{version}: not on this machine, not tried")
+            else:
+                try_wheel(wheel, python, folder)
+    first = (ROOT / "CHANGELOG.md").read_text().partition("\n## ")[2].splitlines()[0]
+    if "unreleased" in first:
+        print(f"before the tag: give CHANGELOG.md's '{first}' its date, and run this again")
+
+
+if __name__ == "__main__":
+    main()
