@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 
-from . import browser, collector, coverage, dashboard, fleet, hostile, speed, start
+from . import browser, collector, coverage, dashboard, fleet, hostile, many, speed, start
 
 BENCHMARKS = {
     "speed": speed.run,
@@ -18,6 +18,7 @@ BENCHMARKS = {
     "coverage": coverage.run,
     "collector": collector.run,
     "fleet": fleet.run,
+    "many": many.run,
     "hostile": hostile.run,
     "browser": browser.run,
     "dashboard": dashboard.run,

@@ -244,6 +244,21 @@ def test_a_group_of_reports_takes_three_round_trips(stores, trips):
     assert total(store, collection) == 40
 
 
+def test_a_cap_takes_no_round_trip_of_its_own(stores, trips):
+    store = stores[0]
+    collection = admin.create(store, "menu", PLAN.dumps(), {"people": 1000}, NOW)
+    ids = [os.urandom(16) for _ in range(1100)]
+    store.append([parcel(collection, ids[:10])], NOW)  # makes the key of the epoch, reserves a share
+    store.append([parcel(collection, ids[10:20])], NOW)  # reads the key
+    assert trips_of(trips, store, parcel(collection, ids[20:40])) == 3
+    yesterday = parcel(collection, ids[40:60])
+    yesterday.epoch -= 1
+    store.append([parcel(collection, ids[60:90]), yesterday], NOW)  # twice of one share
+    for first in range(90, 1100, 10):
+        store.append([parcel(collection, ids[first : first + 10])], NOW)
+    assert total(store, collection) == 1000
+
+
 def test_what_fails_with_the_commit_leaves_nothing_behind(stores, monkeypatch):
     store = stores[0]
     collection = admin.create(store, "menu", PLAN.dumps(), {}, NOW)

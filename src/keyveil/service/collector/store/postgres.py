@@ -18,6 +18,7 @@ from psycopg import errors
 
 from ....foundation.arrays import Integers
 from ..process.clock import FleetClock
+from .cap_shares import Alone, asked_shares, room_in_share
 from .collection import Collection, Round
 from .control import add_chunk
 from .log_statement import CLAIM, LOG, LOG_AND_CLAIM, IdArray
@@ -37,22 +38,14 @@ from .store_interface import (
     chunk_counts,
 )
 
-COLLECTIONS, SEALING, CAPS = 0x6B66, 0x6B67, 0x6B68
-"""Classes of our advisory locks: reports and changes of a collection, its sealing, its cap."""
+COLLECTIONS, SEALING = 0x6B66, 0x6B67
+"""Classes of our advisory locks: reports and changes of a collection, its sealing."""
 KEPT_CHANGES = 10_000
 """Number of changes that are listed; a process that missed more reads all collections."""
 CAREFUL = 8
 """Number of transactions that expect repeated ids after one was met; they take half as long again."""
 SWEPT_IDS = 20_000
 """Number of ids deleted in one transaction."""
-
-
-class _Alone(Exception):
-    """The transaction must run again, without other processes' reports of these collections."""
-
-    def __init__(self, collection: int) -> None:
-        super().__init__()
-        self.collection = collection
 
 
 class _Repeated(StoreError):
@@ -167,14 +160,20 @@ class PostgresStore(Store):
 
     @contextmanager
     def _transaction(
-        self, session: PostgresSession, mode: str = "", *locks: str
+        self, session: PostgresSession, mode: str = "", *locks: str, capped: Some[int] = ()
     ) -> Iterator[PostgresSession]:
-        """A transaction of this process, within its limits, after it has its locks."""
-        asked = f"select generation, {NOW}, {self._lease.still_mine} from control"
+        """A transaction of this process, within its limits, after it has its locks.
+
+        Its shares of capped rounds are read in the same round trip.
+        """
+        shares = asked_shares(capped, self.shard)
+        asked = f"select generation, {NOW}, {self._lease.still_mine}, {shares} from control"
         limits = (self.settings.statement_seconds, self.settings.transaction_seconds)
         begun = monotonic()
         try:
-            session.generation, time_of_day, mine = session.begin(mode, *limits, *locks, asked)
+            session.generation, time_of_day, mine, found = session.begin(mode, *limits, *locks, asked)
+            session.shares = dict.fromkeys(capped, (0, 0))
+            session.shares.update((int(number), tuple(share)) for number, share in (found or {}).items())
             self.lock_wait = monotonic() - begun
             if self.clock is not None:
                 self.clock.heard(time_of_day)
@@ -194,6 +193,7 @@ class PostgresStore(Store):
             raise
         finally:
             session.generation = None
+            session.shares.clear()
             session.roll_back()
 
     @contextmanager
@@ -210,7 +210,8 @@ class PostgresStore(Store):
         for number in sorted({*collections, *single}):  # in the same order everywhere: no deadlock
             locks.append(_lock(COLLECTIONS, number, shared=number not in single))
         # one statement for each: what is read after them is not older than they are
-        with self._transaction(self._session(), "", *locks) as session:
+        capped = self._capped(collections) if self._serving else ()
+        with self._transaction(self._session(), "", *locks, capped=capped) as session:
             yield session
 
     def _ready(self) -> None:
@@ -248,7 +249,7 @@ class PostgresStore(Store):
             while True:
                 try:
                     return super().append(parcels, now, trusted)
-                except _Alone as needed:
+                except Alone as needed:
                     self._alone.add(needed.collection)
                 except _Repeated:
                     self._careful = CAREFUL
@@ -282,33 +283,18 @@ class PostgresStore(Store):
     # -- caps --------------------------------------------------------------------------------------
 
     def _room_left(self, session: Session, round_: Round, cap: int, asked: int) -> int:
-        """Count within this process's share of the cap; take a larger share if it is used up.
-
-        If no share is left, the transaction has the collection for itself and takes all shares back.
-        """
-        sql = "select reports, reserved from heads where round = ? and shard = ?"
-        rows = session.rows(sql, (round_.id, self.shard))
-        reports, reserved = rows[0] if rows else (0, 0)
-        if reserved - reports >= asked:
-            return int(reserved - reports)
+        """Count within this process's share of the cap; if none is left, alone."""
+        assert isinstance(session, PostgresSession)
         alone = round_.collection in self._single
-        if alone:
-            session.run("update heads set reserved = 0 where round = ?", (round_.id,))
-        else:
-            session.rows("select pg_advisory_xact_lock(?, ?)", (CAPS, round_.id))
-        sql = "select coalesce(sum(greatest(reserved, reports)), 0), count(*) from heads where round = ?"
-        taken, shards = map(int, session.rows(sql, (round_.id,))[0])
-        left = cap - taken + (0 if alone else max(reserved - reports, 0))
-        if left < asked and not alone:
-            raise _Alone(round_.collection)
-        share = min(left, max(asked, left // (4 * (shards + 1))))
-        if share > 0:
-            session.run(
-                "insert into heads (round, shard, reports, version, reserved) values (?, ?, 0, 0, ?) "
-                "on conflict (round, shard) do update set reserved = heads.reports + excluded.reserved",
-                (round_.id, self.shard, share),
-            )
-        return left
+        room = room_in_share(session, round_.id, self.shard, cap, asked, alone)
+        if room is None:
+            raise Alone(round_.collection)
+        return room
+
+    def _capped(self, collections: Some[int]) -> list[int]:
+        """The numbers of the current rounds of those collections that have a cap."""
+        known = (self.control.by_id(number) for number in collections)
+        return [one.round.id for one in known if one is not None and one.terms.people is not None]
 
     def return_shares(self, session: Session, collection: Collection) -> None:
         for round_ in collection.rounds:

@@ -49,6 +49,8 @@ class PostgresSession:
         """Statements that are run with the commit."""
         self.generation: int | None = None
         """The number of changes to collections and tokens, as this transaction began."""
+        self.shares: dict[int, tuple[int, int]] = {}
+        """Reports and reserved number of this process in capped rounds, as this transaction began."""
         try:
             self.connection: psycopg.Connection[Any] = psycopg.connect(
                 address,
