@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock services browser node demo test test-long lint types bench clean
+.PHONY: setup lock services browser node demo test test-long lint types bench bench-quick clean
 
 setup: $(STAMP)
 
@@ -76,6 +76,10 @@ test-long: lint types services browser node
 
 bench: setup
 	@$(BIN)/python -m bench
+
+# The ratios of speed in less than a minute, to see a regression before it is committed.
+bench-quick: setup
+	@OMP_NUM_THREADS=1 $(BIN)/python -m bench rates speed start --quick
 
 clean:
 	rm -rf $(VENV) clients/js/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis out
