@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 DEMO_STAMP := $(VENV)/.ready-demo
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock services browser node demo docs test test-long lint types bench release-check clean
+.PHONY: setup lock services browser node demo docs test test-long lint types bench bench-quick release-check clean
 
 setup: $(STAMP)
 
@@ -98,6 +98,10 @@ release-check: setup
 
 bench: setup
 	@$(BIN)/python -m bench
+
+# The ratios of speed in less than a minute, to see a regression before it is committed.
+bench-quick: setup
+	@OMP_NUM_THREADS=1 $(BIN)/python -m bench rates speed start --quick
 
 clean:
 	rm -rf $(VENV) clients/js/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis out

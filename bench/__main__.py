@@ -10,10 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 
-from . import browser, collector, coverage, dashboard, fleet, hostile, many, speed, start
+from . import browser, collector, coverage, dashboard, fleet, hostile, many, rates, speed, start
 
 BENCHMARKS = {
     "speed": speed.run,
+    "rates": rates.run,
     "start": start.run,
     "coverage": coverage.run,
     "collector": collector.run,

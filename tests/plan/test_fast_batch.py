@@ -14,6 +14,7 @@ from keyveil.channel import Subset, Symbols, Table
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.coins import Stream, address
 from keyveil.foundation.compiled import compiled
+from keyveil.people.views import Views
 from keyveil.plan.device_side import DeviceSide
 from keyveil.plan.fast_symbols import Planes
 
@@ -133,6 +134,18 @@ def near(ends: list[int]) -> np.ndarray:
 
 def stream_of(words: np.ndarray) -> Stream:
     return Stream(Coins.stated("unused"), np.zeros((len(words), 4), np.uint32), ready=words)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 31, 32, 33])
+def test_weighted_views_are_picked_at_every_threshold(count):
+    loops, draw = compiled(), np.random.default_rng(count)
+    assert loops is not None
+    ends = np.sort(draw.choice(WORD - 1, count - 1, replace=False) + 1).tolist()
+    views = Views(((0,),) * count, tuple(np.diff([0, *ends, WORD]).tolist()))
+    words = near(ends)[:, None]
+    picked = np.empty(len(words), np.uint32)
+    loops.pick_weighted(words, views.bounds, picked)
+    assert np.array_equal(picked, views.pick(words[:, 0]))
 
 
 @pytest.mark.parametrize("states", [2, 30, 3000])

@@ -21,9 +21,16 @@ Step = Callable[["Plan", "Tally", Answers], Answers]
 """A step of post-processing."""
 
 
+_AT_ONCE = 1 << 12
+"""Rows at a time, which stay in the cache."""
+
+
 def onto_simplex(points: Floats) -> Floats:
     """The probability vector nearest to each row (Norm-Sub): shift all entries equally, cut at zero."""
     points = np.atleast_2d(points)
+    if len(points) > _AT_ONCE:
+        runs = range(0, len(points), _AT_ONCE)
+        return np.concatenate([onto_simplex(points[first : first + _AT_ONCE]) for first in runs])
     ordered = -np.sort(-points, axis=1)
     excess = np.cumsum(ordered, axis=1) - 1.0
     ranks = np.arange(1, points.shape[1] + 1)

@@ -124,13 +124,13 @@ def _drawn_codes(plan: Plan, people: People, coins: Coins, loops: Any) -> np.nda
         if views.weights is None:
             loops.pick_views(words, len(views), picked)
         else:
-            picked[:] = views.pick(words[:, 0])
+            loops.pick_weighted(words, views.bounds, picked)
         states, outputs = encode(rows, words, picked), np.empty(len(words), np.uint32)
         draw(people.addresses[rows], words, picked, states, outputs)
         if one:
             loops.join_codes(plan.channels[0].cells, picked, outputs, codes[rows])
         else:
-            codes[rows] = plan.packing.codes(picked, outputs)
+            codes[rows] = plan.layout.first_code[picked] + outputs
     return codes
 
 

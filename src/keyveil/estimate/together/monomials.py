@@ -30,21 +30,31 @@ class SumEvidence:
         self.means: dict[Product, tuple[float, float, int]] = {}
         self.ends: dict[Product, tuple[float, float]] = {}
         """What a report of each output adds to the mean of a product."""
+        parts = [self._of_channel(tally, number) for number in range(len(plan.channels))]
         assert plan.channel_of is not None
-        for number, (view, channel_number) in enumerate(
-            zip(plan.views.keys, plan.channel_of, strict=True)
-        ):
-            channel = plan.channels[channel_number]
-            reports, counts = tally.view_counts(number)
-            powers, values = _monomial(channel, len(view))
-            decoder = channel.decoder(values[:, None])[:, 0]
-            shares = (counts + 1.0) / (reports + 2.0)
-            estimate = float(counts @ decoder) / reports if reports else 0.0
-            mean = float(shares @ decoder)
-            spread = float(shares @ decoder**2) - mean**2
+        turns = [iter(part) for part in parts]
+        for view, number in zip(plan.views.keys, plan.channel_of, strict=True):
+            powers, ends, told = next(turns[number])
             name = tuple(sorted(zip(view, powers, strict=True)))
-            self.means[name] = (estimate, spread / max(reports, 1), reports)
-            self.ends[name] = (float(decoder[0]), float(decoder[1]))
+            self.means[name], self.ends[name] = told, ends
+
+    def _of_channel(
+        self, tally: Tally, number: int
+    ) -> list[tuple[tuple[int, ...], tuple[float, float], tuple[float, float, int]]]:
+        """For each view of a channel its powers, what a report adds, and mean, variance and reports."""
+        views, channel = self.plan.views_of(number), self.plan.channels[number]
+        if not views:
+            return []
+        powers, values = _monomial(channel, len(self.plan.views.keys[views[0]]))
+        decoder = channel.decoder(values[:, None])[:, 0]
+        ends, own = (float(decoder[0]), float(decoder[1])), self.plan.layout.own[np.array(views)]
+        counts, reports = tally.counts[own[:, None] + [1, 2]], tally.counts[own]
+        shares, most = (counts + 1.0) / (reports + 2.0)[:, None], np.maximum(reports, 1)
+        means = shares @ decoder
+        spreads = (shares @ decoder**2 - means**2) / most
+        estimates = np.where(reports > 0, counts @ decoder / most, 0.0)
+        told = zip(estimates.tolist(), spreads.tolist(), reports.tolist(), strict=True)
+        return [(powers, ends, each) for each in told]
 
     def moments(self, keys: tuple[int, ...], weights: Floats) -> JointMoments | None:
         """Moments of the weights, expanded over products of {1, x, |x|}.

@@ -9,10 +9,11 @@ weighted by precision.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import combinations, product
 from math import log
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,15 +36,41 @@ MOST_JOINED = 3**5
 """Largest number of joint states of a view that is combined with other views of its pairs of keys."""
 
 
-class ViewGroup(NamedTuple):
-    """Views of one size and channel, their unbiased laws, and the covariance of each law."""
+@dataclass(frozen=True)
+class ViewGroup:
+    """Views of one channel, their unbiased laws, and the covariance of each law."""
 
     views: Integers
     reports: Integers
     laws: Floats
-    covariance: Floats
     channel: int
     """The number of their channel in the plan."""
+    likely: Floats
+    """The laws at which covariances are taken."""
+    expected: Floats
+    """The law ``(states, cells)`` of the channel."""
+    decoder: Floats
+    """Unbiased weights ``(cells, states)``."""
+    updated: Floats | None = None
+    """The covariances, if other views have changed them."""
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """The covariance of every law; large, so not for single keys."""
+        if self.updated is not None:
+            return self.updated
+        return law_covariance(self.likely, self.expected, self.decoder, self.reports)
+
+    def spread(self, rows: Integers) -> Floats:
+        """The covariance of the laws in these rows."""
+        if self.updated is not None:
+            return self.updated[rows]
+        return law_covariance(self.likely[rows], self.expected, self.decoder, self.reports[rows])
+
+    def information(self, place: int, levels: int) -> tuple[Floats, Floats]:
+        """Information of each view about the key at a place; see ``key_information``."""
+        parts = self.laws, self.likely, self.decoder
+        return _information(parts, self.expected, self.reports, place, levels)
 
 
 class ViewEvidence:
@@ -64,24 +91,21 @@ class ViewEvidence:
 
     # -- building --------------------------------------------------------------------------------
 
-    def _marginals(self, group: ViewGroup, place: int) -> tuple[Floats, Floats]:
-        """Shares of the held levels of the key at a place of each view, and their covariance."""
-        size = len(self.plan.views.keys[int(group.views[0])])
-        at = digits(self.levels, size)[:, place]
-        pick = (at[:, None] == np.arange(1, self.levels + 1)).astype(np.float64)
-        return group.laws @ pick, pick.T @ group.covariance @ pick
-
     @cached_property
     def _own(self) -> list[list[tuple[Floats, Floats]]]:
         """Information matrix and vector of each view about its key, for each group and place."""
-        information: list[list[tuple[Floats, Floats]]] = []
-        for group in self.raw:
-            information.append([])
-            for place in range(len(self.plan.views.keys[int(group.views[0])])):
-                shares, spread = self._marginals(group, place)
-                precision = _inverse(spread) * (group.reports > 0)[:, None, None]
-                information[-1].append((precision, np.einsum("vij,vj->vi", precision, shares)))
-        return information
+        return [
+            [group.information(place, self.levels) for place in range(held.shape[1])]
+            for group, held in zip(self.raw, self._keys, strict=True)
+        ]
+
+    @cached_property
+    def _keys(self) -> list[Integers]:
+        """The keys of each view, a row each, for each group; a group's views have one size."""
+        views = self.plan.views
+        sizes = [int(views.sizes[group.views[0]]) for group in self.raw]
+        both = zip(self.raw, sizes, strict=True)
+        return [views.key_table[group.views, :size].astype(np.int64) for group, size in both]
 
     @cached_property
     def singles(self) -> tuple[Floats, Floats, Integers]:
@@ -89,8 +113,7 @@ class ViewEvidence:
         keys, levels = len(self.plan.schema.keys), self.levels
         information, vector = np.zeros((keys, levels, levels)), np.zeros((keys, levels))
         reports = np.zeros(keys, np.int64)
-        for group, places in zip(self.raw, self._own, strict=True):
-            held = np.array([self.plan.views.keys[v] for v in group.views])
+        for group, places, held in zip(self.raw, self._own, self._keys, strict=True):
             for place, (precision, known) in enumerate(places):
                 np.add.at(information, held[:, place], precision)
                 np.add.at(vector, held[:, place], known)
@@ -101,12 +124,11 @@ class ViewEvidence:
         """The views' laws combined with the other views of single keys (generalised least squares)."""
         information, vector, _ = self.singles
         sharpened = []
-        for group, own in zip(self.raw, self._own, strict=True):
+        for group, own, held in zip(self.raw, self._own, self._keys, strict=True):
             size = len(own)
             if size == 1:
                 sharpened.append(group)
                 continue
-            held = np.array([self.plan.views.keys[v] for v in group.views])
             laws, covariance = group.laws, group.covariance
             rows = digits(self.levels, size)
             for place in range(size):
@@ -114,7 +136,7 @@ class ViewEvidence:
                 remaining = vector[held[:, place]] - own[place][1]
                 pick = (rows[:, place][:, None] == np.arange(1, self.levels + 1)).astype(float)
                 laws, covariance = _updated(laws, covariance, pick, others, remaining)
-            sharpened.append(group._replace(laws=laws, covariance=covariance))
+            sharpened.append(replace(group, laws=laws, updated=covariance))
         return sharpened
 
     @cached_property
@@ -145,7 +167,7 @@ class ViewEvidence:
     def moments(self, keys: tuple[int, ...], weights: Floats) -> JointMoments | None:
         if len(keys) == 1:
             return self._single(keys[0], weights) if self.singles[2][keys[0]] else None
-        views = [v for v in self.covering(keys) if self._row(self.raw, v)[0] > 0]
+        views = [v for v in self.covering(keys) if self._reports(v) > 0]
         if not views:
             return None
         if len(views) == 1 and not self._joins(views[0]):
@@ -171,7 +193,7 @@ class ViewEvidence:
                 rows = np.flatnonzero((group.reports > 0) & ((keys[:, 0] > keys[:, 1]) == turned))
                 table = np.swapaxes(weights, 0, 1) if turned else weights
                 flat = table.reshape(-1, weights.shape[-1])
-                spread = flat.T @ group.covariance[rows] @ flat
+                spread = flat.T @ group.spread(rows) @ flat
                 parts.append((np.sort(keys[rows]), group.laws[rows] @ flat, spread))
         pairs, values, covariance = (np.concatenate(part) for part in zip(*parts, strict=True))
         return pairs, values, covariance
@@ -206,7 +228,7 @@ class ViewEvidence:
             information += pick @ precision @ pick.T
             vector += pick @ precision @ law
             reports += int(self.raw[number].reports[rows].sum()) if part == keys else 0
-            held = np.array([self.plan.views.keys[int(self.raw[number].views[row])] for row in rows])
+            held = self._keys[number][rows]
             for key, (place, (own, known)) in product(part, enumerate(self._own[number])):
                 own_rows = np.array(rows)[held[:, place] == key]
                 rest_matrix[keys.index(key)] -= own[own_rows].sum(axis=0)
@@ -246,7 +268,7 @@ class ViewEvidence:
             view = self.plan.views.keys[int(group.views[same_rows[0]])]
             pick = lifted(_states(self.levels, len(keys)), keys, view, self.levels)
             law += share @ group.laws[same_rows] @ pick
-            covariance += pick.T @ np.tensordot(share**2, group.covariance[same_rows], 1) @ pick
+            covariance += pick.T @ np.tensordot(share**2, group.spread(same_rows), 1) @ pick
         return law, _inverse(covariance)
 
     def place_of(self, view: int) -> tuple[int, int]:
@@ -263,7 +285,11 @@ class ViewEvidence:
     def _row(self, groups: list[ViewGroup], view: int) -> tuple[int, Floats, Floats]:
         number, row = self._places[view]
         group = groups[number]
-        return int(group.reports[row]), group.laws[row], group.covariance[row]
+        return int(group.reports[row]), group.laws[row], group.spread(np.array([row]))[0]
+
+    def _reports(self, view: int) -> int:
+        number, row = self._places[view]
+        return int(self.raw[number].reports[row])
 
     def _of_view(
         self, groups: list[ViewGroup], view: int, keys: tuple[int, ...], weights: Floats
@@ -284,7 +310,7 @@ class ViewEvidence:
         return [nearest_law(group.laws, group.covariance) for group in self.groups]
 
     def law(self, keys: tuple[int, ...]) -> Floats | None:
-        views = [v for v in self.covering(keys) if self._row(self.raw, v)[0] > 0]
+        views = [v for v in self.covering(keys) if self._reports(v) > 0]
         if not views:
             return None
         if len(keys) == 1:
@@ -337,10 +363,11 @@ def _groups(plan: Plan, tally: Tally) -> list[ViewGroup]:
         counts = tally.counts[own[:, None] + 1 + np.arange(channel.cells)].astype(np.float64)
         reports = tally.counts[own].astype(np.int64)
         try:
-            laws, covariance = view_laws(channel, counts, reports)
+            laws, likely, decoder = _likely(channel, counts, reports)
         except PlanError:
             raise not_together(plan) from None
-        groups.append(ViewGroup(np.array(views), reports, laws, covariance, number))
+        facts = laws, number, likely, channel.expected(), decoder
+        groups.append(ViewGroup(np.array(views), reports, *facts))
     return groups
 
 
@@ -351,14 +378,21 @@ def view_laws(channel: Channel, counts: Floats, reports: Floats | Integers) -> t
     single keys. A view without reports has the uniform law and its covariance.
     """
     laws, likely, decoder = _likely(channel, counts, reports)
-    n = np.maximum(reports, 1)[:, None].astype(np.float64)
-    seen = likely @ channel.expected()
-    if decoder.size * channel.states <= _SMALL:  # one product for all views is faster if it fits
+    return laws, law_covariance(likely, channel.expected(), decoder, reports)
+
+
+def law_covariance(
+    likely: Floats, expected: Floats, decoder: Floats, reports: Floats | Integers
+) -> Floats:
+    """The covariance ``(rows, states, states)`` of decoded laws whose true laws are ``likely``."""
+    n, states = np.maximum(reports, 1)[:, None].astype(np.float64), decoder.shape[1]
+    seen = likely @ expected
+    if decoder.size * states <= _SMALL:  # one product for all views is faster if it fits
         outer = (decoder[:, :, None] * decoder[:, None, :]).reshape(len(decoder), -1)
-        square = (seen @ outer).reshape(len(seen), channel.states, channel.states)
+        square = (seen @ outer).reshape(len(seen), states, states)
     else:
         square = np.einsum("vc,cs,ct->vst", seen, decoder, decoder, optimize=True)
-    return laws, (square - likely[:, :, None] * likely[:, None, :]) / n[:, :, None]
+    return np.asarray((square - likely[:, :, None] * likely[:, None, :]) / n[:, :, None])
 
 
 def _likely(
@@ -384,15 +418,26 @@ def key_information(
     Matrices ``(rows, levels, levels)`` and vectors ``(rows, levels)`` about the shares of the held
     levels, as ``ViewEvidence`` adds them up for a single key.
     """
-    laws, likely, decoder = _likely(channel, counts, reports)
-    size = round(log(channel.states, levels + 1))
+    parts = _likely(channel, counts, reports)
+    return _information(parts, channel.expected(), reports, place, levels)
+
+
+def _information(
+    parts: tuple[Floats, Floats, Floats],
+    expected: Floats,
+    reports: Floats | Integers,
+    place: int,
+    levels: int,
+) -> tuple[Floats, Floats]:
+    """``key_information`` from laws, likely laws and decoder, without the covariance of whole laws."""
+    laws, likely, decoder = parts
+    size = round(log(len(expected), levels + 1))
     at = digits(levels, size)[:, place]
     pick = (at[:, None] == np.arange(1, levels + 1)).astype(np.float64)
     n = np.maximum(reports, 1)[:, None, None].astype(np.float64)
     cells, middle = decoder @ pick, likely @ pick
-    square = (likely @ channel.expected()) @ (cells[:, :, None] * cells[:, None, :]).reshape(
-        len(cells), -1
-    )
+    outer = (cells[:, :, None] * cells[:, None, :]).reshape(len(cells), -1)
+    square = likely @ (expected @ outer)
     spread = square.reshape(-1, levels, levels) - middle[:, :, None] * middle[:, None, :]
     precision = _inverse(spread / n) * (reports > 0)[:, None, None]
     return precision, np.einsum("vij,vj->vi", precision, laws @ pick)

@@ -15,6 +15,7 @@ ROOMS = {
         "find_in_views",
         "join_codes",
         "pick_views",
+        "pick_weighted",
         "round_in_views",
     ),
     "word_slices": ("draw_slices", "draw_subset"),

@@ -26,6 +26,22 @@ def pick_views(words: Any, views: int, picked: Any) -> None:
 
 
 @jit
+def pick_weighted(words: Any, bounds: Any, picked: Any) -> None:
+    """The view that each person's first word picks: the number of slice ends up to the word."""
+    count, longest = U(len(bounds)), U(1)
+    while longest * U(2) <= count:
+        longest *= U(2)
+    for p in range(U(words.shape[0])):
+        word, at, step = U(words[p, U(0)]), U(0), longest
+        while step:
+            inside = at + step <= count
+            last = at + step - U(1) if inside else U(0)
+            at += step * U(inside and bounds[last] <= word)
+            step >>= U(1)
+        picked[p] = at
+
+
+@jit
 def join_codes(cells: int, picked: Any, outputs: Any, codes: Any) -> None:
     """The code of each output of the picked view, if all views have so many cells."""
     for p in range(U(len(codes))):
@@ -57,12 +73,12 @@ def find_in_views(
         view, first = U(picked[p]), U(starts[p])
         size = U(starts[p + U(1)]) - first
         own = (U(1) << min(size, U(LANES))) - U(1)
-        width = U(view_keys.shape[1])
+        width: Any = U(view_keys.shape[1])
         while view_keys[view, width - U(1)] < 0:
             width -= U(1)
-        power = U(1)
+        power: Any = U(1)
         for back in range(width):
-            i = width - U(1) - back
+            i: Any = width - U(1) - back
             key = keys.dtype.type(view_keys[view, i])
             who[found], place[found], worth[found] = p, i, power
             power *= U(base)
@@ -102,9 +118,9 @@ def round_in_views(
         states[p] = U(0)
     steps, top = np.float64(levels - 1), np.float64(max(levels - 2, 0))
     for i in range(U(found)):
-        key, p = U(keys[row[i]]), U(who[i])
-        word = words[p, U(1) + U(place[i])]
-        states[p] += worth[i] * _digit(word, room[i], low[key], high[key], steps, top)
+        key, person = U(keys[row[i]]), U(who[i])
+        word = words[person, U(1) + U(place[i])]
+        states[person] += worth[i] * _digit(word, room[i], low[key], high[key], steps, top)
 
 
 @jit

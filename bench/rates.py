@@ -1,0 +1,202 @@
+"""People a second of every encoding and shape, against KVUE, plain NumPy and the secure words.
+
+Times are processor time of one thread: on a shared machine they vary less than wall time, and the forms
+that are compared take turns.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from time import thread_time
+from unittest.mock import patch
+
+import numpy as np
+
+from keyveil import Coins, People, Plan, Schema
+from keyveil.channel.law import random_stream
+from keyveil.foundation.coins import WORDS_PER_BLOCK, address
+from keyveil.plan.fast_batch import words_taken
+
+from .speed import KEYS, population
+from .table import Outcome, Table, rows, times
+
+FAST = {"KEYVEIL_FAST": "1"}
+KVUE_PEOPLE = 200_000
+STATES = (3, 100, 300, 6_561)
+QUERIES = "mean({0} | {1}); mean({2} | {3}); frequency({4} | !{5})"
+AIMS = {
+    "pairs": 1 / 0.28,
+    "workload": 1 / 0.28,
+    "several": 1 / 0.28,
+    "triples": 1 / 0.28,
+    "collision": 15,
+    "coco": 15,
+    "pair_collision": 15,
+    "pckv_ue": 40,
+    "signed_ue": 40,
+    "rappor": 40,
+}
+"""The largest time of a person, in those of KVUE."""
+PLAIN_AIMS = {"k-RR": 3, "unary over 100": 10, "unary over 6561": 10}
+"""The least ratio to plain NumPy, by the beginning of a row's name."""
+
+
+def run(quick: bool) -> Outcome:
+    """The table of rates."""
+    with patch.dict(os.environ, FAST):
+        kvue, lines, figures, missed = _Kvue(), [], {}, []
+        for name, plan, people, plain in _forms():
+            one = kvue.measured(plan, people, plain, 0.1 if quick else 0.3)
+            figures[name] = one
+            against, ratio = one["kvue"], one["plain"]
+            aim = AIMS.get(name)
+            least = next((v for start, v in PLAIN_AIMS.items() if name.startswith(start)), None)
+            if aim is not None and against > aim:
+                missed.append(f"{name}: 1/{against:.1f} of KVUE's rate, aim 1/{aim:.1f}")
+            if least is not None and ratio < least:
+                missed.append(f"{name}: {ratio:.1f} x plain NumPy, aim {least} x")
+            share = one["words"] / one["seconds"]
+            aims = f"1/{aim:.3g}" if aim else (f"{least} x NumPy" if least else "")
+            tuned = times(one["tuned"]) if "over" in name else ""
+            cost = f"{share:.0%}", f"{one['seconds'] * 1e9:,.0f}"
+            lines.append((name, f"1/{against:.1f}", aims, times(ratio), tuned, *cost))
+    shown = Table(
+        f"Privatising, epsilon 1, {KEYS} keys and 10 held unless said otherwise, one core",
+        ("plan", "of KVUE's rate", "aim", "against NumPy", "tuned NumPy", "of it words", "ns a person"),
+        rows(lines),
+        "NumPy is the same task in plain vectorised NumPy with PCG64: for k-RR and unary as one writes "
+        "it by hand, and tuned with narrow types; otherwise keyveil's plain form. Words: the time that "
+        "AES-256 takes for all words of the report, as a share of keyveil's time; bits are decided by "
+        "a part of their words, and only that part is computed.",
+    )
+    return Outcome("rates", (shown,), figures, tuple(missed))
+
+
+Plain = Callable[[People, np.random.Generator], object]
+
+
+def _forms() -> Iterator[tuple[str, Plan, People, tuple[Plain, ...]]]:
+    """Name, plan, people and the plain forms of each row, the tuned one last."""
+    people, schema = population(KVUE_PEOPLE)[0], Schema.of(KEYS)
+    queries = QUERIES.format(*schema.keys)
+    for name in ("kvue", *AIMS, "pckv_grr", "coefficients", "optimal", "kvoh"):
+        given = {"queries": queries} if name == "workload" else {}
+        plan = Plan.of(schema, name, 1, **given)
+        yield name, plan, people, (_plainly(plan),)
+    plan = Plan.of(Schema.of(8), "ioh", 1)
+    yield "ioh, 8 keys", plan, _dense(8, 0.4), (_plainly(plan),)
+    for states in STATES:
+        plan = Plan.of(Schema.of(states - 1), "grr", 1)
+        both = tuple(_by_hand_k_rr(states, plan, tuned) for tuned in (False, True))
+        yield f"k-RR over {states} states", plan, _one_each(states - 1), both
+    for bits in STATES:
+        plan = Plan.of(Schema.of(bits), "rappor", 1)
+        both = tuple(_by_hand_unary(bits, plan, tuned) for tuned in (False, True))
+        yield f"unary over {bits} bits", plan, _one_each(bits), both
+
+
+def _one_each(keys: int) -> People:
+    """People who hold one key each."""
+    held = Coins.stated("rates").generator().integers(0, keys, KVUE_PEOPLE).astype(np.uint16)
+    starts = np.arange(KVUE_PEOPLE + 1)
+    return People(address(starts[:-1]), starts, held, np.zeros(KVUE_PEOPLE))
+
+
+def _dense(keys: int, share: float) -> People:
+    """People who hold each key with the same probability."""
+    draw, count = Coins.stated("rates").generator(), KVUE_PEOPLE // 10
+    held = draw.random((count, keys)) < share
+    starts = np.concatenate([[0], np.cumsum(held.sum(axis=1))])
+    key = np.nonzero(held)[1].astype(np.uint16)
+    return People(address(np.arange(count)), starts, key, draw.uniform(-1, 1, len(key)))
+
+
+def _plainly(plan: Plan) -> Plain:
+    """The plain form of the batch path, with words from PCG64."""
+    words = words_taken(plan)
+
+    def draw(people: People, rng: np.random.Generator) -> object:
+        return plan.packing.batch(*plan.perturb(people, random_stream(len(people), words, rng)))
+
+    return draw
+
+
+def _by_hand_k_rr(states: int, plan: Plan, tuned: bool) -> Plain:
+    keep = plan.channels[0].circle[1] / 2**32  # type: ignore[index]
+    whole, real = (np.uint16, np.float32) if tuned else (np.int64, np.float64)
+
+    def draw(people: People, rng: np.random.Generator) -> object:
+        own = people.keys + np.uint16(1)
+        lie = rng.integers(0, states - 1, len(own), dtype=whole)
+        lie += lie >= own
+        return np.where(rng.random(len(own), real) < keep, own, lie)
+
+    return draw
+
+
+def _by_hand_unary(bits: int, plan: Plan, tuned: bool) -> Plain:
+    kind = plan.channels[0].one_hot_bits
+    assert kind is not None
+    fake, show = kind.fake / 2**32, kind.show / 2**32
+    real = np.float32 if tuned else np.float64
+
+    def draw(people: People, rng: np.random.Generator) -> object:
+        marks = rng.random((len(people), bits), real) < fake
+        marks[np.arange(len(people)), people.keys] = rng.random(len(people)) < show
+        return np.packbits(marks, axis=1, bitorder="little")
+
+    return draw
+
+
+class _Kvue:
+    """Measures plans in turns with KVUE."""
+
+    def __init__(self) -> None:
+        self.people, self.coins = population(KVUE_PEOPLE)[0], Coins.secure()
+        self.plan = Plan.of(Schema.of(KEYS), "kvue", 1)
+        self.rng = np.random.Generator(np.random.PCG64())
+        self.word_time = self._best({"": self._words}, 5)[""] / (1 << 16)
+
+    def _words(self) -> None:
+        room, none = np.empty((1 << 20) + 15, np.uint8), np.empty((0, 1, 4), np.uint32)
+        self.coins.fill(self.people.addresses[: 1 << 16], 1, none, room)
+
+    def measured(
+        self, plan: Plan, people: People, plain: tuple[Plain, ...], seconds: float
+    ) -> dict[str, float]:
+        """Seconds of a person, in those of KVUE, and those of plain NumPy in them."""
+        some = people[:2_000]
+        plan.privatise(some, self.coins)
+        ours = self._best({"": lambda: plan.privatise(some, self.coins)}, 1)[""] / len(some)
+        theirs = self._best({"": lambda: plain[0](some[:500], self.rng)}, 1)[""] / 500
+        many = people[: max(2_000, int(seconds / 5 / ours))]
+        few = people[: min(1 << 14, max(500, int(seconds / 5 / theirs)))]
+        taken = self._best(
+            {
+                "ours": lambda: plan.privatise(many, self.coins),
+                "kvue": lambda: self.plan.privatise(self.people, self.coins),
+                "plain": lambda: plain[0](few, self.rng),
+                "tuned": lambda: plain[-1](few, self.rng),
+            },
+            5,
+        )
+        own = taken["ours"] / len(many)
+        words = self.word_time * -(-words_taken(plan) // WORDS_PER_BLOCK)
+        return {
+            "seconds": own,
+            "kvue": own / (taken["kvue"] / len(self.people)),
+            "plain": taken["plain"] / len(few) / own,
+            "tuned": taken["tuned"] / len(few) / own,
+            "words": words,
+        }
+
+    @staticmethod
+    def _best(forms: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+        shortest = dict.fromkeys(forms, float("inf"))
+        for _ in range(rounds):
+            for name, form in forms.items():
+                start = thread_time()
+                form()
+                shortest[name] = min(shortest[name], thread_time() - start)
+        return shortest
