@@ -27,6 +27,7 @@ HEAVY = (
     "apsw",
     "starlette",
     "httpx",
+    "pyspark",
 )
 
 ROOMS = (
@@ -202,6 +203,7 @@ def test_frameworks_are_named_in_their_own_corner():
         "msgspec": {"collector"},
         "apsw": {"sqlite.py", "backup.py", "restore.py", "sent_ids.py"},
         "psycopg": {"postgres.py", "postgres_connection.py"},
+        "pyspark": {"engines"},
         "httpx": {"client", "relay.py", "upstream.py", "collection_answers.py"},
     }
     for file in ROOT.rglob("*.py"):

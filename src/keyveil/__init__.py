@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from .people.beliefs import Beliefs
     from .people.population import Population
     from .people.prior import Prior
+    from .plan import engines as engines
     from .plan.audit import Audit, audit
     from .plan.budget import Budget
     from .planner.advice import Advice
@@ -103,6 +104,7 @@ _LATER = {
 
 
 _SUBJECTS = {
+    "engines": "plan.engines",
     "learn": "estimate.learn",
     "poison": "trust.poison",
     "shuffle": "trust.shuffle",

@@ -92,18 +92,10 @@ def parse(plan: Plan, content: bytes) -> Iterator[Reports]:
     yield from _blocks(plan, file)
 
 
-def is_packed(path: str | Path) -> bool:
-    """Whether a file has the packed form, in blocks."""
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except OSError as error:
-        raise ReportError(f"cannot read the reports {path}: {error.strerror}") from None
-
-
 def block_places(plan: Plan, path: str | Path) -> list[tuple[int, int]]:
     """Where each block of a packed file begins, and its number of reports. No block is read."""
-    places, total = [], 0
+    places: list[tuple[int, int]] = []
+    total = 0
     with named(path), Path(path).open("rb") as file:
         file.seek(len(MAGIC))
         width = _read_header(plan, file)

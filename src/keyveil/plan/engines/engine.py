@@ -28,6 +28,11 @@ class Engine(ABC):
     function must return the same result each time.
     """
 
+    on_one_machine = True
+    """Whether all workers read and write the files of this machine, its temporary ones, too."""
+    workers = 1
+    """Number of segments that are worked on at a time."""
+
     @abstractmethod
     def sum(
         self, work: Callable[[S], R], segments: Sequence[S], progress: Progress | None = None

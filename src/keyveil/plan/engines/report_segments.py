@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...foundation.errors import ReportError
-from ...foundation.files import named
+from ...foundation.files import named, starts_with
 from ...people.tables.frames import arrow
 from ..plan import Plan
 from ..report import Reports, check_plan_name
-from ..report_file import block_places, is_packed, read_blocks, reading
-from .report_columns import column_names, from_batch
+from ..report_file import MAGIC, block_places, read_blocks, reading
+from .report_columns import check_columns, column_names, from_batch
 
 SEGMENT_REPORTS = 1 << 22
 """Approximate number of reports in a segment."""
-READ_REPORTS = 1 << 20
+READ_REPORTS = 1 << 18
 """Number of reports that a worker holds at a time."""
 PARQUET = b"PAR1"
+SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+"""The member of a Parquet file in which Spark keeps the metadata of columns."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +48,10 @@ class ReportSegment:
         with named(self.path), parquet_file(self.path) as file:
             groups = list(range(self.first, self.first + self.count))
             names = column_names(plan.packing)
-            for batch in file.iter_batches(READ_REPORTS, row_groups=groups, columns=names):
+            for batch in file.iter_batches(
+                READ_REPORTS, row_groups=groups, columns=names, use_threads=False
+            ):
                 yield from_batch(batch, plan.packing)
-
-
-def report_segments(plan: Plan, sources: Iterable[str | Path]) -> list[ReportSegment]:
-    """The segments of files and folders; what is wrong with a file is said before any work begins."""
-    return [segment for path in files_in(sources) for segment in _of_file(plan, path)]
 
 
 def files_in(sources: Iterable[str | Path]) -> list[str]:
@@ -64,20 +65,22 @@ def files_in(sources: Iterable[str | Path]) -> list[str]:
         if not source.is_dir():
             files.append(str(source))
             continue
-        inside = sorted(path for path in source.rglob("*") if path.is_file() and _is_data(path, source))
+        inside = sorted(path for path in source.rglob("*") if path.is_file() and is_data(path, source))
         if not inside:
             raise ReportError(f"the folder {source} has no files of data")
         files += map(str, inside)
     return files
 
 
-def _is_data(path: Path, folder: Path) -> bool:
+def is_data(path: Path, folder: Path) -> bool:
+    """Whether a file in a folder holds data, by its name."""
     own = path.relative_to(folder).parts
     return not any(part.startswith((".", "_")) for part in own) and path.name != "manifest.json"
 
 
-def _of_file(plan: Plan, path: str) -> Iterator[ReportSegment]:
-    if is_packed(path):
+def segments_of(plan: Plan, path: str) -> Iterator[ReportSegment]:
+    """The segments of a file; what is wrong with its columns or its plan is said at once."""
+    if starts_with(path, MAGIC):
         run: list[tuple[int, int]] = []
         for place in block_places(plan, path):
             run.append(place)
@@ -86,36 +89,24 @@ def _of_file(plan: Plan, path: str) -> Iterator[ReportSegment]:
                 run = []
         if run:
             yield ReportSegment(path, "packed", run[0][0], len(run))
-    elif is_parquet(path):
+    elif starts_with(path, PARQUET):
         with named(path), parquet_file(path) as file:
-            _check_parquet(plan, file)
+            check_columns(file.schema_arrow.names, plan.packing)
+            _check_plan(plan, file.schema_arrow.metadata or {})
             for first, count in row_group_runs(file.metadata, SEGMENT_REPORTS):
                 yield ReportSegment(path, "parquet", first, count)
     else:
         yield ReportSegment(path, "lines")
 
 
-def _check_parquet(plan: Plan, file: Any) -> None:
-    """Refuse a file without the columns of reports, or one that names another plan."""
-    there = file.schema_arrow.names
-    lacking = [name for name in column_names(plan.packing) if name not in there]
-    if lacking:
-        raise ReportError(
-            f"reports of this plan have the columns {', '.join(column_names(plan.packing))}; "
-            f"{lacking[0]!r} is missing"
-        )
-    plan_name = (file.schema_arrow.metadata or {}).get(b"plan")
-    if plan_name is not None:
-        check_plan_name(plan_name.decode("ascii", "replace"), plan.hash, "the reports belong")
-
-
-def is_parquet(path: str | Path) -> bool:
-    """Whether a file is a Parquet file, by its first bytes."""
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(len(PARQUET)) == PARQUET
-    except OSError as error:
-        raise ReportError(f"cannot read {path}: {error.strerror}") from None
+def _check_plan(plan: Plan, metadata: dict[bytes, bytes]) -> None:
+    """Refuse a Parquet file that names another plan. One that names none is read by its columns."""
+    stated = [metadata[b"plan"].decode("ascii", "replace")] if b"plan" in metadata else []
+    with suppress(ValueError, KeyError, TypeError):
+        fields = json.loads(metadata.get(SPARK_SCHEMA, b"{}"))["fields"]
+        stated += [field["metadata"]["plan"] for field in fields if "plan" in field["metadata"]]
+    for name in stated:
+        check_plan_name(name, plan.hash, "the reports belong")
 
 
 def parquet_file(path: str | Path) -> Any:
@@ -124,6 +115,8 @@ def parquet_file(path: str | Path) -> Any:
         return arrow("parquet").ParquetFile(path)
     except arrow().ArrowException:
         raise ReportError("the Parquet file is damaged or cut short") from None
+    except OSError as error:
+        raise ReportError(f"cannot read the file: {error.strerror or 'it is damaged'}") from None
 
 
 def row_group_runs(metadata: Any, rows: int) -> Iterator[tuple[int, int]]:

@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import operator
+import os
+import shutil
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from ...foundation import errors
 from ...foundation.errors import KeyveilError
 from .engine import Engine, Progress, R, S
+
+NO_JAVA = (
+    "Spark needs Java 17 or newer: install it (the package openjdk-17-jre-headless), or set JAVA_HOME"
+)
+OWN_ERRORS = f"{errors.__name__}."
 
 
 class SparkEngine(Engine):
     """Runs segments as tasks of a Spark session. The files must be readable by all workers.
 
-    The workers need keyveil installed, or shipped with ``--py-files``.
+    The workers need keyveil installed, or shipped with ``--py-files``. Without a session it is the
+    running one, or a new one as Spark's own settings say.
     """
 
+    on_one_machine = False
+
     def __init__(self, session: Any = None) -> None:
-        self.session = session if session is not None else spark_session()
+        self.session = spark_session() if session is None else session
+        self.workers = self.session.sparkContext.defaultParallelism
 
     def sum(
         self, work: Callable[[S], R], segments: Sequence[S], progress: Progress | None = None
     ) -> R | None:
         if not segments:
             return None
-        with said_plainly():
+        with plain_errors():
             total: R = self._tasks(work, segments).treeReduce(operator.add)
         if progress is not None:
             progress(len(segments), len(segments))
@@ -35,7 +50,7 @@ class SparkEngine(Engine):
     ) -> Iterator[Any]:
         if not segments:
             return
-        with said_plainly():
+        with plain_errors():
             results = self._tasks(work, segments).collect()
         for done, result in enumerate(results, 1):
             yield result
@@ -47,28 +62,37 @@ class SparkEngine(Engine):
 
 
 def spark_session() -> Any:
-    """The running session, or a new one as Spark's own settings say."""
+    """The running session, or a new one as Spark's own settings say; one clear line if there is none."""
     try:
+        from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError:
         raise KeyveilError("Spark is not installed: pip install 'keyveil[spark]'") from None
-    return SparkSession.builder.appName("keyveil").getOrCreate()
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    home = os.environ.get("JAVA_HOME")
+    if not (Path(home, "bin", "java").exists() if home else shutil.which("java")):
+        raise KeyveilError(NO_JAVA)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take any python3
+    try:
+        return SparkSession.builder.appName("keyveil").getOrCreate()
+    except PySparkException as error:
+        reason = str(error).splitlines()[0]
+        raise KeyveilError(f"Spark does not start ({reason}); {NO_JAVA}") from None
 
 
-class said_plainly:  # noqa: N801 - reads as a verb in a with statement
-    """Turns a failed task's KeyveilError into that error on the driver, in one line."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        text = str(error) if error is not None else ""
-        if error is None or isinstance(error, KeyveilError) or "keyveil.foundation.errors." not in text:
-            return
-        from ...foundation import errors
-
-        for line in text.splitlines():
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Turn the failure of a task into its own KeyveilError, in one line, on the driver."""
+    try:
+        yield
+    except KeyveilError:
+        raise
+    except Exception as error:
+        for line in str(error).splitlines():
             name, found, message = line.strip().partition(": ")
-            short = name.removeprefix("keyveil.foundation.errors.")
-            if found and short != name and hasattr(errors, short):
-                raise getattr(errors, short)(message) from None
+            kind = getattr(errors, name.removeprefix(OWN_ERRORS), None)
+            if found and name.startswith(OWN_ERRORS) and isinstance(kind, type):
+                raise kind(message) from None
+        raise

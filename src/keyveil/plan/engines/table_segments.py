@@ -11,17 +11,25 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...foundation.errors import TableError
-from ...people.tables.frames import Columns, arrow, of_file
+from ...people.tables.frames import Columns, arrow, of_file, readable
 from ...people.tables.spill import order_by_part, person_parts
-from .report_segments import parquet_file, row_group_runs
+from .report_segments import row_group_runs
 
 SEGMENT_ROWS = 1 << 21
 """Approximate number of rows in a segment."""
+LARGEST_GROUP = 4 * SEGMENT_ROWS
+"""Number of rows of a row group up to which it is read at once."""
 READ_ROWS = 1 << 17
 """Number of rows that a worker sorts into parts at a time."""
+
+
+def opened(path: str) -> Any:
+    """An open Parquet file of a table."""
+    with readable(Path(path)):
+        return arrow("parquet").ParquetFile(path)
 
 
 @dataclass(frozen=True)
@@ -32,35 +40,33 @@ class RowGroups:
     first: int
     count: int
 
-    def table(self, columns: Columns) -> Any:
-        """The rows."""
-        with of_file(self.path), parquet_file(self.path) as file:
-            groups = list(range(self.first, self.first + self.count))
-            return file.read_row_groups(groups, columns=columns.names)
-
-    def batches(self, columns: Columns) -> Iterator[Any]:
+    def batches(self, columns: Columns, size: int = READ_ROWS) -> Iterator[Any]:
         """The rows, some at a time."""
-        with of_file(self.path), parquet_file(self.path) as file:
-            groups = list(range(self.first, self.first + self.count))
-            yield from file.iter_batches(READ_ROWS, row_groups=groups, columns=columns.names)
+        groups = list(range(self.first, self.first + self.count))
+        with of_file(self.path), readable(Path(self.path)), opened(self.path) as file:
+            yield from file.iter_batches(
+                size, row_groups=groups, columns=columns.names, use_threads=False
+            )
 
 
 @dataclass(frozen=True)
 class PersonRange:
-    """The rows of the people above ``after``, up to and including ``last``, in order of people."""
+    """The rows of the people above ``after``, up to and including ``last``."""
 
-    groups: RowGroups
-    after: Any
+    groups: tuple[RowGroups, ...]
+    after: int | None
     """The last person of the segment before; None in the first segment."""
-    last: Any
+    last: int
 
     def table(self, columns: Columns) -> Any:
         """All rows of these people."""
-        compute, table = arrow("compute"), self.groups.table(columns)
+        pa, compute = arrow(), arrow("compute")
+        table = pa.Table.from_batches([b for groups in self.groups for b in groups.batches(columns)])
         person = table.column(columns.person)
-        inside = compute.less_equal(person, self.last)
+        inside = compute.less_equal(person, pa.scalar(self.last, person.type))
         if self.after is not None:
-            inside = compute.and_(inside, compute.greater(person, self.after))
+            after = compute.greater(person, pa.scalar(self.after, person.type))
+            inside = compute.and_(inside, after)
         return table.filter(inside)
 
 
@@ -72,64 +78,99 @@ class SortedPart:
     part: int
 
     def table(self, columns: Columns) -> Any:
-        """All rows of the people in this part."""
+        """All rows of the people in this part, in their order."""
         pa = arrow()
-        batches = []
+        batches, schema = [], None
         for path in self.paths:
-            with pa.OSFile(path) as source, pa.ipc.open_file(source) as file:
-                places = file.schema.metadata[b"parts"].decode().split(",")
-                batches += [
-                    file.get_batch(place) for place, part in enumerate(places) if int(part) == self.part
-                ]
-        if not batches:
-            with pa.OSFile(self.paths[0]) as source, pa.ipc.open_file(source) as file:
-                return pa.Table.from_batches([], file.schema)
-        return pa.Table.from_batches(batches)
+            with pa.memory_map(path) as source, pa.ipc.open_file(source) as file:
+                listed = file.schema.metadata[b"parts"].decode().split(",")
+                schema = file.schema.remove_metadata()
+                for place, part in enumerate(listed):
+                    if int(part) == self.part:
+                        batches.append(file.get_batch(place).replace_schema_metadata(None))
+        return pa.Table.from_batches(batches, schema)
 
 
 @dataclass(frozen=True)
 class SortRows:
-    """Sorts the rows of a segment into parts by person, and writes them as one file."""
+    """Sorts the rows of a segment into parts by person, and writes them to files in a folder."""
 
     folder: str
     columns: Columns
     parts: int
 
-    def __call__(self, numbered: tuple[int, RowGroups]) -> str:
-        pa = arrow()
+    def __call__(self, numbered: tuple[int, RowGroups]) -> tuple[str, ...]:
         number, groups = numbered
-        path = Path(self.folder) / f"rows-{number:06d}.arrow"
-        pieces: list[list[Any]] = [[] for _ in range(self.parts)]
-        for batch in groups.batches(self.columns):
-            order, ends = order_by_part(
-                person_parts(_whole_or_text(batch.column(self.columns.person)), self.parts), self.parts
-            )
-            rows = batch.take(pa.array(order))
-            for part in range(self.parts):
-                if ends[part + 1] > ends[part]:
-                    pieces[part].append(rows.slice(int(ends[part]), int(ends[part + 1] - ends[part])))
-        listed = [part for part, rows in enumerate(pieces) for _ in rows]
-        schema = next(rows[0].schema for rows in pieces if rows)
-        schema = schema.with_metadata({"parts": ",".join(map(str, listed))})
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as file:
-            for rows in pieces:
-                for batch in rows:
-                    file.write_batch(batch.cast(schema) if batch.schema != schema else batch)
-        return str(path)
+        paths, waiting, held = list[str](), list[Any](), 0
+        with of_file(groups.path):
+            for batch in groups.batches(self.columns):
+                waiting.append(_plain(batch, self.columns))
+                held += batch.num_rows
+                if held >= SEGMENT_ROWS:
+                    paths.append(self._write(f"{number:06d}-{len(paths):04d}", waiting))
+                    waiting, held = [], 0
+            if waiting:
+                paths.append(self._write(f"{number:06d}-{len(paths):04d}", waiting))
+        return tuple(paths)
+
+    def _write(self, name: str, batches: list[Any]) -> str:
+        """Write batches as one file, a part after the other; its metadata says which is which."""
+        pa = arrow()
+        path = str(Path(self.folder) / f"rows-{name}.arrow")
+        rows = pa.Table.from_batches(batches).combine_chunks()
+        person = rows.column(self.columns.person).combine_chunks()
+        order, ends = order_by_part(person_parts(person, self.parts), self.parts)
+        rows = rows.take(pa.array(order)).combine_chunks()
+        cuts = [(part, int(a), int(b)) for part, (a, b) in enumerate(pairwise(ends)) if b > a]
+        schema = rows.schema.with_metadata({"parts": ",".join(str(part) for part, _, _ in cuts)})
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, schema) as file:
+            for _, first, last in cuts:
+                (batch,) = rows.slice(first, last - first).to_batches()
+                file.write_batch(batch)
+        return path
 
 
-def _whole_or_text(persons: Any) -> Any:
-    """Names of people as integers or text, as the hash of a part needs them."""
-    types = arrow().types
-    if types.is_dictionary(persons.type):
-        persons = persons.dictionary_decode()
-    if persons.null_count:
-        raise TableError("the column of people has an empty cell; every row must name its person")
-    if types.is_integer(persons.type):
-        return persons.cast(arrow().int64())
-    if types.is_floating(persons.type):
-        return persons.cast(arrow().int64(), safe=True)
-    return persons.cast(arrow().large_string())
+def _plain(batch: Any, columns: Columns) -> Any:
+    """Rows whose people are integers or text, and without dictionaries, which differ by batch."""
+    pa, types = arrow(), arrow().types
+    arrays = []
+    for name, array in zip(batch.schema.names, batch.columns, strict=True):
+        if types.is_dictionary(array.type):
+            array = array.cast(array.type.value_type)
+        if name == columns.person:
+            if array.null_count:
+                raise TableError(f"column {name!r} has an empty cell; every row must name its person")
+            array = _whole_or_text(array, name)
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def _whole_or_text(persons: Any, column: str) -> Any:
+    pa, types = arrow(), arrow().types
+    if types.is_integer(persons.type) or types.is_floating(persons.type):
+        try:
+            return persons.cast(pa.int64())
+        except pa.ArrowInvalid:
+            raise TableError(
+                f"column {column!r} holds fractions, NaN or too large numbers; a person is named by a "
+                "whole number or by text"
+            ) from None
+    try:
+        return persons.cast(pa.large_string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise TableError(
+            f"column {column!r} holds {persons.type}; a person is named by a whole number or by text"
+        ) from None
+
+
+class _Group(NamedTuple):
+    """A row group with its number of rows, and its first and last person."""
+
+    path: str
+    number: int
+    rows: int
+    first: int
+    last: int
 
 
 class ParquetTable:
@@ -138,16 +179,16 @@ class ParquetTable:
     def __init__(self, paths: list[str], columns: Columns) -> None:
         self.paths, self.columns = paths, columns
         self.rows = 0
-        kinds = {}
+        kinds = set()
         for path in paths:
-            with of_file(path), parquet_file(path) as file:
+            with of_file(path), opened(path) as file:
                 columns.check(file.schema_arrow.names)
-                kinds[path] = file.schema_arrow.field(columns.person).type
+                kinds.add(_kind(file.schema_arrow.field(columns.person).type))
                 self.rows += file.metadata.num_rows
-        if len(set(kinds.values())) > 1:
+        if len(kinds) > 1:
             raise TableError(
-                f"the column {columns.person!r} has other types in some of the files; "
-                "a person must be named in one way"
+                f"column {columns.person!r} holds numbers in some files and text in others; a person "
+                "must be named in one way"
             )
 
     @cached_property
@@ -155,49 +196,71 @@ class ParquetTable:
         """The table as runs of row groups."""
         runs = []
         for path in self.paths:
-            with parquet_file(path) as file:
+            with opened(path) as file:
                 runs += [RowGroups(path, *run) for run in row_group_runs(file.metadata, SEGMENT_ROWS)]
         return runs
 
     def ranges(self) -> list[PersonRange] | None:
         """The table cut between people; None if its row groups are not in order of people."""
-        if len(self.paths) != 1:
-            return None
-        path = self.paths[0]
-        with parquet_file(path) as file:
-            bounds = _bounds(file, self.columns.person)
-        if bounds is None or any(b[0] < a[1] for a, b in pairwise(bounds)):
+        groups = self._ordered_groups()
+        if groups is None:
             return None
         ranges: list[PersonRange] = []
-        after = None
-        for groups in self.row_groups:
-            last = bounds[groups.first + groups.count - 1][1]
-            if ranges and last == after:  # one person's rows fill all of these groups
-                continue
-            first = groups.first
-            while after is not None and first and bounds[first - 1][1] > after:
-                first -= 1
-            stop = groups.first + groups.count
-            while stop < len(bounds) and bounds[stop][0] <= last:
+        first, after = 0, None
+        while first < len(groups):
+            rows, stop = 0, first
+            while stop < len(groups) and rows < SEGMENT_ROWS:
+                rows += groups[stop].rows
                 stop += 1
-            ranges.append(PersonRange(RowGroups(path, first, stop - first), after, last))
-            after = last
+            last = groups[stop - 1].last
+            while stop < len(groups) and groups[stop].first == last:
+                stop += 1  # the last person's rows go on there
+            own = tuple(RowGroups(g.path, g.number, 1) for g in groups[first:stop])
+            ranges.append(PersonRange(own, after, last))
+            first, after = stop - (groups[stop - 1].last > last), last
         return ranges
 
-    def sorted_parts(self, processes: int) -> int:
+    def _ordered_groups(self) -> list[_Group] | None:
+        """All row groups in order of people; None if people of two of them are mixed."""
+        groups: list[_Group] = []
+        for path in self.paths:
+            with opened(path) as file:
+                own = _bounds(path, file, self.columns.person)
+            if own is None:
+                return None
+            groups += own
+        groups = sorted(groups, key=lambda g: (g.first, g.last)) if len(self.paths) > 1 else groups
+        if any(g.rows > LARGEST_GROUP for g in groups):
+            return None
+        return None if any(b.first < a.last for a, b in pairwise(groups)) else groups
+
+    def sorted_parts(self, workers: int) -> int:
         """The number of parts into which unordered rows are sorted."""
-        return max(processes, -(-self.rows // SEGMENT_ROWS))
+        return min(1 << 16, max(workers, -(-self.rows // SEGMENT_ROWS)))
 
 
-def _bounds(file: Any, person: str) -> list[tuple[Any, Any]] | None:
-    """The first and the last person of each row group; None if the file does not say."""
+def _kind(kind: Any) -> str:
+    """How people are named in a column of this type."""
+    types = arrow().types
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return (
+        "number" if types.is_integer(kind) or types.is_floating(kind) else str(types.is_temporal(kind))
+    )
+
+
+def _bounds(path: str, file: Any, person: str) -> list[_Group] | None:
+    """Each row group with its first and last person; None if the file does not say."""
     place = file.schema_arrow.get_field_index(person)
-    if not arrow().types.is_integer(file.schema_arrow.field(person).type):
+    kind = file.schema_arrow.field(person).type
+    if not arrow().types.is_integer(kind) or file.schema_arrow.names.count(person) > 1:
         return None  # bounds of text may be cut short
-    bounds = []
-    for group in range(file.metadata.num_row_groups):
-        statistics = file.metadata.row_group(group).column(place).statistics
+    groups = []
+    for number in range(file.metadata.num_row_groups):
+        group = file.metadata.row_group(number)
+        column = group.column(place)
+        statistics = column.statistics if column.path_in_schema == person else None
         if statistics is None or not statistics.has_min_max or statistics.null_count:
             return None
-        bounds.append((statistics.min, statistics.max))
-    return bounds
+        if group.num_rows:
+            groups.append(_Group(path, number, group.num_rows, statistics.min, statistics.max))
+    return groups
