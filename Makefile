@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock services browser node demo test test-long lint types bench clean
+.PHONY: setup lock services browser node java demo test test-long lint types bench clean
 
 setup: $(STAMP)
 
@@ -57,6 +57,12 @@ browser:
 	  { apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || \
 	  { echo "the tests need Chromium: install the chromium package"; exit 1; }
 
+# The tests of Spark start a cluster of their own on loopback: a master and two workers.
+java:
+	@command -v java >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless >/dev/null; } || \
+	  { echo "the tests need Java 17 or newer: install the openjdk-17-jre-headless package"; exit 1; }
+
 # Tools that check the client for web pages; the client itself needs none.
 node:
 	@command -v npm >/dev/null || \
@@ -68,11 +74,11 @@ node:
 # Bytecode is kept even where the environment forbids it: the tests start some hundred processes.
 KEEP := PYTHONDONTWRITEBYTECODE=
 
-test: lint types services browser node
-	@$(KEEP) KEYVEIL_POSTGRES=required $(BIN)/python -m pytest -n 2 -m "not long"
+test: lint types services browser node java
+	@$(KEEP) KEYVEIL_POSTGRES=required $(BIN)/python -m pytest -n 2 --dist loadgroup -m "not long"
 
-test-long: lint types services browser node
-	@$(KEEP) KEYVEIL_POSTGRES=required KEYVEIL_LONG=1 $(BIN)/python -m pytest -n 2
+test-long: lint types services browser node java
+	@$(KEEP) KEYVEIL_POSTGRES=required KEYVEIL_LONG=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 bench: setup
 	@$(BIN)/python -m bench

@@ -7,10 +7,11 @@
     tally = plan.collect(frame)
     tally.estimate().to_frame()
 
-Modules on one subject: ``learn`` (rules, trees, classifiers, cubes), ``poison`` (what fake clients can
-do), ``shuffle`` (privacy among many reports), ``synthetic`` (made-up people), ``tables`` (files of
-people, keys and values), ``theory`` (laws and exact errors behind mechanisms) and ``testing`` (checks of
-a mechanism or a client of one's own).
+Modules on one subject: ``engines`` (files larger than memory, on all processors), ``learn`` (rules,
+trees, classifiers, cubes), ``poison`` (what fake clients can do), ``shuffle`` (privacy among many
+reports), ``spark`` (Apache Spark), ``synthetic`` (made-up people), ``tables`` (files of people, keys and
+values), ``theory`` (laws and exact errors behind mechanisms) and ``testing`` (checks of a mechanism or a
+client of one's own).
 """
 
 from typing import TYPE_CHECKING
@@ -42,6 +43,7 @@ from .plan.report import Report, Reports
 from .plan.tally import Tally
 
 if TYPE_CHECKING:
+    from . import spark as spark
     from . import testing as testing
     from . import theory as theory
     from .estimate import learn as learn
@@ -108,6 +110,7 @@ _SUBJECTS = {
     "learn": "estimate.learn",
     "poison": "trust.poison",
     "shuffle": "trust.shuffle",
+    "spark": "spark",
     "synthetic": "people.synthetic",
     "tables": "people.tables",
     "testing": "testing",

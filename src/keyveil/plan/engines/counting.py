@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...foundation.arrays import Integers
@@ -31,6 +32,34 @@ class CountReports:
         return tally.counts
 
 
+class ReportFiles:
+    """Files of reports as segments, and the sum of tallies among them."""
+
+    def __init__(self, sources: Iterable[str | Path] | str | Path, plan: Plan) -> None:
+        self.tally, self.segments = Tally(plan), list[ReportSegment]()
+        self.files, self.empty = list[str](), list[str]()
+        """Files with reports, and files without."""
+        for path in files_in([sources] if isinstance(sources, str | Path) else sources):
+            if starts_with(path, MAGIC):
+                tally = Tally.load(plan, path)
+                self.tally = self.tally + tally
+                some = tally.reports > 0
+            else:
+                segments = list(segments_of(plan, path))
+                self.segments += segments
+                some = bool(segments)
+            (self.files if some else self.empty).append(path)
+
+    def counted(self, engine: Engine | None = None, progress: Progress | None = None) -> Tally:
+        """The tally of all."""
+        work, segments = CountReports(ship(self.tally.plan)), self.segments
+        engine = engine or LocalPool()
+        if not engine.on_one_machine:
+            segments = [replace(segment, path=os.path.abspath(segment.path)) for segment in segments]
+        counts = engine.sum(work, segments, progress)
+        return self.tally if counts is None else self.tally + Tally(self.tally.plan, counts)
+
+
 def tally_files(
     sources: Iterable[str | Path] | str | Path,
     plan: Plan,
@@ -44,11 +73,4 @@ def tally_files(
     other columns or of another plan is refused before any work begins. The engine is the processors of
     this machine unless another is given.
     """
-    total, segments = Tally(plan), list[ReportSegment]()
-    for path in files_in([sources] if isinstance(sources, str | Path) else sources):
-        if starts_with(path, MAGIC):
-            total = total + Tally.load(plan, path)
-        else:
-            segments += segments_of(plan, path)
-    counts = (engine or LocalPool()).sum(CountReports(ship(plan)), segments, progress)
-    return total if counts is None else total + Tally(plan, counts)
+    return ReportFiles(sources, plan).counted(engine, progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -107,9 +108,12 @@ def privatise_files(
     """Privatise everyone in Parquet files and folders into ``output``, however large they are.
 
     ``output`` is one packed file, or a folder of Parquet files if it ends with a slash; a cluster writes
-    folders only. It appears when it is complete. Everyone's coins come from one secure key that is made
-    here for this job, so reports depend neither on segments nor on order nor on retries. The engine is
-    the processors of this machine unless another is given.
+    folders only. It appears when it is complete. Rows of tables that are not in order of people are
+    sorted by person on disk: in TMPDIR, or on a cluster next to the output.
+
+    Everyone's coins come from one secure key that is made here for this job, so reports depend neither
+    on segments nor on order nor on retries. The engine is the processors of this machine unless another
+    is given.
     """
     engine = engine or LocalPool()
     columns, in_folder = Columns(person, key, value, lenient), str(output).endswith("/")
@@ -118,20 +122,24 @@ def privatise_files(
     if not in_folder and not engine.on_one_machine:
         raise TableError(f"a cluster writes a folder of reports: end its name with a slash, {output}/")
     table = parquet_table(sources, columns)
+    if not engine.on_one_machine:
+        table.paths = [os.path.abspath(path) for path in table.paths]
     coins = coins or Coins.for_job()
-    if not engine.on_one_machine and table.ranges() is None:
-        raise TableError(
-            "the rows of a person are in several places of these files, and workers of a cluster share "
-            "no temporary files; privatise a DataFrame of them"
-        )
-    with tempfile.TemporaryDirectory(prefix="keyveil-rows-") as scratch:
+    if in_folder:
+        with whole_folder(Path(output).absolute()) as folder, _scratch(engine, folder) as scratch:
+            segments = list(enumerate(_segments(table, engine, scratch)))
+            work = PrivatiseSegment(ship(plan), coins, columns, str(folder))
+            return engine.sum(work, segments, progress) or Privatised()
+    with _scratch(engine) as scratch:
         segments = list(enumerate(_segments(table, engine, scratch)))
-        if in_folder:
-            with whole_folder(Path(output)) as folder:
-                work = PrivatiseSegment(ship(plan), coins, columns, str(folder))
-                return engine.sum(work, segments, progress) or Privatised()
         work = PrivatiseSegment(ship(plan), coins, columns, None)
         return _into_file(plan, engine.each(work, segments, progress), output)
+
+
+def _scratch(engine: Engine, folder: Path | None = None) -> tempfile.TemporaryDirectory[str]:
+    """A folder for sorted rows, removed at the end; on a cluster, within the one that workers share."""
+    where = None if engine.on_one_machine else folder
+    return tempfile.TemporaryDirectory(dir=where, prefix="_keyveil-rows-")
 
 
 def parquet_table(sources: Iterable[str | Path] | str | Path, columns: Columns) -> ParquetTable:

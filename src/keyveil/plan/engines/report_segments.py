@@ -95,8 +95,17 @@ def segments_of(plan: Plan, path: str) -> Iterator[ReportSegment]:
             _check_plan(plan, file.schema_arrow.metadata or {})
             for first, count in row_group_runs(file.metadata, SEGMENT_REPORTS):
                 yield ReportSegment(path, "parquet", first, count)
-    else:
+    elif _has_lines(path):
         yield ReportSegment(path, "lines")
+
+
+def _has_lines(path: str) -> bool:
+    """Whether a text file has a line that is not blank."""
+    try:
+        with Path(path).open("rb") as file:
+            return any(line.strip() for line in file)
+    except OSError as error:
+        raise ReportError(f"cannot read the reports {path}: {error.strerror}") from None
 
 
 def _check_plan(plan: Plan, metadata: dict[bytes, bytes]) -> None:

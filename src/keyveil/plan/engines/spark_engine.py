@@ -6,6 +6,7 @@ import operator
 import os
 import shutil
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,8 +62,8 @@ class SparkEngine(Engine):
         return self.session.sparkContext.parallelize(segments, len(segments)).map(work)
 
 
-def spark_session() -> Any:
-    """The running session, or a new one as Spark's own settings say; one clear line if there is none."""
+def spark_session(master: str | None = None) -> Any:
+    """The running session, or a new one: at ``master``, or as Spark's own settings say."""
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
@@ -76,10 +77,18 @@ def spark_session() -> Any:
         raise KeyveilError(NO_JAVA)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take any python3
     try:
-        return SparkSession.builder.appName("keyveil").getOrCreate()
+        builder = SparkSession.builder.appName("keyveil")
+        return (builder if master is None else builder.master(master)).getOrCreate()
     except PySparkException as error:
         reason = str(error).splitlines()[0]
         raise KeyveilError(f"Spark does not start ({reason}); {NO_JAVA}") from None
+
+
+def map_in_arrow(frame: Any, work: Callable[[Any], Any], schema: str) -> Any:
+    """``frame.mapInArrow``, without Spark's warning about versions of pandas, which is not used here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        return frame.mapInArrow(work, schema)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from ..tally import Tally
 from .privatising import privatised_rows
 from .report_columns import check_columns, column_names, from_batch, split_batch, to_batch
 from .shipped_plan import ship, unship
-from .spark_engine import plain_errors
+from .spark_engine import map_in_arrow, plain_errors
 
 CHUNK = 1 << 16
 """Number of rows that a task privatises at a time."""
@@ -56,7 +56,7 @@ def privatise(
     rows = long_rows(frame, columns, pairs)
     work = _PrivatiseRows(ship(plan), coins or Coins.for_job(), columns)
     together = rows.repartition(person).sortWithinPartitions(*(columns.names if lenient else [person]))
-    return _naming_plan(together.mapInArrow(work, _schema(plan.packing)), plan)
+    return _naming_plan(map_in_arrow(together, work, report_schema(plan.packing)), plan)
 
 
 def tally(frame: Any, plan: Plan, *, rejected: Counter[str] | None = None) -> Tally:
@@ -68,7 +68,7 @@ def tally(frame: Any, plan: Plan, *, rejected: Counter[str] | None = None) -> Ta
     check_reports(frame, plan)
     work = _CountRows(ship(plan), rejected is not None)
     with plain_errors():
-        parts = frame.select(*column_names(plan.packing)).mapInArrow(work, "counts binary")
+        parts = map_in_arrow(frame.select(*column_names(plan.packing)), work, "counts binary")
         numbers = parts.rdd.map(_numbers)
         total = numbers.treeReduce(np.add) if numbers.getNumPartitions() else None
     if total is None:
@@ -161,7 +161,7 @@ def long_rows(frame: Any, columns: Columns, pairs: str | None) -> Any:
     return frame.select(*columns.names)
 
 
-def _schema(packing: Packing) -> str:
+def report_schema(packing: Packing) -> str:
     """The columns of reports in Spark's types, which are signed."""
     if not packing.one_cell:
         return "view bigint, bits binary"

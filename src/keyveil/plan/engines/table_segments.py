@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...foundation.errors import TableError
+from ...foundation.files import whole_file
 from ...people.tables.frames import Columns, arrow, of_file, readable
 from ...people.tables.spill import order_by_part, person_parts
 from .report_segments import row_group_runs
@@ -123,7 +124,7 @@ class SortRows:
         rows = rows.take(pa.array(order)).combine_chunks()
         cuts = [(part, int(a), int(b)) for part, (a, b) in enumerate(pairwise(ends)) if b > a]
         schema = rows.schema.with_metadata({"parts": ",".join(str(part) for part, _, _ in cuts)})
-        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, schema) as file:
+        with whole_file(Path(path), private=True) as sink, pa.ipc.new_file(sink, schema) as file:
             for _, first, last in cuts:
                 (batch,) = rows.slice(first, last - first).to_batches()
                 file.write_batch(batch)
