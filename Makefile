@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 DEMO_STAMP := $(VENV)/.ready-demo
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock services browser node demo docs test test-long lint types bench bench-quick release-check clean
+.PHONY: setup lock services browser node java demo docs test test-long lint types bench bench-quick release-check clean
 
 setup: $(STAMP)
 
@@ -74,6 +74,12 @@ browser:
 	  { apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || \
 	  { echo "the tests need Chromium: install the chromium package"; exit 1; }
 
+# The tests of Spark start a cluster of their own on loopback: a master and two workers.
+java:
+	@command -v java >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless >/dev/null; } || \
+	  { echo "the tests need Java 17 or newer: install the openjdk-17-jre-headless package"; exit 1; }
+
 # Tools that check the client for web pages; the client itself needs none.
 node:
 	@command -v npm >/dev/null || \
@@ -85,11 +91,11 @@ node:
 # Bytecode is kept even where the environment forbids it: the tests start some hundred processes.
 KEEP := PYTHONDONTWRITEBYTECODE=
 
-test: lint types services browser node
-	@$(KEEP) KEYVEIL_POSTGRES=required $(BIN)/python -m pytest -n 2 -m "not long"
+test: lint types services browser node java
+	@$(KEEP) KEYVEIL_POSTGRES=required $(BIN)/python -m pytest -n 2 --dist loadgroup -m "not long"
 
-test-long: lint types services browser node
-	@$(KEEP) KEYVEIL_POSTGRES=required KEYVEIL_LONG=1 $(BIN)/python -m pytest -n 2
+test-long: lint types services browser node java
+	@$(KEEP) KEYVEIL_POSTGRES=required KEYVEIL_LONG=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # Everything that a release needs: versions agree, both archives build, install and work, the docs build.
 release-check: setup

@@ -7,10 +7,11 @@
     tally = plan.collect(frame)
     tally.estimate().to_frame()
 
-Modules on one subject: ``learn`` (rules, trees, classifiers, cubes), ``poison`` (what fake clients can
-do), ``shuffle`` (privacy among many reports), ``synthetic`` (made-up people), ``tables`` (files of
-people, keys and values), ``theory`` (laws and exact errors behind mechanisms) and ``testing`` (checks of
-a mechanism or a client of one's own).
+Modules on one subject: ``engines`` (files larger than memory, on all processors), ``learn`` (rules,
+trees, classifiers, cubes), ``poison`` (what fake clients can do), ``shuffle`` (privacy among many
+reports), ``spark`` (Apache Spark), ``synthetic`` (made-up people), ``tables`` (files of people, keys and
+values), ``theory`` (laws and exact errors behind mechanisms) and ``testing`` (checks of a mechanism or a
+client of one's own).
 """
 
 from typing import TYPE_CHECKING
@@ -42,6 +43,7 @@ from .plan.report import Report, Reports
 from .plan.tally import Tally
 
 if TYPE_CHECKING:
+    from . import spark as spark
     from . import testing as testing
     from .estimate import learn as learn
     from .estimate.together.conditional import Conditionals
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from .people.beliefs import Beliefs
     from .people.population import Population
     from .people.prior import Prior
+    from .plan import engines as engines
     from .plan.audit import Audit, audit
     from .plan.budget import Budget
     from .planner.advice import Advice
@@ -103,9 +106,11 @@ _LATER = {
 
 
 _SUBJECTS = {
+    "engines": "plan.engines",
     "learn": "estimate.learn",
     "poison": "trust.poison",
     "shuffle": "trust.shuffle",
+    "spark": "spark",
     "synthetic": "people.synthetic",
     "tables": "people.tables",
     "testing": "testing",

@@ -693,3 +693,60 @@ def test_shells_can_complete_commands(shell, tmp_path):
     asked["COMP_CWORD"] = "priv" if shell == "fish" else "1"
     done = subprocess.run([words], env=asked, capture_output=True, text=True, check=True)
     assert "privatise" in done.stdout
+
+
+# -- engines ---------------------------------------------------------------------------------------
+
+
+def test_many_processes_read_parquet_tables_and_folders(tmp_path):
+    """The same coins give the same tally as one process, from a file and from a folder of files."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (tmp_path / "keys.txt").write_text("a\nb\nc")
+    plan = ("plan", "--keys", "keys.txt", "--range", "0,1", "--epsilon", "1", "--mechanism", "kvue")
+    keyveil(*plan, "-o", "p.json", cwd=tmp_path)
+    rows = {
+        "person": [n % 700 for n in range(2000)],
+        "key": list("abc" * 700)[:2000],
+        "value": [0.5] * 2000,
+    }
+    (tmp_path / "tables").mkdir()
+    for half in (0, 1):
+        part = {name: cells[1000 * half :][:1000] for name, cells in rows.items()}
+        pq.write_table(pa.table(part), tmp_path / "tables" / f"{half}.parquet")
+    pq.write_table(pa.table(rows), tmp_path / "people.parquet")
+    coins = ("--coins", "same")
+    keyveil("privatise", "p.json", "people.parquet", *coins, "-o", "one.kv", cwd=tmp_path)
+    keyveil("privatise", "p.json", "tables", *coins, "-o", "two.kv", "--processes", "2", cwd=tmp_path)
+    said = keyveil("privatise", "p.json", "tables", *coins, "-o", "three/", cwd=tmp_path)
+    assert "700 reports" in said
+    for name, source in (("one", "one.kv"), ("two", "two.kv"), ("three", "three")):
+        keyveil("tally", "p.json", source, "-o", f"{name}.tally", cwd=tmp_path)
+    tallies = {(tmp_path / f"{name}.tally").read_bytes() for name in ("one", "two", "three")}
+    assert len(tallies) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--engine", "dask", "-o", "r.kv"], "'dask' is not one of"),
+        (["--master", "spark://a:1", "-o", "r.kv"], "--master is for --engine spark"),
+        (["--engine", "spark", "--processes", "2", "-o", "r/"], "--processes is for --engine local"),
+        (["-o", "r/"], "people.csv is no Parquet file; engines read tables in Parquet files"),
+        (["-o", "."], "is a folder"),
+        (["-o", "here/"], "exists and is not an empty folder"),
+        (["-o", "no/such/"], "there is no folder"),
+    ],
+)
+def test_engines_refuse_in_one_line(words, complaint, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text("person,key,value\n1,a,0\n")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "file").touch()
+    Plan.of(Schema.of(["a"]), "kvue", 1).save("p.json")
+    assert run(["privatise", "p.json", "people.csv", *words]) in (1, 2)
+    error = capsys.readouterr().err
+    assert complaint in error
+    assert error.count("\n") == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["here", "p.json", "people.csv"]

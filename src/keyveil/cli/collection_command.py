@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -214,6 +215,32 @@ def collection_delete(name: str, address: str, segments: Path | None, yes: bool)
         gone = admin.delete(store, name)
         remove(folder_of(store.segments_folder, gone))
         click.echo(f"{name}: deleted")
+
+
+@collection.command("export")
+@click.argument("name")
+@click.argument("target", metavar="FOLDER", type=click.Path(path_type=Path))
+@store_option
+@segments_option
+@as_json
+def collection_export(
+    name: str, target: Path, address: str, segments: Path | None, machine: bool
+) -> None:
+    """Send sealed epochs to a FOLDER from which 'keyveil tally' and Spark read them; also while serving.
+
+    Epochs that are there are not sent again, so the command may run every hour. Each round has a folder.
+    """
+    from ..service.collector.operations.export import export
+
+    with opened(address) as store:
+        sent = export(store, segments_of(address, segments), name, target)
+    if machine:
+        print_json(asdict(sent))
+    else:
+        click.echo(
+            f"{target}: {counted(sent.epochs, 'new epoch')} with {counted(sent.reports, 'report')}, "
+            f"{sent.before:,} there before, {sent.expired:,} no longer kept"
+        )
 
 
 @collection.command("answers")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from math import isnan
 from pathlib import Path
@@ -15,9 +17,9 @@ from ..estimate import estimate as make_estimate
 from ..estimate.projection import STEPS
 from ..foundation.errors import PlanError
 from ..plan.plan import Plan
-from ..plan.report_file import reading
-from ..plan.tally import MAGIC, Tally
+from ..plan.tally import Tally
 from .arguments import Given, level_option, plan_argument, tally_argument
+from .engine_options import engine_of, engine_options
 from .output import as_json, counted, figure, interval, print_json, print_table, progress
 from .output_files import OUTPUT, PICTURE, writes_files
 
@@ -26,29 +28,34 @@ from .output_files import OUTPUT, PICTURE, writes_files
 @plan_argument
 @click.argument("sources", metavar="REPORTS...", nargs=-1, required=True, type=click.Path())
 @click.option("-o", "--output", required=True, type=OUTPUT, help="Where to write the tally.")
+@engine_options
 @as_json
 @writes_files
-def tally(plan_path: str, sources: tuple[str, ...], output: str, machine: bool) -> None:
-    """Count REPORTS (files of reports, JSON lines, or tallies made elsewhere) into one tally."""
+def tally(
+    plan_path: str,
+    sources: tuple[str, ...],
+    output: str,
+    machine: bool,
+    engine: str,
+    processes: int | None,
+    master: str | None,
+) -> None:
+    """Count REPORTS into one tally.
+
+    REPORTS are files of reports, JSON lines, Parquet files, tallies made elsewhere, and folders of
+    these, such as the sealed epochs of a collector.
+    """
+    from ..plan.engines.counting import ReportFiles
+
     plan = Plan.load(plan_path)
-    total = Tally(plan)
+    files = ReportFiles(sources, plan)
     with progress("tallying", "reports") as on_progress:
-        seen: dict[str, str] = {}
-        empty: list[str] = []
-        for source in sources:
-            before = total.reports
-            if _is_tally(source):
-                total = total + Tally.load(plan, source)
-            else:
-                for batch in reading(plan, source):
-                    total.add(batch)
-                    on_progress(total.reports)
-            if total.reports > before:
-                _check_new(source, seen)
-            else:
-                empty.append(source)
-    for source in empty:
+        total = files.counted(engine_of(engine, processes, master), on_progress)
+    for source in files.empty:
         click.echo(f"warning: {source} has no reports", err=True)
+    for source, other in _repeated(files.files):
+        warning = f"warning: {source} has the same content as {other}; its reports count twice"
+        click.echo(warning, err=True)
     total.save(output)
     if machine:
         print_json({"plan": plan.hash, "reports": total.reports, "cells": len(total.counts)})
@@ -58,22 +65,17 @@ def tally(plan_path: str, sources: tuple[str, ...], output: str, machine: bool) 
         )
 
 
-def _check_new(source: str, seen: dict[str, str]) -> None:
-    """Warn if a file has the same bytes as one that was counted before."""
-    with Path(source).open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest in seen:
-        warning = f"warning: {source} has the same content as {seen[digest]}; its reports count twice"
-        click.echo(warning, err=True)
-    seen.setdefault(digest, source)
-
-
-def _is_tally(path: str) -> bool:
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except OSError:
-        return False
+def _repeated(files: list[str]) -> Iterator[tuple[str, str]]:
+    """Files with the same bytes as one before them, and that one. Only files of one size are read."""
+    sizes = Counter(Path(file).stat().st_size for file in files)
+    seen: dict[str, str] = {}
+    for name in files:
+        if sizes[Path(name).stat().st_size] > 1:
+            with Path(name).open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            if digest in seen:
+                yield name, seen[digest]
+            seen.setdefault(digest, name)
 
 
 @click.command()

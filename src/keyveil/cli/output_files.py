@@ -25,7 +25,12 @@ class PictureFile(OutputFile):
     """The type of an option that names a picture to draw."""
 
 
+class FileOrFolder(OutputFile):
+    """The type of an option that names a file to write, or a folder if it ends with a slash."""
+
+
 OUTPUT = OutputFile(readable=False)
+OUTPUT_OR_FOLDER = FileOrFolder(readable=False)
 PICTURE = PictureFile(readable=False)
 
 
@@ -64,7 +69,10 @@ def _check_outputs(context: click.Context, force: bool) -> None:
                 f"{option.opts[-1]} needs a file's name, not {path!r} "
                 "(a name that begins with - is written ./-name)"
             )
-        check_output(Path(path), [Path(source) for source in inputs], replace=force)
+        if isinstance(option.type, FileOrFolder) and path.endswith("/"):
+            _check_new_folder(Path(path), inputs)
+        else:
+            check_output(Path(path), [Path(source) for source in inputs], replace=force)
         if isinstance(option.type, PictureFile):
             from ..plot.style import check_picture
 
@@ -72,6 +80,16 @@ def _check_outputs(context: click.Context, force: bool) -> None:
     for (_, first), (_, other) in combinations(outputs, 2):
         if same_file(Path(first), Path(other)):
             raise KeyveilError(f"{first} and {other} name the same file; give each output its own")
+
+
+def _check_new_folder(folder: Path, inputs: list[str]) -> None:
+    """Refuse a folder that is an input or not new; ``--force`` replaces files only."""
+    if any(same_file(folder, Path(source)) for source in inputs):
+        raise KeyveilError(f"{folder} is an input of this command; name another folder")
+    if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
+        raise KeyveilError(f"{folder} exists and is not an empty folder; name a new one")
+    if not folder.parent.is_dir():
+        raise KeyveilError(f"cannot write {folder}: there is no folder {folder.parent}")
 
 
 def _paths(context: click.Context) -> Iterator[tuple[click.Parameter, str]]:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..foundation.coins import Coins
 from ..foundation.errors import RecordError
+from ..foundation.files import starts_with
 from ..plan.plan import Plan
 from ..plan.report_file import writing
 from .arguments import plan_argument
+from .engine_options import engine_of, engine_options
 from .output import as_json, counted, print_json, progress
-from .output_files import OUTPUT, writes_files
+from .output_files import OUTPUT_OR_FOLDER, writes_files
+
+if TYPE_CHECKING:
+    from ..plan.engines import Engine
+
+PARQUET = b"PAR1"
 
 MAPPED = {
     "unknown_key": "with a key that the plan does not list: ignored",
@@ -41,32 +48,85 @@ MAPPED = {
     metavar="KEY",
     help="Repeatable coins from a stated key; for experiments only, it protects no one.",
 )
-@click.option("-o", "--output", required=True, type=OUTPUT, help="Where to write reports.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=OUTPUT_OR_FOLDER,
+    help="Where to write reports: a file, or a folder of Parquet files if it ends with a slash.",
+)
+@engine_options
 @as_json
 @writes_files
 def privatise(plan_path: str, table: str, stated: str | None, output: str, **how: Any) -> None:
-    """Perturb each person's record in TABLE (CSV, JSON lines, Parquet, Arrow) into one report."""
-    from ..people.tables import read_people
+    """Perturb each person's record in TABLE (CSV, JSON lines, Parquet, Arrow) into one report.
 
+    TABLE may also be a folder of Parquet files. Parquet tables of any size use all processors, or Spark.
+    """
     plan, machine = Plan.load(plan_path), how.pop("machine")
-    coins = Coins.secure() if stated is None else Coins.stated(stated)
+    engine = engine_of(how.pop("engine"), how.pop("processes"), how.pop("master"))
     mapped: Counter[str] = Counter()
-    with progress("privatising", "rows") as on_progress, writing(plan, output) as writer:
+    with progress("privatising", "rows") as on_progress:
         try:
-            for people in read_people(plan.schema, table, progress=on_progress, mapped=mapped, **how):
-                writer.add(plan.privatise(people, coins))
+            if _in_segments(table, output, engine):
+                from ..plan.engines import privatise_files
+
+                coins = None if stated is None else Coins.stated(stated)
+                made = privatise_files(
+                    table, plan, output, engine, coins=coins, progress=on_progress, **how
+                )
+                reports, mapped = made.reports, made.mapped
+            else:
+                reports = _one_by_one(plan, table, stated, output, on_progress, mapped, how)
         except RecordError as error:
             raise RecordError(f"{error} (--lenient maps such rows as the plan states)") from None
-    size = Path(output).stat().st_size
-    bits = round(8 * size / writer.reports, 2) if writer.reports else None
+    _tell(plan, output, reports, mapped if how["lenient"] else None, machine)
+
+
+def _in_segments(table: str, output: str, engine: Engine) -> bool:
+    """Whether an engine cuts the table into segments; a table of one segment is read at once."""
+    from ..plan.engines.table_segments import SEGMENT_ROWS, opened
+
+    if Path(table).is_dir() or output.endswith("/") or not engine.on_one_machine:
+        return True
+    if not starts_with(table, PARQUET):
+        return False
+    with opened(table) as file:
+        return bool(file.metadata.num_rows > SEGMENT_ROWS)
+
+
+def _one_by_one(
+    plan: Plan,
+    table: str,
+    stated: str | None,
+    output: str,
+    on_progress: Any,
+    mapped: Counter[str],
+    how: dict[str, Any],
+) -> int:
+    """Privatise a table of any form in this process; the number of reports."""
+    from ..people.tables import read_people
+
+    coins = Coins.secure() if stated is None else Coins.stated(stated)
+    with writing(plan, output) as writer:
+        for people in read_people(plan.schema, table, progress=on_progress, mapped=mapped, **how):
+            writer.add(plan.privatise(people, coins))
+    return writer.reports
+
+
+def _tell(plan: Plan, output: str, reports: int, mapped: Counter[str] | None, machine: bool) -> None:
+    """Say what was written; and how many rows were mapped, if some may have been."""
+    files = [Path(output)] if Path(output).is_file() else list(Path(output).iterdir())
+    size = sum(file.stat().st_size for file in files)
+    bits = round(8 * size / reports, 2) if reports else None
     facts = {
         "plan": plan.hash,
-        "reports": writer.reports,
+        "reports": reports,
         "bytes": size,
         "bits_sent_per_report": bits,
         "bits_per_report": round(plan.bits_per_report, 4),
     }
-    if how["lenient"]:
+    if mapped is not None:
         facts["mapped"] = {rule: mapped[rule] for rule in MAPPED}
         for rule, words in MAPPED.items():
             if mapped[rule]:
@@ -75,4 +135,4 @@ def privatise(plan_path: str, table: str, stated: str | None, output: str, **how
         print_json(facts)
     else:
         sent = "" if bits is None else f" ({bits} bits each)"
-        click.echo(f"{output}: {counted(writer.reports, 'report')}, {counted(size, 'byte')}{sent}")
+        click.echo(f"{output}: {counted(reports, 'report')}, {counted(size, 'byte')}{sent}")

@@ -7,6 +7,8 @@ from ``coins.under(plan.hash)``, so that one person's answers to two plans share
 - ``Coins.secure()`` takes its key from the operating system and takes a new one after a fork, when
   pickled to a worker and when copied: two processes never draw the same coins. Reports take a new
   key in every call, so that two people who were given the same number never share a word.
+- ``Coins.for_job()`` takes its key from the operating system, too, and keeps it in every worker of one
+  job: a task that runs twice draws the same reports. They repeat, so clients refuse them.
 - ``Coins.stated(key)`` repeats a run, for tests and experiments; clients refuse it.
 - ``Coins.recorded(words)`` plays back the words of a test vector; clients refuse it.
 
@@ -97,6 +99,15 @@ class Coins:
     def secure() -> Coins:
         """Coins keyed by the operating system, for everything that protects a person."""
         return _Secure()
+
+    @staticmethod
+    def for_job() -> Coins:
+        """Coins of one job over named people: one secure key for all of its workers and retries.
+
+        Whoever has the key can undo the perturbation, so it goes to the workers of the job and nowhere
+        else. Each job needs new ones, and in a job each person has one record.
+        """
+        return Coins(os.urandom(32))
 
     @staticmethod
     def stated(key: str | int | bytes) -> Coins:

@@ -56,6 +56,28 @@ def whole_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
 
 
 @contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A new folder that appears under its name, complete, only if the block succeeds.
+
+    A folder that has files is refused, because old files would pass as new ones.
+    """
+    import shutil
+    import tempfile
+
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise KeyveilError(f"{path} exists and is not an empty folder; name a new one")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    waiting = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:32]}."))
+    try:
+        waiting.chmod(0o777 & ~_MASK)
+        yield waiting
+        os.replace(waiting, path)
+    except BaseException:
+        shutil.rmtree(waiting, ignore_errors=True)
+        raise
+
+
+@contextmanager
 def named(path: str | Path) -> Iterator[None]:
     """Put a file's name before what is wrong with its content."""
     try:
@@ -73,6 +95,15 @@ def named_content(start: bytes) -> str | None:
             return what
     is_plan = start.lstrip().startswith(b"{") and (b'"channel' in start or b'"chain"' in start)
     return "a plan" if is_plan else None
+
+
+def starts_with(path: str | Path, magic: bytes) -> bool:
+    """Whether a file has these first bytes; False if it cannot be read."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(magic)) == magic
+    except OSError:
+        return False
 
 
 def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:

@@ -153,7 +153,7 @@ class Packing:
             raise ReportError("reports of this plan are codes, whole numbers, not bits")
         return batch.codes
 
-    def _narrow_codes(self, batch: Reports) -> np.ndarray:
+    def narrow_codes(self, batch: Reports) -> np.ndarray:
         """A batch's codes in the type that the plan's codes have; refused if one does not fit."""
         codes = self._codes_of(batch)
         if codes.dtype != self.layout.code_type:
@@ -276,7 +276,7 @@ class Packing:
     def packed(self, batch: Reports) -> Bits:
         """A batch as rows ``(n, width)``."""
         if self.one_cell:
-            return self._narrow_codes(batch).view(np.uint8).reshape(-1, self.width)
+            return self.narrow_codes(batch).view(np.uint8).reshape(-1, self.width)
         views, bits = self._bits_of(batch)
         return np.concatenate([views.astype("<u4").view(np.uint8).reshape(-1, 4), bits], axis=1)
 
@@ -294,7 +294,7 @@ class Packing:
     def block(self, batch: Reports) -> bytes:
         """A batch as a block of a file: codes, or all views and then all bits."""
         if self.one_cell:
-            return self._narrow_codes(batch).tobytes()
+            return self.narrow_codes(batch).tobytes()
         views, bits = self._bits_of(batch)
         return views.astype("<u4").tobytes() + bits.tobytes()
 

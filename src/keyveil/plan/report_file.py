@@ -15,7 +15,7 @@ import json
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BytesIO
+from io import SEEK_CUR, BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -92,21 +92,64 @@ def parse(plan: Plan, content: bytes) -> Iterator[Reports]:
     yield from _blocks(plan, file)
 
 
+def block_places(plan: Plan, path: str | Path) -> list[tuple[int, int]]:
+    """Where each block of a packed file begins, and its number of reports. No block is read."""
+    places: list[tuple[int, int]] = []
+    total = 0
+    with named(path), Path(path).open("rb") as file:
+        file.seek(len(MAGIC))
+        width = _read_header(plan, file)
+        while True:
+            place = file.tell()
+            count, check = _block_start(file)
+            if count == 0:
+                _check_end(file, check, total)
+                return places
+            places.append((place, count))
+            total += count
+            file.seek(count * width, SEEK_CUR)
+
+
+def read_blocks(plan: Plan, path: str | Path, place: int, blocks: int) -> Iterator[Reports]:
+    """Read some blocks of a packed file, from the one that begins at ``place``."""
+    with named(path), Path(path).open("rb") as file:
+        file.seek(place)
+        for _ in range(blocks):
+            yield _block(plan, file, *_block_start(file))
+
+
 def _blocks(plan: Plan, file: BinaryIO) -> Iterator[Reports]:
-    width = _read_header(plan, file)
+    _read_header(plan, file)
     total = 0
     while True:
-        count, check = (int.from_bytes(_exactly(file, 4), "little") for _ in range(2))
-        if count > MOST_REPORTS:
-            raise ReportError("the file of reports is broken: a block is too large")
-        payload = _exactly(file, count * width if count else 8)
-        if zlib.crc32(payload) != check:
-            raise ReportError("the file of reports is broken: a block does not match its check")
+        count, check = _block_start(file)
         if count == 0:
-            break
+            _check_end(file, check, total)
+            return
         total += count
-        yield plan.packing.from_block(payload)
-    if total != int.from_bytes(payload, "little") or file.read(1):
+        yield _block(plan, file, count, check)
+
+
+def _block_start(file: BinaryIO) -> tuple[int, int]:
+    """The number of reports in a block, and its check sum."""
+    count, check = (int.from_bytes(_exactly(file, 4), "little") for _ in range(2))
+    if count > MOST_REPORTS:
+        raise ReportError("the file of reports is broken: a block is too large")
+    return count, check
+
+
+def _block(plan: Plan, file: BinaryIO, count: int, check: int) -> Reports:
+    payload = _exactly(file, count * plan.packing.width)
+    if zlib.crc32(payload) != check:
+        raise ReportError("the file of reports is broken: a block does not match its check")
+    return plan.packing.from_block(payload)
+
+
+def _check_end(file: BinaryIO, check: int, total: int) -> None:
+    end = _exactly(file, 8)
+    if zlib.crc32(end) != check:
+        raise ReportError("the file of reports is broken: a block does not match its check")
+    if total != int.from_bytes(end, "little") or file.read(1):
         raise ReportError("the file of reports is broken: its end does not match")
 
 
@@ -116,7 +159,7 @@ def _header(plan: Plan) -> dict[str, int | str]:
 
 
 def _read_header(plan: Plan, file: BinaryIO) -> int:
-    """Read the header and return the bytes of one report; every member must be the plan's."""
+    """Read the header; the bytes of one report. Every member must be the plan's."""
     size = int.from_bytes(_exactly(file, 4), "little")
     header = json_object(_exactly(file, min(size, 4096)))
     if header is None:

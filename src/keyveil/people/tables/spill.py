@@ -63,8 +63,8 @@ def parted(rows: Batch, chunk: int, depth: int = 0) -> Iterator[Batch]:
         codes = coded.indices.to_numpy().astype(np.int64)
         part = (codes * parts // len(coded.dictionary)).astype(np.uint16)
     else:
-        part = _parts(persons, parts, depth)
-    order, ends = _order(part, parts)
+        part = person_parts(persons, parts, depth)
+    order, ends = order_by_part(part, parts)
     for first, last in pairwise(ends.tolist()):
         if last > first:
             yield rows.take(arrow().array(order[first:last]))
@@ -88,15 +88,17 @@ def _is_text(persons: Any) -> bool:
     return not arrow().types.is_integer(persons.type)
 
 
-def _parts(persons: Any, parts: int, depth: int) -> np.ndarray:
+def person_parts(persons: Any, parts: int, depth: int = 0) -> np.ndarray:
     """A part number for each row that depends only on the person."""
     if _is_text(persons):
-        names = persons.cast(arrow().large_binary()).to_pylist()
-        return _spread(np.fromiter(map(crc32, names), np.uint64, len(names)), parts, depth)
+        coded = persons.dictionary_encode()  # most people have several rows
+        names = coded.dictionary.cast(arrow().large_binary()).to_pylist()
+        codes = np.fromiter(map(crc32, names), np.uint64, len(names))
+        return _spread(codes[coded.indices.to_numpy()], parts, depth)
     return _spread(persons.to_numpy().view(np.uint64), parts, depth)
 
 
-def _order(part: np.ndarray, parts: int) -> tuple[Integers, Integers]:
+def order_by_part(part: np.ndarray, parts: int) -> tuple[Integers, Integers]:
     """The order of rows by part, stable, and where each part ends."""
     ends = np.concatenate([[0], np.cumsum(np.bincount(part, minlength=parts))])
     return np.argsort(part, kind="stable"), ends  # a radix sort: parts have 16 bits
@@ -132,7 +134,7 @@ class _Spill:
     def add(self, rows: Batch, depth: int) -> None:
         """Append each row to the part of its person."""
         parts = len(self.rows)
-        order, ends = _order(_parts(rows.column("person"), parts, depth), parts)
+        order, ends = order_by_part(person_parts(rows.column("person"), parts, depth), parts)
         rows = rows.take(arrow().array(order))
         for part in np.flatnonzero(np.diff(ends)).tolist():
             first, last = int(ends[part]), int(ends[part + 1])

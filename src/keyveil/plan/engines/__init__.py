@@ -1,0 +1,14 @@
+"""Many people or reports at once: work on segments of the data, anywhere, and add up the results.
+
+``engine`` is the interface: map over segments and add. ``local_pool`` and ``spark_engine`` are behind
+it. ``counting`` and ``privatising`` are the two jobs on files; ``report_segments`` and
+``table_segments`` cut files into segments. ``spark_frames`` is for data that Spark itself reads.
+"""
+
+from .counting import tally_files
+from .engine import Engine
+from .local_pool import LocalPool
+from .privatising import Privatised, privatise_files
+from .spark_engine import SparkEngine
+
+__all__ = ["Engine", "LocalPool", "Privatised", "SparkEngine", "privatise_files", "tally_files"]

@@ -1,0 +1,175 @@
+"""Privatise tables of any size on any engine: each segment's people at a time."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...foundation.coins import Coins
+from ...foundation.errors import TableError
+from ...foundation.files import starts_with, whole_file, whole_folder
+from ...people.tables import read_people
+from ...people.tables.frames import Columns, arrow
+from ..plan import Plan
+from ..report import Reports
+from ..report_file import writing
+from .engine import Engine, Progress
+from .local_pool import LocalPool
+from .report_columns import to_batch
+from .report_segments import PARQUET, files_in
+from .shipped_plan import ship, unship
+from .table_segments import ParquetTable, PersonRange, SortedPart, SortRows
+
+FORMAT = "keyveil/reports/1"
+Segment = PersonRange | SortedPart
+
+
+@dataclass(frozen=True)
+class Privatised:
+    """What was privatised: the number of reports, and of rows that were mapped, by rule."""
+
+    reports: int = 0
+    mapped: Counter[str] = field(default_factory=Counter)
+    blocks: tuple[bytes, ...] = field(default=(), repr=False)
+    """Packed reports, if they go into one file of the caller."""
+
+    def __add__(self, other: Privatised) -> Privatised:
+        return Privatised(
+            self.reports + other.reports, self.mapped + other.mapped, self.blocks + other.blocks
+        )
+
+
+@dataclass(frozen=True)
+class PrivatiseSegment:
+    """Privatises everyone in a segment. A retried segment has the same reports: its coins repeat."""
+
+    plan: str
+    coins: Coins = field(repr=False)
+    columns: Columns
+    folder: str | None
+    """Where each segment's reports are written as Parquet; None if they are returned."""
+
+    def __call__(self, numbered: tuple[int, Segment]) -> Privatised:
+        number, segment = numbered
+        plan, mapped = unship(self.plan), Counter[str]()
+        batches = list(
+            privatised_rows(plan, segment.table(self.columns), self.columns, self.coins, mapped)
+        )
+        reports = sum(map(len, batches))
+        if self.folder is None:
+            return Privatised(reports, mapped, tuple(plan.packing.block(batch) for batch in batches))
+        if batches:
+            write_reports(plan, batches, Path(self.folder) / f"part-{number:06d}.parquet")
+        return Privatised(reports, mapped)
+
+
+def privatised_rows(
+    plan: Plan,
+    rows: Any,
+    columns: Columns,
+    coins: Coins,
+    mapped: Counter[str] | None = None,
+    chunk: int = 1 << 16,
+) -> Iterator[Reports]:
+    """The reports of everyone in an Arrow table, which has all rows of each of its people."""
+    names: dict[str, Any] = {"person": columns.person, "key": columns.key, "value": columns.value}
+    lenient = columns.lenient
+    for people in read_people(plan.schema, rows, **names, lenient=lenient, chunk=chunk, mapped=mapped):
+        yield plan.privatise(people, coins)
+
+
+def write_reports(plan: Plan, batches: list[Reports], path: Path) -> None:
+    """Write reports as a Parquet file, whole or not at all, also if two tasks write the same one."""
+    packing = plan.packing
+    table = arrow().Table.from_batches([to_batch(batch, packing) for batch in batches])
+    table = table.replace_schema_metadata({"format": FORMAT, "plan": plan.hash, "kind": packing.kind})
+    with whole_file(path) as file:
+        arrow("parquet").write_table(table, file, compression="zstd")
+
+
+def privatise_files(
+    sources: Iterable[str | Path] | str | Path,
+    plan: Plan,
+    output: str | Path,
+    engine: Engine | None = None,
+    *,
+    person: str = "person",
+    key: str = "key",
+    value: str | None = "value",
+    lenient: bool = False,
+    coins: Coins | None = None,
+    progress: Progress | None = None,
+) -> Privatised:
+    """Privatise everyone in Parquet files and folders into ``output``, however large they are.
+
+    ``output`` is one packed file, or a folder of Parquet files if it ends with a slash; a cluster writes
+    folders only. It appears when it is complete. Rows of tables that are not in order of people are
+    sorted by person on disk: in TMPDIR, or on a cluster next to the output.
+
+    Everyone's coins come from one secure key that is made here for this job, so reports depend neither
+    on segments nor on order nor on retries. The engine is the processors of this machine unless another
+    is given.
+    """
+    engine = engine or LocalPool()
+    columns, in_folder = Columns(person, key, value, lenient), str(output).endswith("/")
+    if value is None and plan.schema.levels != 1:
+        raise TableError("name the column of values; only a schema of one level needs none")
+    if not in_folder and not engine.on_one_machine:
+        raise TableError(f"a cluster writes a folder of reports: end its name with a slash, {output}/")
+    table = parquet_table(sources, columns)
+    if not engine.on_one_machine:
+        table.paths = [os.path.abspath(path) for path in table.paths]
+    coins = coins or Coins.for_job()
+    if in_folder:
+        with whole_folder(Path(output).absolute()) as folder, _scratch(engine, folder) as scratch:
+            segments = list(enumerate(_segments(table, engine, scratch)))
+            work = PrivatiseSegment(ship(plan), coins, columns, str(folder))
+            return engine.sum(work, segments, progress) or Privatised()
+    with _scratch(engine) as scratch:
+        segments = list(enumerate(_segments(table, engine, scratch)))
+        work = PrivatiseSegment(ship(plan), coins, columns, None)
+        return _into_file(plan, engine.each(work, segments, progress), output)
+
+
+def _scratch(engine: Engine, folder: Path | None = None) -> tempfile.TemporaryDirectory[str]:
+    """A folder for sorted rows, removed at the end; on a cluster, within the one that workers share."""
+    where = None if engine.on_one_machine else folder
+    return tempfile.TemporaryDirectory(dir=where, prefix="_keyveil-rows-")
+
+
+def parquet_table(sources: Iterable[str | Path] | str | Path, columns: Columns) -> ParquetTable:
+    """The table of Parquet files and folders, which is checked to have the columns."""
+    paths = files_in([sources] if isinstance(sources, str | Path) else sources)
+    for path in paths:
+        if not Path(path).is_file():
+            raise TableError(f"cannot read {path}: there is no such file")
+        if not starts_with(path, PARQUET):
+            raise TableError(f"{path} is no Parquet file; engines read tables in Parquet files")
+    return ParquetTable(paths, columns)
+
+
+def _segments(table: ParquetTable, engine: Engine, scratch: str) -> Iterator[Segment]:
+    ranges = table.ranges()
+    if ranges is not None:
+        yield from ranges
+        return
+    parts = table.sorted_parts(engine.workers)
+    sort = SortRows(scratch, table.columns, parts)
+    paths = tuple(p for own in engine.each(sort, list(enumerate(table.row_groups))) for p in own)
+    for part in range(parts if paths else 0):
+        yield SortedPart(paths, part)
+
+
+def _into_file(plan: Plan, results: Iterator[Privatised], output: str | Path) -> Privatised:
+    total = Privatised()
+    with writing(plan, output) as writer:
+        for result in results:
+            for block in result.blocks:
+                writer.add(plan.packing.from_block(block))
+            total = total + Privatised(result.reports, result.mapped)
+    return total

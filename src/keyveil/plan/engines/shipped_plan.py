@@ -1,0 +1,32 @@
+"""Plans as workers get them: by their text, which each process reads and audits once."""
+
+from __future__ import annotations
+
+from ..plan import Plan
+
+MOST = 64
+"""Number of plans that a process remembers."""
+
+_known: dict[str, Plan] = {}
+
+
+def ship(plan: Plan) -> str:
+    """The text of a plan, to be pickled to workers. This process does not audit it again."""
+    text = plan.dumps()
+    return _remember(text, plan)
+
+
+def unship(text: str) -> Plan:
+    """The plan of a text."""
+    plan = _known.get(text)
+    if plan is None:
+        plan = Plan.parse(text)
+        _remember(text, plan)
+    return plan
+
+
+def _remember(text: str, plan: Plan) -> str:
+    while len(_known) >= MOST:
+        _known.pop(next(iter(_known)), None)
+    _known[text] = plan
+    return text

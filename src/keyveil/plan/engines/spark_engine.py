@@ -1,0 +1,107 @@
+"""Apache Spark as an engine: segments are tasks, results are added up as a tree."""
+
+from __future__ import annotations
+
+import operator
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ...foundation import errors
+from ...foundation.errors import KeyveilError
+from .engine import Engine, Progress, R, S
+
+NO_JAVA = (
+    "Spark needs Java 17 or newer: install it (the package openjdk-17-jre-headless), or set JAVA_HOME"
+)
+OWN_ERRORS = f"{errors.__name__}."
+
+
+class SparkEngine(Engine):
+    """Runs segments as tasks of a Spark session. The files must be readable by all workers.
+
+    The workers need keyveil installed, or shipped with ``--py-files``. Without a session it is the
+    running one, or a new one as Spark's own settings say.
+    """
+
+    on_one_machine = False
+
+    def __init__(self, session: Any = None) -> None:
+        self.session = spark_session() if session is None else session
+        self.workers = self.session.sparkContext.defaultParallelism
+
+    def sum(
+        self, work: Callable[[S], R], segments: Sequence[S], progress: Progress | None = None
+    ) -> R | None:
+        if not segments:
+            return None
+        with plain_errors():
+            total: R = self._tasks(work, segments).treeReduce(operator.add)
+        if progress is not None:
+            progress(len(segments), len(segments))
+        return total
+
+    def each(
+        self, work: Callable[[S], Any], segments: Sequence[S], progress: Progress | None = None
+    ) -> Iterator[Any]:
+        if not segments:
+            return
+        with plain_errors():
+            results = self._tasks(work, segments).collect()
+        for done, result in enumerate(results, 1):
+            yield result
+            if progress is not None:
+                progress(done, len(segments))
+
+    def _tasks(self, work: Callable[[S], Any], segments: Sequence[S]) -> Any:
+        return self.session.sparkContext.parallelize(segments, len(segments)).map(work)
+
+
+def spark_session(master: str | None = None) -> Any:
+    """The running session, or a new one: at ``master``, or as Spark's own settings say."""
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise KeyveilError("Spark is not installed: pip install 'keyveil[spark]'") from None
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    home = os.environ.get("JAVA_HOME")
+    if not (Path(home, "bin", "java").exists() if home else shutil.which("java")):
+        raise KeyveilError(NO_JAVA)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take any python3
+    try:
+        builder = SparkSession.builder.appName("keyveil")
+        return (builder if master is None else builder.master(master)).getOrCreate()
+    except PySparkException as error:
+        reason = str(error).splitlines()[0]
+        raise KeyveilError(f"Spark does not start ({reason}); {NO_JAVA}") from None
+
+
+def map_in_arrow(frame: Any, work: Callable[[Any], Any], schema: str) -> Any:
+    """``frame.mapInArrow``, without Spark's warning about versions of pandas, which is not used here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        return frame.mapInArrow(work, schema)
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Turn the failure of a task into its own KeyveilError, in one line, on the driver."""
+    try:
+        yield
+    except KeyveilError:
+        raise
+    except Exception as error:
+        for line in str(error).splitlines():
+            name, found, message = line.strip().partition(": ")
+            kind = getattr(errors, name.removeprefix(OWN_ERRORS), None)
+            if found and name.startswith(OWN_ERRORS) and isinstance(kind, type):
+                raise kind(message) from None
+        raise

@@ -1,0 +1,230 @@
+"""DataFrames of Spark: everyone's report as a column, and the tally of such a column."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...foundation.coins import Coins
+from ...foundation.errors import TableError
+from ...people.tables.frames import Columns, arrow
+from ...people.tables.row_order import cut
+from ..packing import Packing
+from ..plan import Plan
+from ..report import check_plan_name
+from ..tally import Tally
+from .privatising import privatised_rows
+from .report_columns import check_columns, column_names, from_batch, split_batch, to_batch
+from .shipped_plan import ship, unship
+from .spark_engine import map_in_arrow, plain_errors
+
+CHUNK = 1 << 16
+"""Number of rows that a task privatises at a time."""
+WHOLE = {"tinyint", "smallint", "int", "bigint"}
+NUMBERS = WHOLE | {"float", "double"}
+
+
+def privatise(
+    frame: Any,
+    plan: Plan,
+    *,
+    person: str = "person",
+    key: str = "key",
+    value: str | None = "value",
+    pairs: str | None = None,
+    lenient: bool = False,
+    coins: Coins | None = None,
+) -> Any:
+    """Everyone's report: a DataFrame with a row per person, column ``code`` or ``view`` and ``bits``.
+
+    ``frame`` is a long table with a row per pair, or has an array of structs in the column ``pairs``,
+    whose fields are ``key`` and ``value``; who has an empty array holds nothing. All rows of a person
+    are brought to one task and joined. The coins have one secure key that is made here, on the driver,
+    so reports depend neither on partitions nor on retries.
+
+    Columns and their types are checked at once; a row that breaks a rule ends the job. ``lenient`` maps
+    such rows as the plan states for clients, and ``broken_rows`` counts them. A DataFrame has no order,
+    so the lowest of a person's values of one key counts then.
+    """
+    columns = Columns(person, key, value, lenient)
+    if value is None and plan.schema.levels != 1:
+        raise TableError("name the column of values; only a schema of one level needs none")
+    rows = long_rows(frame, columns, pairs)
+    work = _PrivatiseRows(ship(plan), coins or Coins.for_job(), columns)
+    together = rows.repartition(person).sortWithinPartitions(*(columns.names if lenient else [person]))
+    return _naming_plan(map_in_arrow(together, work, report_schema(plan.packing)), plan)
+
+
+def tally(frame: Any, plan: Plan, *, rejected: Counter[str] | None = None) -> Tally:
+    """The tally of a DataFrame of reports: one tally per task, added up as a tree.
+
+    A report that is empty or that no honest device could send ends the job; with ``rejected`` it is left
+    out, and counted there by reason: ``empty`` or ``impossible``.
+    """
+    check_reports(frame, plan)
+    work = _CountRows(ship(plan), rejected is not None)
+    with plain_errors():
+        parts = map_in_arrow(frame.select(*column_names(plan.packing)), work, "counts binary")
+        numbers = parts.rdd.map(_numbers)
+        total = numbers.treeReduce(np.add) if numbers.getNumPartitions() else None
+    if total is None:
+        return Tally(plan)
+    if rejected is not None:
+        rejected.update({rule: int(n) for rule, n in zip(REASONS, total, strict=False) if n})
+    return Tally(plan, total[len(REASONS) :])
+
+
+REASONS = ("empty", "impossible")
+"""Why a report is left out; a task's numbers begin with how many were."""
+
+
+def check_reports(frame: Any, plan: Plan) -> None:
+    """Refuse a DataFrame that lacks the columns of reports, or whose columns name another plan."""
+    check_columns(frame.columns, plan.packing)
+    for name in column_names(plan.packing):
+        stated = frame.schema[name].metadata.get("plan")
+        if stated is not None:
+            check_plan_name(stated, plan.hash, "the reports belong")
+
+
+def broken_rows(
+    frame: Any,
+    plan: Plan,
+    *,
+    person: str = "person",
+    key: str = "key",
+    value: str | None = "value",
+    pairs: str | None = None,
+) -> Counter[str]:
+    """Number of rows that break each rule, which a lenient ``privatise`` maps.
+
+    The rules are ``unknown_key``, ``no_number``, ``outside_range``, and ``repeated`` for rows that name
+    a key of their person again.
+    """
+    from pyspark.sql import functions as f
+
+    columns = Columns(person, key, value, lenient=True)
+    rows = long_rows(frame, columns, pairs)
+    of_key = f.col(key).cast("string")
+    ends = [
+        (name, *map(float, ends))
+        for name, ends in zip(plan.schema.keys, plan.schema.ranges, strict=True)
+    ]
+    known = f.broadcast(rows.sparkSession.createDataFrame(ends, "name string, low double, high double"))
+    joined = rows.where(f.col(key).isNotNull()).join(known, of_key == f.col("name"), "left")
+    number = f.lit(0.0) if value is None else f.col(value).cast("double")
+    missing = number.isNull() | f.isnan(number)
+    listed = f.col("name").isNotNull()
+    outside = f.lit(False) if value is None else (number < f.col("low")) | (number > f.col("high"))
+    usable = f.when(listed & ~missing, f.struct(person, "name"))
+    with plain_errors():
+        (counts,) = joined.agg(
+            f.count_if(~listed).alias("unknown_key"),
+            f.count_if(listed & missing).alias("no_number"),
+            f.count_if(listed & ~missing & outside).alias("outside_range"),
+            (f.count(usable) - f.count_distinct(usable)).alias("repeated"),
+        ).collect()
+    return Counter({rule: n for rule, n in counts.asDict().items() if n})
+
+
+def long_rows(frame: Any, columns: Columns, pairs: str | None) -> Any:
+    """The rows (person, key, value); columns and types are checked before any job starts."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as f
+
+    person, key, value = columns.person, columns.key, columns.value
+    if pairs is not None:
+        Columns(person, pairs, None).check(frame.columns)
+        opened = frame.select(person, f.explode_outer(pairs).alias("pair"))
+        try:
+            names = [f.col(f"pair.{name}").alias(name) for name in columns.names[1:]]
+            frame = opened.select(person, *names)
+        except AnalysisException:
+            fields = " and ".join(map(repr, columns.names[1:]))
+            raise TableError(
+                f"column {pairs!r} must be an array of structs with the fields {fields}"
+            ) from None
+    columns.check(frame.columns)
+    kinds = dict(frame.dtypes)
+    if kinds[person] not in WHOLE | {"string"}:
+        raise TableError(
+            f"column {person!r} holds {kinds[person]}; a person is named by a whole number or by text"
+        )
+    if kinds[key] not in WHOLE | {"string"}:
+        raise TableError(f"column {key!r} holds {kinds[key]}; a key is text or a whole number")
+    if value is not None and kinds[value] not in NUMBERS and not kinds[value].startswith("decimal"):
+        raise TableError(f"column {value!r} holds {kinds[value]}; values must be numbers")
+    return frame.select(*columns.names)
+
+
+def report_schema(packing: Packing) -> str:
+    """The columns of reports in Spark's types, which are signed."""
+    if not packing.one_cell:
+        return "view bigint, bits binary"
+    return "code " + {1: "smallint", 2: "int"}.get(packing.width, "bigint")
+
+
+def _naming_plan(reports: Any, plan: Plan) -> Any:
+    """Reports whose columns name their plan, which Parquet files and tables of Spark keep."""
+    from pyspark.sql import functions as f
+
+    names = column_names(plan.packing)
+    return reports.select(*(f.col(name).alias(name, metadata={"plan": plan.hash}) for name in names))
+
+
+@dataclass(frozen=True)
+class _PrivatiseRows:
+    """Privatises the rows of a partition, which are in order of people."""
+
+    plan: str
+    coins: Coins = field(repr=False)
+    columns: Columns
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        plan, columns, pa = unship(self.plan), self.columns, arrow()
+        for rows in cut(_named(batches, columns), CHUNK):
+            table = pa.Table.from_batches([rows]).rename_columns(columns.names)
+            for batch in privatised_rows(plan, table, columns, self.coins, chunk=2 * rows.num_rows):
+                yield to_batch(batch, plan.packing, signed=True)
+
+
+def _named(batches: Iterable[Any], columns: Columns) -> Iterator[Any]:
+    """Batches whose first column is called person, as ``cut`` wants it."""
+    pa = arrow()
+    for batch in batches:
+        if batch.num_rows:
+            if batch.column(0).null_count:
+                raise TableError(
+                    f"column {columns.person!r} has an empty cell; every row must name its person"
+                )
+            names = ["person", *columns.names[1:]]
+            yield pa.RecordBatch.from_arrays(batch.columns, names=names)
+
+
+@dataclass(frozen=True)
+class _CountRows:
+    """Counts the reports of a partition: how many are left out by reason, then all cells."""
+
+    plan: str
+    lenient: bool
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        pa, total, left_out = arrow(), Tally(unship(self.plan)), np.zeros(len(REASONS), np.int64)
+        packing = total.plan.packing
+        for batch in batches:
+            if self.lenient:
+                reports, *numbers = split_batch(batch, packing)
+                left_out += numbers
+                total.add(reports)
+            else:
+                total.add(from_batch(batch, packing))
+        content = np.concatenate([left_out, total.counts]).astype("<i8").tobytes()
+        yield pa.RecordBatch.from_arrays([pa.array([content], pa.binary())], names=["counts"])
+
+
+def _numbers(row: Any) -> np.ndarray:
+    return np.frombuffer(bytes(row[0]), "<i8")

@@ -1,0 +1,183 @@
+"""Structured Streaming: files or messages that arrive, into a tally that grows and restarts exactly."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from ...foundation.errors import KeyveilError, ReportError
+from ...people.tables.frames import arrow
+from ..plan import Plan
+from ..report import Report, Reports
+from ..report_file import MAGIC, parse
+from ..tally import Tally
+from .counting import ReportFiles
+from .report_columns import to_batch
+from .report_segments import is_data
+from .shipped_plan import ship, unship
+from .spark_engine import SparkEngine, map_in_arrow, spark_session
+from .spark_frames import check_reports, report_schema, tally
+from .stream_state import StreamState
+
+LOG = logging.getLogger("keyveil.spark")
+FILES = "path string, modificationTime timestamp, length bigint, content binary"
+MAX_AGE = "36500d"
+"""Spark forgets files that are older than this, and would not count one that arrives late."""
+
+
+class RunningTally:
+    """A streaming query that adds reports to a tally, and its state on disk."""
+
+    def __init__(self, state: StreamState, query: Any) -> None:
+        self.state, self.query = state, query
+        """``query`` is Spark's: ``query.stop()``, ``query.awaitTermination()``, ``query.status``."""
+
+    @property
+    def tally(self) -> Tally:
+        """The tally of all batches so far."""
+        return self.state.tally
+
+    @property
+    def rejected(self) -> dict[str, Any]:
+        """What was left out so far: messages by reason, and files with what is wrong with them."""
+        return self.state.rejected
+
+
+def running_tally(
+    source: Any,
+    plan: Plan,
+    state: str | Path,
+    *,
+    session: Any = None,
+    available_now: bool = False,
+    files_at_once: int = 1000,
+) -> RunningTally:
+    """Start to count reports as they arrive, with all that is known in the folder ``state``.
+
+    ``source`` is a folder into which files of reports of any form are moved when they are complete, or a
+    streaming DataFrame: of reports, or of messages in a column ``value``, as Kafka has them. A message
+    is one JSON report, several on lines, or a packed file. ``state`` belongs to this stream alone and
+    is on storage of the driver that lasts. After a crash the same call goes on: nothing is counted twice
+    and nothing is lost. ``state/tally.kv`` is the latest tally. ``available_now`` counts what is there,
+    and ends.
+    """
+    kept = StreamState(state, plan)
+    kept.check()
+    if isinstance(source, str | Path):
+        frame = _files(spark_session() if session is None else session, Path(source), files_at_once)
+        work: Any = _AddFiles(kept, Path(source))
+    else:
+        if not source.isStreaming:
+            raise ReportError("a running tally needs a streaming DataFrame; tally() counts all others")
+        frame = messages(source, plan) if "value" in source.columns else source
+        check_reports(frame, plan)
+        work = _AddRows(kept)
+    writer = frame.writeStream.foreachBatch(work).option("checkpointLocation", str(kept.checkpoint))
+    return RunningTally(kept, (writer.trigger(availableNow=True) if available_now else writer).start())
+
+
+def messages(frame: Any, plan: Plan) -> Any:
+    """The reports in messages (column ``value``, text or bytes); an unreadable one is impossible."""
+    values = frame.selectExpr("cast(value as binary) as value")
+    return map_in_arrow(values, _ReadMessages(ship(plan)), report_schema(plan.packing))
+
+
+def _files(session: Any, folder: Path, at_once: int) -> Any:
+    """A stream of the paths of files; their content is read by tasks, not by this stream."""
+    if not folder.is_dir():
+        raise ReportError(f"there is no folder {folder} to read reports from")
+    options = {"recursiveFileLookup": "true", "maxFileAge": MAX_AGE, "maxFilesPerTrigger": at_once}
+    reader = session.readStream.format("binaryFile").schema(FILES).options(**options)
+    return reader.load(folder.absolute().as_uri()).select("path")
+
+
+@dataclass
+class _AddFiles:
+    """Adds the files of a batch. A file that cannot be counted is left out whole, and named."""
+
+    state: StreamState
+    folder: Path
+
+    def __call__(self, batch: Any, number: int) -> None:
+        if self.state.has(number):
+            return
+        paths = [Path(unquote(urlsplit(row.path).path)) for row in batch.collect()]
+        folder = self.folder.absolute()
+        files = sorted(str(path) for path in paths if is_data(path, folder))
+        engine = SparkEngine(batch.sparkSession)
+        total, rejected = self._count(files, engine)
+        self.state.add(number, total, rejected)
+        for name, reason in rejected.items():
+            LOG.warning("%s is left out: %s", name, reason)
+
+    def _count(self, files: list[str], engine: SparkEngine) -> tuple[Tally, dict[str, str]]:
+        """All files at once; if one of them is bad, one by one."""
+        total, rejected = Tally(self.state.plan), dict[str, str]()
+        try:
+            return ReportFiles(files, self.state.plan).counted(engine), rejected
+        except KeyveilError:
+            for path in files:
+                try:
+                    total = total + ReportFiles([path], self.state.plan).counted(engine)
+                except KeyveilError as error:
+                    rejected[path] = str(error)
+        return total, rejected
+
+
+@dataclass
+class _AddRows:
+    """Adds the rows of a batch. A report that cannot be counted is left out, and its reason counted."""
+
+    state: StreamState
+
+    def __call__(self, batch: Any, number: int) -> None:
+        if self.state.has(number):
+            return
+        rejected: Counter[str] = Counter()
+        total = tally(batch, self.state.plan, rejected=rejected)
+        self.state.add(number, total, rejected)
+        if rejected:
+            left_out = ", ".join(f"{number} {reason}" for reason, number in rejected.items())
+            LOG.warning("reports of a batch are left out: %s", left_out)
+
+
+@dataclass(frozen=True)
+class _ReadMessages:
+    """Reads messages into the columns of reports."""
+
+    plan: str
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        plan, pa = unship(self.plan), arrow()
+        schema = to_batch(_no_reports(plan), plan.packing, signed=True).schema
+        marks = [pa.array([-1]), pa.array([bytes(plan.packing.bits_width)], pa.binary())]
+        arrays = [mark.cast(column.type) for mark, column in zip(marks, schema, strict=False)]
+        impossible = pa.RecordBatch.from_arrays(arrays, schema=schema)
+        for batch in batches:
+            for content in batch.column(0).to_pylist():
+                try:
+                    for reports in _in_message(plan, content or b""):
+                        yield to_batch(reports, plan.packing, signed=True)
+                except KeyveilError:
+                    yield impossible
+
+
+def _in_message(plan: Plan, content: bytes) -> list[Reports]:
+    """The reports of a message, all of them or none."""
+    if content.startswith(MAGIC):
+        return list(parse(plan, content))
+    reports = [Report.parse(line) for line in content.splitlines() if line.strip()]
+    if not reports:
+        raise ReportError("the message is empty")
+    for report in reports:
+        plan.packing.check(report)
+    return [plan.packing.batch_of([report.cells for report in reports])]
+
+
+def _no_reports(plan: Plan) -> Reports:
+    return plan.packing.reports(plan.packing.rows(b""))

@@ -1,0 +1,331 @@
+"""The local pool: the identical tally, whatever the segments, the order of rows and the processes."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from engine_cases import COINS, library_tally, mechanism_plan, rows_for, table, written
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keyveil import (
+    REGISTRY,
+    Budget,
+    Coins,
+    CoinsError,
+    KeyveilError,
+    Plan,
+    ReportError,
+    Schema,
+    TableError,
+    Tally,
+)
+from keyveil.people.tables.frames import Columns
+from keyveil.plan.engines import (
+    Engine,
+    LocalPool,
+    privatise_files,
+    report_segments,
+    table_segments,
+    tally_files,
+)
+from keyveil.plan.engines.privatising import PrivatiseSegment
+from keyveil.plan.engines.shipped_plan import ship
+from keyveil.plan.report_file import writing
+
+TWO = LocalPool(2)
+HERE = LocalPool(1)
+
+
+@pytest.fixture
+def small_segments(monkeypatch):
+    """Segments of a few hundred rows, so that a small table has many."""
+    monkeypatch.setattr(table_segments, "SEGMENT_ROWS", 256)
+    monkeypatch.setattr(table_segments, "READ_ROWS", 100)
+    monkeypatch.setattr(report_segments, "SEGMENT_REPORTS", 100)
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_every_mechanism_has_the_tally_of_the_library(name, tmp_path, small_segments):
+    plan = mechanism_plan(name)
+    rows = rows_for(plan, table())
+    path = written(rows, tmp_path / "table.parquet")
+    made = privatise_files(path, plan, f"{tmp_path}/reports/", HERE, coins=COINS)
+    packed = privatise_files(path, plan, tmp_path / "reports.kv", HERE, coins=COINS)
+    expected = library_tally(plan, rows)
+    assert made.reports == packed.reports == expected.reports == 600
+    assert tally_files(tmp_path / "reports", plan, TWO) == expected
+    assert tally_files(tmp_path / "reports.kv", plan, TWO) == expected
+    assert len(list((tmp_path / "reports").iterdir())) > 3
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("order", ["sorted", "mixed", "categories"])
+def test_processes_make_the_same_reports(named, order, tmp_path, small_segments):
+    plan = mechanism_plan("kvue")
+    rows = table(named=named)
+    if order == "sorted":
+        rows = rows.sort_by("person")
+    elif order == "categories":
+        rows = rows.set_column(1, "key", rows["key"].dictionary_encode())
+    path = written(rows, tmp_path / "table.parquet")
+    privatise_files(path, plan, f"{tmp_path}/two/", TWO, coins=COINS)
+    assert tally_files(tmp_path / "two", plan) == library_tally(plan, rows)
+
+
+def test_a_table_in_several_files_is_one_table(tmp_path, small_segments):
+    """One person's rows are in several files, whether these are in order of people or not."""
+    plan, rows = mechanism_plan("several"), table()
+    for name, whole in (("mixed", rows), ("sorted", rows.sort_by("person"))):
+        folder = tmp_path / name
+        folder.mkdir()
+        for place, first in enumerate(range(0, whole.num_rows, 333)):
+            written(whole.slice(first, 333), folder / f"{9 - place}.parquet", 90)
+        privatise_files(folder, plan, f"{tmp_path}/{name}.reports/", HERE, coins=COINS)
+        assert tally_files(tmp_path / f"{name}.reports", plan, HERE) == library_tally(plan, rows)
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(1, 12), st.integers(1, 12))
+def test_ranges_hold_everyone_once(held, group, segment):
+    """Whatever the row groups and segments are, each person's rows are in one segment, all of them."""
+    persons = np.repeat(np.arange(len(held)), held)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_segments, "SEGMENT_ROWS", segment)
+        path = "/dev/shm/keyveil-ranges.parquet" if os.path.isdir("/dev/shm") else "ranges.parquet"
+        path = f"{path}.{os.getpid()}"
+        try:
+            pq.write_table(pa.table({"person": persons, "key": persons}), path, row_group_size=group)
+            columns = Columns("person", "key", None)
+            ranges = table_segments.ParquetTable([path], columns).ranges()
+            parts = [part.table(columns)["person"].to_pylist() for part in ranges]
+        finally:
+            os.unlink(path)
+    assert [p for part in parts for p in part] == persons.tolist()
+    assert all(count == 1 for count in Counter(p for part in parts for p in set(part)).values())
+
+
+def test_a_retried_segment_has_the_same_reports(tmp_path, small_segments):
+    """Also after its coins went through pickle, as on their way to a worker."""
+    plan, columns = mechanism_plan("pckv_ue"), Columns("person", "key", "value")
+    path = str(written(table().sort_by("person"), tmp_path / "table.parquet"))
+    segment = table_segments.ParquetTable([path], columns).ranges()[1]
+    work = PrivatiseSegment(ship(plan), Coins.for_job(), columns, None)
+    once, again = work((1, segment)), pickle.loads(pickle.dumps(work))((1, segment))
+    assert once.blocks == again.blocks
+    assert once.reports > 10
+    other = PrivatiseSegment(ship(plan), Coins.for_job(), columns, None)((1, segment))
+    assert other.blocks != once.blocks
+    assert "coins" not in repr(work)
+
+
+def test_coins_of_a_job_are_not_for_devices(tmp_path):
+    with pytest.raises(CoinsError):
+        Budget(tmp_path / "ledger.json", cap=4).answer(mechanism_plan("kvue"), {}, Coins.for_job())
+    one, other = Coins.for_job(), Coins.for_job()
+    assert one.words("a", 0, 4).tolist() == pickle.loads(pickle.dumps(one)).words("a", 0, 4).tolist()
+    assert one.words("a", 0, 4).tolist() != other.words("a", 0, 4).tolist()
+
+
+def test_a_group_larger_than_a_segment_is_sorted_on_disk(tmp_path, small_segments, monkeypatch):
+    monkeypatch.setattr(table_segments, "LARGEST_GROUP", 300)
+    plan, rows = mechanism_plan("kvue"), table().sort_by("person")
+    path = written(rows, tmp_path / "table.parquet", 10_000)
+    assert table_segments.ParquetTable([str(path)], Columns("person", "key", "value")).ranges() is None
+    privatise_files(path, plan, tmp_path / "out.kv", HERE, coins=COINS)
+    assert tally_files(tmp_path / "out.kv", plan) == library_tally(plan, rows)
+
+
+def test_a_script_without_a_guard_runs_once(tmp_path):
+    """Processes of the pool do not run the caller's script again."""
+    path = written(table(), tmp_path / "table.parquet")
+    mechanism_plan("kvue").save(tmp_path / "plan.json")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from keyveil import Plan, engines\n"
+        "from keyveil.plan.engines import table_segments\n"
+        "print('begins')\n"
+        "table_segments.SEGMENT_ROWS = 300\n"
+        "plan = Plan.load('plan.json')\n"
+        f"made = engines.privatise_files({str(path)!r}, plan, 'out.kv', engines.LocalPool(2))\n"
+        "print(made.reports, engines.tally_files('out.kv', plan).reports)\n"
+    )
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.split() == ["begins", "600", "600"], done.stderr
+    assert done.stderr == ""
+
+
+# -- what it refuses -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Dies:
+    """Work that ends its process, as the kernel does where memory is short."""
+
+    def __call__(self, segment: int) -> int:
+        os._exit(9)
+
+
+def test_a_killed_process_is_one_clear_line():
+    with pytest.raises(KeyveilError, match="ended from outside, most often for lack of memory"):
+        TWO.sum(Dies(), [1, 2, 3])
+
+
+def test_there_is_at_least_one_process():
+    with pytest.raises(KeyveilError, match="at least one process"):
+        LocalPool(0)
+    assert LocalPool().workers >= 1
+    assert HERE.sum(len, []) is None
+    assert issubclass(LocalPool, Engine)
+
+
+BAD_TABLES = {
+    "a column is missing": (table().drop_columns("value"), "column 'value' is not in the table"),
+    "a person is missing": (
+        pa.table({"person": [1, None], "key": ["Pepsi"] * 2, "value": [1.0, 2.0]}),
+        "column 'person' has an empty cell",
+    ),
+    "a key twice": (
+        pa.table({"person": [1, 1], "key": ["Pepsi"] * 2, "value": [1.0, 2.0]}),
+        "a key appears twice",
+    ),
+    "an unknown key": (
+        pa.table({"person": [1], "key": ["Tea"], "value": [1.0]}),
+        "a key is not in the plan",
+    ),
+    "people are lists": (
+        pa.table({"person": [[1]], "key": ["Pepsi"], "value": [1.0]}),
+        "a person is named by a whole number or by text",
+    ),
+    "people are fractions": (
+        pa.table({"person": [1.5], "key": ["Pepsi"], "value": [1.0]}),
+        "a person is named by a whole number or by text",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TABLES)
+def test_bad_tables_are_refused_in_one_line_and_leave_nothing(case, tmp_path):
+    rows, words = BAD_TABLES[case]
+    path = written(rows, tmp_path / "table.parquet")
+    for output in (f"{tmp_path}/reports/", tmp_path / "reports.kv"):
+        with pytest.raises(KeyveilError, match=words) as refused:
+            privatise_files(path, mechanism_plan("kvue"), output, HERE)
+        assert "\n" not in str(refused.value)
+    assert [p.name for p in tmp_path.iterdir()] == ["table.parquet"]
+
+
+def test_lenient_rows_are_counted(tmp_path, small_segments):
+    plan = mechanism_plan("kvue")
+    rows = pa.table(
+        {"person": [1, 1, 2, 3], "key": ["Tea", "Soup", "Soup", "Soup"], "value": [1.0, 9.0, None, 2.0]}
+    )
+    path = written(rows, tmp_path / "table.parquet")
+    made = privatise_files(path, plan, tmp_path / "out.kv", TWO, lenient=True)
+    assert made.reports == 3
+    assert {rule: made.mapped[rule] for rule in ("unknown_key", "no_number", "outside_range")} == {
+        "unknown_key": 1,
+        "no_number": 1,
+        "outside_range": 1,
+    }
+
+
+def test_files_that_name_people_in_two_ways_are_refused(tmp_path):
+    written(table(20), tmp_path / "a.parquet")
+    written(table(20, named=True), tmp_path / "b.parquet")
+    with pytest.raises(TableError, match="numbers in some files and text in others"):
+        privatise_files(tmp_path, mechanism_plan("kvue"), tmp_path / "out.kv")
+
+
+def test_a_folder_with_files_is_not_written_into(tmp_path):
+    path = written(table(20), tmp_path / "table.parquet")
+    with pytest.raises(KeyveilError, match="is not an empty folder"):
+        privatise_files(path, mechanism_plan("kvue"), f"{tmp_path}/")
+
+
+def report_file(plan: Plan, tmp_path):
+    path = written(table(50), tmp_path / "table.parquet")
+    privatise_files(path, plan, f"{tmp_path}/reports/", HERE)
+    (part,) = (tmp_path / "reports").glob("*.parquet")
+    return part
+
+
+def test_reports_of_another_plan_are_refused_before_any_work(tmp_path):
+    part, other = report_file(mechanism_plan("kvue"), tmp_path), mechanism_plan("rr")
+    with pytest.raises(ReportError, match="the reports belong to another plan"):
+        tally_files(part, other, NoWork())
+
+
+class NoWork(Engine):
+    """An engine that must not be asked."""
+
+    def sum(self, work, segments, progress=None):
+        raise AssertionError("work began")
+
+    each = sum
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"cell": [1, 2]}, "columns code; 'code' is missing"),
+        ({"code": [1, None]}, "has an empty cell"),
+        ({"code": ["1", "2"]}, "it must be whole numbers"),
+        ({"code": [0, 1 << 20]}, "no honest device"),
+        ({"code": [0, -1]}, "no honest device"),
+    ],
+)
+def test_bad_columns_of_reports_are_refused(columns, words, tmp_path):
+    pq.write_table(pa.table(columns), tmp_path / "reports.parquet")
+    with pytest.raises(ReportError, match=words):
+        tally_files(tmp_path / "reports.parquet", mechanism_plan("kvue"))
+
+
+@pytest.mark.parametrize("name", ["kvue", "pckv_ue"])
+def test_forms_of_reports_and_tallies_add_up(name, tmp_path):
+    """Parquet, packed, JSON lines, signed columns as Spark writes them, and tallies."""
+    plan = mechanism_plan(name)
+    part = report_file(plan, tmp_path)
+    once = tally_files(part, plan)
+    rows = pq.read_table(part)
+    signed = {n: rows[n].cast(pa.int64()) for n in rows.column_names if n != "bits"}
+    signed |= {n: rows[n].cast(pa.binary()) for n in rows.column_names if n == "bits"}
+    pq.write_table(pa.table(signed), tmp_path / "signed.parquet")
+    with writing(plan, tmp_path / "packed.kv") as writer:
+        for segment in report_segments.segments_of(plan, str(part)):
+            for batch in segment.reports(plan):
+                writer.add(batch)
+    once.save(tmp_path / "tally.kv")
+    report = plan.report({"Pepsi": 4})
+    (tmp_path / "lines.jsonl").write_text(report.dumps() + "\n")
+    names = ("signed.parquet", "packed.kv", "tally.kv", "lines.jsonl")
+    files = [part, *(tmp_path / name for name in names)]
+    assert tally_files(files, plan) == sum([once] * 4, Tally(plan).add(report))
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    part = report_file(mechanism_plan("kvue"), tmp_path)
+    part.write_bytes(part.read_bytes()[:-9])
+    with pytest.raises(ReportError, match=rf"{part}: the Parquet file is damaged"):
+        tally_files(part, mechanism_plan("kvue"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ReportError, match="has no files of data"):
+        tally_files(tmp_path / "empty", mechanism_plan("kvue"))
+    with pytest.raises(ReportError, match="No such file"):
+        tally_files(tmp_path / "absent", mechanism_plan("kvue"))
+
+
+def test_values_may_be_left_out_only_where_they_do_not_matter(tmp_path):
+    path = written(table().drop_columns("value"), tmp_path / "table.parquet")
+    with pytest.raises(TableError, match="name the column of values"):
+        privatise_files(path, mechanism_plan("kvue"), tmp_path / "out.kv", value=None)
+    plan = Plan.of(Schema.of(["Pepsi", "Fries", "Salad", "Soup"]), "rr", 1)
+    assert privatise_files(path, plan, tmp_path / "out.kv", HERE, value=None).reports == 600

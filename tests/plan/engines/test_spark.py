@@ -1,0 +1,394 @@
+"""Spark on a real cluster: the identical tally, also if a worker or the driver is lost on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from engine_cases import (
+    COINS,
+    KEYS,
+    PEOPLE,
+    library_tally,
+    mechanism_plan,
+    rows_for,
+    table,
+    written,
+)
+from spark_cluster import HERE, Cluster, Gate, PrivatiseAndCount, environment, session, wait_until
+
+import keyveil as kv
+from keyveil import REGISTRY, Coins, KeyveilError, Plan, ReportError, Schema, TableError, Tally
+from keyveil.cli.command import run
+from keyveil.people.population import Population
+from keyveil.people.tables import people_of
+from keyveil.people.tables.frames import Columns
+from keyveil.plan.engines import LocalPool, SparkEngine, privatise_files, table_segments, tally_files
+from keyveil.plan.engines.shipped_plan import ship
+from keyveil.plan.engines.spark_engine import map_in_arrow
+from keyveil.plan.engines.stream_state import StreamState
+from keyveil.simulate import simulate_on, simulation_segments
+
+pytestmark = pytest.mark.xdist_group("spark")  # one cluster and one application for all of them
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    made = Cluster(tmp_path_factory.mktemp("cluster"))
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def spark(cluster):
+    made = session(cluster.folder, cluster.url)
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def frame(spark, cluster):
+    """Everyone's rows as a DataFrame of several partitions."""
+    path = written(table(), cluster.folder / "table.parquet")
+    return spark.read.parquet(str(path)).repartition(3).cache()
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_every_mechanism_has_the_tally_of_the_library(name, frame):
+    plan = mechanism_plan(name)
+    lenient = len(plan.schema.keys) < len(KEYS)
+    reports = kv.spark.privatise(frame, plan, coins=COINS, lenient=lenient)
+    assert kv.spark.tally(reports, plan) == library_tally(plan, rows_for(plan, table()))
+
+
+@pytest.mark.parametrize("form", ["long", "named", "pairs", "twice"])
+def test_forms_of_tables(form, spark):
+    """Text names, records in an array of structs, and people whose pairs are in several arrays."""
+    plan, rows = mechanism_plan("pairs"), table(200, named=form == "named")
+    records: dict[object, list[dict[str, object]]] = {}
+    for person, key, value in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+        pair = [] if key is None else [{"key": key, "value": value}]
+        records.setdefault(person, []).extend(pair)
+    if form in ("long", "named"):
+        made = kv.spark.privatise(spark.createDataFrame(rows).repartition(5), plan, coins=COINS)
+    else:
+        people = list(records.items())
+        if form == "twice":
+            people = [(p, part) for p, held in people for part in (held[:1], held[1:])]
+        kind = "person long, held array<struct<key: string, value: double>>"
+        frame = spark.createDataFrame(people, kind)
+        made = kv.spark.privatise(frame, plan, pairs="held", coins=COINS)
+    assert kv.spark.tally(made, plan) == library_tally(plan, rows)
+
+
+def test_files_go_by_path_and_frames_by_parquet(spark, tmp_path, monkeypatch):
+    """What Spark writes the local pool reads, and the other way round; unordered rows are sorted."""
+    monkeypatch.setattr(table_segments, "SEGMENT_ROWS", 500)
+    plan, engine = mechanism_plan("pckv_ue"), SparkEngine(spark)
+    expected = library_tally(plan, table())
+    (tmp_path / "tables").mkdir()
+    for place, first in enumerate(range(0, table().num_rows, 400)):
+        written(table().slice(first, 400), tmp_path / "tables" / f"{place}.parquet")
+    made = privatise_files(tmp_path / "tables", plan, f"{tmp_path}/reports/", engine, coins=COINS)
+    assert made.reports == PEOPLE
+    assert len(list((tmp_path / "reports").iterdir())) > 1
+    assert tally_files(tmp_path / "reports", plan, engine) == expected
+    assert tally_files(tmp_path / "reports", plan, LocalPool(1)) == expected
+    rows = spark.read.parquet(str(tmp_path / "reports"))
+    assert kv.spark.tally(rows, plan) == expected
+    frame = spark.read.parquet(str(tmp_path / "tables"))
+    kv.spark.privatise(frame, plan, coins=COINS).write.parquet(str(tmp_path / "frames"))
+    assert tally_files(tmp_path / "frames", plan) == expected
+    again = spark.read.parquet(str(tmp_path / "frames"))
+    assert kv.spark.tally(again, plan) == expected
+    other = mechanism_plan("signed_ue")
+    for refused in (
+        lambda: kv.spark.tally(again, other),
+        lambda: tally_files(tmp_path / "frames", other),
+    ):
+        with pytest.raises(ReportError, match="the reports belong to another plan"):
+            refused()
+
+
+def test_the_command_runs_on_spark(spark, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    plan = mechanism_plan("kvue")
+    plan.save("plan.json")
+    written(table(), tmp_path / "people.parquet")
+    words = ["privatise", "plan.json", "people.parquet", "--coins", "engines", "--engine", "spark"]
+    assert run([*words, "-o", "reports.kv"]) == 1
+    assert "a cluster writes a folder of reports: end its name with a slash" in capsys.readouterr().err
+    assert run([*words, "-o", "reports/"]) == 0
+    assert run(["tally", "plan.json", "reports", "-o", "tally.kv", "--engine", "spark"]) == 0
+    assert "tally.kv: 600 reports" in capsys.readouterr().out
+    assert Tally.load(plan, "tally.kv") == library_tally(plan, table())
+    assert run(["estimate", "plan.json", "tally.kv"]) == 0
+
+
+@pytest.mark.sampled  # compared with itself on another engine, so exactly
+def test_simulations_are_the_same_on_every_engine(spark, monkeypatch):
+    monkeypatch.setattr(simulation_segments, "SEGMENT_PEOPLE", 3000)
+    plan = mechanism_plan("pairs")
+    population = Population(plan.schema, people_of(plan.schema, table()))
+    made = kv.spark.simulate(plan, population, 10_000, COINS, session=spark)
+    assert made.reports == 10_000
+    assert made == simulate_on(LocalPool(1), plan, population, 10_000, COINS)
+    assert made == simulate_on(LocalPool(2), plan, population, 10_000, COINS)
+    assert made != simulate_on(None, plan, population, 10_000)
+
+
+# -- bad input -------------------------------------------------------------------------------------
+
+
+class NoJob:
+    """Fails if a job was started."""
+
+    def __init__(self, spark):
+        self.tracker = spark.sparkContext.statusTracker()
+
+    def __enter__(self):
+        self.before = set(self.tracker.getJobIdsForGroup(None))
+
+    def __exit__(self, *error):
+        assert set(self.tracker.getJobIdsForGroup(None)) == self.before
+
+
+def test_columns_are_checked_before_a_job_starts(spark):
+    plan = mechanism_plan("kvue")
+
+    def frame(kind, *rows):
+        return spark.createDataFrame(list(rows), kind)
+
+    cases = {
+        "column 'key' is not in the table; did you mean 'keys'": (
+            "person int, keys string, value int",
+            {},
+        ),
+        "person is named by a whole number or by text": ("person double, key string, value double", {}),
+        "a key is text or a whole number": ("person int, key double, value double", {}),
+        "values must be numbers": ("person int, key string, value string", {}),
+        "must be an array of structs": ("person int, held array<int>", {"pairs": "held"}),
+        "column 'held' is not in the table": ("person int, had array<int>", {"pairs": "held"}),
+        "name the column of values": ("person int, key string", {"value": None}),
+    }
+    with NoJob(spark):
+        for words, (kind, more) in cases.items():
+            with pytest.raises(TableError, match=words):
+                kv.spark.privatise(frame(kind), plan, **more)
+        with pytest.raises(ReportError, match="columns code; 'code' is missing"):
+            kv.spark.tally(frame("cell int"), plan)
+        with pytest.raises(ReportError, match="needs a streaming DataFrame"):
+            kv.spark.running_tally(frame("code int"), plan, "never", session=spark)
+    assert kv.spark.tally(frame("code int"), plan) == Tally(plan)
+    Path("never").rmdir()
+
+
+ROWS = "person int, key string, value double"
+BAD_ROWS = {
+    "every row must name its person": (None, "Pepsi", 1.0),
+    "a key is not in the plan": (1, "Tea", 1.0),
+    "a value is missing": (1, "Pepsi", None),
+    "outside the range of its key": (1, "Pepsi", 6.0),
+    "a key appears twice": (2, "Pepsi", 2.0),
+}
+
+
+@pytest.mark.parametrize("words", ["every row must name its person", "a key appears twice"])
+def test_a_bad_row_ends_the_job_in_one_line(words, spark):
+    plan = mechanism_plan("kvue")
+    frame = spark.createDataFrame([(2, "Pepsi", 1.0), BAD_ROWS[words]], ROWS)
+    with pytest.raises(KeyveilError, match=words) as refused:
+        kv.spark.tally(kv.spark.privatise(frame, plan), plan)
+    assert "\n" not in str(refused.value)
+    assert type(refused.value).__module__ == "keyveil.foundation.errors"
+
+
+def test_lenient_rows_are_counted_by_rule(spark):
+    plan = mechanism_plan("kvue")
+    rows = [(2, "Pepsi", 3.0), (2, "Pepsi", 1.0), (3, None, None)]
+    frame = spark.createDataFrame([*rows, *(row for row in BAD_ROWS.values() if row[0])], ROWS)
+    assert kv.spark.broken_rows(frame, plan) == {
+        "unknown_key": 1,
+        "no_number": 1,
+        "outside_range": 1,
+        "repeated": 2,
+    }
+    tallies = [
+        kv.spark.tally(kv.spark.privatise(frame.repartition(n), plan, lenient=True, coins=COINS), plan)
+        for n in (1, 4)
+    ]
+    lowest = [(1, "Pepsi", 5.0), (2, "Pepsi", 1.0), (3, None, None)]
+    columns = dict(zip(("person", "key", "value"), zip(*lowest, strict=True), strict=True))
+    assert tallies == [library_tally(plan, pa.table(columns))] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "bad"),
+    [
+        ("kvue", "code long", [(None,), (-1,), (99,), (None,)]),
+        ("pckv_ue", "view long, bits binary", [(None, b"\0"), (7, b"\0"), (0, b"\0\0\0"), (0, None)]),
+    ],
+)
+def test_bad_reports_are_refused_or_counted(name, kind, bad, spark):
+    plan = mechanism_plan(name)
+    good = spark.createDataFrame(table()).limit(300)
+    reports = kv.spark.privatise(good, plan).cache()
+    mixed = spark.createDataFrame(reports.collect() + bad, kind)
+    with pytest.raises(ReportError):
+        kv.spark.tally(mixed, plan)
+    rejected: Counter[str] = Counter()
+    assert kv.spark.tally(mixed, plan, rejected=rejected) == kv.spark.tally(reports, plan)
+    assert rejected == {"empty": 2, "impossible": 2}
+
+
+# -- streaming -------------------------------------------------------------------------------------
+
+
+def report_files(plan: Plan, folder: Path, numbers: range) -> None:
+    """Files of reports, each moved into the folder when it is complete."""
+    folder.mkdir(exist_ok=True)
+    for number in numbers:
+        rows = written(table(50, seed=number), folder.parent / "rows.parquet")
+        privatise_files(rows, plan, folder / f"{number:03d}.kv", LocalPool(1))
+
+
+def test_a_stream_that_is_killed_goes_on_where_it_was(spark, tmp_path):
+    """kill -9 of the driver and its JVM between batches; the cluster goes on from the checkpoint."""
+    plan, inbox, state = mechanism_plan("kvue"), tmp_path / "inbox", tmp_path / "state"
+    plan.save(tmp_path / "plan.json")
+    report_files(plan, inbox, range(12))
+    words = [
+        sys.executable,
+        HERE / "streaming_driver.py",
+        tmp_path,
+        tmp_path / "plan.json",
+        inbox,
+        state,
+    ]
+    with (tmp_path / "log").open("wb") as log:
+        env = {**environment(), "PYTHONPATH": str(HERE)}
+        driver = subprocess.Popen(words, env=env, stdout=log, stderr=log, start_new_session=True)
+    try:
+        wait_until(
+            lambda: len(list(state.glob("total-*.kv"))) > 1 or driver.poll() is not None, "no batch"
+        )
+        assert driver.poll() is None, (tmp_path / "log").read_text()
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+    before = StreamState(state, plan)
+    assert 0 < before.tally.reports < 600, "it was killed in the middle"
+
+    report_files(plan, inbox, range(12, 14))
+    (inbox / "bad.kv").write_bytes((inbox / "000.kv").read_bytes()[:-20])
+    (inbox / "_note").write_text("not data")
+    running = kv.spark.running_tally(inbox, plan, state, session=spark, available_now=True)
+    running.query.awaitTermination()
+    expected = tally_files(sorted(inbox.glob("0*.kv")), plan)
+    assert running.tally == expected
+    assert expected.reports == 14 * 50
+    assert {Path(name).name: "cut short" in words for name, words in running.rejected.items()} == {
+        "bad.kv": True
+    }
+    assert Tally.load(plan, state / "tally.kv") == expected
+
+    last = max((state / "checkpoint" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    last.unlink()  # as if it was killed after the total was written and before Spark knew
+    last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+    running = kv.spark.running_tally(inbox, plan, state, session=spark, available_now=True)
+    running.query.awaitTermination()
+    assert running.tally == expected
+
+
+def test_messages_are_counted_and_bad_ones_reported(spark, tmp_path):
+    """A column ``value``, as Kafka has it; the same messages from a folder of text."""
+    plan = mechanism_plan("pckv_ue")
+    reports = [plan.report({"Pepsi": 4}, COINS, n) for n in range(30)]
+    folder = tmp_path / "topic"
+    folder.mkdir()
+    lines = [
+        *(report.dumps() for report in reports),
+        "no report",
+        mechanism_plan("rr").report({}).dumps(),
+    ]
+    (folder / "messages.txt").write_text("\n".join(lines) + "\n")
+    source = spark.readStream.format("text").load(str(folder))
+    running = kv.spark.running_tally(source, plan, tmp_path / "state", available_now=True)
+    running.query.awaitTermination()
+    assert running.tally == Tally(plan).add(reports)
+    assert running.rejected == json.loads((tmp_path / "state" / "rejected.json").read_text())
+    assert running.rejected == {"impossible": 2}
+
+
+# -- a worker is lost ------------------------------------------------------------------------------
+
+
+def by_shape() -> dict[str, str]:
+    """One mechanism for each shape of a channel."""
+    shapes: dict[str, str] = {}
+    for name in sorted(REGISTRY):
+        for channel in mechanism_plan(name).channels:
+            shapes.setdefault(channel.shape, name)
+    return shapes
+
+
+def test_a_worker_is_killed_in_the_middle(spark, cluster, frame, tmp_path, monkeypatch):
+    """Every shape in one job of files, and a DataFrame whose shuffled rows are lost with the worker."""
+    from keyveil.channel import SHAPES
+
+    shapes = by_shape()
+    assert set(shapes) == set(SHAPES)
+    monkeypatch.setattr(table_segments, "SEGMENT_ROWS", 120)
+    plans = [mechanism_plan(name) for name in shapes.values()]
+    path = str(written(table().sort_by("person"), tmp_path / "table.parquet", 50))
+    segments = table_segments.ParquetTable([path], Columns("person", "key", "value")).ranges()
+    gate, results = Gate(tmp_path), {}
+    work = PrivatiseAndCount(tuple(map(ship, plans)), COINS, gate)
+    kvue = mechanism_plan("kvue")
+    reports = kv.spark.privatise(frame, kvue, coins=COINS)
+    gated = map_in_arrow(reports, gate, "code smallint")
+    jobs = {
+        "files": lambda: SparkEngine(spark).sum(work, list(enumerate(segments))[:6]),
+        "frame": lambda: kv.spark.tally(gated, kvue),
+    }
+    threads = [
+        threading.Thread(target=lambda n=name, job=job: results.update({n: job()}))
+        for name, job in jobs.items()
+    ]
+    for thread in threads:
+        thread.start()
+    gate.wait_for(6)
+    cluster.kill_worker()
+    gate.open()
+    for thread in threads:
+        thread.join()
+    assert results["frame"] == library_tally(kvue, table())
+    rows = pa.concat_tables(s.table(Columns("person", "key", "value")) for s in segments[:6])
+    expected = [
+        Tally(plan).add(plan.privatise(people_of(plan.schema, rows, lenient=True), COINS)).counts
+        for plan in plans
+    ]
+    assert np.array_equal(results["files"], np.concatenate(expected))
+    alive = re.findall("Removing executor|Removing worker", (cluster.folder / "master.log").read_text())
+    assert alive, "the master lost a worker"
+    assert (cluster.folder / "work-2").is_dir()
+    shutil.rmtree(cluster.folder / "work-2")
+
+
+def test_coins_of_two_jobs_differ(frame):
+    plan = mechanism_plan("kvue")
+    tallies = [kv.spark.tally(kv.spark.privatise(frame, plan), plan) for _ in range(2)]
+    assert tallies[0] != tallies[1]
+    assert Schema.of(KEYS, 1, 5).keys == plan.schema.keys
+    assert Coins.for_job().secure_source is False

@@ -1,0 +1,95 @@
+"""The state of a running tally, at every point where a driver may be killed. No Spark is needed."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+import pytest
+from engine_cases import mechanism_plan
+
+from keyveil import KeyveilError, ReportError, Tally
+from keyveil.plan.engines.spark_engine import spark_session
+from keyveil.plan.engines.stream_state import StreamState
+
+PLAN = mechanism_plan("kvue")
+ONE = Tally(PLAN).add(PLAN.report({"Pepsi": 4}))
+
+
+def planned(state: StreamState, batch: int, committed: bool = True) -> None:
+    """What Spark notes of a batch: its offsets before it runs, its commit after."""
+    for kind in ("offsets", *(["commits"] if committed else [])):
+        (state.checkpoint / kind).mkdir(parents=True, exist_ok=True)
+        (state.checkpoint / kind / str(batch)).touch()
+
+
+def test_a_batch_counts_once_and_old_totals_go(tmp_path):
+    state = StreamState(tmp_path / "state", PLAN)
+    for batch in range(5):
+        planned(state, batch)
+        assert not state.has(batch)
+        state.add(batch, ONE, {"empty": 1})
+        assert state.has(batch)
+        StreamState(tmp_path / "state", PLAN).check()
+    assert state.tally.reports == Tally.load(PLAN, tmp_path / "state" / "tally.kv").reports == 5
+    assert state.rejected == {"empty": 5}
+    assert len(list((tmp_path / "state").glob("total-*"))) == 4, "two totals and what they left out"
+
+
+def test_a_batch_without_its_commit_is_not_added_again(tmp_path):
+    state = StreamState(tmp_path, PLAN)
+    planned(state, 0, committed=False)
+    state.add(0, ONE, {})
+    again = StreamState(tmp_path, PLAN)
+    again.check()
+    assert again.has(0)
+
+
+def test_a_total_that_was_not_finished_does_not_count(tmp_path):
+    """Killed between the file of rejections and the total."""
+    state = StreamState(tmp_path, PLAN)
+    planned(state, 0, committed=False)
+    (tmp_path / f"total-{0:012d}.json").write_text('{"empty": 7}')
+    again = StreamState(tmp_path, PLAN)
+    again.check()
+    assert not again.has(0)
+    again.add(0, ONE, {"empty": 1})
+    assert (again.tally, again.rejected) == (ONE, {"empty": 1})
+
+
+def test_a_checkpoint_and_totals_belong_together(tmp_path):
+    state = StreamState(tmp_path / "state", PLAN)
+    planned(state, 0)
+    state.add(0, ONE, {})
+    shutil.copytree(tmp_path / "state", tmp_path / "totals")
+    shutil.rmtree(tmp_path / "totals" / "checkpoint")
+    with pytest.raises(KeyveilError, match="reports would count twice"):
+        StreamState(tmp_path / "totals", PLAN).check()
+    shutil.copytree(state.checkpoint, tmp_path / "notes" / "checkpoint")
+    with pytest.raises(KeyveilError, match="lacks the total of batch 0, so reports would be lost"):
+        StreamState(tmp_path / "notes", PLAN).check()
+    with pytest.raises(ReportError, match="belongs to another plan"):
+        StreamState(tmp_path / "state", mechanism_plan("rr")).check()
+
+
+# -- without Spark ---------------------------------------------------------------------------------
+
+
+def test_without_pyspark_one_line_says_what_to_install(monkeypatch):
+    for name in ("pyspark", "pyspark.errors", "pyspark.sql"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(KeyveilError, match=r"Spark is not installed: pip install 'keyveil\[spark\]'"):
+        spark_session()
+
+
+def test_without_java_one_line_says_what_to_install(monkeypatch, tmp_path):
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(KeyveilError, match="Spark needs Java 17 or newer"):
+        spark_session()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(KeyveilError, match="Spark needs Java 17 or newer"):
+        spark_session()
