@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from keyveil.theory import forecast_key
-
 import keyveil
 from keyveil import REGISTRY, Plan, Schema
+from keyveil.simulate.theory import forecast_key
 
 DOCS = Path(__file__).parents[1] / "docs"
 KEYS, PEOPLE, EPSILONS = (5, 20, 100, 1000), (10**4, 10**5, 10**6, 10**7), ("0.5", "1", "2", "4")
@@ -69,7 +68,9 @@ REFERENCE = {
     "PeopleWarning",
 }
 """The names of the package by subject, in the order of the reference."""
-MODULES = ("learn", "poison", "shuffle", "synthetic", "tables", "testing", "theory")
+MODULES = (
+    *("engines", "learn", "poison", "shuffle", "spark", "synthetic", "tables", "testing", "theory"),
+)
 
 
 def reference() -> str:
