@@ -39,6 +39,8 @@ SIGNS = "-=|" if plain_only(sys.stdout.encoding, os.environ) else "─█│"
 """The range of a statistic, the interval, and the truth."""
 LEGEND = f"{SIGNS[1]} interval, {SIGNS[2]} truth, on 0 to 1; means on 1 to 5"
 KEYVEIL = str(Path(sys.executable).parent / "keyveil")
+SHOWN = ".venv/bin/keyveil" if ".venv/bin/keyveil" in KEYVEIL else "keyveil"
+"""The command as a person in the clone types it."""
 
 
 def command(line: str, folder: Path) -> None:
@@ -193,8 +195,8 @@ def main() -> None:
             print(f"{devices} devices of their own: each counted once")
             show(url, held, ratings)
             print(f"\nits dashboard: {url}/, its API: {url}/api; they end with this demo.")
-        print("To look at a dashboard while visitors arrive: keyveil demo")
-        print("To keep a collector running: keyveil serve (docs/collector.md).")
+        print(f"To look at a dashboard while visitors arrive: {SHOWN} demo")
+        print(f"To keep a collector running: {SHOWN} serve (docs/collector.md).")
     print(f"seconds: {time.perf_counter() - started:.1f}; nothing is left behind.")
 
 
