@@ -15,6 +15,7 @@ from statistics import median
 from keyveil import Plan, Schema
 
 from .collector import BATCH, KEYS, Collector
+from .id_cost import id_cost
 from .table import Outcome, Table, rows
 
 AIM_SHARE, AIM_TWO, AIM_CAP = 0.5, 1.5, 0.9
@@ -93,10 +94,11 @@ def run(quick: bool) -> Outcome:
                         [keyveil, "migrate", "--store", store], check=True, capture_output=True
                     )
                 rates[name].append(rate_of(plan, store, several, people, seconds))
-    return _outcome({name: median(values) for name, values in rates.items()}, rounds)
+        cost = id_cost(folder, 8 if quick else 40)
+    return _outcome({name: median(values) for name, values in rates.items()}, rounds, cost)
 
 
-def _outcome(middle: dict[str, float], rounds: int) -> Outcome:
+def _outcome(middle: dict[str, float], rounds: int, cost: Table) -> Outcome:
     sqlite, one, capped, two, two_capped = middle.values()
     against = {
         "PostgreSQL, one collector": (one / sqlite, "SQLite", AIM_SHARE),
@@ -122,4 +124,4 @@ def _outcome(middle: dict[str, float], rounds: int) -> Outcome:
         for name, (ratio, other, aim) in against.items()
         if ratio < aim and (other != "one" or cores >= 6)
     ]
-    return Outcome("fleet", (shown,), {"rates": middle}, tuple(missed))
+    return Outcome("fleet", (shown, cost), {"rates": middle}, tuple(missed))

@@ -11,16 +11,23 @@ import signal
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
+from faults import LONG
 from faults.fleet import QUICK, Fleet, Wire, pooler, prepared, until
 from faults.kill import Server
 
 from keyveil.service.collector.store import store_at
+from keyveil.service.collector.store.postgres import PostgresStore
 
 TOLD, BACK = 10, 15
 """Seconds within which a fault is told, and within which reports flow after its end."""
+
+
+ROUNDS = 5 if LONG else 1
+"""How often a fault comes and goes."""
 
 
 @pytest.fixture
@@ -34,21 +41,68 @@ def fleets():
 
     yield make
     for fleet in made:
-        for server in fleet.servers:
-            if server.wait(0) is None:
-                os.kill(server.pid, signal.SIGKILL)
-                server.wait(10)
+        fleet.kill()
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory):
+    """What the tests of this module share: a fleet, once there is one, in a folder of its own."""
+    shared = SimpleNamespace(folder=tmp_path_factory.mktemp("fleet"), fleet=None)
+    yield shared
+    if shared.fleet is not None:
+        shared.fleet.end()
+        shared.fleet.wire.close()
+
+
+@pytest.fixture
+def fleet(standing, postgres, monkeypatch):
+    """A fleet that is used again unless a test fails with it. A wire lies before its database.
+
+    The first collector can have a wrong clock (write to ``ahead``) and stops at a report to ``trap``.
+    """
+    monkeypatch.setattr(PostgresStore, "segments_folder", standing.folder / "segments")
+    if standing.fleet is None:
+        address = postgres.database()
+        store = store_at(address)
+        store.migrate_alone()
+        store.close()
+        prepared(address)
+        wire, ahead = Wire(address), standing.folder / "ahead"
+        ahead.write_text("0")
+        made = Fleet(wire.address, standing.folder, ((f"ahead={ahead}", "trap=trap"), ()))
+        made.wire, made.ahead, made.database = wire, ahead, address
+    else:
+        made = standing.fleet
+    standing.fleet = None
+    try:
+        yield made
+        made.settle()
+        standing.fleet = made
+    finally:
+        if standing.fleet is None:
+            made.kill()
+            made.wire.close()
 
 
 def faulty(fleet, begin, end, why, kind):
     """Let a fault come and go while clients send."""
+    for _ in range(ROUNDS):
+        come_and_go(fleet, begin, end, why, kind)
+        fleet.settle()
+
+
+def come_and_go(fleet, begin, end, why, kind):
+    errors = f'store_errors_total{{kind="{kind}"}}'
+    before = [fleet.metric(number, errors) for number in (0, 1)]
+    outages = [fleet.metric(number, "outages_total") for number in (0, 1)]
+    logged = [[len(fleet.events(n, f"store_{name}")) for name in ("unready", "ready")] for n in (0, 1)]
     fleet.load()
     until(lambda: all(len(client.known.counted) > 20 for client in fleet.clients), 20)
     begin()
     for number in (0, 1):
         until(lambda n=number: set(fleet.unready(n)) & why, TOLD)
         until(lambda n=number: fleet.metric(n, "ready") == 0, TOLD)
-        until(lambda n=number: fleet.metric(n, f'store_errors_total{{kind="{kind}"}}') > 0, TOLD)
+        until(lambda n=number: fleet.metric(n, errors) > before[n], TOLD)
         assert fleet.get(number, "/health").status_code == 200, "a restart would not help"
     status, body = fleet.send(0)
     assert (status, body["reason"], body["retry"]) == (503, "storage", True)
@@ -56,46 +110,38 @@ def faulty(fleet, begin, end, why, kind):
     until(fleet.flows, BACK)
     for number in (0, 1):
         until(lambda n=number: fleet.unready(n) == [], BACK)
-        (began,) = fleet.events(number, "store_unready")
-        (ended,) = fleet.events(number, "store_ready")
+        (began,) = fleet.events(number, "store_unready")[logged[number][0] :]
+        (ended,) = fleet.events(number, "store_ready")[logged[number][1] :]
         assert began["kind"] == ended["kind"]
         assert ended["began"] == began["began"] < ended["ended"]
         assert ended["process"] == fleet.servers[number].pid
-        assert fleet.metric(number, "outages_total") == 1
-    fleet.end()
+        assert fleet.metric(number, "outages_total") == outages[number] + 1
 
 
-def test_a_database_that_is_read_only_for_a_while(database, postgres, fleets, tmp_path):
-    prepared(database)
-    fleet = fleets(database, tmp_path)
+def test_a_database_that_is_read_only_for_a_while(postgres, fleet):
+    why = {"the store cannot take reports"}
     try:
         faulty(
             fleet,
             lambda: postgres.set_read_only(True),
             lambda: postgres.set_read_only(False),
-            {"the store cannot take reports"},
+            why,
             "25006",
         )
     finally:
         postgres.set_read_only(False)
 
 
-def test_a_database_that_fails_over(database, postgres, fleets, tmp_path):
-    prepared(database)
-    fleet = fleets(database, tmp_path)
+def test_a_database_that_fails_over(postgres, fleet):
     try:
         faulty(fleet, postgres.down, postgres.up, {"the store cannot take reports"}, "connect")
     finally:
         postgres.up()
 
 
-def test_a_database_that_hangs(database, fleets, tmp_path):
-    prepared(database)
-    wire = Wire(database)
-    fleet = fleets(wire.address, tmp_path)
+def test_a_database_that_hangs(fleet):
     why = {"the store does not answer", "the store cannot take reports"}
-    faulty(fleet, wire.held.set, wire.held.clear, why, "lost")
-    wire.close()
+    faulty(fleet, fleet.wire.held.set, fleet.wire.held.clear, why, "lost")
 
 
 def test_a_hung_database_does_not_keep_a_process_from_ending(database, fleets, tmp_path):
@@ -120,11 +166,10 @@ def test_a_hung_database_does_not_keep_a_process_from_ending(database, fleets, t
     fleet.check()
 
 
-def test_a_frozen_collector_holds_up_nobody(database, fleets, tmp_path):
+def test_a_frozen_collector_holds_up_nobody(fleet):
     """It stands still within a transaction, and another changes a collection meanwhile."""
-    prepared(database)
-    fleet = fleets(database, tmp_path, (("trap=trap",), ()))
     assert fleet.flows()
+    broken = fleet.events(0, "store_broken")
     caught = threading.Thread(target=fleet.send, args=(0, "trap"))
     caught.start()
     state = Path(f"/proc/{fleet.servers[0].pid}/stat")
@@ -156,41 +201,32 @@ def test_a_frozen_collector_holds_up_nobody(database, fleets, tmp_path):
     os.kill(fleet.servers[0].pid, signal.SIGCONT)
     until(fleet.flows, BACK)
     caught.join(30)
-    assert not set(fleet.events(0, "store_broken"))
-    fleet.end()
+    assert fleet.events(0, "store_broken") == broken
 
 
-def test_a_collector_whose_clock_is_wrong_does_not_start(database, fleets, tmp_path):
-    prepared(database)
-    fleet = fleets(database, tmp_path)
+def test_a_collector_whose_clock_is_wrong_does_not_start(fleet, tmp_path):
     ahead = tmp_path / "ahead"
     ahead.write_text(str(3 * 86_400))
-    wrong = Server(database, tmp_path, *QUICK, f"ahead={ahead}", "seal_seconds=0.05")
+    wrong = Server(fleet.database, fleet.folder, *QUICK, f"ahead={ahead}", "seal_seconds=0.05")
     wrong.begin()
     assert wrong.wait(30) not in (None, 0)
     assert "259200 seconds ahead of the database's" in wrong.log
     assert fleet.flows()
     time.sleep(1)
     assert fleet.flows()
-    fleet.end()
 
 
-def test_a_clock_that_becomes_wrong_closes_nothing(database, fleets, tmp_path):
-    prepared(database)
-    ahead = tmp_path / "ahead"
-    ahead.write_text("0")
-    fleet = fleets(database, tmp_path, ((f"ahead={ahead}",), ()))
+def test_a_clock_that_becomes_wrong_closes_nothing(fleet):
     assert fleet.flows()
-    ahead.write_text(str(3 * 86_400))
+    fleet.ahead.write_text(str(3 * 86_400))
     until(lambda: fleet.unready(0) == ["the clock is in doubt"], TOLD)
     assert fleet.metric(0, "clock_offset_seconds") == pytest.approx(3 * 86_400, abs=5)
     assert fleet.unready(1) == []
     time.sleep(0.5)
     assert fleet.flows(), "the database's clock decides"
-    ahead.write_text("0")
+    fleet.ahead.write_text("0")
     until(lambda: fleet.unready(0) == [], BACK)
     assert [event["event"] for event in fleet.events(0, "epoch_closed")] == []
-    fleet.end()
 
 
 def test_two_collectors_through_a_pooler(postgres, fleets, tmp_path):
@@ -204,7 +240,10 @@ def test_two_collectors_through_a_pooler(postgres, fleets, tmp_path):
         prepared(address)
         fleet = fleets(address, tmp_path)
         fleet.load()
-        until(lambda: all(len(client.known.counted) > 200 for client in fleet.clients), 30)
+        until(
+            lambda: all(len(client.known.counted) > 200 * ROUNDS for client in fleet.clients),
+            30 * ROUNDS,
+        )
         assert fleet.metric(0, "collectors") == 2
         assert fleet.metric(1, "store_errors_total") == 0
         fleet.end()
@@ -212,27 +251,27 @@ def test_two_collectors_through_a_pooler(postgres, fleets, tmp_path):
     assert postgres.ask(f"{locks} and locktype = 'advisory'") == [(0,)]
 
 
-def test_a_database_that_needs_a_person_ends_the_process(database, postgres, fleets, tmp_path):
-    prepared(database)
-    fleet = fleets(database, tmp_path)
+def test_a_database_that_needs_a_person_ends_the_process(postgres, fleet):
     assert fleet.flows()
-    schema = database.rsplit("%3D", 1)[1]
+    schema = fleet.database.rsplit("%3D", 1)[1]
     postgres.ask(f"alter table {schema}.segments rename to hidden")
-    assert fleet.send(0)[0] in (0, 503)
-    assert fleet.servers[0].wait(TOLD) == 1, "a supervisor starts it again"
+    try:
+        assert fleet.send(0)[0] in (0, 503)
+        assert fleet.servers[0].wait(TOLD) == 1, "a supervisor starts it again"
+    finally:
+        postgres.ask(f"alter table {schema}.hidden rename to segments")
     (line,) = fleet.events(0, "store_broken")
     assert (line["kind"], line["level"]) == ("42P01", "error")
-    postgres.ask(f"alter table {schema}.hidden rename to segments")
     fleet.servers[0].start()
     until(fleet.flows, BACK)
-    fleet.end()
 
 
 def test_the_cap_is_exact_over_two_collectors(database, fleets, tmp_path):
-    prepared(database, people=2000)
+    cap = 2000 * ROUNDS
+    prepared(database, people=cap)
     fleet = fleets(database, tmp_path)
     fleet.load()
-    until(lambda: all(client.wrong for client in fleet.clients), 60)
+    until(lambda: all(client.wrong for client in fleet.clients), 60 * ROUNDS)
     assert {text for client in fleet.clients for text in client.wrong} <= {"full"} | {
         text for client in fleet.clients for text in client.wrong if text.startswith("in part")
     }
@@ -242,7 +281,7 @@ def test_the_cap_is_exact_over_two_collectors(database, fleets, tmp_path):
     store = store_at(database)
     store.open(serving=False)
     with store.reading() as session:
-        assert store.reports(session, store.control.named("menu").round) == 2000
+        assert store.reports(session, store.control.named("menu").round) == cap
     store.close()
     assert sum(fleet.metric(number, "refused_total") for number in (0, 1)) > 0
     assert [server.end() for server in fleet.servers] == [0, 0]
