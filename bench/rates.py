@@ -16,7 +16,6 @@ import numpy as np
 from keyveil import Coins, People, Plan, Schema
 from keyveil.channel.law import random_stream
 from keyveil.foundation.coins import WORDS_PER_BLOCK, address
-from keyveil.plan.fast_batch import words_taken
 
 from .speed import KEYS, population
 from .table import Outcome, Table, rows, times
@@ -114,7 +113,7 @@ def _dense(keys: int, share: float) -> People:
 
 def _plainly(plan: Plan) -> Plain:
     """The plain form of the batch path, with words from PCG64."""
-    words = words_taken(plan)
+    words = plan.most_words
 
     def draw(people: People, rng: np.random.Generator) -> object:
         return plan.packing.batch(*plan.perturb(people, random_stream(len(people), words, rng)))
@@ -182,7 +181,7 @@ class _Kvue:
             5,
         )
         own = taken["ours"] / len(many)
-        words = self.word_time * -(-words_taken(plan) // WORDS_PER_BLOCK)
+        words = self.word_time * -(-plan.most_words // WORDS_PER_BLOCK)
         return {
             "seconds": own,
             "kvue": own / (taken["kvue"] / len(self.people)),

@@ -19,7 +19,10 @@ ASKED = {"verify", "collection list", "collection compare", "token list"}
 
 
 def leaves(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         if isinstance(command, click.Group):
             yield from leaves(command, f"{before}{name} ")
         else:
@@ -27,7 +30,7 @@ def leaves(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Co
 
 
 COMMANDS = dict(leaves(keyveil))
-OF_A_COLLECTOR = {command.name for command in SECTIONS["A collector"]}
+OF_A_COLLECTOR = set(SECTIONS["A collector"])
 
 
 @pytest.mark.parametrize(
@@ -47,9 +50,30 @@ def test_every_command_says_what_it_is_for(name):
 def test_the_list_of_commands_has_them_all_with_whole_sentences(capsys):
     assert run(["--help"]) == 0
     out = capsys.readouterr().out
-    for name in keyveil.commands:
+    for name in keyveil.list_commands(click.Context(keyveil)):
         assert f"\n  {name} " in out
     assert "..." not in out.partition("Options:")[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [(n, said) for members in SECTIONS.values() for n, (_, said) in members.items()],
+)
+def test_the_list_says_what_the_command_says_of_itself(name, sentence):
+    """The list does not load the commands, so it has their sentences written down."""
+    command = keyveil.get_command(click.Context(keyveil), name)
+    assert command is not None
+    assert command.name == name
+    assert " ".join(command.get_short_help_str(limit=200).split()) == sentence
+
+
+def test_a_command_loads_no_other_command():
+    code = (
+        "import sys\nfrom keyveil.cli.command import run\nrun(['audit', '--help'])\n"
+        "print([m for m in sys.modules if m.endswith('_command')], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "['keyveil.cli.audit_command']"
 
 
 def test_numbers_come_with_their_nouns():

@@ -9,11 +9,12 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from keyveil import Coins, People, Plan, Schema
+from keyveil import Coins, People, Plan, Reports, Schema, Tally
 from keyveil.channel import Subset, Symbols, Table
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.coins import Stream, address
 from keyveil.foundation.compiled import compiled
+from keyveil.foundation.errors import ReportError
 from keyveil.people.views import Views
 from keyveil.plan.device_side import DeviceSide
 from keyveil.plan.fast_symbols import Planes
@@ -236,6 +237,47 @@ def planes_of(numbers: np.ndarray) -> np.ndarray:
         raw = np.packbits(planes.reshape(len(group), -1).astype(np.uint8), axis=1, bitorder="little")
         words.append(np.ascontiguousarray(raw).view("<u4"))
     return np.concatenate(words, axis=1)
+
+
+# -- tallies of bits -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [0, 1, 254, 255, 256, 600])
+@pytest.mark.parametrize("name", ["rappor", "pckv_ue", "signed_ue"])
+def test_sums_of_bits_are_the_sums_of_marks(name, count, monkeypatch):
+    schema = Schema.of(30)
+    plan = Plan.of(schema, name, 1)
+    reports = plan.privatise(crowd_of(schema, count), Coins.stated("bits"))
+    _, marks = plan.packing.outputs(reports)
+    for setting in ("0", "1"):
+        monkeypatch.setenv("KEYVEIL_FAST", setting)
+        tally = Tally(plan).add(reports)
+        assert tally.reports == count
+        assert np.array_equal(tally.counts[1:], marks.sum(axis=0, dtype=np.int64))
+
+
+@pytest.mark.parametrize("name", ["rappor", "pckv_ue", "signed_ue"])
+def test_impossible_bits_are_refused_wherever_they_stand(name, monkeypatch):
+    """A bit beyond the last cell, and two of a position's cells, in every place of the last row."""
+    schema = Schema.of(29)
+    plan = Plan.of(schema, name, 1)
+    cells, width = plan.channels[0].cells, plan.packing.bits_width
+    per = plan.channels[0].position_cells
+    both = [
+        (first + a, first + b) for first in range(0, cells, per) for b in range(per) for a in range(b)
+    ]
+    both += [(cell,) for cell in range(cells, 8 * width)]
+    assert both
+    for setting in ("0", "1"):
+        monkeypatch.setenv("KEYVEIL_FAST", setting)
+        for wrong in both:
+            marks = np.zeros((3, 8 * width), np.uint8)
+            marks[2, list(wrong)] = 1
+            bits = np.packbits(marks, axis=1, bitorder="little")
+            tally = Tally(plan)
+            with pytest.raises(ReportError):
+                tally.add(Reports(plan.hash, views=np.zeros(3, np.int64), bits=bits))
+            assert not tally.counts.any()
 
 
 # -- words and blocks ------------------------------------------------------------------------------

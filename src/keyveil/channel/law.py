@@ -190,6 +190,14 @@ class Channel(ABC):
         """``admits`` for many reports, each a row of 0 and 1 over cells; not for one-cell channels."""
         return np.ones(len(marks), bool)
 
+    @property
+    def position_cells(self) -> int:
+        """Number of adjacent cells of which a report marks at most one, whatever the others; else 0.
+
+        ``admits_rows`` asks for nothing more in a channel that has such positions.
+        """
+        return 0
+
     @cached_property
     def possible(self) -> Bits:
         """1 for each output of a one-cell channel that has a positive probability from some state."""

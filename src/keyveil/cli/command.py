@@ -8,46 +8,133 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from importlib import import_module
 
 import click
 
 from .. import __version__
 from ..foundation.errors import KeyveilError, nearest
-from .audit_command import audit, mechanisms
-from .collection_command import collection
-from .compare_command import compare
-from .demo_command import demo
-from .estimate_command import estimate, tally
-from .learn_command import learn
-from .ledger_command import ledger
-from .plan_command import plan
-from .privatise_command import privatise
-from .query_command import conditional, query
-from .relay_command import relay
-from .reproduce_command import reproduce
-from .serve_command import backup, migrate, restore, serve, verify
-from .token_command import token
-from .trust_command import health, poison, shuffle
+
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "Before anyone answers": {
+        "mechanisms": (
+            "audit_command",
+            "List the mechanisms, what they speak of and what they really cost.",
+        ),
+        "plan": (
+            "plan_command",
+            "Make the public contract: keys, mechanism, and integers that prove epsilon.",
+        ),
+        "audit": (
+            "audit_command",
+            "Prove a plan's epsilon again from its integers, without trusting it.",
+        ),
+        "compare": (
+            "compare_command",
+            "Error and interval coverage of mechanisms, side by side, on your own table.",
+        ),
+        "reproduce": (
+            "reproduce_command",
+            "Make the paper's Section VI again: figures, numbers, and a report with a verdict per "
+            "claim.",
+        ),
+    },
+    "Reports and answers": {
+        "privatise": (
+            "privatise_command",
+            "Perturb each person's record in TABLE (CSV, JSON lines, Parquet, Arrow) into one report.",
+        ),
+        "tally": (
+            "estimate_command",
+            "Count REPORTS (files of reports, JSON lines, or tallies made elsewhere) into one tally.",
+        ),
+        "estimate": (
+            "estimate_command",
+            "Frequency and mean of every key, each with its standard error and interval.",
+        ),
+        "query": (
+            "query_command",
+            "Answer queries like 'mean(Pepsi | Hamburger, !Fries)', 'lift(Pepsi | Hamburger)'.",
+        ),
+        "conditional": (
+            "query_command",
+            "The whole matrix: KIND of each key given each other key, with intervals.",
+        ),
+        "learn": (
+            "learn_command",
+            "Rules, trees, classifiers and cubes from a tally alone, without any person's data.",
+        ),
+    },
+    "Trust": {
+        "poison": (
+            "trust_command",
+            "What fake clients could do: how far a share of them moves each key's answers.",
+        ),
+        "health": (
+            "trust_command",
+            "Look for what honest people cannot have sent in a TALLY, and for change since TALLY2.",
+        ),
+        "shuffle": (
+            "trust_command",
+            "What shuffling adds: the epsilon towards whoever sees all reports, but not who sent which.",
+        ),
+    },
+    "A device": {
+        "ledger": (
+            "ledger_command",
+            "What this device has told, to each collection and in all; the cap; what waits to be sent.",
+        ),
+    },
+    "A collector": {
+        "demo": (
+            "demo_command",
+            "Try it out: a menu, a dashboard, and simulated visitors, until Ctrl-C.",
+        ),
+        "serve": ("serve_command", "Collect reports: one process, nothing else to start."),
+        "relay": ("relay_command", "Collect reports, wait for K, shuffle, forward in bulk."),
+        "collection": ("collection_command", "Make and run collections; also while they are served."),
+        "token": ("token_command", "Make, rotate and revoke tokens; also while the collector serves."),
+        "verify": (
+            "serve_command",
+            "Recount everything from the segments; the counts must match exactly.",
+        ),
+        "backup": (
+            "serve_command",
+            "Copy the store and its segments as of one moment, also while it is served.",
+        ),
+        "restore": (
+            "serve_command",
+            "Restore a backup to a new store; an existing store is never replaced.",
+        ),
+        "migrate": (
+            "serve_command",
+            "Bring a store's tables up to this version; nothing may serve it meanwhile.",
+        ),
+    },
+}
+"""The commands by purpose, in the order of use: the module of each, and what its help says first."""
+
+_MODULES = {name: module for members in SECTIONS.values() for name, (module, _) in members.items()}
 
 
 class Sections(click.Group):
-    """A group that lists its commands by purpose, in the order of use, each with a sentence."""
+    """A group that lists its commands by purpose, each with a sentence, and loads one when it runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _MODULES:
+            return None
+        command = getattr(import_module(f".{_MODULES[cmd_name]}", __package__), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands in the group's help."""
         for title, members in SECTIONS.items():
             with formatter.section(title):
-                rows = [(str(member.name), member.get_short_help_str(limit=200)) for member in members]
-                formatter.write_dl(rows)
-
-
-SECTIONS: dict[str, tuple[click.Command, ...]] = {
-    "Before anyone answers": (mechanisms, plan, audit, compare, reproduce),
-    "Reports and answers": (privatise, tally, estimate, query, conditional, learn),
-    "Trust": (poison, health, shuffle),
-    "A device": (ledger,),
-    "A collector": (demo, serve, relay, collection, token, verify, backup, restore, migrate),
-}
+                formatter.write_dl([(name, sentence) for name, (_, sentence) in members.items()])
 
 
 @click.group(
@@ -65,11 +152,6 @@ def keyveil() -> None:
     A usual day: plan, privatise (on devices, or on a table to try it out), tally, estimate.
     Each command says more with --help, and most print JSON with --json.
     """
-
-
-for section in SECTIONS.values():
-    for command in section:
-        keyveil.add_command(command)
 
 
 def run(arguments: Sequence[str]) -> int:

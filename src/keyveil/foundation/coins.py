@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from copy import copy
 from hashlib import blake2b, sha256
 
 import numpy as np
@@ -89,6 +88,8 @@ class Coins:
     """Whether the key came from the operating system; devices accept nothing else."""
     renewed = False
     """Whether every call that draws reports takes a new key."""
+    has_spare_words = True
+    """Whether a word that no one needs may be asked for; recorded words end with the last one."""
 
     def __init__(self, key: bytes) -> None:
         if len(key) != 32:
@@ -271,6 +272,8 @@ class _Later(Coins):
 
 
 class _Recorded(Coins):
+    has_spare_words = False
+
     def __init__(self, words: Iterable[int]) -> None:
         listed = list(words)
         if any(isinstance(w, bool) or not 0 <= w < 1 << 32 for w in listed):
@@ -297,6 +300,10 @@ class _Recorded(Coins):
         return self._words[first : first + count]
 
 
+_NOBODY = np.zeros((1, WORDS_PER_BLOCK), np.uint32)
+"""The address of a stream that is asked for by the name of its person."""
+
+
 class Stream:
     """The words of a step for some people: the plan says where the step begins.
 
@@ -319,22 +326,33 @@ class Stream:
         self._start = 0
 
     @classmethod
-    def of(cls, coins: Coins, person: Person) -> Stream:
-        """One person's stream; the way recorded words are played back."""
-        return cls(coins, address([person]), person)
+    def of(cls, coins: Coins, person: Person, count: int = 0) -> Stream:
+        """One person's stream; the way recorded words are played back.
+
+        The first ``count`` words are computed at once, unless they are recorded.
+        """
+        ready = coins.words(person, 0, count).reshape(1, -1) if count and coins.has_spare_words else None
+        return cls(coins, _NOBODY, person, ready)
+
+    def _like(self) -> Stream:
+        """The same stream as another object, which ``copy`` would make more slowly."""
+        other = Stream.__new__(Stream)
+        other._coins, other._addresses, other._person = self._coins, self._addresses, self._person
+        other._ready, other._start = self._ready, self._start
+        return other
 
     def __len__(self) -> int:
         return len(self._addresses)
 
     def skip(self, count: int) -> Stream:
         """The same streams, from ``count`` words further on."""
-        later = copy(self)
+        later = self._like()
         later._start += count
         return later
 
     def only(self, rows: np.ndarray) -> Stream:
         """The streams of some of the people."""
-        chosen = copy(self)
+        chosen = self._like()
         if self._person is None:
             chosen._addresses = self._addresses[rows]
             chosen._ready = self._ready[rows]
@@ -348,11 +366,11 @@ class Stream:
     def words(self, first: int, count: int, rows: np.ndarray | None = None) -> Words:
         """Words ``first .. first + count`` of the step, for all people or for ``rows`` of them."""
         first += self._start
-        if self._person is not None:
-            return self._coins.words(self._person, first, count).reshape(1, -1)
         if first + count <= self._ready.shape[1]:
             ready = self._ready[:, first : first + count]
             return ready if rows is None else ready[rows]
+        if self._person is not None:
+            return self._coins.words(self._person, first, count).reshape(1, -1)
         start = first // WORDS_PER_BLOCK
         stop = -(-(first + count) // WORDS_PER_BLOCK)
         chosen = self._addresses if rows is None else self._addresses[rows]

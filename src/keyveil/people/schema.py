@@ -170,6 +170,11 @@ class Schema:
         return np.array([float(high) for _, high in self.ranges])
 
     @cached_property
+    def _ends(self) -> list[tuple[float, float]]:
+        """The range of each key in Python's own numbers, which are compared faster one by one."""
+        return list(zip(self.low.tolist(), self.high.tolist(), strict=True))
+
+    @cached_property
     def values(self) -> Floats:
         """The levels on the [-1, 1] scale, lowest first; none if values are not looked at."""
         return np.linspace(-1.0, 1.0, self.levels) if self.levels > 1 else np.empty(0)
@@ -192,7 +197,7 @@ class Schema:
                 )
             if place in held:
                 raise RecordError("a key appears twice; a record has each key at most once")
-            if isinstance(value, bool) or not isinstance(value, Real):
+            if type(value) is not float and (isinstance(value, bool) or not isinstance(value, Real)):
                 raise RecordError("a value is not a number")
             try:
                 number = float(value)
@@ -200,7 +205,8 @@ class Schema:
                 raise RecordError("a value lies outside the range of its key") from None
             if not isfinite(number):
                 raise RecordError("a value is NaN or infinite")
-            if not self.low[place] <= number <= self.high[place]:
+            low, high = self._ends[place]
+            if not low <= number <= high:
                 raise RecordError("a value lies outside the range of its key")
             held[place] = number
         return held

@@ -9,7 +9,7 @@ import numpy as np
 from ..foundation.arrays import Integers
 from ..foundation.coins import WORDS_PER_BLOCK, Coins, Stream
 from ..people.people import People
-from .fast_batch import BLOCKS, fast_reports, words_taken
+from .fast_batch import BLOCKS, fast_reports
 from .packing import pack_bits
 from .plan_parts import WORDS_BEFORE, PlanPart, first_views, pick_parts, some_people
 from .report import Reports
@@ -82,7 +82,7 @@ def _of_some(plan: Plan, people: People, rows: Integers, coins: Coins) -> Report
 
 def _perturb(plan: Plan, people: People, coins: Coins) -> tuple[np.ndarray, np.ndarray]:
     stream = Stream(coins, people.addresses)
-    stream.prefetch(words_taken(plan))
+    stream.prefetch(plan.most_words)
     return plan.perturb(people, stream)
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 1 << 18
 """Number of people whose reports are in memory at a time."""
+AT_FIRST = 128
+"""Words of one report that are computed at once; of more words, most are not needed."""
 
 
 class DeviceSide(PlanDocument):
@@ -49,8 +51,9 @@ class DeviceSide(PlanDocument):
     def _report(self, held: dict[int, float], coins: Coins | None, person: Person | None) -> Report:
         if coins is not None and person is None:
             raise PlanError("with coins of your own, name the person whose stream to draw from")
-        own = (coins or Coins.secure()).for_reports(self.hash)
-        stream = Stream.of(own, 0 if person is None else person)
+        own = Coins.secure() if coins is None else coins.for_reports(self.hash)
+        few = self.most_words if self.most_words <= AT_FIRST else 0
+        stream = Stream.of(own, 0 if person is None else person, few)
         people = People.one(held, np.zeros((1, 4), np.uint32))
         views, outputs = self.perturb(people, stream)
         return Report(self.hash, self.packing.cells(int(views[0]), outputs[0]))
@@ -153,6 +156,12 @@ class DeviceSide(PlanDocument):
         taken = 1 + self.encoding.words(self.schema, len(self.views.keys[view]), self.cap)
         align = self.view_channels[view].align
         return -(-taken // align) * align
+
+    @cached_property
+    def most_words(self) -> int:
+        """The largest number of words that a report takes, whatever its view."""
+        of = self.channel_of
+        return max(self.words_of(view) for view in ([0] if of is None else map(of.index, set(of))))
 
     def words_of(self, view: int) -> int:
         """The number of words that a report of this view takes."""

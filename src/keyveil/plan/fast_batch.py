@@ -36,7 +36,7 @@ def fast_reports(plan: Plan, people: People, coins: Coins) -> Reports | None:
     rooms = _rooms(plan)
     if rooms is None:
         return None
-    seconds = len(people) * (_A_PERSON + _A_WORD * words_taken(plan))
+    seconds = len(people) * (_A_PERSON + _A_WORD * plan.most_words)
     loops: Any = worthwhile(seconds, *rooms)
     if loops is None:
         return None
@@ -47,13 +47,6 @@ def fast_reports(plan: Plan, people: People, coins: Coins) -> Reports | None:
     if _flipped(plan):
         return Reports(plan.hash, codes=_flipped_keys(plan, people, coins, loops))
     return Reports(plan.hash, codes=_drawn_codes(plan, people, coins, loops))
-
-
-def words_taken(plan: Plan) -> int:
-    """How many words a report takes, whatever its view."""
-    of = plan.channel_of
-    kinds = [0] if of is None else [of.index(c) for c in set(of)]
-    return max(plan.words_of(view) for view in kinds)
 
 
 def _rooms(plan: Plan) -> tuple[str, ...] | None:
@@ -227,7 +220,7 @@ def _sliced_keys(plan: Plan, people: People, coins: Coins, loops: Any) -> np.nda
     column, views, absent = plan.channel_start(0), len(plan.views), tuple(ends[0])
     held = _Held(plan, people, loops)
     codes = np.empty(len(people), plan.layout.code_type)
-    for rows, words in _chunks(people, coins, words_taken(plan)):
+    for rows, words in _chunks(people, coins, plan.most_words):
         out = codes[rows]
         loops.pick_and_draw(words, column, views, absent, out)
         held.find(rows, words)
@@ -242,7 +235,7 @@ def _flipped_keys(plan: Plan, people: People, coins: Coins, loops: Any) -> Integ
     assert kind is not None
     column, held = plan.channel_start(0), _Held(plan, people, loops)
     codes = np.empty(len(people), plan.layout.code_type)
-    for rows, words in _chunks(people, coins, words_taken(plan)):
+    for rows, words in _chunks(people, coins, plan.most_words):
         states, marks = np.zeros(len(words), np.uint32), np.empty((len(words), 1), "<u4")
         held.find(rows, words)
         states[held.who[: held.found]] = held.states[: held.found]

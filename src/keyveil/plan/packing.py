@@ -18,7 +18,7 @@ import numpy as np
 from ..channel import Channel
 from ..channel.layout import Layout
 from ..foundation.arrays import Bits, Flags, Integers
-from ..foundation.compiled import histogram
+from ..foundation.compiled import column_sums, histogram
 from ..foundation.errors import ReportError
 from .report import Report, Reports, check_plan_name
 
@@ -182,8 +182,16 @@ class Packing:
             counts[layout.code_cells] += seen
             counts[layout.own] += np.add.reduceat(seen, layout.first_code)
             return
-        seen = np.zeros(layout.cells, np.int64)
-        for view, _, marks, good in self._by_view(*self._bits_of(batch)):
+        seen, (views, bits) = np.zeros(layout.cells, np.int64), self._bits_of(batch)
+        cells = layout.channels[0].position_cells if len(layout.channels) == 1 else 0
+        if cells:
+            sums = column_sums(bits, cells)
+            if sums is None or sums[self.widest :].any():
+                raise ReportError(IMPOSSIBLE)
+            counts[0] += len(bits)
+            counts[1:] += sums[: self.widest]
+            return
+        for view, _, marks, good in self._by_view(views, bits):
             if not good.all():
                 raise ReportError(IMPOSSIBLE)
             own = int(layout.own[view])

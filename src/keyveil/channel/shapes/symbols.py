@@ -292,6 +292,10 @@ class Symbols(Channel):
             return super().admits_rows(marks)
         return np.asarray((marks.reshape(len(marks), -1, per).sum(axis=2) <= 1).all(axis=1))
 
+    @property
+    def position_cells(self) -> int:
+        return 0 if self.one_cell else self.alphabet - 1
+
     # -- the estimator -------------------------------------------------------------------------
 
     @property
