@@ -23,7 +23,7 @@ from keyveil.plan.engines.shipped_plan import unship
 
 HERE = Path(__file__).parent
 QUICK_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
-PATIENCE = 120
+PATIENCE = 300
 
 
 def environment() -> dict[str, str]:
