@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 
-from . import browser, collector, coverage, dashboard, fleet, hostile, many, rates, speed, start
+from . import browser, collector, coverage, dashboard, fleet, hostile, many, rates, scale, speed, start
 
 BENCHMARKS = {
     "speed": speed.run,
@@ -23,6 +23,7 @@ BENCHMARKS = {
     "hostile": hostile.run,
     "browser": browser.run,
     "dashboard": dashboard.run,
+    "scale": scale.run,
 }
 
 

@@ -101,8 +101,7 @@ def test_the_reference_shows_docstrings_and_inherited_methods(site):
 
 def test_the_navigation_leads_to_every_page():
     nav = tomllib.loads(CONFIG.read_text())["project"]["nav"]
-    assert {page.name for page in DOCS.glob("*.md")} <= pages_of(nav)
-    assert "decisions/README.md" in pages_of(nav)
+    assert {page.name for page in DOCS.glob("*.md")} | {"decisions/README.md"} == pages_of(nav)
 
 
 def test_tables_of_the_docs_are_what_the_package_says(tables):

@@ -15,9 +15,9 @@ from ..plan.plan import Plan
 from ..plan.tally import Tally
 from .tallies import simulate
 
-SEGMENT_PEOPLE = 1 << 22
+SEGMENT_PEOPLE = 1 << 24
 """Approximate number of people in a segment."""
-MOST_SEGMENTS = 256
+MOST_SEGMENTS = 64
 
 
 @dataclass(frozen=True)

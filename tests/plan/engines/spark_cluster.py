@@ -23,7 +23,7 @@ from keyveil.plan.engines.shipped_plan import unship
 
 HERE = Path(__file__).parent
 QUICK_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
-PATIENCE = 120
+PATIENCE = 300
 
 
 def environment() -> dict[str, str]:
@@ -50,6 +50,7 @@ def settings(folder: Path) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "512m",
         "spark.executor.memory": "512m",
+        "spark.cores.max": "6",  # three of each worker; one is left for another application
         "spark.driver.extraJavaOptions": QUICK_JVM,
         "spark.executor.extraJavaOptions": QUICK_JVM,
         "spark.executorEnv.PYTHONPATH": str(HERE),
@@ -63,7 +64,7 @@ def settings(folder: Path) -> dict[str, str]:
 
 
 class Cluster:
-    """One master, two workers with three slots each. ``stop`` ends every process that was started."""
+    """One master, two workers with four slots each. ``stop`` ends every process that was started."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.processes = folder, list[subprocess.Popen[bytes]]()
@@ -73,7 +74,7 @@ class Cluster:
         self.start("master", "org.apache.spark.deploy.master.Master", *here, "--port", str(port))
         wait_until(lambda: _answers(port), "the master does not answer")
         for number in (1, 2):
-            room = ("--cores", "3", "--memory", "1g", "--work-dir", str(folder / f"work-{number}"))
+            room = ("--cores", "4", "--memory", "3g", "--work-dir", str(folder / f"work-{number}"))
             worker = "org.apache.spark.deploy.worker.Worker"
             self.start(f"worker-{number}", worker, *here, "--port", "0", *room, self.url)
 

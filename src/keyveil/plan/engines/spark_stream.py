@@ -66,17 +66,16 @@ def running_tally(
     and nothing is lost. ``state/tally.kv`` is the latest tally. ``available_now`` counts what is there,
     and ends.
     """
-    kept = StreamState(state, plan)
-    kept.check()
     if isinstance(source, str | Path):
         frame = _files(spark_session() if session is None else session, Path(source), files_at_once)
-        work: Any = _AddFiles(kept, Path(source))
     else:
         if not source.isStreaming:
             raise ReportError("a running tally needs a streaming DataFrame; tally() counts all others")
         frame = messages(source, plan) if "value" in source.columns else source
         check_reports(frame, plan)
-        work = _AddRows(kept)
+    kept = StreamState(state, plan)
+    kept.check()
+    work = _AddFiles(kept, Path(source)) if isinstance(source, str | Path) else _AddRows(kept)
     writer = frame.writeStream.foreachBatch(work).option("checkpointLocation", str(kept.checkpoint))
     return RunningTally(kept, (writer.trigger(availableNow=True) if available_now else writer).start())
 
