@@ -155,7 +155,7 @@ def test_an_import_that_points_down_is_seen(tmp_path):
 
 def test_the_hall_holds_rooms_and_each_says_what_belongs_in_it():
     entries = {p.name for p in ROOT.iterdir() if p.suffix == ".py" or p.is_dir()}
-    entries -= {"__init__.py", "__main__.py", "__pycache__", "spark.py", "testing.py"}
+    entries -= {"__init__.py", "__main__.py", "__pycache__", "testing.py"}
     assert entries == set(ROOMS)
     assert len(entries) <= 12
     assert all((ROOT / entry).is_dir() for entry in entries)

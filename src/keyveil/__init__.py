@@ -43,7 +43,6 @@ from .plan.report import Report, Reports
 from .plan.tally import Tally
 
 if TYPE_CHECKING:
-    from . import spark as spark
     from . import testing as testing
     from .estimate import learn as learn
     from .estimate.together.conditional import Conditionals
@@ -65,6 +64,7 @@ if TYPE_CHECKING:
     from .planner.outlook import outlook
     from .planner.pilot import pilot_beliefs
     from .service.client import AsyncClient, Client, Ledger, Patience
+    from .simulate import spark as spark
     from .simulate import theory as theory
     from .simulate.comparison import MechanismComparison, compare
     from .trust import poison as poison
@@ -110,7 +110,7 @@ _SUBJECTS = {
     "learn": "estimate.learn",
     "poison": "trust.poison",
     "shuffle": "trust.shuffle",
-    "spark": "spark",
+    "spark": "simulate.spark",
     "synthetic": "people.synthetic",
     "tables": "people.tables",
     "testing": "testing",
