@@ -45,7 +45,7 @@ def tally(
     REPORTS are files of reports, JSON lines, Parquet files, tallies made elsewhere, and folders of
     these, such as the sealed epochs of a collector.
     """
-    from ..plan.engines.counting import ReportFiles
+    from ..plan.engines.report_files import ReportFiles
 
     plan = Plan.load(plan_path)
     files = ReportFiles(sources, plan)

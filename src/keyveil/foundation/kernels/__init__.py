@@ -6,7 +6,7 @@ A room is loaded when one of its loops is first used, and Numba with it.
 from __future__ import annotations
 
 ROOMS = {
-    "cell_counts": ("count", "marks_twice", "sum_bits"),
+    "counting": ("count", "marks_twice", "sum_bits"),
     "single_keys": ("find_held", "find_rest", "pick_and_draw", "redraw_held", "round_held"),
     "held_keys": ("pick_items", "walk"),
     "view_states": (

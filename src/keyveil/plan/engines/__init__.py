@@ -5,10 +5,10 @@ it. ``counting`` and ``privatising`` are the two jobs on files; ``report_segment
 ``table_segments`` cut files into segments. ``spark_frames`` is for data that Spark itself reads.
 """
 
-from .counting import tally_files
 from .engine import Engine
 from .local_pool import LocalPool
 from .privatising import Privatised, privatise_files
+from .report_files import tally_files
 from .spark_engine import SparkEngine
 
 __all__ = ["Engine", "LocalPool", "Privatised", "SparkEngine", "privatise_files", "tally_files"]

@@ -16,8 +16,8 @@ from ..plan import Plan
 from ..report import Report, Reports
 from ..report_file import MAGIC, parse
 from ..tally import Tally
-from .counting import ReportFiles
 from .report_columns import to_batch
+from .report_files import ReportFiles
 from .report_segments import is_data
 from .shipped_plan import ship, unship
 from .spark_engine import SparkEngine, map_in_arrow, spark_session
