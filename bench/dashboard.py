@@ -95,7 +95,7 @@ def _once(browser: Any, url: str) -> dict[str, float]:
         work = context.new_cdp_session(page)
         work.send("Performance.enable", {"timeDomain": "threadTicks"})
         page.goto(f"{url}/#/c/{view}")
-        for _ in range(3000):  # the page's policy forbids the functions that Playwright would wait with
+        for _ in range(15_000):  # the policy forbids the functions that Playwright would wait with
             if page.evaluate(f"window.firsts.{name} > 0"):
                 break
             time.sleep(0.02)
