@@ -10,11 +10,25 @@ from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 
-from . import browser, collector, coverage, dashboard, fleet, hostile, many, rates, scale, speed, start
+from . import (
+    browser,
+    collector,
+    coverage,
+    dashboard,
+    fleet,
+    hostile,
+    many,
+    peers,
+    rates,
+    scale,
+    speed,
+    start,
+)
 
 BENCHMARKS = {
     "speed": speed.run,
     "rates": rates.run,
+    "peers": peers.run,
     "start": start.run,
     "coverage": coverage.run,
     "collector": collector.run,

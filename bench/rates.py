@@ -88,14 +88,14 @@ def _forms() -> Iterator[tuple[str, Plan, People, tuple[Plain, ...]]]:
     for states in STATES:
         plan = Plan.of(Schema.of(states - 1), "grr", 1)
         both = tuple(_by_hand_k_rr(states, plan, tuned) for tuned in (False, True))
-        yield f"k-RR over {states} states", plan, _one_each(states - 1), both
+        yield f"k-RR over {states} states", plan, one_each(states - 1), both
     for bits in STATES:
         plan = Plan.of(Schema.of(bits), "rappor", 1)
         both = tuple(_by_hand_unary(bits, plan, tuned) for tuned in (False, True))
-        yield f"unary over {bits} bits", plan, _one_each(bits), both
+        yield f"unary over {bits} bits", plan, one_each(bits), both
 
 
-def _one_each(keys: int) -> People:
+def one_each(keys: int) -> People:
     """People who hold one key each."""
     held = Coins.stated("rates").generator().integers(0, keys, KVUE_PEOPLE).astype(np.uint16)
     starts = np.arange(KVUE_PEOPLE + 1)

@@ -180,7 +180,7 @@ def peer_python(quick: bool) -> Path | str:
         return python
     if quick:
         return "not installed; a run without --quick installs it into .venv-bench/"
-    print("installing pure-ldp into .venv-bench/ ...", file=sys.stderr)
+    print("installing the peers into .venv-bench/ ...", file=sys.stderr)
     try:
         venv.create(PEER, with_pip=True)
         wanted = str(HERE / "requirements.txt")
