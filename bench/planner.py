@@ -1,10 +1,10 @@
 """The planner's choice and every published mechanism, at equal true epsilon.
 
 ``python -m bench.planner [--write] [--data DIR] [--repeat 50] [--epsilon 0.1,...] [--only NAMES]
-[--processes N] [--json FILE]`` measures the paper's populations, PCKV's, and with ``--data`` real
-ratings. The score is mse_f / mse_f(KVUE) + mse_m / mse_m(KVUE), with means clipped to their range; KVUE
-with the same kind of estimator has 2. Competitors for sets have the padding length of least predicted
-error on the population, one for each estimator.
+[--processes N] [--json FILE] [--read FILE]`` measures the paper's populations, PCKV's, and with
+``--data`` real ratings. The score is mse_f / mse_f(KVUE) + mse_m / mse_m(KVUE), with means clipped to
+their range; KVUE with the same kind of estimator has 2. Competitors for sets have the padding length of
+least predicted error on the population, one for each estimator.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ PUBLISHED = {
 OURS = DEFAULT
 PILOTS = 10
 """The most first rounds at one setting; repetitions are split between them."""
+Settings = dict[str, list[dict[str, object]]]
+"""Settings by the name of their table."""
 TABLES = {
     "ml-25m-recent": ("0.5,5", 100),
     "jester-1": ("-10,10", 100),
@@ -198,20 +200,11 @@ def verdict(settings: list[dict[str, object]]) -> list[str]:
     ]
 
 
-def main() -> None:
-    """Measure, print, and with ``--write`` put the tables into the docs."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--repeat", type=int, default=50)
-    parser.add_argument("--epsilon", default=",".join(EPSILONS))
-    parser.add_argument("--only", default="")
-    parser.add_argument("--json", type=Path, help="written after each population")
-    parser.add_argument("--processes", type=int, help="by default, one for each processor")
-    given = parser.parse_args()
+def measured(given: argparse.Namespace) -> tuple[Settings, Settings]:
+    """The settings by table, and those of a planner that is told nothing, by way."""
     epsilons = given.epsilon.split(",")
-    tables: dict[str, list[dict[str, object]]] = {"published": [], "ours": []}
-    unknowing: dict[str, list[dict[str, object]]] = {"blind": [], "pilot": []}
+    tables: Settings = {"published": [], "ours": []}
+    unknowing: Settings = {"blind": [], "pilot": []}
     only = {name for name in given.only.split(",") if name}
     for name, (population, people) in populations(given.data, only).items():
         start = perf_counter()
@@ -235,6 +228,26 @@ def main() -> None:
             unknowing[way] += [summary(every, name, epsilon, False) for epsilon in sorted(set(of(rows)))]
         if given.json:
             given.json.write_text(json.dumps({"tables": tables, "unknowing": unknowing}, indent=1))
+    return tables, unknowing
+
+
+def main() -> None:
+    """Measure, print, and with ``--write`` put the tables into the docs."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--repeat", type=int, default=50)
+    parser.add_argument("--epsilon", default=",".join(EPSILONS))
+    parser.add_argument("--only", default="")
+    parser.add_argument("--json", type=Path, help="written after each population")
+    parser.add_argument("--read", type=Path, help="show an earlier run from its JSON, measure nothing")
+    parser.add_argument("--processes", type=int, help="by default, one for each processor")
+    given = parser.parse_args()
+    if given.read:
+        earlier = json.loads(given.read.read_text())
+        tables, unknowing = earlier["tables"], earlier["unknowing"]
+    else:
+        tables, unknowing = measured(given)
     for table, settings in tables.items():
         print("\n".join([f"## {table}", *lines_of(settings), "", *verdict(settings)]))
     pages = {
