@@ -1,10 +1,10 @@
 """The planner's choice and every published mechanism, at equal true epsilon.
 
-``python -m bench.planner [--write] [--data DIR] [--repeat 50] [--epsilon 0.1,...] [--only NAMES]``
-measures the paper's populations, PCKV's, and with ``--data`` real ratings. The score is
-mse_f / mse_f(KVUE) + mse_m / mse_m(KVUE), with means clipped to their range; KVUE with the same kind of
-estimator has 2. Competitors for sets have the padding length of least predicted error on the
-population, one for each estimator.
+``python -m bench.planner [--write] [--data DIR] [--repeat 50] [--epsilon 0.1,...] [--only NAMES]
+[--processes N] [--json FILE] [--read FILE]`` measures the paper's populations, PCKV's, and with
+``--data`` real ratings. The score is mse_f / mse_f(KVUE) + mse_m / mse_m(KVUE), with means clipped to
+their range; KVUE with the same kind of estimator has 2. Competitors for sets have the padding length of
+least predicted error on the population, one for each estimator.
 """
 
 from __future__ import annotations
@@ -42,6 +42,10 @@ PUBLISHED = {
 }
 """The competitors and their published estimators; of several, the better one counts."""
 OURS = DEFAULT
+PILOTS = 10
+"""The most first rounds at one setting; repetitions are split between them."""
+Settings = dict[str, list[dict[str, object]]]
+"""Settings by the name of their table."""
 TABLES = {
     "ml-25m-recent": ("0.5,5", 100),
     "jester-1": ("-10,10", 100),
@@ -196,6 +200,37 @@ def verdict(settings: list[dict[str, object]]) -> list[str]:
     ]
 
 
+def measured(given: argparse.Namespace) -> tuple[Settings, Settings]:
+    """The settings by table, and those of a planner that is told nothing, by way."""
+    epsilons = given.epsilon.split(",")
+    tables: Settings = {"published": [], "ours": []}
+    unknowing: Settings = {"blind": [], "pilot": []}
+    only = {name for name in given.only.split(",") if name}
+    for name, (population, people) in populations(given.data, only).items():
+        start = perf_counter()
+        contest = Contest(population, people, given.repeat, Coins.stated("bench planner").under(name))
+        rows = measure(
+            contest, [*PUBLISHED, "auto"], epsilons, lenient=True, processes=given.processes
+        ).rows
+        print(f"{name}: {perf_counter() - start:.0f} s", flush=True)
+        for epsilon in sorted(set(of(rows))):
+            for table in tables:
+                tables[table].append(summary(rows, name, epsilon, table == "ours"))
+        others = [row for row in rows if row.mechanism != "auto"]
+        ways = {
+            "blind": replace(contest, nothing=True, one_round=True),
+            "pilot": replace(contest, nothing=True, pilots=PILOTS),
+        }
+        for way, instead in ways.items():
+            start = perf_counter()
+            every = others + measure(instead, ["auto"], epsilons, processes=given.processes).rows
+            print(f"{name}, {way}: {perf_counter() - start:.0f} s", flush=True)
+            unknowing[way] += [summary(every, name, epsilon, False) for epsilon in sorted(set(of(rows)))]
+        if given.json:
+            given.json.write_text(json.dumps({"tables": tables, "unknowing": unknowing}, indent=1))
+    return tables, unknowing
+
+
 def main() -> None:
     """Measure, print, and with ``--write`` put the tables into the docs."""
     parser = argparse.ArgumentParser()
@@ -204,40 +239,24 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=50)
     parser.add_argument("--epsilon", default=",".join(EPSILONS))
     parser.add_argument("--only", default="")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="written after each population")
+    parser.add_argument("--read", type=Path, help="show an earlier run from its JSON, measure nothing")
+    parser.add_argument("--processes", type=int, help="by default, one for each processor")
     given = parser.parse_args()
-    epsilons = given.epsilon.split(",")
-    tables: dict[str, list[dict[str, object]]] = {"published": [], "ours": []}
-    unknowing: dict[str, list[dict[str, object]]] = {"blind": [], "pilot": []}
-    only = {name for name in given.only.split(",") if name}
-    for name, (population, people) in populations(given.data, only).items():
-        start = perf_counter()
-        contest = Contest(population, people, given.repeat, Coins.stated("bench planner").under(name))
-        rows = measure(contest, [*PUBLISHED, "auto"], epsilons, lenient=True).rows
-        print(f"{name}: {perf_counter() - start:.0f} s", flush=True)
-        for epsilon in sorted(set(of(rows))):
-            for table in tables:
-                tables[table].append(summary(rows, name, epsilon, table == "ours"))
-        others = [row for row in rows if row.mechanism != "auto"]
-        ways = {
-            "blind": replace(contest, nothing=True, one_round=True),
-            "pilot": replace(contest, nothing=True),
-        }
-        for way, instead in ways.items():
-            start = perf_counter()
-            every = others + measure(instead, ["auto"], epsilons).rows
-            print(f"{name}, {way}: {perf_counter() - start:.0f} s", flush=True)
-            unknowing[way] += [summary(every, name, epsilon, False) for epsilon in sorted(set(of(rows)))]
+    if given.read:
+        earlier = json.loads(given.read.read_text())
+        tables, unknowing = earlier["tables"], earlier["unknowing"]
+    else:
+        tables, unknowing = measured(given)
     for table, settings in tables.items():
         print("\n".join([f"## {table}", *lines_of(settings), "", *verdict(settings)]))
     pages = {
         way: [*verdict(settings), "", *blind_lines(settings)] for way, settings in unknowing.items()
     }
     pages["pilot"].insert(3, gained(unknowing["pilot"], unknowing["blind"]))
+    pages["told"] = told_lines(tables["published"], unknowing)
     for way, lines in pages.items():
         print("\n".join([f"## {way}", *lines]))
-    if given.json:
-        given.json.write_text(json.dumps({"tables": tables, "unknowing": unknowing}, indent=1))
     if given.write:
         write({name: [*verdict(f), "", *lines_of(f)] for name, f in tables.items()})
         write(pages)
@@ -260,6 +279,27 @@ def gained(settings: list[dict[str, object]], blind: list[dict[str, object]]) ->
         f"{np.exp(np.log(ratios).mean()):.2f} times that of one round (geometric mean), and at "
         f"most {ratios[worst]:.2f} times ({where})."
     )
+
+
+def told_lines(
+    table: list[dict[str, object]], unknowing: dict[str, list[dict[str, object]]]
+) -> list[str]:
+    """Scores of a planner that is told nothing over those of one that is told the table."""
+    lines = [
+        "| population | settings | one round, geometric mean | at most | above some "
+        "| with a first round where it pays | at most | above some |",
+        "| --- | --: | --: | --: | --: | --: | --: | --: |",
+    ]
+    names = list(dict.fromkeys(setting["population"] for setting in table))
+    for name in [*names, "all"]:
+        here = [i for i, setting in enumerate(table) if name in ("all", setting["population"])]
+        cells = []
+        for settings in unknowing.values():
+            ratios = np.array([float(settings[i]["auto"]) / float(table[i]["auto"]) for i in here])
+            above = sum(bool(settings[i]["above"]) for i in here)
+            cells.append(f"{np.exp(np.log(ratios).mean()):.2f} | {ratios.max():.2f} | {above}")
+        lines.append(f"| {name} | {len(here)} | {' | '.join(cells)} |")
+    return lines
 
 
 def blind_lines(settings: list[dict[str, object]]) -> list[str]:

@@ -9,6 +9,7 @@ over that of ``best``, values clipped to their range, unknown ones taken as its 
 from __future__ import annotations
 
 import argparse
+from itertools import permutations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,7 +61,7 @@ class PairAnswers(NamedTuple):
 def answers(plan: Plan, tally: Tally) -> PairAnswers:
     """The default and the pooled answers of all pairs of a plan of pairs, at once.
 
-    They are those of ``Conditionals``, which answers one query at a time.
+    They are those of ``Conditionals``, which answers one query at a time. Pairs without reports are NaN.
     """
     source = evidence(plan, tally)
     singles = bands(plan, tally.counts, "best")
@@ -82,14 +83,30 @@ def answers(plan: Plan, tally: Tally) -> PairAnswers:
             "frequency": (low + high) / tables[:, :, 1:].sum(axis=(1, 2)),
             "mean": (high - low) / (low + high),
         }
-    return PairAnswers(pairs.keys, best, pooled)
+    keys = np.array(list(permutations(range(len(plan.schema.keys)), 2)))
+    place = {(int(k), int(c)): row for row, (k, c) in enumerate(keys)}
+    rows = np.array([place[int(k), int(c)] for k, c in pairs.keys])
+
+    def on_all(part: np.ndarray) -> np.ndarray:
+        whole = np.full(len(keys), np.nan)
+        whole[rows] = part
+        return whole
+
+    return PairAnswers(
+        keys,
+        {kind: (on_all(value), on_all(low), on_all(high)) for kind, (value, low, high) in best.items()},
+        {kind: on_all(part) for kind, part in pooled.items()},
+    )
 
 
-def squared_error(values: np.ndarray, truth: np.ndarray, kind: str) -> float:
-    """The mean squared error; values are clipped, and unknown ones are the middle of their range."""
+def squared_error(values: np.ndarray, truth: np.ndarray, asked: np.ndarray, kind: str) -> float:
+    """The mean squared error of pairs with reports.
+
+    Values are clipped, and unknown ones are the middle of their range.
+    """
     low, high = RANGES[kind]
     known = np.clip(np.nan_to_num(values, nan=(low + high) / 2), low, high)
-    return float(((known - truth) ** 2).mean())
+    return float(((known - truth) ** 2)[asked].mean())
 
 
 def row(name: str, population: Population, people: int, epsilon: str, repeat: int) -> tuple[str, tuple]:
@@ -110,12 +127,16 @@ def row(name: str, population: Population, people: int, epsilon: str, repeat: in
         truth = truth[known]
         best, low, high = (np.array([run.best[kind][part][known] for run in runs]) for part in range(3))
         pooled = np.array([run.pooled[kind][known] for run in runs])
-        ratios.append(squared_error(pooled, truth, kind) / squared_error(best, truth, kind))
+        asked = ~np.isnan(low)
+        ratios.append(
+            squared_error(pooled, truth, asked, kind) / squared_error(best, truth, asked, kind)
+        )
         slack = 1e-12  # a truth of one may be a little more by rounding
-        inside = ((low <= truth + slack) & (truth - slack <= high)).mean(axis=0)
-        cells.append(f"{inside.mean():.1%}")
-        cells.append(f"{np.quantile(inside, 0.1):.0%}" if repeat >= 10 else "-")
-        unbounded = np.isinf(low).mean()
+        covered = (low <= truth + slack) & (truth - slack <= high)
+        inside = covered.sum(axis=0) / np.maximum(asked.sum(axis=0), 1)
+        cells.append(f"{covered[asked].mean():.1%}")
+        cells.append(f"{np.quantile(inside[asked.any(axis=0)], 0.1):.0%}" if repeat >= 10 else "-")
+        unbounded = np.isinf(low[asked]).mean()
     cells.append(f"{unbounded:.0%}")
     facts = (name, len(schema.keys), f"{people:,}", epsilon, *(f"{ratio:.2f}" for ratio in ratios))
     start = f"| {' | '.join(map(str, facts))} | "

@@ -431,7 +431,7 @@ def told_of(source: ViewEvidence, view: int, keys: tuple[int, ...]) -> tuple[np.
     count = 3 ** len(keys)
     each = np.eye(count).reshape((3,) * len(keys) + (count,))[..., 1:]
     pick = lifted(each, keys, source.plan.views.keys[view], 2)
-    group = source.raw[0]
+    group = source.steady[0]
     return group.laws[view] @ pick, pick.T @ group.covariance[view] @ pick
 
 

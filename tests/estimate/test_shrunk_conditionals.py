@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 
 from keyveil import Coins, People, Plan, Query, Schema, Tally, estimate
+from keyveil.estimate import bands
+from keyveil.estimate.assisted import Mixture
 from keyveil.estimate.forecast.query_draws import drawn_counts
 from keyveil.estimate.forecast.query_forecast import QueryForecast, expected_tally
-from keyveil.estimate.together import pair_associations
+from keyveil.estimate.together import pair_moments
+from keyveil.estimate.together.association_posterior import posterior as posterior_of
+from keyveil.estimate.together.averaged_views import pooled_moments
 from keyveil.estimate.together.conditional import Conditionals
+from keyveil.estimate.together.joint import evidence
+from keyveil.estimate.together.shrunk_conditionals import ShrunkConditionals
 from keyveil.people.synthetic import of_keys, tied, uniform_values
 from keyveil.simulate.conditional_questions import true_value
 from keyveil.simulate.tallies import Population, simulate
@@ -131,31 +137,35 @@ def test_shares_with_and_without_a_condition_add_up_to_the_share_of_all():
         assert lift == pytest.approx(held / f[k])
 
 
-def test_a_posterior_is_that_of_the_mixture():
+@pytest.mark.parametrize("ends", [(-3.0, 3.0), (-0.05, 0.4), (0.2, 0.6)])
+def test_a_posterior_is_that_of_the_mixture_cut_to_what_is_possible(ends):
     """Against sums on a fine grid."""
-    at = np.linspace(-3, 3, 60_001)
+    at = np.linspace(*ends, 60_001)
     value, loading, variance = np.array([0.05, -0.3]), np.array([0.2, 0.5]), np.array([0.01, 0.02])
-    prior = pair_associations.Mixture(
-        np.array([0.1, 0.1]), np.array([[0.1, 0.4], [0.1, 0.4]]), np.array([0.7, 0.3])
-    )
-    posterior = pair_associations.posterior(value, loading, variance, prior)
+    prior = Mixture(np.array([0.1, 0.1]), np.array([[0.1, 0.4], [0.1, 0.4]]), np.array([0.7, 0.3]))
+    low, high = (np.full(2, end) for end in ends)
+    posterior = posterior_of(value, loading, variance, prior, low, high)
     for row in range(2):
-        scales = prior.scales[row]
-        density = sum(
-            w / s * np.exp(-((at - prior.centre[row]) ** 2) / (2 * s**2))
-            for w, s in zip(prior.weights, scales, strict=True)
-        )
+        laws = [np.exp(-((at - prior.centre[row]) ** 2) / (2 * s**2)) for s in prior.scales[row]]
+        density = sum(w * law / law.sum() for w, law in zip(prior.weights, laws, strict=True))
         density *= np.exp(-((value[row] - loading[row] * at) ** 2) / (2 * variance[row]))
         density /= density.sum()
         mean = float(density @ at)
-        assert posterior.mean[row] == pytest.approx(mean, abs=1e-6)
-        assert posterior.stderr[row] == pytest.approx(np.sqrt(density @ (at - mean) ** 2), rel=1e-5)
+        assert posterior.mean[row] == pytest.approx(mean, abs=1e-5)
+        assert posterior.stderr[row] == pytest.approx(np.sqrt(density @ (at - mean) ** 2), rel=1e-3)
+
+
+def test_a_posterior_far_outside_the_limits_is_at_the_nearest_one():
+    prior = Mixture(np.zeros(1), np.full((1, 1), 0.1), np.ones(1))
+    far = posterior_of(*(np.array([x]) for x in (9.0, 1.0, 1e-6)), prior, np.zeros(1), np.full(1, 0.5))
+    assert far.mean[0] == pytest.approx(0.5)
+    assert far.stderr[0] == pytest.approx(0, abs=1e-3)
 
 
 @pytest.mark.sampled
 def test_an_answer_does_not_depend_on_what_else_is_asked(monkeypatch):
     """Priors are learned from a fixed sample of pairs, also of a plan whose pairs decode slowly."""
-    monkeypatch.setattr(pair_associations, "MOST_PAIRS", 5)
+    monkeypatch.setattr(pair_moments, "MOST_PAIRS", 5)
     plan = plan_for(CROWD, "triples")
     tally = tally_for(plan)
     alone = Conditionals(plan, tally).answer("mean(0 | 3)")
@@ -209,3 +219,59 @@ def test_a_document_has_the_raw_answer_and_the_sign():
     assert document["estimator"] == "best"
     assert document["shown"] in (True, False)
     assert set(document["raw"]) >= {"value", "low", "high"}
+
+
+def held_by_all(keys: int = 4) -> Population:
+    """Keys that everyone holds."""
+    return of_keys(np.ones(keys), np.full(keys, 0.2), uniform_values)
+
+
+@pytest.mark.sampled
+def test_few_keys_that_all_hold_err_no_more_than_the_nearest_proper_laws():
+    """The sums of 20 tallies, which were 1.4 times those of ``pooled`` before limits were used."""
+    population = held_by_all()
+    plan = plan_for(population)
+    queries = [Query("frequency", k, ((c, True),)) for k in "0123" for c in "0123" if k != c]
+    off = {"best": 0.0, "pooled": 0.0}
+    for run in range(20):
+        tally = tally_for(plan, 20_000, run, population)
+        for name in off:
+            answers = Conditionals(plan, tally, name).answers(queries)
+            off[name] += sum((1.0 - answer.estimate.value) ** 2 for answer in answers)
+    assert off["best"] < 1.15 * off["pooled"]
+
+
+@pytest.mark.sampled
+def test_single_keys_of_two_tallies_average_by_reports():
+    """A view's weight is its number of reports, so sums are linear in counts, also for few reports."""
+    plan = plan_for(CROWD)
+    tallies = [tally_for(plan, people, run) for run, people in enumerate((40, 300))]
+    both = Tally(plan, tallies[0].counts + tallies[1].counts)
+    moments = [pooled_moments(plan, tally.counts) for tally in (*tallies, both)]
+    first, second, together = (m.reports[:, None] * m.values for m in moments)
+    assert first + second == pytest.approx(together, rel=1e-9)
+
+
+@pytest.mark.sampled
+def test_many_pairs_of_few_reports_are_unbiased_and_covered():
+    """435 pairs of 30 keys with 14 reports each. Frequencies given a key had a bias of 0.2 standard
+    errors when weights depended on each view's counts, and were covered 92 %. The average over five
+    tallies has a standard error of 0.03, that of the coverage is 0.6 %."""
+    draw = np.random.default_rng(5)
+    population = of_keys(draw.uniform(0.1, 0.5, 30), draw.uniform(-0.5, 0.5, 30), uniform_values)
+    plan = plan_for(population, epsilon=2)
+    scores, inside = [], []
+    for run in range(5):
+        tally = tally_for(plan, 6000, run, population)
+        singles = bands(plan, tally.counts, "best")
+        pairs = ShrunkConditionals(plan.schema, evidence(plan, tally), singles, 0.95).pairs
+        truth = np.array([population.law((int(k),))[1:].sum() for k in pairs.keys[:, 0]])
+        above, below = pairs.values[:, pair_moments.BOTH], pairs.values[:, pair_moments.SECOND]
+        slopes = np.zeros((len(truth), 7))
+        slopes[:, pair_moments.BOTH], slopes[:, pair_moments.SECOND] = 1.0, -truth
+        spread = np.einsum("pi,pij,pj->p", slopes, pairs.covariance, slopes)
+        scores.append((above - truth * below) / np.sqrt(spread))
+        low, high = pairs.frequency_ends
+        inside.append((low <= truth) & (truth <= high))
+    assert abs(np.mean(scores)) < 0.12
+    assert 0.93 < np.mean(inside) < 0.98

@@ -32,7 +32,7 @@ from keyveil.planner.final_choice import (
     choose_by_simulation,
     default_errors,
 )
-from keyveil.planner.options import ALIKE, SIMPLE, Option, caps, options_for, scored
+from keyveil.planner.options import ALIKE, COVERED, SIMPLE, Option, caps, options_for, scored
 from keyveil.planner.planner import advise
 from keyveil.testing import example_plan
 
@@ -203,6 +203,11 @@ def test_conditionals_of_dense_sets_take_views_and_of_sparse_ones_collisions():
     assert dense.plan.mechanism_name == "pairs"
     sparse = advise(Schema.of(100), 2, 1e6, ask="conditional", prior=Prior.of(100, held=3))
     assert sparse.plan.mechanism_name == "pair_collision"
+    many = Prior.of(100, held=3)
+    for option in sparse.options:  # no cap leaves out so much that intervals would miss it
+        assert forecast_pairs(option.plan, 1e6, many).least_covered() >= COVERED
+    short = Plan.of(Schema.of(100), "pair_collision", 4, cap=2)
+    assert forecast_pairs(short, 1e8, many).least_covered() < 0.9
     asked = advise(Schema.of(["a", "b", "c"]), 2, 1e6, ask=["mean(a | b, !c)"])
     assert asked.plan.mechanism_name in ("workload", "triples")
 

@@ -278,11 +278,8 @@ def prior_from_others(
     deviation of the centre around zero, if it is known to be small. ``common`` is an observation of the
     centre from other people, combined by precision.
     """
-    loading = np.broadcast_to(np.asarray(loading, np.float64), np.shape(values))
-    x, load = np.where(known, values, 0.0), np.where(known, loading, 0.0)
-    v = np.where(known, variances, 1.0)
-    # Weights use the spread of all ratios, rounded so far that no single one changes it noticeably.
-    weight = known / (v + load**2 * _rounded(_spread(x, load, v, _total)))
+    x, load, v = _counted(values, variances, known, loading)
+    weight = _weights(x, load, v, known)
     total = np.maximum(_without(weight * load**2), 1e-100)
     centre = _without(weight * load * x) / total
     across = _spread(x, load, v, _without)
@@ -300,6 +297,39 @@ def prior_from_others(
     scale = np.where(few, widest, np.minimum(scale, widest))
     scales = [scale, np.minimum(WIDER * scale, widest), np.full_like(scale, widest)]
     return Mixture(centre, np.stack(scales, axis=-1), WEIGHTS)
+
+
+def slopes_of_centre(
+    values: Floats, variances: Floats, known: Flags, loading: Floats, around_zero: float = np.inf
+) -> tuple[Floats, Floats]:
+    """How the centres of ``prior_from_others`` depend on the values.
+
+    The slope of the centre of ratio i in the value of ratio j is the first array at j times the second
+    array at i.
+    """
+    x, load, v = _counted(values, variances, known, loading)
+    weight = _weights(x, load, v, known)
+    total = np.maximum(_without(weight * load**2), 1e-100)
+    across = _spread(x, load, v, _without)
+    noise = _without(weight**2 * load**2 * v) + across * _without(weight**2 * load**4)
+    return weight * load, 1.0 / total / (1.0 + noise / total / total / around_zero**2)
+
+
+def _counted(
+    values: Floats, variances: Floats, known: Flags, loading: Floats | float
+) -> tuple[Floats, Floats, Floats]:
+    """Values, loadings and variances, with neutral ones for what is not known."""
+    loading = np.broadcast_to(np.asarray(loading, np.float64), np.shape(values))
+    x, load = np.where(known, values, 0.0), np.where(known, loading, 0.0)
+    return x, load, np.where(known, variances, 1.0)
+
+
+def _weights(x: Floats, load: Floats, v: Floats, known: Flags) -> Floats:
+    """Precision of each value.
+
+    It uses the spread of all ratios, rounded so far that no single one changes it noticeably.
+    """
+    return np.asarray(known / (v + load**2 * _rounded(_spread(x, load, v, _total))))
 
 
 def _total(values: Floats) -> Floats:

@@ -397,7 +397,8 @@ def _conditional_options(
         except (PlanError, ChannelError):
             continue
         pairs = forecast_pairs(plan, people, prior)
-        forecasts.append((plan, pairs.errors(), pairs.people_factor))
+        if pairs.least_covered() >= COVERED:
+            forecasts.append((plan, pairs.errors(), pairs.people_factor))
     if not forecasts:
         raise PlanError("no plan can answer these conditionals; ask of fewer keys together")
     base, parts = forecasts[0][1], counted_of(queries)

@@ -20,10 +20,11 @@ from ...channel.shapes.seed_pool import pool_of
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
 from ...people.views import digits
+from ..answer import quantile
 from ..combined_parts import together_part
 from ..decoding import state_decoding_of
 from ..together.joint import lifted
-from .normal_law import clipped
+from .normal_law import below, clipped
 from .predicted_error import Errors, Forecast, StatedTruth
 
 if TYPE_CHECKING:
@@ -66,6 +67,15 @@ class PairForecast(Forecast):
             for errors in (self.clipped_frequency, self.clipped_mean)
         )
         return Errors(frequency, mean)
+
+    def least_covered(self, level: float = 0.95) -> float:
+        """The predicted coverage of the conditional frequency that is covered least.
+
+        Intervals know the noise and not the bias from pairs that a cap leaves out.
+        """
+        stderr = np.sqrt(np.maximum(self.covariance[:, 0, 0], 1e-300))
+        off, reach = self.bias[:, 0] / stderr, quantile(level)
+        return float(np.min(below(reach - off) - below(-reach - off), initial=1.0))
 
     @property
     def people_factor(self) -> float:

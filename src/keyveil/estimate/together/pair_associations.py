@@ -14,111 +14,40 @@ from all other pairs only to place the region (``assisted``). So they cover ever
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from ...foundation.arrays import Flags, Floats, Integers
 from ..answer import Band, quantile
-from ..assisted import Mixture, RatioEstimates, assisted_interval, prior_from_others
-from .joint import Evidence
+from ..assisted import (
+    Mixture,
+    RatioEstimates,
+    assisted_interval,
+    prior_from_others,
+    slopes_of_centre,
+)
+from .association_posterior import AssociationPosterior, common_prior, posterior
+from .pair_moments import (
+    BOTH,
+    FIRST,
+    FIRST_GIVEN,
+    FIRST_MASS,
+    SECOND,
+    SECOND_MASS,
+    SWAPPED,
+    PairMoments,
+    ordered,
+)
 
-if TYPE_CHECKING:
-    from ...people.schema import Schema
-
-BOTH, FIRST, SECOND, FIRST_GIVEN, SECOND_GIVEN, FIRST_MASS, SECOND_MASS = range(7)
-"""The functionals of a pair: share who hold both, share of each key, mass of each key among holders of
-the other, and mass of each key."""
 WIDEST_PHI, WIDEST_SHIFT = 0.3, 0.5
 """Scales of the widest laws of the priors."""
 COMMON = 0.1
 """Standard deviation of the common association and of the common shift around zero."""
+NEAR_END = 3.0
+"""Distance of a frequency from one, in standard errors, within which it may be one."""
 LEAST_SHARE = 1e-4
 """Frequencies and joint shares are taken as at least this in divisors."""
-
-
-MOST_PAIRS = 1000
-"""Number of pairs that priors are learned from, if each pair has to be decoded by itself."""
-
-Pair = tuple[int, int]
-"""Places of two keys in ascending order."""
-
-
-@runtime_checkable
-class VectorisedPairs(Protocol):
-    """A source of evidence that decodes all pairs at once."""
-
-    def pair_moments(self, weights: Floats) -> tuple[Integers, Floats, Floats] | None:
-        """Keys, functionals and covariance of all pairs; None if it cannot."""
-
-
-class AssociationPosterior(NamedTuple):
-    """Posterior mean and standard deviation."""
-
-    mean: Floats
-    stderr: Floats
-
-
-def pair_weights(schema: Schema) -> Floats:
-    """Weights of the functionals on the joint states of two keys, ``(states, states, 7)``."""
-    held = np.concatenate([[0.0], np.ones(schema.levels)])
-    value = np.concatenate([[0.0], schema.values if schema.levels > 1 else [0.0]])
-    one = np.ones(schema.levels + 1)
-    parts = (
-        *((held, held), (held, one), (one, held)),
-        *((value, held), (held, value), (value, one), (one, value)),
-    )
-    return np.stack([np.outer(*part) for part in parts], axis=-1)
-
-
-@dataclass(frozen=True)
-class PairMoments:
-    """Unbiased functionals of all pairs that are known together."""
-
-    pairs: Integers
-    """Places of the keys, ``(pairs, 2)``."""
-    values: Floats
-    """``(pairs, 7)``."""
-    covariance: Floats
-    """``(pairs, 7, 7)``."""
-    learned_from: Flags
-    """Whether the priors are learned from a pair."""
-
-    @classmethod
-    def of(cls, source: Evidence, schema: Schema, asked: Collection[Pair] = ()) -> PairMoments:
-        """The functionals of the pairs that the source knows.
-
-        If decoding is slow for each pair, at most ``MOST_PAIRS`` are used, always the same ones, and
-        the ``asked`` ones are added.
-        """
-        weights = pair_weights(schema)
-        if isinstance(source, VectorisedPairs) and (rows := source.pair_moments(weights)) is not None:
-            return cls(*rows, np.ones(len(rows[0]), bool))
-        pairs = list(combinations(range(len(schema.keys)), 2))
-        sample = set(pairs[:: -(-len(pairs) // MOST_PAIRS)])
-        moments = {pair: source.moments(pair, weights) for pair in sorted(sample | set(asked))}
-        known = {pair: part for pair, part in moments.items() if part is not None}
-        if not known:
-            return cls(np.zeros((0, 2), int), np.zeros((0, 7)), np.zeros((0, 7, 7)), np.zeros(0, bool))
-        return cls(
-            np.array(list(known)),
-            np.array([part.values for part in known.values()]),
-            np.array([part.covariance for part in known.values()]),
-            np.array([pair in sample for pair in known]),
-        )
-
-
-def _ordered(moments: PairMoments) -> tuple[Integers, Floats, Floats]:
-    """Target and condition, values and covariance of every ordered pair; the second half is swapped."""
-    swap = [BOTH, SECOND, FIRST, SECOND_GIVEN, FIRST_GIVEN, SECOND_MASS, FIRST_MASS]
-    keys = np.concatenate([moments.pairs, moments.pairs[:, ::-1]])
-    values = np.concatenate([moments.values, moments.values[:, swap]])
-    covariance = np.concatenate([moments.covariance, moments.covariance[:, swap][:, :, swap]])
-    return keys, values, covariance
 
 
 class PairAssociations:
@@ -129,10 +58,28 @@ class PairAssociations:
         self._singles = frequency, mean
         self.frequency = np.clip(np.nan_to_num(frequency.value, nan=0.5), LEAST_SHARE, 1.0)
         self.mean = None if mean is None else np.clip(np.nan_to_num(mean.value), -1.0, 1.0)
-        self.keys, self.values, self.covariance = _ordered(moments)
+        self.keys, self.values, self.covariance = ordered(moments)
         self.rows = {(int(k), int(c)): row for row, (k, c) in enumerate(self.keys)}
+        self._nearly_all = np.zeros(len(self.frequency), bool)
+        if moments.proper is not None:
+            self._take_proper_frequencies(moments.proper)
         self.target = self.frequency[self.keys[:, 0]]
         self.given = self.frequency[self.keys[:, 1]]
+
+    def _take_proper_frequencies(self, proper: Floats) -> None:
+        """Finds the keys that nearly everyone holds, and takes their frequencies at proper laws.
+
+        Of so few keys the single answers are not shrunk. At the end of the range the limits themselves
+        tell most, and a proper law of two keys has more of them than a single frequency.
+        """
+        spread = np.sqrt(np.maximum(self.covariance[:, FIRST, FIRST], 0.0))
+        near = self.values[:, FIRST] + NEAR_END * spread >= 1.0
+        ends = np.concatenate([proper[:, FIRST], proper[:, SECOND]])
+        for key in np.unique(self.keys[:, 0]):
+            rows = self.keys[:, 0] == key
+            if near[rows].all():
+                self._nearly_all[key] = True
+                self.frequency[key] = np.clip(ends[rows].mean(), LEAST_SHARE, 1.0)
 
     # -- association -----------------------------------------------------------------------------
 
@@ -143,13 +90,20 @@ class PairAssociations:
         return np.sqrt(np.maximum(k * (1 - k) * c * (1 - c), LEAST_SHARE**2))
 
     @cached_property
+    def _holding_slopes(self) -> Floats:
+        """Slopes of the covariance of holding both keys in the functionals of an unordered pair."""
+        half = len(self.moments.pairs)
+        slopes = np.zeros((half, 7))
+        slopes[:, BOTH] = 1.0
+        slopes[:, FIRST], slopes[:, SECOND] = -self.given[:half], -self.target[:half]
+        return slopes
+
+    @cached_property
     def _covariance_of_holding(self) -> tuple[Floats, Floats]:
         """Unbiased covariance of holding both keys of an unordered pair, and its variance."""
-        half = len(self.moments.pairs)
-        k, c = self.target[:half], self.given[:half]
-        slopes = np.zeros((half, 7))
-        slopes[:, BOTH], slopes[:, FIRST], slopes[:, SECOND] = 1.0, -c, -k
-        value = np.einsum("pi,pi->p", slopes, self.moments.values) + k * c
+        half, slopes = len(self.moments.pairs), self._holding_slopes
+        value = np.einsum("pi,pi->p", slopes, self.moments.values)
+        value += self.target[:half] * self.given[:half]
         return value, _variance(slopes, self.moments.covariance)
 
     @cached_property
@@ -161,6 +115,18 @@ class PairAssociations:
         return prior_from_others(value, variance, counted, WIDEST_PHI, self.spread[:half], COMMON)
 
     @cached_property
+    def _with_common_phi(self) -> Floats:
+        """Covariances of the functionals of ordered pairs with the centre of their prior of phi."""
+        value, variance = self._covariance_of_holding
+        half = len(value)
+        counted = np.isfinite(value) & self.moments.learned_from
+        pull, scale = slopes_of_centre(value, variance, counted, self.spread[:half], COMMON)
+        slopes = self._holding_slopes * pull[:, None]
+        through = _through_keys(self.moments.pairs, self.moments.covariance, slopes)
+        through *= scale[:, None]
+        return np.concatenate([through, through[:, SWAPPED]])
+
+    @cached_property
     def phi(self) -> AssociationPosterior:
         """The posterior of phi of each ordered pair."""
         value, variance = self._covariance_of_holding
@@ -168,16 +134,33 @@ class PairAssociations:
             value,
             self.spread[: len(value)],
             variance,
-            _common(self.phi_prior, self.moments.learned_from),
+            common_prior(self.phi_prior, self.moments.learned_from),
+            *self._possible_phi,
         )
         return AssociationPosterior(*(np.tile(part, 2) for part in learned))
+
+    @property
+    def _possible_joint(self) -> tuple[Floats, Floats]:
+        """The smallest and largest share of people who may hold both keys of each ordered pair."""
+        k, c = self.target, self.given
+        return np.maximum(k + c - 1.0, 0.0), np.minimum(k, c)
+
+    @property
+    def _possible_phi(self) -> tuple[Floats, Floats]:
+        """The smallest and largest phi of each unordered pair."""
+        half, apart = len(self.moments.pairs), self.target * self.given
+        low, high = ((end - apart)[:half] / self.spread[:half] for end in self._possible_joint)
+        return low, high
 
     @cached_property
     def joint(self) -> Floats:
         """Share of people who hold both keys, within what the frequencies allow."""
         share = self.target * self.given + self.phi.mean * self.spread
-        low = np.maximum(self.target + self.given - 1.0, 0.0)
-        return np.clip(share, low, np.minimum(self.target, self.given))
+        if self.moments.proper is not None and self._nearly_all.any():
+            proper = np.concatenate([self.moments.proper, self.moments.proper[:, SWAPPED]])
+            own = self.given * proper[:, BOTH] / np.maximum(proper[:, SECOND], LEAST_SHARE)
+            share = np.where(self._nearly_all[self.keys].all(axis=1), own, share)
+        return np.clip(share, *self._possible_joint)
 
     def frequencies(self) -> tuple[Floats, Floats]:
         """f(k | c) of every ordered pair and its standard error."""
@@ -186,29 +169,40 @@ class PairAssociations:
 
     def frequency_prior(self) -> Mixture:
         """The prior of f(k | c) of every ordered pair, from all other pairs."""
-        factor = self.spread / self.given
-        centre = self.target + np.tile(self.phi_prior.centre, 2) * factor
+        k, c, factor = self.target, self.given, self.spread / self.given
+        common = np.tile(self.phi_prior.centre, 2)
         scales = np.tile(self.phi_prior.scales, (2, 1)) * factor[:, None]
-        slopes = np.zeros((len(self.keys), 7))
-        slopes[:, FIRST] = 1.0
+        # The centre depends on both frequencies, and these on the same reports.
+        half = common * factor / 2
+        in_target = 1.0 + half * (1.0 - 2.0 * k) / np.maximum(k * (1.0 - k), LEAST_SHARE)
+        in_given = -half / np.maximum(c * (1.0 - c), LEAST_SHARE)
+        with_both = self._with_common_phi * factor[:, None]
+        for which, (part, slope) in enumerate(((FIRST, in_target), (SECOND, in_given))):
+            own = self._single_covariance(self._one(part), self._singles[0], which)
+            with_both = with_both + own * slope[:, None]
         return Mixture(
-            np.clip(centre, 0.0, 1.0),
+            np.clip(k + common * factor, 0.0, 1.0),
             _no_wider(scales, 0.5),
             self.phi_prior.weights,
-            *self._single_covariance(slopes, self._singles[0], BOTH, SECOND),
+            with_both[:, BOTH],
+            with_both[:, SECOND],
         )
 
-    def _single_covariance(
-        self, slopes: Floats, single: Band, above: int, below: int
-    ) -> tuple[Floats, Floats]:
-        """Covariances of the answer of the target by itself with numerator and denominator.
+    def _one(self, part: int) -> Floats:
+        """Slopes that pick one functional of every ordered pair."""
+        slopes = np.zeros((len(self.keys), 7))
+        slopes[:, part] = 1.0
+        return slopes
 
-        ``slopes`` make its raw value from the functionals; shrinkage scales its error down.
+    def _single_covariance(self, slopes: Floats, single: Band, which: int) -> Floats:
+        """Covariances of the functionals with the answer of one key by itself, ``(pairs, 7)``.
+
+        The key is the target (``which`` 0) or the condition (1). ``slopes`` make its raw value from the
+        functionals; shrinkage scales its error down.
         """
-        stderr = single.stderr[self.keys[:, 0]]
+        stderr = single.stderr[self.keys[:, which]]
         own = np.fmin(stderr**2 / _variance(slopes, self.covariance), 1.0)
-        both = np.einsum("pi,pij->pj", slopes, self.covariance) * own[:, None]
-        return both[:, above], both[:, below]
+        return np.asarray(np.einsum("pi,pij->pj", slopes, self.covariance) * own[:, None])
 
     @cached_property
     def frequency_ends(self) -> tuple[Floats, Floats]:
@@ -225,13 +219,19 @@ class PairAssociations:
     # -- shift -----------------------------------------------------------------------------------
 
     @cached_property
-    def _mass_beyond(self) -> tuple[Floats, Floats]:
-        """Unbiased joint share times shift of every ordered pair, and its variance."""
+    def _shift_slopes(self) -> Floats:
+        """Slopes of joint share times shift in the functionals of an ordered pair."""
         assert self.mean is not None
         mean, part = self.mean[self.keys[:, 0]], self.joint / self.target
         slopes = np.zeros((len(self.keys), 7))
         slopes[:, FIRST_GIVEN], slopes[:, BOTH] = 1.0, -mean
         slopes[:, FIRST_MASS], slopes[:, FIRST] = -part, mean * part
+        return slopes
+
+    @cached_property
+    def _mass_beyond(self) -> tuple[Floats, Floats]:
+        """Unbiased joint share times shift of every ordered pair, and its variance."""
+        slopes = self._shift_slopes
         return np.einsum("pi,pi->p", slopes, self.values), _variance(slopes, self.covariance)
 
     @cached_property
@@ -242,6 +242,20 @@ class PairAssociations:
         return prior_from_others(value, variance, counted, WIDEST_SHIFT, self._shares, COMMON)
 
     @cached_property
+    def _with_common_shift(self) -> Floats:
+        """Covariances of the functionals of ordered pairs with the centre of the prior of the shift."""
+        value, variance = self._mass_beyond
+        counted = np.isfinite(value) & np.tile(self.moments.learned_from, 2)
+        pull, scale = slopes_of_centre(value, variance, counted, self._shares, COMMON)
+        slopes = self._shift_slopes * pull[:, None]
+        through = _through_keys(self.keys, self.covariance, slopes)
+        # The same two keys in the other order are answered by the same reports.
+        other = np.roll(slopes, len(slopes) // 2, axis=0)[:, SWAPPED]
+        same = _through_keys(self.keys, self.covariance, other, others=False)
+        through += np.einsum("pi,pij->pj", other, self.covariance) - same
+        return through * scale[:, None]
+
+    @cached_property
     def _shares(self) -> Floats:
         return np.maximum(self.joint, LEAST_SHARE)
 
@@ -249,11 +263,15 @@ class PairAssociations:
     def shift(self) -> AssociationPosterior:
         """The posterior of the shift of every ordered pair."""
         value, variance = self._mass_beyond
+        assert self.mean is not None
+        mean = self.mean[self.keys[:, 0]]
         return posterior(
             value,
             self._shares,
             variance,
-            _common(self.shift_prior, np.tile(self.moments.learned_from, 2)),
+            common_prior(self.shift_prior, np.tile(self.moments.learned_from, 2)),
+            -1.0 - mean,
+            1.0 - mean,
         )
 
     def means(self) -> tuple[Floats, Floats]:
@@ -271,11 +289,13 @@ class PairAssociations:
         slopes[:, FIRST_MASS], slopes[:, FIRST] = 1.0 / self.target, -mean / self.target
         single = self._singles[1]
         assert single is not None
+        with_target = self._single_covariance(slopes, single, 0) + self._with_common_shift
         return Mixture(
             np.clip(mean + prior.centre, -1.0, 1.0),
             prior.scales,
             prior.weights,
-            *self._single_covariance(slopes, single, FIRST_GIVEN, BOTH),
+            with_target[:, FIRST_GIVEN],
+            with_target[:, BOTH],
         )
 
     @cached_property
@@ -296,6 +316,31 @@ def _variance(slopes: Floats, covariance: Floats) -> Floats:
     return np.maximum(np.einsum("pi,pij,pj->p", slopes, covariance, slopes), 1e-30)
 
 
+def _through_keys(keys: Integers, covariance: Floats, slopes: Floats, others: bool = True) -> Floats:
+    """Covariances of the functionals of each pair with a sum over pairs, ``(pairs, 7)``.
+
+    The summands are ``slopes`` times the functionals of a pair, and the sum is over all other pairs, or
+    only over the pair itself. Pairs are answered by different people, but all pairs of a key share what
+    is known of the key by itself: its frequency and its mass.
+    """
+    cross = np.einsum("pi,pij->pj", slopes, covariance)
+    single = ([FIRST, FIRST_MASS], [SECOND, SECOND_MASS])
+    own = []
+    for parts in single:
+        spread = covariance[:, parts][:, :, parts]
+        size = np.trace(spread, axis1=1, axis2=2)[:, None, None] + 1e-30
+        spread = spread + 1e-9 * size * np.eye(2)
+        own.append(np.linalg.solve(spread, cross[:, parts, None])[:, :, 0])
+    total = np.zeros((int(keys.max(initial=0)) + 1, 2))
+    for place, slope in enumerate(own):
+        np.add.at(total, keys[:, place], slope)
+    through = np.zeros_like(cross)
+    for place, parts in enumerate(single):
+        summed = total[keys[:, place]] - own[place] if others else own[place]
+        through += np.einsum("pi,pij->pj", summed, covariance[:, parts])
+    return through
+
+
 def _tested(values: Floats, covariance: Floats, above: int, below: int) -> RatioEstimates:
     return RatioEstimates(
         values[:, above],
@@ -311,27 +356,3 @@ def _no_wider(scales: Floats, widest: float) -> Floats:
     capped = np.minimum(scales, widest)
     capped[:, -1] = widest
     return capped
-
-
-def _common(prior: Mixture, learned_from: Flags) -> Mixture:
-    """The median of the priors that leave one out: the prior for values, which need no such care."""
-    if not learned_from.any():
-        return prior
-    centre = np.full_like(prior.centre, np.median(prior.centre[learned_from]))
-    scales = np.broadcast_to(np.median(prior.scales[learned_from], axis=0), prior.scales.shape)
-    return Mixture(centre, scales, prior.weights)
-
-
-def posterior(value: Floats, loading: Floats, variance: Floats, prior: Mixture) -> AssociationPosterior:
-    """Posterior mean and standard deviation of x, if ``value`` is ``loading * x`` plus normal noise."""
-    across = prior.scales**2
-    total = variance[:, None] + loading[:, None] ** 2 * across
-    gap = (value - loading * prior.centre)[:, None]
-    height = np.log(prior.weights) - gap**2 / (2 * total) - 0.5 * np.log(total)
-    weight = np.exp(height - height.max(axis=1, keepdims=True))
-    weight /= weight.sum(axis=1, keepdims=True)
-    means = prior.centre[:, None] + across * loading[:, None] * gap / total
-    own = across * variance[:, None] / total
-    mean = (weight * means).sum(axis=1)
-    spread = (weight * (own + means**2)).sum(axis=1) - mean**2
-    return AssociationPosterior(mean, np.sqrt(np.maximum(spread, 0.0)))

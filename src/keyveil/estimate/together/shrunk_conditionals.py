@@ -16,15 +16,8 @@ from ...foundation.arrays import Floats
 from ..answer import Band, Estimate, KeyBands, quantile
 from ..assisted import Mixture, RatioEstimates, assisted_interval
 from .joint import Evidence, JointMoments
-from .pair_associations import (
-    BOTH,
-    FIRST_GIVEN,
-    LEAST_SHARE,
-    SECOND,
-    Pair,
-    PairAssociations,
-    PairMoments,
-)
+from .pair_associations import LEAST_SHARE, PairAssociations
+from .pair_moments import BOTH, FIRST_GIVEN, SECOND, Pair, PairMoments
 from .query import Query
 from .raw_lift import raw_lift
 

@@ -9,21 +9,27 @@ weighted by precision.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import combinations, product
 from math import log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ...channel import Channel
 from ...foundation.arrays import Floats, Integers
 from ...foundation.errors import PlanError
-from ...people.views import digits
 from ..caution import law_with_one_more
 from ..projection import nearest_law, onto_simplex
 from .joint import JointMoments, lifted, not_together
+from .key_sums import (
+    KeySums,
+    independent_laws,
+    inverse,
+    levels_at,
+    steady_laws,
+    weight_of_report,
+)
 
 if TYPE_CHECKING:
     from ...plan.plan import Plan
@@ -36,41 +42,15 @@ MOST_JOINED = 3**5
 """Largest number of joint states of a view that is combined with other views of its pairs of keys."""
 
 
-@dataclass(frozen=True)
-class ViewGroup:
-    """Views of one channel, their unbiased laws, and the covariance of each law."""
+class ViewGroup(NamedTuple):
+    """Views of one size and channel, their unbiased laws, and the covariance of each law."""
 
     views: Integers
     reports: Integers
     laws: Floats
+    covariance: Floats
     channel: int
     """The number of their channel in the plan."""
-    likely: Floats
-    """The laws at which covariances are taken."""
-    expected: Floats
-    """The law ``(states, cells)`` of the channel."""
-    decoder: Floats
-    """Unbiased weights ``(cells, states)``."""
-    updated: Floats | None = None
-    """The covariances, if other views have changed them."""
-
-    @cached_property
-    def covariance(self) -> Floats:
-        """The covariance of every law; large, so not for single keys."""
-        if self.updated is not None:
-            return self.updated
-        return law_covariance(self.likely, self.expected, self.decoder, self.reports)
-
-    def spread(self, rows: Integers) -> Floats:
-        """The covariance of the laws in these rows."""
-        if self.updated is not None:
-            return self.updated[rows]
-        return law_covariance(self.likely[rows], self.expected, self.decoder, self.reports[rows])
-
-    def information(self, place: int, levels: int) -> tuple[Floats, Floats]:
-        """Information of each view about the key at a place; see ``key_information``."""
-        parts = self.laws, self.likely, self.decoder
-        return _information(parts, self.expected, self.reports, place, levels)
 
 
 class ViewEvidence:
@@ -91,52 +71,75 @@ class ViewEvidence:
 
     # -- building --------------------------------------------------------------------------------
 
-    @cached_property
-    def _own(self) -> list[list[tuple[Floats, Floats]]]:
-        """Information matrix and vector of each view about its key, for each group and place."""
-        return [
-            [group.information(place, self.levels) for place in range(held.shape[1])]
-            for group, held in zip(self.raw, self._keys, strict=True)
-        ]
+    def _held(self, group: ViewGroup) -> Integers:
+        """The keys of each view of a group, ``(views, size)``."""
+        return np.array([self.plan.views.keys[int(view)] for view in group.views])
+
+    def _about_keys(self, groups: list[ViewGroup]) -> list[list[KeySums]]:
+        """What each view says about its key, for each group and place."""
+        sums: list[list[KeySums]] = []
+        for group in groups:
+            channel = self.plan.channels[group.channel]
+            size = len(self.plan.views.keys[int(group.views[0])])
+            sums.append([])
+            for place in range(size):
+                pick = levels_at(self.levels, size, place)
+                weight = weight_of_report(channel, size, place, self.levels)
+                weight = group.reports[:, None, None] * weight
+                spread = pick.T @ group.covariance @ pick
+                sums[-1].append(KeySums.of_views(weight, group.laws @ pick, spread))
+        return sums
+
+    def _by_key(self, sums: list[list[KeySums]]) -> KeySums:
+        """What all views together say about each key."""
+        total = KeySums.empty(len(self.plan.schema.keys), self.levels)
+        for group, places in zip(self.raw, sums, strict=True):
+            held = self._held(group)
+            for place, own in enumerate(places):
+                for part, summand in zip(total, own, strict=True):
+                    np.add.at(part, held[:, place], summand)
+        return total
 
     @cached_property
-    def _keys(self) -> list[Integers]:
-        """The keys of each view, a row each, for each group; a group's views have one size."""
-        views = self.plan.views
-        sizes = [int(views.sizes[group.views[0]]) for group in self.raw]
-        both = zip(self.raw, sizes, strict=True)
-        return [views.key_table[group.views, :size].astype(np.int64) for group, size in both]
+    def steady(self) -> list[ViewGroup]:
+        """The raw groups with covariances that depend little on the noise of a single view."""
+        laws, groups = self._by_key(self._about_keys(self.raw)).laws(), []
+        for group in self.raw:
+            independent = independent_laws(laws, self._held(group))
+            steady = steady_laws(group.laws, group.covariance, group.reports, independent)
+            spread = _covariance_at(self.plan.channels[group.channel], steady, group.reports)
+            groups.append(group._replace(covariance=spread))
+        return groups
 
     @cached_property
-    def singles(self) -> tuple[Floats, Floats, Integers]:
-        """Pooled information matrix, information vector and number of reports of each key."""
-        keys, levels = len(self.plan.schema.keys), self.levels
-        information, vector = np.zeros((keys, levels, levels)), np.zeros((keys, levels))
-        reports = np.zeros(keys, np.int64)
-        for group, places, held in zip(self.raw, self._own, self._keys, strict=True):
-            for place, (precision, known) in enumerate(places):
-                np.add.at(information, held[:, place], precision)
-                np.add.at(vector, held[:, place], known)
-                np.add.at(reports, held[:, place], group.reports)
-        return information, vector, reports
+    def _own(self) -> list[list[KeySums]]:
+        """What each view says about its key, for each group and place."""
+        return self._about_keys(self.steady)
+
+    @cached_property
+    def singles(self) -> tuple[KeySums, Integers]:
+        """What all views together say about each key, and the number of reports."""
+        reports = np.zeros(len(self.plan.schema.keys), np.int64)
+        for group in self.raw:
+            for held in self._held(group).T:
+                np.add.at(reports, held, group.reports)
+        return self._by_key(self._own), reports
 
     def _sharpened(self) -> list[ViewGroup]:
         """The views' laws combined with the other views of single keys (generalised least squares)."""
-        information, vector, _ = self.singles
-        sharpened = []
-        for group, own, held in zip(self.raw, self._own, self._keys, strict=True):
+        total, sharpened = self.singles[0], []
+        for group, own in zip(self.steady, self._own, strict=True):
             size = len(own)
             if size == 1:
                 sharpened.append(group)
                 continue
+            held = self._held(group)
             laws, covariance = group.laws, group.covariance
-            rows = digits(self.levels, size)
             for place in range(size):
-                others = information[held[:, place]] - own[place][0]
-                remaining = vector[held[:, place]] - own[place][1]
-                pick = (rows[:, place][:, None] == np.arange(1, self.levels + 1)).astype(float)
-                laws, covariance = _updated(laws, covariance, pick, others, remaining)
-            sharpened.append(replace(group, laws=laws, updated=covariance))
+                others = total.at(held[:, place]).less(own[place]).information()
+                pick = levels_at(self.levels, size, place)
+                laws, covariance = _updated(laws, covariance, pick, *others)
+            sharpened.append(group._replace(laws=laws, covariance=covariance))
         return sharpened
 
     @cached_property
@@ -166,8 +169,8 @@ class ViewEvidence:
 
     def moments(self, keys: tuple[int, ...], weights: Floats) -> JointMoments | None:
         if len(keys) == 1:
-            return self._single(keys[0], weights) if self.singles[2][keys[0]] else None
-        views = [v for v in self.covering(keys) if self._reports(v) > 0]
+            return self._single(keys[0], weights) if self.singles[1][keys[0]] else None
+        views = [v for v in self.covering(keys) if self._row(self.raw, v)[0] > 0]
         if not views:
             return None
         if len(views) == 1 and not self._joins(views[0]):
@@ -193,7 +196,7 @@ class ViewEvidence:
                 rows = np.flatnonzero((group.reports > 0) & ((keys[:, 0] > keys[:, 1]) == turned))
                 table = np.swapaxes(weights, 0, 1) if turned else weights
                 flat = table.reshape(-1, weights.shape[-1])
-                spread = flat.T @ group.spread(rows) @ flat
+                spread = flat.T @ group.covariance[rows] @ flat
                 parts.append((np.sort(keys[rows]), group.laws[rows] @ flat, spread))
         pairs, values, covariance = (np.concatenate(part) for part in zip(*parts, strict=True))
         return pairs, values, covariance
@@ -219,7 +222,7 @@ class ViewEvidence:
         size = (self.levels + 1) ** len(keys) - 1
         information, vector = np.zeros((size, size)), np.zeros(size)
         reports = 0
-        rest_matrix, rest_vector = self.singles[0][list(keys)], self.singles[1][list(keys)]
+        used = KeySums.empty(len(keys), self.levels)
         for (number, part), rows in self._meeting(keys).items():
             if part != keys and not self._sharpen:
                 continue
@@ -228,17 +231,18 @@ class ViewEvidence:
             information += pick @ precision @ pick.T
             vector += pick @ precision @ law
             reports += int(self.raw[number].reports[rows].sum()) if part == keys else 0
-            held = self._keys[number][rows]
-            for key, (place, (own, known)) in product(part, enumerate(self._own[number])):
+            held = self._held(self.raw[number])[rows]
+            for key, (place, own) in product(part, enumerate(self._own[number])):
                 own_rows = np.array(rows)[held[:, place] == key]
-                rest_matrix[keys.index(key)] -= own[own_rows].sum(axis=0)
-                rest_vector[keys.index(key)] -= known[own_rows].sum(axis=0)
+                for whole, summand in zip(used, own, strict=True):
+                    whole[keys.index(key)] += summand[own_rows].sum(axis=0)
         if self._sharpen:
-            for position, key in enumerate(keys):
+            rest = self.singles[0].at(list(keys)).less(used).information()
+            for key, matrix, known in zip(keys, *rest, strict=True):
                 pick = lifted(_states(self.levels, 1), (key,), keys, self.levels)[1:]
-                information += pick @ rest_matrix[position] @ pick.T
-                vector += pick @ rest_vector[position]
-        spread = _inverse(information)
+                information += pick @ matrix @ pick.T
+                vector += pick @ known
+        spread = inverse(information)
         law = spread @ vector
         expansion = np.vstack([-np.ones(size), np.eye(size)])
         spread = expansion @ (spread + spread.T) @ expansion.T / 2
@@ -257,7 +261,7 @@ class ViewEvidence:
 
     def _average(self, number: int, rows: Integers, keys: tuple[int, ...]) -> tuple[Floats, Floats]:
         """The average law of keys over rows of a group, without the first state, and its information."""
-        group, size = self.raw[number], (self.levels + 1) ** len(keys) - 1
+        group, size = self.steady[number], (self.levels + 1) ** len(keys) - 1
         shares = group.reports[rows] / group.reports[rows].sum()
         law, covariance = np.zeros(size), np.zeros((size, size))
         views = [self.plan.views.keys[int(view)] for view in group.views[rows]]
@@ -268,8 +272,8 @@ class ViewEvidence:
             view = self.plan.views.keys[int(group.views[same_rows[0]])]
             pick = lifted(_states(self.levels, len(keys)), keys, view, self.levels)
             law += share @ group.laws[same_rows] @ pick
-            covariance += pick.T @ np.tensordot(share**2, group.spread(same_rows), 1) @ pick
-        return law, _inverse(covariance)
+            covariance += pick.T @ np.tensordot(share**2, group.covariance[same_rows], 1) @ pick
+        return law, inverse(covariance)
 
     def place_of(self, view: int) -> tuple[int, int]:
         """The group of a view, and its row in that group."""
@@ -285,11 +289,7 @@ class ViewEvidence:
     def _row(self, groups: list[ViewGroup], view: int) -> tuple[int, Floats, Floats]:
         number, row = self._places[view]
         group = groups[number]
-        return int(group.reports[row]), group.laws[row], group.spread(np.array([row]))[0]
-
-    def _reports(self, view: int) -> int:
-        number, row = self._places[view]
-        return int(self.raw[number].reports[row])
+        return int(group.reports[row]), group.laws[row], group.covariance[row]
 
     def _of_view(
         self, groups: list[ViewGroup], view: int, keys: tuple[int, ...], weights: Floats
@@ -299,9 +299,8 @@ class ViewEvidence:
         return JointMoments(law @ flat, flat.T @ covariance @ flat, reports)
 
     def _single(self, key: int, weights: Floats) -> JointMoments:
-        information, vector, reports = self.singles
-        spread = np.linalg.pinv(information[key])
-        shares = spread @ vector[key]
+        sums, reports = self.singles
+        shares, spread = (part[0] for part in sums.at([key]).average())
         slope = weights[1:] - weights[0]  # the share of "not held" is the remainder
         return JointMoments(weights[0] + shares @ slope, slope.T @ spread @ slope, int(reports[key]))
 
@@ -310,7 +309,7 @@ class ViewEvidence:
         return [nearest_law(group.laws, group.covariance) for group in self.groups]
 
     def law(self, keys: tuple[int, ...]) -> Floats | None:
-        views = [v for v in self.covering(keys) if self._reports(v) > 0]
+        views = [v for v in self.covering(keys) if self._row(self.raw, v)[0] > 0]
         if not views:
             return None
         if len(keys) == 1:
@@ -363,42 +362,40 @@ def _groups(plan: Plan, tally: Tally) -> list[ViewGroup]:
         counts = tally.counts[own[:, None] + 1 + np.arange(channel.cells)].astype(np.float64)
         reports = tally.counts[own].astype(np.int64)
         try:
-            laws, likely, decoder = _likely(channel, counts, reports)
+            laws, covariance = view_laws(channel, counts, reports)
         except PlanError:
             raise not_together(plan) from None
-        facts = laws, number, likely, channel.expected(), decoder
-        groups.append(ViewGroup(np.array(views), reports, *facts))
+        groups.append(ViewGroup(np.array(views), reports, laws, covariance, number))
     return groups
 
 
 def view_laws(channel: Channel, counts: Floats, reports: Floats | Integers) -> tuple[Floats, Floats]:
     """Unbiased laws of the states, one row per row of counts, and the covariance of each law.
 
-    The covariance is taken at the nearest proper law with one report added for each state, as for
-    single keys. A view without reports has the uniform law and its covariance.
+    The covariance is taken at the nearest proper law. A view without reports has the uniform law and
+    its covariance.
     """
-    laws, likely, decoder = _likely(channel, counts, reports)
-    return laws, law_covariance(likely, channel.expected(), decoder, reports)
+    laws = _unbiased(channel, counts, reports)
+    n = np.maximum(reports, 1)[:, None].astype(np.float64)
+    likely = law_with_one_more(onto_simplex(laws), n, channel.states)
+    return laws, _covariance_at(channel, likely, reports)
 
 
-def law_covariance(
-    likely: Floats, expected: Floats, decoder: Floats, reports: Floats | Integers
-) -> Floats:
-    """The covariance ``(rows, states, states)`` of decoded laws whose true laws are ``likely``."""
-    n, states = np.maximum(reports, 1)[:, None].astype(np.float64), decoder.shape[1]
-    seen = likely @ expected
-    if decoder.size * states <= _SMALL:  # one product for all views is faster if it fits
+def _covariance_at(channel: Channel, likely: Floats, reports: Floats | Integers) -> Floats:
+    """Covariances of the unbiased laws of views, if these are the true ones."""
+    decoder = channel.decoder(np.eye(channel.states))
+    n = np.maximum(reports, 1)[:, None].astype(np.float64)
+    seen = likely @ channel.expected()
+    if decoder.size * channel.states <= _SMALL:  # one product for all views is faster if it fits
         outer = (decoder[:, :, None] * decoder[:, None, :]).reshape(len(decoder), -1)
-        square = (seen @ outer).reshape(len(seen), states, states)
+        square = (seen @ outer).reshape(len(seen), channel.states, channel.states)
     else:
         square = np.einsum("vc,cs,ct->vst", seen, decoder, decoder, optimize=True)
     return np.asarray((square - likely[:, :, None] * likely[:, None, :]) / n[:, :, None])
 
 
-def _likely(
-    channel: Channel, counts: Floats, reports: Floats | Integers
-) -> tuple[Floats, Floats, Floats]:
-    """Unbiased laws of the states, the laws at which covariances are taken, and the decoder."""
+def _unbiased(channel: Channel, counts: Floats, reports: Floats | Integers) -> Floats:
+    """Unbiased laws of the states, one row per row of counts."""
     if not channel.one_cell:
         raise PlanError("small views keep one cell for every output")
     decoder = channel.decoder(np.eye(channel.states))
@@ -406,48 +403,21 @@ def _likely(
         raise PlanError("this channel does not distinguish all states of its view")
     n = np.maximum(reports, 1)[:, None].astype(np.float64)
     shares = np.where(reports[:, None] > 0, counts / n, channel.expected().mean(axis=0))
-    laws = shares @ decoder
-    return laws, law_with_one_more(onto_simplex(laws), n, channel.states), decoder
+    return np.asarray(shares @ decoder)
 
 
 def key_information(
     channel: Channel, counts: Floats, reports: Floats, place: int, levels: int
 ) -> tuple[Floats, Floats]:
-    """Information about the key at a place of one channel's views, from rows of counts.
+    """Weights of the key at a place of one channel's views, and weighted shares, from rows of counts.
 
     Matrices ``(rows, levels, levels)`` and vectors ``(rows, levels)`` about the shares of the held
     levels, as ``ViewEvidence`` adds them up for a single key.
     """
-    parts = _likely(channel, counts, reports)
-    return _information(parts, channel.expected(), reports, place, levels)
-
-
-def _information(
-    parts: tuple[Floats, Floats, Floats],
-    expected: Floats,
-    reports: Floats | Integers,
-    place: int,
-    levels: int,
-) -> tuple[Floats, Floats]:
-    """``key_information`` from laws, likely laws and decoder, without the covariance of whole laws."""
-    laws, likely, decoder = parts
-    size = round(log(len(expected), levels + 1))
-    at = digits(levels, size)[:, place]
-    pick = (at[:, None] == np.arange(1, levels + 1)).astype(np.float64)
-    n = np.maximum(reports, 1)[:, None, None].astype(np.float64)
-    cells, middle = decoder @ pick, likely @ pick
-    outer = (cells[:, :, None] * cells[:, None, :]).reshape(len(cells), -1)
-    square = likely @ (expected @ outer)
-    spread = square.reshape(-1, levels, levels) - middle[:, :, None] * middle[:, None, :]
-    precision = _inverse(spread / n) * (reports > 0)[:, None, None]
-    return precision, np.einsum("vij,vj->vi", precision, laws @ pick)
-
-
-def _inverse(matrices: Floats) -> Floats:
-    """Inverses of small covariance matrices, with a small ridge against rounding."""
-    size = matrices.shape[-1]
-    scale = np.trace(matrices, axis1=-2, axis2=-1)[..., None, None] / size
-    return np.asarray(np.linalg.inv(matrices + 1e-12 * scale * np.eye(size)))
+    size = round(log(channel.states, levels + 1))
+    shares = _unbiased(channel, counts, reports) @ levels_at(levels, size, place)
+    weight = reports[:, None, None] * weight_of_report(channel, size, place, levels)
+    return weight, np.einsum("vij,vj->vi", weight, shares)
 
 
 def _updated(

@@ -5,8 +5,8 @@ reports; the term of one report is its *influence*. So a share s of fakes among 
 turns both into (1 - s) honest + s influence, and the worst attack sends the report with the largest
 influence. The influence comes from the mechanism's own least-squares estimator, not from a formula for
 the mechanism. Hash pools have several such estimators, and the tally decides which is used; the largest
-worst case is stated. Answers that are averaged over views by precision are not linear, so the estimator
-itself is run (``averaged_attack``).
+worst case is stated. Answers that are averaged over views are not linear if fakes choose their views, so
+the estimator itself is run (``averaged_attack``).
 
 There are three attacks (Wu, Cao, Jia, Gong, "Poisoning attacks to local differential privacy protocols
 for key-value data", USENIX Security 2022). ``crafted`` sends what serves the goal best, ``random`` sends

@@ -1,11 +1,10 @@
-"""Fakes among views of several keys, whose answers are averaged by precision.
+"""Fakes among views of several keys, whose answers are averaged over views.
 
-The estimator weighs each view of a key by the precision that it estimates from the view's own counts. A
-view full of one output looks precise and gets more weight, so an answer is not linear in what fakes
-send, and the report with the largest influence need not change it most. So the estimator itself is run
-on counts that include fakes: first with every report of every view alone, then with mixtures, which are
-changed step by step as long as the goal gains. It is not proven that no mixture is better; none that we
-tried is.
+The weight of a view in the average is its number of reports times a matrix of its channel. Fakes who
+choose their view raise its weight, so an answer is not linear in what they send, and the report with the
+largest influence need not change it most. So the estimator itself is run on counts that include fakes:
+first with every report of every view alone, then with mixtures, which are changed step by step as long
+as the goal gains. It is not proven that no mixture is better; none that we tried is.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _GAIN = 1e-6
 
 
 def is_pooled(plan: Plan) -> bool:
-    """Whether answers for single keys are averaged over views by precision."""
+    """Whether answers for single keys are averaged over views."""
     own = decoding_of(plan).has_own_moments or decoding_of(plan).has_own_evidence
     return plan.encoding.speaks_of_views and not own and not single_keys(plan) and len(plan.views) > 1
 
@@ -89,7 +88,7 @@ class AveragedViews:
     # -- the estimator -----------------------------------------------------------------------------
 
     def _known(self, block: _Block, counts: Floats) -> dict[int, tuple[Floats, Floats]]:
-        """For each target in a block, the information matrix and vector of every row of counts."""
+        """For each target in a block, the weight and weighted shares of every row of counts."""
         reports = counts.sum(axis=-1)
         return {
             target: key_information(block.channel, counts, reports, place, self.levels)
@@ -106,9 +105,9 @@ class AveragedViews:
         for block, known, sent in zip(self.blocks, self._honest, fakes, strict=True):
             full = sent.any(axis=1)
             changed = self._known(block, (block.counts + sent)[full]) if full.any() else {}
-            for target, (precision, information) in known.items():
-                matrix[target] += np.tensordot(block.times[~full], precision[~full], 1)
-                vector[target] += block.times[~full] @ information[~full]
+            for target, (weight, weighted) in known.items():
+                matrix[target] += np.tensordot(block.times[~full], weight[~full], 1)
+                vector[target] += block.times[~full] @ weighted[~full]
                 if changed:
                     matrix[target] += np.tensordot(block.times[full], changed[target][0], 1)
                     vector[target] += block.times[full] @ changed[target][1]
