@@ -37,6 +37,7 @@ BENCHMARKS = {
     "hostile": hostile.run,
     "browser": browser.run,
     "dashboard": dashboard.run,
+    "core": scale.run_core,
     "scale": scale.run,
 }
 
