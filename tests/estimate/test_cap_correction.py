@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from itertools import combinations
 
 import numpy as np
 import pytest
 
 from keyveil import Coins, People, Plan, Schema, Tally, estimate
-from keyveil.estimate import bands
+from keyveil.estimate import bands, size_law
 from keyveil.estimate.cap_correction import (
     CapCorrection,
     CountedShare,
@@ -208,3 +209,13 @@ def test_the_most_held_keys_are_covered_and_their_error_is_forecast():
     assert sized >= 0.93
     assert uncorrected < 0.1, "without sizes, the same answers do not cover"
     assert all(0.75 < ratio < 1.3 for ratio in errors.values())
+
+
+def test_guesses_that_are_left_out_change_nothing(monkeypatch):
+    sizes = np.zeros(KEYS + 1)
+    sizes[[1, 3]] = 0.6, 0.4
+    kept = SizeLaw.of(answer(sizes, reports=5000), KEYS, [2])
+    monkeypatch.setattr(size_law, "UNLIKELY", -1.0)
+    every = SizeLaw.of(answer(sizes, reports=5000), KEYS, [2])
+    for part, whole in zip(astuple(kept), astuple(every), strict=True):
+        assert part == pytest.approx(whole, rel=1e-5, abs=1e-7)

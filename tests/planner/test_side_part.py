@@ -139,3 +139,10 @@ def test_over_dense_beliefs_or_if_these_are_likely_it_does_not():
     assert len(over_beliefs(40, 50, epsilon="4")) == 1
     assert len(over_beliefs(1.5, 50, weights=np.array([0.0, 1.0]), epsilon="4")) == 1
     assert len(over_beliefs(1.5, 2.5, weights=np.array([0.5, 0.5]))) == 2
+
+
+def test_told_nothing_the_side_question_is_asked_for_values_that_may_lie_near_an_end():
+    """Around the middle of the range alone, it would not pay under most beliefs."""
+    unknown = advise(Schema.of(50), "0.1", PEOPLE, brief=True)
+    assert unknown.best.family.endswith("sign")
+    assert max(unknown.best.regrets) <= max(unknown.options[1].regrets)

@@ -85,6 +85,10 @@ class SizeLaw:
         return np.where(self.held > 0, self.kept / np.maximum(self.held, 1e-300), 1.0)
 
 
+UNLIKELY = 1e-9
+"""Probability below which a guess is left out."""
+
+
 @lru_cache(maxsize=32)
 def _bucket_means(keys: int, buckets: int, caps: tuple[int | None, ...]) -> tuple[Floats, Floats]:
     """Average numbers of keys ``(guesses, buckets)``, and of kept keys ``(guesses, buckets, parts)``."""
@@ -117,6 +121,11 @@ def _posterior(
     likely = -0.5 * (off**2 / spread + np.log(spread)).sum(axis=-1)
     weight = guesses.probability * np.exp(likely - likely.max(axis=1, keepdims=True))
     weight /= weight.sum(axis=1, keepdims=True)
+    # Guesses that no row of the block leaves likely change nothing, and are most of them.
+    alive = (weight > UNLIKELY).any(axis=0)
+    weight, off, spread = weight[:, alive], off[:, alive], spread[:, alive]
+    laws, noise, slack, held = laws[alive], noise[alive], slack[alive], held[alive]
+    kept_by_part = kept_by_part[alive]
     size = laws.shape[-1]
     law = onto_simplex((laws + off * slack / spread).reshape(-1, size)).reshape(off.shape)
     variance = slack * (noise / n) / spread

@@ -19,8 +19,10 @@ from ..foundation.arrays import Floats
 from ..foundation.errors import ChannelError, PlanError
 from ..people.beliefs import Beliefs
 from ..people.prior import Prior
+from ..people.scale import Scale
 from ..plan.plan import Plan
 from .final_choice import default_errors
+from .helpful_fact import OFF
 from .options import KeyScores, Option, cap_penalty, cost_among, key_scores, scored, tight_plan
 
 SHARES = ("0.05", "0.1", "0.2")
@@ -65,22 +67,37 @@ def with_side_part_over_beliefs(
     """The same if several beliefs are possible.
 
     The average score over beliefs must fall by ``GAIN``. If none is likelier than another, the worst
-    regret must not rise.
+    regret must not rise. Where values lie is not known either, unless it was stated: under each belief
+    the score is averaged over values around the middle of their range and near one end. Told nothing,
+    the largest share is taken of those whose averages predictions cannot tell apart: it costs little,
+    and gains most if values lie near one end.
     """
     chosen = options[0]
     if not may_gain(chosen.plan, ask):
         return tuple(options)
     weights, before = beliefs.weights, np.array(chosen.regrets)
     best, least = chosen, 1.0 / GAIN
-    for plan, ratios in _score_ratios(chosen.plan, people, ask, beliefs.priors):
+    priors = beliefs.priors
+    if beliefs.mean is None:
+        priors = (*priors, *(_near_end(chosen.plan, prior, beliefs) for prior in priors))
+    for plan, each in _score_ratios(chosen.plan, people, ask, priors):
+        ratios = np.exp(np.log(each).reshape(-1, len(before)).mean(axis=0))
         average = float(np.exp(np.average(np.log(ratios), weights=weights)))
         regrets = before * ratios
         safe = weights is not None or regrets.max() <= before.max()
         scores = key_scores(plan, people, beliefs.prior)
-        if average <= least and safe and scores is not None:
+        alike = GAIN if weights is None and best is not chosen else 1.0
+        if average <= alike * least and safe and scores is not None:
             score = float(regrets.max()) if weights is None else chosen.score * average
-            best, least = _with_regrets(chosen, plan, regrets, scores, score), average
+            best = _with_regrets(chosen, plan, regrets, scores, score)
+            least = min(least, average)
     return tuple(options) if best is chosen else (best, *options)
+
+
+def _near_end(plan: Plan, prior: Prior, beliefs: Beliefs) -> Prior:
+    """The same belief with values near the upper end of their range."""
+    mean = Scale.of(plan.schema).value(OFF)
+    return Prior.of(plan.schema, mean=mean, spread=beliefs.spread, sizes=prior.sizes)
 
 
 def _score_ratios(
