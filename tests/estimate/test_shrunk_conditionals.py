@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from keyveil.estimate.forecast.query_forecast import QueryForecast, expected_tal
 from keyveil.estimate.together import pair_moments
 from keyveil.estimate.together.association_posterior import posterior as posterior_of
 from keyveil.estimate.together.averaged_views import pooled_moments
-from keyveil.estimate.together.conditional import Conditionals
+from keyveil.estimate.together.conditional import Conditionals, query_weights
 from keyveil.estimate.together.joint import evidence
 from keyveil.estimate.together.shrunk_conditionals import ShrunkConditionals
 from keyveil.people.synthetic import of_keys, tied, uniform_values
@@ -275,3 +277,21 @@ def test_many_pairs_of_few_reports_are_unbiased_and_covered():
         inside.append((low <= truth) & (truth <= high))
     assert abs(np.mean(scores)) < 0.12
     assert 0.93 < np.mean(inside) < 0.98
+
+
+def test_a_pair_that_is_known_in_part_has_an_answer():
+    """With few reports some coefficients of a pair have none, and a query may do without them."""
+    schema = Schema.of(6)
+    records = [{str(key): 0.5 for key in range(6) if (person >> key) & 1} for person in range(64)]
+    plan = Plan.of(schema, "coefficients", 1)
+    tally = plan.collect(People.of_records(schema, records), Coins.stated("part"), progress=False)
+    source = Conditionals(plan, tally)
+    in_part = 0
+    for target, condition in permutations(range(6), 2):
+        keys, query = (target, condition), Query("frequency", str(target), ((str(condition), True),))
+        known = source.evidence.moments(keys, query_weights(schema, query)) is not None
+        in_part += known and source.evidence.moments(keys, pair_moments.pair_weights(schema)) is None
+        answer = source.answer(query)
+        assert (answer.how == "view") == known
+        assert not known or 0 <= answer.estimate.value <= 1
+    assert in_part, "the case is met"

@@ -99,17 +99,18 @@ def independent_laws(laws: Floats, keys: Integers) -> Floats:
     return np.asarray(joint)
 
 
-def steady_laws(laws: Floats, covariance: Floats, reports: Integers, independent: Floats) -> Floats:
+def steady_laws(laws: Floats, variance: Floats, reports: Integers, independent: Floats) -> Floats:
     """Laws at which covariances of views are taken, so that they depend little on a view's own noise.
 
     Each lies between the view's own law and that of independent keys. The share of its own law is that
     of the variance of true laws around independent ones, which is the same for all views, in the
-    variance of estimated laws. One more report is spread evenly over the states.
+    variance of estimated laws. One more report is spread evenly over the states. ``variance`` is the
+    variance of the law of each view, summed over states.
     """
     counted = reports > 0
     if not counted.any():
         return np.full_like(laws, 1.0 / laws.shape[1])
-    noise = float((reports * np.trace(covariance, axis1=1, axis2=2))[counted].mean())
+    noise = float((reports * variance)[counted].mean())
     apart = ((laws - independent) ** 2).sum(axis=1)[counted]
     across = float(np.average(apart - noise / reports[counted], weights=reports[counted]))
     across = max(across, 0.0)

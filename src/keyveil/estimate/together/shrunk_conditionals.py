@@ -87,10 +87,10 @@ class ShrunkConditionals:
         self.prepare([(target, given)])
         if query.kind == "lift":
             return self._lift(target, given, moments)
-        if len(given) > 1:
-            return self._of_many(query.kind, target, given, moments)
         condition, held = given[0]
-        row = self.pairs.rows[target, condition]
+        row = self.pairs.rows.get((target, condition))
+        if len(given) > 1 or row is None:  # a pair may be known only in part: enough for this query
+            return self._of_many(query.kind, target, given, moments)
         answer = self._pair_frequency if query.kind == "frequency" else self._pair_mean
         return answer(row, held, moments)
 
@@ -107,9 +107,9 @@ class ShrunkConditionals:
         held = {kind: self._held_values(kind) for kind in {query.kind for query in queries}}
         values = np.full(len(queries), np.nan)
         for number, (query, (target, given)) in enumerate(zip(queries, places, strict=True)):
-            if len(given) == 1 and given[0][1]:
-                row = self.pairs.rows.get((target, given[0][0]))
-                values[number] = np.nan if row is None else held[query.kind][row]
+            row = self.pairs.rows.get((target, given[0][0])) if len(given) == 1 else None
+            if row is not None and given[0][1]:
+                values[number] = held[query.kind][row]
                 continue
             keys = (target, *(place for place, _ in given))
             moments = self.source.moments(keys, query_weights(self.schema, query))

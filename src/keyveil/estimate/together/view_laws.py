@@ -9,10 +9,11 @@ weighted by precision.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import combinations, product
 from math import log
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,27 +31,15 @@ from .key_sums import (
     steady_laws,
     weight_of_report,
 )
+from .view_group import ViewGroup, unbiased_laws
 
 if TYPE_CHECKING:
     from ...plan.plan import Plan
     from ...plan.tally import Tally
 
 
-_SMALL = 1 << 20
-"""Largest number of entries of the outer products of a decoder that are computed at once."""
 MOST_JOINED = 3**5
 """Largest number of joint states of a view that is combined with other views of its pairs of keys."""
-
-
-class ViewGroup(NamedTuple):
-    """Views of one size and channel, their unbiased laws, and the covariance of each law."""
-
-    views: Integers
-    reports: Integers
-    laws: Floats
-    covariance: Floats
-    channel: int
-    """The number of their channel in the plan."""
 
 
 class ViewEvidence:
@@ -71,30 +60,31 @@ class ViewEvidence:
 
     # -- building --------------------------------------------------------------------------------
 
-    def _held(self, group: ViewGroup) -> Integers:
-        """The keys of each view of a group, ``(views, size)``."""
-        return np.array([self.plan.views.keys[int(view)] for view in group.views])
+    @cached_property
+    def _keys(self) -> list[Integers]:
+        """The keys of each view, ``(views, size)``, for each group; a group's views have one size."""
+        views = self.plan.views
+        sizes = [int(views.sizes[group.views[0]]) for group in self.raw]
+        both = zip(self.raw, sizes, strict=True)
+        return [views.key_table[group.views, :size].astype(np.int64) for group, size in both]
 
     def _about_keys(self, groups: list[ViewGroup]) -> list[list[KeySums]]:
         """What each view says about its key, for each group and place."""
         sums: list[list[KeySums]] = []
-        for group in groups:
-            channel = self.plan.channels[group.channel]
-            size = len(self.plan.views.keys[int(group.views[0])])
+        for group, held in zip(groups, self._keys, strict=True):
+            channel, size = self.plan.channels[group.channel], held.shape[1]
             sums.append([])
             for place in range(size):
                 pick = levels_at(self.levels, size, place)
                 weight = weight_of_report(channel, size, place, self.levels)
                 weight = group.reports[:, None, None] * weight
-                spread = pick.T @ group.covariance @ pick
-                sums[-1].append(KeySums.of_views(weight, group.laws @ pick, spread))
+                sums[-1].append(KeySums.of_views(weight, group.laws @ pick, group.spread_of(pick)))
         return sums
 
     def _by_key(self, sums: list[list[KeySums]]) -> KeySums:
         """What all views together say about each key."""
         total = KeySums.empty(len(self.plan.schema.keys), self.levels)
-        for group, places in zip(self.raw, sums, strict=True):
-            held = self._held(group)
+        for held, places in zip(self._keys, sums, strict=True):
             for place, own in enumerate(places):
                 for part, summand in zip(total, own, strict=True):
                     np.add.at(part, held[:, place], summand)
@@ -104,11 +94,10 @@ class ViewEvidence:
     def steady(self) -> list[ViewGroup]:
         """The raw groups with covariances that depend little on the noise of a single view."""
         laws, groups = self._by_key(self._about_keys(self.raw)).laws(), []
-        for group in self.raw:
-            independent = independent_laws(laws, self._held(group))
-            steady = steady_laws(group.laws, group.covariance, group.reports, independent)
-            spread = _covariance_at(self.plan.channels[group.channel], steady, group.reports)
-            groups.append(group._replace(covariance=spread))
+        for group, held in zip(self.raw, self._keys, strict=True):
+            independent = independent_laws(laws, held)
+            steady = steady_laws(group.laws, group.total_variance, group.reports, independent)
+            groups.append(replace(group, likely=steady))
         return groups
 
     @cached_property
@@ -120,26 +109,25 @@ class ViewEvidence:
     def singles(self) -> tuple[KeySums, Integers]:
         """What all views together say about each key, and the number of reports."""
         reports = np.zeros(len(self.plan.schema.keys), np.int64)
-        for group in self.raw:
-            for held in self._held(group).T:
+        for group, keys in zip(self.raw, self._keys, strict=True):
+            for held in keys.T:
                 np.add.at(reports, held, group.reports)
         return self._by_key(self._own), reports
 
     def _sharpened(self) -> list[ViewGroup]:
         """The views' laws combined with the other views of single keys (generalised least squares)."""
         total, sharpened = self.singles[0], []
-        for group, own in zip(self.steady, self._own, strict=True):
+        for group, own, held in zip(self.steady, self._own, self._keys, strict=True):
             size = len(own)
             if size == 1:
                 sharpened.append(group)
                 continue
-            held = self._held(group)
             laws, covariance = group.laws, group.covariance
             for place in range(size):
                 others = total.at(held[:, place]).less(own[place]).information()
                 pick = levels_at(self.levels, size, place)
                 laws, covariance = _updated(laws, covariance, pick, *others)
-            sharpened.append(group._replace(laws=laws, covariance=covariance))
+            sharpened.append(replace(group, laws=laws, updated=covariance))
         return sharpened
 
     @cached_property
@@ -170,7 +158,7 @@ class ViewEvidence:
     def moments(self, keys: tuple[int, ...], weights: Floats) -> JointMoments | None:
         if len(keys) == 1:
             return self._single(keys[0], weights) if self.singles[1][keys[0]] else None
-        views = [v for v in self.covering(keys) if self._row(self.raw, v)[0] > 0]
+        views = [v for v in self.covering(keys) if self._reports(v) > 0]
         if not views:
             return None
         if len(views) == 1 and not self._joins(views[0]):
@@ -196,7 +184,7 @@ class ViewEvidence:
                 rows = np.flatnonzero((group.reports > 0) & ((keys[:, 0] > keys[:, 1]) == turned))
                 table = np.swapaxes(weights, 0, 1) if turned else weights
                 flat = table.reshape(-1, weights.shape[-1])
-                spread = flat.T @ group.covariance[rows] @ flat
+                spread = flat.T @ group.spread(rows) @ flat
                 parts.append((np.sort(keys[rows]), group.laws[rows] @ flat, spread))
         pairs, values, covariance = (np.concatenate(part) for part in zip(*parts, strict=True))
         return pairs, values, covariance
@@ -231,7 +219,7 @@ class ViewEvidence:
             information += pick @ precision @ pick.T
             vector += pick @ precision @ law
             reports += int(self.raw[number].reports[rows].sum()) if part == keys else 0
-            held = self._held(self.raw[number])[rows]
+            held = self._keys[number][rows]
             for key, (place, own) in product(part, enumerate(self._own[number])):
                 own_rows = np.array(rows)[held[:, place] == key]
                 for whole, summand in zip(used, own, strict=True):
@@ -272,7 +260,7 @@ class ViewEvidence:
             view = self.plan.views.keys[int(group.views[same_rows[0]])]
             pick = lifted(_states(self.levels, len(keys)), keys, view, self.levels)
             law += share @ group.laws[same_rows] @ pick
-            covariance += pick.T @ np.tensordot(share**2, group.covariance[same_rows], 1) @ pick
+            covariance += pick.T @ np.tensordot(share**2, group.spread(same_rows), 1) @ pick
         return law, inverse(covariance)
 
     def place_of(self, view: int) -> tuple[int, int]:
@@ -289,7 +277,11 @@ class ViewEvidence:
     def _row(self, groups: list[ViewGroup], view: int) -> tuple[int, Floats, Floats]:
         number, row = self._places[view]
         group = groups[number]
-        return int(group.reports[row]), group.laws[row], group.covariance[row]
+        return int(group.reports[row]), group.laws[row], group.spread(np.array([row]))[0]
+
+    def _reports(self, view: int) -> int:
+        number, row = self._places[view]
+        return int(self.raw[number].reports[row])
 
     def _of_view(
         self, groups: list[ViewGroup], view: int, keys: tuple[int, ...], weights: Floats
@@ -309,7 +301,7 @@ class ViewEvidence:
         return [nearest_law(group.laws, group.covariance) for group in self.groups]
 
     def law(self, keys: tuple[int, ...]) -> Floats | None:
-        views = [v for v in self.covering(keys) if self._row(self.raw, v)[0] > 0]
+        views = [v for v in self.covering(keys) if self._reports(v) > 0]
         if not views:
             return None
         if len(keys) == 1:
@@ -362,48 +354,14 @@ def _groups(plan: Plan, tally: Tally) -> list[ViewGroup]:
         counts = tally.counts[own[:, None] + 1 + np.arange(channel.cells)].astype(np.float64)
         reports = tally.counts[own].astype(np.int64)
         try:
-            laws, covariance = view_laws(channel, counts, reports)
+            laws, decoder = unbiased_laws(channel, counts, reports)
         except PlanError:
             raise not_together(plan) from None
-        groups.append(ViewGroup(np.array(views), reports, laws, covariance, number))
+        n = np.maximum(reports, 1)[:, None].astype(np.float64)
+        likely = law_with_one_more(onto_simplex(laws), n, channel.states)
+        facts = laws, likely, number, channel.expected(), decoder
+        groups.append(ViewGroup(np.array(views), reports, *facts))
     return groups
-
-
-def view_laws(channel: Channel, counts: Floats, reports: Floats | Integers) -> tuple[Floats, Floats]:
-    """Unbiased laws of the states, one row per row of counts, and the covariance of each law.
-
-    The covariance is taken at the nearest proper law. A view without reports has the uniform law and
-    its covariance.
-    """
-    laws = _unbiased(channel, counts, reports)
-    n = np.maximum(reports, 1)[:, None].astype(np.float64)
-    likely = law_with_one_more(onto_simplex(laws), n, channel.states)
-    return laws, _covariance_at(channel, likely, reports)
-
-
-def _covariance_at(channel: Channel, likely: Floats, reports: Floats | Integers) -> Floats:
-    """Covariances of the unbiased laws of views, if these are the true ones."""
-    decoder = channel.decoder(np.eye(channel.states))
-    n = np.maximum(reports, 1)[:, None].astype(np.float64)
-    seen = likely @ channel.expected()
-    if decoder.size * channel.states <= _SMALL:  # one product for all views is faster if it fits
-        outer = (decoder[:, :, None] * decoder[:, None, :]).reshape(len(decoder), -1)
-        square = (seen @ outer).reshape(len(seen), channel.states, channel.states)
-    else:
-        square = np.einsum("vc,cs,ct->vst", seen, decoder, decoder, optimize=True)
-    return np.asarray((square - likely[:, :, None] * likely[:, None, :]) / n[:, :, None])
-
-
-def _unbiased(channel: Channel, counts: Floats, reports: Floats | Integers) -> Floats:
-    """Unbiased laws of the states, one row per row of counts."""
-    if not channel.one_cell:
-        raise PlanError("small views keep one cell for every output")
-    decoder = channel.decoder(np.eye(channel.states))
-    if np.isnan(decoder).any():
-        raise PlanError("this channel does not distinguish all states of its view")
-    n = np.maximum(reports, 1)[:, None].astype(np.float64)
-    shares = np.where(reports[:, None] > 0, counts / n, channel.expected().mean(axis=0))
-    return np.asarray(shares @ decoder)
 
 
 def key_information(
@@ -415,7 +373,7 @@ def key_information(
     levels, as ``ViewEvidence`` adds them up for a single key.
     """
     size = round(log(channel.states, levels + 1))
-    shares = _unbiased(channel, counts, reports) @ levels_at(levels, size, place)
+    shares = unbiased_laws(channel, counts, reports)[0] @ levels_at(levels, size, place)
     weight = reports[:, None, None] * weight_of_report(channel, size, place, levels)
     return weight, np.einsum("vij,vj->vi", weight, shares)
 
