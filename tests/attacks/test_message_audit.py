@@ -22,6 +22,8 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 from stated_clock import StatedClock
@@ -41,6 +43,7 @@ from keyveil import (
 )
 from keyveil.cli.command import run
 from keyveil.foundation.coins import address
+from keyveil.plan.engines import LocalPool, privatise_files
 from keyveil.plan.report_file import parse, writing
 from keyveil.service.client import Ledger
 from keyveil.service.client.stand_in import NOW, SECONDS, StandIn
@@ -191,6 +194,24 @@ def by_command(folder):
     return make
 
 
+def by_engine(folder):
+    number = count()
+
+    def make(plan, record):
+        keys, values = list(record) or [None], list(record.values()) or [None]
+        columns = {
+            "person": ["Ann"] * len(keys),
+            "key": pa.array(keys, pa.string()),
+            "value": pa.array(values, pa.float64()),
+        }
+        pq.write_table(pa.table(columns), folder / "people.parquet")
+        output = folder / f"{next(number)}.kv"
+        privatise_files(folder / "people.parquet", plan, output, LocalPool(1))
+        return output.read_bytes()
+
+    return make
+
+
 class Crowd:
     """A relay before a collector that keeps what is forwarded."""
 
@@ -246,6 +267,7 @@ WAYS = {
     "batch": (by_batch, 200, ()),
     "batch of named people": (by_named_batch, 200, ()),
     "keyveil privatise": (by_command, 60, ()),
+    "privatise_files": (by_engine, 60, ()),
 }
 """Each way, how many devices go it, and what else they may hold."""
 
@@ -348,6 +370,7 @@ def test_every_way_to_make_a_report_is_audited():
     audited = {
         *("plan/device_side.py", "plan/plan_parts.py", "plan/batch.py"),  # Plan.report, batch
         *("plan/budget.py", "service/client/ledger.py", "cli/privatise_command.py"),
+        "plan/engines/privatising.py",
     }
     invented = {
         *("simulate/tallies.py", "simulate/paper/report_cost.py", "simulate/paper/per_person.py"),

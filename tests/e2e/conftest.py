@@ -14,14 +14,18 @@ from keyveil.planner import planner
 from keyveil.planner.curves import Curves
 
 
-@pytest.fixture(scope="session", autouse=True)
+ANSWERS: dict[bytes, planner.Advice] = {}
+DRAWN: dict[tuple[object, ...], Curves] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
 def planned_once() -> Iterator[None]:
     """Compute the planner's answer once for all commands that ask it the same question.
 
-    It depends on the question and on the epsilons that the planner tries, which one test changes.
+    It depends on the question and on the epsilons that the planner tries, which one test changes. Other
+    folders' tests, which may run in the same process, ask the planner itself.
     """
-    answers: dict[bytes, planner.Advice] = {}
-    drawn: dict[tuple[object, ...], Curves] = {}
+    answers, drawn = ANSWERS, DRAWN
     advise, curves = planner_output.advise, planner_output.curves
 
     def advise_once(*question: object, **options: object) -> planner.Advice:
@@ -42,7 +46,7 @@ def planned_once() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def few_draws() -> Iterator[None]:
     """A fourth of the draws by which the planner chooses: commands are about what is said of a choice.
 

@@ -59,8 +59,9 @@ def _command(line: str) -> str:
     return f"assert {run}({words[1:]!r}) == 0, {line!r}"
 
 
-INSIDE = {"docs/extend.md", "docs/wire.md"}
-"""Pages of contributors, as decisions are, too. All others import public modules alone."""
+INSIDE = {"docs/api.md", "docs/extend.md", "docs/wire.md"}
+"""Pages of contributors, as decisions are, too, and the reference, whose directives name the module of
+each docstring. All others import public modules alone."""
 
 INNER = re.compile(r"^\s*(?:from|import) keyveil\.(?!testing )\S+", re.MULTILINE)
 """Imports of inner modules. ``testing`` is public as it stands; other names are the package's own."""

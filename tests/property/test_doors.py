@@ -282,7 +282,7 @@ BROKEN = {
         "count",
         lambda self, batch, counts: np.add.at(counts, [0, *np.flatnonzero(batch.bits) + 1], 1),
     ),
-    "codes wrap": ("kvue", "_narrow_codes", lambda self, batch: batch.codes.astype(np.uint8) % 15),
+    "codes wrap": ("kvue", "narrow_codes", lambda self, batch: batch.codes.astype(np.uint8) % 15),
 }
 
 

@@ -46,7 +46,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "tally": (
             "estimate_command",
-            "Count REPORTS (files of reports, JSON lines, or tallies made elsewhere) into one tally.",
+            "Count REPORTS (files of reports, folders of them, or tallies) into one tally.",
         ),
         "estimate": (
             "estimate_command",

@@ -40,7 +40,7 @@ def tally(
     processes: int | None,
     master: str | None,
 ) -> None:
-    """Count REPORTS into one tally.
+    """Count REPORTS (files of reports, folders of them, or tallies) into one tally.
 
     REPORTS are files of reports, JSON lines, Parquet files, tallies made elsewhere, and folders of
     these, such as the sealed epochs of a collector.
