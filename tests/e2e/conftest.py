@@ -13,7 +13,6 @@ from keyveil.estimate.forecast import by_draws
 from keyveil.planner import planner
 from keyveil.planner.curves import Curves
 
-
 ANSWERS: dict[bytes, planner.Advice] = {}
 DRAWN: dict[tuple[object, ...], Curves] = {}
 
