@@ -44,6 +44,7 @@ SETTINGS = (
     Setting("triples", 12, 0.5, 4, 75),
     Setting("triples", 12, 0.1, 4, 75),
     Setting("coefficients", 12, 0.5, 4, 75),
+    Setting("coefficients", 12, 0.1, 4, 75),
     Setting("pair_collision", 12, 0.5, 4, 75),
     Setting("pair_collision", 12, 0.5, 4, 1000),
     Setting("pair_collision", 12, 0.1, 4, 75),
