@@ -287,8 +287,7 @@ def _tables(
     more = {
         "privatise": "",
         "tally": f" {identical} The start of Spark, with one small job, took "
-        f"{start:.0f} s and is not included. Other work used the machine, too: its load average was "
-        f"{os.getloadavg()[2]:.0f} on {os.cpu_count()} cores.",
+        f"{start:.0f} s and is not included.",
     }
     for task, title in titles.items():
         taken = seconds[task]
