@@ -29,6 +29,7 @@ from keyveil import (
     TableError,
     Tally,
 )
+from keyveil.cli.command import run
 from keyveil.people.tables.frames import Columns
 from keyveil.plan.engines import (
     Engine,
@@ -262,6 +263,25 @@ def test_reports_of_another_plan_are_refused_before_any_work(tmp_path):
     part, other = report_file(mechanism_plan("kvue"), tmp_path), mechanism_plan("rr")
     with pytest.raises(ReportError, match="the reports belong to another plan"):
         tally_files(part, other, NoWork())
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_a_plan_of_another_version_is_refused_before_an_engine_starts(
+    engine, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    part = report_file(mechanism_plan("kvue"), tmp_path)
+    text = mechanism_plan("kvue").dumps()
+    assert text.count("keyveil/plan/1") == 1
+    (tmp_path / "plan.json").write_text(text.replace("keyveil/plan/1", "keyveil/plan/9"))
+    monkeypatch.setitem(sys.modules, "pyspark", None)  # a start of Spark would fail, in another line
+    for words in (("privatise", "plan.json", "table.parquet"), ("tally", "plan.json", str(part))):
+        assert run([*words, "-o", "out/", "--engine", engine]) == 1
+        lines = capsys.readouterr().err.strip().splitlines()
+        assert len(lines) == 1
+        assert "keyveil/plan/9" in lines[0]
+        assert "pyspark" not in lines[0]
+    assert not (tmp_path / "out").exists()
 
 
 class NoWork(Engine):

@@ -330,8 +330,21 @@ def test_a_stream_that_is_killed_goes_on_where_it_was(spark, tmp_path):
     assert running.tally == expected
 
 
-def test_messages_are_counted_and_bad_ones_reported(spark, tmp_path):
-    """A column ``value``, as Kafka has it; the same messages from a folder of text."""
+KAFKA = (
+    "cast(null as binary) as key",
+    "cast(value as binary) as value",
+    "'reports' as topic",
+    "0 as partition",
+    "cast(0 as bigint) as offset",
+    "current_timestamp() as timestamp",
+    "0 as timestampType",
+)
+"""The columns of a topic, from lines of text."""
+
+
+@pytest.mark.parametrize("columns", [("value",), KAFKA], ids=["text", "topic"])
+def test_messages_are_counted_and_bad_ones_reported(columns, spark, tmp_path):
+    """A column ``value`` of text, or of bytes among the columns of a topic."""
     plan = mechanism_plan("pckv_ue")
     reports = [plan.report({"Pepsi": 4}, COINS, n) for n in range(30)]
     folder = tmp_path / "topic"
@@ -342,7 +355,7 @@ def test_messages_are_counted_and_bad_ones_reported(spark, tmp_path):
         mechanism_plan("rr").report({}).dumps(),
     ]
     (folder / "messages.txt").write_text("\n".join(lines) + "\n")
-    source = spark.readStream.format("text").load(str(folder))
+    source = spark.readStream.format("text").load(str(folder)).selectExpr(*columns)
     running = kv.spark.running_tally(source, plan, tmp_path / "state", available_now=True)
     running.query.awaitTermination()
     assert running.tally == Tally(plan).add(reports)
