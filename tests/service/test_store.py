@@ -27,6 +27,7 @@ from keyveil.service.collector.store import (
     sqlite,
     store_at,
 )
+from keyveil.service.collector.store.collection import Control
 from keyveil.service.collector.store.seen_ids import IdRun, Spoiled
 from keyveil.service.collector.store.sqlite import SqliteStore
 
@@ -273,6 +274,27 @@ def test_a_deleted_collection_leaves_nothing(store):
     late = parcel(collection, 1)
     store.append([late], NOW)
     assert late.refused == {0: "closed_collection"}
+
+
+def test_a_change_looks_at_the_epochs_of_its_own_collection_alone(store, monkeypatch):
+    """So a change costs the same, however many collections there are."""
+    for number in range(8):
+        collection = admin.create(store, f"other-{number}", PLAN.dumps(), {}, NOW)
+        store.append([parcel(collection, 2)], NOW)
+    looked: list[tuple[int, int]] = []
+    over = Control.over
+    monkeypatch.setattr(Control, "over", lambda self, at: looked.append(at) or over(self, at))
+    last = admin.create(store, "last", PLAN.dumps(), {}, NOW)
+    assert looked == []
+    store.append([parcel(last, 2)], NOW)
+    admin.set_state(store, "last", "closed")
+    admin.delete(store, "last")
+    assert {at[0] for at in looked} <= {last.round.id}
+    assert store.control.by_id(last.id) is None
+    assert store.control.round_by_id(last.round.id) is None
+    reopened = Control.of(store.control.collections, {})
+    assert reopened.in_order == store.control.in_order
+    assert [reopened.by_id(c.id) for c in reopened.in_order] == reopened.in_order
 
 
 def test_refusals_add_up(store):

@@ -180,7 +180,7 @@ class Service:
                 refused.get(collection.id, 0),
                 now,
             )
-            for collection in self.control.collections.values()
+            for collection in self.control.in_order
         ]
 
     async def status(self, collection: Collection) -> dict[str, Any]:

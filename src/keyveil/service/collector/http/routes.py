@@ -177,8 +177,7 @@ def round_of(request: Request, collection: Collection) -> Round:
 
 @operation("GET", "/v1/collections", "All collections", "analyst", schema=schemas.Listing)
 async def list_collections(service: Service, request: Request, _: Collection) -> Response:
-    every = service.control.collections.values()
-    return json({"collections": [service.public(collection) for collection in every]})
+    return json({"collections": [service.public(collection) for collection in service.control.in_order]})
 
 
 @operation(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -198,6 +197,35 @@ class Control:
 
     collections: Mapping[str, Collection] = field(default_factory=dict)
     tokens: Mapping[str, Token] = field(default_factory=dict)
+    _numbered: Mapping[int, Collection] = field(default_factory=dict, repr=False)
+    _rounds: Mapping[int, Round] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, collections: Mapping[str, Collection], tokens: Mapping[str, Token]) -> Control:
+        """These collections, by name, and tokens."""
+        return cls().changed((), collections, tokens)
+
+    def changed(
+        self, numbers: Iterable[int], read: Mapping[str, Collection], tokens: Mapping[str, Token]
+    ) -> Control:
+        """With some collections read again, by number; those that were not found are gone.
+
+        Dictionaries are copied and not built anew: the cost hardly grows with the other collections.
+        """
+        collections, numbered, rounds = dict(self.collections), dict(self._numbered), dict(self._rounds)
+        for old in filter(None, map(self.by_id, numbers)):
+            del collections[old.name], numbered[old.id]
+            for round_ in old.rounds:
+                del rounds[round_.id]
+        for collection in read.values():
+            collections[collection.name] = numbered[collection.id] = collection
+            rounds.update((round_.id, round_) for round_ in collection.rounds)
+        return Control(collections, tokens, numbered, rounds)
+
+    @property
+    def in_order(self) -> list[Collection]:
+        """The collections by name."""
+        return [self.collections[name] for name in sorted(self.collections)]
 
     def named(self, name: str) -> Collection:
         """A collection by name."""
@@ -206,17 +234,9 @@ class Control:
             raise Problem("unknown", "there is no collection of this name")
         return collection
 
-    @cached_property
-    def _numbered(self) -> dict[int, Collection]:
-        return {collection.id: collection for collection in self.collections.values()}
-
     def by_id(self, number: int) -> Collection | None:
         """A collection by its number, if it still exists."""
         return self._numbered.get(number)
-
-    @cached_property
-    def _rounds(self) -> dict[int, Round]:
-        return {round_.id: round_ for c in self.collections.values() for round_ in c.rounds}
 
     def round_by_id(self, number: int) -> Round | None:
         """A round by its number, if it still exists."""

@@ -151,23 +151,25 @@ class ControlStore(ABC):
     def reload(self, session: Session | None = None) -> Control:
         """Read all collections and tokens."""
         using = session or self._session()
-        self.control = Control(_collections(using), _tokens(using))
-        self._let_go()
+        self.control = Control.of(_collections(using), _tokens(using))
+        self._let_go(None)
         return self.control
 
     def _reload_some(self, session: Session, numbers: Iterable[int]) -> None:
         """Read some collections again, by number, and the tokens; 0 stands for the tokens alone."""
-        collections = dict(self.control.collections)
-        for number in set(numbers) - {0}:
-            old = self.control.by_id(number)
-            if old is not None:
-                del collections[old.name]
-            collections.update(_collections(session, number))
-        self.control = Control(dict(sorted(collections.items())), _tokens(session))
-        self._let_go()
+        before, changed = self.control, set(numbers) - {0}
+        read: dict[str, Collection] = {}
+        for number in changed:
+            read.update(_collections(session, number))
+        self.control = before.changed(changed, read, _tokens(session))
+        known = [*filter(None, map(before.by_id, changed)), *read.values()]
+        self._let_go({round_.id for collection in known for round_ in collection.rounds})
 
-    def _let_go(self) -> None:  # noqa: B027
-        """Called when collections were read: release what closed epochs and deleted rounds hold."""
+    def _let_go(self, rounds: set[int] | None) -> None:  # noqa: B027
+        """Called when collections were read: release what their closed epochs and deleted rounds hold.
+
+        ``rounds`` are the rounds of these collections, by number; None for all.
+        """
 
     def change(self, work: Callable[[Session, Control], T], name: str | None = None) -> T:
         """Change a collection in one transaction, while none of its reports is counted.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -226,13 +226,19 @@ class LogStore(ControlStore):
                 at = [row[:2] for row in rows]
                 session.many("delete from id_keys where round = ? and epoch = ?", at)
 
-    def _let_go(self) -> None:
-        super()._let_go()
-        over = self.control.over
-        self._images = {at: images for at, images in self._images.items() if not over(at)}
-        self.missing_keys = {at for at in self.missing_keys if not over(at)}
-        for at in filter(over, list(self._new_keys)):
+    def _let_go(self, rounds: set[int] | None) -> None:
+        super()._let_go(rounds)
+        for at in self._over(self._images, rounds):
+            del self._images[at]
+        self.missing_keys.difference_update(self._over(self.missing_keys, rounds))
+        for at in self._over(self._new_keys, rounds):
             self.keys.destroy(self._new_keys.pop(at)[0])
+
+    def _over(self, epochs: Iterable[tuple[int, int]], rounds: set[int] | None) -> list[tuple[int, int]]:
+        """Those epochs of the given rounds that are closed for good or deleted."""
+        if rounds is not None:
+            epochs = [at for at in epochs if at[0] in rounds]
+        return [at for at in epochs if self.control.over(at)]
 
     def _learning(self, round_: Round, epoch: int) -> bool:
         """Whether the ids of an epoch are still being read. Other epochs continue."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Collection as Some
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -189,7 +189,7 @@ class SqliteStore(Store):
             with suppress(apsw.Error):
                 self._connection.close()
             self._connection = None
-        self._forget(lambda at: True)
+        self._forget([*self._ids, *self._learners])
         if self._lock_file is not None:
             os.close(self._lock_file)
             self._lock_file = None
@@ -310,9 +310,9 @@ class SqliteStore(Store):
     def _read_generation(self, session: Session) -> int:
         return int(self._session().rows("pragma data_version")[0][0])
 
-    def _let_go(self) -> None:
-        super()._let_go()
-        self._forget(self.control.over)
+    def _let_go(self, rounds: set[int] | None) -> None:
+        super()._let_go(rounds)
+        self._forget(self._over([*self._ids, *self._learners], rounds))
 
     def size(self, session: Session) -> int:
         paths = (self.path, self.path.with_name(self.path.name + "-wal"))
@@ -389,7 +389,7 @@ class SqliteStore(Store):
             try:
                 return self._set(session, round_, epoch).known(ids)
             except Spoiled:
-                self._forget(lambda at: at == (round_.id, epoch))
+                self._forget([(round_.id, epoch)])
         raise StoreUnready("the index of ids next to the store is damaged")
 
     def claim_ids(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
@@ -402,12 +402,13 @@ class SqliteStore(Store):
             known = self._ids[round_.id, epoch] = IdSet(self._scratch)
         known.add(ids)
 
-    def _forget(self, which: Callable[[tuple[int, int]], bool]) -> None:
-        """Release the ids of some rounds and epochs, and their files."""
-        for at in filter(which, list(self._ids)):
-            self._ids.pop(at).close()
-        for at in filter(which, list(self._learners)):
-            self._learners.pop(at).end()
+    def _forget(self, epochs: Iterable[tuple[int, int]]) -> None:
+        """Release the ids of some epochs of rounds, and their files."""
+        for at in epochs:
+            if at in self._ids:
+                self._ids.pop(at).close()
+            if at in self._learners:
+                self._learners.pop(at).end()
 
     def _swept(self) -> None:
         """Remove deleted rows from the log as well; tried again later if someone still reads from it."""
