@@ -35,7 +35,7 @@ from keyveil.service.collector.http.batches import BINARY, encode_binary
 from keyveil.simulate.contest import Contest
 from keyveil.simulate.contest_row import standard_error
 
-PAGE = Path(__file__).parents[1] / "docs" / "planner.md"
+PAGE = Path(__file__).parents[1] / "docs" / "planner-benchmarks.md"
 KEYVEIL = str(Path(sys.executable).parent / "keyveil")
 POPULATIONS = {
     "gaussian": lambda: gaussian(20),

@@ -26,7 +26,7 @@ from keyveil.simulate.contest_row import ContestRow
 from keyveil.simulate.parallel import measure
 from keyveil.simulate.tallies import Population
 
-PAGE = Path(__file__).parents[1] / "docs" / "planner.md"
+PAGE = Path(__file__).parents[1] / "docs" / "planner-benchmarks.md"
 EPSILONS = ("0.1", "0.2", "0.5", "1", "2", "3", "4", "5")
 PUBLISHED = {
     "privkv": ("least_squares", "published"),

@@ -1,7 +1,7 @@
 """Pictures of README and docs that are no screenshots: ``python examples/doc_pictures.py [NAME ...]``.
 
 Without a name it draws all of them into docs/images: ``line``, ``odds`` and ``gain``. It needs
-``keyveil[plot]``; ``gain`` simulates for about three minutes of processor time.
+``keyveil[plot]``; ``gain`` simulates for about ten minutes of processor time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STEPS = (
 )
 """Name, example and meaning of each thing on the line, and the step to the next."""
 EPSILONS = ("0.5", "1", "2", "4")
-PEOPLE, KEYS, REPETITIONS = 100_000, 100, 10
+PEOPLE, KEYS, REPETITIONS = 100_000, 100, 40
 
 
 def line() -> Figure:
@@ -142,7 +142,10 @@ def gain() -> Figure:
         "Share of a dish given another\n(5 dishes)",
     )
     panels[0].set_ylabel("root mean squared error")
-    title = f"{PEOPLE:,} people, equal true epsilon; average of {REPETITIONS} runs; lower is better"
+    title = (
+        f"{PEOPLE:,} people, equal true epsilon; average of {REPETITIONS} runs, bars: two standard "
+        "errors; lower is better"
+    )
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     figure.tight_layout()
     return figure
@@ -156,19 +159,15 @@ def _curves(
         zip([*published, "auto"], (GREEN, ORANGE, PINK, GREY, BLUE)[-len(published) - 1 :], strict=True)
     )
     for name, colour in colours.items():
-        errors = []
-        for epsilon in EPSILONS:
-            rows = [
-                row
-                for row in result.rows
-                if row["mechanism"].split(":")[0] == name and float(row["epsilon"]) == float(epsilon)
-            ]
-            found = [row[f"mse_{statistic}"] for row in rows if row[f"mse_{statistic}"] is not None]
-            errors.append(min(found) ** 0.5 if found else np.nan)
+        errors, bars = zip(
+            *(_root_error(result, name, epsilon, statistic) for epsilon in EPSILONS), strict=True
+        )
         look = {"lw": 2.4, "marker": "o"} if name == "auto" else {"lw": 1.4, "marker": "s", "ms": 4}
-        panel.plot(
+        panel.errorbar(
             [float(e) for e in EPSILONS],
             errors,
+            yerr=bars,
+            elinewidth=1.2,
             color=colour,
             label=published.get(name, "keyveil"),
             **look,
@@ -182,6 +181,21 @@ def _curves(
     panel.set_title(title, loc="left", fontsize=10)
     panel.legend(frameon=False, fontsize=8)
     _finish(panel)
+
+
+def _root_error(
+    result: MechanismComparison, name: str, epsilon: str, statistic: str
+) -> tuple[float, float]:
+    """Root mean squared error of a mechanism's best estimator, and two standard errors of it."""
+    member, found = f"mse_{statistic}", []
+    for row in result.rows:
+        of = row["mechanism"].split(":")[0] == name and float(row["epsilon"]) == float(epsilon)
+        if of and row[member] is not None:
+            found.append((row[member], row[f"{member}_se"]))
+    if not found:
+        return np.nan, np.nan
+    squared, error = min(found)
+    return squared**0.5, error / squared**0.5
 
 
 def _finish(panel: Any) -> None:

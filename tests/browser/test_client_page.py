@@ -157,9 +157,9 @@ def test_the_notice_tells_what_this_plan_means(watched_page, site):
     filled_in(page, site, {"Pepsi": 4.5})
     notice = page.locator("keyveil-consent")
     expect(notice).to_contain_text("one of 6 questions at random")
-    expect(notice).to_contain_text("at least 1/2.72 as often")
+    expect(notice).to_contain_text("at most 2.72 times less often")
     expect(notice).to_contain_text("at most 73.2% sure")
-    expect(notice).to_contain_text("may cost 4 together. 4 is left; this one costs 1.")
+    expect(notice).to_contain_text("may cost 4 together. This one costs 1, of 4 left before it.")
     expect(notice.get_by_role("listitem")).to_have_count(6)
     before = notice.get_by_role("list").all_inner_texts()
     changed = False

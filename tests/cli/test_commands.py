@@ -181,3 +181,27 @@ def test_a_frequency_outside_its_range_is_remarked_on(folder, capsys):
     assert "a frequency outside [0, 1] is seen at once: keyveil health" in capsys.readouterr().out
     assert run(["poison", "many.json", "--fakes", "0.001", "--target", "0"]) == 0
     assert "outside" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "keys", "states", "words"),
+    [
+        ("kvue", 2, (0, 1), "0 is the key not held; 1 is the key held with a low value"),
+        ("graded", 2, (3, 0), "3 is the key held with level 3 of 3; 0 is the key not held"),
+        (
+            "pairs",
+            3,
+            (0, 5),
+            "0 is no key of the view held; 5 is the first key held with a low value and "
+            "the second key held with a high value",
+        ),
+        ("pairs", 3, (3, 0), "3 is the first key held with a low value, no other; "),
+        ("collision", 2, (0, 1), None),
+        ("ioh", 5, (0, 1), None),
+    ],
+)
+def test_an_audit_names_the_records_of_its_worst_case(mechanism, keys, states, words):
+    from keyveil.cli.audit_command import states_in_words
+
+    said = states_in_words(Plan.of(Schema.of(keys), mechanism, 1), states)
+    assert said is None if words is None else said.startswith(words)

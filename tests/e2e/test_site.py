@@ -138,3 +138,14 @@ def test_every_picture_of_the_pages_exists_and_every_image_is_shown():
     }
     assert [str(path) for path in shown if not path.is_file()] == []
     assert {path.resolve() for path in (DOCS / "images").glob("*.png")} <= shown
+
+
+def test_every_mark_of_a_benchmark_is_on_the_page_that_it_writes_to():
+    for module in ("planner", "end_to_end"):  # side, caps, worlds and predicted write with planner
+        source = (ROOT / "bench" / f"{module}.py").read_text()
+        assert '"docs" / "planner-benchmarks.md"' in source
+    marks = re.findall(r"<!-- bench:([\w-]+) -->", (DOCS / "planner-benchmarks.md").read_text())
+    told_the_table = ["published", "ours", "worlds", "worlds-ours", "worlds-raw"]
+    others = ["told", "blind", "pilot", "predicted", "side", "caps", "spread", "end_to_end"]
+    assert marks == told_the_table + others
+    assert "<!-- bench" not in (DOCS / "planner.md").read_text()

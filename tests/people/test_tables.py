@@ -524,7 +524,10 @@ def test_a_record_that_breaks_a_rule_is_refused_by_the_rule(table, match):
         ),
         (columns().rename_columns(["person", "key", "key"]), "'key' is in the table twice"),
         (pa.table({}), "'person' is not in the table; it has: no columns"),
-        (pa.table({f"c{i}": [1] for i in range(30)}), "it has: c0, .*c19 and 10 more$"),
+        (
+            pa.table({f"c{i}": [1] for i in range(30)}),
+            r"it has: c0, .*c19 and 10 more \(person= or --person names another column\)$",
+        ),
     ],
 )
 def test_a_column_that_cannot_be_used_is_refused_by_its_name(table, match, tmp_path):

@@ -27,7 +27,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from desk import fresh
 from process import Process, keyveil
 
-from keyveil import Plan, Schema
+from keyveil import Client, KeyveilError, Plan, Schema
+from keyveil.service.client.client_core import ClientError
 from keyveil.service.collector.process.supervisor import Supervisor
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -146,7 +147,7 @@ def certificate(folder):
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "collector.example")])
     now = datetime.now(UTC)
-    names = x509.SubjectAlternativeName([x509.DNSName("collector.example")])
+    names = x509.SubjectAlternativeName([x509.DNSName("collector.example"), x509.DNSName("localhost")])
     made = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
@@ -238,6 +239,34 @@ def test_a_rolling_restart_behind_the_proxy_refuses_no_report(proxy, database, t
             collector.end()
     assert set(statuses) == {200}
     assert reports == len(statuses) >= 40
+
+
+def test_a_device_trusts_an_authority_of_its_own_only_when_told(proxy, tmp_path):
+    port, first, _ = proxy
+    store = str(tmp_path / "store.sqlite")
+    plan = Plan.of(Schema.of(["tea", "coffee"]), "kvue", 1)
+    (tmp_path / "plan.json").write_text(plan.dumps())
+    keyveil("collection", "create", "menu", str(tmp_path / "plan.json"), "--store", store)
+    token = keyveil("token", "create", "--role", "admin", "--store", store).stdout.strip()
+    authority, url = tmp_path / "fullchain.pem", f"https://localhost:{port}"
+    collector = Process(store, tmp_path, "--port", str(first))
+    asked = ["collection", "answers", "menu", "--url", url, "--token", token]
+    try:
+        with (
+            Client(url, tmp_path / "one", cap=2) as stranger,
+            pytest.raises(
+                ClientError, match=r"a certificate that is not trusted here .*nothing was sent"
+            ),
+        ):
+            stranger.answer("menu", {"tea": 1})
+        assert "a certificate that is not trusted here" in keyveil(*asked, check=False).stderr
+        with Client(url, tmp_path / "two", cap=2, certificates=authority) as friend:
+            assert friend.answer("menu", {"tea": 1}).counted
+        assert "1 report" in keyveil(*asked, "--certificates", str(authority)).stdout
+    finally:
+        collector.end()
+    with pytest.raises(KeyveilError, match="not a file of certificates"):
+        Client(url, tmp_path / "three", cap=2, certificates=tmp_path / "plan.json")
 
 
 # -- what operators watch ---------------------------------------------------------------------------

@@ -341,3 +341,11 @@ def test_the_top_keys_of_any_table_are_those_with_the_most_holders(tmp_path_fact
         read = read_top(path, "person", "key", "value", (1.0, 5.0), top)
     assert read.keys == best
     assert len(read.people.values) == sum(held[key] for key in best)
+
+
+def test_a_footnote_has_the_typical_error_of_the_planners_row():
+    rows = [row(mse_frequency=4e-4), row("auto", chosen="kvue", mse_frequency=1e-4, mse_mean=0.04)]
+    said = [line for line in footnotes(rows) if line.startswith("Typical")]
+    told = "0.01 for a frequency and 0.2 for a mean at epsilon 1 by auto."
+    assert said == [f"Typical error of an answer, the root of its MSE: {told}"]
+    assert "0.02 for a frequency at epsilon 1 by kvue." in footnotes([{**rows[0], "mse_mean": None}])[0]

@@ -28,10 +28,10 @@ export const STRINGS = {
   codeNote: "Any answers can lead to any code; some only do so more often.",
   odds: "What it gives away",
   oddsText:
-    "Whatever your answers are, any other answers lead to the same message at least 1/{factor} as often. Someone who guesses 50 : 50 about you can become at most {percent} sure.",
+    "Any other answers lead to the same message, too, at most {factor} times less often. Someone who guesses 50:50 about you can become at most {percent} sure.",
   budget: "Your privacy budget",
   budgetText:
-    "All your answers on this site may cost {cap} together. {left} is left; this one costs {cost}.",
+    "All your answers on this site may cost {cap} together. This one costs {cost}, of {left} left before it.",
   accept: "Send one message",
   decline: "Do not send",
   sending: "Sending …",

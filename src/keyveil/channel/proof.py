@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from ..foundation.exact import keeps, log_up
 
-_LONG = 2048
+_LONG = 256
 """Maximum number of bits of an integer that a message writes out."""
 
 

@@ -94,12 +94,42 @@ def audit(path: str, machine: bool) -> int:
             click.echo(f"proven    {rounded_up(proven)} (rounded up; --json has all digits)")
         if worst is not None:
             click.echo(f"worst     {worst}")
+            if (words := states_in_words(result.plan, worst.states)) is not None:
+                click.echo(f"states    {words}")
         for name, value in (_chain(result.plan) or {}).items():
             click.echo(f"chain     {name.replace('_', ' ')}: {value}")
         for finding in result.findings:
             click.echo(f"broken    {finding}")
         click.echo("sound" if result.sound else "NOT sound: do not answer this plan")
     return 0 if result.sound else 4
+
+
+ORDINALS = ("first", "second", "third", "fourth")
+
+
+def states_in_words(plan: Plan | None, states: tuple[int, int]) -> str | None:
+    """What the two states of a proof say about the keys of a view; None if views differ in size."""
+    if plan is None or plan.encode != "views" or len({len(view) for view in plan.views.keys}) != 1:
+        return None
+    keys, values = len(plan.views.keys[0]), plan.schema.levels + 1
+    if keys > len(ORDINALS):
+        return None
+    return "; ".join(f"{state} is {_state_in_words(state, keys, values)}" for state in states)
+
+
+def _state_in_words(state: int, keys: int, values: int) -> str:
+    """The levels of a view's keys, whose digits a state's number has; the first key comes first."""
+    levels = [state // values ** (keys - 1 - place) % values for place in range(keys)]
+    if not any(levels):
+        return "no key of the view held" if keys > 1 else "the key not held"
+    names = {1: "a low value", 2: "a high value"} if values == 3 else {}
+    held = [
+        f"the {f'{ORDINALS[place]} ' if keys > 1 else ''}key held with "
+        f"{names.get(level, f'level {level} of {values - 1}')}"
+        for place, level in enumerate(levels)
+        if level
+    ]
+    return " and ".join(held) + (", no other" if len(held) < keys else "")
 
 
 def _chain(plan: Plan | None) -> dict[str, Any] | None:

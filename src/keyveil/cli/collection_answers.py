@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..foundation.errors import KeyveilError
@@ -20,24 +21,30 @@ def read_store(address: str, name: str, number: int | None) -> tuple[int, Tally]
         return latest.number, Tally(store.book(latest).plan, store.counts_stored(latest))
 
 
-def read_over_http(url: str, name: str, number: int | None, token: str | None) -> tuple[int, Tally]:
+def read_over_http(
+    url: str, name: str, number: int | None, token: str | None, certificates: Path | None = None
+) -> tuple[int, Tally]:
     """The same from a running collector; the token needs the role of an analyst."""
     need()
     import httpx
 
+    from ..service.client.certificates import no_response, trusted
     from ..service.client.client_core import checked_url
     from ..service.collector.store.collection import checked_name
 
     path = f"{checked_url(url)}/v1/collections/{checked_name(name)}"
     headers = {"authorization": f"Bearer {token}"} if token else {}
+    verify = trusted(certificates)
     try:
-        with httpx.Client(headers=headers, timeout=60, trust_env=False) as client:
+        with httpx.Client(headers=headers, timeout=60, trust_env=False, verify=verify) as client:
             latest = int(_checked(client.get(f"{path}/status")).json()["round"])
             asked = {"round": str(number or latest)}
             plan = Plan.parse(_checked(client.get(f"{path}/plan", params=asked)).content)
             tally = Tally.parse(plan, _checked(client.get(f"{path}/tally", params=asked)).content)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise KeyveilError(f"cannot reach the collector at {url}: {type(error).__name__}") from None
+        fault = no_response(error)
+        why = f"it sent {fault}" if fault else type(error).__name__
+        raise KeyveilError(f"cannot reach the collector at {url}: {why}") from None
     except (ValueError, KeyError, TypeError):
         raise KeyveilError(f"there is no collector at {url}") from None
     return number or latest, tally

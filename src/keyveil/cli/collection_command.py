@@ -13,7 +13,14 @@ import click
 from ..foundation.errors import PlanError
 from .arguments import Given, level_option, plan_argument, read_plan
 from .output import as_json, counted, print_json, print_rows, print_table
-from .store_location import opened, segments_of, segments_option, store_option, with_store
+from .store_location import (
+    certificates_option,
+    opened,
+    segments_of,
+    segments_option,
+    store_option,
+    with_store,
+)
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan
@@ -249,6 +256,7 @@ def collection_export(
 @store_option
 @click.option("--url", help="A running collector, like http://127.0.0.1:8750, in place of --store.")
 @click.option("--token", envvar="KEYVEIL_TOKEN", help="An analyst's token, for --url.")
+@certificates_option
 @click.option("--round", "number", type=click.IntRange(1), help="A round; the latest without.")
 @click.option("--estimator", help="By name, as for 'keyveil estimate' or 'keyveil query'.")
 @level_option
@@ -268,7 +276,7 @@ def collection_answers(name: str, **options: Any) -> None:
     if given.url is None:
         number, tally = read_store(given.address, name, given.number)
     else:
-        number, tally = read_over_http(given.url, name, given.number, given.token)
+        number, tally = read_over_http(given.url, name, given.number, given.token, given.certificates)
     if not tally.reports:
         raise PlanError(f"{name!r} has no reports yet in round {number}")
     if not given.machine:

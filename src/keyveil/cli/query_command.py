@@ -27,6 +27,7 @@ NO_SIGN = (
     "no sign: the tally does not show that these go together; the value is close to the one without "
     "the condition"
 )
+FROM_VIEW = "from view: some reports speak of these keys together, so the answer is estimated"
 GUESS = "guess: one of the values in the range (maximum entropy); only the range bounds its error"
 NEEDS_SCIPY = "the interval of a range needs SciPy: pip install 'keyveil[bounds]'"
 SHOWN = 12
@@ -79,6 +80,8 @@ def show_answers(tally: Tally, queries: Sequence[Query], given: Given) -> None:
         ]
     print_table(headings, rows)
     click.echo(f"estimator: {source.estimator}")
+    if any(a.how == "view" for a in answers):
+        click.echo(FROM_VIEW)
     if any(a.shown is False for a in answers):
         click.echo(NO_SIGN)
     _explain_ranges(answers)

@@ -11,7 +11,7 @@ import click
 from ..foundation.errors import KeyveilError
 from .arguments import Given
 from .output import whole_number
-from .store_location import need
+from .store_location import certificates_option, need
 
 
 @click.command()
@@ -22,6 +22,7 @@ from .store_location import need
 @click.option("--listen", default="127.0.0.1:8751", metavar="HOST:PORT", help="Port 0: any free.")
 @click.option("--collection", "names", multiple=True, help="Relay this one only; may be repeated.")
 @click.option("--token", envvar="KEYVEIL_RELAY_TOKEN", help="An ingest token of the relay's own.")
+@certificates_option
 @click.option("--delta", default=1e-9, help="Of the shuffle-model epsilon.")
 @whole_number("--hold", "hold_bytes", 1, 256 << 20, "Bytes of held reports.")
 @click.option(
@@ -56,7 +57,7 @@ def relay(to: str, wait: int, listen: str, watcher: str | None, **options: Any) 
     host, _, port = listen.rpartition(":")
     if not host or not port.isascii() or not port.isdigit():
         raise KeyveilError("--listen is an address and a port, like 127.0.0.1:8751")
-    for line in states(to, given.names, checked_wait(wait), given.delta):
+    for line in states(to, given.names, checked_wait(wait), given.delta, given.certificates):
         click.echo(line)
     with listening(host, int(port)) as socket:
         app = Relay(to, wait, **options)

@@ -51,6 +51,12 @@ segments_option = click.option(
     envvar="KEYVEIL_SEGMENTS",
     help="Where sealed epochs go; by default beside the SQLite file, or keyveil.segments here.",
 )
+certificates_option = click.option(
+    "--certificates",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="KEYVEIL_CERTIFICATES",
+    help="A PEM file of the authorities to trust, if the collector's is one of your own.",
+)
 
 
 def segments_of(address: str, segments: Path | None) -> Path:

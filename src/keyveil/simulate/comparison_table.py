@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import sqrt
 from typing import Any
 
 from ..planner.competitor import parse_competitor
@@ -163,6 +164,27 @@ def _refusals(rows: Rows) -> str | None:
     )
 
 
+def _typical_errors(rows: Rows) -> str | None:
+    """Root mean squared errors of the planner's row at each epsilon, or of the first row there."""
+    shown: dict[float, dict[str, Any]] = {}
+    for row in rows:
+        kept = shown.setdefault(row["epsilon"], row)
+        if is_auto(row["mechanism"]) and not is_auto(kept["mechanism"]):
+            shown[row["epsilon"]] = row
+    words = [
+        f"{' and '.join(parts)} at epsilon {epsilon:g} by {row['mechanism']}"
+        for epsilon, row in shown.items()
+        if (parts := [f"{error:.2g} for a {of}" for of, error in _root_errors(row)])
+    ]
+    return f"Typical error of an answer, the root of its MSE: {'; '.join(words)}." if words else None
+
+
+def _root_errors(row: dict[str, Any]) -> list[tuple[str, float]]:
+    part = "conditional_" if "mse_conditional_frequency" in row else ""
+    errors = ((of, row[f"mse_{part}{of}"]) for of in STATISTICS)
+    return [(of, sqrt(error)) for of, error in errors if error is not None]
+
+
 def _standard_errors(rows: Rows) -> str | None:
     repeated = any(row["repetitions"] > 1 for row in rows)
     return "± is the standard error over repetitions." if repeated else None
@@ -201,6 +223,7 @@ FOOTNOTES: tuple[Callable[[Rows], str | None], ...] = (
     _pilots,
     _planner_estimators,
     _refusals,
+    _typical_errors,
     _standard_errors,
     _unbounded,
     _left_out,

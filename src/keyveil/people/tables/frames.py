@@ -81,8 +81,13 @@ class Columns:
             if text and len(listed) == 1 and all(wanted in listed[0] for wanted in self.names):
                 hint = f"{', '.join(DELIMITERS.values())} are the known delimiters; "
             raise TableError(
-                f"column {name!r} is not in the table; {hint}it has: {shown or 'no columns'}"
+                f"column {name!r} is not in the table; {hint}it has: {shown or 'no columns'} "
+                f"({self._role(name)}= or --{self._role(name)} names another column)"
             )
+
+    def _role(self, name: str) -> str:
+        """What a column is for, as options call it."""
+        return {self.person: "person", self.key: "key"}.get(name, "value")
 
     def read(self, persons_only: bool) -> list[str]:
         """The columns to read, or only that of people."""

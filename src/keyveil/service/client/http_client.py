@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ...plan.plan import Plan
+from .certificates import no_response, trusted
 from .client_core import (
     LEAST_EPOCH,
     Ask,
@@ -46,7 +47,9 @@ def default_state() -> Path:
     return (Path(home) if home else Path.home() / ".local" / "state") / "keyveil"
 
 
-def _options(transport: Any, proxy: str | None, timeout: float) -> dict[str, Any]:
+def _options(
+    transport: Any, proxy: str | None, timeout: float, certificates: str | Path | None
+) -> dict[str, Any]:
     try:
         import httpx
     except ImportError:
@@ -60,6 +63,7 @@ def _options(transport: Any, proxy: str | None, timeout: float) -> dict[str, Any
         "follow_redirects": False,
         "limits": httpx.Limits(max_keepalive_connections=0),
         "trust_env": False,
+        "verify": trusted(certificates),
     }
 
 
@@ -69,7 +73,8 @@ class _Client(ABC):
     ``state`` is the folder of the ledger. All collectors share it, so ``cap`` bounds the sum over them.
     ``secret_file`` is the file of the device's secret; put it outside ``state``. ``cap`` is set once,
     when the ledger is created. ``allow`` bounds the epsilon of each collection over all its rounds.
-    ``allow_epoch`` is the shortest epoch, in seconds, that the device answers. ``transport``, ``pause``,
+    ``allow_epoch`` is the shortest epoch, in seconds, that the device answers. ``certificates`` is a PEM
+    file of the authorities that are trusted in place of the usual ones. ``transport``, ``pause``,
     ``clock`` and ``jitter`` replace the network, sleep, time and chance in tests.
     """
 
@@ -87,12 +92,13 @@ class _Client(ABC):
         most_waiting: int = MOST_WAITING,
         timeout: float = 20.0,
         proxy: str | None = None,
+        certificates: str | Path | None = None,
         transport: Any = None,
         pause: Callable[[float], Any] | None = None,
         clock: Callable[[], float] = time.time,
         jitter: Callable[[], float] = even,
     ) -> None:
-        options = _options(transport, proxy, timeout)
+        options = _options(transport, proxy, timeout, certificates)
         checked_url(url)
         folder = default_state() if state is None else Path(state)
         self.ledger = Ledger(folder / "ledger.json", cap, secret_file, most_waiting)
@@ -192,8 +198,8 @@ class Client(_Client):
                         if not reading.take(part):
                             break
                 return reading.response()
-        except (httpx.HTTPError, httpx.StreamError):
-            return Response(0)
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            return Response(0, fault=no_response(error))
 
 
 class AsyncClient(_Client):
@@ -254,8 +260,8 @@ class AsyncClient(_Client):
 
         try:
             return await read_within(self._http, step)
-        except (httpx.HTTPError, httpx.StreamError):
-            return Response(0)
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            return Response(0, fault=no_response(error))
 
 
 async def read_within(http: httpx.AsyncClient, step: Ask) -> Response:

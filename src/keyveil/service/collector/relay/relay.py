@@ -65,6 +65,7 @@ class Relay:
         settings: Settings | None = None,
         hold_bytes: int = 256 << 20,
         most_ids: int = MOST_IDS,
+        certificates: str | Path | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         log: TextIO | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -79,7 +80,16 @@ class Relay:
         self._pause, self._ended = pause, False
         self._tending: asyncio.Task[None] | None = None
         self.upstream = Upstream(
-            to, names, token, wait, delta, hold_bytes, self.clock, self.log, transport
+            to,
+            names,
+            token,
+            wait,
+            delta,
+            hold_bytes,
+            self.clock,
+            self.log,
+            transport,
+            certificates,
         )
         self.sent_ids = SentIds(memory, self.upstream.to, most_ids)
 

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from math import inf, nextafter
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,6 +16,7 @@ import msgspec
 from ....foundation.errors import KeyveilError
 from ....plan.plan import Plan
 from ....trust.shuffle import Amplified, amplified, line
+from ...client.certificates import no_response, trusted
 from ...client.client_core import MOST_PLAN, MOST_RESPONSE, Ask, checked_url
 from ...client.http_client import read_within
 from ..http import batches
@@ -71,6 +73,7 @@ class Upstream:
         clock: Clock,
         log: Log,
         transport: httpx.AsyncBaseTransport | None = None,
+        certificates: str | Path | None = None,
     ) -> None:
         self.to, self.names = checked_url(to), checked_names(names)
         self.wait, self.delta, self._hold_bytes = wait, delta, hold_bytes
@@ -83,7 +86,12 @@ class Upstream:
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
         self._http = httpx.AsyncClient(
-            transport=transport, headers=headers, timeout=30, follow_redirects=False, trust_env=False
+            transport=transport,
+            headers=headers,
+            timeout=30,
+            follow_redirects=False,
+            trust_env=False,
+            verify=trusted(certificates),
         )
 
     async def close(self) -> None:
@@ -239,20 +247,25 @@ def checked_names(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-def states(to: str, names: tuple[str, ...], wait: int, delta: float) -> list[str]:
+def states(
+    to: str, names: tuple[str, ...], wait: int, delta: float, certificates: str | Path | None = None
+) -> list[str]:
     """For each named collection, the guarantee towards anyone who sees all forwarded reports."""
     url = checked_url(to)
 
     async def ask() -> list[str]:
         lines = []
         plain = {"accept-encoding": "identity"}
-        async with httpx.AsyncClient(timeout=30, trust_env=False, headers=plain) as http:
+        verify = trusted(certificates)
+        async with httpx.AsyncClient(timeout=30, trust_env=False, headers=plain, verify=verify) as http:
             for name in checked_names(names):
                 step = Ask("GET", f"{url}/v1/collections/{name}/plan", most=MOST_PLAN)
                 try:
                     response = await read_within(http, step)
-                except httpx.HTTPError:
-                    raise KeyveilError("the collector cannot be reached") from None
+                except httpx.HTTPError as error:
+                    fault = no_response(error)
+                    why = f": it sent {fault}" if fault else ""
+                    raise KeyveilError(f"the collector cannot be reached{why}") from None
                 if response.fault:
                     raise KeyveilError(f"the collector sent {response.fault}")
                 if response.status != 200:
