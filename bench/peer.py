@@ -1,6 +1,6 @@
 """Nanoseconds per person of pure-ldp's k-RR client; only the speed benchmark runs this.
 
-It runs in an environment of its own that has only what ``requirements.txt`` lists.
+It runs in an environment of its own that has only what ``peer_pins.txt`` of the package lists.
 """
 
 from __future__ import annotations

@@ -1,87 +1,34 @@
-"""keyveil beside pure-ldp, multi-freq-ldpy, OpenDP and diffprivlib, on one core.
+"""``keyveil bench`` for the docs: beside NumPy, other packages and the limit, with its picture.
 
-The peers run in ``.venv-bench/``. They draw from generators that protect no one (but OpenDP's), take one
-person a call, and are given the state, which keyveil finds in a record first.
+The packages run in ``.venv-bench/``. They draw from generators that protect no one (but OpenDP's), take
+one person a call, and are given the state, which keyveil finds in a record first.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-from time import thread_time
-from unittest.mock import patch
+from keyveil.plot.speed_plots import draw_speed
+from keyveil.simulate.speed.measure_speed import measure_speed
 
-from keyveil import Coins, People, Plan, Reports, Schema, Tally
+from .speed import PEER, peer_python
+from .table import DOCS, Outcome, Table, rows
 
-from .rates import one_each
-from .speed import HERE, peer_python
-from .table import Outcome, Table, rows, times
-
-AIM, AIM_DECODED = 100, 1_000
+PICTURE = DOCS.parent / "images" / "speed.png"
+NOTE = (
+    "A ratio says how many times as long the other form takes. The limit is the time of AES-256 in "
+    "counter mode for the words of a report, of reading the reports from memory, or of a process that "
+    "imports the packages that keyveil needs. The share of KVUE is that of its rate in the same turns. "
+    f"All numbers are processor time of one core.\n\n![Ratios and their aims](images/{PICTURE.name})"
+)
 
 
 def run(quick: bool) -> Outcome:
-    """The table of peers."""
-    title = "A person's report in other packages against keyveil, epsilon 1, one core"
-    columns = ("task", "package", "time against keyveil", "keyveil, ns", "package, ns")
+    """The table of ``keyveil bench``; a whole run also draws its picture."""
     python = peer_python(quick)
-    if isinstance(python, str):
-        return Outcome("peers", (Table(title, columns, (), f"Skipped: the peers are {python}."),), {})
-    with patch.dict(os.environ, {"KEYVEIL_FAST": "1"}):
-        ours: dict[str, float] = {}
-        lines, missed, fastest = [], [], dict[str, float]()
-        done = subprocess.run(
-            [str(python), str(HERE / "peer_rates.py")], capture_output=True, text=True, check=True
-        )
-        found = json.loads(done.stdout.strip().splitlines()[-1])
-        for row, package, theirs in found:
-            own = ours.setdefault(row, _own(row))
-            fastest[row] = min(fastest.get(row, float("inf")), theirs / own)
-            lines.append(
-                (row, package, times(theirs / own), f"{own * 1e9:,.1f}", f"{theirs * 1e9:,.0f}")
-            )
-    for row, ratio in fastest.items():
-        aim = AIM_DECODED if row.startswith("hash") else AIM
-        if ratio < aim:
-            missed.append(f"{row}: {ratio:.0f} x the fastest package, aim {aim} x")
-    note = (
-        f"Aim: {AIM} x the fastest package, {AIM_DECODED} x for decoding. keyveil privatises a batch of "
-        "people who hold one key each, with secure words; packages are called for each person. "
-        "Decoding: pure-ldp's OLH, and collision, which is tallied and estimated for 100,000 reports."
-    )
-    return Outcome("peers", (Table(title, columns, rows(lines), note),), {"found": found}, tuple(missed))
-
-
-def _own(row: str) -> float:
-    """Seconds of a person in keyveil for a row of the table."""
-    states = int(row.split()[-2].replace(",", ""))
-    if row.startswith("hash"):
-        return _decoded(states)
-    name = "rappor" if row.startswith("unary") else "grr"
-    keys = states if name == "rappor" else states - 1
-    plan, people, coins = Plan.of(Schema.of(keys), name, 1), one_each(keys), Coins.secure()
-    some = people[: 10_000 if states > 1_000 and name == "rappor" else len(people)]
-    return _best(plan, some, coins)
-
-
-def _best(plan: Plan, people: People, coins: Coins) -> float:
-    best = float("inf")
-    for _ in range(6):
-        start = thread_time()
-        plan.privatise(people, coins)
-        best = min(best, (thread_time() - start) / len(people))
-    return best
-
-
-def _decoded(items: int) -> float:
-    """Seconds of a report until the frequencies of all items are estimated."""
-    plan = Plan.of(Schema.of(items), "collision", 1, cap=1)
-    reports = plan.privatise(one_each(items)[:100_000], Coins.secure())
-    assert isinstance(reports, Reports)
-    best = float("inf")
-    for _ in range(2):
-        start = thread_time()
-        Tally(plan).add(reports).estimate(estimator="least_squares")
-        best = min(best, (thread_time() - start) / len(reports))
-    return best
+    table = measure_speed(None, 0.05 if quick else 0.3, None if isinstance(python, str) else PEER)
+    heads, lines = table.cells()
+    missed = tuple(f"{row.name}: {row.shown_aims}" for row in table.rows if row.missed)
+    if not quick:
+        draw_speed([row.document() for row in table.rows], PICTURE, table.words)
+    skipped = f"Other packages are {python}. " if isinstance(python, str) else ""
+    shown = Table("keyveil bench, epsilon 1, one core", tuple(heads), rows(lines), skipped + NOTE)
+    return Outcome("peers", (shown,), table.document(), missed)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-import venv
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,6 +15,8 @@ import numpy as np
 
 from keyveil import Coins, People, Plan, Reports, Schema, Tally
 from keyveil.foundation.coins import address
+from keyveil.foundation.errors import KeyveilError
+from keyveil.simulate.speed.peer_packages import peers_python
 
 from .plain import Plain
 from .table import Outcome, Table, rows, times
@@ -174,23 +174,12 @@ def _mechanisms(quick: bool) -> Part:
 
 def peer_python(quick: bool) -> Path | str:
     """The interpreter of the peer's own environment, created on demand; or the reason for none."""
-    python = PEER / "bin" / "python"
-    ready = PEER / ".ready"
-    if ready.exists():
-        return python
-    if quick:
+    if quick and not (PEER / ".ready").exists():
         return "not installed; a run without --quick installs it into .venv-bench/"
-    print("installing the peers into .venv-bench/ ...", file=sys.stderr)
     try:
-        venv.create(PEER, with_pip=True)
-        wanted = str(HERE / "requirements.txt")
-        command = [str(python), "-m", "pip", "install", "--quiet", "-r", wanted]
-        subprocess.run(command, check=True, capture_output=True, timeout=600)
-        subprocess.run([str(python), str(HERE / "peer.py"), "1", "2"], check=True, capture_output=True)
-        ready.touch()
-    except (OSError, subprocess.SubprocessError) as error:
+        return peers_python(PEER)
+    except KeyveilError as error:
         return f"not to be had here: {error}"
-    return python
 
 
 def _peer(quick: bool) -> Part:

@@ -38,6 +38,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "Make the paper's Section VI again: figures, numbers, and a report with a verdict per "
             "claim.",
         ),
+        "bench": (
+            "bench_command",
+            "Speed on this machine, beside plain NumPy, other packages and what is possible.",
+        ),
     },
     "Reports and answers": {
         "privatise": (

@@ -1,0 +1,87 @@
+"""Seconds of a person in the clients of other packages; it runs in an environment that has only these.
+
+Each line of input names a row; the answer is a line of JSON: seconds by package.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from math import e as odds
+from time import thread_time
+from typing import Any
+
+import opendp.prelude as dp  # type: ignore[import-not-found]
+from diffprivlib.mechanisms import Binary  # type: ignore[import-not-found]
+from multi_freq_ldpy.pure_frequency_oracles.GRR import GRR_Client  # type: ignore[import-not-found]
+from multi_freq_ldpy.pure_frequency_oracles.UE import UE_Client  # type: ignore[import-not-found]
+from pure_ldp.frequency_oracles.direct_encoding import DEClient  # type: ignore[import-not-found]
+from pure_ldp.frequency_oracles.hadamard_response import (  # type: ignore[import-not-found]
+    HadamardResponseClient,
+)
+from pure_ldp.frequency_oracles.local_hashing import (  # type: ignore[import-not-found]
+    LHClient,
+    LHServer,
+)
+from pure_ldp.frequency_oracles.unary_encoding import UEClient  # type: ignore[import-not-found]
+
+Call = Callable[[int], object]
+"""What one person of a state does."""
+
+
+def clients(task: str, states: int) -> Iterator[tuple[str, Call]]:
+    """Each package that knows a task, and its client at epsilon 1."""
+    if task == "k-RR":
+        yield "pure-ldp", DEClient(1.0, states, lambda item: item).privatise
+        yield "multi-freq-ldpy", lambda state: GRR_Client(state, states, 1.0)
+        keep = odds / (odds + states - 1)
+        yield "OpenDP", dp.m.make_randomized_response([*range(states)], prob=keep)
+        if states == 2:
+            coin = Binary(epsilon=1.0, value0="0", value1="1")
+            yield "diffprivlib", lambda state: coin.randomise(str(state))
+    elif task == "unary":
+        yield "pure-ldp", UEClient(1.0, states, True, lambda item: item).privatise
+        yield "multi-freq-ldpy", lambda state: UE_Client(state, states, 1.0)
+    elif task == "Hadamard":
+        yield "pure-ldp", HadamardResponseClient(1.0, states, None, lambda item: item).privatise
+    elif task == "decoding":
+        yield "pure-ldp", _decoder(states)
+
+
+def _decoder(items: int) -> Call:
+    """Adds a report of optimal local hashing to the counts of all items."""
+    client, server = LHClient(1.0, items, use_olh=True), LHServer(1.0, items, use_olh=True)
+    reports = [client.privatise(1 + person % items) for person in range(20)]
+    return lambda person: server.aggregate(reports[person % 20])
+
+
+def seconds(call: Call, states: int, least: float) -> float:
+    """Seconds for one person, the shortest of three runs of at least ``least`` seconds each."""
+    count = 1
+    while (taken := _taken(call, states, count)) < least:
+        count *= 2
+    return min(taken, *(_taken(call, states, count) for _ in range(2))) / count
+
+
+def _taken(call: Call, states: int, count: int) -> float:
+    began = thread_time()
+    for person in range(count):
+        call(person % states)
+    return thread_time() - began
+
+
+def main() -> None:
+    """Answer rows until the input ends."""
+    dp.enable_features("contrib")
+    least = float(sys.argv[1])
+    for line in sys.stdin:
+        task, states = line.split()
+        found: dict[str, Any] = {}
+        for package, call in clients(task, int(states)):
+            found[package] = seconds(call, int(states), least)
+        print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""The same tasks in plain vectorised NumPy with PCG64, as one writes them without keyveil.
+
+The generator is good for simulation and protects nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...channel import Symmetric
+from ...channel.law import random_stream
+from ...people.people import People
+from ...plan.plan import Plan
+
+PlainForm = Callable[[People, np.random.Generator], object]
+"""Privatises people with words from a generator."""
+
+
+def batch_form(plan: Plan) -> PlainForm:
+    """keyveil's own form without compiled loops."""
+    words = plan.most_words
+
+    def draw(people: People, generator: np.random.Generator) -> object:
+        return plan.packing.batch(*plan.perturb(people, random_stream(len(people), words, generator)))
+
+    return draw
+
+
+def k_rr_form(plan: Plan, states: int) -> PlainForm:
+    """k-RR by one uniform number and one other state for each person."""
+    circle = plan.channels[0].circle
+    assert circle is not None
+    keep = circle[1] / 2**32
+
+    def draw(people: People, generator: np.random.Generator) -> object:
+        own = people.keys + np.uint16(1)
+        lie = generator.integers(0, states - 1, len(own))
+        lie += lie >= own
+        return np.where(generator.random(len(own)) < keep, own, lie)
+
+    return draw
+
+
+def unary_form(plan: Plan, bits: int) -> PlainForm:
+    """Unary encoding by a uniform number for each bit."""
+    law = plan.channels[0].one_hot_bits
+    assert law is not None
+    fake, show = law.fake / 2**32, law.show / 2**32
+
+    def draw(people: People, generator: np.random.Generator) -> object:
+        marks = generator.random((len(people), bits)) < fake
+        marks[np.arange(len(people)), people.keys] = generator.random(len(people)) < show
+        return np.packbits(marks, axis=1, bitorder="little")
+
+    return draw
+
+
+def kvue_form(plan: Plan) -> PlainForm:
+    """KVUE by a mask of the held keys that were sampled; everyone holds as many keys."""
+    channel = plan.channels[0]
+    assert isinstance(channel, Symmetric)
+    keys = len(plan.schema.keys)
+    keep = np.uint32(channel.keep)
+    second = np.uint32(channel.keep + channel.lie + (channel.rest > 0))
+
+    def draw(people: People, generator: np.random.Generator) -> object:
+        count = len(people)
+        table, values = people.keys.reshape(count, -1), people.values.reshape(count, -1)
+        sampled = generator.integers(0, keys, (count,), dtype=np.uint16)
+        who, column = np.nonzero(table == sampled[:, None])
+        up = generator.random(len(who)) < (values[who, column] + 1) / 2
+        states = np.zeros(count, np.uint8)
+        states[who] = up.view(np.uint8) + np.uint8(1)
+        words = generator.integers(0, 1 << 32, (count,), dtype=np.uint32)
+        states += (words >= keep).view(np.uint8)
+        states += (words >= second).view(np.uint8)
+        states -= (states > 2).view(np.uint8) * np.uint8(3)
+        return sampled * np.uint16(3) + states
+
+    return draw
+
+
+def supports_of_hashes(seeds: np.ndarray, cells: np.ndarray, items: int, width: int) -> np.ndarray:
+    """How many reports of local hashing support each item: every item is hashed for every report."""
+    found = np.zeros(items, np.int64)
+    item = np.arange(items, dtype=np.uint32)
+    for first in range(0, len(seeds), 64):
+        mixed = (item ^ seeds[first : first + 64, None]) * np.uint32(2654435761)
+        mixed ^= mixed >> np.uint32(15)
+        found += (mixed % np.uint32(width) == cells[first : first + 64, None]).sum(axis=0)
+    return found
