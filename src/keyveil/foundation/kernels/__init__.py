@@ -6,7 +6,8 @@ A room is loaded when one of its loops is first used, and Numba with it.
 from __future__ import annotations
 
 ROOMS = {
-    "counting": ("count", "marks_twice", "sum_bits"),
+    "counting": ("count", "marks_twice"),
+    "bit_columns": ("sum_bits",),
     "single_keys": ("find_held", "find_rest", "pick_and_draw", "redraw_held", "round_held"),
     "held_keys": ("pick_items", "report_items", "walk"),
     "view_states": (
