@@ -712,6 +712,18 @@ def test_the_compiled_walk_is_the_plain_one_at_every_threshold(name):
         assert np.array_equal(out, plain)
 
 
+@pytest.mark.parametrize(("states", "epsilon"), [(6561, "1"), (6561, "14"), (1 << 20, "5"), (2, "9")])
+def test_the_compiled_walk_divides_exactly(states, epsilon):
+    """Quotients by floating point, at the ends of all slices."""
+    channel, loops = Symmetric.of(states, Decimal(epsilon)), compiled()
+    assert loops is not None
+    words = near(np.cumsum(channel.circle_weights())[:-1])
+    for state in (0, states - 1):
+        own, out = np.full(len(words), state, np.uint32), np.empty(len(words), np.uint32)
+        loops.walk(words[:, None].copy(), 0, own, *channel.circle, out)
+        assert np.array_equal(out, channel.draw(own, stream_of(words)))
+
+
 @pytest.mark.parametrize("levels", [1, 2, 3, 9])
 def test_the_compiled_rounding_is_the_plain_one_at_every_threshold(levels):
     """Words one below, at and one above the threshold of values at and between the levels."""

@@ -5,19 +5,22 @@ from __future__ import annotations
 import subprocess
 import sys
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pytest
 
 from keyveil import Coins, People, Plan, Reports, Schema, Tally
 from keyveil.channel import Subset, Symbols, Table
+from keyveil.channel.shapes.symbols import unplane
 from keyveil.foundation.arrays import WORD
+from keyveil.foundation.block_source import BlockSource
 from keyveil.foundation.coins import Stream, address
 from keyveil.foundation.compiled import compiled
 from keyveil.foundation.errors import ReportError
 from keyveil.people.views import Views
 from keyveil.plan.device_side import DeviceSide
-from keyveil.plan.fast_symbols import Planes
+from keyveil.plan.fast_symbols import Planes, Tiles
 
 NAMES = (
     "pairs",
@@ -55,16 +58,24 @@ def crowd_of(schema: Schema, count: int) -> People:
 def same(
     plan: Plan, people: People, monkeypatch: pytest.MonkeyPatch, coins: Coins | None = None
 ) -> None:
-    """The fast path is taken, and sends what the plain one sends."""
+    """The fast path is taken, and sends what the plain one sends, whoever makes the words."""
     coins = coins or Coins.stated("fast")
     with monkeypatch.context() as here:
-        here.setenv("KEYVEIL_FAST", "1")
-        here.setattr(DeviceSide, "perturb", None)  # only the plain path calls it
-        fast = plan.privatise(people, coins)
-    with monkeypatch.context() as here:
         here.setenv("KEYVEIL_FAST", "0")
-        plain = plan.privatise(people, coins)
-    assert np.array_equal(plan.packing.packed(fast), plan.packing.packed(plain))
+        plain = plan.packing.packed(plan.privatise(people, coins))
+    for fast_aes in {loops_of().FAST_AES, False}:
+        with monkeypatch.context() as here:
+            here.setenv("KEYVEIL_FAST", "1")
+            here.setattr(DeviceSide, "perturb", None)  # only the plain path calls it
+            here.setattr(loops_of(), "FAST_AES", fast_aes)
+            fast = plan.privatise(people, coins)
+        assert np.array_equal(plan.packing.packed(fast), plain)
+
+
+def loops_of() -> Any:
+    found = compiled()
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize("epsilon", ["0.5", "4"])
@@ -187,6 +198,9 @@ class Written(Coins):
     def for_reports(self, plan_hash: str) -> Coins:
         return self
 
+    def stream_key(self):
+        return None
+
     def fill(self, addresses, count, plain, room):
         return self.rows[addresses[:, 0], :count].reshape(len(addresses), -1)
 
@@ -226,6 +240,63 @@ def test_symbols_by_planes_are_those_of_their_numbers(positions, alphabet):
     if channel.one_cell:
         return
     assert np.array_equal(bits, channel.draw(states, stream_of(words).skip(8)))
+
+
+@pytest.mark.parametrize("positions", [13, 32, 40, 128, 300])
+@pytest.mark.parametrize("alphabet", [2, 3, 4])
+@pytest.mark.parametrize("laws", [1, 2])
+def test_symbols_by_tiles_are_those_of_their_numbers(positions, alphabet, laws):
+    """Ends of slices at numbers that occur and one above, where all planes leave them open."""
+    loops, coins, people = loops_of(), Coins.stated("tiles"), 40
+    words = coins.blocks(address(np.arange(people)), 0, 2 + -(-positions // 4))[:, 8:]
+    numbers = np.concatenate(
+        [
+            unplane(words[:, first : min(first + 32, positions)], min(32, positions - first))
+            for first in range(0, positions, 32)
+        ],
+        axis=1,
+    )
+    states = np.arange(people, dtype=np.uint32) % (positions * laws)
+    own = numbers[np.arange(people), states // laws]
+    cuts = np.array([numbers[3, [0, 5, 9]] + 1, own[[7, 16, 21]], own[[8, 17, 30]] + 1], np.uint64)
+    cuts = np.sort(cuts[: 1 + laws, : alphabet - 1], axis=1).astype(np.int64)
+    rows = [np.diff([0, *row, WORD]).tolist() for row in cuts.tolist()]
+    channel = Symbols(positions, tuple((row[-1], *row[:-1]) for row in rows))
+    packed = np.empty((people, -(-positions * (alphabet - 1) // 8)), np.uint8)
+    source = BlockSource(coins, loops)
+    draw: Any = Tiles if loops.FAST_AES else Planes
+    draw(channel, 2, source if loops.FAST_AES else coins, loops)(
+        address(np.arange(people)), states + channel.silent, packed
+    )
+    bits = np.unpackbits(packed, axis=1, count=positions * (alphabet - 1), bitorder="little")
+    for person in range(people):
+        ends = np.tile(cuts[0], (positions, 1))
+        ends[states[person] // laws] = cuts[1 + states[person] % laws]
+        below = numbers[person][:, None].astype(np.int64) < ends
+        goal = below & ~np.pad(below, ((0, 0), (1, 0)))[:, :-1]
+        assert np.array_equal(bits[person], goal.ravel())
+
+
+@pytest.mark.parametrize("people", [1, 15, 16, 17, 255, 256, 257, 600])
+@pytest.mark.parametrize("keys", [17, 31, 33, 130, 250])
+def test_rows_of_bits_end_where_they_should(people, keys, monkeypatch):
+    """Rows are written four groups at a time, beyond their ends; the last ones byte by byte."""
+    schema = Schema.of(keys)
+    same(Plan.of(schema, "rappor", 1), crowd_of(schema, people), monkeypatch)
+
+
+@pytest.mark.parametrize("people", [1, 16, 255, 256, 257, 700])
+def test_items_of_people_with_one_key_and_with_others(people, monkeypatch):
+    """Runs of people who hold one key each are read at once."""
+    schema = Schema.of(300)
+    keys = np.arange(people, dtype=np.uint16) % 300
+    starts = np.arange(people + 1)
+    alone = People(address(starts[:-1]), starts, keys, np.zeros(people))
+    plan = Plan.of(schema, "grr", 1)
+    same(plan, alone, monkeypatch)
+    same(plan, alone[people // 3 :], monkeypatch)
+    starts[people // 2 + 1 :] -= 1  # one person holds nothing
+    same(plan, People(alone.addresses, starts, keys[:-1], np.zeros(people - 1)), monkeypatch)
 
 
 def planes_of(numbers: np.ndarray) -> np.ndarray:

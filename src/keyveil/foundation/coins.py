@@ -143,6 +143,13 @@ class Coins:
     def _current_key(self) -> bytes:
         return self._key
 
+    def stream_key(self) -> tuple[bytes, int] | None:
+        """The AES key of all streams and the number of their first block, for compiled loops.
+
+        None if the words are no AES. Whoever has the key can undo the perturbation.
+        """
+        return self._current_key(), 0
+
     def _cipher(self) -> CipherContext:
         return Cipher(algorithms.AES(self._current_key()), modes.ECB()).encryptor()
 
@@ -254,6 +261,10 @@ class _Later(Coins):
     def _current_key(self) -> bytes:
         return self._parent._current_key()
 
+    def stream_key(self) -> tuple[bytes, int] | None:
+        source = self._parent.stream_key()
+        return None if source is None else (source[0], source[1] + self._skipped)
+
     def blocks(self, addresses: Words, start: int, count: int) -> Words:
         return self._parent.blocks(addresses, start + self._skipped, count)
 
@@ -282,6 +293,9 @@ class _Recorded(Coins):
 
     def under(self, context: str) -> Coins:
         return self  # the words were recorded for this very report
+
+    def stream_key(self) -> tuple[bytes, int] | None:
+        return None
 
     def blocks(self, addresses: Words, start: int, count: int) -> Words:
         raise CoinsError("recorded words speak for one report; state a key for many people")

@@ -117,7 +117,8 @@ def column_sums(rows: np.ndarray, cells: int) -> Integers | None:
 
     A position has ``cells`` adjacent bits; with one, every row is possible.
     """
-    loops = worthwhile(rows.size * _BYTE_SUMMED, "counting") if cells <= _MOST_TOGETHER else None
+    rooms = ("bit_columns",) if cells == 1 else ("bit_columns", "counting")
+    loops = worthwhile(rows.size * _BYTE_SUMMED, *rooms) if cells <= _MOST_TOGETHER else None
     if loops is not None:
         rows = np.ascontiguousarray(rows)
         if cells > 1 and loops.marks_twice(rows, cells):

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..channel import Channel
 from ..foundation.arrays import Integers, Words
+from ..foundation.block_source import BlockSource
 from ..foundation.coins import WORDS_PER_BLOCK, Coins
 from ..foundation.compiled import worthwhile
 from ..people.people import People
@@ -37,16 +38,19 @@ def fast_reports(plan: Plan, people: People, coins: Coins) -> Reports | None:
     if rooms is None:
         return None
     seconds = len(people) * (_A_PERSON + _A_WORD * plan.most_words)
-    loops: Any = worthwhile(seconds, *rooms)
+    loops: Any = worthwhile(seconds, *rooms, "vector_aes")
     if loops is None:
         return None
+    source = BlockSource(coins, loops)
     if _sliced(plan):
-        return Reports(plan.hash, codes=_sliced_keys(plan, people, coins, loops))
+        return Reports(plan.hash, codes=_sliced_keys(plan, people, source, loops))
     if not plan.layout.one_cell:
-        return drawn_symbols(plan, people, coins, loops)
+        return drawn_symbols(plan, people, coins, source, loops)
     if _flipped(plan):
-        return Reports(plan.hash, codes=_flipped_keys(plan, people, coins, loops))
-    return Reports(plan.hash, codes=_drawn_codes(plan, people, coins, loops))
+        return Reports(plan.hash, codes=_flipped_keys(plan, people, source, loops))
+    if source.schedule is not None and source.first == 0 and _walked(plan):
+        return Reports(plan.hash, codes=_walked_items(plan, people, source, loops))
+    return Reports(plan.hash, codes=_drawn_codes(plan, people, coins, source, loops))
 
 
 def _rooms(plan: Plan) -> tuple[str, ...] | None:
@@ -87,7 +91,13 @@ def _slices(channel: Channel) -> tuple[np.ndarray, np.ndarray] | None:
     return channel.slices()
 
 
-def _chunks(people: People, coins: Coins, words: int) -> Iterator[tuple[slice, Words]]:
+def _walked(plan: Plan) -> bool:
+    """Whether one held key is drawn with word 1, and k-RR with word 2."""
+    walks = plan.channel_of is None and plan.channels[0].circle is not None
+    return walks and plan.encoding.draws_held_key and plan.channel_start(0) == 2
+
+
+def _chunks(people: People, source: BlockSource, words: int) -> Iterator[tuple[slice, Words]]:
     """Runs of people with the first words of their streams, in memory that is used again."""
     count = -(-words // WORDS_PER_BLOCK)
     size = max(1, min(len(people), BLOCKS // count))
@@ -95,20 +105,32 @@ def _chunks(people: People, coins: Coins, words: int) -> Iterator[tuple[slice, W
     room = np.empty(size * count * 4 * WORDS_PER_BLOCK + 15, np.uint8)
     for first in range(0, len(people), size):
         rows = slice(first, min(first + size, len(people)))
-        yield rows, coins.fill(people.addresses[rows], count, plain, room)
+        yield rows, source.fill(people.addresses[rows], count, plain, room)
 
 
 # -- any encoding, and channels whose report is one cell -------------------------------------------
 
 
-def _drawn_codes(plan: Plan, people: People, coins: Coins, loops: Any) -> np.ndarray:
+def _walked_items(plan: Plan, people: People, source: BlockSource, loops: Any) -> np.ndarray:
+    """k-RR on one held key, from words that the loop makes itself."""
+    codes = np.empty(len(people), plan.layout.code_type)
+    addresses = np.ascontiguousarray(people.addresses, np.uint32)
+    circle = plan.channels[0].circle
+    assert circle is not None
+    loops.report_items(addresses, source.schedule, people.starts, people.keys, *circle, codes)
+    return codes
+
+
+def _drawn_codes(
+    plan: Plan, people: People, coins: Coins, source: BlockSource, loops: Any
+) -> np.ndarray:
     """The codes of all people: pick, encode and draw, a run of people at a time."""
     views = plan.views
     encode = plan.encoding.fast_encode(plan.schema, views, people, plan.cap, loops)
     one = plan.channel_of is None or len(set(plan.channel_of)) == 1
     draw = _OneChannel(plan, loops) if one else _Channels(plan, coins, loops)
     codes = np.empty(len(people), plan.layout.code_type)
-    for rows, words in _chunks(people, coins, draw.words):
+    for rows, words in _chunks(people, source, draw.words):
         if len(views) == 1:
             states = encode(rows, words, _NO_VIEWS)
             draw(people.addresses[rows], words, _NO_VIEWS, states, codes[rows])
@@ -211,7 +233,7 @@ class _Held:
         self.found = found
 
 
-def _sliced_keys(plan: Plan, people: People, coins: Coins, loops: Any) -> np.ndarray:
+def _sliced_keys(plan: Plan, people: People, source: BlockSource, loops: Any) -> np.ndarray:
     """Most people do not hold the key they pick, so all are drawn as if they did not, and those who
     do are drawn again from the same words."""
     slices = _slices(plan.channels[0])
@@ -220,7 +242,7 @@ def _sliced_keys(plan: Plan, people: People, coins: Coins, loops: Any) -> np.nda
     column, views, absent = plan.channel_start(0), len(plan.views), tuple(ends[0])
     held = _Held(plan, people, loops)
     codes = np.empty(len(people), plan.layout.code_type)
-    for rows, words in _chunks(people, coins, plan.most_words):
+    for rows, words in _chunks(people, source, plan.most_words):
         out = codes[rows]
         loops.pick_and_draw(words, column, views, absent, out)
         held.find(rows, words)
@@ -229,13 +251,13 @@ def _sliced_keys(plan: Plan, people: People, coins: Coins, loops: Any) -> np.nda
     return codes
 
 
-def _flipped_keys(plan: Plan, people: People, coins: Coins, loops: Any) -> Integers:
+def _flipped_keys(plan: Plan, people: People, source: BlockSource, loops: Any) -> Integers:
     """One-hot bits of one key."""
     kind = plan.channels[0].one_hot_bits
     assert kind is not None
     column, held = plan.channel_start(0), _Held(plan, people, loops)
     codes = np.empty(len(people), plan.layout.code_type)
-    for rows, words in _chunks(people, coins, plan.most_words):
+    for rows, words in _chunks(people, source, plan.most_words):
         states, marks = np.zeros(len(words), np.uint32), np.empty((len(words), 1), "<u4")
         held.find(rows, words)
         states[held.who[: held.found]] = held.states[: held.found]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..foundation.arrays import Bits, Words
+from ..foundation.block_source import BlockSource
 from ..foundation.coins import WORDS_PER_BLOCK, Coins
 from ..people.people import People
 from .report import Reports
@@ -16,24 +17,30 @@ if TYPE_CHECKING:
 
 PEOPLE = 1 << 10
 """People at a time: their planes stay in the nearest cache."""
+TILED_PEOPLE = 1 << 13
+"""People at a time if the loop makes their planes tile by tile."""
 GROUPS = 8
 """Groups of 32 positions at a time, whose words stay in the next cache."""
 _GROUP_BLOCKS = 32 // WORDS_PER_BLOCK
 """Blocks of words that a whole group takes."""
 
 
-def drawn_symbols(plan: Plan, people: People, coins: Coins, loops: Any) -> Reports:
+def drawn_symbols(plan: Plan, people: People, coins: Coins, source: BlockSource, loops: Any) -> Reports:
     """Everyone's report to a plan whose only channel has independent positions and many cells."""
     first = -(-plan.channel_start(0) // WORDS_PER_BLOCK)
-    draw = Planes(plan.channels[0], first, coins, loops)
+    channel: Any = plan.channels[0]
+    tiled = source.schedule is not None and len(channel.slice_ends) <= 1 + loops.MOST_LAWS
+    size = min(TILED_PEOPLE if tiled else PEOPLE, len(people))
+    draw: Planes | Tiles
+    draw = Tiles(channel, first, source, loops) if tiled else Planes(channel, first, coins, loops)
     encode = plan.encoding.fast_encode(plan.schema, plan.views, people, plan.cap, loops)
     bits = np.empty((len(people), plan.packing.bits_width), np.uint8)
-    plain, room = _rooms(first * min(PEOPLE, len(people)))
-    picked = np.zeros(PEOPLE, np.uint32)
-    for start in range(0, len(people), PEOPLE):
-        rows = slice(start, min(start + PEOPLE, len(people)))
+    plain, room = _rooms(first * size)
+    picked = np.zeros(size, np.uint32)
+    for start in range(0, len(people), max(size, 1)):
+        rows = slice(start, min(start + size, len(people)))
         addresses = people.addresses[rows]
-        words = coins.fill(addresses, first, plain.reshape(-1, first, WORDS_PER_BLOCK), room)
+        words = source.fill(addresses, first, plain.reshape(-1, first, WORDS_PER_BLOCK), room)
         draw(addresses, encode(rows, words, picked[: len(words)]), bits[rows])
     return Reports(plan.hash, views=np.zeros(len(people), np.int64), bits=bits)
 
@@ -42,6 +49,50 @@ def _rooms(blocks: int) -> tuple[Words, Bits]:
     """Memory for blocks of addresses, and for their words."""
     size = blocks * WORDS_PER_BLOCK
     return np.empty((blocks, WORDS_PER_BLOCK), np.uint32), np.empty(4 * size + 15, np.uint8)
+
+
+class _Packer:
+    """Packs which numbers are below each end: the bits of all cells."""
+
+    def __init__(self, cells: int, loops: Any) -> None:
+        self._loops, self._spread = loops, _spread(cells)
+
+    def __call__(self, marks: np.ndarray) -> Bits:
+        """The bits of all cells, in rows that have room for whole groups."""
+        cells, people, groups = marks.shape
+        if cells == 1:
+            return marks[0].view(np.uint8)
+        if cells == 2:
+            pairs = np.empty(people * groups, np.uint64)
+            self._loops.pack_two(marks.reshape(2, -1), pairs)
+            return pairs.view(np.uint8).reshape(people, -1)
+        if cells == 3:
+            triples = np.empty((people * groups, 3), np.uint32)
+            self._loops.pack_three(marks.reshape(3, -1), triples)
+            return triples.view(np.uint8).reshape(people, -1)
+        packed = np.empty((people, 4 * groups * cells), np.uint8)
+        self._loops.pack_symbols(marks, self._spread, packed)
+        return packed
+
+
+class Tiles:
+    """Draws the symbols of all positions, from words that the loop makes itself."""
+
+    def __init__(self, channel: Any, first_block: int, source: BlockSource, loops: Any) -> None:
+        self._loops, self._schedule = loops, source.schedule
+        self._ends = np.ascontiguousarray(channel.slice_ends, np.uint64)
+        self._facts = source.first + first_block, channel.positions, channel.silent, self._ends
+        self._groups, self._cells = -(-channel.positions // 32), self._ends.shape[1]
+        self._pack = _Packer(self._cells, loops)
+
+    def __call__(self, addresses: Words, states: np.ndarray, out: Bits) -> None:
+        """Write the packed cells of people in these states."""
+        several = self._cells > 1
+        shape = self._cells, len(addresses) if several else 0, self._groups
+        marks, own = np.empty(shape, np.uint32), np.ascontiguousarray(addresses, np.uint32)
+        self._loops.draw_tiles(own, self._schedule, *self._facts, states, marks, out)
+        if several:
+            out[:] = self._pack(marks)[:, : out.shape[1]]
 
 
 class Planes:
@@ -55,7 +106,7 @@ class Planes:
         self._numbers = first_block + np.arange(self._groups, dtype=np.uint32) * _GROUP_BLOCKS
         last = -(-(channel.positions - 32 * (self._groups - 1)) // WORDS_PER_BLOCK)
         self._last = min(last, loops.AT_FIRST)
-        self._spread = _spread(self._ends.shape[1])
+        self._pack = _Packer(self._ends.shape[1], loops)
         self._plain, self._room = _rooms(min(GROUPS, self._groups) * loops.AT_FIRST * PEOPLE)
 
     def __call__(self, addresses: Words, states: np.ndarray, out: Bits) -> None:
@@ -78,24 +129,7 @@ class Planes:
             found = self._loops.mark_own(*run, *facts, *found_in, found)
         if found:
             self._finish(addresses, states, who[:found], where[:found], marks)
-        out[:] = self._packed(marks)[:, : out.shape[1]]
-
-    def _packed(self, marks: np.ndarray) -> Bits:
-        """The bits of all cells, in rows that have room for whole groups."""
-        cells, people, groups = marks.shape
-        if cells == 1:
-            return marks[0].view(np.uint8)
-        if cells == 2:
-            pairs = np.empty(people * groups, np.uint64)
-            self._loops.pack_two(marks.reshape(2, -1), pairs)
-            return pairs.view(np.uint8).reshape(people, -1)
-        if cells == 3:
-            triples = np.empty((people * groups, 3), np.uint32)
-            self._loops.pack_three(marks.reshape(3, -1), triples)
-            return triples.view(np.uint8).reshape(people, -1)
-        packed = np.empty((people, 4 * groups * cells), np.uint8)
-        self._loops.pack_symbols(marks, self._spread, packed)
-        return packed
+        out[:] = self._pack(marks)[:, : out.shape[1]]
 
     def _first_words(self, addresses: Words, group: int) -> Words:
         """The first blocks of some groups for everyone, ``(blocks, people, 4)``."""

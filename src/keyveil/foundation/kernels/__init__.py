@@ -6,9 +6,10 @@ A room is loaded when one of its loops is first used, and Numba with it.
 from __future__ import annotations
 
 ROOMS = {
-    "counting": ("count", "marks_twice", "sum_bits"),
+    "counting": ("count", "marks_twice"),
+    "bit_columns": ("sum_bits",),
     "single_keys": ("find_held", "find_rest", "pick_and_draw", "redraw_held", "round_held"),
-    "held_keys": ("pick_items", "walk"),
+    "held_keys": ("pick_items", "report_items", "walk"),
     "view_states": (
         "encode_padded",
         "encode_whole",
@@ -28,6 +29,8 @@ ROOMS = {
         "finish_planes",
         "mark_own",
     ),
+    "vector_aes": ("FAST_AES", "encrypt_streams", "expand_key"),
+    "plane_tiles": ("MOST_LAWS", "draw_tiles"),
     "packed_cells": ("pack_symbols", "pack_three", "pack_two"),
     "collisions": ("collide", "collide_signed"),
     "drawn_people": ("draw_coco", "draw_collision"),

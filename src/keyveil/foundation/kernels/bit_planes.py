@@ -20,7 +20,7 @@ TILE = 256
 
 
 @jit
-def _below(words: Any, p: Any, column: Any, size: Any, end: Any) -> Any:
+def below(words: Any, p: Any, column: Any, size: Any, end: Any) -> Any:
     """Bit i is set if the number of a group's position i, which is in bit planes, is below ``end``."""
     less, same = U(0), (U(1) << size) - U(1)
     for j in range(U(32)):  # from the most significant plane on, until every position is decided
@@ -48,10 +48,10 @@ def draw_bits(
         marked = np.int64(states[p]) - silent
         for first in range(0, positions, 32):
             size, at = U(min(32, positions - first)), U(column + first)
-            bits = _below(words, p, at, size, U(fake))
+            bits = below(words, p, at, size, U(fake))
             if first <= marked < first + 32:
                 own = U(1) << U(marked - first)
-                bits = (bits & ~own) | (_below(words, p, at, size, U(show)) & own)
+                bits = (bits & ~own) | (below(words, p, at, size, U(show)) & own)
             out[p, first // 32] = bits
 
 
@@ -236,7 +236,7 @@ def finish_planes(
         if at >= first * laws and at < (first + np.int64(size)) * laws:
             own, law = U(1) << U(at // laws - first), U(1 + at % laws)
         for t in range(U(ends.shape[1])):
-            bits = _below(words, i, U(0), size, U(ends[U(0), t])) & ~own
+            bits = below(words, i, U(0), size, U(ends[U(0), t])) & ~own
             if own:
-                bits |= _below(words, i, U(0), size, U(ends[law, t])) & own
+                bits |= below(words, i, U(0), size, U(ends[law, t])) & own
             marks[t, p, g] = bits

@@ -37,27 +37,6 @@ def count(codes: Any, seen: Any) -> bool:
 
 
 @jit
-def sum_bits(rows: Any, sums: Any) -> None:
-    """Add up each bit over all rows of packed bits, the first in the lowest bit.
-
-    Each byte is spread over the eight bytes of a word, which count up to 255 rows at once.
-    """
-    width = U(rows.shape[1])
-    counted = np.zeros(rows.shape[1], np.uint64)
-    for first in range(0, rows.shape[0], 255):
-        for r in range(U(first), U(min(rows.shape[0], first + 255))):
-            row = rows[r]
-            for c in range(width):
-                spread = (U(row[c]) * U(0x0101010101010101)) & U(0x8040201008040201)
-                ones = ((spread + U(0x7F7F7F7F7F7F7F7F)) | spread) >> U(7)
-                counted[c] += ones & U(0x0101010101010101)
-        for c in range(width):
-            for bit in range(U(8)):
-                sums[c * U(8) + bit] += np.int64((counted[c] >> (bit * U(8))) & U(255))
-            counted[c] = U(0)
-
-
-@jit
 def marks_twice(rows: Any, cells: int) -> bool:
     """Whether some position of a row of packed bits marks two of its ``cells`` cells (at most 8).
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .lanes import U, jit
+from .registers import TILE
+from .vector_aes import encrypt_tile
+
+PEOPLE = 256
+"""People at a time: their words stay in the nearest cache."""
+_ABOVE = 1.0 + 2.0**-50
+"""So much above 1/divisor, the product with a number below 2^32 has the quotient as its integer part."""
 
 
 @jit
@@ -23,16 +32,57 @@ def pick_items(words: Any, starts: Any, keys: Any, states: Any) -> None:
 def walk(
     words: Any, column: int, states: Any, count: int, keep: int, lie: int, rest: int, out: Any
 ) -> None:
-    """``Symmetric.draw``: below ``keep`` the state itself, above it a walk around the circle."""
-    heavy = U(rest) * U(lie + 1)
+    """``Symmetric.draw``: below ``keep`` the state itself, above it a walk around the circle.
+
+    The first ``rest`` lies have ``lie + 1`` words each and the others ``lie``. The larger of the two
+    quotients is the number of the lie, and numbers below 2^32 divide exactly in floating point.
+    """
+    by_more, by_less = _ABOVE / np.float64(lie + 1), _ABOVE / np.float64(lie)
     for p in range(U(words.shape[0])):
-        word = U(words[p, U(column)])
-        to = U(states[p])
-        if word >= U(keep):
-            over = word - U(keep)
-            if over < heavy:
-                to += over // U(lie + 1) + U(1)
-            else:
-                to += U(rest) + (over - heavy) // U(lie) + U(1)
-            to -= U(count) if to >= U(count) else U(0)
-        out[p] = to
+        over = np.float64(words[p, U(column)]) - np.float64(keep)
+        lies = np.int32(max(over * by_more, (over - np.float64(rest)) * by_less))
+        to = np.int32(states[p]) + (np.int32(1) + lies if over >= 0.0 else np.int32(0))
+        out[p] = to - (np.int32(count) if to >= np.int32(count) else np.int32(0))
+
+
+@jit
+def _one_each(starts: Any, first: Any, people: Any) -> bool:
+    """Whether each of some people holds one key."""
+    other = U(0)
+    for p in range(first, first + people):
+        other |= (U(starts[p + U(1)]) - U(starts[p])) ^ U(1)
+    return other == U(0)
+
+
+@jit
+def report_items(
+    addresses: Any,
+    schedule: Any,
+    starts: Any,
+    keys: Any,
+    count: int,
+    keep: int,
+    lie: int,
+    rest: int,
+    out: Any,
+) -> None:
+    """``pick_items`` and ``walk`` with words 1 and 2 of the first block, which is made here."""
+    flat, people = addresses.reshape(-1), U(len(addresses))
+    made, plain = np.empty(4 * PEOPLE, np.uint32), np.zeros(4 * PEOPLE, np.uint32)
+    words, states = made.reshape(PEOPLE, 4), np.empty(PEOPLE, np.uint32)
+    for first in range(U(0), people, U(PEOPLE)):
+        some = min(U(PEOPLE), people - first)
+        if some == U(PEOPLE):
+            for i in range(U(0), U(4 * PEOPLE), U(4 * TILE)):
+                encrypt_tile(flat, U(4) * first + i, schedule, made, i)
+        else:
+            plain[: U(4) * some] = flat[U(4) * first :]
+            for i in range(U(0), U(4) * some, U(4 * TILE)):
+                encrypt_tile(plain, i, schedule, made, i)
+        if _one_each(starts, first, some):
+            at = U(starts[first])
+            for i in range(some):
+                states[i] = U(1) + U(keys[at + i])
+        else:
+            pick_items(words[:some], starts[first:], keys, states)
+        walk(words[:some], 2, states, count, keep, lie, rest, out[first:])

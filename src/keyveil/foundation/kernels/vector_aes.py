@@ -1,0 +1,179 @@
+"""AES-256 in the processor's own instructions, four blocks in a register, inside compiled loops.
+
+The words are those of ``Coins``. Where a loop makes them itself, they never leave the nearest cache. The
+instructions take the same time whatever the key and the data are. ``FAST_AES`` says whether this
+processor has them; whoever uses a schedule has compared its words with those of ``Coins`` first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import binding, ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .lanes import U, jit
+from .registers import BLOCK, FOUR, I32, I64, TILE, place_of, transposed
+
+_inline: Any = intrinsic
+_function: Any = cgutils.get_or_insert_function
+_found = binding.get_host_cpu_features()
+FAST_AES = all(_found.get(name, False) for name in ("aes", "vaes", "avx512f"))
+"""Whether the processor encrypts four blocks with one instruction."""
+ROUNDS = 14
+
+_I8, _HALVES = ir.IntType(8), ir.VectorType(I64, 2)
+_EIGHT = ir.VectorType(I64, 8)
+
+
+def _encrypted(context: Any, builder: Any, kind: Any, schedule: Any, states: list[Any]) -> list[Any]:
+    """Registers of four blocks each under one key, round by round so that they do not wait."""
+    step = ir.FunctionType(_EIGHT, [_EIGHT, _EIGHT])
+    middle = _function(builder.module, step, "llvm.x86.aesni.aesenc.512")
+    last = _function(builder.module, step, "llvm.x86.aesni.aesenclast.512")
+    for number in range(ROUNDS + 1):
+        at = place_of(context, builder, kind, schedule, ir.Constant(I64, 4 * number), BLOCK)
+        own = builder.load(at, align=4)
+        key = builder.bitcast(
+            builder.shuffle_vector(own, own, ir.Constant(FOUR, [0, 1, 2, 3] * 4)), _EIGHT
+        )
+        if number == 0:
+            states = [builder.xor(state, key) for state in states]
+        else:
+            states = [builder.call(last if number == ROUNDS else middle, [s, key]) for s in states]
+    return states
+
+
+@_inline
+def sub_word(typing: Any, word: Any) -> Any:
+    """``SubWord`` of FIPS 197: the substitution of each of four bytes."""
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kind = ir.FunctionType(_HALVES, [_HALVES, _I8])
+        assist = _function(builder.module, kind, "llvm.x86.aesni.aeskeygenassist")
+        block = builder.insert_element(ir.Constant(BLOCK, [0] * 4), values[0], ir.Constant(I32, 1))
+        found = builder.call(assist, [builder.bitcast(block, _HALVES), ir.Constant(_I8, 0)])
+        return builder.extract_element(builder.bitcast(found, BLOCK), ir.Constant(I32, 0))
+
+    return types.uint32(types.uint32), build
+
+
+@_inline
+def encrypt_tile(typing: Any, plain: Any, start: Any, schedule: Any, out: Any, to: Any) -> Any:
+    """Encrypt ``TILE`` blocks: words of ``plain`` from ``start`` on into ``out`` from ``to`` on."""
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kinds, states = signature.args, []
+        for number in range(TILE // 4):
+            index = builder.add(values[1], ir.Constant(I64, TILE * number))
+            at = place_of(context, builder, kinds[0], values[0], index, _EIGHT)
+            states.append(builder.load(at, align=4))
+        states = _encrypted(context, builder, kinds[2], values[2], states)
+        for number, state in enumerate(states):
+            index = builder.add(values[4], ir.Constant(I64, TILE * number))
+            at = place_of(context, builder, kinds[3], values[3], index, _EIGHT)
+            builder.store(state, at, align=4)
+        return context.get_dummy_value()
+
+    return types.void(plain, types.uint64, schedule, out, types.uint64), build
+
+
+def _tile_of_words(blocks: int) -> Any:
+    @_inline
+    def words_of_tile(
+        typing: Any, plain: Any, start: Any, number: Any, schedule: Any, out: Any, to: Any
+    ) -> Any:
+        def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            kinds, states = signature.args, []
+            counter = builder.trunc(values[2], I32)
+            nothing = ir.Constant(FOUR, [0] * TILE)
+            spread = [3 if lane % 4 == 3 else TILE for lane in range(TILE)]
+            for block in range(blocks):
+                own = builder.add(counter, ir.Constant(I32, block))
+                more = builder.insert_element(nothing, own, ir.Constant(I32, 3))
+                more = builder.shuffle_vector(more, nothing, ir.Constant(FOUR, spread))
+                for row in range(TILE // 4):
+                    index = builder.add(values[1], ir.Constant(I64, TILE * row))
+                    at = place_of(context, builder, kinds[0], values[0], index, FOUR)
+                    moved = builder.add(builder.load(at, align=4), more)
+                    states.append(builder.bitcast(moved, _EIGHT))
+            states = _encrypted(context, builder, kinds[3], values[3], states)
+            for block in range(blocks):
+                rows = [builder.bitcast(s, FOUR) for s in states[4 * block : 4 * block + 4]]
+                for word, row in enumerate(transposed(builder, rows)):
+                    index = builder.add(values[5], ir.Constant(I64, TILE * (4 * block + word)))
+                    at = place_of(context, builder, kinds[4], values[4], index, FOUR)
+                    builder.store(row, at, align=4)
+            return context.get_dummy_value()
+
+        return types.void(plain, types.uint64, types.uint64, schedule, out, types.uint64), build
+
+    return words_of_tile
+
+
+words_of_one = _tile_of_words(1)
+"""The words of block ``number`` of ``TILE`` streams, a row for each word, into ``out`` from ``to`` on.
+
+``plain`` from ``start`` on are their addresses, and ``lane_of`` says which lanes are whose.
+"""
+words_of_three = _tile_of_words(3)
+"""The same for three blocks from ``number`` on."""
+
+
+@jit
+def expand_key(key: Any, schedule: Any) -> None:
+    """The 60 words of the 15 round keys of a key of eight words (FIPS 197, 5.2)."""
+    constant = np.uint32(1)
+    for i in range(8):
+        schedule[i] = key[i]
+    for i in range(8, 60):
+        word = np.uint32(schedule[i - 1])
+        if i % 8 == 0:
+            word = sub_word(word)
+            word = np.uint32((word >> np.uint32(8)) | (word << np.uint32(24))) ^ constant
+            constant = np.uint32(constant << np.uint32(1))
+        elif i % 8 == 4:
+            word = sub_word(word)
+        schedule[i] = np.uint32(schedule[i - 8]) ^ word
+
+
+@jit
+def encrypt_streams(addresses: Any, first: int, count: int, schedule: Any, out: Any) -> None:
+    """Blocks ``first .. first + count`` of the streams at ``addresses`` (people, 4) into flat ``out``.
+
+    Addresses are copied for many blocks at a time, which have long been in memory when they are read.
+    """
+    blocks, most = U(len(addresses) * count), U(256)
+    size = max(most // U(count), U(1)) * U(count)
+    copies, last = np.empty(2 * size + 2 * TILE, np.uint64), np.empty(4 * TILE, np.uint32)
+    own, plain, flat = (
+        addresses.reshape(-1).view(np.uint64),
+        copies.view(np.uint32),
+        addresses.reshape(-1),
+    )
+    direct = count == 1 and first == 0
+    for start in range(U(0), blocks, size):
+        some = min(size, blocks - start)
+        if not direct:
+            at = U(0)
+            for person in range(start // U(count), (start + some) // U(count)):
+                low, high = own[U(2) * person], own[U(2) * person + U(1)] + (U(first) << U(32))
+                for number in range(U(count)):
+                    copies[at] = low
+                    copies[at + U(1)] = high + (number << U(32))
+                    at += U(2)
+        whole = some & ~U(TILE - 1)
+        for i in range(U(0), whole, U(TILE)):
+            if direct:
+                encrypt_tile(flat, U(4) * (start + i), schedule, out, U(4) * (start + i))
+            else:
+                encrypt_tile(plain, U(4) * i, schedule, out, U(4) * (start + i))
+        if whole < some:
+            for i in range(U(2) * (some - whole) if direct else U(0)):
+                copies[U(2) * whole + i] = own[U(2) * (start + whole) + i]
+            encrypt_tile(plain, U(4) * whole, schedule, last, U(0))
+            for i in range(U(4) * (some - whole)):
+                out[U(4) * (start + whole) + i] = last[i]
