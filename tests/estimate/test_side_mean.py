@@ -61,6 +61,35 @@ def test_an_unclear_share_of_holders_tells_nothing():
     assert np.isinf(side.variance[1:]).all()
 
 
+@pytest.mark.parametrize("share", [0.25, 0.35, 0.95, 1.2])
+def test_near_an_end_the_share_of_holders_is_cut_to_what_is_possible(share):
+    """The same law by numeric integration: the share on [0, 1], and the mass given the share."""
+    noise = np.array([[0.01, 0.004], [0.004, 0.009]])
+    side = SideMean.of(ValueAnswer(np.array([9]), np.array([[share, 0.2]]), noise[None]))
+    at = (np.arange(200_000) + 0.5) / 200_000
+    law = np.exp(-((at - share) ** 2) / (2 * noise[0, 0]))
+    law /= law.sum()
+    holders = law @ at
+    slope = noise[0, 1] / noise[0, 0]
+    mean = (0.2 - slope * (share - holders)) / holders
+    rest = noise[1, 1] - slope * noise[0, 1]
+    unsure = law @ (at - holders) ** 2
+    assert side.value[0] == pytest.approx(mean, rel=1e-4)
+    assert side.variance[0] == pytest.approx(
+        (rest + unsure * (slope - mean) ** 2) / holders**2, rel=1e-4
+    )
+
+
+def test_a_share_that_becomes_clear_tells_no_less_at_once():
+    """Where the two formulas meet, they agree within a thousandth."""
+    for share in (4.0 * 0.1, 1.0 - 4.0 * 0.1):
+        values = np.array([[share - 1e-9, 0.2], [share + 1e-9, 0.2]])
+        spread = np.tile(np.diag([0.01, 0.01]), (2, 1, 1))
+        side = SideMean.of(ValueAnswer(np.array([9, 9]), values, spread))
+        assert side.value[0] == pytest.approx(side.value[1], rel=1e-3)
+        assert side.variance[0] == pytest.approx(side.variance[1], rel=1e-2)
+
+
 @pytest.mark.sampled
 def test_a_side_mean_that_tells_nothing_changes_nothing():
     moments = moments_of(PARTS, tallies(4))

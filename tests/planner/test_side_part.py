@@ -141,6 +141,39 @@ def test_over_dense_beliefs_or_if_these_are_likely_it_does_not():
     assert len(over_beliefs(1.5, 2.5, weights=np.array([0.5, 0.5]))) == 2
 
 
+def chosen_by_regret(monkeypatch, *ratios: list[list[float]]) -> tuple[Option, ...]:
+    """The options if each share of the side question has these ratios (places of values, beliefs)."""
+
+    def stated(plan, *_):
+        plans = list(side_part.with_shares(plan))[: len(ratios)]
+        yield from zip(plans, (np.array(each).ravel() for each in ratios), strict=True)
+
+    monkeypatch.setattr(side_part, "score_ratios", stated)
+    return over_beliefs(1.5, 2.5)  # KVUE's plan, with regrets 1 and 1.1
+
+
+def test_regrets_are_relative_to_the_best_share_under_each_belief(monkeypatch):
+    """The gain near an end counts where the worst regret is, not only what the middle loses."""
+    best, alone = chosen_by_regret(monkeypatch, [[1, 1], [1, 1]], [[0.9, 1.05], [0.5, 1]])
+    assert round(best.plan.parts[1].share, 6) == 0.1
+    assert best.regrets == pytest.approx((1, 1.1 * 1.05))
+    assert alone.regrets == pytest.approx((1 / 0.5, 1.1))
+    assert best.score == max(best.regrets) <= alone.score == max(alone.regrets)
+
+
+def test_of_shares_that_are_alike_the_largest_is_taken(monkeypatch):
+    alike = [[0.8, 0.8], [0.5, 0.7]], [[0.8, 0.82], [0.51, 0.7]], [[0.81, 0.83], [0.5, 0.71]]
+    assert round(chosen_by_regret(monkeypatch, *alike)[0].plan.parts[1].share, 6) == 0.2
+    costly = (*alike[:2], [[0.9, 0.95], [0.6, 0.8]])
+    assert round(chosen_by_regret(monkeypatch, *costly)[0].plan.parts[1].share, 6) == 0.1
+
+
+def test_no_share_is_taken_that_raises_the_worst_regret(monkeypatch):
+    """The broken twin: by the average alone it would pay."""
+    assert len(chosen_by_regret(monkeypatch, [[0.8, 1.4], [0.8, 1.4]])) == 1
+    assert len(chosen_by_regret(monkeypatch, [[0.8, 0.9], [0.8, 0.9]])) == 2
+
+
 def test_told_nothing_the_side_question_is_asked_for_values_that_may_lie_near_an_end():
     """Around the middle of the range alone, it would not pay under most beliefs."""
     unknown = advise(Schema.of(50), "0.1", PEOPLE, brief=True)

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..foundation.arrays import Flags, Floats
+from .forecast.normal_law import cut_normal
 
 if TYPE_CHECKING:
     from .side import ValueAnswer
 
+UNCLEAR = 2.0
+"""Standard errors that the share of people who hold anything must lie above zero to tell anything."""
 CLEAR = 4.0
-"""Standard errors that the share of people who hold anything must lie above zero."""
+"""Standard errors from which the share is far from an end of [0, 1]."""
 
 
 class CommonMean(NamedTuple):
@@ -53,13 +56,34 @@ class SideMean(NamedTuple):
 
     @classmethod
     def of(cls, answer: ValueAnswer) -> SideMean:
-        """The mean and its variance by the delta method, where the share of holders is clear."""
+        """The mean and its variance by the delta method.
+
+        A share of holders that is nearly as small as its error says little about a ratio. But a share
+        lies in [0, 1]: near an end, its law is cut to what is possible, and the mass is moved with it
+        by regression. At epsilon 0.1 this is all that thousands of people can tell.
+        """
         share, noise = answer.values[..., 0], answer.covariance[..., 0, 0]
         with np.errstate(divide="ignore", invalid="ignore"):
-            clear = share > CLEAR * np.sqrt(noise)
-            value, variance = answer.mean, answer.stderr**2
-        clear &= np.isfinite(variance) & (variance > 0)
-        return cls(np.where(clear, value, 0.0), np.where(clear, variance, np.inf))
+            error = np.sqrt(noise)
+            tells = share > UNCLEAR * error
+            clear = np.minimum(share, 1.0 - share) > CLEAR * error
+            near_end = cls._near_end(answer)
+            value = np.where(clear, answer.mean, near_end.value)
+            variance = np.where(clear, answer.stderr**2, near_end.variance)
+        tells &= np.isfinite(variance) & (variance > 0)
+        return cls(np.where(tells, value, 0.0), np.where(tells, variance, np.inf))
+
+    @classmethod
+    def _near_end(cls, answer: ValueAnswer) -> SideMean:
+        """The same with the law of the share cut to [0, 1]."""
+        share, mass = answer.values[..., 0], answer.values[..., 1]
+        noise, shared = answer.covariance[..., 0, 0], answer.covariance[..., 0, 1]
+        slope = shared / noise
+        rest = answer.covariance[..., 1, 1] - slope * shared
+        ends = np.zeros_like(share), np.ones_like(share)
+        holders, unsure, _ = cut_normal(share, np.sqrt(noise), *ends)
+        value = (mass - slope * (share - holders)) / holders
+        return cls(value, (rest + unsure * (slope - value) ** 2) / holders**2)
 
     def flat(self) -> SideMean:
         """The same with one axis."""

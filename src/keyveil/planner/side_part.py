@@ -8,6 +8,7 @@ keys, so frequencies lose a little. Both are in the predicted score of the plan 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,7 +24,8 @@ from ..people.scale import Scale
 from ..plan.plan import Plan
 from .final_choice import default_errors
 from .helpful_fact import OFF
-from .options import KeyScores, Option, cap_penalty, cost_among, key_scores, scored, tight_plan
+from .options import Option, cap_penalty, cost_among, key_scores, scored, tight_plan
+from .robust import NEAR_WORST
 
 SHARES = ("0.05", "0.1", "0.2")
 """The shares of people for the side question that are tried."""
@@ -51,7 +53,7 @@ def with_side_part(options: Sequence[Option], people: int, ask: str, prior: Prio
         return scored(ask, errors.frequency / base.frequency, errors.mean / base.mean)
 
     tried = []
-    for plan in _with_shares(chosen.plan):
+    for plan in with_shares(chosen.plan):
         scores, errors = key_scores(plan, people, prior), _errors(plan, people, prior)
         if scores is not None and GAIN * errors.mean <= plain.mean:
             total = chosen.score * score(errors) / score(plain)
@@ -66,32 +68,60 @@ def with_side_part_over_beliefs(
 ) -> tuple[Option, ...]:
     """The same if several beliefs are possible.
 
-    The average score over beliefs must fall by ``GAIN``. If none is likelier than another, the worst
-    regret must not rise. Where values lie is not known either, unless it was stated: under each belief
-    the score is averaged over values around the middle of their range and near one end. Told nothing,
-    the largest share is taken of those whose averages predictions cannot tell apart: it costs little,
-    and gains most if values lie near one end.
+    Where values lie is not known either, unless it was stated: each belief is then judged by values
+    around the middle of their range, and by values near one end. The average score over all of these
+    must fall by ``GAIN``. Told nothing, the choice is by regret; see ``_least_regret``.
     """
     chosen = options[0]
     if not may_gain(chosen.plan, ask):
         return tuple(options)
-    weights, before = beliefs.weights, np.array(chosen.regrets)
-    best, least = chosen, 1.0 / GAIN
     priors = beliefs.priors
     if beliefs.mean is None:
         priors = (*priors, *(_near_end(chosen.plan, prior, beliefs) for prior in priors))
-    for plan, each in _score_ratios(chosen.plan, people, ask, priors):
-        ratios = np.exp(np.log(each).reshape(-1, len(before)).mean(axis=0))
-        average = float(np.exp(np.average(np.log(ratios), weights=weights)))
-        regrets = before * ratios
-        safe = weights is not None or regrets.max() <= before.max()
-        scores = key_scores(plan, people, beliefs.prior)
-        alike = GAIN if weights is None and best is not chosen else 1.0
-        if average <= alike * least and safe and scores is not None:
-            score = float(regrets.max()) if weights is None else chosen.score * average
-            best = _with_regrets(chosen, plan, regrets, scores, score)
-            least = min(least, average)
-    return tuple(options) if best is chosen else (best, *options)
+    plans, ratios = [chosen.plan], [np.ones(len(priors))]
+    for plan, ratio in score_ratios(chosen.plan, people, ask, priors):
+        if key_scores(plan, people, beliefs.prior) is not None:
+            plans.append(plan)
+            ratios.append(ratio)
+    by_belief = np.array(ratios).reshape(len(plans), -1, len(beliefs.priors))
+    if beliefs.weights is None:
+        return _least_regret(options, plans, by_belief, people, beliefs.prior)
+    logs = np.log(by_belief).mean(axis=1)
+    averages = np.exp(np.average(logs, axis=1, weights=beliefs.weights))
+    best = int(np.argmin(averages))
+    if GAIN * averages[best] > 1.0:
+        return tuple(options)
+    regrets = np.array(chosen.regrets) * np.exp(logs[best])
+    score = chosen.score * float(averages[best])
+    return (_with_regrets(chosen, plans[best], regrets, people, beliefs.prior, score), *options)
+
+
+def _least_regret(
+    options: Sequence[Option], plans: Sequence[Plan], ratios: Floats, people: int, prior: Prior
+) -> tuple[Option, ...]:
+    """The options after the plan whose share of people for the side question has the least regret.
+
+    ``ratios`` ``(plans, places of values, beliefs)`` are scores over that of the first plan, which has
+    no side part. The regret of a plan is relative to the best of them under the same belief. Shares
+    whose worst regrets are within ``NEAR_WORST`` of the smallest, and whose averages predictions cannot
+    tell apart, are alike: the largest is taken, because it costs little and gains most if values lie
+    near one end. All options then have regrets relative to plans with a side part.
+    """
+    least = ratios.min(axis=0)
+    regrets = np.array(options[0].regrets) * ratios / least
+    worst = regrets.max(axis=(1, 2))
+    averages = np.exp(np.log(regrets).mean(axis=(1, 2)))
+    pays = (GAIN * averages <= averages[0]) & (worst <= worst[0])
+    near = np.flatnonzero(pays & (worst <= NEAR_WORST * worst.min()))
+    if not len(near):
+        return tuple(options)
+    best = int(near[averages[near] <= GAIN * averages[near].min()][-1])
+    own = regrets[best].max(axis=0)
+    others = []
+    for option in options:
+        after = (np.array(option.regrets) / least).max(axis=0)
+        others.append(replace(option, regrets=tuple(after.tolist()), score=float(after.max())))
+    return (_with_regrets(options[0], plans[best], own, people, prior, float(own.max())), *others)
 
 
 def _near_end(plan: Plan, prior: Prior, beliefs: Beliefs) -> Prior:
@@ -100,7 +130,7 @@ def _near_end(plan: Plan, prior: Prior, beliefs: Beliefs) -> Prior:
     return Prior.of(plan.schema, mean=mean, spread=beliefs.spread, sizes=prior.sizes)
 
 
-def _score_ratios(
+def score_ratios(
     plan: Plan, people: int, ask: str, priors: Sequence[Prior]
 ) -> Iterator[tuple[Plan, Floats]]:
     """Each plan with a side part, and its score over that of ``plan`` under each belief."""
@@ -113,16 +143,18 @@ def _score_ratios(
         pairs = zip(errors, base, strict=True)
         return np.array([scored(ask, e.frequency / b.frequency, e.mean / b.mean) for e, b in pairs])
 
-    for longer in _with_shares(plan):
+    for longer in with_shares(plan):
         errors = [_errors(longer, people, prior, BELIEF_SHARE) for prior in priors]
         yield longer, scores(errors) / scores(plain)
 
 
 def _with_regrets(
-    chosen: Option, plan: Plan, regrets: Floats, scores: KeyScores, score: float
+    chosen: Option, plan: Plan, regrets: Floats, people: int, prior: Prior, score: float
 ) -> Option:
     """The option with a side part; its people factors grow as fewer people are left for the keys."""
+    scores = key_scores(plan, people, prior)
     assert plan.parts is not None
+    assert scores is not None
     left = plan.parts[0].share
     return Option(
         plan,
@@ -147,7 +179,7 @@ def may_gain(plan: Plan, ask: str) -> bool:
     )
 
 
-def _with_shares(plan: Plan) -> Iterator[Plan]:
+def with_shares(plan: Plan) -> Iterator[Plan]:
     """The plan with each share of people for the side question, if there is such a plan."""
     try:
         side = Plan.of_document(plan.schema, SIDE, plan.promised, plan.calibrate, {})

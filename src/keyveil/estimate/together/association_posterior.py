@@ -8,10 +8,7 @@ import numpy as np
 
 from ...foundation.arrays import Flags, Floats
 from ..assisted import Mixture
-from ..forecast.normal_law import below, density
-
-LEAST_MASS = 1e-12
-"""Probability within the limits below which a normal law is taken to be at the nearest limit."""
+from ..forecast.normal_law import cut_normal
 
 
 class AssociationPosterior(NamedTuple):
@@ -28,26 +25,6 @@ def common_prior(prior: Mixture, learned_from: Flags) -> Mixture:
     centre = np.full_like(prior.centre, np.median(prior.centre[learned_from]))
     scales = np.broadcast_to(np.median(prior.scales[learned_from], axis=0), prior.scales.shape)
     return Mixture(centre, scales, prior.weights)
-
-
-def cut_normal(mean: Floats, stderr: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
-    """Mean, variance and logarithm of the probability of normal laws that are cut to [low, high]."""
-    stderr = np.maximum(stderr, 1e-150)
-    to_low, to_high = (np.clip((end - mean) / stderr, -1e8, 1e8) for end in (low, high))
-    # The probability of the side that is nearer keeps its digits.
-    flipped = to_low > 0
-    mass = np.where(flipped, below(-to_low) - below(-to_high), below(to_high) - below(to_low))
-    inside = mass > LEAST_MASS
-    safe = np.where(inside, mass, 1.0)
-    at_low, at_high = density(to_low), density(to_high)
-    moved = (at_low - at_high) / safe
-    narrowed = 1.0 + (to_low * at_low - to_high * at_high) / safe - moved**2
-    nearest = np.clip(mean, low, high)
-    cut = np.where(inside, np.clip(mean + stderr * moved, low, high), nearest)
-    variance = np.where(inside, stderr**2 * np.maximum(narrowed, 0.0), 0.0)
-    away = np.minimum(np.minimum(np.abs(to_low), np.abs(to_high)), 1e8)
-    height = np.where(inside, np.log(safe), -(away**2) / 2)
-    return cut, variance, height
 
 
 def posterior(
