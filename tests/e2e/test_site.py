@@ -149,3 +149,35 @@ def test_every_mark_of_a_benchmark_is_on_the_page_that_it_writes_to():
     others = ["told", "blind", "pilot", "predicted", "side", "caps", "spread", "end_to_end"]
     assert marks == told_the_table + others
     assert "<!-- bench" not in (DOCS / "planner.md").read_text()
+
+
+SENTENCE = re.compile(r"(?<=[a-z0-9`)\]%*][.?!]) (?=[A-Z`\[*])")
+"""Where a sentence ends and another begins on the same line, once code is masked."""
+
+
+def sentences_that_share_a_line(text: str) -> list[str]:
+    """Lines of prose with more than one sentence; code, tables, headings and benchmarks aside."""
+    crowded, aside = [], False
+    for line in text.splitlines():
+        if line.startswith(("<!-- bench", "<!-- table", "<!-- false")):
+            aside = True
+        elif line.startswith(("<!-- /", "<!-- end")):
+            aside = False
+        elif line.lstrip().startswith("```"):
+            aside = not aside
+        prose = not aside and not line.startswith("    ") and line.lstrip()[:1] not in ("|", "#", "<")
+        masked = re.sub(
+            r"\b(Sec|Secs|Fig|Figs|Eq|Thm|al)\.|`[^`]+`", "`code`", line.lstrip("0123456789. ")
+        )
+        if prose and SENTENCE.search(masked):
+            crowded.append(line)
+    return crowded
+
+
+def test_a_line_of_a_page_has_one_sentence():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *DOCS.rglob("*.md")]
+    assert {
+        page.name: found for page in pages if (found := sentences_that_share_a_line(page.read_text()))
+    } == {}
+    assert sentences_that_share_a_line("One thing is so. Another is not.\n")
+    assert sentences_that_share_a_line("- **Bold.** It is one sentence.\n- It runs `a. B` here.\n") == []
