@@ -15,7 +15,8 @@ from keyveil import Coins, Plan, Schema
 from keyveil.cli import planner_output
 from keyveil.cli.command import run
 from keyveil.people.prior import Prior
-from keyveil.planner.options import ALIKE, people_factor
+from keyveil.planner.key_scores import people_factor
+from keyveil.planner.options import ALIKE
 from keyveil.planner.planner import advise, two_digit_numbers
 
 

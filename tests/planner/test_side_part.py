@@ -19,7 +19,13 @@ from keyveil.planner.competitor import competitor_name, parse_competitor
 from keyveil.planner.curves import curves
 from keyveil.planner.options import Option, options_for
 from keyveil.planner.planner import advise
-from keyveil.planner.side_part import GAIN, may_gain, with_side_part, with_side_part_over_beliefs
+from keyveil.planner.side_part import (
+    GAIN,
+    SideComparison,
+    may_gain,
+    with_side_part,
+    with_side_part_over_beliefs,
+)
 from keyveil.simulate.contest import Contest
 
 KEYS, PEOPLE = 60, 100_000
@@ -146,3 +152,20 @@ def test_told_nothing_the_side_question_is_asked_for_values_that_may_lie_near_an
     unknown = advise(Schema.of(50), "0.1", PEOPLE, brief=True)
     assert unknown.best.family.endswith("sign")
     assert max(unknown.best.regrets) <= max(unknown.options[1].regrets)
+
+
+def test_a_plan_that_is_not_safe_is_left_out_at_the_first_belief_that_shows_it():
+    plan, worse = (Plan.of(Schema.of(6), "kvue", epsilon, "tight") for epsilon in (2, 1))
+    priors = [Prior.of(6, held=held) for held in (1, 2, 3, 4)]  # two beliefs, values in two places
+    compared = SideComparison(plan, 1000, "both", priors)
+    before = np.array([1.2, 1.5])
+    assert compared.ratios(plan, before, safe=True) == pytest.approx([1.0, 1.0])
+    ratios = compared.ratios(worse, before, safe=False)
+    assert (ratios > 1).all()
+    assert compared.ratios(worse, before, safe=True) is None
+    allowed = np.array([1.2, 1.2 * ratios.max() + 1])
+    assert compared.ratios(worse, allowed, safe=True) is None, "the largest regret rises itself"
+    eased = SideComparison(worse, 1000, "both", priors)
+    np.testing.assert_array_equal(
+        eased.ratios(plan, before, safe=True), eased.ratios(plan, before, safe=False)
+    )

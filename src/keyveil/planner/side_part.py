@@ -23,7 +23,9 @@ from ..people.scale import Scale
 from ..plan.plan import Plan
 from .final_choice import default_errors
 from .helpful_fact import OFF
-from .options import KeyScores, Option, cap_penalty, cost_among, key_scores, scored, tight_plan
+from .key_scores import KeyScores, cap_penalty, key_scores
+from .options import Option, cost_among, scored
+from .tight_plans import kept_plan
 
 SHARES = ("0.05", "0.1", "0.2")
 """The shares of people for the side question that are tried."""
@@ -44,8 +46,9 @@ def with_side_part(options: Sequence[Option], people: int, ask: str, prior: Prio
     chosen = options[0]
     if not may_gain(chosen.plan, ask):
         return tuple(options)
-    kvue = tight_plan(chosen.plan.schema, "kvue", chosen.plan.promised, {})
-    base, plain = (_errors(plan, people, prior) for plan in (kvue, chosen.plan))
+    kvue = kept_plan(chosen.plan.schema, "kvue", chosen.plan.promised, {})
+    base = _errors(kvue, people, prior)
+    plain = base if chosen.plan == kvue else _errors(chosen.plan, people, prior)
 
     def score(errors: Errors) -> float:
         return scored(ask, errors.frequency / base.frequency, errors.mean / base.mean)
@@ -80,14 +83,16 @@ def with_side_part_over_beliefs(
     priors = beliefs.priors
     if beliefs.mean is None:
         priors = (*priors, *(_near_end(chosen.plan, prior, beliefs) for prior in priors))
-    for plan, each in _score_ratios(chosen.plan, people, ask, priors):
-        ratios = np.exp(np.log(each).reshape(-1, len(before)).mean(axis=0))
+    compared = SideComparison(chosen.plan, people, ask, priors)
+    for plan in _with_shares(chosen.plan):
+        ratios = compared.ratios(plan, before, safe=weights is None)
+        if ratios is None:
+            continue
         average = float(np.exp(np.average(np.log(ratios), weights=weights)))
         regrets = before * ratios
-        safe = weights is not None or regrets.max() <= before.max()
         scores = key_scores(plan, people, beliefs.prior)
         alike = GAIN if weights is None and best is not chosen else 1.0
-        if average <= alike * least and safe and scores is not None:
+        if average <= alike * least and scores is not None:
             score = float(regrets.max()) if weights is None else chosen.score * average
             best = _with_regrets(chosen, plan, regrets, scores, score)
             least = min(least, average)
@@ -100,22 +105,44 @@ def _near_end(plan: Plan, prior: Prior, beliefs: Beliefs) -> Prior:
     return Prior.of(plan.schema, mean=mean, spread=beliefs.spread, sizes=prior.sizes)
 
 
-def _score_ratios(
-    plan: Plan, people: int, ask: str, priors: Sequence[Prior]
-) -> Iterator[tuple[Plan, Floats]]:
-    """Each plan with a side part, and its score over that of ``plan`` under each belief."""
-    kvue = tight_plan(plan.schema, "kvue", plan.promised, {})
-    base, plain = (
-        [_errors(own, people, prior, BELIEF_SHARE) for prior in priors] for own in (kvue, plan)
-    )
+class SideComparison:
+    """Plans with a side part against the plan without, under each belief."""
 
-    def scores(errors: Sequence[Errors]) -> Floats:
-        pairs = zip(errors, base, strict=True)
-        return np.array([scored(ask, e.frequency / b.frequency, e.mean / b.mean) for e, b in pairs])
+    def __init__(self, plan: Plan, people: int, ask: str, priors: Sequence[Prior]) -> None:
+        self._plan, self._people, self._ask, self._priors = plan, people, ask, priors
+        self._kvue = kept_plan(plan.schema, "kvue", plan.promised, {})
+        self._base: dict[int, Errors] = {}
+        self._plain: dict[int, float] = {}
 
-    for longer in _with_shares(plan):
-        errors = [_errors(longer, people, prior, BELIEF_SHARE) for prior in priors]
-        yield longer, scores(errors) / scores(plain)
+    def ratios(self, plan: Plan, before: Floats, *, safe: bool) -> Floats | None:
+        """The score of a plan over that of the plan without a side part, under each belief.
+
+        ``before`` are the regrets of the latter. If the plan must be ``safe``, None as soon as its
+        regret is above the largest of those: beliefs with large regrets are compared first.
+        """
+        ratios = np.empty(len(before))
+        for belief in np.argsort(-before, kind="stable").tolist():
+            places = range(belief, len(self._priors), len(before))
+            each = np.array([self._ratio(plan, place) for place in places])
+            ratios[belief] = np.exp(np.log(each).mean())
+            if safe and before[belief] * ratios[belief] > before.max():
+                return None
+        return ratios
+
+    def _ratio(self, plan: Plan, place: int) -> float:
+        if place not in self._base:
+            self._base[place] = self._errors(self._kvue, place)
+            same = self._plan == self._kvue
+            plain = self._base[place] if same else self._errors(self._plan, place)
+            self._plain[place] = self._score(plain, place)
+        return self._score(self._errors(plan, place), place) / self._plain[place]
+
+    def _errors(self, plan: Plan, place: int) -> Errors:
+        return _errors(plan, self._people, self._priors[place], BELIEF_SHARE)
+
+    def _score(self, errors: Errors, place: int) -> float:
+        base = self._base[place]
+        return scored(self._ask, errors.frequency / base.frequency, errors.mean / base.mean)
 
 
 def _with_regrets(
