@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 
 import pytest
+from planned_once import once
 
 from keyveil.cli import planner_output
 from keyveil.cli.command import run
@@ -21,17 +21,9 @@ DRAWN: dict[tuple[object, ...], Curves] = {}
 def planned_once() -> Iterator[None]:
     """Compute the planner's answer once for all commands that ask it the same question.
 
-    It depends on the question and on the epsilons that the planner tries, which one test changes. Other
-    folders' tests, which may run in the same process, ask the planner itself.
+    Other folders' tests, which may run in the same process, ask the planner itself.
     """
-    answers, drawn = ANSWERS, DRAWN
-    advise, curves = planner_output.advise, planner_output.curves
-
-    def advise_once(*question: object, **options: object) -> planner.Advice:
-        key = pickle.dumps((question, options, planner.EPSILONS))
-        if key not in answers:
-            answers[key] = advise(*question, **options)
-        return answers[key]
+    drawn, curves = DRAWN, planner_output.curves
 
     def curves_once(schema: object, advice: planner.Advice, *options: object) -> Curves:
         key = id(advice), options  # the answers are kept, so that no other one has this id
@@ -40,7 +32,7 @@ def planned_once() -> Iterator[None]:
         return drawn[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planner_output, "advise", advise_once)
+        patch.setattr(planner_output, "advise", once(planner_output.advise, ANSWERS))
         patch.setattr(planner_output, "curves", curves_once)
         yield
 

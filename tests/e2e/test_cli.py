@@ -448,7 +448,7 @@ def test_compare_of_conditionals_hears_the_prior(folder):
     for prior in ("table", "default"):
         keyveil(*COMPARE, "all.csv", "--range", "0,10", "--top", 6, "--people", "1e4", "--mechanism",
                 "auto", "--epsilon", "4,6", "--repeat", 1, "--coins", "x", "--prior", prior,
-                "--json", f"{prior}.json", cwd=folder)  # fmt: skip
+                "--estimator", "pooled", "--json", f"{prior}.json", cwd=folder)  # fmt: skip
         chosen.append([row["chosen"] for row in json.loads((folder / f"{prior}.json").read_text())])
     assert chosen[0] != chosen[1]
 
@@ -456,17 +456,20 @@ def test_compare_of_conditionals_hears_the_prior(folder):
 COMPARE = ("compare", "--conditional", "2", "--person", "user", "--data")
 
 
-def test_compare_says_what_it_did_to_the_table(folder):
-    arguments = ("--range", "2,4", "--people", "1e4", "--mechanism", "auto", "--repeat", "2")
-    done = subprocess.run(
-        [KEYVEIL, *COMPARE, "people.csv", *arguments],
-        cwd=folder, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+def test_compare_says_what_it_did_to_the_table(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    short = ("--people", "1e4", "--mechanism", "pairs", "--estimator", "pooled", "--repeat", "2")
+
+    def noted(*arguments: str) -> str:
+        capsys.readouterr()
+        assert run([*COMPARE, *arguments, *short]) == 0
+        return capsys.readouterr().err
+
     values = [line.split(",") for line in (folder / "people.csv").read_text().splitlines()[1:]]
     held = [float(value) for _, _, value in values if value]
     outside = sum(not 2 <= value <= 4 for value in held)
     share = f"{outside / len(held):.0%} of all: is this the range (--range) that they are on?"
-    assert done.stderr.strip() == (
+    assert noted("people.csv", "--range", "2,4").strip() == (
         f"{outside:,} of {len(held):,} values lay outside 2,4 and were clipped to it, {share}"
     )
     for last, said in (
@@ -474,12 +477,8 @@ def test_compare_says_what_it_did_to_the_table(folder):
         ("", "1 row had no number as value and counts"),
     ):
         (folder / "text.csv").write_text(f"user,key,value\n1,a,x\n2,a,1\n2,b,0\n{last}")
-        done = subprocess.run(
-            [KEYVEIL, *COMPARE, "text.csv", "--people", "1e4", "--mechanism", "auto", "--repeat", "2"],
-            cwd=folder, capture_output=True, text=True, check=True,
-        )  # fmt: skip
         assumed = "no --range given: values are taken to be in [-1, 1]"
-        assert done.stderr.splitlines() == [assumed, f"{said} as not held"]
+        assert noted("text.csv").splitlines() == [assumed, f"{said} as not held"]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,10 @@ WRITTEN = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs")
 PAGES = [page for page in WRITTEN if {"python", "console"} & {language for language, _ in blocks(page)}]
 
 
+PLANS = re.compile(r"\.(?:choose|advise)\(|--mechanism \S*auto")
+"""What asks the planner. A page asks it the same question several times, by command and in Python."""
+
+
 def test_there_are_pages_with_code():
     assert len(PAGES) > 20
 
@@ -35,8 +39,10 @@ def test_code_blocks_run(page, tmp_path):
 
     If lines follow a command in its block, it must print exactly these.
     """
-    places = [str(ROOT / "examples"), str(Path(__file__).parent)]
-    script: list[str] = [f"import sys; sys.path[:0] = {places!r}"]
+    folders = [str(ROOT / "examples"), str(Path(__file__).parent)]
+    script: list[str] = [f"import sys; sys.path[:0] = {folders!r}"]
+    if PLANS.search(page.read_text()):
+        script.append("__import__('planned_once').in_this_process()")
     for language, code in blocks(page):
         if language == "python":
             script.append(code)

@@ -15,7 +15,9 @@ from keyveil import Coins, Plan, Schema
 from keyveil.cli import planner_output
 from keyveil.cli.command import run
 from keyveil.people.prior import Prior
-from keyveil.planner.options import ALIKE, people_factor
+from keyveil.planner.advice import Advice
+from keyveil.planner.key_scores import people_factor
+from keyveil.planner.options import ALIKE
 from keyveil.planner.planner import advise, two_digit_numbers
 
 
@@ -37,6 +39,18 @@ def at(tmp_path, monkeypatch, command):
 
 LONG = os.environ.get("KEYVEIL_LONG") == "1"
 AUTO = ("plan", "--keys", 20, "--range", "1,5", "--mechanism", "auto")
+
+
+def kept_answers(patch: pytest.MonkeyPatch) -> list[Advice]:
+    """The planner's answers to the commands from here on, in their order."""
+    answers, advise_once = [], planner_output.advise
+
+    def keep(*question: object, **options: object) -> Advice:
+        answers.append(advise_once(*question, **options))
+        return answers[-1]
+
+    patch.setattr(planner_output, "advise", keep)
+    return answers
 
 
 def test_auto_makes_a_plan_that_names_what_was_chosen_and_says_why(at):
@@ -101,14 +115,16 @@ def test_an_explanation_needs_no_keys_and_no_epsilon_and_has_its_picture(at, cap
     for name in ("LC_ALL", "LC_CTYPE", "LANG"):
         monkeypatch.delenv(name, raising=False)
     bare = ("plan", "--mechanism", "auto", "--people", "1e6", "--explain")
-    said = at(*bare).splitlines()
+    with monkeypatch.context() as patch:
+        answers = kept_answers(patch)
+        said = at(*bare).splitlines()
     assert said[0] == "no --keys and no --epsilon given: explained for 100 keys and epsilon 1"
     assert said[1].startswith("the plan is a first round (sized): ask ")
     assert said[4].startswith(
         "1,000,000 people at epsilon 1, expecting that people may hold anything from one key to"
     )
-    found = advise(Schema.of(100), 1, 10**6)
-    names = [option.family for option in found.runners_up(4)]
+    (advice,) = answers
+    names = [option.family for option in advice.runners_up(4)]
     expected = f"1 {names[0]} (chosen)   " + "   ".join(f"{n} {m}" for n, m in enumerate(names[1:], 2))
     start = said.index(expected)
     for above, part in ((start + 1, "frequency"), (start + 11, "mean")):
@@ -120,8 +136,9 @@ def test_an_explanation_needs_no_keys_and_no_epsilon_and_has_its_picture(at, cap
             *("10", "k", "100", "k", "1", "M", "10", "M", "100", "M"),
         ]
     assert not any("\x1b" in line for line in said)
-    assert at(*bare, "--keys", 20).startswith("no --epsilon given: explained for epsilon 1\n")
-    assert at(*bare, "--epsilon", 2).startswith("no --keys given: explained for 100 keys\n")
+    known = (*bare, "--held", 3)
+    assert at(*known, "--keys", 20).startswith("no --epsilon given: explained for epsilon 1\n")
+    assert at(*known, "--epsilon", 2).startswith("no --keys given: explained for 100 keys\n")
     assert "plan needs --keys, --epsilon (or" in at(*bare, "-o", "p", code=2)
     assert "plan needs --keys, --epsilon (or" in at(*bare[:-1], code=2)
     monkeypatch.setenv("LC_ALL", "C")
@@ -268,7 +285,7 @@ def test_auto_refuses_in_one_line(at, arguments, code, said):
 
 
 def test_anyway_makes_the_best_plan_all_the_same(at):
-    at(*AUTO, "--epsilon", "0.1", "--people", 1000, "--anyway", "-o", "p")
+    at(*AUTO, "--epsilon", "0.1", "--people", 1000, "--held", 3, "--anyway", "-o", "p")
     plan = Plan.load(at.folder / "p")
     assert plan.proven <= plan.promised == Decimal("0.1")
 
@@ -418,9 +435,7 @@ def test_fakes_are_told_of_the_keys_that_are_expected(at):
 
 def test_a_refusal_agrees_with_its_table(at, capsys, monkeypatch):
     """Each row's number of people is enough for its plan. (``test_planner`` checks the refusal's.)"""
-    answers, advise_once = [], planner_output.advise
-    keep = lambda *question, **more: answers.append(advise_once(*question, **more)) or answers[-1]  # noqa: E731
-    monkeypatch.setattr(planner_output, "advise", keep)
+    answers = kept_answers(monkeypatch)
     assert run([str(a) for a in (*REFUSED, "--explain")]) == 1
     told = capsys.readouterr()
     (advice,) = answers
@@ -469,8 +484,8 @@ TABLE = ("compare", "--data", "people.csv", "--person", "user", "--range", "1,5"
 
 
 def test_compare_says_where_the_planner_would_refuse(at):
-    asked = (*TABLE[:-1], 100, "--mechanism", "kvue,auto", "--repeat", 2, "--json", "rows.json")
-    said = at(*asked, "--epsilon", "0.05,8")
+    asked = (*TABLE[:-1], 100, "--mechanism", "kvue,auto", "--repeat", 2, "--prior", "table")
+    said = at(*asked, "--epsilon", "0.05,8", "--json", "rows.json")
     assert "At epsilon 0.05 the planner would refuse" in said
     rows = json.loads((at.folder / "rows.json").read_text())
     refused = {(row["mechanism"], row["epsilon"]) for row in rows if row["refused"]}
@@ -506,14 +521,15 @@ def test_compare_measures_single_keys(at):
         assert all(row[name] is not None for row in rows)
     assert "auto (" in said
     assert (at.folder / "rows.png").stat().st_size > 10_000
-    again = at(*TABLE, "--mechanism", "kvue,graded:levels=3,auto", "--epsilon", 3, "--repeat", 2,
-               "--coins", "x", "--processes", 1)  # fmt: skip
-    assert again == said
+    at(*TABLE, "--mechanism", "kvue,graded:levels=3", "--epsilon", 3, "--repeat", 2, "--coins", "x",
+       "--processes", 1, "--json", "again.json")  # fmt: skip
+    again = json.loads((at.folder / "again.json").read_text())
+    assert again == [row for row in rows if row["mechanism"] not in planner]
 
 
 def test_compare_everything_on_a_stated_population(at):
     at("compare", "--population", "gaussian", "--top", 5, "--people", 2000, "--mechanism", "all",
-       "--repeat", 2, "--json", "rows.json")  # fmt: skip
+       "--repeat", 2, "--prior", "default", "--json", "rows.json")  # fmt: skip
     seen = {row["mechanism"] for row in json.loads((at.folder / "rows.json").read_text())}
     assert {"privkv", "privkvm", "f2m", "kvue", "kvoh", "pckv_ue", "pckv_grr", "coco", "auto"} <= seen
 

@@ -10,7 +10,7 @@ import pytest
 from keyveil import Coins, People, Plan, Schema, Tally, estimate
 from keyveil.people.prior import Prior
 from keyveil.planner.error_curve import error_curve, error_so_far
-from keyveil.planner.options import key_scores
+from keyveil.planner.key_scores import key_scores
 
 
 def plan_of(mechanism="kvue", low=1, high=5, **more):

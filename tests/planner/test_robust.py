@@ -11,6 +11,7 @@ from keyveil import Plan, PlanError, Schema
 from keyveil.people.beliefs import Belief, Beliefs
 from keyveil.people.prior import Prior
 from keyveil.planner import first_round as rounds
+from keyveil.planner import planner
 from keyveil.planner.first_round import FirstRound, best_round, share_regrets
 from keyveil.planner.helpful_fact import HelpfulFact
 from keyveil.planner.options import ALIKE
@@ -123,7 +124,7 @@ def test_a_plan_that_cannot_answer_costs_at_most_twice(comparison):
 # -- advice ----------------------------------------------------------------------------------------
 
 
-def test_it_answers_only_if_it_does_under_every_belief(nothing):
+def test_it_answers_only_if_it_does_under_every_belief(nothing, monkeypatch):
     assert nothing.answers == all(factor <= 1 for factor in nothing.best.people_factors)
     few = advise(SCHEMA, 1, 20_000, brief=True)
     factors = few.best.people_factors
@@ -134,7 +135,10 @@ def test_it_answers_only_if_it_does_under_every_belief(nothing):
     states = [belief["answers"] for belief in few.document()["beliefs"]]
     assert states == [factor <= 1 for factor in factors]
     assert few.document()["answers"] is False
+    asked = []
+    monkeypatch.setattr(planner, "advise", lambda *a, **more: asked.append((a, more)) or few)
     assert Plan.choose(SCHEMA, 1, 20_000, force=True) == few.plan
+    assert asked == [((SCHEMA, 1, 20_000), {"ask": "both", "prior": None, "brief": True})]
 
 
 def test_a_refusal_says_what_it_takes_if_people_hold_a_third():

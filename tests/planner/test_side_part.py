@@ -19,7 +19,12 @@ from keyveil.planner.competitor import competitor_name, parse_competitor
 from keyveil.planner.curves import curves
 from keyveil.planner.options import Option, options_for
 from keyveil.planner.planner import advise
-from keyveil.planner.side_part import GAIN, may_gain, with_side_part, with_side_part_over_beliefs
+from keyveil.planner.side_part import (
+    GAIN,
+    may_gain,
+    with_side_part,
+    with_side_part_over_beliefs,
+)
 from keyveil.simulate.contest import Contest
 
 KEYS, PEOPLE = 60, 100_000

@@ -21,7 +21,8 @@ from ..plan.plan import Plan
 from .advice_table import HEADINGS, option_cells, told_nothing
 from .first_round import FirstRound
 from .helpful_fact import HelpfulFact
-from .options import ALIKE, Option, people_factor
+from .key_scores import people_factor
+from .options import ALIKE, Option
 
 if TYPE_CHECKING:
     from ..plot.style import Axes

@@ -15,7 +15,8 @@ from ..people.scale import Scale
 from ..people.schema import Schema
 from ..plan.plan import Plan
 from .advice import Advice
-from .options import key_scores, options_for
+from .key_scores import key_scores
+from .options import options_for
 from .planner import EPSILONS
 from .side_part import SIDE
 

@@ -17,7 +17,7 @@ from ..people.prior import Prior
 from ..people.scale import Scale
 from ..plan.plan import Plan
 from ..plan.tally import Tally
-from .options import key_scores
+from .key_scores import key_scores
 
 FACTORS = tuple(10.0 ** (quarter / 4) for quarter in range(-8, 9))
 """Numbers of people on a curve, relative to the number that was asked about."""

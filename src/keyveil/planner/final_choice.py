@@ -21,14 +21,9 @@ from ..estimate.forecast.predicted_error import Forecast
 from ..people.prior import Prior
 from ..people.schema import Schema
 from ..plan.plan import Plan
-from .options import (
-    Option,
-    cap_penalty,
-    cost_among,
-    ordered,
-    scored,
-    tight_plan,
-)
+from .key_scores import cap_penalty
+from .options import Option, cost_among, ordered, scored
+from .tight_plans import kept_plan
 
 FAR = 2.0
 """Mechanisms with an error in closed form beyond this factor of the least are not simulated."""
@@ -112,7 +107,7 @@ def choose_by_simulation(
     first: dict[str, Option] = {}
     for option in options:
         first.setdefault(option.family, option)
-    kvue = tight_plan(schema, "kvue", epsilon, {})
+    kvue = kept_plan(schema, "kvue", epsilon, {})
     simulation = Simulation(first, kvue, people, ask, prior)
     cost = cost_among(options)
     least = min(map(cost, first.values()))

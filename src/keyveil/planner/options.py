@@ -1,9 +1,8 @@
 """Options: every plan that could be taken, with its predicted error, best first.
 
 Plans are compared at equal proven epsilon, by the predicted error after shrinkage across keys (the
-planner's own estimator). Shrinkage reduces an error v to v t^2 / (v + t^2), where t^2 is the variance
-across keys, and adds the error of the common mean, which must itself be estimated. The *score* is the
-squared error of the frequency plus that of the mean, each divided by KVUE's: KVUE has 2, less is better.
+planner's own estimator; see ``key_scores``). The *score* is the squared error of the frequency plus that
+of the mean, each divided by KVUE's: KVUE has 2, less is better.
 """
 
 from __future__ import annotations
@@ -12,17 +11,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import product
-from math import inf, sqrt
-from typing import Any, NamedTuple
+from math import sqrt
+from typing import Any
 
 import numpy as np
 
-from ..estimate.forecast.cap_forecast import corrected_forecast, top_coverage
-from ..estimate.forecast.key_forecast import forecast
 from ..estimate.forecast.pair_forecast import forecast_pairs
-from ..estimate.forecast.predicted_error import Errors, Forecast
+from ..estimate.forecast.predicted_error import Errors
 from ..estimate.together.query import Query, split_queries
-from ..foundation.arrays import Floats
 from ..foundation.errors import ChannelError, PlanError
 from ..mechanisms import REGISTRY
 from ..mechanisms.sized import CAP_NAMES
@@ -32,6 +28,8 @@ from ..people.schema import Schema
 from ..plan.encoding import MOST_CAP
 from ..plan.plan import Plan
 from .competitor import stated_parameters
+from .key_scores import key_scores
+from .tight_plans import kept_plan, tight_plan
 
 CAP_SHARES = (0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 """Caps and padding lengths to try: the numbers of keys that these shares of people do not exceed."""
@@ -56,13 +54,6 @@ MANY = 2_000_000
 """The number of people from which a larger pool of seeds is tried too."""
 POOLS: tuple[dict[str, int], ...] = ({}, {"pool": 1 << 14})
 """Parameters for the pool. With many people the fixed error of a small pool can exceed the noise."""
-LEAST_ACROSS = 1e-3
-"""The least assumed variance of means across keys; without it shrinkage would make all plans alike."""
-ANYWHERE_F, ANYWHERE_M = 1 / 12, 1 / 3
-"""The variance of a uniform frequency on [0, 1], and of a uniform mean on [-1, 1]."""
-CAP_WEIGHT, KNOWN_CAP_WEIGHT = 4.0, 2.0
-"""Weight of the squared bias that a cap causes; the second one if a table gives its size. It is above 1
-because neither more people nor shrinkage reduce that bias, and intervals do not include it."""
 LOSS = 0.5
 """Penalty per unit by which a frequency or mean is worse than KVUE's, in units of KVUE's error."""
 MOST_LOSS = 0.02
@@ -71,12 +62,6 @@ ALIKE = 1.03
 """Options whose errors differ by less than this factor are alike: predictions are no more exact."""
 SIMPLE = ("rr", "kvue", "pairs")
 """Simple mechanisms; the first of these is taken among options that are alike."""
-TELLING = 0.1
-"""A plan can answer if at least this share of its keys has a useful answer."""
-SURE = 2.0
-"""A useful frequency exceeds this many standard errors."""
-COARSE = 0.5
-"""The largest standard error of a useful mean, on [-1, 1]."""
 
 
 @dataclass(frozen=True)
@@ -179,14 +164,14 @@ def options_for(
     """Options, best first; for single keys, ``only`` those of some families, which saves time."""
     if ask == "conditional":
         return _conditional_options(schema, epsilon, people, queries, prior)
-    base = key_scores(tight_plan(schema, "kvue", epsilon, {}), people, prior)
+    base = key_scores(kept_plan(schema, "kvue", epsilon, {}), people, prior)
     assert base is not None
     options = []
     for mechanism, parameters in candidates(epsilon, ask, prior, people):
         if only is not None and family_of(mechanism, parameters) not in only:
             continue
         try:
-            plan = tight_plan(schema, mechanism, epsilon, parameters)
+            plan = kept_plan(schema, mechanism, epsilon, parameters)
         except (PlanError, ChannelError):
             continue  # not available for this schema and epsilon
         scores = key_scores(plan, people, prior)
@@ -226,11 +211,6 @@ def cost_among(options: Collection[Option]) -> Callable[[Option], float]:
     return lambda option: option.cost if answerable else option.score
 
 
-def tight_plan(schema: Schema, mechanism: str, epsilon: Decimal, parameters: Mapping[str, Any]) -> Plan:
-    """The mechanism's plan that proves all of epsilon; parameters are those of its document."""
-    return Plan.of_document(schema, mechanism, epsilon, "tight", parameters)
-
-
 def candidates(
     epsilon: Decimal, ask: str, prior: Prior, people: int = 0
 ) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -260,108 +240,6 @@ def caps(prior: Prior) -> list[int]:
     """Caps on the keys of a person to compare."""
     most = min(MOST_CAP, prior.keys)
     return sorted({min(max(1, prior.quantile(share)), most) for share in CAP_SHARES})
-
-
-class KeyScores(NamedTuple):
-    """Predicted errors of a plan for single keys, averaged over keys, and what it needs to answer."""
-
-    raw: Errors
-    """Before shrinkage, clipped to the range."""
-    shrunk: Errors
-    """After shrinkage, in closed form, with the penalty for a cap."""
-    people_factors: dict[str, float]
-    """The factor of people that the plan needs to answer, for each thing that may be asked."""
-    covered: float
-    """The predicted coverage of the frequency that is covered least among the most held keys."""
-
-
-def key_scores(
-    plan: Plan, people: int, prior: Prior, cap_weight: float | None = None
-) -> KeyScores | None:
-    """The predicted errors and people factors of a plan for single keys; None without a forecast."""
-    try:
-        predicted = forecast(plan, people, prior)
-    except PlanError:
-        return None
-    across_f, across_m = prior.across()
-    weight = prior.weight
-    off_f, off_m = float(weight @ prior.frequency) - 0.5, float(weight @ prior.mean)
-    corrected = corrected_forecast(predicted)
-    noise, count = corrected.noise.covariance[:, 0, 0], prior.count
-    shrunk_f = _shrunk(noise, max(across_f, 1e-12), count, (ANYWHERE_F, off_f), predicted.together)
-    shrunk_m = _shrunk(predicted.mean, max(across_m, LEAST_ACROSS), count, (ANYWHERE_M, off_m))
-    shrunk_f = shrunk_f + corrected.noise.bias[:, 0] ** 2 + corrected.unknown
-    shrunk_f = shrunk_f + cap_penalty(prior, predicted, cap_weight)
-    whole = corrected.whole
-    raw = whole.clipped_frequency, whole.clipped_mean
-    return KeyScores(
-        Errors(*(float(weight @ error) for error in raw)),
-        Errors(*(float(weight @ error) for error in (shrunk_f, shrunk_m))),
-        people_factors(corrected.noise, prior, corrected.unknown),
-        top_coverage(predicted, corrected),
-    )
-
-
-def cap_penalty(prior: Prior, predicted: Forecast, weight: float | None = None) -> Floats:
-    """The penalty on each frequency's squared error for the bias that a cap causes.
-
-    There is none if answers are corrected for it. Otherwise neither they nor their intervals know it.
-    ``weight`` is that of the squared bias; by default it follows from what the prior knows.
-    """
-    if predicted.caps is not None:
-        return np.zeros(len(predicted.bias))
-    usual = CAP_WEIGHT if prior.together is None else KNOWN_CAP_WEIGHT
-    times = usual if weight is None else weight
-    return np.asarray((times - 1) * predicted.left_out[:, 0] ** 2)
-
-
-def _shrunk(
-    error: Floats, across: float, count: Floats, anywhere: tuple[float, float], together: float = 1.0
-) -> Floats:
-    """The error after shrinkage of numbers whose variance across keys is ``across``.
-
-    ``anywhere`` is the prior variance of the keys' common mean, and its distance from the middle of the
-    range; ``together`` is the factor by which errors that keys share raise the variance of their mean.
-    """
-    error = np.where(np.isinf(error), 1e12, error)
-    common = together / float((count / (error + across)).sum())
-    variance, off = anywhere
-    trust = variance / (common + variance)
-    common = trust**2 * common + (1.0 - trust) ** 2 * off**2
-    own = across / (error + across)
-    return np.asarray(error * own + (1.0 - own) ** 2 * common)
-
-
-def people_factors(predicted: Forecast, prior: Prior, unknown: Floats | float = 0.0) -> dict[str, float]:
-    """The factor of people that a plan needs to answer, for each thing that may be asked.
-
-    A frequency must exceed its noise, the bias that a cap causes and the standard deviation of what is
-    ``unknown`` about it (a variance); no number of people reduces the latter two.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        room = prior.frequency**2 - SURE**2 * (predicted.bias[:, 0] ** 2 + unknown)
-        frequency = SURE**2 * predicted.covariance[:, 0, 0] / np.maximum(room, 1e-24)
-        frequency = np.where(room <= 0, np.inf, frequency)
-        mean = predicted.mean / COARSE**2
-    wanted = {"frequency": frequency, "mean": np.maximum(frequency, mean)}
-    factors = {name: _at_share(factor, prior.weight) for name, factor in wanted.items()}
-    return {**factors, "both": factors["mean"]}
-
-
-def _at_share(factor: Floats, weight: Floats) -> float:
-    """The factor that suffices for the best-known ``TELLING`` of keys."""
-    factor = np.where(np.isnan(factor), np.inf, factor)
-    order = np.argsort(factor)
-    reached = int(np.searchsorted(np.cumsum(weight[order]), TELLING - 1e-12))
-    return float(factor[order][min(reached, len(order) - 1)])
-
-
-def people_factor(plan: Plan, people: int, ask: str, prior: Prior) -> float:
-    """The factor of people that a plan needs to answer, to first order."""
-    if ask == "conditional":
-        return forecast_pairs(plan, people, prior).people_factor
-    scores = key_scores(plan, people, prior)
-    return inf if scores is None else scores.people_factors[ask]
 
 
 # -- conditionals ----------------------------------------------------------------------------------

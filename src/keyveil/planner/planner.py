@@ -24,7 +24,8 @@ from .conditional_choice import choose_conditional_plan
 from .final_choice import choose_by_simulation
 from .first_round import first_round
 from .helpful_fact import helpful_fact
-from .options import counted_of, options_for, people_factor
+from .key_scores import people_factor
+from .options import counted_of, options_for
 from .robust import BeliefComparison
 from .side_part import with_side_part, with_side_part_over_beliefs
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
-from math import sqrt
+from math import nan, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,20 +26,9 @@ from ..people.prior import Prior
 from ..people.schema import Schema
 from ..plan.plan import Plan
 from .final_choice import FIRST_SHARE, TRUST, Simulation
-from .options import (
-    ALIKE,
-    COVERED,
-    KNOWN_CAP_WEIGHT,
-    SIMPLE,
-    KeyScores,
-    Option,
-    candidates,
-    family_of,
-    key_scores,
-    people_factor,
-    scored,
-    tight_plan,
-)
+from .key_scores import KNOWN_CAP_WEIGHT, KeyScores, key_scores, people_factor
+from .options import ALIKE, COVERED, SIMPLE, Option, candidates, family_of, scored
+from .tight_plans import kept_plan
 
 RIVALS = 2
 """The number of best mechanisms under each belief that are evaluated under all beliefs."""
@@ -125,6 +114,7 @@ class BeliefComparison:
     beliefs: Beliefs
     _plans: dict[Name, Plan | None] = field(default_factory=dict, init=False, repr=False)
     _options: dict[tuple[Name, int], Option | None] = field(default_factory=dict, init=False, repr=False)
+    _scores: dict[tuple[Name, int], KeyScores] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def priors(self) -> tuple[Prior, ...]:
@@ -132,7 +122,7 @@ class BeliefComparison:
 
     @cached_property
     def kvue(self) -> Plan:
-        return tight_plan(self.schema, "kvue", self.epsilon, {})
+        return kept_plan(self.schema, "kvue", self.epsilon, {})
 
     # -- options in closed form --------------------------------------------------------------------
 
@@ -175,7 +165,8 @@ class BeliefComparison:
         ratios = (own / kvue for own, kvue in zip(scores.shrunk, base, strict=True))
         score = float(scored(self.ask, *ratios))
         factor = scores.people_factors[self.ask]
-        option = Option(plan, *scores.raw, score, factor, covered=scores.covered)
+        self._scores[name, place] = scores
+        option = Option(plan, nan, nan, score, factor, covered=scores.covered)  # see ``_shown``
         return option if np.isfinite(score) else None
 
     @cached_property
@@ -191,7 +182,7 @@ class BeliefComparison:
     def _plan(self, name: Name) -> Plan | None:
         if name not in self._plans:
             try:
-                self._plans[name] = tight_plan(self.schema, name[0], self.epsilon, dict(name[1]))
+                self._plans[name] = kept_plan(self.schema, name[0], self.epsilon, dict(name[1]))
             except (PlanError, ChannelError):
                 self._plans[name] = None  # not available for this schema and epsilon
         return self._plans[name]
@@ -328,12 +319,13 @@ class BeliefComparison:
 
     def _shown(self, name: Name) -> Option:
         """An option with its errors under the prior that numbers are shown for."""
-        for place, prior in enumerate(self.priors):
-            if prior is self.beliefs.prior:
-                return self._known(name, place)
-        option = self._known(name, 0)
-        scores = self._key_scores(option.plan, self.beliefs.prior)
-        return option if scores is None else replace(option, frequency=scores.raw[0], mean=scores.raw[1])
+        places = (at for at, prior in enumerate(self.priors) if prior is self.beliefs.prior)
+        place = next(places, None)
+        option = self._known(name, place or 0)
+        scores = self._scores[name, place or 0]
+        if place is None:
+            scores = self._key_scores(option.plan, self.beliefs.prior) or scores
+        return replace(option, frequency=scores.raw.frequency, mean=scores.raw.mean)
 
 
 def _cost_among(options: Collection[Option]) -> Callable[[Option], float]:

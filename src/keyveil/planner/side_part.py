@@ -24,8 +24,10 @@ from ..people.scale import Scale
 from ..plan.plan import Plan
 from .final_choice import default_errors
 from .helpful_fact import OFF
-from .options import Option, cap_penalty, cost_among, key_scores, scored, tight_plan
+from .key_scores import cap_penalty, key_scores
+from .options import Option, cost_among, scored
 from .robust import NEAR_WORST
+from .tight_plans import kept_plan
 
 SHARES = ("0.05", "0.1", "0.2")
 """The shares of people for the side question that are tried."""
@@ -46,8 +48,9 @@ def with_side_part(options: Sequence[Option], people: int, ask: str, prior: Prio
     chosen = options[0]
     if not may_gain(chosen.plan, ask):
         return tuple(options)
-    kvue = tight_plan(chosen.plan.schema, "kvue", chosen.plan.promised, {})
-    base, plain = (_errors(plan, people, prior) for plan in (kvue, chosen.plan))
+    kvue = kept_plan(chosen.plan.schema, "kvue", chosen.plan.promised, {})
+    base = _errors(kvue, people, prior)
+    plain = base if chosen.plan == kvue else _errors(chosen.plan, people, prior)
 
     def score(errors: Errors) -> float:
         return scored(ask, errors.frequency / base.frequency, errors.mean / base.mean)
@@ -134,10 +137,9 @@ def score_ratios(
     plan: Plan, people: int, ask: str, priors: Sequence[Prior]
 ) -> Iterator[tuple[Plan, Floats]]:
     """Each plan with a side part, and its score over that of ``plan`` under each belief."""
-    kvue = tight_plan(plan.schema, "kvue", plan.promised, {})
-    base, plain = (
-        [_errors(own, people, prior, BELIEF_SHARE) for prior in priors] for own in (kvue, plan)
-    )
+    kvue = kept_plan(plan.schema, "kvue", plan.promised, {})
+    base = [_errors(kvue, people, prior, BELIEF_SHARE) for prior in priors]
+    plain = base if plan == kvue else [_errors(plan, people, prior, BELIEF_SHARE) for prior in priors]
 
     def scores(errors: Sequence[Errors]) -> Floats:
         pairs = zip(errors, base, strict=True)

@@ -82,8 +82,9 @@ def beta_laws(
     logs = np.stack([np.log(at), np.log1p(-at)])
     # The spacing of the points removes half a power on either side.
     power = np.stack([means * size - 0.5, (1 - means) * size - 0.5], axis=-1)
-    height = power.reshape(*shift.shape, -1, 2) @ logs
-    masses = np.exp(height - height.max(axis=-1, keepdims=True))
+    masses = power.reshape(*shift.shape, -1, 2) @ logs  # in place from here on: these arrays are large
+    masses -= masses.max(axis=-1, keepdims=True)
+    np.exp(masses, out=masses)
     masses /= masses.sum(axis=-1, keepdims=True)
     # Means and widths have uniform weight; the spacing of the widths grows with their root.
     weight = np.log(high - low) + 0.5 * np.log(WIDTHS)
@@ -108,18 +109,38 @@ def learn_prior(likelihood: Floats, laws: Laws, counted: Floats) -> Floats:
     trust = trust[:, None, None, None]
     explained = _times(likelihood, np.swapaxes(laws.masses, -1, -2))  # (repetition, class, key, law)
     anywhere = likelihood.mean(axis=-1)[..., None]
-    mixed = [(1 - s) * explained + s * anywhere + _TINY for s in STRAYS]
-    fit = np.stack([(np.log(chance) * counted[..., None]).sum(axis=(1, 2)) for chance in mixed], axis=1)
+    mixed = [_mixed(explained, anywhere, s) for s in STRAYS]
+    fit = np.stack([_log_likelihood(chance, counted) for chance in mixed], axis=1)
     fit += laws.weight[:, None, :] + _STRAY_LOG[:, None]
     weight = np.exp(fit - fit.max(axis=(1, 2), keepdims=True))
     weight /= weight.sum(axis=(1, 2), keepdims=True)
-    shares = [weight[:, None, None, i] / chance for i, chance in enumerate(mixed)]
-    inside = sum((1 - s) * share for s, share in zip(STRAYS, shares, strict=True))
+    shares = mixed
+    for i, chance in enumerate(mixed):
+        np.divide(weight[:, None, None, i], chance, out=chance)
     outside = sum(s * share.sum(axis=-1) for s, share in zip(STRAYS, shares, strict=True))
+    inside = sum(np.multiply(1 - s, share, out=share) for s, share in zip(STRAYS, shares, strict=True))
     flat = np.asarray(outside)[..., None] / likelihood.shape[-1]
-    learned = _times(np.asarray(inside), laws.masses) + flat
+    learned = _times(np.asarray(inside), laws.masses)
+    learned += flat
     learned /= learned.sum(axis=-1, keepdims=True)
-    return np.asarray(trust * learned + (1 - trust) / likelihood.shape[-1])
+    learned *= trust
+    learned += (1 - trust) / likelihood.shape[-1]
+    return learned
+
+
+def _mixed(explained: Floats, anywhere: Floats, stray: float) -> Floats:
+    """The likelihood of each key under each law, if a share of keys lies anywhere."""
+    chance = (1 - stray) * explained
+    chance += stray * anywhere
+    chance += _TINY
+    return np.asarray(chance)
+
+
+def _log_likelihood(chance: Floats, counted: Floats) -> Floats:
+    """The logarithm of each law's likelihood given all keys that count, (repetition, law)."""
+    logs = np.log(chance)
+    logs *= counted[..., None]
+    return np.asarray(logs.sum(axis=(1, 2)))
 
 
 def _informative_keys(likelihood: Floats, counted: Floats) -> Floats:

@@ -57,8 +57,11 @@ class Noise(NamedTuple):
         """An entry of the covariance of each key at a frequency and mass, (repetition, key, any)."""
         line = self.line[:, first, second, :, None, None]
         values = (f, s)
-        at = line[:, 0] + line[:, 1] * f + line[:, 2] * s - values[first] * values[second]
-        at = np.where(self.fits[..., None], at, self.own[..., first, second, None])
+        at = line[:, 0] + line[:, 1] * f
+        at += line[:, 2] * s
+        at -= values[first] * values[second]
+        if not self.fits.all():
+            at = np.where(self.fits[..., None], at, self.own[..., first, second, None])
         if first == second:
             at = np.maximum(at, self.least[:, None, first, None])
         return np.asarray(at / self.reports[..., None])

@@ -228,9 +228,13 @@ def _frequency(values: Floats, noise_law: Noise, known: Flags, common_mean: Floa
     noise = noise_law.entry(0, 0, grid, grid * mean_axis)
     near = noise_law.entry(0, 0, inside[..., None], inside[..., None] * mean_axis)[..., 0]
     below = np.minimum(1.0, near / (_BELOW * spacing(inside, SHARES)) ** 2)
-    noise = noise / below[..., None]
-    height = (seen[..., None] - at) ** 2 / (2 * noise) + 0.5 * np.log(noise)
-    likelihood = np.exp(height.min(axis=-1, keepdims=True) - height)
+    noise /= below[..., None]
+    height = seen[..., None] - at  # in place from here on: these arrays are large
+    np.square(height, out=height)
+    height /= 2 * noise
+    height += np.multiply(0.5, np.log(noise, out=noise), out=noise)
+    np.subtract(height.min(axis=-1, keepdims=True), height, out=height)
+    likelihood = np.exp(height, out=height)
     likelihood[~known] = 1.0
 
     def centre(widths: Floats) -> tuple[Floats, Floats]:
@@ -304,9 +308,13 @@ def _mean(
 def _mean_likelihood(residual: Floats, nodes: Floats, noise: Floats, known: Flags) -> Floats:
     """Likelihood of each mean of the grid at each node, (repetition, key, node, point)."""
     at = 2 * points(VALUES) - 1
-    height = (residual[..., None] - nodes[..., None] * at) ** 2 / (2 * noise[..., None])
+    height = nodes[..., None] * at  # in place from here on: this is the largest array
+    np.subtract(residual[..., None], height, out=height)
+    np.square(height, out=height)
+    height /= 2 * noise[..., None]
     height += 0.5 * np.log(noise)[..., None]
-    likelihood = np.exp(height.min(axis=(-1, -2), keepdims=True) - height)
+    np.subtract(height.min(axis=(-1, -2), keepdims=True), height, out=height)
+    likelihood = np.exp(height, out=height)
     likelihood[~known] = 1.0
     return np.asarray(likelihood)
 
